@@ -1,0 +1,1 @@
+//! The product as a library: builds workers, monitor and listeners from a configuration.

@@ -1,0 +1,3 @@
+//! The delphinus binary.
+
+fn main() {}

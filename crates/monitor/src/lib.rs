@@ -1,0 +1,1 @@
+//! One loop: probe, decide, act, publish.

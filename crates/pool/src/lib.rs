@@ -1,0 +1,1 @@
+//! Backend connections: who holds them, who waits, how they are made ready.

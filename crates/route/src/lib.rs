@@ -1,0 +1,1 @@
+//! Statement, session and snapshot to a plan with its reason.

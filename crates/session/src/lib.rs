@@ -1,0 +1,1 @@
+//! One client: login, the life of a command, answers of the proxy itself.

@@ -1,0 +1,1 @@
+//! SQL text to facts by a zero-copy lexer: classification and digests.

@@ -1,0 +1,1 @@
+//! What one MySQL session is, and how a response changes it.

@@ -1,0 +1,1 @@
+//! How the proxy is seen: logs and counters.

@@ -1,0 +1,1 @@
+//! Test peers that speak the protocol: a blocking client, scripted backends.

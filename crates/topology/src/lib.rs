@@ -1,0 +1,1 @@
+//! The cluster as a value, and the decisions about it.

@@ -1,0 +1,1 @@
+//! MySQL bytes to types and back: frames, commands, responses, login machines, authentication.
