@@ -1,1 +1,24 @@
-//! MySQL bytes to types and back: frames, commands, responses, login machines, authentication.
+//! MySQL bytes to types and back. Pure: no sockets, no clock, no randomness of its own (nonces are passed in).
+//!
+//! | bytes | file |
+//! |---|---|
+//! | integers and strings inside a payload | `cursor` |
+//! | the 4-byte header around each payload | `frame` |
+//! | capability flags of both sides | `capability` |
+//! | what a client asks (first payload byte) | `command` |
+//! | what a server answers: OK, ERR, EOF, columns, rows | `response` |
+//! | login, as machines without I/O | `handshake` |
+//! | scrambles and verifiers | `auth` |
+
+pub mod auth;
+pub mod capability;
+pub mod command;
+mod cursor;
+mod frame;
+pub mod handshake;
+pub mod response;
+
+pub use capability::Capabilities;
+pub use command::Command;
+pub use cursor::{Malformed, Put, Reader};
+pub use frame::{Frame, HEADER_LEN, MAX_PAYLOAD, begin_packet, end_packet, header, parse_header, put_packet};
