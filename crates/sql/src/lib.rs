@@ -1,1 +1,29 @@
 //! SQL text to facts by a zero-copy lexer: classification and digests.
+//!
+//! Owns: reading the text of statements. Must not know sessions, backends or rules; it does no I/O and keeps no state.
+//! Everything here is a function of the text and of [`LexOptions`].
+
+mod assignments;
+mod bit_set;
+mod classify;
+mod digest;
+mod effects;
+mod names;
+mod options;
+mod split;
+mod statement;
+mod uses;
+
+pub use assignments::{Assignment, Scope, Target, TransactionScope, assignments};
+pub use classify::classify;
+pub use digest::{Digest, digest};
+pub use effects::Effects;
+pub use names::{
+    AdvisoryLocks, Handlers, Kill, KillScope, SessionFunction, Span, SqlPrepared, TableName, TemporaryTables,
+    advisory_locks, builtin_calls, handlers, kill_target, sql_prepared, temporary_tables, used_schema,
+    user_variables_assigned,
+};
+pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
+pub use split::split;
+pub use statement::{Access, Class, Statement, Why};
+pub use uses::Uses;

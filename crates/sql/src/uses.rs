@@ -1,0 +1,25 @@
+//! What a statement reads from the session it runs in.
+//!
+//! Owns: [`Uses`]. Must not know which statement uses what (see `classify`).
+
+use crate::bit_set::bit_set;
+
+bit_set! {
+    /// What the statement's answer depends on in its session, and which another connection may therefore answer wrongly.
+    pub struct Uses(u16);
+
+    /// `LAST_INSERT_ID()`, `@@last_insert_id`, `@@identity`.
+    LAST_INSERT_ID = 0;
+    /// `FOUND_ROWS()`.
+    FOUND_ROWS = 1;
+    /// `ROW_COUNT()`.
+    ROW_COUNT = 2;
+    /// Warnings and errors of the statement before: `SHOW WARNINGS`, `@@warning_count`, `GET DIAGNOSTICS`, ...
+    DIAGNOSTICS = 3;
+    /// `CONNECTION_ID()`, `@@pseudo_thread_id`, `PS_CURRENT_THREAD_ID()`.
+    CONNECTION_ID = 4;
+    /// Reads a user variable (`@x`).
+    USER_VARS = 5;
+    /// Reads a system variable (`@@x`, `SHOW VARIABLES`).
+    SESSION_VARS = 6;
+}
