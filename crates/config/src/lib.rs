@@ -1,1 +1,36 @@
-//! The configuration file: schema, parsing, validation, reference.
+//! The configuration file: one TOML file in, one valid [`Config`] or every mistake in it out.
+//!
+//! The schema is declared once, in `schema/*.rs`: the same `///` text documents the struct, makes
+//! the list of [`options`] and the [`reference()`] page. Parsing keeps the place of everything, so
+//! that each [`Mistake`] names file, line and column and says what to write instead.
+//!
+//! Pure: this crate opens no file and reads no environment variable. The caller passes the text of
+//! the file and an [`Environment`] for the secrets that live elsewhere.
+
+mod address;
+mod config;
+mod document;
+mod environment;
+mod example;
+mod mistake;
+mod option_doc;
+mod parse;
+mod reference;
+mod schema;
+mod secret;
+mod validate;
+mod value;
+mod word;
+
+pub use address::{BackendAddress, ListenAddress};
+pub use config::{Backend, Cluster, Config, Credential, Listener, Monitor, TlsIdentity, User};
+pub use environment::Environment;
+pub use example::example;
+pub use mistake::Mistake;
+pub use option_doc::{OptionDoc, Reload};
+pub use parse::parse;
+pub use reference::{options, reference};
+pub use schema::{Log, Pool, Proxy};
+pub use secret::Secret;
+pub use value::SocketMode;
+pub use word::{AuthPlugin, BackendTls, ClientTls, Flavor, LogFormat, LogLevel, Role, TopologyKind};

@@ -1,0 +1,152 @@
+//! The configuration as the rest of the product sees it. Only [`crate::parse`] makes one, so a
+//! [`Config`] that exists is valid.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::address::{BackendAddress, ListenAddress};
+use crate::schema::{Log, Pool, Proxy};
+use crate::secret::Secret;
+use crate::value::SocketMode;
+use crate::word::{BackendTls, ClientTls, Flavor, Role, TopologyKind};
+
+/// A valid configuration. All paths are usable from any working directory if the name of the file
+/// was; all secrets have been read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// The process as a whole.
+    pub proxy: Proxy,
+    /// Where clients connect; at least one.
+    pub listeners: Vec<Listener>,
+    /// Who may log in; at least one.
+    pub users: Vec<User>,
+    /// The servers behind the proxy.
+    pub cluster: Cluster,
+    /// How their health is found out.
+    pub monitor: Monitor,
+    /// Connections to them.
+    pub pool: Pool,
+    /// What is written about it.
+    pub log: Log,
+}
+
+/// One address where clients connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listener {
+    /// Unique name.
+    pub name: String,
+    /// Where to listen.
+    pub address: ListenAddress,
+    /// Whether clients may, must or cannot use TLS.
+    pub tls: ClientTls,
+    /// Certificate and key; `None`: the proxy makes them.
+    pub tls_identity: Option<TlsIdentity>,
+    /// PEM file of the authorities that client certificates are checked with.
+    pub tls_ca: Option<PathBuf>,
+    /// Permissions, where the address is a Unix socket.
+    pub socket_mode: SocketMode,
+}
+
+/// PEM files of a certificate chain and its private key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsIdentity {
+    /// The chain, own certificate first.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// One user that may log in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct User {
+    /// Unique name.
+    pub name: String,
+    /// What the client's password is compared with.
+    pub credential: Credential,
+    /// Schema of a client that names none.
+    pub default_schema: Option<String>,
+    /// Most client connections at the same time; `None`: no limit of its own.
+    pub max_connections: Option<u32>,
+}
+
+/// What a password is compared with.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// The password itself; empty for a user without one.
+    Password(Secret),
+    /// SHA1(SHA1(password)): the stored form of mysql_native_password.
+    NativeHash([u8; 20]),
+    /// `$A$005$`, 20 bytes of salt, 43 of digest: the stored form of caching_sha2_password.
+    CachingSha2Hash(Secret),
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Password(_) => "Password(hidden)",
+            Self::NativeHash(_) => "NativeHash(hidden)",
+            Self::CachingSha2Hash(_) => "CachingSha2Hash(hidden)",
+        })
+    }
+}
+
+/// The servers behind the proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cluster {
+    /// Its name.
+    pub name: String,
+    /// How the roles are known.
+    pub topology: TopologyKind,
+    /// Family of the servers.
+    pub flavor: Flavor,
+    /// In the order of the file; exactly one is the primary.
+    pub backends: Vec<Backend>,
+}
+
+impl Cluster {
+    /// The backend that the file calls primary.
+    pub fn primary(&self) -> &Backend {
+        let primary = self.backends.iter().find(|b| b.role == Role::Primary);
+        primary.expect("invariant: a valid cluster has one primary")
+    }
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backend {
+    /// Unique name.
+    pub name: String,
+    /// Where it is reached; unique.
+    pub address: BackendAddress,
+    /// What it is.
+    pub role: Role,
+    /// Share of the reads, 0..=1000.
+    pub weight: u32,
+    /// TLS to it.
+    pub tls: BackendTls,
+    /// PEM file of the authorities; set where `tls` checks certificates.
+    pub tls_ca: Option<PathBuf>,
+}
+
+/// How the health of the backends is found out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Monitor {
+    /// User of the probes.
+    pub user: String,
+    /// Its password; empty for none.
+    pub password: Secret,
+    /// Time between two probes of a backend, milliseconds.
+    pub interval_ms: u64,
+    /// Time that a probe may take, milliseconds.
+    pub timeout_ms: u64,
+    /// Failed probes until a backend is down.
+    pub fall: u32,
+    /// Good probes until it is up again.
+    pub rise: u32,
+}

@@ -1,0 +1,127 @@
+//! Text to [`Config`]: reads the document as far as it can be read, then its sections, then checks
+//! what they say together, and gives all mistakes at once.
+
+use toml::de::DeTable;
+
+use crate::config::Config;
+use crate::document::Table;
+use crate::environment::Environment;
+use crate::mistake::{Mistake, Mistakes};
+use crate::schema::{
+    BackendSection, ClusterSection, ListenerSection, Log, MonitorSection, Pool, Proxy, Section, UserSection,
+    Written, read,
+};
+use crate::validate;
+
+/// The keys at the top of the file.
+const SECTIONS: &[&str] = &["proxy", "listener", "user", "cluster", "monitor", "pool", "log"];
+
+/// A file as read: each section that could be.
+pub(crate) struct WrittenFile {
+    pub(crate) proxy: Option<Written<Proxy>>,
+    pub(crate) listeners: Rows<ListenerSection>,
+    pub(crate) users: Rows<UserSection>,
+    pub(crate) cluster: Option<Written<ClusterSection>>,
+    pub(crate) backends: Rows<BackendSection>,
+    pub(crate) monitor: Option<Written<MonitorSection>>,
+    pub(crate) pool: Option<Written<Pool>>,
+    pub(crate) log: Option<Written<Log>>,
+}
+
+/// The tables of one kind that could be read.
+pub(crate) struct Rows<S> {
+    pub(crate) rows: Vec<Written<S>>,
+    /// Whether these are all that are written; if not, nothing can be said about what is missing.
+    pub(crate) complete: bool,
+}
+
+/// Reads and checks a configuration.
+///
+/// `file_name` is used in mistakes, and its directory is where relative paths start.
+///
+/// # Errors
+/// Every mistake in the file, in the order of the file; at least one.
+pub fn parse(text: &str, file_name: &str, environment: &dyn Environment) -> Result<Config, Vec<Mistake>> {
+    let mut mistakes = Mistakes::new(file_name, text);
+    let (document, syntax_errors) = DeTable::parse_recoverable(text);
+    for error in &syntax_errors {
+        // Only the message: the error's own display quotes the line, which may hold a password.
+        mistakes.push_syntax(&error.span().unwrap_or(0..0), error.message());
+    }
+    let root = Table::new("", 0..0, document.get_ref());
+    let file = read_file(&root, syntax_errors.is_empty(), &mut mistakes);
+    let config = validate::validate(file, file_name, environment, &mut mistakes);
+    match config {
+        Some(config) if mistakes.is_empty() => Ok(config),
+        _ => Err(mistakes.into_sorted()),
+    }
+}
+
+fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> WrittenFile {
+    let mistyped = root.refuse_unknown(SECTIONS, mistakes);
+    let is_whole = |name: &str| is_toml && !mistyped.contains(&name);
+    let cluster = root.child("cluster", ClusterSection::HEAD, mistakes);
+    let mut backends = match &cluster {
+        Some(table) => rows(table, "backend", mistakes),
+        // Without [cluster] the complaint is about that.
+        None => Rows { rows: Vec::new(), complete: false },
+    };
+    if cluster.is_none() {
+        missing(
+            root,
+            "cluster",
+            "[cluster] and below it a [[cluster.backend]] for each server",
+            is_whole("cluster"),
+            mistakes,
+        );
+    }
+    let mut listeners = rows(root, "listener", mistakes);
+    let mut users = rows(root, "user", mistakes);
+    backends.complete &= is_toml;
+    listeners.complete &= is_whole("listener");
+    users.complete &= is_whole("user");
+    let monitor = root.child("monitor", MonitorSection::HEAD, mistakes);
+    if monitor.is_none() {
+        missing(
+            root,
+            "monitor",
+            "[monitor] and below it user and password of the probes",
+            is_whole("monitor"),
+            mistakes,
+        );
+    }
+    WrittenFile {
+        proxy: optional(root, "proxy", mistakes),
+        listeners,
+        users,
+        cluster: cluster.and_then(|table| read(&table, mistakes)),
+        backends,
+        monitor: monitor.and_then(|table| read(&table, mistakes)),
+        pool: optional(root, "pool", mistakes),
+        log: optional(root, "log", mistakes),
+    }
+}
+
+/// Complains about a section that has to be there, unless it is there and is something else.
+fn missing(root: &Table<'_>, name: &str, instead: &str, is_whole: bool, mistakes: &mut Mistakes<'_>) {
+    if is_whole && root.entry(name).is_none() {
+        mistakes.push(&(0..0), format!("[{name}] is missing"), format!("write {instead}"));
+    }
+}
+
+/// A section whose options all have defaults.
+fn optional<S: Section>(root: &Table<'_>, name: &str, mistakes: &mut Mistakes<'_>) -> Option<Written<S>> {
+    let table = root.child(name, S::HEAD, mistakes).unwrap_or_else(|| Table::absent(S::HEAD));
+    read(&table, mistakes)
+}
+
+/// All tables of one kind.
+fn rows<S: Section>(parent: &Table<'_>, name: &str, mistakes: &mut Mistakes<'_>) -> Rows<S> {
+    let (tables, complete) = parent.children(name, S::HEAD, mistakes);
+    let rows: Vec<_> = tables.iter().filter_map(|table| read(table, mistakes)).collect();
+    let complete = complete && rows.len() == tables.len();
+    Rows { rows, complete }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! Whole files against the configuration or the mistakes that they have to give.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use expect_test::{Expect, ExpectFile, expect, expect_file};
+
+use super::parse;
+use crate::{Config, Environment, Mistake, OptionDoc, example, options, reference};
+
+struct World {
+    variables: BTreeMap<&'static str, &'static str>,
+    files: BTreeMap<&'static str, &'static str>,
+}
+
+impl Environment for World {
+    fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).map(ToString::to_string)
+    }
+
+    fn read_file(&self, path: &Path) -> io::Result<String> {
+        let text = self.files.get(path.to_str().unwrap());
+        text.map(ToString::to_string).ok_or_else(|| io::Error::other("no such file"))
+    }
+}
+
+fn world() -> World {
+    World {
+        variables: [("APP_PASSWORD", "app-secret"), ("MONITOR_PASSWORD", "m"), ("EMPTY", "")].into(),
+        files: [
+            ("/etc/ca.pem", "-----BEGIN CERTIFICATE-----"),
+            ("/etc/delphinus/tls/cert.pem", "-----BEGIN CERTIFICATE-----"),
+            ("/etc/delphinus/tls/key.pem", "-----BEGIN PRIVATE KEY-----"),
+            ("/etc/delphinus/tls/not-pem", "hello"),
+            ("/etc/delphinus/secrets/app.password", " file secret \r\n"),
+            ("/etc/delphinus/secrets/empty", "\n"),
+            ("/etc/delphinus/secrets/two-lines", "one\ntwo\n"),
+        ]
+        .into(),
+    }
+}
+
+fn parse_text(text: &str) -> Result<Config, Vec<Mistake>> {
+    parse(text, "/etc/delphinus/d.toml", &world())
+}
+
+fn check_mistakes(text: &str, expected: &Expect) {
+    let mistakes = parse_text(text).unwrap_err();
+    let lines: Vec<String> = mistakes.iter().map(|m| m.to_string().replace("/etc/delphinus/", "")).collect();
+    let shown = lines.join("\n") + "\n";
+    assert!(!shown.contains("TOPSECRET"), "a secret is shown: {shown}");
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn good_file() {
+    let config = parse_text(include_str!("../../tests/data/good.toml")).unwrap();
+    let shown = format!("{config:#?}\n");
+    assert!(!shown.contains("secret\"") && !shown.contains("2470"), "a secret is shown: {shown}");
+    let expected: ExpectFile = expect_file!["../../tests/data/good.expected"];
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn secrets_are_read_from_where_they_are() {
+    let config = parse_text(include_str!("../../tests/data/good.toml")).unwrap();
+    let secrets: Vec<String> = config
+        .users
+        .iter()
+        .map(|user| match &user.credential {
+            crate::Credential::Password(secret) => format!("password {:?}", secret.expose()),
+            crate::Credential::NativeHash(bytes) => format!("native {:02x}{:02x}", bytes[0], bytes[19]),
+            crate::Credential::CachingSha2Hash(text) => format!("sha2 {:?}", &text.expose()[..27]),
+        })
+        .collect();
+    expect![[r#"
+        [
+            "password \"\"",
+            "password \"app-secret\"",
+            "password \" file secret \"",
+            "native 2419",
+            "sha2 \"$A$005$abcdefghijklmnopqrst\"",
+            "sha2 \"$A$005$abcdefghijklmnopqrst\"",
+        ]
+    "#]]
+    .assert_debug_eq(&secrets);
+    assert_eq!(config.monitor.password.expose(), "monitor-secret");
+}
+
+#[test]
+fn wrong_values() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-values.toml"),
+        &expect![[r#"
+            d.toml:2:1: unknown key "wrokers" in [proxy]; write "workers"
+            d.toml:3:1: max_connections = 0 is out of range; write a whole number from 1 to 1000000
+            d.toml:4:1: connect_timeout_ms is text; write a whole number from 1 to 3600000
+            d.toml:5:1: unknown key "hold_ms" in [proxy]; "hold_ms" belongs to [pool]
+            d.toml:6:1: server_version = "eight" is not a version; write three numbers first, for example "8.4.5" or "10.11.14-MariaDB"
+            d.toml:7:1: max_allowed_packet = 99999999999999999999 is out of range; write a whole number from 1024 to 1073741824
+            d.toml:8:1: default_authentication_plugin = "caching_sha2" is not known; write "mysql_native_password" or "caching_sha2_password"
+            d.toml:9:1: data_dir is empty; write a path in quotes
+            d.toml:11:1: "threads" is another name of "workers", which is written, too; remove one of them
+            d.toml:14:1: unknown key "adress" in [[listener]]; write "address"
+            d.toml:17:1: address = "localhost:6446" is not usable; a listener needs an IP address, not a name: write "127.0.0.1:6446", or "0.0.0.0:6446" for all interfaces
+            d.toml:18:1: tls is true or false; write "disabled", "optional" or "required"
+            d.toml:22:1: socket_mode means nothing for 127.0.0.1:6447; remove it, or write address = "unix:/path"
+            d.toml:23:1: tls_cert without tls_key; write tls_key, too
+            d.toml:27:1: socket_mode = "rwx" is not usable; write octal permission bits in quotes, "0770"
+            d.toml:28:1: tls_cert is set, but tls is "disabled", as it is for a Unix socket; remove tls_cert, or write tls = "optional"
+            d.toml:29:1: tls_key is set, but tls is "disabled", as it is for a Unix socket; remove tls_key, or write tls = "optional"
+            d.toml:32:1: address = "unix:run/x.sock" is not usable; write the whole path of the socket, "unix:/run/delphinus.sock"
+            d.toml:35:1: "" cannot be the name of a user; write 1 to 80 characters
+            d.toml:36:1: password is a whole number; write text in quotes
+            d.toml:39:1: topology = "galera" is not known; write "static"
+            d.toml:42:1: address = "db1" is not usable; write a port from 1 to 65535 after the host, "db1:3306"
+            d.toml:43:1: role = "primry" is not known; write "primary" (known: "primary" or "replica")
+            d.toml:46:1: address = "::1:3306" is not usable; write an IPv6 address in brackets, "[::1]:3306"
+            d.toml:47:1: role = "master" is not known; write "primary" (known: "primary" or "replica")
+            d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
+            d.toml:50:2: unknown key "monitr"; write "monitor"
+            d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, cluster, monitor, pool, log
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_relations() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-relations.toml"),
+        &expect![[r#"
+            d.toml:6:1: name "a" is there twice; write another name, or remove one of the two
+            d.toml:7:1: address "127.0.0.1:6446" is there twice; write another address, or remove one of the two
+            d.toml:8:1: tls_cert missing.pem cannot be read: no such file; write the path of a file that the proxy may read
+            d.toml:9:1: tls_key tls/not-pem holds no PEM block; write the path of a file with "-----BEGIN ..." in it
+            d.toml:13:1: tls_ca is set, but tls is "disabled", as it is for a Unix socket; remove tls_ca, or write tls = "optional"
+            d.toml:17:1: tls_key without tls_cert; write tls_cert, too
+            d.toml:19:1: user "none" has no password; write password_file, password_env or password ("" for a user without a password)
+            d.toml:25:1: user "two" has both password and password_env; keep one of them
+            d.toml:28:1: name "two" is there twice; write another name, or remove one of the two
+            d.toml:29:1: environment variable NOT_SET is not set; set it for the process, or write the name of one that is set
+            d.toml:33:1: password_file missing.password cannot be read: no such file; write the path of a file that holds the password and nothing else
+            d.toml:37:1: password_file secrets/empty is empty; write the path of a file that holds the password and nothing else
+            d.toml:41:1: password_file secrets/two-lines holds more than one line; write the path of a file that holds the password and nothing else
+            d.toml:45:1: environment variable EMPTY is empty; set it to the password, or write password = "" for a user without one
+            d.toml:49:1: password_hash has 9 characters after the *, not 40 hex digits; write "*" and 40 hex digits, as mysql.user has it
+            d.toml:53:1: password_hash is no hash of mysql_native_password or caching_sha2_password; write "*" and 40 hex digits, or "$A$005$..." (70 characters), or the latter in hex after "0x"
+            d.toml:61:1: tls = "verify_ca" needs the certificates of the authorities; write tls_ca = "/path/to/ca.pem", too
+            d.toml:64:1: name "db1" is there twice; write another name, or remove one of the two
+            d.toml:66:1: a second primary beside db1; write role = "replica" in all but one [[cluster.backend]]
+            d.toml:67:1: tls_ca is set, but tls = "preferred" does not check certificates; write tls = "verify_ca" or "verify_identity"
+            d.toml:71:1: address "db2:3306" is there twice; write another address, or remove one of the two
+            d.toml:78:1: tls = "verify_identity" needs a host name, and a Unix socket has none; write "verify_ca"
+            d.toml:81:2: [monitor] has no password; write password_file, password_env or password ("" for a user without a password)
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_syntax() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-syntax.toml"),
+        &expect![[r#"
+        d.toml:2:18: not valid TOML: string values must be quoted, expected literal string; write name = value in each line, with text in quotes
+        d.toml:4:1: not valid TOML: duplicate key; remove one of the two
+        d.toml:8:22: not valid TOML: invalid basic string, expected `"`; write name = value in each line, with text in quotes
+        d.toml:11:1: hold_ms = -1 is out of range; write a whole number from 0 to 60000
+    "#]],
+    );
+}
+
+#[test]
+fn wrong_shapes() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-shapes.toml"),
+        &expect![[r#"
+            d.toml:1:1: "proxy" is a whole number; write [proxy], once
+            d.toml:2:9: an item of "user" is a whole number; write [[user]] and its keys below
+            d.toml:4:2: "listener" is a table, but there can be several; write [[listener]] with two brackets
+            d.toml:7:3: "monitor" is a list; write [monitor], once
+            d.toml:11:1: "backend" is text, but there can be several; write [[cluster.backend]] with two brackets
+            d.toml:14:1: level = "warning" is not known; write "warn" (known: "error", "warn", "info", "debug" or "trace")
+        "#]],
+    );
+}
+
+#[test]
+fn empty_file() {
+    check_mistakes(
+        include_str!("../../tests/data/empty.toml"),
+        &expect![[r#"
+        d.toml:1:1: [cluster] is missing; write [cluster] and below it a [[cluster.backend]] for each server
+        d.toml:1:1: [monitor] is missing; write [monitor] and below it user and password of the probes
+        d.toml:1:1: there is no [[listener]], so that nobody could connect; write [[listener]] and below it address = "127.0.0.1:6446"
+        d.toml:1:1: there is no [[user]], so that nobody could log in; write [[user]] and below it name = "..." and password = "..."
+    "#]],
+    );
+}
+
+#[test]
+fn no_primary() {
+    check_mistakes(
+        include_str!("../../tests/data/no-primary.toml"),
+        &expect![[r#"
+        d.toml:6:2: the cluster has no primary; write role = "primary" in one [[cluster.backend]]
+    "#]],
+    );
+}
+
+#[test]
+fn the_example_is_valid() {
+    parse_text(example()).unwrap();
+}
+
+#[test]
+fn the_reference_page_is_up_to_date() {
+    expect_file!["../../../../docs/reference/options.md"].assert_eq(&reference());
+}
+
+const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
+    user = [{ name = 'u', password = 'p'USER }]\n\
+    [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
+    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[pool]\nPOOL[log]\nLOG";
+
+/// The minimal file with further options in their sections.
+fn minimal(options: &[(&OptionDoc, String)]) -> String {
+    let mut text = MINIMAL.to_owned();
+    let sections = [
+        ("proxy", "PROXY"),
+        ("listener", "LISTENER"),
+        ("user", "USER"),
+        ("cluster", "CLUSTER"),
+        ("cluster.backend", "BACKEND"),
+        ("monitor", "MONITOR"),
+        ("pool", "POOL"),
+        ("log", "LOG"),
+    ];
+    for (section, mark) in sections {
+        let in_one_line = matches!(section, "listener" | "user");
+        let lines = options.iter().filter_map(|(option, value)| {
+            let (path, name) = option.path.rsplit_once('.').unwrap();
+            let line =
+                if in_one_line { format!(", {name} = {value}") } else { format!("{name} = {value}\n") };
+            (path == section).then_some(line)
+        });
+        text = text.replacen(mark, &lines.collect::<String>(), 1);
+    }
+    text
+}
+
+#[test]
+fn printed_defaults_are_the_real_ones() {
+    let all = options();
+    let written: Vec<_> =
+        all.iter().filter(|o| o.has_literal_default).map(|o| (o, o.default.clone())).collect();
+    assert!(written.len() > 20, "{}", written.len());
+    let without = parse_text(&minimal(&[])).unwrap();
+    let with = parse_text(&minimal(&written)).unwrap();
+    assert_eq!(with, without);
+}
+
+#[test]
+fn ends_of_ranges_are_accepted_and_no_more() {
+    for option in options() {
+        let Some((_, range)) = option.kind.split_once("number from ") else { continue };
+        let (low, high) = range.split_once(" to ").unwrap();
+        let (low, high): (u64, u64) = (low.parse().unwrap(), high.parse().unwrap());
+        for number in [low, high] {
+            let text = minimal(&[(&option, number.to_string())]);
+            assert!(parse_text(&text).is_ok(), "{} = {number}", option.path);
+        }
+        let below = low.checked_sub(1).map_or("-1".to_owned(), |n| n.to_string());
+        for number in [below, (high + 1).to_string()] {
+            let text = minimal(&[(&option, number.clone())]);
+            let mistakes = parse_text(&text).unwrap_err();
+            assert_eq!(mistakes.len(), 1, "{} = {number}: {mistakes:?}", option.path);
+        }
+    }
+}
+
+#[test]
+fn every_option_refuses_a_value_of_another_type() {
+    for option in options() {
+        let text = minimal(&[(&option, "{ odd = 1 }".to_owned())]);
+        // Fields that the minimal file has already become a duplicate key: refused as well.
+        let mistakes = parse_text(&text).unwrap_err();
+        assert!(!mistakes.is_empty(), "{}", option.path);
+    }
+}

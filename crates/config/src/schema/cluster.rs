@@ -1,0 +1,39 @@
+//! `[cluster]` and `[[cluster.backend]]`: the servers behind the proxy.
+
+use std::path::PathBuf;
+
+use super::{is, required, unset};
+use crate::address::BackendAddress;
+use crate::word::{BackendTls, Flavor, Role, TopologyKind};
+
+section! {
+    /// The servers behind the proxy.
+    pub(crate) struct ClusterSection = "[cluster]" at "cluster" with "backend" {
+        /// Name in logs.
+        name: String = is("main".to_owned()), "", Restart;
+        /// How the roles of the backends are known. "static": as `role` says.
+        topology: TopologyKind = is(TopologyKind::Static), "", Restart;
+        /// Family of the servers. "auto": as the primary says in its greeting.
+        flavor: Flavor = is(Flavor::Auto), "", Restart;
+    }
+}
+
+section! {
+    /// One for each server. Exactly one has the role "primary".
+    pub(crate) struct BackendSection = "[[cluster.backend]]" at "cluster.backend" {
+        /// Name in logs. Unique.
+        name: Option<String> = unset("the address"), "", Restart;
+        /// Where it is reached: "db1.example:3306", "[fd00::1]:3306" or "unix:/run/mysqld/mysqld.sock".
+        address: BackendAddress = required(), "", Restart;
+        /// "primary" takes the writes, "replica" takes reads.
+        role: Role = required(), "", Restart;
+        /// Share of the reads, compared with the other replicas. 0: only when no other replica is there.
+        weight: u32 = is(100), "", Restart, in 0..=1000;
+        /// TLS to this backend. "preferred" takes it where it is offered, "required" insists, "verify_ca" also
+        /// checks who signed the certificate, "verify_identity" also checks the host name in it.
+        tls: BackendTls = is(BackendTls::Preferred), "", Restart, aka "ssl_mode";
+        /// Certificates of authorities, PEM, for "verify_ca" and "verify_identity". Relative paths start at the
+        /// directory of the configuration file.
+        tls_ca: Option<PathBuf> = unset("none"), "", Restart, aka "ssl_ca";
+    }
+}

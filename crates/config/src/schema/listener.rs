@@ -1,0 +1,30 @@
+//! `[[listener]]`: where clients connect.
+
+use std::path::PathBuf;
+
+use super::{required, unset};
+use crate::address::ListenAddress;
+use crate::value::SocketMode;
+use crate::word::ClientTls;
+
+section! {
+    /// One for each address where clients connect. At least one is needed.
+    pub(crate) struct ListenerSection = "[[listener]]" at "listener" {
+        /// Name in logs. Unique.
+        name: Option<String> = unset("the address"), "", Restart;
+        /// Where to listen: "127.0.0.1:6446", "[::1]:6446" or "unix:/run/delphinus/mysql.sock".
+        /// 0.0.0.0 and [::] stand for all interfaces, port 0 lets the kernel choose a free one.
+        address: ListenAddress = required(), "", Restart, aka "bind_address";
+        /// TLS with clients. "optional" lets the client decide, "required" refuses a login without it.
+        tls: Option<ClientTls> = unset("\"optional\" for TCP, \"disabled\" for a Unix socket"), "", Restart;
+        /// Certificate chain, PEM. Needs tls_key. Relative paths start at the directory of the configuration file.
+        tls_cert: Option<PathBuf> = unset("the proxy makes a certificate for itself"), "", Restart;
+        /// Private key of tls_cert, PEM.
+        tls_key: Option<PathBuf> = unset("the proxy makes a key for itself"), "", Restart;
+        /// Certificates of authorities, PEM. If set, a client that shows a certificate has to show one signed
+        /// by them.
+        tls_ca: Option<PathBuf> = unset("clients are not asked for a certificate"), "", Restart;
+        /// Permissions of a Unix socket.
+        socket_mode: Option<SocketMode> = unset("\"0777\", as MySQL does: the login decides who gets in"), "", Restart;
+    }
+}

@@ -1,0 +1,18 @@
+//! `[log]`: what is written about the work of the proxy.
+
+use std::path::PathBuf;
+
+use super::{is, unset};
+use crate::word::{LogFormat, LogLevel};
+
+section! {
+    /// What is written about the work of the proxy.
+    pub struct Log = "[log]" at "log" {
+        /// "text" for people, "json" with one object for each line.
+        format: LogFormat = is(LogFormat::Text), "", Restart;
+        /// Least important level that is written.
+        level: LogLevel = is(LogLevel::Info), "", Restart;
+        /// File that the lines are appended to. Relative paths start at the directory of the configuration file.
+        file: Option<PathBuf> = unset("standard error"), "", Restart;
+    }
+}

@@ -1,0 +1,24 @@
+//! `[pool]`: connections to the backends.
+
+use super::is;
+
+section! {
+    /// Connections to the backends, which the sessions share.
+    pub struct Pool = "[pool]" at "pool" {
+        /// Connections to each backend at the same time, over all workers and users.
+        max_connections: u32 = is(100), "connections", Restart, in 1..=100_000, aka "max_pool_size";
+        /// After a result the connection waits so long for the next command of its session before others
+        /// may have it. 0: not at all. Others get it at once when the pool is at its limit.
+        hold_ms: u64 = is(256), "ms", Restart, in 0..=60_000;
+        /// Time that a command waits for a backend connection before the client gets an error.
+        checkout_timeout_ms: u64 = is(10_000), "ms", Restart, in 1..=3_600_000;
+        /// Time that a new connection may take, TLS and login included.
+        connect_timeout_ms: u64 = is(3_000), "ms", Restart, in 1..=3_600_000;
+        /// A connection that nobody used for so long is closed.
+        idle_timeout_s: u64 = is(300), "s", Restart, in 1..=31_536_000;
+        /// A connection that is older than this is closed as soon as it is free.
+        max_lifetime_s: u64 = is(3_600), "s", Restart, in 1..=31_536_000, aka "max_alive_time_s";
+        /// Prepared statements kept open on each connection; the one used least recently is closed first.
+        statements_per_connection: u32 = is(256), "statements", Restart, in 1..=65_536;
+    }
+}

@@ -1,0 +1,37 @@
+//! `[proxy]`: the process as a whole.
+
+use std::path::PathBuf;
+
+use super::{is, unset};
+use crate::word::AuthPlugin;
+
+section! {
+    /// The process as a whole: its threads, its limits, and what it says of itself to clients.
+    pub struct Proxy = "[proxy]" at "proxy" {
+        /// Data-plane threads. Each one has its own sessions and its own share of the backend connections.
+        workers: Option<u32> = unset("the number of cores"), "threads", Restart, in 1..=1024, aka "threads";
+        /// Client connections at the same time, over all listeners. One more is refused with error 1040.
+        max_connections: u32 = is(10_000), "connections", Restart, in 1..=1_000_000;
+        /// Time that a client has to finish its login, TLS included.
+        connect_timeout_ms: u64 = is(10_000), "ms", Restart, in 1..=3_600_000;
+        /// After SIGTERM: time that running commands and open transactions have to finish before
+        /// their connections are closed.
+        shutdown_timeout_ms: u64 = is(30_000), "ms", Restart, in 0..=3_600_000;
+        /// Directory that keeps the certificate and the keys that the proxy makes for itself, so that
+        /// they are the same after a restart. It is made if it does not exist. Relative paths start at
+        /// the directory of the configuration file.
+        data_dir: Option<PathBuf> = unset("they are made anew at each start and kept in memory"), "", Restart;
+        /// Version in the greeting to clients, for example "8.4.5". Drivers choose features by it.
+        server_version: Option<String> = unset("the version of the primary"), "", Restart;
+        /// Id of the collation in the greeting to clients, for example 45 (utf8mb4_general_ci) or
+        /// 255 (utf8mb4_0900_ai_ci).
+        default_collation_id: Option<u8> = unset("the collation of the primary"), "", Restart, in 1..=255;
+        /// Largest command that is accepted from a client. A larger one gets error 1153.
+        max_allowed_packet: u64 = is(1_073_741_824), "bytes", Restart, in 1024..=1_073_741_824;
+        /// A client that sends no command for so long is disconnected.
+        wait_timeout_s: u64 = is(28_800), "s", Restart, in 1..=31_536_000;
+        /// Authentication plugin in the greeting to clients. A client that starts with another one is
+        /// asked to switch.
+        default_authentication_plugin: Option<AuthPlugin> = unset("\"caching_sha2_password\" in front of MySQL, \"mysql_native_password\" in front of MariaDB"), "", Restart;
+    }
+}

@@ -1,0 +1,29 @@
+//! `[[user]]`: who may log in.
+
+use std::path::PathBuf;
+
+use super::{required, unset};
+use crate::secret::Secret;
+
+section! {
+    /// One for each user that may log in. Backend connections are made as the same user. Exactly one of the
+    /// password options is needed.
+    pub(crate) struct UserSection = "[[user]]" at "user" {
+        /// Name that the client gives. Unique; the same on the backends.
+        name: String = required(), "", Restart;
+        /// Password as it is. "" is a user without a password.
+        password: Option<Secret> = unset("another password option"), "", Restart;
+        /// Environment variable that holds the password.
+        password_env: Option<String> = unset("another password option"), "", Restart;
+        /// File that holds the password and nothing else; one line end after it is dropped. Relative paths
+        /// start at the directory of the configuration file.
+        password_file: Option<PathBuf> = unset("another password option"), "", Restart;
+        /// Stored hash, as mysql.user has it: "*" and 40 hex digits for mysql_native_password,
+        /// "$A$005$..." (70 characters) for caching_sha2_password, the latter also as hex: "0x2441...".
+        password_hash: Option<Secret> = unset("another password option"), "", Restart, aka "authentication_string";
+        /// Schema of a client that names none at login.
+        default_schema: Option<String> = unset("none"), "", Restart;
+        /// Client connections of this user at the same time. One more is refused with error 1226.
+        max_connections: Option<u32> = unset("as many as [proxy] max_connections"), "connections", Restart, in 1..=1_000_000, aka "max_user_connections";
+    }
+}

@@ -1,0 +1,125 @@
+//! What the sections say together: from readable sections to a valid [`Config`]. Here are the
+//! checks that need more than one field, a file or a variable.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::mistake::{Mistakes, Span};
+use crate::parse::WrittenFile;
+use crate::schema::{Log, Proxy, Written};
+use crate::secret::Secret;
+
+mod cluster;
+mod listener;
+mod monitor;
+mod password;
+mod user;
+
+/// What the checks need beside a section: the world outside the file, and the list of mistakes.
+pub(crate) struct Check<'c, 'm> {
+    directory: &'c Path,
+    environment: &'c dyn Environment,
+    mistakes: &'c mut Mistakes<'m>,
+}
+
+/// Checks a file that has been read. `None` only if there is a mistake.
+pub(crate) fn validate(
+    file: WrittenFile,
+    file_name: &str,
+    environment: &dyn Environment,
+    mistakes: &mut Mistakes<'_>,
+) -> Option<Config> {
+    let directory = Path::new(file_name).parent().unwrap_or(Path::new(""));
+    let mut check = Check { directory, environment, mistakes };
+    let proxy = file.proxy.map(|proxy| check.proxy(proxy));
+    let listeners = check.listeners(file.listeners);
+    let users = check.users(&file.users);
+    let backends = check.backends(file.backends);
+    let cluster = check.cluster(file.cluster, backends);
+    let monitor = file.monitor.and_then(|monitor| check.monitor(&monitor));
+    let log = file.log.map(|log| check.log(log));
+    Some(Config {
+        proxy: proxy?,
+        listeners,
+        users,
+        cluster: cluster?,
+        monitor: monitor?,
+        pool: file.pool?.value,
+        log: log?,
+    })
+}
+
+impl Check<'_, '_> {
+    fn proxy(&mut self, written: Written<Proxy>) -> Proxy {
+        if let Some(version) = &written.value.server_version
+            && !is_version(version)
+        {
+            self.mistakes.push(
+                written.at("server_version"),
+                format!("server_version = {version:?} is not a version"),
+                "write three numbers first, for example \"8.4.5\" or \"10.11.14-MariaDB\"",
+            );
+        }
+        let mut proxy = written.value;
+        proxy.data_dir = proxy.data_dir.map(|path| self.resolve(&path));
+        proxy
+    }
+
+    fn log(&mut self, written: Written<Log>) -> Log {
+        let mut log = written.value;
+        log.file = log.file.map(|path| self.resolve(&path));
+        log
+    }
+
+    /// The path as seen from the directory of the configuration file.
+    fn resolve(&self, path: &Path) -> PathBuf {
+        self.directory.join(path)
+    }
+
+    /// The path of a PEM file that can be read. It may be a private key.
+    fn pem_file(&mut self, name: &str, path: &Path, at: &Span) -> PathBuf {
+        let path = self.resolve(path);
+        let (problem, instead) = match self.environment.read_file(&path).map(Secret::new) {
+            Ok(text) if text.expose().contains("-----BEGIN ") => return path,
+            Ok(_) => {
+                ("holds no PEM block".to_owned(), "write the path of a file with \"-----BEGIN ...\" in it")
+            }
+            Err(error) => {
+                (format!("cannot be read: {error}"), "write the path of a file that the proxy may read")
+            }
+        };
+        self.mistakes.push(at, format!("{name} {} {problem}", path.display()), instead);
+        path
+    }
+
+    /// Complains about each row whose field says the same as one before it.
+    fn refuse_twins<S>(
+        &mut self,
+        rows: &[Written<S>],
+        field: &str,
+        are_twins: impl Fn(&S, &S) -> bool,
+        show: impl Fn(&S) -> String,
+    ) {
+        for (index, row) in rows.iter().enumerate() {
+            if rows[..index].iter().any(|earlier| are_twins(&earlier.value, &row.value)) {
+                let what = format!("{field} {:?} is there twice", show(&row.value));
+                self.mistakes.push(
+                    row.at(field),
+                    what,
+                    format!("write another {field}, or remove one of the two"),
+                );
+            }
+        }
+    }
+}
+
+/// Drivers take the numbers at the front of the version apart.
+fn is_version(text: &str) -> bool {
+    let numbers: Vec<&str> = text.splitn(3, '.').collect();
+    let [major, minor, patch] = numbers.as_slice() else { return false };
+    let is_number =
+        |part: &str| !part.is_empty() && part.len() <= 3 && part.bytes().all(|b| b.is_ascii_digit());
+    let printable = text.len() <= 60 && text.bytes().all(|b| b.is_ascii_graphic());
+    printable && is_number(major) && is_number(minor) && patch.starts_with(|c: char| c.is_ascii_digit())
+}

@@ -1,0 +1,98 @@
+//! `[cluster]`: one primary, no backend twice, TLS files where they are needed.
+
+use super::Check;
+use crate::address::BackendAddress;
+use crate::config::{Backend, Cluster};
+use crate::parse::Rows;
+use crate::schema::{BackendSection, ClusterSection, Written};
+use crate::word::{BackendTls, Role};
+
+impl Check<'_, '_> {
+    pub(super) fn cluster(
+        &mut self,
+        written: Option<Written<ClusterSection>>,
+        backends: Rows<BackendSection>,
+    ) -> Option<Cluster> {
+        let written = written?;
+        self.one_primary(&written, &backends);
+        let cluster = written.value;
+        Some(Cluster {
+            name: cluster.name,
+            topology: cluster.topology,
+            flavor: cluster.flavor,
+            backends: backends.rows.into_iter().map(|row| self.backend(&row)).collect(),
+        })
+    }
+
+    pub(super) fn backends(&mut self, backends: Rows<BackendSection>) -> Rows<BackendSection> {
+        self.refuse_twins(&backends.rows, "name", is_same_name, name_of);
+        self.refuse_twins(
+            &backends.rows,
+            "address",
+            |one, other| one.address == other.address,
+            |b| b.address.to_string(),
+        );
+        backends
+    }
+
+    fn one_primary(&mut self, cluster: &Written<ClusterSection>, backends: &Rows<BackendSection>) {
+        let mut primaries = backends.rows.iter().filter(|row| row.value.role == Role::Primary);
+        let Some(first) = primaries.next() else {
+            if backends.complete {
+                self.mistakes.push(
+                    cluster.at(""),
+                    "the cluster has no primary",
+                    "write role = \"primary\" in one [[cluster.backend]]",
+                );
+            }
+            return;
+        };
+        for second in primaries {
+            let what = format!("a second primary beside {}", name_of(&first.value));
+            self.mistakes.push(
+                second.at("role"),
+                what,
+                "write role = \"replica\" in all but one [[cluster.backend]]",
+            );
+        }
+    }
+
+    fn backend(&mut self, row: &Written<BackendSection>) -> Backend {
+        let written = &row.value;
+        self.backend_tls(row);
+        Backend {
+            name: name_of(written),
+            address: written.address.clone(),
+            role: written.role,
+            weight: written.weight,
+            tls: written.tls,
+            tls_ca: written.tls_ca.as_ref().map(|path| self.pem_file("tls_ca", path, row.at("tls_ca"))),
+        }
+    }
+
+    fn backend_tls(&mut self, row: &Written<BackendSection>) {
+        let (tls, ca) = (row.value.tls, &row.value.tls_ca);
+        let checks = matches!(tls, BackendTls::VerifyCa | BackendTls::VerifyIdentity);
+        if checks && ca.is_none() {
+            let what = format!("tls = \"{tls}\" needs the certificates of the authorities");
+            self.mistakes.push(row.at("tls"), what, "write tls_ca = \"/path/to/ca.pem\", too");
+        }
+        if !checks && ca.is_some() {
+            let what = format!("tls_ca is set, but tls = \"{tls}\" does not check certificates");
+            self.mistakes.push(row.at("tls_ca"), what, "write tls = \"verify_ca\" or \"verify_identity\"");
+        }
+        if tls == BackendTls::VerifyIdentity && matches!(row.value.address, BackendAddress::Unix(_)) {
+            let what = "tls = \"verify_identity\" needs a host name, and a Unix socket has none";
+            self.mistakes.push(row.at("tls"), what, "write \"verify_ca\"");
+        }
+    }
+}
+
+fn name_of(backend: &BackendSection) -> String {
+    backend.name.clone().unwrap_or_else(|| backend.address.to_string())
+}
+
+/// Two backends without names at one address are told about the address only.
+fn is_same_name(one: &BackendSection, other: &BackendSection) -> bool {
+    name_of(one) == name_of(other) && (one.name.is_some() || other.name.is_some())
+}

@@ -1,0 +1,150 @@
+//! The options whose value is one of a few words.
+
+use std::fmt;
+
+use toml::de::DeValue;
+
+use crate::document::nearest;
+use crate::value::{Value, Wrong, wrong_type};
+
+/// Declares an enum whose values are words in the file.
+macro_rules! words {
+    ($($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $word:literal),+ $(,)? })+) => {$(
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[doc = $doc])+ $variant),+ }
+
+        impl $name {
+            /// The word in the file.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl Value for $name {
+            fn kind() -> String {
+                one_of(&[$($word),+])
+            }
+            fn literal(&self) -> String {
+                format!("\"{}\"", self.as_str())
+            }
+            fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
+                match raw.as_str() {
+                    $(Some($word) => Ok(Self::$variant),)+
+                    Some(other) => Err(unknown_word(other, &[$($word),+])),
+                    None => Err(wrong_type(raw)),
+                }
+            }
+        }
+    )+};
+}
+
+words! {
+    /// Whether clients may, must or cannot use TLS.
+    ClientTls {
+        /// TLS is not offered.
+        Disabled = "disabled",
+        /// TLS is offered; the client decides.
+        Optional = "optional",
+        /// A client without TLS is refused.
+        Required = "required",
+    }
+    /// Whether connections to a backend use TLS, and what is checked.
+    BackendTls {
+        /// Never.
+        Disabled = "disabled",
+        /// Where the backend offers it; the certificate is not checked.
+        Preferred = "preferred",
+        /// Always; the certificate is not checked.
+        Required = "required",
+        /// Always; the certificate has to be signed by `tls_ca`.
+        VerifyCa = "verify_ca",
+        /// Always; the certificate has to be signed by `tls_ca` and to name the backend's host.
+        VerifyIdentity = "verify_identity",
+    }
+    /// What a backend is in a static topology.
+    Role {
+        /// Takes writes, and reads where no replica can.
+        Primary = "primary",
+        /// Takes reads.
+        Replica = "replica",
+    }
+    /// How the proxy learns which backend has which role.
+    TopologyKind {
+        /// The roles in the file.
+        Static = "static",
+    }
+    /// Which family of servers the backends belong to.
+    Flavor {
+        /// As the primary says in its greeting.
+        Auto = "auto",
+        /// MySQL, Percona Server.
+        Mysql = "mysql",
+        /// MariaDB.
+        Mariadb = "mariadb",
+    }
+    /// The authentication plugin that the proxy offers to clients first.
+    AuthPlugin {
+        /// Double SHA-1, known to every client.
+        MysqlNativePassword = "mysql_native_password",
+        /// Salted SHA-256, the default of MySQL 8 and 9.
+        CachingSha2Password = "caching_sha2_password",
+    }
+    /// How a log line is written.
+    LogFormat {
+        /// For people: time, level, target, message, fields.
+        Text = "text",
+        /// For machines: one JSON object for each line.
+        Json = "json",
+    }
+    /// Which log lines are written: this level and the ones before it.
+    LogLevel {
+        /// Something needs an operator.
+        Error = "error",
+        /// Something is wrong, the proxy copes.
+        Warn = "warn",
+        /// Starts, stops and changes of state.
+        Info = "info",
+        /// What each session does.
+        Debug = "debug",
+        /// Everything.
+        Trace = "trace",
+    }
+}
+
+/// What other programs call it.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("master", "primary"),
+    ("source", "primary"),
+    ("writer", "primary"),
+    ("slave", "replica"),
+    ("secondary", "replica"),
+    ("reader", "replica"),
+    ("warning", "warn"),
+    ("off", "disabled"),
+    ("none", "disabled"),
+    ("percona", "mysql"),
+];
+
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.as_slice() {
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+        [] => String::new(),
+    }
+}
+
+fn unknown_word(written: &str, words: &[&str]) -> Wrong {
+    let synonym = SYNONYMS.iter().find(|(foreign, _)| *foreign == written).map(|(_, word)| *word);
+    let meant =
+        synonym.filter(|word| words.contains(word)).or_else(|| nearest(written, words.iter().copied()));
+    let instead = meant.map(|word| format!("write \"{word}\" (known: {})", one_of(words)));
+    Wrong { what: format!("= {written:?} is not known"), instead }
+}
