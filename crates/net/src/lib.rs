@@ -1,1 +1,21 @@
-//! The only crate that touches sockets, timers and spawn.
+//! The only crate that touches sockets, timers and spawn. Everything above uses these streams, buffers and
+//! timers, so that a completion-based driver can stand beside the readiness-based one without a change there:
+//! reads and writes hand the buffer over and get it back.
+
+mod buffer;
+mod dial;
+mod error;
+//mod handshake;
+mod listen;
+mod packet_io;
+pub mod rt;
+mod stream;
+pub mod tls;
+
+pub use buffer::{Buffer, BufferPool};
+pub use dial::{Address, dial};
+pub use error::NetError;
+//pub use handshake::{BackendLogin, Login, LoginRequest, change_user, log_in, serve_login};
+pub use listen::{Listener, ListenAddress, Peer};
+pub use packet_io::{Packet, PacketIo};
+pub use stream::Stream;

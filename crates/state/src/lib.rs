@@ -1,1 +1,20 @@
-//! What one MySQL session is, and how a response changes it.
+//! What one MySQL session is, in one type for both sides: the state that a client wants and the state that a
+//! backend connection is in. `diff` tells what to run to get from one to the other; `tracker` finds where a
+//! response ends and what it changed; `learn` turns that into state, pins and questions to ask the backend.
+//! Pure: knows no connection, no pool, no clock.
+
+mod diff;
+mod learn;
+mod pin;
+mod session;
+mod tracker;
+mod user_vars;
+mod vars;
+
+pub use diff::{FixUp, diff};
+pub use learn::{Executed, Learnt, learn};
+pub use pin::{Pin, PinReason, Pins};
+pub use session::SessionState;
+pub use tracker::{Changed, Progress, Response, ResponseTracker, Shape};
+pub use user_vars::{UserValue, UserVars, read_back_sql};
+pub use vars::{Vars, is_movable, quote_identifier, quote_text};

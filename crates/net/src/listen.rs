@@ -1,0 +1,131 @@
+//! Listening sockets. Accepted sockets leave here as plain ones, which the acceptor hands to a worker.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use crate::stream::Stream;
+
+/// Where clients connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// IP address and port.
+    Tcp(SocketAddr),
+    /// Path of a Unix socket and its permission bits.
+    Unix(PathBuf, u32),
+}
+
+/// A bound socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Bound,
+    path: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// An accepted client on its way to a worker.
+#[derive(Debug)]
+pub struct Peer {
+    socket: Accepted,
+    /// The client's IP address; `None` on a Unix socket.
+    pub ip: Option<IpAddr>,
+}
+
+#[derive(Debug)]
+enum Accepted {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// How many clients may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+impl Listener {
+    /// Binds. A Unix socket that nobody listens on any more is replaced.
+    pub fn bind(address: &ListenAddress) -> io::Result<Self> {
+        match address {
+            ListenAddress::Tcp(address) => {
+                let domain = socket2::Domain::for_address(*address);
+                let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
+                socket.set_reuse_address(true)?;
+                socket.set_nonblocking(true)?;
+                socket.bind(&(*address).into())?;
+                socket.listen(BACKLOG)?;
+                let listener = TcpListener::from_std(socket.into())?;
+                Ok(Self { socket: Bound::Tcp(listener), path: None })
+            }
+            ListenAddress::Unix(path, mode) => {
+                remove_stale(path)?;
+                let listener = UnixListener::bind(path)?;
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode))?;
+                Ok(Self { socket: Bound::Unix(listener), path: Some(path.clone()) })
+            }
+        }
+    }
+
+    /// The address really bound, which matters with port 0.
+    pub fn local_address(&self) -> io::Result<ListenAddress> {
+        Ok(match (&self.socket, &self.path) {
+            (Bound::Tcp(listener), _) => ListenAddress::Tcp(listener.local_addr()?),
+            (Bound::Unix(_), path) => ListenAddress::Unix(path.clone().unwrap_or_default(), 0),
+        })
+    }
+
+    /// Waits for the next client.
+    pub async fn accept(&self) -> io::Result<Peer> {
+        Ok(match &self.socket {
+            Bound::Tcp(listener) => {
+                let (socket, address) = listener.accept().await?;
+                Peer { socket: Accepted::Tcp(socket.into_std()?), ip: Some(address.ip().to_canonical()) }
+            }
+            Bound::Unix(listener) => {
+                let (socket, _) = listener.accept().await?;
+                Peer { socket: Accepted::Unix(socket.into_std()?), ip: None }
+            }
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Peer {
+    /// Registers the socket with this thread's runtime.
+    pub fn into_stream(self) -> io::Result<Stream> {
+        Ok(match self.socket {
+            Accepted::Tcp(socket) => Stream::tcp(TcpStream::from_std(socket)?),
+            Accepted::Unix(socket) => Stream::unix(UnixStream::from_std(socket)?),
+        })
+    }
+
+    /// The client's host as MySQL writes it in errors: an address, or `localhost`.
+    pub fn host(&self) -> String {
+        self.ip.map_or_else(|| "localhost".to_owned(), |ip| ip.to_string())
+    }
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.file_type().is_socket() => {
+            if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on this socket"));
+            }
+            std::fs::remove_file(path)
+        }
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket")),
+        Err(_) => Ok(()),
+    }
+}

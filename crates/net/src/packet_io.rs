@@ -1,0 +1,101 @@
+//! Whole packets, for everything off the path of a query: logins, fix-ups, probes. Payloads are held whole,
+//! so each read names the largest that it accepts.
+
+use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, parse_header, put_packet};
+
+use crate::buffer::Buffer;
+use crate::error::NetError;
+use crate::stream::Stream;
+
+/// A payload and the sequence id of its last packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packet {
+    /// Sequence id of the last packet.
+    pub seq: u8,
+    /// The payload, joined.
+    pub payload: Vec<u8>,
+}
+
+/// Reads and writes whole packets on a stream; `buffer` keeps what was read too much.
+#[derive(Debug)]
+pub struct PacketIo<'a> {
+    stream: &'a mut Stream,
+    buffer: &'a mut Buffer,
+    seq: u8,
+}
+
+impl<'a> PacketIo<'a> {
+    /// Starts with sequence id `seq` for the next packet written.
+    pub fn new(stream: &'a mut Stream, buffer: &'a mut Buffer, seq: u8) -> Self {
+        Self { stream, buffer, seq }
+    }
+
+    /// The stream, for TLS.
+    pub fn stream(&mut self) -> &mut Stream {
+        self.stream
+    }
+
+    /// What was read beyond the last packet, taken out.
+    pub fn take_rest(&mut self) -> Vec<u8> {
+        let rest = self.buffer.data().to_vec();
+        self.buffer.clear();
+        rest
+    }
+
+    /// The sequence id that the next packet written will have.
+    pub fn seq(&self) -> u8 {
+        self.seq
+    }
+
+    /// Starts a new command: sequence ids begin at 0 again.
+    pub fn restart(&mut self) {
+        self.seq = 0;
+    }
+
+    /// Reads a payload of at most `limit` bytes; the next packet written follows it in sequence.
+    pub async fn read(&mut self, limit: usize) -> Result<Packet, NetError> {
+        let mut payload = Vec::new();
+        loop {
+            let frame = self.header().await?;
+            if payload.len() + frame.len > limit {
+                return Err(NetError::TooLarge(payload.len() + frame.len));
+            }
+            self.fill(HEADER_LEN + frame.len).await?;
+            payload.extend_from_slice(&self.buffer.data()[HEADER_LEN..HEADER_LEN + frame.len]);
+            self.buffer.consume(HEADER_LEN + frame.len);
+            self.seq = frame.seq.wrapping_add(1);
+            if frame.len < MAX_PAYLOAD {
+                return Ok(Packet { seq: frame.seq, payload });
+            }
+        }
+    }
+
+    async fn header(&mut self) -> Result<delphinus_wire::Frame, NetError> {
+        loop {
+            if let Some(frame) = parse_header(self.buffer.data()) {
+                return Ok(frame);
+            }
+            self.fill(HEADER_LEN).await?;
+        }
+    }
+
+    async fn fill(&mut self, len: usize) -> Result<(), NetError> {
+        while self.buffer.len() < len {
+            let buffer = std::mem::take(self.buffer);
+            let (result, buffer) = self.stream.read(buffer).await;
+            *self.buffer = buffer;
+            if result? == 0 {
+                return Err(NetError::Closed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `payload` with the next sequence id.
+    pub async fn write(&mut self, payload: &[u8]) -> Result<(), NetError> {
+        let mut bytes = Vec::with_capacity(payload.len() + HEADER_LEN);
+        self.seq = put_packet(&mut bytes, self.seq, payload);
+        self.stream.write_bytes(&bytes).await?;
+        Ok(())
+    }
+}

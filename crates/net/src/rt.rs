@@ -1,0 +1,91 @@
+//! The runtime: worker threads, tasks, timers, and the channels between the planes. The data plane knows
+//! tokio only through this file and `stream`.
+
+use std::future::Future;
+use std::io;
+use std::time::{Duration, Instant};
+
+pub use tokio::sync::{Notify, mpsc, oneshot, watch};
+pub use tokio::task::JoinHandle;
+
+/// Runs `main` to its end on a new single-threaded runtime, on the calling thread. Tasks made with
+/// `spawn_local` inside live as long as `main`.
+pub fn block_on<F: Future>(main: F) -> io::Result<F::Output> {
+    // Passwords are hashed on these threads: few of them, so that a login storm cannot take every core.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(2)
+        .thread_keep_alive(Duration::from_secs(10))
+        .build()?;
+    let local = tokio::task::LocalSet::new();
+    Ok(local.block_on(&runtime, main))
+}
+
+/// Starts a named thread that runs the future made by `main` on a runtime of its own.
+pub fn spawn_worker<M, F>(name: String, main: M) -> io::Result<std::thread::JoinHandle<io::Result<()>>>
+where
+    M: FnOnce() -> F + Send + 'static,
+    F: Future<Output = ()>,
+{
+    std::thread::Builder::new().name(name).spawn(move || block_on(main()))
+}
+
+/// Starts a task on this thread's runtime.
+pub fn spawn_local<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
+    tokio::task::spawn_local(task)
+}
+
+/// Runs a computation that would hold up the other sessions on a thread of its own.
+pub async fn compute<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(job).await.ok()
+}
+
+/// The monotonic clock.
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// Waits.
+pub async fn sleep(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
+/// Waits for `future`, but not beyond `limit`.
+pub async fn timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
+    tokio::time::timeout(limit, future).await.ok()
+}
+
+/// Whichever of two futures is ready first; the first is asked first.
+pub async fn either<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
+    tokio::select! {
+        biased;
+        out = a => Either::First(out),
+        out = b => Either::Second(out),
+    }
+}
+
+/// The result of `either`.
+#[derive(Debug)]
+pub enum Either<A, B> {
+    /// The first future was ready.
+    First(A),
+    /// The second future was ready.
+    Second(B),
+}
+
+/// Lets other tasks of this thread run.
+pub async fn yield_now() {
+    tokio::task::yield_now().await;
+}
+
+/// Waits for SIGTERM or SIGINT.
+pub async fn stop_signal() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! TLS by rustls: certificates, what is verified, and the layer between a socket and its user.
+
+mod layer;
+mod verify;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+pub use layer::TlsLayer;
+
+use crate::error::NetError;
+
+/// What the proxy shows to its clients.
+#[derive(Debug, Clone)]
+pub struct ServerTls(Arc<rustls::ServerConfig>);
+
+/// How the proxy connects to backends.
+#[derive(Debug, Clone)]
+pub struct ClientTls(Arc<rustls::ClientConfig>);
+
+/// What of a backend's certificate is checked, as MySQL's `--ssl-mode` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verify {
+    /// Nothing: encrypts only.
+    Nothing,
+    /// The chain up to a given authority.
+    Authority,
+    /// The chain and the name.
+    Identity,
+}
+
+fn tls_error(error: impl std::fmt::Display) -> NetError {
+    NetError::Tls(error.to_string())
+}
+
+/// A PEM file and what it is for, in errors.
+fn read_pem(path: &Path) -> Result<Vec<u8>, NetError> {
+    std::fs::read(path).map_err(|error| NetError::Tls(format!("{}: {error}", path.display())))
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, NetError> {
+    let list: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(tls_error)?;
+    if list.is_empty() {
+        return Err(NetError::Tls("no certificate in the file".into()));
+    }
+    Ok(list)
+}
+
+fn authorities(path: &Path) -> Result<Arc<rustls::RootCertStore>, NetError> {
+    let mut store = rustls::RootCertStore::empty();
+    for certificate in certificates(&read_pem(path)?)? {
+        store.add(certificate).map_err(tls_error)?;
+    }
+    Ok(Arc::new(store))
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+impl ServerTls {
+    /// From PEM files: chain, key, and optionally the authority that client certificates must come from.
+    pub fn from_files(cert: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Self, NetError> {
+        Self::from_pem(&read_pem(cert)?, &read_pem(key)?, client_ca)
+    }
+
+    /// From PEM text.
+    pub fn from_pem(cert: &[u8], key: &[u8], client_ca: Option<&Path>) -> Result<Self, NetError> {
+        let builder = rustls::ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(tls_error)?;
+        let builder = match client_ca {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let roots = authorities(path)?;
+                let verifier =
+                    rustls::server::WebPkiClientVerifier::builder_with_provider(roots, provider())
+                        .build()
+                        .map_err(tls_error)?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(tls_error)?;
+        let config = builder.with_single_cert(certificates(cert)?, key).map_err(tls_error)?;
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// A new certificate of its own making, as (certificate, key) in PEM: encrypts, proves nothing.
+    pub fn self_signed() -> Result<(String, String), NetError> {
+        let made = rcgen::generate_simple_self_signed(vec!["delphinus".into(), "localhost".into()])
+            .map_err(tls_error)?;
+        Ok((made.cert.pem(), made.signing_key.serialize_pem()))
+    }
+
+    /// The layer for one new client.
+    pub fn layer(&self) -> Result<TlsLayer, NetError> {
+        let session = rustls::ServerConnection::new(self.0.clone()).map_err(tls_error)?;
+        Ok(TlsLayer::new(session.into()))
+    }
+}
+
+impl ClientTls {
+    /// Verifies as told; `ca` is needed for everything but `Verify::Nothing`.
+    pub fn new(verify: Verify, ca: Option<&Path>) -> Result<Self, NetError> {
+        let builder = rustls::ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(tls_error)?;
+        let verifier = match (verify, ca) {
+            (Verify::Nothing, _) => verify::nothing(provider()),
+            (_, None) => return Err(NetError::Tls("verification needs tls_ca".into())),
+            (Verify::Authority, Some(path)) => verify::authority(&authorities(path)?, provider())?,
+            (Verify::Identity, Some(path)) => verify::identity(authorities(path)?, provider())?,
+        };
+        let config =
+            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// The layer for one connection to `host`.
+    pub fn layer(&self, host: &str) -> Result<TlsLayer, NetError> {
+        let name = ServerName::try_from(host.to_owned())
+            .or_else(|_| ServerName::try_from("localhost".to_owned()))
+            .map_err(tls_error)?;
+        let session = rustls::ClientConnection::new(self.0.clone(), name).map_err(tls_error)?;
+        Ok(TlsLayer::new(session.into()))
+    }
+}

@@ -1,0 +1,126 @@
+//! Moves records between a socket and rustls, which does no I/O here.
+
+use std::io::{self, Read, Write};
+
+use crate::error::NetError;
+use crate::stream::Socket;
+
+/// The TLS state of one connection.
+#[derive(Debug)]
+pub struct TlsLayer {
+    session: rustls::Connection,
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+}
+
+/// How much is read from the socket at once: a full record and some.
+const CHUNK: usize = 20 * 1024;
+
+fn broken(error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {error}"))
+}
+
+impl TlsLayer {
+    pub(super) fn new(session: rustls::Connection) -> Self {
+        Self { session, incoming: Vec::new(), outgoing: Vec::new() }
+    }
+
+    /// True if a read would return without touching the socket.
+    pub(crate) fn has_plaintext(&mut self) -> bool {
+        !self.incoming.is_empty()
+            || self.session.process_new_packets().is_ok_and(|state| {
+                state.plaintext_bytes_to_read() > 0 || state.peer_has_closed()
+            })
+    }
+
+    pub(crate) async fn shake_hands(&mut self, io: &mut Socket, early: &[u8]) -> Result<(), NetError> {
+        self.incoming.extend_from_slice(early);
+        while self.session.is_handshaking() {
+            if self.session.wants_write() {
+                self.flush(io).await?;
+            } else if self.fill(io).await.map_err(|error| NetError::Tls(error.to_string()))? == 0 {
+                return Err(NetError::Closed);
+            }
+        }
+        self.flush(io).await?;
+        Ok(())
+    }
+
+    /// Appends decrypted bytes; 0 is the end of the stream.
+    pub(crate) async fn read(&mut self, io: &mut Socket, into: &mut Vec<u8>) -> io::Result<usize> {
+        loop {
+            if let Some(n) = self.take_plaintext(into)? {
+                return Ok(n);
+            }
+            if self.fill(io).await? == 0 {
+                return Ok(0);
+            }
+            if self.session.wants_write() {
+                self.flush(io).await?;
+            }
+        }
+    }
+
+    fn take_plaintext(&mut self, into: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        let len = into.len();
+        into.resize(into.capacity().max(len + 1024), 0);
+        let result = self.session.reader().read(&mut into[len..]);
+        let n = *result.as_ref().unwrap_or(&0);
+        into.truncate(len + n);
+        match result {
+            Ok(n) => Ok(Some(n)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Some(0)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Feeds rustls with what is there, or with what the socket brings next; 0 is the end of the stream.
+    async fn fill(&mut self, io: &mut Socket) -> io::Result<usize> {
+        if self.incoming.is_empty() {
+            self.incoming.reserve(CHUNK);
+            if io.read(&mut self.incoming).await? == 0 {
+                return Ok(0);
+            }
+        }
+        let mut rest = self.incoming.as_slice();
+        let n = self.session.read_tls(&mut rest)?;
+        self.incoming.drain(..n);
+        if self.incoming.is_empty() {
+            // An idle session holds no buffer.
+            self.incoming = Vec::new();
+        }
+        if let Err(error) = self.session.process_new_packets() {
+            // The alert says why; whether it arrives does not matter any more.
+            let _ = self.flush(io).await;
+            return Err(broken(error));
+        }
+        Ok(n)
+    }
+
+    async fn flush(&mut self, io: &mut Socket) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.session.write_tls(&mut self.outgoing)?;
+        }
+        io.write_all(&self.outgoing).await?;
+        self.outgoing.clear();
+        if self.outgoing.capacity() > 4 * CHUNK {
+            self.outgoing = Vec::new();
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn write_all(&mut self, io: &mut Socket, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let n = self.session.writer().write(bytes)?;
+            bytes = &bytes[n..];
+            self.flush(io).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn close(&mut self, io: &mut Socket) {
+        self.session.send_close_notify();
+        let _ = self.flush(io).await;
+    }
+}

@@ -1,0 +1,117 @@
+//! What to run on a backend connection so that it is in the state a client wants.
+
+use std::fmt::Write;
+use std::rc::Rc;
+
+use crate::session::SessionState;
+use crate::vars::{put_value, quote_identifier};
+
+/// One step towards the wanted state. They are run in the order in which `diff` gives them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FixUp {
+    /// Start over with COM_CHANGE_USER: some state can only be dropped, not set back.
+    ChangeUser,
+    /// COM_SET_OPTION: multi-statements on or off.
+    SetOption(bool),
+    /// COM_INIT_DB.
+    InitDb(Rc<str>),
+    /// A SET statement for all variables that differ.
+    Set(String),
+}
+
+/// The steps from `have` to `want`; none if they are the same.
+pub fn diff(want: &SessionState, have: &SessionState) -> Vec<FixUp> {
+    let mut steps = Vec::new();
+    if want.is_same(have) {
+        return steps;
+    }
+    if want.schema.is_none() && have.schema.is_some() {
+        // No command leaves a schema without entering another one.
+        steps.push(FixUp::ChangeUser);
+        let fresh = SessionState { multi_statements: have.multi_statements, ..SessionState::default() };
+        steps.extend(diff(want, &fresh));
+        return steps;
+    }
+    if want.multi_statements != have.multi_statements {
+        steps.push(FixUp::SetOption(want.multi_statements));
+    }
+    if let Some(schema) = want.schema.as_ref().filter(|schema| have.schema.as_ref() != Some(schema)) {
+        steps.push(FixUp::InitDb(schema.clone()));
+    }
+    let set = assignments(want, have);
+    if !set.is_empty() {
+        steps.push(FixUp::Set(set));
+    }
+    steps
+}
+
+fn assignments(want: &SessionState, have: &SessionState) -> String {
+    let mut sql = String::new();
+    let mut item = |target: std::fmt::Arguments<'_>| {
+        sql.push_str(if sql.is_empty() { "SET " } else { ", " });
+        let _ = sql.write_fmt(target);
+    };
+    for (name, value) in want.vars.iter().filter(|(name, value)| have.vars.get(*name) != Some(value)) {
+        let mut literal = String::new();
+        put_value(&mut literal, name, value);
+        item(format_args!("@@session.{name}={literal}"));
+    }
+    for name in have.vars.keys().filter(|name| !want.vars.contains_key(*name)) {
+        item(format_args!("@@session.{name}=DEFAULT"));
+    }
+    for (name, value) in want.user_vars.iter().filter(|(name, value)| have.user_vars.get(*name) != Some(value)) {
+        item(format_args!("@{}={}", quote_identifier(name), value.sql()));
+    }
+    for (name, _) in have.user_vars.iter().filter(|(name, value)| !value.is_null() && !want.user_vars.contains_key(*name)) {
+        item(format_args!("@{}=NULL", quote_identifier(name)));
+    }
+    sql
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::user_vars::UserValue;
+
+    fn state(schema: Option<&str>, vars: &[(&str, &str)], user: &[(&str, &str)]) -> SessionState {
+        SessionState {
+            schema: schema.map(Into::into),
+            vars: Rc::new(vars.iter().map(|(n, v)| ((*n).into(), v.as_bytes().into())).collect()),
+            user_vars: Rc::new(
+                user.iter().map(|(n, v)| ((*n).into(), UserValue::from_bytes(v.as_bytes(), "ascii", "ascii_bin"))).collect(),
+            ),
+            multi_statements: false,
+        }
+    }
+
+    #[test]
+    fn the_same_state_needs_nothing() {
+        let a = state(Some("app"), &[("sql_mode", "")], &[("x", "1")]);
+        assert_eq!(diff(&a, &a.clone()), []);
+        assert_eq!(diff(&a, &state(Some("app"), &[("sql_mode", "")], &[("x", "1")])), []);
+    }
+
+    #[test]
+    fn everything_that_differs_is_set_and_everything_foreign_is_dropped() {
+        let want = state(Some("b"), &[("time_zone", "+00:00")], &[("x", "1")]);
+        let have = state(Some("a"), &[("sql_mode", "ANSI")], &[("y", "2")]);
+        assert_eq!(
+            diff(&want, &have),
+            [
+                FixUp::InitDb("b".into()),
+                FixUp::Set(
+                    "SET @@session.time_zone='+00:00', @@session.sql_mode=DEFAULT, \
+                     @`x`=_ascii X'31' COLLATE ascii_bin, @`y`=NULL"
+                        .into()
+                )
+            ]
+        );
+    }
+
+    #[test]
+    fn a_schema_is_left_by_starting_over() {
+        let want = state(None, &[("sql_mode", "")], &[]);
+        let have = state(Some("a"), &[("time_zone", "UTC")], &[]);
+        assert_eq!(diff(&want, &have), [FixUp::ChangeUser, FixUp::Set("SET @@session.sql_mode=''".into())]);
+    }
+}

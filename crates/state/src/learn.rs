@@ -1,0 +1,154 @@
+//! From a statement and its response to the session's new state, its pins, and what the backend must be asked
+//! because it did not say.
+
+mod pins;
+mod variables;
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use delphinus_sql::{Class, Effects, LexOptions, Statement};
+use delphinus_wire::response::Status;
+
+use crate::pin::{PinReason, Pins};
+use crate::session::SessionState;
+use crate::tracker::{Changed, Response};
+
+/// A statement that was run on a backend, and what came of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Executed<'a> {
+    /// What the classifier found.
+    pub statement: &'a Statement,
+    /// The text; the start of it where it was too long to keep.
+    pub sql: &'a [u8],
+    /// How the text is to be read.
+    pub lex: LexOptions,
+    /// What the server said.
+    pub response: &'a Response,
+    /// When it ended.
+    pub now: Instant,
+}
+
+/// What is still unknown, to be asked on the same connection before anybody else uses it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Learnt {
+    /// Session variables to read back.
+    pub vars: Vec<Box<str>>,
+    /// User variables to read back, in lower case.
+    pub user_vars: Vec<Box<str>>,
+    /// The schema must be read back.
+    pub schema: bool,
+    /// A COM_PING must tell the transaction's status and changes not yet reported.
+    pub ping: bool,
+}
+
+impl Learnt {
+    /// True if nothing has to be asked.
+    pub fn is_empty(&self) -> bool {
+        self.vars.is_empty() && self.user_vars.is_empty() && !self.schema && !self.ping
+    }
+}
+
+/// Errors after which the server may have rolled the transaction back without being asked: deadlock, lock wait
+/// time-out, failed commit, refused by Group Replication, XA rollback only.
+const ROLLED_BACK: &[u16] = &[1213, 1205, 1180, 3100, 3101, 1402, 1613, 1614];
+
+/// Applies what a statement did. `None` where everything is known, which is the ordinary case.
+pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>) -> Option<Learnt> {
+    let response = executed.response;
+    if let Some(status) = response.status {
+        pins.set(PinReason::Transaction, status.contains(Status::IN_TRANS), executed.now, executed.sql);
+    }
+    if executed.statement.effects.is_empty() && response.changes.is_empty() && response.is_ok() {
+        end_next_transaction(pins, executed);
+        return None;
+    }
+    let mut learnt = Learnt::default();
+    let seen = apply_changes(state, pins, executed);
+    // Of several statements the first ones may have succeeded.
+    if response.is_ok() || executed.statement.class == Class::Multi {
+        variables::learn(&mut learnt, executed);
+        pins::learn(pins, state.schema.as_deref(), executed);
+        learn_unreported(&mut learnt, pins, executed, seen);
+    }
+    if !response.is_ok() {
+        learnt.ping |= status_is_unknown(pins, executed);
+    }
+    end_next_transaction(pins, executed);
+    (!learnt.is_empty()).then_some(learnt)
+}
+
+/// What kinds of changes the server reported.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    state: bool,
+    schema: bool,
+}
+
+fn apply_changes(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>) -> Seen {
+    let mut seen = Seen::default();
+    for change in &executed.response.changes {
+        match change {
+            Changed::Var(name, value) => variables::apply(state, pins, executed, (name, value)),
+            Changed::Schema(schema) => {
+                state.schema = schema.as_deref().map(Rc::from);
+                seen.schema = true;
+            }
+            Changed::State => seen.state = true,
+            Changed::Gtids(_) => {}
+        }
+    }
+    seen
+}
+
+/// Statements whose effect on the session only the server knows.
+const OPAQUE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+
+fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_>, seen: Seen) {
+    let effects = executed.statement.effects;
+    if effects.intersects(OPAQUE) {
+        if seen.state {
+            pins.add(PinReason::UnknownState, executed.now, executed.sql);
+        }
+        // An EOF packet ends a result set without a word about changes: the next OK has them.
+        learnt.ping |= executed.response.affected_rows.is_none();
+    }
+    if effects.contains(Effects::CHANGES_SCHEMA) && !seen.schema && executed.statement.class != Class::Use {
+        learnt.schema = true;
+    }
+}
+
+fn status_is_unknown(pins: &Pins, executed: &Executed<'_>) -> bool {
+    let ends = Effects::IMPLICIT_COMMIT.union(Effects::ENDS_TRANSACTION).union(Effects::BEGINS_TRANSACTION);
+    let may_have_ended = executed.statement.effects.intersects(ends.union(OPAQUE))
+        || executed.response.error.is_some_and(|code| ROLLED_BACK.contains(&code));
+    pins.has(PinReason::Transaction) && may_have_ended || executed.statement.class == Class::Multi
+}
+
+/// SET TRANSACTION is used up by the transaction, or the statement, that follows it.
+fn end_next_transaction(pins: &mut Pins, executed: &Executed<'_>) {
+    let statement = executed.statement;
+    if pins.is_empty()
+        || statement.effects.contains(Effects::SETS_NEXT_TRANSACTION)
+        || pins.has(PinReason::Transaction)
+        || !executed.response.is_ok()
+    {
+        return;
+    }
+    let uses_it = matches!(
+        statement.class,
+        Class::Commit
+            | Class::Rollback
+            | Class::Insert
+            | Class::Replace
+            | Class::Update
+            | Class::Delete
+            | Class::LoadData
+    ) || statement.effects.contains(Effects::IMPLICIT_COMMIT);
+    if uses_it {
+        pins.remove(PinReason::NextTransaction);
+    }
+}
+
+#[cfg(test)]
+mod tests;

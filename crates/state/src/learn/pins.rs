@@ -1,0 +1,129 @@
+//! Which pins a statement makes and which it ends.
+
+use std::time::Instant;
+
+use delphinus_sql::{
+    Effects, TableName, advisory_locks, assignments, handlers, sql_prepared, temporary_tables,
+};
+
+use super::Executed;
+use crate::pin::{PinReason, Pins};
+use crate::vars::is_movable;
+
+pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'_>) {
+    let effects = executed.statement.effects;
+    let has = |effect| effects.contains(effect);
+    if has(Effects::CREATES_TEMP_TABLE) || has(Effects::DROPS_TABLES) {
+        learn_temporary_tables(pins, schema.unwrap_or_default(), executed);
+    }
+    if has(Effects::GETS_LOCK) || has(Effects::RELEASES_LOCK) || has(Effects::RELEASES_ALL_LOCKS) {
+        learn_advisory_locks(pins, executed);
+    }
+    if has(Effects::OPENS_HANDLER) || has(Effects::CLOSES_HANDLER) {
+        let found = handlers(executed.sql, executed.lex);
+        pins.handlers.extend(found.opened);
+        pins.handlers.retain(|name| !found.closed.contains(name));
+        set(pins, PinReason::Handler, |pins| !pins.handlers.is_empty(), executed);
+    }
+    if has(Effects::SQL_PREPARES) || has(Effects::SQL_DEALLOCATES) {
+        let found = sql_prepared(executed.sql, executed.lex);
+        pins.sql_prepared.extend(found.made);
+        pins.sql_prepared.retain(|name| !found.dropped.contains(name));
+        set(pins, PinReason::SqlPrepared, |pins| !pins.sql_prepared.is_empty(), executed);
+    }
+    learn_locks(pins, executed);
+    if has(Effects::SETS_NEXT_TRANSACTION) {
+        add(pins, PinReason::NextTransaction, executed);
+    }
+    if has(Effects::SETS_ROLE) {
+        add(pins, PinReason::Role, executed);
+    }
+    if has(Effects::SETS_TRACKING) {
+        add(pins, PinReason::Tracking, executed);
+    }
+    if has(Effects::SETS_SYSTEM_VARS) {
+        pin_fixed_variables(pins, executed);
+    }
+}
+
+fn add(pins: &mut Pins, reason: PinReason, executed: &Executed<'_>) {
+    pins.add(reason, executed.now, executed.sql);
+}
+
+fn set(pins: &mut Pins, reason: PinReason, holds: fn(&Pins) -> bool, executed: &Executed<'_>) {
+    let holds = holds(pins);
+    pins.set(reason, holds, executed.now, executed.sql);
+}
+
+fn learn_locks(pins: &mut Pins, executed: &Executed<'_>) {
+    let effects = executed.statement.effects;
+    let has = |effect| effects.contains(effect);
+    if has(Effects::LOCKS_TABLES) {
+        add(pins, PinReason::TableLock, executed);
+    } else if has(Effects::UNLOCKS_TABLES) || has(Effects::BEGINS_TRANSACTION) {
+        pins.remove(PinReason::TableLock);
+    }
+    if has(Effects::READ_LOCK) {
+        add(pins, PinReason::ReadLock, executed);
+    } else if has(Effects::RELEASES_READ_LOCK) || has(Effects::UNLOCKS_TABLES) {
+        pins.remove(PinReason::ReadLock);
+    }
+    if has(Effects::XA_STARTS) {
+        add(pins, PinReason::Xa, executed);
+    } else if has(Effects::XA_ENDS) {
+        pins.remove(PinReason::Xa);
+    }
+}
+
+fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>) {
+    let found = temporary_tables(executed.sql, executed.lex);
+    let key = |table: &TableName| format!("{}.{}", table.schema.as_deref().unwrap_or(schema), table.name);
+    pins.temporary_tables.extend(found.created.iter().map(key));
+    for table in &found.dropped {
+        pins.temporary_tables.remove(&key(table));
+    }
+    set(pins, PinReason::TemporaryTable, |pins| !pins.temporary_tables.is_empty(), executed);
+}
+
+fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>) {
+    let found = advisory_locks(executed.sql, executed.lex);
+    pins.advisory_locks.extend(found.taken);
+    for released in found.released.iter().flatten() {
+        if let Some(at) = pins.advisory_locks.iter().position(|held| held.as_ref() == Some(released)) {
+            pins.advisory_locks.swap_remove(at);
+        }
+    }
+    if executed.statement.effects.contains(Effects::RELEASES_ALL_LOCKS) {
+        pins.advisory_locks.clear();
+    }
+    set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
+}
+
+/// Variables that cannot move pin even where the server does not report them.
+fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
+    for assignment in assignments(executed.sql, executed.lex) {
+        let delphinus_sql::Target::System { scope: delphinus_sql::Scope::Session, name } = &assignment.target else {
+            continue;
+        };
+        if !is_movable(name) {
+            let value = assignment.value.trim_ascii();
+            let is_back = [&b"'AUTOMATIC'"[..], b"AUTOMATIC", b"DEFAULT", b"0"]
+                .iter()
+                .any(|word| value.eq_ignore_ascii_case(word));
+            pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
+        }
+    }
+}
+
+impl Pins {
+    /// Remembers that a variable that cannot move was set, or set back.
+    pub(super) fn set_fixed_variable(&mut self, name: &str, is_set: bool, since: Instant, statement: &[u8]) {
+        if is_set {
+            self.fixed_variables.insert(name.to_owned());
+        } else {
+            self.fixed_variables.remove(name);
+        }
+        let holds = !self.fixed_variables.is_empty();
+        self.set(PinReason::FixedVariable, holds, since, statement);
+    }
+}

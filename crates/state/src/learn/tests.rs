@@ -1,0 +1,127 @@
+use super::*;
+use delphinus_sql::classify;
+
+#[derive(Default)]
+struct Session {
+    state: SessionState,
+    pins: Pins,
+}
+
+impl Session {
+    fn run(&mut self, sql: &str, response: &Response) -> Learnt {
+        let lex = LexOptions::default();
+        let statement = classify(sql.as_bytes(), lex);
+        let executed =
+            Executed { statement: &statement, sql: sql.as_bytes(), lex, response, now: Instant::now() };
+        learn(&mut self.state, &mut self.pins, &executed).unwrap_or_default()
+    }
+
+    fn ok(&mut self, sql: &str) -> Learnt {
+        self.run(sql, &done(2, vec![]))
+    }
+
+    fn pins(&self) -> Vec<&'static str> {
+        self.pins.iter().map(|pin| pin.reason.as_str()).collect()
+    }
+}
+
+fn done(status: u16, changes: Vec<Changed>) -> Response {
+    Response { status: Some(Status(status)), affected_rows: Some(0), changes, ..Response::default() }
+}
+
+fn var(name: &str, value: &str) -> Changed {
+    Changed::Var(name.into(), value.as_bytes().into())
+}
+
+#[test]
+fn reported_variables_are_kept_and_the_others_are_asked_for() {
+    let mut session = Session::default();
+    let learnt = session.run("SET sql_mode='ANSI', time_zone='UTC'", &done(2, vec![var("sql_mode", "ANSI")]));
+    assert_eq!(session.state.vars.get("sql_mode").map(|value| &**value), Some(&b"ANSI"[..]));
+    assert_eq!(learnt.vars, ["time_zone".into()]);
+    assert!(session.pins.is_empty());
+}
+
+#[test]
+fn set_names_asks_for_the_collation() {
+    let mut session = Session::default();
+    let changes = ["character_set_client", "character_set_connection", "character_set_results"];
+    let response = done(2, changes.iter().map(|name| var(name, "latin1")).collect());
+    let learnt = session.run("SET NAMES latin1", &response);
+    assert_eq!(learnt.vars, ["collation_connection".into()]);
+    assert!(!session.state.vars.contains_key("character_set_connection"));
+}
+
+#[test]
+fn user_variables_are_asked_for_once() {
+    let learnt = Session::default().ok("SET @a = 1, @b = 2, @A = 3");
+    assert_eq!(learnt.user_vars, ["a".into(), "b".into()]);
+}
+
+#[test]
+fn pins_come_and_go() {
+    let mut session = Session::default();
+    for (open, reason, close) in [
+        ("CREATE TEMPORARY TABLE t (a INT)", "temporary_table", "DROP TEMPORARY TABLE t"),
+        ("CREATE TEMPORARY TABLE t (a INT)", "temporary_table", "DROP TABLE IF EXISTS t"),
+        ("LOCK TABLES t READ", "lock_tables", "UNLOCK TABLES"),
+        ("LOCK TABLES t READ", "lock_tables", "START TRANSACTION"),
+        ("FLUSH TABLES WITH READ LOCK", "read_lock", "UNLOCK TABLES"),
+        ("SELECT GET_LOCK('a', 1)", "get_lock", "SELECT RELEASE_LOCK('a')"),
+        ("SELECT GET_LOCK(CONCAT('a'), 1)", "get_lock", "DO RELEASE_ALL_LOCKS()"),
+        ("HANDLER t OPEN", "handler", "HANDLER t CLOSE"),
+        ("PREPARE s FROM 'SELECT 1'", "sql_prepare", "DEALLOCATE PREPARE s"),
+        ("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "set_transaction", "COMMIT"),
+        ("SET SESSION gtid_next='a:1'", "fixed_variable", "SET gtid_next='AUTOMATIC'"),
+        ("XA START 'x'", "xa", "XA COMMIT 'x'"),
+    ] {
+        session.ok(open);
+        assert_eq!(session.pins(), [reason], "{open}");
+        session.ok("SELECT 1");
+        assert_eq!(session.pins(), [reason], "{open}");
+        session.ok(close);
+        assert_eq!(session.pins(), [""; 0], "{close}");
+    }
+}
+
+#[test]
+fn two_locks_need_two_releases() {
+    let mut session = Session::default();
+    session.ok("SELECT GET_LOCK('a', 1), GET_LOCK('b', 1)");
+    session.ok("SELECT RELEASE_LOCK('a')");
+    assert_eq!(session.pins(), ["get_lock"]);
+    session.ok("SELECT RELEASE_LOCK('b')");
+    assert!(session.pins.is_empty());
+}
+
+#[test]
+fn a_failed_statement_neither_pins_nor_unpins() {
+    let mut session = Session::default();
+    let failed = Response { error: Some(1146), ..Response::default() };
+    session.run("LOCK TABLES nothing READ", &failed);
+    assert!(session.pins.is_empty());
+    session.ok("CREATE TEMPORARY TABLE t (a INT)");
+    session.run("DROP TEMPORARY TABLE t", &failed);
+    assert_eq!(session.pins(), ["temporary_table"]);
+}
+
+#[test]
+fn the_transaction_follows_the_status() {
+    let mut session = Session::default();
+    session.run("BEGIN", &done(3, vec![]));
+    assert_eq!(session.pins(), ["transaction"]);
+    let deadlock = Response { error: Some(1213), ..Response::default() };
+    assert!(session.run("UPDATE t SET a=1", &deadlock).ping, "only the server knows");
+    assert!(!session.run("SELECT 1", &Response { error: Some(1064), ..Response::default() }).ping);
+    session.ok("COMMIT");
+    assert!(session.pins.is_empty());
+}
+
+#[test]
+fn a_routine_that_changes_something_unnamed_pins() {
+    let mut session = Session::default();
+    session.run("CALL p()", &done(2, vec![]));
+    assert!(session.pins.is_empty());
+    session.run("CALL p()", &done(2, vec![Changed::State]));
+    assert_eq!(session.pins(), ["unknown_state"]);
+}

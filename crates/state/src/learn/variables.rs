@@ -1,0 +1,80 @@
+//! Session and user variables: those that the server reported, and those that it has to be asked for.
+
+use std::rc::Rc;
+
+use delphinus_sql::{Effects, Flavor, Scope, Target, TransactionScope, assignments, user_variables_assigned};
+
+use super::{Executed, Learnt};
+use crate::pin::{PinReason, Pins};
+use crate::session::SessionState;
+use crate::tracker::Changed;
+use crate::vars::{is_derived, is_movable};
+
+/// What SET NAMES and its kin leave behind. `character_set_connection` follows from the collation.
+const CHARSET: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
+
+/// One reported variable.
+pub(super) fn apply(
+    state: &mut SessionState,
+    pins: &mut Pins,
+    executed: &Executed<'_>,
+    (name, value): (&str, &[u8]),
+) {
+    if name.starts_with("session_track_") {
+        pins.add(PinReason::Tracking, executed.now, executed.sql);
+    } else if !is_movable(name) {
+        let is_back = matches!(value, b"AUTOMATIC" | b"0" | b"OFF");
+        pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
+    } else if !is_derived(name) {
+        Rc::make_mut(&mut state.vars).insert(name.into(), value.into());
+    }
+}
+
+/// Finds the variables that the statement set and the server did not report.
+pub(super) fn learn(learnt: &mut Learnt, executed: &Executed<'_>) {
+    let effects = executed.statement.effects;
+    if effects.contains(Effects::SETS_SYSTEM_VARS) {
+        for assignment in assignments(executed.sql, executed.lex) {
+            ask(learnt, executed, &assignment.target);
+        }
+    }
+    if reported(executed, "character_set_connection") {
+        want(learnt, executed, "collation_connection");
+    }
+    if effects.contains(Effects::SETS_USER_VARS) {
+        let mut names: Vec<Box<str>> =
+            user_variables_assigned(executed.sql, executed.lex).into_iter().map(String::into_boxed_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        learnt.user_vars = names;
+    }
+}
+
+fn ask(learnt: &mut Learnt, executed: &Executed<'_>, target: &Target) {
+    match target {
+        Target::System { scope: Scope::Session, name } => {
+            if is_movable(name) && !is_derived(name) && !name.starts_with("session_track_") {
+                want(learnt, executed, name);
+            }
+        }
+        Target::Names | Target::CharacterSet => CHARSET.iter().for_each(|name| want(learnt, executed, name)),
+        Target::Transaction { scope: TransactionScope::Session } => {
+            let names = match executed.lex.flavor {
+                Flavor::MySql => ["transaction_isolation", "transaction_read_only"],
+                Flavor::MariaDb => ["tx_isolation", "tx_read_only"],
+            };
+            names.iter().for_each(|name| want(learnt, executed, name));
+        }
+        _ => {}
+    }
+}
+
+fn want(learnt: &mut Learnt, executed: &Executed<'_>, name: &str) {
+    if !reported(executed, name) && !learnt.vars.iter().any(|asked| &**asked == name) {
+        learnt.vars.push(name.into());
+    }
+}
+
+fn reported(executed: &Executed<'_>, wanted: &str) -> bool {
+    executed.response.changes.iter().any(|change| matches!(change, Changed::Var(name, _) if &**name == wanted))
+}

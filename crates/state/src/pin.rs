@@ -1,0 +1,147 @@
+//! Why a session has to keep its backend connection, since when, because of which statement, and what ends it.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// A reason to stay on one backend connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PinReason {
+    /// A transaction is open.
+    Transaction,
+    /// SET TRANSACTION waits for the next transaction.
+    NextTransaction,
+    /// A temporary table exists.
+    TemporaryTable,
+    /// LOCK TABLES.
+    TableLock,
+    /// FLUSH TABLES WITH READ LOCK, LOCK INSTANCE FOR BACKUP, BACKUP STAGE.
+    ReadLock,
+    /// GET_LOCK.
+    AdvisoryLock,
+    /// HANDLER ... OPEN.
+    Handler,
+    /// PREPARE in SQL text.
+    SqlPrepared,
+    /// A cursor is open.
+    Cursor,
+    /// Pieces of a parameter were sent ahead.
+    LongData,
+    /// An XA transaction.
+    Xa,
+    /// A variable that means nothing on another connection.
+    FixedVariable,
+    /// The client took over session tracking, by which the proxy learns of changes.
+    Tracking,
+    /// SET ROLE.
+    Role,
+    /// The server reported a change that cannot be moved.
+    UnknownState,
+}
+
+impl PinReason {
+    /// The word shown to operators.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Transaction => "transaction",
+            Self::NextTransaction => "set_transaction",
+            Self::TemporaryTable => "temporary_table",
+            Self::TableLock => "lock_tables",
+            Self::ReadLock => "read_lock",
+            Self::AdvisoryLock => "get_lock",
+            Self::Handler => "handler",
+            Self::SqlPrepared => "sql_prepare",
+            Self::Cursor => "cursor",
+            Self::LongData => "long_data",
+            Self::Xa => "xa",
+            Self::FixedVariable => "fixed_variable",
+            Self::Tracking => "session_track",
+            Self::Role => "set_role",
+            Self::UnknownState => "unknown_state",
+        }
+    }
+}
+
+/// One pin.
+#[derive(Debug, Clone)]
+pub struct Pin {
+    /// Why.
+    pub reason: PinReason,
+    /// Since when.
+    pub since: Instant,
+    /// The start of the statement that caused it.
+    pub statement: Box<str>,
+}
+
+/// All pins of a session, and the names that tell when they end.
+#[derive(Debug, Default)]
+pub struct Pins {
+    pins: Vec<Pin>,
+    /// Temporary tables by name.
+    pub(crate) temporary_tables: BTreeSet<String>,
+    /// Advisory locks by name, one entry for each GET_LOCK; `None` where the name was an expression.
+    pub(crate) advisory_locks: Vec<Option<String>>,
+    /// Open handlers.
+    pub(crate) handlers: BTreeSet<String>,
+    /// Statements prepared in SQL text.
+    pub(crate) sql_prepared: BTreeSet<String>,
+    /// Fixed variables that were set.
+    pub(crate) fixed_variables: BTreeSet<String>,
+}
+
+/// How much of a statement is kept to show.
+const SHOWN: usize = 256;
+
+impl Pins {
+    /// True if the session may change its connection.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.pins.is_empty()
+    }
+
+    /// True if pinned for this reason.
+    pub fn has(&self, reason: PinReason) -> bool {
+        self.pins.iter().any(|pin| pin.reason == reason)
+    }
+
+    /// The pins, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Pin> {
+        self.pins.iter()
+    }
+
+    /// The oldest reason.
+    pub fn reason(&self) -> Option<PinReason> {
+        self.pins.first().map(|pin| pin.reason)
+    }
+
+    /// Pins; a reason that is there already keeps its time and statement.
+    pub fn add(&mut self, reason: PinReason, since: Instant, statement: &[u8]) {
+        if !self.has(reason) {
+            let shown = &statement[..statement.len().min(SHOWN)];
+            let statement = String::from_utf8_lossy(shown).into_owned().into_boxed_str();
+            self.pins.push(Pin { reason, since, statement });
+        }
+    }
+
+    /// Ends a reason.
+    #[inline]
+    pub fn remove(&mut self, reason: PinReason) {
+        if !self.pins.is_empty() {
+            self.pins.retain(|pin| pin.reason != reason);
+        }
+    }
+
+    /// Pins or ends the reason, as `holds` says.
+    #[inline]
+    pub fn set(&mut self, reason: PinReason, holds: bool, since: Instant, statement: &[u8]) {
+        if holds {
+            self.add(reason, since, statement);
+        } else {
+            self.remove(reason);
+        }
+    }
+
+    /// Ends everything: the connection was reset or is gone.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}

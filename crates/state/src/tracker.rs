@@ -1,0 +1,329 @@
+//! Finds where a response ends and what it changed, while its bytes pass through: packet headers are walked in
+//! the buffer, rows are never copied or parsed.
+//! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html>
+
+mod response;
+
+use delphinus_wire::response::{self as packets, EofPacket, ErrPacket, OkPacket, PrepareOk, Status};
+use delphinus_wire::{Capabilities, HEADER_LEN, Malformed, parse_header};
+
+pub use response::{Changed, Response};
+
+/// What kind of answer a command gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// OK, ERR, or result sets: COM_QUERY, COM_STMT_EXECUTE.
+    Results,
+    /// Definitions of parameters and columns; the id in the first packet is replaced by the given one.
+    Prepared(u32),
+    /// Rows without columns before them: COM_STMT_FETCH, COM_FIELD_LIST.
+    Rows,
+    /// One packet: OK, EOF or ERR.
+    Single,
+    /// One packet of text: COM_STATISTICS.
+    Text,
+}
+
+/// How far `advance` came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The first `n` bytes can go to the client; more is to come.
+    More(usize),
+    /// The first `n` bytes can go to the client; they end the response.
+    Done(usize),
+    /// The first `n` bytes can go to the client; then comes an OK packet of `len` bytes (header included)
+    /// that has to be written anew for this client. `advance` goes on after it.
+    Rewrite(usize, usize),
+    /// The first `n` bytes can go to the client, which then sends a file.
+    LocalInfile(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    First,
+    Columns(u64),
+    ColumnsEof,
+    Rows,
+    Params(u16, u16),
+    ParamsEof(u16),
+    Definitions(u16),
+    DefinitionsEof,
+    Done,
+}
+
+/// The state of one response.
+#[derive(Debug)]
+pub struct ResponseTracker {
+    shape: Shape,
+    phase: Phase,
+    /// Bytes of a packet already recognised that have not passed yet.
+    skip: usize,
+    /// The packet that passes is continued by the next one.
+    continued: bool,
+    backend: Capabilities,
+    client: Capabilities,
+    response: Response,
+}
+
+/// The longest packet held back until it is whole: OK, ERR and EOF.
+const MAX_HELD: usize = 1 << 20;
+
+/// What a packet means for the response.
+enum Meaning {
+    /// Passes, whole or in parts.
+    Pass,
+    /// Passes and ends the response.
+    End,
+    /// An OK packet that this client must see in another form; true if it ends the response.
+    Rewrite,
+    /// A request for a file.
+    File,
+}
+
+impl ResponseTracker {
+    /// For a response of `shape` on a connection with `backend`'s capabilities, for a client with its own.
+    #[inline]
+    pub fn new(shape: Shape, backend: Capabilities, client: Capabilities) -> Self {
+        let phase = if shape == Shape::Rows { Phase::Rows } else { Phase::First };
+        Self { shape, phase, skip: 0, continued: false, backend, client, response: Response::default() }
+    }
+
+    /// What has been learnt so far; complete once `advance` has returned `Done`.
+    pub fn response(&self) -> &Response {
+        &self.response
+    }
+
+    /// Takes what has been learnt.
+    pub fn into_response(self) -> Response {
+        self.response
+    }
+
+    /// True at the end.
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// True as long as nothing has been recognised: the command may still be run elsewhere.
+    pub fn is_untouched(&self) -> bool {
+        self.phase == Phase::First && self.response == Response::default()
+    }
+
+    /// Looks at the bytes that follow those already passed. The ids of prepared statements are replaced in
+    /// place.
+    pub fn advance(&mut self, bytes: &mut [u8]) -> Result<Progress, Malformed> {
+        let mut at = 0;
+        loop {
+            if self.skip > 0 {
+                let n = self.skip.min(bytes.len() - at);
+                self.skip -= n;
+                at += n;
+                if self.skip > 0 {
+                    return Ok(Progress::More(at));
+                }
+            }
+            if self.phase == Phase::Rows && !self.continued {
+                at = self.pass_rows(bytes, at);
+            }
+            let Some(frame) = parse_header(&bytes[at..]) else { return Ok(Progress::More(at)) };
+            if self.continued {
+                self.continued = frame.is_continued();
+                self.skip = HEADER_LEN + frame.len;
+                continue;
+            }
+            let available = bytes.len() - at - HEADER_LEN;
+            if available == 0 {
+                return Ok(Progress::More(at));
+            }
+            let whole = available >= frame.len;
+            if !whole && self.needs_whole(frame.len, bytes[at + HEADER_LEN])? {
+                return Ok(Progress::More(at));
+            }
+            let end = (at + HEADER_LEN + frame.len).min(bytes.len());
+            let total = HEADER_LEN + frame.len;
+            match self.packet(frame.len, &mut bytes[at + HEADER_LEN..end])? {
+                Meaning::Pass => {
+                    self.skip = total;
+                    self.continued = frame.is_continued();
+                }
+                Meaning::End => return Ok(Progress::Done(at + total)),
+                Meaning::Rewrite => return Ok(Progress::Rewrite(at, total)),
+                Meaning::File => return Ok(Progress::LocalInfile(at + total)),
+            }
+        }
+    }
+
+    /// Passes whole rows as long as there are any: the loop that large results spend their time in.
+    #[inline]
+    fn pass_rows(&mut self, bytes: &[u8], mut at: usize) -> usize {
+        while let Some(&[a, b, c, _, first]) = bytes[at..].first_chunk::<5>() {
+            let len = u32::from_le_bytes([a, b, c, 0]) as usize;
+            if first >= packets::EOF || len == delphinus_wire::MAX_PAYLOAD || bytes.len() - at < HEADER_LEN + len {
+                break;
+            }
+            self.response.rows += 1;
+            at += HEADER_LEN + len;
+        }
+        at
+    }
+
+    /// True if a packet may not be recognised before all of it is there.
+    fn needs_whole(&self, len: usize, first: u8) -> Result<bool, Malformed> {
+        let held = match self.phase {
+            Phase::First => true,
+            Phase::Columns(_) => false,
+            Phase::Rows => first == packets::ERR || self.ends_rows(len, first),
+            // Definitions of a prepared statement are small, and the last one may end the response.
+            _ => true,
+        };
+        if held && len > MAX_HELD {
+            return Err(Malformed("control packet too large"));
+        }
+        Ok(held)
+    }
+
+    fn ends_rows(&self, len: usize, first: u8) -> bool {
+        // A row may start with 0xFE too: the length prefix of a value of 16 MiB and more.
+        let limit = if self.deprecate_eof() { delphinus_wire::MAX_PAYLOAD } else { 9 };
+        first == packets::EOF && len < limit
+    }
+
+    fn deprecate_eof(&self) -> bool {
+        self.backend.contains(Capabilities::DEPRECATE_EOF)
+    }
+
+    fn packet(&mut self, len: usize, payload: &mut [u8]) -> Result<Meaning, Malformed> {
+        if len == 0 {
+            return Err(Malformed("empty packet in a response"));
+        }
+        let first = payload[0];
+        match self.phase {
+            Phase::First if first == packets::ERR => self.error(payload),
+            Phase::First => self.first(payload),
+            Phase::Columns(left) => {
+                self.phase = match left {
+                    1 if self.deprecate_eof() => Phase::Rows,
+                    1 => Phase::ColumnsEof,
+                    _ => Phase::Columns(left - 1),
+                };
+                Ok(Meaning::Pass)
+            }
+            Phase::ColumnsEof => {
+                let eof = EofPacket::parse(payload)?;
+                self.phase = Phase::Rows;
+                if eof.status.contains(Status::CURSOR_EXISTS) {
+                    return Ok(self.eof(eof));
+                }
+                Ok(Meaning::Pass)
+            }
+            Phase::Rows if first == packets::ERR => self.error(payload),
+            Phase::Rows if self.ends_rows(len, first) => self.end_of_rows(len, payload),
+            Phase::Rows => {
+                self.response.rows += 1;
+                Ok(Meaning::Pass)
+            }
+            Phase::Params(..) | Phase::ParamsEof(_) | Phase::Definitions(_) | Phase::DefinitionsEof => {
+                Ok(self.definition())
+            }
+            Phase::Done => Err(Malformed("bytes after the end of a response")),
+        }
+    }
+
+    fn first(&mut self, payload: &mut [u8]) -> Result<Meaning, Malformed> {
+        match (self.shape, payload[0]) {
+            (Shape::Text, _) => Ok(self.end()),
+            (Shape::Prepared(id), packets::OK) => self.prepared(id, payload),
+            (Shape::Single, packets::EOF) if payload.len() < 9 => Ok(self.eof(EofPacket::parse(payload)?)),
+            (Shape::Single | Shape::Results, packets::OK | packets::EOF) => self.ok(payload),
+            (Shape::Results, packets::LOCAL_INFILE) => Ok(Meaning::File),
+            (Shape::Results, _) => {
+                let columns = delphinus_wire::Reader::new(payload).lenenc_int()?;
+                self.response.begin_result_set();
+                self.phase = Phase::Columns(columns);
+                Ok(Meaning::Pass)
+            }
+            _ => Err(Malformed("unexpected first packet")),
+        }
+    }
+
+    fn prepared(&mut self, id: u32, payload: &mut [u8]) -> Result<Meaning, Malformed> {
+        let ok = PrepareOk::parse(payload)?;
+        payload[delphinus_wire::command::STMT_ID_AT].copy_from_slice(&id.to_le_bytes());
+        self.response.prepared = Some(ok);
+        self.response.warnings = ok.warnings;
+        self.phase = match (ok.params, ok.columns) {
+            (0, 0) => return Ok(self.end()),
+            (0, columns) => Phase::Definitions(columns),
+            (params, columns) => Phase::Params(params, columns),
+        };
+        Ok(Meaning::Pass)
+    }
+
+    /// One definition of a parameter or column of a prepared statement, or the EOF after a list of them.
+    fn definition(&mut self) -> Meaning {
+        let eof = !self.deprecate_eof();
+        self.phase = match self.phase {
+            Phase::Params(1, columns) if eof => Phase::ParamsEof(columns),
+            Phase::Params(1, 0) | Phase::ParamsEof(0) => return self.end(),
+            Phase::Params(1, columns) | Phase::ParamsEof(columns) => Phase::Definitions(columns),
+            Phase::Params(params, columns) => Phase::Params(params - 1, columns),
+            Phase::Definitions(1) if eof => Phase::DefinitionsEof,
+            Phase::Definitions(left) if left > 1 => Phase::Definitions(left - 1),
+            _ => return self.end(),
+        };
+        Meaning::Pass
+    }
+
+    fn end_of_rows(&mut self, len: usize, payload: &[u8]) -> Result<Meaning, Malformed> {
+        if !self.deprecate_eof() || len < 7 {
+            return Ok(self.eof(EofPacket::parse(payload)?));
+        }
+        self.ok(payload)
+    }
+
+    fn ok(&mut self, payload: &[u8]) -> Result<Meaning, Malformed> {
+        let ok = OkPacket::parse(payload, self.backend)?;
+        let is_result_set = self.phase == Phase::Rows;
+        self.response.see_ok(&ok, is_result_set);
+        let rewrite = needs_rewrite(&ok, self.backend, self.client);
+        self.end_result(ok.status);
+        match (rewrite, self.is_done()) {
+            (true, _) => Ok(Meaning::Rewrite),
+            (false, true) => Ok(Meaning::End),
+            (false, false) => Ok(Meaning::Pass),
+        }
+    }
+
+    fn eof(&mut self, eof: EofPacket) -> Meaning {
+        self.response.see_eof(eof);
+        self.end_result(eof.status);
+        if self.is_done() { Meaning::End } else { Meaning::Pass }
+    }
+
+    fn end_result(&mut self, status: Status) {
+        let more = status.contains(Status::MORE_RESULTS) && self.shape == Shape::Results;
+        self.phase = if more { Phase::First } else { Phase::Done };
+    }
+
+    fn error(&mut self, payload: &[u8]) -> Result<Meaning, Malformed> {
+        self.response.see_error(&ErrPacket::parse(payload)?);
+        Ok(self.end())
+    }
+
+    fn end(&mut self) -> Meaning {
+        self.phase = Phase::Done;
+        Meaning::End
+    }
+}
+
+/// True if the OK packet looks different to this client: it does not track the session's changes, or it
+/// does and is told less than the proxy asked for.
+fn needs_rewrite(ok: &OkPacket<'_>, backend: Capabilities, client: Capabilities) -> bool {
+    let backend_tracks = backend.contains(Capabilities::SESSION_TRACK);
+    if !backend_tracks {
+        return false;
+    }
+    !ok.changes.bytes().is_empty() || (!client.contains(Capabilities::SESSION_TRACK) && !ok.info.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! What a response said, for those who keep the session's state.
+
+use delphinus_wire::response::{EofPacket, ErrPacket, OkPacket, PrepareOk, SessionChange, Status};
+
+/// A change of the session that the server reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    /// A system variable has a new value.
+    Var(Box<str>, Box<[u8]>),
+    /// The schema; `None` if it is gone.
+    Schema(Option<Box<str>>),
+    /// Something else about the session changed, such as a user variable.
+    State,
+    /// GTIDs of the session's own transactions.
+    Gtids(Box<str>),
+}
+
+/// What one response said. Of several results, the last one counts where only one can.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Response {
+    /// Status flags of the last packet that had any.
+    pub status: Option<Status>,
+    /// Affected rows of the last OK packet; `None` if the last result was a result set or an error.
+    pub affected_rows: Option<u64>,
+    /// Insert id of the last OK packet that had one.
+    pub last_insert_id: u64,
+    /// Warnings of the last result.
+    pub warnings: u16,
+    /// Rows of the last result set.
+    pub rows: u64,
+    /// How many result sets there were.
+    pub result_sets: u32,
+    /// Error code, if the response ended with an error.
+    pub error: Option<u16>,
+    /// What a successful COM_STMT_PREPARE said.
+    pub prepared: Option<PrepareOk>,
+    /// Changes, in the order of their arrival.
+    pub changes: Vec<Changed>,
+}
+
+impl Response {
+    /// True if the server accepted the command.
+    pub fn is_ok(&self) -> bool {
+        self.error.is_none()
+    }
+
+    pub(super) fn begin_result_set(&mut self) {
+        self.rows = 0;
+        self.result_sets += 1;
+        self.affected_rows = None;
+    }
+
+    pub(super) fn see_ok(&mut self, ok: &OkPacket<'_>, is_result_set: bool) {
+        self.status = Some(ok.status);
+        self.warnings = ok.warnings;
+        if !is_result_set {
+            self.affected_rows = Some(ok.affected_rows);
+        }
+        if ok.last_insert_id != 0 {
+            self.last_insert_id = ok.last_insert_id;
+        }
+        for change in ok.changes.iter().flatten() {
+            self.changes.extend(owned(change));
+        }
+    }
+
+    pub(super) fn see_eof(&mut self, eof: EofPacket) {
+        self.status = Some(eof.status);
+        self.warnings = eof.warnings;
+    }
+
+    pub(super) fn see_error(&mut self, err: &ErrPacket) {
+        self.error = Some(err.code);
+        self.affected_rows = None;
+    }
+}
+
+fn owned(change: SessionChange<'_>) -> Option<Changed> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+    Some(match change {
+        SessionChange::SystemVariable { name, value } => {
+            Changed::Var(text(name).to_ascii_lowercase().into(), value.into())
+        }
+        SessionChange::Schema(b"") => Changed::Schema(None),
+        SessionChange::Schema(name) => Changed::Schema(Some(text(name))),
+        SessionChange::State => Changed::State,
+        SessionChange::Gtids(list) => Changed::Gtids(text(list)),
+        SessionChange::TransactionCharacteristics(_)
+        | SessionChange::TransactionState(_)
+        | SessionChange::Other(_) => return None,
+    })
+}

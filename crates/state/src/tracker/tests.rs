@@ -1,0 +1,189 @@
+use super::*;
+use delphinus_wire::response::SessionChanges;
+use delphinus_wire::{Put, put_packet};
+
+const PLAIN: Capabilities = Capabilities::PROTOCOL_41;
+const MODERN: Capabilities =
+    Capabilities(Capabilities::PROTOCOL_41.0 | Capabilities::DEPRECATE_EOF.0 | Capabilities::SESSION_TRACK.0);
+
+#[derive(Default)]
+struct Wire {
+    bytes: Vec<u8>,
+    seq: u8,
+}
+
+impl Wire {
+    fn packet(mut self, payload: &[u8]) -> Self {
+        self.seq = put_packet(&mut self.bytes, self.seq, payload);
+        self
+    }
+
+    fn columns(mut self, n: u8) -> Self {
+        self = self.packet(&[n]);
+        for _ in 0..n {
+            self = self.packet(b"\x03defsome column definition");
+        }
+        self
+    }
+
+    fn eof(self, status: u16) -> Self {
+        let mut out = Vec::new();
+        EofPacket { warnings: 0, status: Status(status) }.put(&mut out);
+        self.packet(&out)
+    }
+
+    fn ok(self, first: u8, ok: &OkPacket<'_>) -> Self {
+        let mut out = Vec::new();
+        ok.put(&mut out, first, MODERN);
+        self.packet(&out)
+    }
+}
+
+/// Feeds `wire` in pieces of every size; the bytes that pass and the outcome must not depend on it.
+fn track(shape: Shape, capabilities: Capabilities, wire: &Wire) -> Response {
+    let mut outcomes: Vec<(Vec<u8>, Response)> = Vec::new();
+    for piece in (1..wire.bytes.len().min(80)).chain([wire.bytes.len()]) {
+        let mut tracker = ResponseTracker::new(shape, capabilities, capabilities);
+        let (mut held, mut passed, mut given) = (Vec::new(), Vec::new(), 0);
+        loop {
+            let progress = tracker.advance(&mut held).expect("a well-formed response");
+            let (n, done) = match progress {
+                Progress::More(n) => (n, false),
+                Progress::Done(n) => (n, true),
+                Progress::Rewrite(n, len) => (n + len, tracker.is_done()),
+                Progress::LocalInfile(_) => panic!("no file here"),
+            };
+            passed.extend(held.drain(..n));
+            if done {
+                break;
+            }
+            if !matches!(progress, Progress::Rewrite(..)) {
+                assert!(given < wire.bytes.len(), "the response ended without the tracker seeing it");
+                let next = (given + piece).min(wire.bytes.len());
+                held.extend_from_slice(&wire.bytes[given..next]);
+                given = next;
+            }
+        }
+        assert_eq!(given, wire.bytes.len(), "piece {piece}");
+        outcomes.push((passed, tracker.into_response()));
+    }
+    assert!(outcomes.windows(2).all(|pair| pair[0] == pair[1]));
+    outcomes.pop().expect("at least one run").1
+}
+
+#[test]
+fn a_result_set_without_deprecate_eof() {
+    let wire = Wire::default().columns(2).eof(2).packet(b"\x01a\x01b").packet(b"\xfb\x01b").eof(0x22);
+    let response = track(Shape::Results, PLAIN, &wire);
+    assert_eq!((response.rows, response.result_sets, response.status), (2, 1, Some(Status(0x22))));
+}
+
+#[test]
+fn a_result_set_with_deprecate_eof_and_changes() {
+    let changes = b"\x01\x04\x03app\x00\x0f\x08sql_mode\x05ANSI_";
+    let ok = OkPacket { changes: SessionChanges::new(changes), warnings: 3, ..OkPacket::default() };
+    let wire = Wire::default().columns(1).packet(b"\x00\x00\x01").packet(b"\x00\x00\x02").ok(0xfe, &ok);
+    let response = track(Shape::Results, MODERN, &wire);
+    assert_eq!((response.rows, response.warnings), (2, 3));
+    assert_eq!(
+        response.changes,
+        [Changed::Schema(Some("app".into())), Changed::Var("sql_mode".into(), (*b"ANSI_").into())]
+    );
+}
+
+#[test]
+fn several_results_end_with_the_last() {
+    let more = OkPacket { status: Status::MORE_RESULTS, affected_rows: 1, last_insert_id: 7, ..OkPacket::default() };
+    let last = OkPacket { affected_rows: 5, ..OkPacket::default() };
+    let wire = Wire::default().ok(0, &more).columns(1).packet(b"\x011").ok(0xfe, &more).ok(0, &last);
+    let response = track(Shape::Results, MODERN, &wire);
+    assert_eq!((response.affected_rows, response.last_insert_id, response.rows), (Some(5), 7, 1));
+}
+
+#[test]
+fn an_error_in_the_middle_of_rows_is_the_end() {
+    let wire = Wire::default().columns(1).eof(2).packet(b"\x011").packet(b"\xff\x25\x05#70100killed");
+    let response = track(Shape::Results, PLAIN, &wire);
+    assert_eq!((response.error, response.rows), (Some(1317), 1));
+}
+
+#[test]
+fn a_cursor_has_no_rows_after_its_columns() {
+    let wire = Wire::default().columns(1).eof(0x42);
+    assert_eq!(track(Shape::Results, PLAIN, &wire).status, Some(Status(0x42)));
+    let ok = OkPacket { status: Status(0x42), ..OkPacket::default() };
+    assert_eq!(track(Shape::Results, MODERN, &Wire::default().columns(1).ok(0xfe, &ok)).status, Some(Status(0x42)));
+}
+
+#[test]
+fn prepared_statements_get_the_clients_id() {
+    for (capabilities, params, columns) in
+        [(PLAIN, 0, 0), (PLAIN, 2, 0), (PLAIN, 0, 1), (PLAIN, 2, 3), (MODERN, 2, 3), (MODERN, 1, 0), (MODERN, 0, 1)]
+    {
+        let mut first = vec![0, 9, 0, 0, 0];
+        first.put_u16(columns);
+        first.put_u16(params);
+        first.extend_from_slice(&[0, 0, 0]);
+        let mut wire = Wire::default().packet(&first);
+        for count in [params, columns] {
+            for _ in 0..count {
+                wire = wire.packet(b"\x03defanything");
+            }
+            if count > 0 && capabilities == PLAIN {
+                wire = wire.eof(2);
+            }
+        }
+        let response = track(Shape::Prepared(77), capabilities, &wire);
+        assert_eq!(response.prepared.map(|ok| ok.id.0), Some(9));
+        let mut tracker = ResponseTracker::new(Shape::Prepared(77), capabilities, capabilities);
+        tracker.advance(&mut wire.bytes).expect("well-formed");
+        assert_eq!(wire.bytes[5..9], [77, 0, 0, 0]);
+    }
+}
+
+#[test]
+fn rows_of_16_mib_pass_in_parts() {
+    let mut row = vec![0xfe];
+    row.put_u64(20 << 20);
+    row.resize(row.len() + (20 << 20), 0xff);
+    let wire = Wire::default().columns(1).packet(&row).ok(0xfe, &OkPacket::default());
+    let mut tracker = ResponseTracker::new(Shape::Results, MODERN, MODERN);
+    let (mut held, mut largest, mut done) = (Vec::new(), 0, false);
+    for piece in wire.bytes.chunks(60_000) {
+        assert!(!done);
+        held.extend_from_slice(piece);
+        match tracker.advance(&mut held).expect("well-formed") {
+            Progress::More(n) => drop(held.drain(..n)),
+            Progress::Done(n) => (done, _) = (true, held.drain(..n)),
+            other => panic!("{other:?}"),
+        }
+        largest = largest.max(held.len());
+    }
+    assert!(done && held.is_empty());
+    assert!(largest < 100, "held back {largest} bytes");
+    assert_eq!(tracker.response().rows, 1);
+}
+
+#[test]
+fn a_client_that_does_not_track_gets_its_own_ok() {
+    let changes = b"\x01\x04\x03app";
+    let ok = OkPacket { changes: SessionChanges::new(changes), ..OkPacket::default() };
+    let mut wire = Wire::default().ok(0, &ok);
+    let mut tracker = ResponseTracker::new(Shape::Results, MODERN, PLAIN);
+    let len = wire.bytes.len();
+    assert_eq!(tracker.advance(&mut wire.bytes), Ok(Progress::Rewrite(0, len)));
+    assert!(tracker.is_done());
+}
+
+#[test]
+fn nonsense_is_an_error_and_never_a_panic() {
+    for bad in [&b"\x00\x00\x00\x00"[..], b"\x01\x00\x00\x01\x00", b"\x02\x00\x00\x01\xff\x01", b"\x01\x00\x00\x01\xff"] {
+        let mut bytes = bad.to_vec();
+        bytes.extend_from_slice(&[0; 8]);
+        let mut tracker = ResponseTracker::new(Shape::Results, MODERN, MODERN);
+        assert!(tracker.advance(&mut bytes).is_err(), "{bad:?}");
+    }
+    let mut huge = vec![0xff, 0xff, 0xef, 1, 0xff, 1, 4];
+    let mut tracker = ResponseTracker::new(Shape::Results, MODERN, MODERN);
+    assert!(tracker.advance(&mut huge).is_err(), "an error of 15 MiB is not held");
+}

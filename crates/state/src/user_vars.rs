@@ -1,0 +1,133 @@
+//! User variables: how their values are read back from a backend, and written on another one.
+
+use std::collections::BTreeMap;
+
+use delphinus_wire::response::{Column, ColumnKind};
+
+use crate::vars::{hex, quote_identifier};
+
+/// User variables by name, in lower case.
+pub type UserVars = BTreeMap<Box<str>, UserValue>;
+
+/// A value as the SQL expression that makes it again: type, character set and collation included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserValue(Box<str>);
+
+/// Columns that `read_back_sql` selects for each variable.
+const COLUMNS_EACH: usize = 4;
+
+/// The statement that reads variables back. The names come from a lexer, so they are quoted here.
+pub fn read_back_sql<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let list: Vec<String> = names
+        .map(|name| {
+            let name = quote_identifier(name);
+            format!("@{name}, CHARSET(@{name}), COLLATION(@{name}), HEX(@{name})")
+        })
+        .collect();
+    format!("SELECT {}", list.join(", "))
+}
+
+impl UserValue {
+    /// The expression.
+    pub fn sql(&self) -> &str {
+        &self.0
+    }
+
+    /// True if the variable is NULL, which is what an unset one is too.
+    pub fn is_null(&self) -> bool {
+        &*self.0 == "NULL"
+    }
+
+    /// The values of a row that answers `read_back_sql`, in its order; `None` if the row is not one.
+    pub fn from_row(columns: &[Column], row: &[Option<Vec<u8>>]) -> Option<Vec<Self>> {
+        if columns.len() != row.len() || row.len() % COLUMNS_EACH != 0 {
+            return None;
+        }
+        columns.chunks(COLUMNS_EACH).zip(row.chunks(COLUMNS_EACH)).map(|(c, r)| Self::from_cells(&c[0], r)).collect()
+    }
+
+    fn from_cells(column: &Column, cells: &[Option<Vec<u8>>]) -> Option<Self> {
+        let Some(text) = &cells[0] else { return Some(Self("NULL".into())) };
+        let number = || String::from_utf8(text.clone()).ok();
+        let sql = match column.value_kind() {
+            ColumnKind::Integer => number()?,
+            ColumnKind::Decimal => {
+                let text = number()?;
+                // Without a point it would become an integer.
+                if text.contains('.') { text } else { format!("CAST({text} AS DECIMAL(65,0))") }
+            }
+            ColumnKind::Real => {
+                let text = number()?;
+                if text.contains(['e', 'E']) { text } else { format!("{text}e0") }
+            }
+            ColumnKind::Null => "NULL".to_owned(),
+            ColumnKind::Bytes => return Self::text(cells),
+        };
+        Some(Self(sql.into()))
+    }
+
+    fn text(cells: &[Option<Vec<u8>>]) -> Option<Self> {
+        let word = |cell: &Option<Vec<u8>>| {
+            let name = String::from_utf8(cell.clone()?).ok()?;
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(name)
+        };
+        let (charset, collation) = (word(&cells[1])?, word(&cells[2])?);
+        let digits = cells[3].as_ref()?;
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        let digits = String::from_utf8_lossy(digits);
+        if charset == "binary" {
+            return Some(Self(format!("_binary X'{digits}'").into()));
+        }
+        Some(Self(format!("_{charset} X'{digits}' COLLATE {collation}").into()))
+    }
+
+    /// A value of raw bytes in the given character set and collation.
+    pub fn from_bytes(bytes: &[u8], charset: &str, collation: &str) -> Self {
+        Self(format!("_{charset} X'{}' COLLATE {collation}", hex(bytes)).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(kind: u8, flags: u16, cells: [Option<&str>; 4]) -> Option<Vec<UserValue>> {
+        let columns: Vec<Column> = (0..4)
+            .map(|at| Column { kind: if at == 0 { kind } else { 253 }, flags, ..Column::text(b"x", 9, 45) })
+            .collect();
+        let row: Vec<_> = cells.iter().map(|cell| cell.map(|text| text.as_bytes().to_vec())).collect();
+        UserValue::from_row(&columns, &row)
+    }
+
+    #[test]
+    fn values_keep_their_type() {
+        let sql = |kind, cells| value(kind, 0, cells).expect("a row")[0].sql().to_owned();
+        assert_eq!(sql(8, [Some("-7"), Some("binary"), Some("binary"), Some("F")]), "-7");
+        assert_eq!(sql(5, [Some("1.5"), None, None, None]), "1.5e0");
+        assert_eq!(sql(5, [Some("1e100"), None, None, None]), "1e100");
+        assert_eq!(sql(246, [Some("1.50"), None, None, None]), "1.50");
+        assert_eq!(sql(246, [Some("15"), None, None, None]), "CAST(15 AS DECIMAL(65,0))");
+        assert_eq!(sql(253, [None, Some("utf8mb4"), Some("utf8mb4_bin"), None]), "NULL");
+        assert_eq!(
+            sql(251, [Some("a"), Some("latin1"), Some("latin1_bin"), Some("61")]),
+            "_latin1 X'61' COLLATE latin1_bin"
+        );
+        assert_eq!(sql(252, [Some("a"), Some("binary"), Some("binary"), Some("61")]), "_binary X'61'");
+    }
+
+    #[test]
+    fn names_from_the_server_that_are_not_names_are_refused() {
+        assert_eq!(value(253, 0, [Some("a"), Some("x; DROP"), Some("b"), Some("61")]), None);
+        assert_eq!(value(253, 0, [Some("a"), Some("utf8mb4"), Some("b"), Some("6'")]), None);
+    }
+
+    #[test]
+    fn names_are_quoted() {
+        assert_eq!(
+            read_back_sql(["a`b"].into_iter()),
+            "SELECT @`a``b`, CHARSET(@`a``b`), COLLATION(@`a``b`), HEX(@`a``b`)"
+        );
+    }
+}

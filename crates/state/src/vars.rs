@@ -1,0 +1,107 @@
+//! Session variables, by name, as text; and how such a text is written in SQL.
+
+use std::collections::BTreeMap;
+
+/// Session variables and their values as the server reports them. A variable that is not here has the
+/// server's default.
+pub type Vars = BTreeMap<Box<str>, Box<[u8]>>;
+
+/// Variables that belong to one connection: setting them on another one would mean something else. A session
+/// that sets one of them keeps its connection.
+const FIXED: &[&str] = &[
+    "gtid_next",
+    "gtid_seq_no",
+    "insert_id",
+    "pseudo_replica_mode",
+    "pseudo_slave_mode",
+    "pseudo_thread_id",
+    "rand_seed1",
+    "rand_seed2",
+];
+
+/// Variables that the server reports though nobody set them, or that follow from others.
+const DERIVED: &[&str] = &[
+    "character_set_connection",
+    "character_set_database",
+    "collation_database",
+    "error_count",
+    "identity",
+    "in_transaction",
+    "last_gtid",
+    "last_insert_id",
+    "statement_id",
+    "warning_count",
+];
+
+/// True if a value can be set on another connection with the same effect.
+pub fn is_movable(name: &str) -> bool {
+    !FIXED.contains(&name)
+}
+
+/// True if the variable follows from other state and is not to be set by itself.
+pub(crate) fn is_derived(name: &str) -> bool {
+    DERIVED.contains(&name)
+}
+
+/// `value` as a literal: numbers bare, NULL for the only variable that can be NULL, everything else as text.
+pub(crate) fn put_value(out: &mut String, name: &str, value: &[u8]) {
+    if value.is_empty() && name == "character_set_results" {
+        out.push_str("NULL");
+    } else if is_number(value) {
+        out.push_str(&String::from_utf8_lossy(value));
+    } else {
+        out.push_str(&quote_text(value));
+    }
+}
+
+fn is_number(value: &[u8]) -> bool {
+    let digits = value.strip_prefix(b"-").unwrap_or(value);
+    digits.first().is_some_and(u8::is_ascii_digit)
+        && digits.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+        && digits.iter().filter(|byte| **byte == b'.').count() <= 1
+}
+
+/// A string literal that means the same in every character set and `sql_mode`: plain text in quotes where that
+/// is safe, hexadecimal otherwise.
+pub fn quote_text(value: &[u8]) -> String {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'\'');
+    if value.iter().all(is_plain) {
+        return format!("'{}'", String::from_utf8_lossy(value));
+    }
+    format!("_utf8mb4 X'{}'", hex(value))
+}
+
+/// `name` in backticks.
+pub fn quote_identifier(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        let _ = write!(out, "{byte:02X}");
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_as_their_kind() {
+        let write = |name: &str, value: &[u8]| {
+            let mut out = String::new();
+            put_value(&mut out, name, value);
+            out
+        };
+        assert_eq!(write("wait_timeout", b"100"), "100");
+        assert_eq!(write("timestamp", b"1700000000.25"), "1700000000.25");
+        assert_eq!(write("time_zone", b"-05:00"), "'-05:00'");
+        assert_eq!(write("sql_mode", b""), "''");
+        assert_eq!(write("character_set_results", b""), "NULL");
+        assert_eq!(write("x", b"a'b\\"), "_utf8mb4 X'6127625C'");
+        assert_eq!(write("x", "\u{e9}".as_bytes()), "_utf8mb4 X'C3A9'");
+        assert_eq!(write("x", b"-"), "'-'");
+    }
+}
