@@ -1,1 +1,27 @@
-//! The cluster as a value, and the decisions about it.
+//! The cluster as a value, and the decisions about it. Pure: no sockets and no clock; what was seen and when
+//! it was seen are passed in.
+//!
+//! | question | file |
+//! |---|---|
+//! | what is known of one server behind the proxy | `backend` |
+//! | is it usable, and since when | `health` |
+//! | what clients are told about the cluster | `facts`, `collation` |
+//! | the view that everybody reads | `snapshot` |
+//! | what a probe or real traffic saw | `observation` |
+//! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
+
+mod backend;
+mod collation;
+mod decide;
+mod facts;
+mod health;
+mod observation;
+mod snapshot;
+
+pub use backend::{Backend, BackendId, Fault, Role};
+pub use collation::{Collation, Collations};
+pub use decide::{Event, Kind, Settings, decide};
+pub use facts::{Flavor, ServerFacts};
+pub use health::Health;
+pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
+pub use snapshot::{Member, Snapshot};

@@ -1,0 +1,109 @@
+//! One backend as the rest of the proxy sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_wire::Capabilities;
+
+use crate::decide::Tally;
+use crate::facts::ServerFacts;
+use crate::health::Health;
+
+/// Index into `Snapshot::backends`; stays the same for the life of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BackendId(pub u16);
+
+impl BackendId {
+    /// The position in `Snapshot::backends`.
+    #[inline]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What a backend is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Takes the writes.
+    Primary,
+    /// Takes reads.
+    Replica,
+}
+
+impl Role {
+    /// A short word for logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Replica => "replica",
+        }
+    }
+}
+
+/// Something that a human must put right although the backend is used on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The monitor's user cannot log in: the server lives, but nobody can see how it is. Its words.
+    Denied(Arc<str>),
+    /// It has no free connection, as it said (error 1040). Its words.
+    Full(Arc<str>),
+    /// It is the primary and does not take writes.
+    ReadOnlyPrimary,
+}
+
+impl Fault {
+    /// A short word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Denied(_) => "denied",
+            Self::Full(_) => "full",
+            Self::ReadOnlyPrimary => "read_only_primary",
+        }
+    }
+
+    /// The whole of it for logs.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Denied(text) | Self::Full(text) => text,
+            Self::ReadOnlyPrimary => "the primary is read_only",
+        }
+    }
+}
+
+/// One backend. What was once learnt from it (facts, capabilities) stays while it is down.
+#[derive(Debug, Clone)]
+pub struct Backend {
+    /// Its position in the snapshot.
+    pub id: BackendId,
+    /// Its name in logs and commands.
+    pub name: Arc<str>,
+    /// What it is for.
+    pub role: Role,
+    /// Share of the reads compared with the other replicas; 0: only when nothing else is there.
+    pub weight: u32,
+    /// Whether it can be used.
+    pub health: Health,
+    /// What is wrong with it although it is used.
+    pub fault: Option<Fault>,
+    /// What it says about itself.
+    pub facts: Option<Arc<ServerFacts>>,
+    /// The capabilities of its greeting.
+    pub capabilities: Option<Capabilities>,
+    /// How long the last successful probe query took, when the snapshot was made.
+    pub latency: Option<Duration>,
+    pub(crate) tally: Tally,
+}
+
+impl Backend {
+    /// True if statements may be sent there.
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.health.is_up()
+    }
+
+    /// True if it may take reads as a replica.
+    #[inline]
+    pub fn is_readable_replica(&self) -> bool {
+        self.role == Role::Replica && self.is_up()
+    }
+}

@@ -1,0 +1,333 @@
+//! Histories of observations and what must follow; random ones for the properties.
+
+use proptest::prelude::*;
+
+use delphinus_wire::Capabilities;
+
+use super::*;
+use crate::{Collations, Flavor, Member, Role, ServerFacts};
+
+const SETTINGS: Settings = Settings { kind: Kind::Static, fall: 3, rise: 2 };
+
+fn cluster(replicas: usize) -> Snapshot {
+    let member = |i: usize| Member {
+        name: format!("b{i}").into(),
+        role: if i == 0 { Role::Primary } else { Role::Replica },
+        weight: 100,
+    };
+    Snapshot::new((0..=replicas).map(member).collect())
+}
+
+fn facts(version: &str) -> Arc<ServerFacts> {
+    Arc::new(ServerFacts {
+        version: version.to_owned(),
+        version_number: ServerFacts::number_of(version),
+        flavor: Flavor::MySql,
+        default_collation: 255,
+        collations: Collations::default(),
+    })
+}
+
+fn answered(read_only: bool) -> ProbeOutcome {
+    answered_as("8.0.36", read_only)
+}
+
+fn answered_as(version: &str, read_only: bool) -> ProbeOutcome {
+    let (facts, latency) = (facts(version), Duration::from_millis(1));
+    ProbeOutcome::Answered(Answer { facts, capabilities: Capabilities::PROTOCOL_41, read_only, latency })
+}
+
+fn refused() -> ProbeOutcome {
+    ProbeOutcome::Refused("connection refused".into())
+}
+
+/// A cluster with its clock, which moves by one second with each observation.
+struct Bench {
+    snapshot: Snapshot,
+    settings: Settings,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(replicas: usize) -> Self {
+        Self { snapshot: cluster(replicas), settings: SETTINGS, now: Instant::now() }
+    }
+
+    fn probe(&mut self, id: u16, outcome: ProbeOutcome) -> Vec<Event> {
+        self.now += Duration::from_secs(1);
+        self.see(Observation::Probe { backend: BackendId(id), at: self.now, outcome })
+    }
+
+    fn traffic(&mut self, id: u16, traffic: Traffic) -> Vec<Event> {
+        self.now += Duration::from_secs(1);
+        self.see(Observation::Traffic { backend: BackendId(id), at: self.now, traffic })
+    }
+
+    fn see(&mut self, observation: Observation) -> Vec<Event> {
+        let (next, events) = decide(&self.snapshot, &[observation], &self.settings, self.now);
+        self.snapshot = next;
+        events
+    }
+
+    fn health(&self, id: u16) -> &'static str {
+        self.snapshot.backends[usize::from(id)].health.as_str()
+    }
+}
+
+fn up(id: u16, down_for: Option<u64>) -> Vec<Event> {
+    vec![Event::Up { backend: BackendId(id), down_for: down_for.map(Duration::from_secs) }]
+}
+
+fn down(id: u16, reason: &str) -> Vec<Event> {
+    vec![Event::Down { backend: BackendId(id), reason: reason.into() }]
+}
+
+#[test]
+fn the_first_observation_decides_and_all_of_them_settle() {
+    let mut bench = Bench::new(1);
+    assert!(!bench.snapshot.settled);
+    assert_eq!(bench.probe(0, answered(false)), up(0, None));
+    assert!(!bench.snapshot.settled && bench.snapshot.facts.is_some());
+    assert_eq!(bench.probe(1, refused()), down(1, "connection refused"));
+    assert!(bench.snapshot.settled);
+    assert_eq!(bench.snapshot.readable_replicas().count(), 0);
+}
+
+#[test]
+fn fall_and_rise_are_counted_in_a_row() {
+    let mut bench = Bench::new(0);
+    bench.probe(0, answered(false));
+    for _ in 0..5 {
+        assert_eq!(bench.probe(0, refused()), []);
+        assert_eq!(bench.probe(0, refused()), []);
+        assert_eq!(bench.probe(0, answered(false)), []);
+    }
+    bench.probe(0, refused());
+    bench.probe(0, refused());
+    assert_eq!(bench.probe(0, ProbeOutcome::TimedOut("query".into())), down(0, "query"));
+    for _ in 0..5 {
+        assert_eq!(bench.probe(0, answered(false)), []);
+        assert_eq!(bench.probe(0, refused()), []);
+    }
+    bench.probe(0, answered(false));
+    assert_eq!(bench.probe(0, answered(false)), up(0, Some(12)));
+}
+
+#[test]
+fn only_visible_changes_make_a_generation() {
+    let mut bench = Bench::new(0);
+    bench.probe(0, answered(false));
+    let generation = bench.snapshot.generation;
+    bench.probe(0, answered(false));
+    bench.probe(0, refused());
+    assert_eq!(bench.snapshot.generation, generation);
+    bench.probe(0, answered_as("8.0.37", false));
+    assert_eq!(bench.snapshot.generation, generation + 1);
+    assert_eq!(bench.snapshot.facts.as_ref().map(|facts| facts.version_number), Some(80_037));
+}
+
+#[test]
+fn a_full_or_forbidding_backend_lives_and_is_shown() {
+    let mut bench = Bench::new(0);
+    let denied = || ProbeOutcome::Denied("access denied".into());
+    let fault = Fault::Denied("access denied".into());
+    let faulty = Event::Faulty { backend: BackendId(0), fault };
+    assert_eq!(bench.probe(0, denied()), [faulty, up(0, None).remove(0)]);
+    for _ in 0..10 {
+        assert_eq!(bench.probe(0, denied()), [], "said once");
+    }
+    let full = Fault::Full("too many connections".into());
+    let events = bench.probe(0, ProbeOutcome::Full("too many connections".into()));
+    assert_eq!(events, [Event::Faulty { backend: BackendId(0), fault: full.clone() }]);
+    assert_eq!(bench.probe(0, refused()), []);
+    assert_eq!(bench.snapshot.backends[0].fault, Some(full), "a silent one is not put right");
+    assert_eq!(bench.probe(0, answered(false)), [Event::Sound { backend: BackendId(0) }]);
+    assert_eq!(bench.health(0), "up");
+}
+
+#[test]
+fn a_primary_that_is_read_only_is_shown_and_a_replica_is_not() {
+    let mut bench = Bench::new(1);
+    bench.probe(0, answered(false));
+    assert_eq!(bench.probe(1, answered(true)), up(1, None));
+    let fault = Fault::ReadOnlyPrimary;
+    assert_eq!(bench.probe(0, answered(true)), [Event::Faulty { backend: BackendId(0), fault }]);
+    assert_eq!(bench.probe(0, answered(false)), [Event::Sound { backend: BackendId(0) }]);
+}
+
+#[test]
+fn failed_traffic_counts_once_between_probes() {
+    let mut bench = Bench::new(0);
+    bench.probe(0, answered(false));
+    for _ in 0..100 {
+        assert_eq!(bench.traffic(0, Traffic::ConnectFailed("refused".into())), []);
+    }
+    assert_eq!(bench.probe(0, refused()), []);
+    assert_eq!(bench.traffic(0, Traffic::ConnectFailed("refused".into())), down(0, "refused"));
+}
+
+#[test]
+fn a_lost_connection_proves_nothing() {
+    let mut bench = Bench::new(0);
+    bench.probe(0, answered(false));
+    for _ in 0..100 {
+        assert_eq!(bench.traffic(0, Traffic::Lost("killed".into())), []);
+    }
+    assert_eq!(bench.health(0), "up");
+}
+
+#[test]
+fn observations_that_come_late_do_not_count() {
+    let mut bench = Bench::new(0);
+    bench.settings.fall = 1;
+    let before = bench.now;
+    bench.probe(0, answered(false));
+    let traffic = Traffic::ConnectFailed("old news".into());
+    assert_eq!(bench.see(Observation::Traffic { backend: BackendId(0), at: before, traffic }), []);
+    assert_eq!(bench.health(0), "up");
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_nothing() {
+    let mut bench = Bench::new(0);
+    assert_eq!(bench.probe(7, refused()), []);
+    assert_eq!(bench.snapshot.generation, 0);
+}
+
+#[test]
+fn facts_come_from_the_primary_and_stay() {
+    let mut bench = Bench::new(1);
+    let version = |bench: &Bench| bench.snapshot.facts.as_ref().map(|facts| facts.version.clone());
+    bench.probe(1, answered_as("8.0.1", true));
+    assert_eq!(version(&bench).as_deref(), Some("8.0.1"));
+    bench.probe(0, answered_as("8.0.2", false));
+    assert_eq!(version(&bench).as_deref(), Some("8.0.2"));
+    for _ in 0..3 {
+        bench.probe(0, refused());
+    }
+    assert_eq!((version(&bench).as_deref(), bench.health(0)), (Some("8.0.2"), "down"));
+}
+
+#[test]
+fn capabilities_are_those_that_all_have() {
+    let mut snapshot = cluster(2);
+    assert_eq!(snapshot.common_capabilities(), Capabilities::default());
+    snapshot.backends[0].capabilities = Some(Capabilities(0b1101));
+    snapshot.backends[2].capabilities = Some(Capabilities(0b0111));
+    assert_eq!(snapshot.common_capabilities(), Capabilities(0b0101));
+}
+
+fn outcome() -> impl Strategy<Value = ProbeOutcome> {
+    prop_oneof![
+        any::<bool>().prop_map(answered),
+        Just(refused()),
+        Just(ProbeOutcome::TimedOut("query".into())),
+        Just(ProbeOutcome::Denied("denied".into())),
+        Just(ProbeOutcome::Full("full".into())),
+    ]
+}
+
+/// (backend, `None` for failed traffic or how the probe went, seconds it comes too late)
+fn history() -> impl Strategy<Value = Vec<(u16, Option<ProbeOutcome>, u64)>> {
+    let late = prop_oneof![9 => Just(0), 1 => 1_u64..20];
+    prop::collection::vec((0_u16..4, prop::option::weighted(0.8, outcome()), late), 0..200)
+}
+
+/// Streaks of one backend, counted a second time and more simply.
+#[derive(Clone, Copy, Default)]
+struct Model {
+    alive: u32,
+    dead: u32,
+    newest: Option<Instant>,
+    has_failed_traffic: bool,
+}
+
+impl Model {
+    /// True if the backend showed life.
+    fn see(&mut self, probe: Option<&ProbeOutcome>, at: Instant) -> bool {
+        let is_dead = |outcome| matches!(outcome, &ProbeOutcome::Refused(_) | &ProbeOutcome::TimedOut(_));
+        let is_alive = probe.is_some_and(|outcome| !is_dead(outcome));
+        let is_repeated = probe.is_none() && self.has_failed_traffic;
+        if self.newest.is_none_or(|newest| newest <= at) && !is_repeated {
+            self.newest = Some(at);
+            self.has_failed_traffic = probe.is_none();
+            let (alive, dead) = (self.alive, self.dead);
+            (self.alive, self.dead) = if is_alive { (alive + 1, 0) } else { (0, dead + 1) };
+        }
+        is_alive
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// A backend goes down only after `fall` failures and up only after `rise` successes, generations grow
+    /// exactly with visible changes, and roles never move.
+    #[test]
+    fn random_histories_keep_the_rules(history in history(), fall in 1_u32..5, rise in 1_u32..5) {
+        let settings = Settings { kind: Kind::Static, fall, rise };
+        let (mut snapshot, start) = (cluster(2), Instant::now());
+        let mut models = [Model::default(); 4];
+        for (step, (id, probe, late)) in history.into_iter().enumerate() {
+            let now = start + Duration::from_secs(step as u64);
+            let (backend, at) = (BackendId(id), start + Duration::from_secs(step as u64 - late.min(step as u64)));
+            let model = &mut models[usize::from(id)];
+            let is_alive = model.see(probe.as_ref(), at);
+            let observation = match probe {
+                Some(outcome) => Observation::Probe { backend, at, outcome },
+                None => Observation::Traffic { backend, at, traffic: Traffic::ConnectFailed("no".into()) },
+            };
+            let (next, events) = decide(&snapshot, &[observation], &settings, now);
+            for event in &events {
+                match event {
+                    Event::Up { down_for: None, .. } => prop_assert!(is_alive),
+                    Event::Up { .. } => prop_assert!(is_alive && model.alive >= rise),
+                    Event::Down { .. } if snapshot.backends[usize::from(id)].health == Health::Unknown => {}
+                    Event::Down { .. } => prop_assert!(!is_alive && model.dead >= fall),
+                    Event::Faulty { .. } | Event::Sound { .. } => prop_assert!(is_alive),
+                }
+            }
+            if let Some(backend) = next.backend(backend) {
+                prop_assert!(model.alive < rise || backend.is_up());
+                prop_assert!(model.dead < fall || backend.health.is_down());
+            }
+            prop_assert!(next.generation == snapshot.generation || next.generation == snapshot.generation + 1);
+            prop_assert!(events.is_empty() || next.generation > snapshot.generation);
+            prop_assert!(next.primary().is_some_and(|primary| primary.id == BackendId(0)));
+            prop_assert!(next.readable_replicas().all(|replica| replica.health.is_up()));
+            snapshot = next;
+        }
+    }
+
+    /// Whatever happened before, the truth told often enough is believed, and then nothing changes any more.
+    #[test]
+    fn every_history_settles(history in history(), truth in prop::collection::vec(any::<bool>(), 3)) {
+        let (mut snapshot, mut now) = (cluster(2), Instant::now());
+        let observe = |id, probe, at| match probe {
+            Some(outcome) => Observation::Probe { backend: BackendId(id), at, outcome },
+            None => Observation::Traffic { backend: BackendId(id), at, traffic: Traffic::Lost("x".into()) },
+        };
+        for (id, probe, _) in history {
+            now += Duration::from_secs(1);
+            snapshot = decide(&snapshot, &[observe(id, probe, now)], &SETTINGS, now).0;
+        }
+        let generation = |snapshot: &Snapshot| snapshot.generation;
+        let mut settled_at = 0;
+        for round in 0..6 {
+            now += Duration::from_secs(1);
+            let of = |is_up: bool| if is_up { answered(false) } else { refused() };
+            let observations: Vec<_> =
+                (0..3).map(|id| observe(id, Some(of(truth[usize::from(id)])), now)).collect();
+            snapshot = decide(&snapshot, &observations, &SETTINGS, now).0;
+            if round < 3 {
+                settled_at = generation(&snapshot);
+            } else {
+                prop_assert_eq!(generation(&snapshot), settled_at);
+            }
+        }
+        prop_assert!(snapshot.settled);
+        for (backend, is_up) in snapshot.backends.iter().zip(truth) {
+            prop_assert_eq!(backend.is_up(), is_up);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What was seen of a backend: by a probe, or by real traffic.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delphinus_wire::Capabilities;
+
+use crate::backend::BackendId;
+use crate::facts::ServerFacts;
+
+/// One thing seen.
+#[derive(Debug, Clone)]
+pub enum Observation {
+    /// By the monitor.
+    Probe {
+        /// Which one was asked.
+        backend: BackendId,
+        /// When the probe ended.
+        at: Instant,
+        /// How it ended.
+        outcome: ProbeOutcome,
+    },
+    /// By a worker, on behalf of a client.
+    Traffic {
+        /// Which one it was about.
+        backend: BackendId,
+        /// When it happened.
+        at: Instant,
+        /// What happened.
+        traffic: Traffic,
+    },
+}
+
+/// How a probe ended.
+#[derive(Debug, Clone)]
+pub enum ProbeOutcome {
+    /// It answered the probe query.
+    Answered(Answer),
+    /// It could not be reached, closed the connection, or made no sense. What exactly.
+    Refused(Arc<str>),
+    /// It did not answer in time: what a hung server does. Which step it was.
+    TimedOut(Arc<str>),
+    /// It lives, but does not let the monitor's user in (error 1045 and its kin). Its words.
+    Denied(Arc<str>),
+    /// It lives, but has no connection left (error 1040 and its kin). Its words.
+    Full(Arc<str>),
+}
+
+/// What a probe query brought.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// What the server is.
+    pub facts: Arc<ServerFacts>,
+    /// The capabilities of its greeting.
+    pub capabilities: Capabilities,
+    /// `@@global.read_only`, or `super_read_only` where there is one.
+    pub read_only: bool,
+    /// How long the query took.
+    pub latency: Duration,
+}
+
+/// What a worker saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Traffic {
+    /// A new connection could not be opened. What exactly.
+    ConnectFailed(Arc<str>),
+    /// A connection in use broke. Killed connections are ordinary, so this asks for a probe and proves nothing.
+    Lost(Arc<str>),
+}
+
+impl Observation {
+    /// Which backend it is about.
+    pub fn backend(&self) -> BackendId {
+        match self {
+            Self::Probe { backend, .. } | Self::Traffic { backend, .. } => *backend,
+        }
+    }
+
+    /// When it was made.
+    pub fn at(&self) -> Instant {
+        match self {
+            Self::Probe { at, .. } | Self::Traffic { at, .. } => *at,
+        }
+    }
+}
