@@ -1,0 +1,208 @@
+//! What the proxy counts. Each worker writes its own counters, which no other thread writes; they
+//! are summed when somebody looks. So counting costs a load and a store, no lock and no shared line.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one thread counts up and any thread may read.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `amount`. Only the thread that owns the [`Counters`] may call it: two threads that add
+    /// at the same time lose one of the two amounts.
+    pub fn add(&self, amount: u64) {
+        // Not fetch_add: with one writer the locked instruction would buy nothing.
+        self.0.store(self.value().wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// Adds one; see [`Counter::add`].
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// The sum so far.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One counted number, summed over all workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// Name, for example `delphinus_commands_total`.
+    pub name: &'static str,
+    /// What tells samples of the same name apart, for example `("kind", "query")`.
+    pub label: Option<(&'static str, &'static str)>,
+    /// What is counted, with its unit.
+    pub help: &'static str,
+    /// The sum.
+    pub value: u64,
+}
+
+/// Declares the counters: a field for each, and the list of all of them.
+macro_rules! counters {
+    ($($name:literal $help:literal { $($field:ident $(= $label:literal $value:literal)?),+ $(,)? })+) => {
+        /// The counters of one thread. They fill cache lines of their own.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct Counters {
+            $($(
+                #[doc = $help]
+                $(#[doc = concat!("(", $label, ": ", $value, ")")])?
+                pub $field: Counter,
+            )+)+
+        }
+
+        impl Counters {
+            fn samples(&self) -> Vec<Sample> {
+                vec![$($(Sample {
+                    name: $name,
+                    label: [$(($label, $value))?].first().copied(),
+                    help: $help,
+                    value: self.$field.value(),
+                }),+),+]
+            }
+        }
+    };
+}
+
+counters! {
+    "delphinus_sessions_opened_total" "Clients that have connected." { sessions_opened }
+    "delphinus_sessions_closed_total" "Clients that have gone." { sessions_closed }
+    "delphinus_sessions_refused_total" "Clients refused because of a limit on connections." { sessions_refused }
+    "delphinus_logins_total" "Finished logins of clients, by result." {
+        logins_ok = "result" "ok",
+        logins_denied = "result" "denied",
+        logins_broken = "result" "broken",
+    }
+    "delphinus_commands_total" "Commands of clients, by kind." {
+        command_query = "kind" "query",
+        command_stmt_prepare = "kind" "stmt_prepare",
+        command_stmt_execute = "kind" "stmt_execute",
+        command_stmt_close = "kind" "stmt_close",
+        command_stmt_reset = "kind" "stmt_reset",
+        command_stmt_send_long_data = "kind" "stmt_send_long_data",
+        command_stmt_fetch = "kind" "stmt_fetch",
+        command_init_db = "kind" "init_db",
+        command_ping = "kind" "ping",
+        command_change_user = "kind" "change_user",
+        command_reset_connection = "kind" "reset_connection",
+        command_field_list = "kind" "field_list",
+        command_statistics = "kind" "statistics",
+        command_set_option = "kind" "set_option",
+        command_quit = "kind" "quit",
+        command_other = "kind" "other",
+    }
+    "delphinus_routed_total" "Commands by where they were answered." {
+        routed_primary = "target" "primary",
+        routed_replica = "target" "replica",
+        routed_local = "target" "local",
+    }
+    "delphinus_client_bytes_total" "Bytes exchanged with clients, as sent before TLS." {
+        client_bytes_in = "direction" "in",
+        client_bytes_out = "direction" "out",
+    }
+    "delphinus_backend_bytes_total" "Bytes exchanged with backends, as sent before TLS." {
+        backend_bytes_in = "direction" "in",
+        backend_bytes_out = "direction" "out",
+    }
+    "delphinus_backend_connects_total" "Connections made to backends, by result." {
+        backend_connects_ok = "result" "ok",
+        backend_connects_failed = "result" "failed",
+    }
+    "delphinus_backend_closes_total" "Connections to backends that have been closed." { backend_closes }
+    "delphinus_fixups_total" "Statements run to bring a backend connection into the state of its session." { fixups }
+    "delphinus_pool_waits_total" "Commands that had to wait for a backend connection." { pool_waits }
+    "delphinus_pool_wait_microseconds_total" "Time that commands waited for a backend connection, microseconds." { pool_wait_us }
+    "delphinus_errors_total" "Errors that ended a command or a session, by kind." {
+        error_client_lost = "kind" "client_lost",
+        error_client_protocol = "kind" "client_protocol",
+        error_client_timeout = "kind" "client_timeout",
+        error_backend_unreachable = "kind" "backend_unreachable",
+        error_backend_lost = "kind" "backend_lost",
+        error_backend_protocol = "kind" "backend_protocol",
+        error_pool_timeout = "kind" "pool_timeout",
+        error_proxy = "kind" "proxy",
+    }
+}
+
+/// The counters of all threads that count.
+#[derive(Debug, Clone)]
+pub struct CounterSet {
+    threads: Arc<[Arc<Counters>]>,
+}
+
+impl CounterSet {
+    /// Counters for `threads` threads, for example the workers and the acceptor.
+    pub fn new(threads: usize) -> Self {
+        Self { threads: (0..threads).map(|_| Arc::default()).collect() }
+    }
+
+    /// The counters of the thread `index`; `None` if there are not so many. Give each index to one
+    /// thread only.
+    pub fn thread(&self, index: usize) -> Option<Arc<Counters>> {
+        self.threads.get(index).cloned()
+    }
+
+    /// Everything that is counted, summed over the threads, always in the same order. Samples of one
+    /// name stand together.
+    pub fn snapshot(&self) -> Vec<Sample> {
+        let mut sums = Counters::default().samples();
+        for thread in self.threads.iter() {
+            for (sum, sample) in sums.iter_mut().zip(thread.samples()) {
+                sum.value = sum.value.wrapping_add(sample.value);
+            }
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn threads_are_summed_and_nothing_is_lost() {
+        let set = CounterSet::new(4);
+        std::thread::scope(|scope| {
+            for index in 0..4 {
+                let counters = set.thread(index).unwrap();
+                scope.spawn(move || {
+                    for _ in 0..50_000 {
+                        counters.command_query.increment();
+                        counters.client_bytes_out.add(index as u64);
+                    }
+                });
+            }
+        });
+        let counted: Vec<_> = set.snapshot().into_iter().filter(|sample| sample.value > 0).collect();
+        let named: Vec<_> = counted.iter().map(|s| (s.name, s.label, s.value)).collect();
+        let expected = [
+            ("delphinus_commands_total", Some(("kind", "query")), 200_000),
+            ("delphinus_client_bytes_total", Some(("direction", "out")), 50_000 * (1 + 2 + 3)),
+        ];
+        assert_eq!(named, expected);
+        assert!(set.thread(4).is_none());
+    }
+
+    #[test]
+    fn every_sample_can_be_told_apart() {
+        let samples = CounterSet::new(1).snapshot();
+        let names: HashSet<_> = samples.iter().map(|s| (s.name, s.label)).collect();
+        assert_eq!(names.len(), samples.len());
+        for sample in &samples {
+            assert!(sample.name.ends_with("_total") && sample.help.ends_with('.'), "{sample:?}");
+            let same_name = samples.iter().filter(|other| other.name == sample.name).count();
+            assert_eq!(same_name > 1, sample.label.is_some(), "{sample:?}");
+        }
+    }
+
+    #[test]
+    fn counters_of_two_threads_share_no_cache_line() {
+        assert_eq!(align_of::<Counters>(), 128);
+        assert_eq!(size_of::<Counters>() % 128, 0);
+    }
+}
