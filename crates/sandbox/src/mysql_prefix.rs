@@ -1,0 +1,93 @@
+//! MySQL 9.7 in a private folder beside the system, for machines whose Debian release has no MySQL.
+//!
+//! Debian's packages are taken from the suite that carries MySQL, with everything they need, libc
+//! included, and unpacked, never installed: no root is needed, and the system's libraries, packages
+//! and services stay as they are. Programs run through the folder's own dynamic loader.
+
+mod private_apt;
+mod unpack;
+mod wrappers;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::cache;
+use crate::progress::{Progress, step};
+
+/// Changes when the folder's layout changes, so that an old folder is made anew.
+const LAYOUT: &str = "delphinus mysql prefix, layout 2";
+
+/// What goes into the folder, beside all that these depend on.
+const PACKAGES: [&str; 3] = ["mysql-server-core", "mysql-client-core", "mysql-router"];
+
+/// An unpacked MySQL: server, client programs and Router. It cannot be moved: the programs' wrappers
+/// hold absolute paths.
+#[derive(Debug, Clone)]
+pub struct MySqlPrefix {
+    dir: PathBuf,
+    version: String,
+}
+
+impl MySqlPrefix {
+    /// Makes sure that MySQL is in `dir`, downloading about 70 MB if it is not; takes well under a
+    /// millisecond if it is. Two callers at once are safe: the second waits and finds it done.
+    pub fn ensure_in(dir: &Path, progress: &dyn Progress) -> Result<Self> {
+        if let Some(done) = Self::find(dir) {
+            return Ok(done);
+        }
+        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let dir = &fs::canonicalize(dir)?;
+        let _lock = cache::lock(dir, "lock")?;
+        if let Some(done) = Self::find(dir) {
+            return Ok(done);
+        }
+        progress.note(&format!(
+            "MySQL 9.7 is not there yet: about 70 MB of Debian packages go to {} (370 MB); the system is not changed",
+            dir.display()
+        ));
+        install(dir, progress).context("MySQL cannot be unpacked")
+    }
+
+    /// The path of a program: `mysqld`, `mysql`, `mysqldump`, `mysqlbinlog`, `mysqlrouter` and so on.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.dir.join("bin").join(name)
+    }
+
+    /// The server's version, as it says it.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The folder as it stands, when a complete one of this layout is there, at this very path.
+    fn find(dir: &Path) -> Option<Self> {
+        let text = fs::read_to_string(dir.join("done")).ok()?;
+        let mut lines = text.lines();
+        let is_ours = lines.next() == Some(LAYOUT);
+        let place = PathBuf::from(lines.next()?);
+        let is_here = fs::canonicalize(dir).is_ok_and(|dir| dir == place);
+        let version = lines.next()?.to_owned();
+        (is_ours && is_here).then_some(Self { dir: place, version })
+    }
+}
+
+fn install(dir: &Path, progress: &dyn Progress) -> Result<MySqlPrefix> {
+    let done = dir.join("done");
+    let _ = fs::remove_file(&done);
+    let apt = private_apt::PrivateApt::new(dir)?;
+    step(progress, "reading the package list", || apt.update(progress))?;
+    let packages = step(progress, "downloading MySQL", || apt.download(&PACKAGES, progress))?;
+    let root = dir.join("root");
+    step(progress, &format!("unpacking {} packages", packages.len()), || {
+        unpack::unpack(&packages, &root)?;
+        apt.remove()
+    })?;
+    let version = step(progress, "trying the server", || wrappers::write(dir, &root))?;
+    let place = dir.to_str().context("the cache folder's name is not UTF-8")?;
+    // Written under another name first: half a file would look like a complete one.
+    let part = dir.join("done.part");
+    fs::write(&part, format!("{LAYOUT}\n{place}\n{version}\n"))?;
+    fs::rename(part, done)?;
+    Ok(MySqlPrefix { dir: dir.to_owned(), version })
+}

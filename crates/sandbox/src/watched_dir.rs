@@ -1,0 +1,83 @@
+//! A private folder that disappears, with the servers that run on it, when its owner ends.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::ports::random;
+
+/// What the watchdog runs. `read` returns when every copy of the pipe's write end is closed: that is,
+/// when the owner lets go of it or is dead, and every child it was just about to start has been
+/// started. Servers are known by the option that names a file in the folder, so a process that
+/// merely mentions the folder (an editor, say) is left alone.
+const SCRIPT: &str = r#"
+dir=$1
+while read -r _; do :; done
+on_dir() {
+    printf '%s\n%s\n' "--defaults-file=$dir/" "--config=$dir/" |
+        grep -laF -f - /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3
+}
+tries=0
+while pids=$(on_dir) && [ -n "$pids" ] && [ $tries -lt 200 ]; do
+    kill -9 $pids 2>/dev/null
+    tries=$((tries + 1))
+    sleep 0.02
+done
+rm -rf -- "$dir"
+"#;
+
+/// A folder with a watchdog process beside it. Dropping the value, or the death of the owning process
+/// by any cause, makes the watchdog kill every process started with `--defaults-file=` or `--config=`
+/// and a file in the folder, and then remove the folder.
+#[derive(Debug)]
+pub(crate) struct WatchedDir {
+    path: PathBuf,
+    /// Never written to; its end is the signal.
+    pipe: Option<ChildStdin>,
+    watchdog: Child,
+}
+
+impl WatchedDir {
+    /// Makes `parent/delphinus-<random>`, for this user only.
+    pub(crate) fn create(parent: &Path) -> Result<Self> {
+        let path = parent.join(format!("delphinus-{:010x}", random() >> 24));
+        // The watchdog comes first: a folder without one could be left behind.
+        let mut watchdog = Command::new("setsid")
+            .args(["sh", "-c", SCRIPT, "delphinus-watchdog"])
+            .arg(&path)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start the watchdog (setsid sh)")?;
+        let pipe = watchdog.stdin.take();
+        let watched = Self { path, pipe, watchdog };
+        DirBuilder::new()
+            .mode(0o700)
+            .create(watched.path())
+            .with_context(|| format!("cannot make {}", watched.path().display()))?;
+        Ok(watched)
+    }
+
+    /// The folder. Absolute, without symbolic links, if the parent was.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for WatchedDir {
+    fn drop(&mut self) {
+        drop(self.pipe.take());
+        let _ = self.watchdog.wait();
+    }
+}
+
+/// The folder for temporary files; short, because the path of a Unix socket ends at 107 bytes.
+pub(crate) fn temp_parent() -> PathBuf {
+    let chosen = std::fs::canonicalize(std::env::temp_dir()).ok();
+    chosen.filter(|dir| dir.as_os_str().len() <= 50).unwrap_or_else(|| PathBuf::from("/tmp"))
+}
