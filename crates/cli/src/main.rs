@@ -1,3 +1,37 @@
-//! The delphinus binary.
+//! The delphinus binary: arguments in, exit code out. It owns the process (allocator, standard
+//! streams, exit code) and no logic of the proxy.
+//!
+//! Exit codes: 0 done, 1 a mistake in the configuration or a failure, 2 wrong usage.
 
-fn main() {}
+mod args;
+mod check;
+mod completion;
+mod demo;
+mod example;
+mod load;
+mod output;
+mod reference;
+mod run;
+
+use std::process::ExitCode;
+
+use args::{Args, Command, ConfigCommand};
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let done = match Args::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::check(&args),
+        Command::Config(ConfigCommand::Reference(args)) => reference::print_reference(&args),
+        Command::Config(ConfigCommand::Example) => example::print_example(),
+        Command::Demo(args) => demo::demo(args),
+        Command::Completion(args) => completion::print_completion(&args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("delphinus: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -40,6 +40,6 @@ fn entry(option: &OptionDoc) -> String {
     if !option.aliases.is_empty() {
         let _ = writeln!(text, "- Also accepted as: `{}`", option.aliases.join("`, `"));
     }
-    let _ = writeln!(text, "- Change: {}", option.reload.as_str());
+    let _ = writeln!(text, "- Reload: {}", option.reload.as_str());
     text
 }

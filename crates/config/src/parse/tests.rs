@@ -289,3 +289,20 @@ fn every_option_refuses_a_value_of_another_type() {
         assert!(!mistakes.is_empty(), "{}", option.path);
     }
 }
+
+#[test]
+fn a_file_cut_anywhere_gives_a_configuration_or_mistakes() {
+    let files = [
+        include_str!("../../tests/data/good.toml"),
+        include_str!("../../tests/data/bad-values.toml"),
+        include_str!("../../tests/data/bad-relations.toml"),
+    ];
+    for file in files {
+        for cut in 0..file.len() {
+            for text in [file[..cut].to_owned(), format!("{}\u{e9}{}", &file[..cut], &file[cut + 1..])] {
+                let mistakes = parse_text(&text).err();
+                assert!(mistakes.is_none_or(|m| !m.is_empty()), "cut at {cut}");
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The command line: its commands, options and help texts.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// A MySQL proxy: splits reads from writes, balances reads over replicas and shares backend
+/// connections between sessions.
+#[derive(Debug, Parser)]
+#[command(name = "delphinus", version, arg_required_else_help = true, after_help = FIRST_STEPS)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const FIRST_STEPS: &str = "First steps:
+  delphinus demo                               a real cluster with the proxy in front of it
+  delphinus config example > delphinus.toml    a configuration to start from
+  delphinus check delphinus.toml               every mistake in it
+  delphinus run --config delphinus.toml        the proxy
+
+Exit codes: 0 done, 1 a mistake in the configuration or a failure, 2 wrong usage.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the proxy in the foreground until SIGTERM or SIGINT.
+    ///
+    /// On either signal it takes no new clients, lets running commands finish (see `[proxy]
+    /// shutdown_timeout_ms`) and exits with 0.
+    Run(RunArgs),
+    /// Check a configuration file and name every mistake in it.
+    ///
+    /// Each mistake is one line, FILE:LINE:COLUMN: WHAT; WHAT TO WRITE INSTEAD, on standard error, and the
+    /// exit code is 1. Password files and variables are read, certificates are looked at, and nothing
+    /// is connected to. A file without mistakes gives "ok".
+    Check(CheckArgs),
+    /// Explain the configuration file.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Start a real cluster on this machine with the proxy in front of it.
+    ///
+    /// Installs what is missing (Debian packages, as root or with sudo), starts a primary and two
+    /// replicas on 127.0.0.1 in private folders, creates a user and a sample schema, and prints how
+    /// to connect and what to try. Ctrl-C stops everything and leaves nothing behind. Several demos can
+    /// run at the same time.
+    Demo(DemoArgs),
+    /// Print a completion script for a shell.
+    ///
+    /// For example: delphinus completion bash > /etc/bash_completion.d/delphinus
+    Completion(CompletionArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// The configuration file.
+    #[arg(short, long, value_name = "FILE", default_value = "delphinus.toml")]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// The configuration file.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every option with its values, unit, default, and whether a change needs a restart.
+    Reference(ReferenceArgs),
+    /// Print a small commented configuration to start from.
+    Example,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReferenceArgs {
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = ReferenceFormat::Markdown)]
+    pub(crate) format: ReferenceFormat,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ReferenceFormat {
+    /// A page to read.
+    Markdown,
+    /// A list of objects, for programs.
+    Json,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Which servers to start.
+    #[arg(long, value_enum, default_value_t = DemoFlavor::Mariadb)]
+    pub(crate) flavor: DemoFlavor,
+    /// Run COMMAND with `sh -c` when everything is ready, clean up, and exit with its status.
+    ///
+    /// It sees DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
+    /// DELPHINUS_DATABASE, DELPHINUS_PID, and DELPHINUS_BACKENDS (a JSON list of the servers).
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) exec: Option<String>,
+    /// A partial configuration file that is laid over the demo's own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoFlavor {
+    /// MariaDB: a primary and two GTID replicas.
+    Mariadb,
+    /// MySQL: a primary and two GTID replicas.
+    Mysql,
+    /// MySQL: three nodes of Group Replication with a single primary.
+    Group,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn definitions_are_consistent() {
+        super::Args::command().debug_assert();
+    }
+}
