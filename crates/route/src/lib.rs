@@ -1,1 +1,19 @@
-//! Statement, session and snapshot to a plan with its reason.
+//! Statement, session and snapshot to a plan with its reason. Pure, and made once for each command: nothing
+//! looks at the SQL again afterwards.
+//!
+//! | question | file |
+//! |---|---|
+//! | what is asked | `intent` |
+//! | what is answered, and why | `plan` |
+//! | in which order the rules apply | `router` |
+//! | which of several replicas | `balance` |
+
+mod balance;
+mod intent;
+mod plan;
+mod router;
+
+pub use balance::Balance;
+pub use intent::Intent;
+pub use plan::{Plan, Reason, Target};
+pub use router::plan;

@@ -1,0 +1,22 @@
+//! What the router has to know of a statement and of the session that it came in.
+
+use delphinus_sql::{Access, Why};
+use delphinus_state::PinReason;
+use delphinus_topology::BackendId;
+
+/// One statement and the state of its session before it runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Intent<'a> {
+    /// What the classifier says.
+    pub access: Access,
+    /// Why it says so.
+    pub why: Why,
+    /// A transaction is open.
+    pub in_transaction: bool,
+    /// `autocommit` is 0: even a read opens a transaction.
+    pub autocommit_off: bool,
+    /// Why the session must keep its connection, if it must.
+    pub pinned: Option<PinReason>,
+    /// Replicas that failed a moment ago, for this same statement or for others of this worker.
+    pub avoid: &'a [BackendId],
+}

@@ -1,0 +1,66 @@
+//! Where a statement goes, and why.
+
+use delphinus_sql::Why;
+use delphinus_state::PinReason;
+use delphinus_topology::BackendId;
+
+/// The answer of the router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Where the statement goes.
+    pub target: Target,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Where a statement goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// To whatever backend is the primary.
+    Primary,
+    /// To this replica.
+    Replica(BackendId),
+}
+
+/// Why a statement goes where it goes: the first rule that matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The session is pinned to its connection to the primary.
+    Pinned(PinReason),
+    /// A transaction is open.
+    InTransaction,
+    /// Without autocommit each statement is in a transaction.
+    AutocommitOff,
+    /// The statement does not only read, or may not.
+    Write(Why),
+    /// It only reads, and a replica was there.
+    Read,
+    /// It only reads, and no replica can be used.
+    NoReplica,
+}
+
+impl Reason {
+    /// The words shown to operators.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pinned(pin) => pin.as_str(),
+            Self::InTransaction => "in a transaction",
+            Self::AutocommitOff => "autocommit is off",
+            Self::Write(why) => why.as_str(),
+            Self::Read => "only reads",
+            Self::NoReplica => "only reads, but no replica can be used",
+        }
+    }
+
+    /// A short word for metrics, of which there are few.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Pinned(_) => "pinned",
+            Self::InTransaction => "transaction",
+            Self::AutocommitOff => "autocommit_off",
+            Self::Write(_) => "write",
+            Self::Read => "read",
+            Self::NoReplica => "no_replica",
+        }
+    }
+}
