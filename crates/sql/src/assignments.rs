@@ -3,6 +3,9 @@
 //! Owns: [`Assignment`] and finding them. Must not know which variables matter to a session (see the crate `state`).
 
 use crate::LexOptions;
+use crate::classify::walk;
+use crate::event::{Event, Place, Qualified};
+use crate::names::{name_text, user_variable_name};
 
 /// One item of a `SET` statement, in the order of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +75,34 @@ pub enum TransactionScope {
 
 /// Every item of every `SET` statement in the text.
 pub fn assignments(sql: &[u8], options: LexOptions) -> Vec<Assignment<'_>> {
-    let _ = (sql, options);
-    Vec::new()
+    let mut found = Vec::new();
+    walk(sql, options, |event| {
+        if let Event::Assignment { place, value: (start, end) } = event {
+            found.push(Assignment { target: target(place, sql, options), value: &sql[start..end] });
+        }
+    });
+    found
 }
+
+fn target(place: Place, sql: &[u8], options: LexOptions) -> Target {
+    let lower = |token| name_text(token, sql, options).to_lowercase();
+    match place {
+        Place::User(token) => Target::User(user_variable_name(token, sql, options)),
+        Place::System { scope, name: Qualified { schema, name } } => {
+            let mut text = schema.map_or(String::new(), |schema| lower(schema) + ".");
+            text.push_str(&lower(name));
+            Target::System { scope, name: text }
+        }
+        Place::Names => Target::Names,
+        Place::CharacterSet => Target::CharacterSet,
+        Place::Transaction(scope) => Target::Transaction { scope },
+        Place::Role => Target::Role,
+        Place::DefaultRole => Target::DefaultRole,
+        Place::Password => Target::Password,
+        Place::ResourceGroup => Target::ResourceGroup,
+        Place::Statement(name) => Target::Statement(lower(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,255 @@
-//! Text to [`Statement`].
+//! Text to [`Statement`]: one pass over the tokens.
+//!
+//! Owns: the walk over the statements of a text and the choice by first word. Must not know sessions or backends. What
+//! cannot be proven to only read is a write; what cannot be recognised has the effect `UNKNOWN`.
 
+mod admin;
+mod ddl;
+mod dml;
+mod explain;
+mod expression;
+pub(crate) mod functions;
+mod prepared;
+mod select;
+mod set;
+mod show;
+mod transaction;
+
+use crate::cursor::Cursor;
+use crate::event::Event;
+use crate::keyword::Keyword;
+use crate::lexer::{Token, TokenKind};
+use crate::split::{Boundary, has_more};
 use crate::{Access, Class, Effects, LexOptions, Statement, Uses, Why};
+
+/// Statements inside statements (`EXPLAIN`, `SET STATEMENT`) deeper than this are not followed.
+const NESTING_MAX: u8 = 3;
 
 /// What the text is, where it may run, and what it does to its session.
 pub fn classify(sql: &[u8], options: LexOptions) -> Statement {
-    let _ = (sql, options);
-    Statement {
-        class: Class::Unknown,
+    walk(sql, options, |_| {})
+}
+
+/// The same, and hands everything with a name to `emit`.
+pub(crate) fn walk(sql: &[u8], options: LexOptions, emit: impl FnMut(Event)) -> Statement {
+    let mut classifier = Classifier::new(sql, options, emit);
+    let mut whole: Option<Statement> = None;
+    while has_more(&classifier.cursor) {
+        let one = classifier.statement();
+        whole = Some(whole.map_or(one, |whole| joined(whole, one)));
+    }
+    whole.unwrap_or(Statement {
+        class: Class::Empty,
         access: Access::Write,
-        why: Why::Unclassified,
-        effects: Effects::UNKNOWN,
+        why: Why::Empty,
+        effects: Effects::empty(),
         uses: Uses::empty(),
-        count: 1,
+        count: 0,
+    })
+}
+
+fn joined(whole: Statement, one: Statement) -> Statement {
+    Statement {
+        class: Class::Multi,
+        access: Access::Write,
+        why: Why::MultiStatement,
+        effects: whole.effects | one.effects,
+        uses: whole.uses | one.uses,
+        count: whole.count + 1,
     }
 }
+
+/// Reads one statement after the other.
+struct Classifier<'a, F> {
+    cursor: Cursor<'a>,
+    emit: F,
+    effects: Effects,
+    uses: Uses,
+    /// The first reason why this is not a plain read.
+    refused: Option<Why>,
+    nesting: u8,
+}
+
+impl<'a, F: FnMut(Event)> Classifier<'a, F> {
+    fn new(sql: &'a [u8], options: LexOptions, emit: F) -> Self {
+        Self {
+            cursor: Cursor::new(sql, options),
+            emit,
+            effects: Effects::empty(),
+            uses: Uses::empty(),
+            refused: None,
+            nesting: 0,
+        }
+    }
+
+    /// Reads the statement here and the semicolon that ends it.
+    fn statement(&mut self) -> Statement {
+        self.effects = Effects::empty();
+        self.uses = Uses::empty();
+        self.refused = None;
+        self.nesting = 0;
+        let mut class = self.class();
+        class = self.finish(class);
+        if self.cursor.is_doubtful() {
+            self.refuse(Why::AmbiguousText);
+        }
+        if self.cursor.has_version_comment() {
+            self.refuse(Why::VersionComment);
+        }
+        if self.cursor.here.is(TokenKind::Semicolon) {
+            self.cursor.bump();
+        }
+        let why = self.refused.unwrap_or(Why::PlainRead);
+        let access = if why == Why::PlainRead { Access::Read } else { Access::Write };
+        Statement { class, access, why, effects: self.effects, uses: self.uses, count: 1 }
+    }
+
+    /// Reads what is left of the statement. An error among the tokens makes it unknown, whatever it began with.
+    fn finish(&mut self, class: Class) -> Class {
+        self.scan();
+        if self.effects.contains(Effects::UNKNOWN) && self.refused.is_none() {
+            self.refuse(Why::Unclassified);
+        }
+        if self.refused == Some(Why::Unclassified) { Class::Unknown } else { class }
+    }
+
+    /// Reads as much of the statement as its form needs; [`Self::scan`] reads the rest as an expression.
+    fn class(&mut self) -> Class {
+        match self.cursor.keyword() {
+            Keyword::Select => self.query(Class::Select),
+            Keyword::Values => self.query(Class::Values),
+            Keyword::Table => self.query(Class::Table),
+            Keyword::With => self.query(Class::With),
+            Keyword::Insert => self.insert(Class::Insert),
+            Keyword::Replace => self.insert(Class::Replace),
+            Keyword::Update => self.change(Class::Update),
+            Keyword::Delete => self.change(Class::Delete),
+            Keyword::Set => self.set(),
+            Keyword::Commit => self.commit(),
+            Keyword::Rollback => self.rollback(),
+            Keyword::Begin => self.begin(),
+            Keyword::Start => self.start(),
+            Keyword::Show => self.show(),
+            Keyword::Use => self.use_schema(),
+            Keyword::Explain | Keyword::Describe | Keyword::Desc => self.explain(),
+            Keyword::Load => self.load(),
+            Keyword::Call => self.call_procedure(),
+            Keyword::Do => self.do_expressions(),
+            Keyword::Handler => self.handler(),
+            Keyword::Prepare => self.prepare(),
+            Keyword::Execute => self.execute(),
+            Keyword::Deallocate => self.deallocate(),
+            _ if self.cursor.here.is(TokenKind::Open) => self.parenthesised(),
+            keyword => self.rare_class(keyword),
+        }
+    }
+
+    fn rare_class(&mut self, keyword: Keyword) -> Class {
+        match keyword {
+            Keyword::Savepoint => self.whole(Class::Savepoint, Why::Transaction, Effects::empty()),
+            Keyword::Release => self.release(),
+            Keyword::Xa => self.xa(),
+            Keyword::Lock => self.lock(),
+            Keyword::Unlock => self.unlock(),
+            Keyword::Flush => self.flush(),
+            Keyword::Backup => self.backup(),
+            Keyword::Create => self.create(),
+            Keyword::Drop => self.drop_object(),
+            Keyword::Alter => self.alter(),
+            Keyword::Rename => self.rename(),
+            Keyword::Truncate => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
+            Keyword::Grant | Keyword::Revoke => {
+                self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT)
+            }
+            Keyword::Analyze => self.analyze(),
+            Keyword::Kill => self.kill(),
+            Keyword::Get => self.get_diagnostics(),
+            Keyword::Signal | Keyword::Resignal => self.signal(),
+            Keyword::Help => self.help(),
+            Keyword::Stop | Keyword::Change | Keyword::Purge | Keyword::Binlog | Keyword::Reset => {
+                self.replication(keyword)
+            }
+            _ if self.cursor.here.ends_statement() => self.whole(Class::Empty, Why::Empty, Effects::empty()),
+            _ => self.administration(keyword),
+        }
+    }
+
+    /// A statement whose rest says nothing about the session: names of objects, accounts, options.
+    fn whole(&mut self, class: Class, why: Why, effects: Effects) -> Class {
+        self.refuse(why);
+        self.effects |= effects;
+        self.skip_rest();
+        class
+    }
+
+    /// A statement that nobody here knows: it may do anything.
+    fn unknown(&mut self) -> Class {
+        self.refused = Some(Why::Unclassified);
+        self.effects |= Effects::UNKNOWN;
+        self.scan_with_body();
+        Class::Unknown
+    }
+
+    /// Reads to the end of the statement, over the semicolons of its body, and looks at expressions on the way.
+    fn scan_with_body(&mut self) {
+        let mut boundary = Boundary::new(&self.cursor);
+        if boundary.has_body() {
+            self.effects |= Effects::CALLS_ROUTINE;
+            self.skip_with(&mut boundary);
+        }
+        self.scan();
+    }
+
+    /// To the end of the statement, without looking at expressions.
+    fn skip_rest(&mut self) {
+        while !self.cursor.at_end() {
+            self.skip_token();
+        }
+    }
+
+    fn skip_with(&mut self, boundary: &mut Boundary) {
+        while !boundary.is_end(&self.cursor) {
+            self.check_token();
+            boundary.follow(&mut self.cursor);
+        }
+    }
+
+    fn skip_token(&mut self) {
+        self.check_token();
+        self.cursor.bump();
+    }
+
+    /// What no server can read makes the whole statement unknown.
+    fn check_token(&mut self) {
+        if self.cursor.here.is(TokenKind::Error) {
+            self.effects |= Effects::UNKNOWN;
+            self.refused = Some(Why::Unclassified);
+        }
+    }
+
+    /// Notes why this is not a plain read; the first reason stays.
+    fn refuse(&mut self, why: Why) {
+        self.refused.get_or_insert(why);
+    }
+
+    fn emit(&mut self, event: Event) {
+        (self.emit)(event);
+    }
+
+    /// Whether the token is this ASCII word, quoted or not.
+    fn is_named(&self, token: Token, name: &[u8]) -> bool {
+        self.bare(token).eq_ignore_ascii_case(name)
+    }
+
+    /// The token's text without the quotes of an identifier; what is doubled inside stays so.
+    fn bare(&self, token: Token) -> &'a [u8] {
+        let text = self.cursor.text(token);
+        match (token.kind, text) {
+            (TokenKind::Quoted, [_, inner @ .., _]) => inner,
+            _ => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

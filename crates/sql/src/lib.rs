@@ -6,13 +6,19 @@
 mod assignments;
 mod bit_set;
 mod classify;
+mod compound;
+mod cursor;
 mod digest;
 mod effects;
+mod event;
+mod keyword;
+mod lexer;
 mod names;
 mod options;
 mod split;
 mod statement;
 mod uses;
+mod word_table;
 
 pub use assignments::{Assignment, Scope, Target, TransactionScope, assignments};
 pub use classify::classify;

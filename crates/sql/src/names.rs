@@ -1,7 +1,25 @@
-//! The names in a text that a session has to remember: what the statement opens, makes, takes, and lets go of.
+//! The names in a text that a session has to remember: what the statements open, make, take, and let go of.
 //!
-//! Owns: the types. One file below for each kind.
+//! Owns: collecting them, and turning a token into the name that it means. Each function reads the whole text and may
+//! allocate: call it only when `classify` answered the effect that belongs to it.
 
-mod api;
+mod advisory_locks;
+mod builtin_calls;
+mod handlers;
+mod kill;
+mod sql_prepared;
+mod temporary_tables;
+mod unquote;
+mod used_schema;
+mod user_variables;
 
-pub use api::*;
+pub use advisory_locks::{AdvisoryLocks, advisory_locks};
+pub use builtin_calls::{SessionFunction, Span, builtin_calls};
+pub use handlers::{Handlers, handlers};
+pub use kill::{Kill, KillScope, kill_target};
+pub use sql_prepared::{SqlPrepared, sql_prepared};
+pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
+pub use used_schema::used_schema;
+pub use user_variables::user_variables_assigned;
+
+pub(crate) use unquote::{literal_text, name_text, user_variable_name};

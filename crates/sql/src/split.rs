@@ -1,9 +1,107 @@
 //! One text to the ranges of its statements.
+//!
+//! Owns: [`split`] and finding the semicolon that ends a statement. Must not know what a statement does.
+
 use crate::LexOptions;
+use crate::compound::{self, Compound, Head};
+use crate::cursor::Cursor;
+use crate::keyword::Keyword;
+use crate::lexer::{Token, TokenKind};
 use std::ops::Range;
 
-/// The byte ranges of the statements in the text, without their semicolons and without empty ones at the end.
+/// The byte ranges of the statements in the text, in order.
+///
+/// A range begins with its first token and ends with its last one: semicolons, and comments and white space around the
+/// statement, are not in it. Empty statements at the end are left out; others have an empty range.
 pub fn split(sql: &[u8], options: LexOptions) -> impl Iterator<Item = Range<usize>> + '_ {
-    let _ = options;
-    std::iter::once(0..sql.len())
+    let mut cursor = Cursor::new(sql, options);
+    std::iter::from_fn(move || {
+        if !has_more(&cursor) {
+            return None;
+        }
+        let start = cursor.here.start;
+        let mut end = start;
+        let mut boundary = Boundary::new(&cursor);
+        while !boundary.is_end(&cursor) {
+            end = cursor.here.end;
+            boundary.follow(&mut cursor);
+        }
+        if cursor.here.is(TokenKind::Semicolon) {
+            cursor.bump();
+        }
+        Some(start..end)
+    })
+}
+
+/// Whether anything but semicolons is left.
+pub(crate) fn has_more(cursor: &Cursor<'_>) -> bool {
+    let mut rest = *cursor;
+    while rest.here.is(TokenKind::Semicolon) {
+        rest.bump();
+    }
+    !rest.here.is(TokenKind::End)
+}
+
+/// Follows one statement to its end.
+pub(crate) struct Boundary {
+    compound: Compound,
+    body: Body,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Body {
+    None,
+    /// In the head of a `CREATE` or `ALTER`.
+    Perhaps,
+    Yes,
+}
+
+impl Boundary {
+    /// For the statement whose first token is here.
+    pub(crate) fn new(cursor: &Cursor<'_>) -> Self {
+        let first = cursor.keyword();
+        let body = if matches!(first, Keyword::Create | Keyword::Alter) {
+            Body::Perhaps
+        } else if compound::has_body(first, cursor.ahead) || is_label(cursor.here, cursor) {
+            Body::Yes
+        } else {
+            Body::None
+        };
+        Self { compound: Compound::default(), body }
+    }
+
+    pub(crate) fn has_body(&self) -> bool {
+        self.body == Body::Yes
+    }
+
+    pub(crate) fn is_end(&self, cursor: &Cursor<'_>) -> bool {
+        match cursor.here.kind {
+            TokenKind::End => true,
+            TokenKind::Semicolon => !self.compound.is_inside(),
+            _ => false,
+        }
+    }
+
+    /// Moves over the token here.
+    pub(crate) fn follow(&mut self, cursor: &mut Cursor<'_>) {
+        match self.body {
+            Body::None => {}
+            Body::Perhaps => match compound::head(cursor.keyword()) {
+                Head::Body => self.body = Body::Yes,
+                Head::Plain => self.body = Body::None,
+                Head::Undecided => {}
+            },
+            Body::Yes => {
+                if self.compound.follow(cursor.before, cursor.here, cursor.ahead) {
+                    cursor.bump();
+                }
+            }
+        }
+        cursor.bump();
+    }
+}
+
+/// `name:` before a block.
+fn is_label(here: Token, cursor: &Cursor<'_>) -> bool {
+    here.is_name() && cursor.ahead.is(TokenKind::Operator) && cursor.text(cursor.ahead) == b":"
 }

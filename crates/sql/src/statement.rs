@@ -212,6 +212,8 @@ named_enum! {
         Diagnostics = "warnings of its session",
         /// It plans a write.
         ExplainsWrite = "explains a write",
+        /// It is run for its side effects.
+        SideEffect = "run for its side effects",
         /// It administers the server.
         Admin = "administers the server",
         /// There is nothing to run.

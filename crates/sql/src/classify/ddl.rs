@@ -1,0 +1,182 @@
+//! Changes of the schema and of accounts: `CREATE`, `ALTER`, `DROP`, `RENAME`.
+//!
+//! Owns: what kind of object a statement is about. Definitions are not read as expressions, only the query of
+//! `CREATE TABLE .. SELECT` is.
+
+use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Why};
+use crate::event::Qualified;
+use crate::split::Boundary;
+
+impl<F: FnMut(Event)> Classifier<'_, F> {
+    pub(super) fn create(&mut self) -> Class {
+        let mut boundary = Boundary::new(&self.cursor);
+        self.cursor.bump();
+        while !self.cursor.at_end() {
+            match self.cursor.keyword() {
+                Keyword::Temporary => return self.create_temporary(),
+                Keyword::Table => return self.create_table(),
+                Keyword::User | Keyword::Role => {
+                    return self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT);
+                }
+                Keyword::Definer => self.skip_definer(),
+                Keyword::Procedure
+                | Keyword::Function
+                | Keyword::Trigger
+                | Keyword::Event
+                | Keyword::Package => return self.with_body(&mut boundary),
+                Keyword::View
+                | Keyword::Index
+                | Keyword::Database
+                | Keyword::Schema
+                | Keyword::Sequence
+                | Keyword::Resource => break,
+                _ => self.skip_token(),
+            }
+        }
+        self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT)
+    }
+
+    /// A routine, a trigger or an event: its body is stored, not run.
+    fn with_body(&mut self, boundary: &mut Boundary) -> Class {
+        self.refuse(Why::Ddl);
+        self.effects |= Effects::IMPLICIT_COMMIT;
+        self.skip_with(boundary);
+        Class::OtherDdl
+    }
+
+    /// `DEFINER = user [@host]`
+    fn skip_definer(&mut self) {
+        self.cursor.bump();
+        if self.cursor.here.is(TokenKind::Equals) {
+            self.cursor.bump();
+            self.skip_token();
+        }
+    }
+
+    fn create_temporary(&mut self) -> Class {
+        self.refuse(Why::Ddl);
+        self.cursor.bump();
+        if !matches!(self.cursor.keyword(), Keyword::Table | Keyword::Sequence) {
+            return self.unknown();
+        }
+        self.cursor.bump();
+        self.skip_if_exists();
+        self.effects |= Effects::CREATES_TEMP_TABLE;
+        if let Some(table) = self.table_name() {
+            self.emit(Event::CreatesTemporary(table));
+        }
+        self.table_definition();
+        Class::CreateTemporaryTable
+    }
+
+    fn create_table(&mut self) -> Class {
+        self.refuse(Why::Ddl);
+        self.effects |= Effects::IMPLICIT_COMMIT;
+        self.cursor.bump();
+        self.skip_if_exists();
+        self.table_name();
+        self.table_definition();
+        Class::CreateTable
+    }
+
+    fn skip_if_exists(&mut self) {
+        self.cursor.eat_any(&[Keyword::If, Keyword::Not, Keyword::Exists]);
+    }
+
+    /// Columns and keys, in which a name before a parenthesis is no call; then perhaps a query, which is run.
+    fn table_definition(&mut self) {
+        let mut depth = 0_u32;
+        while !self.cursor.at_end() {
+            match self.cursor.here.kind {
+                TokenKind::Open => depth += 1,
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            let begins_query = match self.cursor.keyword() {
+                Keyword::Select => true,
+                Keyword::As | Keyword::Values | Keyword::Table => depth == 0,
+                Keyword::With => {
+                    depth == 0 && !matches!(self.cursor.ahead.keyword, Keyword::System | Keyword::Parser)
+                }
+                _ => false,
+            };
+            if begins_query {
+                return self.scan();
+            }
+            self.skip_token();
+        }
+    }
+
+    pub(super) fn alter(&mut self) -> Class {
+        let mut boundary = Boundary::new(&self.cursor);
+        self.cursor.bump();
+        self.cursor.eat_any(&[Keyword::Online, Keyword::Offline, Keyword::Ignore]);
+        if self.cursor.keyword() == Keyword::Definer {
+            self.skip_definer();
+        }
+        match self.cursor.keyword() {
+            Keyword::Table => self.whole(Class::AlterTable, Why::Ddl, Effects::IMPLICIT_COMMIT),
+            Keyword::User | Keyword::Role => {
+                self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT)
+            }
+            Keyword::Instance => self.whole(Class::Admin, Why::Admin, Effects::IMPLICIT_COMMIT),
+            Keyword::Event => self.with_body(&mut boundary),
+            _ => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
+        }
+    }
+
+    pub(super) fn drop_object(&mut self) -> Class {
+        if self.cursor.ahead.keyword == Keyword::Prepare {
+            return self.deallocate();
+        }
+        self.cursor.bump();
+        match self.cursor.keyword() {
+            Keyword::Temporary => {
+                self.cursor.bump();
+                self.refuse(Why::Ddl);
+                self.drop_tables();
+                Class::DropTemporaryTable
+            }
+            Keyword::Table | Keyword::Tables => {
+                self.refuse(Why::Ddl);
+                self.effects |= Effects::IMPLICIT_COMMIT;
+                self.drop_tables();
+                Class::DropTable
+            }
+            Keyword::User | Keyword::Role => {
+                self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT)
+            }
+            Keyword::Database | Keyword::Schema => {
+                let effects = Effects::IMPLICIT_COMMIT | Effects::CHANGES_SCHEMA;
+                self.whole(Class::OtherDdl, Why::Ddl, effects)
+            }
+            _ => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
+        }
+    }
+
+    /// `TABLE[S] [IF EXISTS] a, b.c`, also `SEQUENCE`.
+    fn drop_tables(&mut self) {
+        self.effects |= Effects::DROPS_TABLES;
+        self.cursor.bump();
+        self.skip_if_exists();
+        while let Some(table) = self.table_name() {
+            self.drops(table);
+            if !self.cursor.here.is(TokenKind::Comma) {
+                break;
+            }
+            self.cursor.bump();
+        }
+        self.skip_rest();
+    }
+
+    fn drops(&mut self, table: Qualified) {
+        self.emit(Event::DropsTable(table));
+    }
+
+    pub(super) fn rename(&mut self) -> Class {
+        match self.cursor.ahead.keyword {
+            Keyword::User => self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT),
+            _ => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
+        }
+    }
+}

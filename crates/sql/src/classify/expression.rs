@@ -1,0 +1,320 @@
+//! Expressions and clauses, in every statement that has them.
+//!
+//! Owns: what calls, variables, locking clauses and `INTO` mean. Works on tokens: it needs no grammar, because each of
+//! these can be told by its neighbours.
+
+use super::functions::{self, Call};
+use super::{Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Why};
+use crate::names::SessionFunction;
+use crate::options::Flavor;
+
+/// Tables of `information_schema` that say the same on every member of a cluster.
+const SHARED_CATALOG: &[&str] = &[
+    "applicable_roles",
+    "character_sets",
+    "check_constraints",
+    "collation_character_set_applicability",
+    "collations",
+    "column_statistics",
+    "columns",
+    "columns_extensions",
+    "engines",
+    "events",
+    "key_column_usage",
+    "keywords",
+    "parameters",
+    "partitions",
+    "referential_constraints",
+    "routines",
+    "schemata",
+    "schemata_extensions",
+    "sql_functions",
+    "st_geometry_columns",
+    "st_spatial_reference_systems",
+    "statistics",
+    "table_constraints",
+    "table_constraints_extensions",
+    "tables",
+    "tables_extensions",
+    "triggers",
+    "view_routine_usage",
+    "view_table_usage",
+    "views",
+];
+
+impl<F: FnMut(Event)> Classifier<'_, F> {
+    /// Reads to the end of the statement.
+    pub(super) fn scan(&mut self) {
+        while !self.cursor.at_end() {
+            self.step();
+        }
+    }
+
+    /// Reads one token and what belongs to it.
+    pub(super) fn step(&mut self) {
+        let here = self.cursor.here;
+        match here.kind {
+            TokenKind::Word => {
+                if here.keyword != Keyword::None {
+                    self.clause(here.keyword);
+                }
+                self.name(here);
+            }
+            TokenKind::Name | TokenKind::Quoted => self.name(here),
+            TokenKind::UserVariable => self.user_variable(here),
+            TokenKind::SystemVariable => self.system_variable(),
+            TokenKind::Error => self.check_token(),
+            _ => {}
+        }
+        self.cursor.bump();
+    }
+
+    fn clause(&mut self, keyword: Keyword) {
+        let ahead = self.cursor.ahead.keyword;
+        match keyword {
+            Keyword::For if matches!(ahead, Keyword::Update | Keyword::Share) => {
+                self.refuse(Why::LockingRead)
+            }
+            Keyword::Lock if ahead == Keyword::In => self.refuse(Why::LockingRead),
+            Keyword::Into => self.into_clause(),
+            Keyword::Procedure => self.refuse(Why::ProcedureClause),
+            Keyword::SqlCalcFoundRows => {
+                self.effects |= Effects::CALC_FOUND_ROWS;
+                self.refuse(Why::CalcFoundRows);
+            }
+            Keyword::Next | Keyword::Previous if ahead == Keyword::Value => self.refuse(Why::Sequence),
+            Keyword::Delete => self.refuse(Why::Write),
+            Keyword::Update if self.cursor.before.keyword != Keyword::For => self.refuse(Why::Write),
+            Keyword::Insert | Keyword::Replace if !self.cursor.ahead.is(TokenKind::Open) => {
+                self.refuse(Why::Write);
+            }
+            _ => {}
+        }
+    }
+
+    /// `INTO OUTFILE`, `INTO DUMPFILE`, `INTO @a, @b`, `INTO local`. The next token is left for the reader.
+    fn into_clause(&mut self) {
+        if matches!(self.cursor.ahead.keyword, Keyword::Outfile | Keyword::Dumpfile) {
+            self.refuse(Why::IntoFile);
+            return;
+        }
+        self.refuse(Why::IntoVariable);
+        while self.cursor.ahead.is(TokenKind::UserVariable) {
+            self.assigns(self.cursor.ahead);
+            self.cursor.bump();
+            if !self.cursor.ahead.is(TokenKind::Comma) {
+                break;
+            }
+            self.cursor.bump();
+        }
+    }
+
+    pub(super) fn assigns(&mut self, variable: Token) {
+        self.effects |= Effects::SETS_USER_VARS;
+        self.emit(Event::UserVariable(variable));
+    }
+
+    fn user_variable(&mut self, here: Token) {
+        if self.cursor.ahead.is(TokenKind::Assign) {
+            self.assigns(here);
+            self.refuse(Why::AssignsUserVariable);
+        } else {
+            self.uses |= Uses::USER_VARS;
+        }
+    }
+
+    /// `@@name`, `@@scope.name`: moves to the last token of it.
+    fn system_variable(&mut self) {
+        self.uses |= Uses::SESSION_VARS;
+        self.refuse(Why::SystemVariable);
+        if !self.cursor.ahead.is_name() {
+            return;
+        }
+        self.cursor.bump();
+        let mut name = self.cursor.here;
+        while self.cursor.ahead.is(TokenKind::Dot) {
+            self.cursor.bump();
+            if self.cursor.ahead.is_name() {
+                self.cursor.bump();
+                name = self.cursor.here;
+            }
+        }
+        self.uses |= match Keyword::of(self.bare(name)) {
+            Keyword::LastInsertId | Keyword::Identity => Uses::LAST_INSERT_ID,
+            Keyword::WarningCount | Keyword::ErrorCount => Uses::DIAGNOSTICS,
+            Keyword::PseudoThreadId => Uses::CONNECTION_ID,
+            _ => Uses::empty(),
+        };
+    }
+
+    /// A name: a call where a parenthesis follows, a schema where a dot follows.
+    fn name(&mut self, here: Token) {
+        match self.cursor.ahead.kind {
+            TokenKind::Open => self.call(here),
+            TokenKind::Dot => self.qualifier(here),
+            _ if here.is(TokenKind::Name) => self.member(here),
+            _ => {}
+        }
+    }
+
+    /// Schemas whose tables describe one server.
+    fn qualifier(&mut self, here: Token) {
+        let keyword = match here.kind {
+            TokenKind::Word => here.keyword,
+            TokenKind::Quoted => Keyword::of(self.bare(here)),
+            _ => return,
+        };
+        match keyword {
+            Keyword::PerformanceSchema | Keyword::Sys | Keyword::Mysql => self.refuse(Why::ServerState),
+            Keyword::InformationSchema => {
+                let table = self.bare(self.cursor.beyond().0);
+                let is_shared = SHARED_CATALOG.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(table));
+                if !is_shared {
+                    self.refuse(Why::ServerState);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `seq.nextval` and `seq.currval` are MariaDB's.
+    fn member(&mut self, here: Token) {
+        if self.cursor.options().flavor == Flavor::MariaDb
+            && (self.is_named(here, b"nextval") || self.is_named(here, b"currval"))
+        {
+            self.refuse(Why::Sequence);
+        }
+    }
+
+    /// A name before a parenthesis.
+    fn call(&mut self, here: Token) {
+        let before = self.cursor.before;
+        if before.is(TokenKind::Dot) {
+            return self.unknown_call();
+        }
+        if follows_operand(before) || before.keyword == Keyword::As {
+            return;
+        }
+        let found = functions::find(self.bare(here), self.cursor.options());
+        let is_quoted = here.is(TokenKind::Quoted);
+        match found {
+            Some(Call::Syntax | Call::Pure) if !is_quoted => {}
+            Some(Call::Tight) if !is_quoted && here.end == self.cursor.ahead.start => {}
+            Some(Call::Syntax | Call::Pure | Call::Tight) => self.unknown_call(),
+            Some(call) => self.special_call(here, call),
+            None if self.is_column_list() => {}
+            None => self.unknown_call(),
+        }
+    }
+
+    fn unknown_call(&mut self) {
+        self.effects |= Effects::CALLS_ROUTINE;
+        self.refuse(Why::UnknownFunction);
+    }
+
+    fn special_call(&mut self, here: Token, call: Call) {
+        match call {
+            Call::LastInsertId => self.last_insert_id(here),
+            Call::FoundRows => self.session_call(here, Uses::FOUND_ROWS, SessionFunction::FoundRows),
+            Call::RowCount => self.session_call(here, Uses::ROW_COUNT, SessionFunction::RowCount),
+            Call::ConnectionId => self.session_call(here, Uses::CONNECTION_ID, SessionFunction::ConnectionId),
+            Call::ThreadId => {
+                self.uses |= Uses::CONNECTION_ID;
+                self.refuse(Why::SessionFunction);
+            }
+            Call::GetLock => self.lock_call(Effects::GETS_LOCK, Event::TakesLock),
+            Call::ReleaseLock => self.lock_call(Effects::RELEASES_LOCK, Event::ReleasesLock),
+            Call::ServiceGetLocks => {
+                self.emit(Event::TakesLock(None));
+                self.advisory(Effects::GETS_LOCK);
+            }
+            Call::ServiceReleaseLocks => {
+                self.emit(Event::ReleasesLock(None));
+                self.advisory(Effects::RELEASES_LOCK);
+            }
+            Call::ReleaseAllLocks => self.advisory(Effects::RELEASES_ALL_LOCKS),
+            Call::LooksAtLock => self.advisory(Effects::empty()),
+            Call::Wait => self.refuse(Why::ReplicationWait),
+            Call::ServerState => self.refuse(Why::ServerState),
+            Call::Sequence => self.refuse(Why::Sequence),
+            Call::Pure | Call::Tight | Call::Syntax => {}
+        }
+    }
+
+    fn advisory(&mut self, effects: Effects) {
+        self.effects |= effects;
+        self.refuse(Why::AdvisoryLock);
+    }
+
+    fn lock_call(&mut self, effects: Effects, event: fn(Option<Token>) -> Event) {
+        let (name, after) = self.cursor.beyond();
+        let is_literal =
+            name.is(TokenKind::Text) && matches!(after.kind, TokenKind::Comma | TokenKind::Close);
+        self.emit(event(is_literal.then_some(name)));
+        self.advisory(effects);
+    }
+
+    fn session_call(&mut self, here: Token, uses: Uses, function: SessionFunction) {
+        self.uses |= uses;
+        self.refuse(Why::SessionFunction);
+        let close = self.cursor.beyond().0;
+        if close.is(TokenKind::Close) {
+            self.emit(Event::SessionCall { start: here.start, end: close.end, function });
+        }
+    }
+
+    fn last_insert_id(&mut self, here: Token) {
+        self.refuse(Why::LastInsertId);
+        let next = self.cursor.beyond().0;
+        if next.is(TokenKind::Close) {
+            self.uses |= Uses::LAST_INSERT_ID;
+            self.emit(Event::SessionCall {
+                start: here.start,
+                end: next.end,
+                function: SessionFunction::LastInsertId,
+            });
+        } else {
+            self.effects |= Effects::SETS_LAST_INSERT_ID;
+        }
+    }
+
+    /// Whether the name here is that of a common table expression with a list of columns: `WITH q (a, b) AS (`.
+    fn is_column_list(&self) -> bool {
+        let before = self.cursor.before;
+        let may_be =
+            before.is(TokenKind::Comma) || matches!(before.keyword, Keyword::With | Keyword::Recursive);
+        if !may_be {
+            return false;
+        }
+        let mut lexer = self.cursor.lookahead();
+        loop {
+            let (column, mark) = (lexer.next_token(), lexer.next_token());
+            if !column.is_name() {
+                return false;
+            }
+            match mark.kind {
+                TokenKind::Comma => {}
+                TokenKind::Close => {
+                    let (as_word, open) = (lexer.next_token(), lexer.next_token());
+                    return as_word.keyword == Keyword::As && open.is(TokenKind::Open);
+                }
+                _ => return false,
+            }
+        }
+    }
+}
+
+/// Whether the token ends an operand. Two operands never stand side by side, so that a name after one of these is an
+/// alias with a list of columns, or a word of the grammar, but never a call.
+fn follows_operand(before: Token) -> bool {
+    matches!(
+        before.kind,
+        TokenKind::Close
+            | TokenKind::Text
+            | TokenKind::Number
+            | TokenKind::Quoted
+            | TokenKind::Name
+            | TokenKind::Parameter
+            | TokenKind::UserVariable
+    )
+}

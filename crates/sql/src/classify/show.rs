@@ -1,0 +1,88 @@
+//! `SHOW` and `HELP`.
+//!
+//! Owns: which forms say the same on every member of a cluster.
+
+use super::{Class, Classifier, Event, Keyword, Uses, Why};
+
+impl<F: FnMut(Event)> Classifier<'_, F> {
+    pub(super) fn show(&mut self) -> Class {
+        self.cursor.bump();
+        self.cursor.eat_any(&[Keyword::Full, Keyword::Extended, Keyword::Storage]);
+        if !self.shows_schema() {
+            self.shows_state();
+        }
+        self.scan();
+        Class::Show
+    }
+
+    /// Forms about the schema, the same everywhere. What follows them (`LIKE`, `WHERE`) is read as an expression.
+    fn shows_schema(&mut self) -> bool {
+        match (self.cursor.keyword(), self.cursor.ahead.keyword) {
+            (
+                Keyword::Databases
+                | Keyword::Schemas
+                | Keyword::Tables
+                | Keyword::Columns
+                | Keyword::Fields
+                | Keyword::Index
+                | Keyword::Indexes
+                | Keyword::Keys
+                | Keyword::Triggers
+                | Keyword::Events
+                | Keyword::Collation
+                | Keyword::Charset
+                | Keyword::Engines
+                | Keyword::Plugins
+                | Keyword::Privileges
+                | Keyword::Authors
+                | Keyword::Contributors,
+                _,
+            )
+            | (Keyword::Character, Keyword::Set)
+            | (Keyword::Table, Keyword::Status) => true,
+            (Keyword::Create, Keyword::User) => false,
+            (Keyword::Create, _) => {
+                self.show_create();
+                true
+            }
+            (
+                Keyword::Procedure | Keyword::Function | Keyword::Package | Keyword::Library,
+                Keyword::Status | Keyword::Code | Keyword::Body,
+            ) => {
+                // `PROCEDURE` would be a clause further on.
+                self.cursor.bump();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// `SHOW CREATE PROCEDURE p`: only names follow.
+    fn show_create(&mut self) {
+        self.skip_rest();
+    }
+
+    fn shows_state(&mut self) {
+        let (here, ahead) = (self.cursor.keyword(), self.cursor.ahead.keyword);
+        match (here, ahead) {
+            (Keyword::Warnings | Keyword::Errors | Keyword::Count, _) => {
+                self.uses |= Uses::DIAGNOSTICS;
+                self.refuse(Why::Diagnostics);
+            }
+            (Keyword::Variables, _)
+            | (Keyword::Session | Keyword::Local | Keyword::Global, Keyword::Variables) => {
+                self.uses |= Uses::SESSION_VARS;
+                self.refuse(Why::SystemVariable);
+            }
+            _ => {
+                self.refuse(Why::Show);
+                // Accounts (`u@h`) are not user variables.
+                self.skip_rest();
+            }
+        }
+    }
+
+    pub(super) fn help(&mut self) -> Class {
+        self.whole(Class::Show, Why::Show, super::Effects::empty())
+    }
+}

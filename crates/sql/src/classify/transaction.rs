@@ -1,0 +1,147 @@
+//! Transactions and table locks.
+//!
+//! Owns: `BEGIN`, `START TRANSACTION`, `COMMIT`, `ROLLBACK`, savepoints, XA, `LOCK` and `UNLOCK`.
+
+use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Why};
+
+/// Beginning a transaction commits the open one and lets go of table locks.
+const BEGINNING: Effects =
+    Effects::BEGINS_TRANSACTION.union(Effects::IMPLICIT_COMMIT).union(Effects::UNLOCKS_TABLES);
+
+impl<F: FnMut(Event)> Classifier<'_, F> {
+    /// `BEGIN [WORK]`; anything else after it is a compound statement, of MariaDB.
+    pub(super) fn begin(&mut self) -> Class {
+        let ahead = self.cursor.ahead;
+        if ahead.ends_statement() || ahead.keyword == Keyword::Work {
+            return self.whole(Class::Begin, Why::Transaction, BEGINNING);
+        }
+        self.unknown()
+    }
+
+    /// `START TRANSACTION`; `START SLAVE` and its kin.
+    pub(super) fn start(&mut self) -> Class {
+        match self.cursor.ahead.keyword {
+            Keyword::Transaction => self.whole(Class::StartTransaction, Why::Transaction, BEGINNING),
+            Keyword::Slave | Keyword::Replica | Keyword::GroupReplication | Keyword::All => {
+                self.whole(Class::Replication, Why::Admin, Effects::IMPLICIT_COMMIT)
+            }
+            _ => self.unknown(),
+        }
+    }
+
+    pub(super) fn commit(&mut self) -> Class {
+        self.cursor.bump();
+        self.completion(Class::Commit)
+    }
+
+    /// `ROLLBACK`, `ROLLBACK TO [SAVEPOINT] s`.
+    pub(super) fn rollback(&mut self) -> Class {
+        self.cursor.bump();
+        self.cursor.eat(Keyword::Work);
+        if self.cursor.keyword() == Keyword::To {
+            return self.whole(Class::RollbackToSavepoint, Why::Transaction, Effects::empty());
+        }
+        self.completion(Class::Rollback)
+    }
+
+    /// `[WORK] [AND [NO] CHAIN] [[NO] RELEASE]`
+    fn completion(&mut self, class: Class) -> Class {
+        self.effects |= Effects::ENDS_TRANSACTION;
+        self.refuse(Why::Transaction);
+        while !self.cursor.at_end() {
+            let is_negated = self.cursor.before.keyword == Keyword::No;
+            match self.cursor.keyword() {
+                Keyword::Chain if !is_negated => self.effects |= Effects::BEGINS_TRANSACTION,
+                Keyword::Release if !is_negated => self.effects |= Effects::CLOSES_CONNECTION,
+                Keyword::Work | Keyword::And | Keyword::No | Keyword::Chain | Keyword::Release => {}
+                _ => return self.unknown(),
+            }
+            self.cursor.bump();
+        }
+        class
+    }
+
+    pub(super) fn release(&mut self) -> Class {
+        if self.cursor.ahead.keyword != Keyword::Savepoint {
+            return self.unknown();
+        }
+        self.whole(Class::ReleaseSavepoint, Why::Transaction, Effects::empty())
+    }
+
+    /// `XA START`, `END`, `PREPARE`, `COMMIT`, `ROLLBACK`, `RECOVER`.
+    pub(super) fn xa(&mut self) -> Class {
+        let effects = match self.cursor.ahead.keyword {
+            Keyword::Start | Keyword::Begin => Effects::XA_STARTS,
+            Keyword::Commit | Keyword::Rollback => Effects::XA_ENDS,
+            _ => Effects::empty(),
+        };
+        self.whole(Class::Xa, Why::Transaction, effects)
+    }
+
+    /// `LOCK TABLES`, `LOCK INSTANCE FOR BACKUP`; Percona's `LOCK TABLES FOR BACKUP`, `LOCK BINLOG FOR BACKUP`.
+    pub(super) fn lock(&mut self) -> Class {
+        self.cursor.bump();
+        match (self.cursor.keyword(), self.cursor.ahead.keyword) {
+            (Keyword::Table | Keyword::Tables, Keyword::For) => {
+                self.whole(Class::Backup, Why::Locks, Effects::READ_LOCK)
+            }
+            (Keyword::Table | Keyword::Tables, _) => {
+                self.whole(Class::LockTables, Why::Locks, Effects::LOCKS_TABLES | Effects::IMPLICIT_COMMIT)
+            }
+            (Keyword::Instance | Keyword::Binlog, _) => {
+                self.whole(Class::Backup, Why::Locks, Effects::READ_LOCK)
+            }
+            _ => self.unknown(),
+        }
+    }
+
+    /// `UNLOCK TABLES` also lets go of `FLUSH TABLES WITH READ LOCK`.
+    pub(super) fn unlock(&mut self) -> Class {
+        match self.cursor.ahead.keyword {
+            Keyword::Table | Keyword::Tables => {
+                let effects =
+                    Effects::UNLOCKS_TABLES | Effects::RELEASES_READ_LOCK | Effects::IMPLICIT_COMMIT;
+                self.whole(Class::UnlockTables, Why::Locks, effects)
+            }
+            Keyword::Instance | Keyword::Binlog => {
+                self.whole(Class::Backup, Why::Locks, Effects::RELEASES_READ_LOCK)
+            }
+            _ => self.unknown(),
+        }
+    }
+
+    /// `FLUSH ..`, with the two forms that hold locks: `WITH READ LOCK` and `FOR EXPORT`.
+    pub(super) fn flush(&mut self) -> Class {
+        self.effects |= Effects::IMPLICIT_COMMIT;
+        self.cursor.bump();
+        self.cursor.eat_any(&[Keyword::Local, Keyword::NoWriteToBinlog]);
+        if matches!(self.cursor.keyword(), Keyword::Table | Keyword::Tables) {
+            self.cursor.bump();
+            let names_tables = !matches!(self.cursor.keyword(), Keyword::With | Keyword::For)
+                || self.cursor.ahead.is(TokenKind::Comma);
+            while !self.cursor.at_end() {
+                let pair = (self.cursor.keyword(), self.cursor.ahead.keyword);
+                if matches!(pair, (Keyword::Read, Keyword::Lock) | (Keyword::For, Keyword::Export)) {
+                    self.effects |= Effects::READ_LOCK;
+                    if names_tables {
+                        self.effects |= Effects::LOCKS_TABLES;
+                    }
+                }
+                self.skip_token();
+            }
+        }
+        self.whole(Class::Flush, Why::Admin, Effects::empty())
+    }
+
+    /// MariaDB's `BACKUP STAGE ..`, `BACKUP LOCK t`, `BACKUP UNLOCK`.
+    pub(super) fn backup(&mut self) -> Class {
+        self.cursor.bump();
+        let (here, ahead) = (self.cursor.keyword(), self.cursor.ahead.keyword);
+        let effects = match (here, ahead) {
+            (Keyword::Stage, Keyword::End) | (Keyword::Unlock, _) => Effects::RELEASES_READ_LOCK,
+            (Keyword::Stage | Keyword::Lock, _) => Effects::READ_LOCK,
+            _ => return self.unknown(),
+        };
+        self.whole(Class::Backup, Why::Locks, effects)
+    }
+}

@@ -1,0 +1,65 @@
+//! What the classifier comes across in a text and a caller may want to know by name.
+//!
+//! Owns: [`Event`]. The classifier emits them; `classify` itself ignores them, and the detail functions collect them,
+//! so that an effect and its details can never disagree.
+
+use crate::assignments::{Scope, TransactionScope};
+use crate::lexer::Token;
+use crate::names::SessionFunction;
+
+/// Something named in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A user variable that may be assigned; the token begins with `@`.
+    UserVariable(Token),
+    /// An item of `SET`; the value is a range of the text.
+    Assignment { place: Place, value: (usize, usize) },
+    /// A temporary table or sequence is made.
+    CreatesTemporary(Qualified),
+    /// A table is dropped that may be temporary.
+    DropsTable(Qualified),
+    /// `GET_LOCK` with this literal name.
+    TakesLock(Option<Token>),
+    /// `RELEASE_LOCK` with this literal name.
+    ReleasesLock(Option<Token>),
+    /// SQL `PREPARE name`.
+    Prepares(Token),
+    /// SQL `DEALLOCATE PREPARE name`.
+    Deallocates(Token),
+    /// `HANDLER .. OPEN [AS alias]`.
+    OpensHandler(Token),
+    /// `HANDLER .. CLOSE`.
+    ClosesHandler(Token),
+    /// `KILL` of a connection or of its statement, by this literal number.
+    Kills { id: Token, only_query: bool },
+    /// `USE`.
+    Uses(Token),
+    /// A session function without arguments, from its name to its closing parenthesis.
+    SessionCall { start: usize, end: usize, function: SessionFunction },
+}
+
+/// A name with or without its schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Qualified {
+    pub(crate) schema: Option<Token>,
+    pub(crate) name: Token,
+}
+
+/// What an item of `SET` assigns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    User(Token),
+    System {
+        scope: Scope,
+        name: Qualified,
+    },
+    Names,
+    CharacterSet,
+    Transaction(TransactionScope),
+    Role,
+    DefaultRole,
+    Password,
+    ResourceGroup,
+    /// An item of `SET STATEMENT`.
+    Statement(Token),
+}
