@@ -89,7 +89,7 @@ export async function play(scenario, prepared) {
           return await connection.execute({ sql, rowsAsArray: true });
         } finally {
           // Or the next use of the same text runs the statement as it was prepared in another state.
-          connection.unprepare(sql);
+          connection.unprepare({ sql, rowsAsArray: true });
         }
       };
       try {
