@@ -91,3 +91,27 @@ fn install(dir: &Path, progress: &dyn Progress) -> Result<MySqlPrefix> {
     fs::rename(part, done)?;
     Ok(MySqlPrefix { dir: dir.to_owned(), version })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_complete_prefix_of_this_layout_and_place_is_found() {
+        let dir =
+            fs::canonicalize(std::env::temp_dir()).unwrap().join(format!("prefix-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let found = |text: &str| {
+            fs::write(dir.join("done"), text).unwrap();
+            MySqlPrefix::find(&dir).map(|prefix| prefix.version)
+        };
+        let place = dir.to_str().unwrap();
+        assert_eq!(found(&format!("{LAYOUT}\n{place}\n9.7.4\n")), Some("9.7.4".to_owned()));
+        assert_eq!(found(&format!("{LAYOUT}\n/elsewhere\n9.7.4\n")), None);
+        assert_eq!(found(&format!("another layout\n{place}\n9.7.4\n")), None);
+        assert_eq!(found(&format!("{LAYOUT}\n{place}\n")), None);
+        assert_eq!(found(""), None);
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(MySqlPrefix::find(&dir).is_none());
+    }
+}

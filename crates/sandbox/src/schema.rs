@@ -12,7 +12,7 @@ pub(crate) fn statements(is_mysql: bool) -> Vec<String> {
         format!("(SELECT VARIABLE_VALUE FROM {variables}.global_variables WHERE VARIABLE_NAME = '{name}')")
     };
     sql.push(format!(
-        "CREATE SQL SECURITY INVOKER VIEW app.answered_by AS SELECT {} AS server_id, {} AS port, \
+        "CREATE DEFINER = root@localhost SQL SECURITY DEFINER VIEW app.answered_by AS SELECT {} AS server_id, {} AS port, \
          IF({} IN ('OFF', '0'), 'primary', 'replica') AS role",
         value("server_id"),
         value("port"),

@@ -86,7 +86,7 @@ impl Server {
     }
 
     /// Runs SQL as root over the server's socket, through the client program. Gives back the rows in
-    /// batch form: a line for each row, tabs between columns, no column names.
+    /// batch form: a line for each row, tabs between columns, no column names. Fails after 120 s.
     pub fn query(&self, sql: &str) -> Result<String> {
         self.client(&["--batch", "--skip-column-names"], sql)
     }

@@ -1,0 +1,86 @@
+//! How to reach the proxy, read back from its configuration, since the user may have changed that.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use toml::{Table, Value};
+
+use crate::cluster::Cluster;
+use crate::demo::settings::Settings;
+
+/// Where the proxy listens, and an account to log in with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) socket: Option<PathBuf>,
+    pub(super) user: String,
+    pub(super) password: String,
+    pub(super) database: String,
+    pub(super) config: PathBuf,
+    pub(super) log: PathBuf,
+}
+
+impl Access {
+    /// The first listener of each kind, and the first user.
+    pub(super) fn from_settings(settings: &Settings, cluster: &Cluster) -> Result<Self> {
+        let addresses = addresses(&settings.table);
+        let tcp = addresses.iter().find_map(|address| tcp_address(address));
+        let (host, port) = tcp.context("the demo needs a listener on a TCP port")?;
+        let socket = addresses.iter().find_map(|address| address.strip_prefix("unix:")).map(PathBuf::from);
+        let (user, password) = first_user(&settings.table)
+            .unwrap_or_else(|| (cluster.app_user.clone(), cluster.app_password.clone()));
+        let (config, log) = (settings.path.clone(), settings.log.clone());
+        Ok(Self { host, port, socket, user, password, database: cluster.database.clone(), config, log })
+    }
+}
+
+fn entries<'a>(table: &'a Table, key: &str) -> impl Iterator<Item = &'a Table> {
+    table.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table)
+}
+
+fn addresses(table: &Table) -> Vec<&str> {
+    entries(table, "listener")
+        .filter_map(|entry| entry.get("address").or_else(|| entry.get("bind_address")))
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+/// A listener on all addresses is reached over loopback.
+fn tcp_address(address: &str) -> Option<(String, u16)> {
+    let (host, port) = address.rsplit_once(':').filter(|_| !address.starts_with("unix:"))?;
+    let host = match host {
+        "0.0.0.0" | "" => "127.0.0.1",
+        "[::]" => "::1",
+        host => host.trim_start_matches('[').trim_end_matches(']'),
+    };
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+fn first_user(table: &Table) -> Option<(String, String)> {
+    let user = entries(table, "user").next()?;
+    let text = |key: &str| user.get(key).and_then(Value::as_str).map(str::to_owned);
+    Some((text("name")?, text("password")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_reached_where_a_client_can_reach_them() {
+        let reached = |address: &str| tcp_address(address);
+        assert_eq!(reached("127.0.0.1:6446"), Some(("127.0.0.1".to_owned(), 6446)));
+        assert_eq!(reached("0.0.0.0:6446"), Some(("127.0.0.1".to_owned(), 6446)));
+        assert_eq!(reached("[::]:6446"), Some(("::1".to_owned(), 6446)));
+        assert_eq!(reached("unix:/tmp/a:1"), None);
+    }
+
+    #[test]
+    fn the_first_user_with_a_password_in_the_file_is_the_one() {
+        let table: Table = "[[user]]\nname = 'a'\npassword = 'b'\n[[user]]\nname = 'c'".parse().unwrap();
+        assert_eq!(first_user(&table), Some(("a".to_owned(), "b".to_owned())));
+        let hidden: Table = "[[user]]\nname = 'a'\npassword_env = 'B'".parse().unwrap();
+        assert_eq!(first_user(&hidden), None);
+    }
+}

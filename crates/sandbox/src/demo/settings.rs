@@ -1,0 +1,99 @@
+//! The proxy's configuration file for the demo, and the user's own lines over it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use toml::{Table, Value};
+
+use crate::cluster::Cluster;
+use crate::ports::PortLease;
+use crate::server::Server;
+
+/// A configuration file in the cluster's folder.
+pub(super) struct Settings {
+    /// What is in the file.
+    pub(super) table: Table,
+    pub(super) path: PathBuf,
+    /// Where the proxy writes its log.
+    pub(super) log: PathBuf,
+    /// Keeps the listener's port for the proxy.
+    _port: PortLease,
+}
+
+impl Settings {
+    /// Writes the demo's configuration with the overlay laid over it.
+    pub(super) fn write(cluster: &Cluster, overlay: Option<Table>) -> Result<Self> {
+        let port = PortLease::take()?;
+        let mut table = own(cluster, port.port())?;
+        if let Some(overlay) = overlay {
+            lay_over(&mut table, overlay);
+        }
+        let path = cluster.dir().join("delphinus.toml");
+        let text = toml::to_string(&table).context("cannot write the configuration as TOML")?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { table, path, log: cluster.dir().join("delphinus.log"), _port: port })
+    }
+}
+
+/// Reads the file that is laid over the demo's configuration.
+pub(super) fn read_overlay(path: &Path) -> Result<Table> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    text.parse().with_context(|| format!("{} is not TOML", path.display()))
+}
+
+fn own(cluster: &Cluster, port: u16) -> Result<Table> {
+    let dir = cluster.dir().display();
+    let backend = |server: &Server| {
+        let address = format!("{}:{}", server.host, server.port);
+        json!({ "name": server.name, "address": address, "role": server.role })
+    };
+    let backends: Vec<_> = cluster.servers.iter().map(backend).collect();
+    let settings = json!({
+        // The demo must not make anybody wait at its end.
+        "proxy": { "data_dir": format!("{dir}/delphinus"), "shutdown_timeout_ms": 1000 },
+        "listener": [
+            { "name": "main", "address": format!("127.0.0.1:{port}") },
+            { "name": "socket", "address": format!("unix:{dir}/delphinus.sock") },
+        ],
+        "user": [{ "name": cluster.app_user, "password": cluster.app_password }],
+        "cluster": { "topology": "static", "flavor": "auto", "backend": backends },
+        "monitor": { "user": cluster.monitor_user, "password": cluster.monitor_password },
+    });
+    Table::try_from(settings).context("cannot write the configuration as TOML")
+}
+
+/// Tables are merged, at every depth; everything else is replaced, arrays as a whole.
+fn lay_over(below: &mut Table, above: Table) {
+    for (key, value) in above {
+        match (below.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => lay_over(below, above),
+            (_, value) => {
+                below.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_merged_and_arrays_replaced() {
+        let mut below: Table =
+            "a = 1\n[t]\nx = 1\ny = [1, 2]\n[t.deep]\nk = 1\n[[l]]\nn = 1".parse().unwrap();
+        let above: Table = "[t]\ny = [3]\n[t.deep]\nj = 2\n[[l]]\nn = 2\n[new]\nz = 0".parse().unwrap();
+        lay_over(&mut below, above);
+        let expected = "a = 1\n[t]\nx = 1\ny = [3]\n[t.deep]\nk = 1\nj = 2\n[[l]]\nn = 2\n[new]\nz = 0";
+        assert_eq!(below, expected.parse::<Table>().unwrap());
+    }
+
+    #[test]
+    fn a_value_replaces_a_table_and_the_other_way_round() {
+        let mut below: Table = "a = 1\n[t]\nx = 1".parse().unwrap();
+        lay_over(&mut below, "t = 2\n[a]\nx = 3".parse().unwrap());
+        assert_eq!(below, "t = 2\n[a]\nx = 3".parse::<Table>().unwrap());
+    }
+}
