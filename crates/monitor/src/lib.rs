@@ -1,1 +1,23 @@
-//! One loop: probe, decide, act, publish.
+//! The only code that senses the backends and changes what the proxy thinks of them. One loop on the control
+//! thread: probe -> decide -> act -> publish. What follows from what was seen is decided in `topology`.
+//!
+//! | stage | file |
+//! |---|---|
+//! | when one backend is probed | `watch` |
+//! | what a probe does and says | `probe` |
+//! | what real traffic says | `traffic` |
+//! | taking it all in, logging what changed | `act` |
+//! | handing the result to the workers | `publish` |
+
+mod act;
+mod monitor;
+mod probe;
+mod publish;
+mod settings;
+mod traffic;
+mod watch;
+
+pub use monitor::Monitor;
+pub use publish::{SnapshotCache, SnapshotReader};
+pub use settings::{BackendSpec, Settings};
+pub use traffic::TrafficReporter;

@@ -1,0 +1,70 @@
+//! The only code that changes a backend's state: takes observations in, logs what changed, and publishes.
+
+use std::time::Instant;
+
+use delphinus_topology::{BackendId, Event, Observation, Settings, Snapshot, decide};
+use tracing::{error, info, warn};
+
+use crate::publish::Publisher;
+
+/// The monitor's own copy of the cluster, which also holds what readers need not see.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    snapshot: Snapshot,
+    settings: Settings,
+    publisher: Publisher,
+}
+
+impl Actor {
+    pub(crate) fn new(snapshot: Snapshot, settings: Settings, publisher: Publisher) -> Self {
+        Self { snapshot, settings, publisher }
+    }
+
+    /// Decides on the observations; readers hear of it only if they could see a difference.
+    pub(crate) fn act(&mut self, observations: &[Observation], now: Instant) {
+        let before = self.snapshot.generation;
+        let (next, events) = decide(&self.snapshot, observations, &self.settings, now);
+        self.snapshot = next;
+        if self.snapshot.generation != before {
+            self.publisher.publish(self.snapshot.clone());
+        }
+        for event in &events {
+            self.log(event);
+        }
+    }
+
+    fn log(&self, event: &Event) {
+        match event {
+            Event::Up { backend, down_for } => {
+                let (name, role) = self.describe(*backend);
+                let found = self.snapshot.backend(*backend);
+                let facts = found.and_then(|backend| backend.facts.as_ref());
+                let version = facts.map(|facts| facts.version.as_str());
+                let down_ms = down_for.map(|time| time.as_millis() as u64);
+                info!(backend = name, role, version, down_ms, "backend is up");
+            }
+            Event::Down { backend, reason } => {
+                let (name, role) = self.describe(*backend);
+                warn!(backend = name, role, reason = &**reason, "backend is down");
+            }
+            Event::Faulty { backend, fault } => {
+                let (name, role) = self.describe(*backend);
+                error!(
+                    backend = name,
+                    role,
+                    fault = fault.kind(),
+                    reason = fault.text(),
+                    "backend has a fault"
+                );
+            }
+            Event::Sound { backend } => {
+                let (name, role) = self.describe(*backend);
+                info!(backend = name, role, "backend has no fault any more");
+            }
+        }
+    }
+
+    fn describe(&self, id: BackendId) -> (&str, &'static str) {
+        self.snapshot.backend(id).map_or(("?", "?"), |backend| (&*backend.name, backend.role.as_str()))
+    }
+}

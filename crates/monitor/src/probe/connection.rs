@@ -1,0 +1,91 @@
+//! The monitor's own connection to a backend: logged in without a schema, and with no capability that a probe
+//! does not need.
+
+use delphinus_net::{BackendLogin, Buffer, PacketIo, Stream, log_in};
+use delphinus_wire::Capabilities;
+use delphinus_wire::auth::BackendSecret;
+use delphinus_wire::command::Code;
+
+use super::error::ProbeError;
+use crate::settings::{BackendSpec, Settings};
+
+/// What is asked for. Query attributes and session tracking would only make packets longer.
+const WANTED: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
+        | Capabilities::DEPRECATE_EOF.0,
+);
+
+/// utf8mb4_general_ci, which every server has.
+const COLLATION: u8 = 45;
+
+/// A connection that is logged in.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: Stream,
+    buffer: Buffer,
+    agreed: Capabilities,
+    offered: Capabilities,
+}
+
+impl Connection {
+    /// Logs in on a new connection.
+    pub(super) async fn log_in(
+        stream: Stream,
+        spec: &BackendSpec,
+        settings: &Settings,
+    ) -> Result<Self, ProbeError> {
+        let login = BackendLogin {
+            user: settings.user.clone(),
+            secret: BackendSecret::Plain(settings.password.clone()),
+            schema: None,
+            capabilities: WANTED,
+            collation: COLLATION,
+            tls: spec.tls.clone(),
+            host: spec.address.host().to_owned(),
+        };
+        let login = log_in(stream, &login).await?;
+        Ok(Self {
+            stream: login.stream,
+            buffer: Buffer::default(),
+            agreed: login.capabilities,
+            offered: login.greeting.capabilities,
+        })
+    }
+
+    /// What both sides agreed on.
+    pub(super) fn agreed(&self) -> Capabilities {
+        self.agreed
+    }
+
+    /// What the backend said it can do.
+    pub(super) fn offered(&self) -> Capabilities {
+        self.offered
+    }
+
+    /// Starts a command.
+    pub(super) fn packets(&mut self) -> PacketIo<'_> {
+        PacketIo::new(&mut self.stream, &mut self.buffer, 0)
+    }
+
+    /// Says goodbye and waits until the server has closed: what is still unread when a socket is closed makes
+    /// the kernel reset the connection, and the server may then never read the goodbye.
+    pub(super) async fn quit(mut self) {
+        if self.packets().write(&[Code::Quit as u8]).await.is_ok() {
+            let mut buffer = Buffer::default();
+            let mut is_open = true;
+            while is_open {
+                let (result, read) = self.stream.read(buffer).await;
+                is_open = result.is_ok_and(|n| n > 0);
+                buffer = read;
+                buffer.clear();
+            }
+        }
+        self.stream.close().await;
+    }
+}

@@ -1,0 +1,80 @@
+//! What is asked of a server: a few variables with each probe, its collations once for each connection.
+
+use delphinus_topology::{Collation, Collations, Flavor, ServerFacts};
+
+use super::connection::Connection;
+use super::error::ProbeError;
+use super::query::{Row, query};
+
+/// Works on every server since MySQL 5.5. `super_read_only` is not asked for: MariaDB does not have it, and where
+/// it is on `read_only` is on too.
+const VARIABLES: &str = "SELECT @@global.read_only, @@version, @@version_comment, @@global.collation_server";
+
+/// Since MariaDB 10.10 one collation goes with several character sets, under one id and full name with each.
+const APPLICABILITY: &str = "SELECT FULL_COLLATION_NAME, CHARACTER_SET_NAME, ID, IS_DEFAULT \
+     FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY";
+
+const COLLATIONS: &str =
+    "SELECT COLLATION_NAME, CHARACTER_SET_NAME, ID, IS_DEFAULT FROM information_schema.COLLATIONS";
+
+/// More rows than any server has collations (MariaDB 10.11: 1,242).
+const MOST_COLLATIONS: usize = 20_000;
+
+/// The answer to the probe query.
+#[derive(Debug)]
+pub(super) struct Variables {
+    pub(super) is_read_only: bool,
+    version: String,
+    comment: String,
+    collation: String,
+}
+
+impl Variables {
+    /// True if `facts` are those of a server with these variables.
+    pub(super) fn match_facts(&self, facts: &ServerFacts) -> bool {
+        facts.version == self.version
+            && facts
+                .collations
+                .by_name(&self.collation)
+                .is_some_and(|found| found.id == facts.default_collation)
+    }
+}
+
+pub(super) async fn read_variables(connection: &mut Connection) -> Result<Variables, ProbeError> {
+    let rows = query(connection, VARIABLES, 1).await?;
+    let row = rows.first().ok_or(ProbeError::Nonsense("no row"))?;
+    // MySQL says 0 or 1; MariaDB 12 has words for more than two states, of which only OFF allows writes.
+    let is_read_only = !matches!(text(row, 0)?.as_str(), "0" | "OFF");
+    Ok(Variables { is_read_only, version: text(row, 1)?, comment: text(row, 2)?, collation: text(row, 3)? })
+}
+
+pub(super) async fn read_facts(
+    connection: &mut Connection,
+    variables: &Variables,
+) -> Result<ServerFacts, ProbeError> {
+    let version_number = ServerFacts::number_of(&variables.version);
+    let flavor = Flavor::of(&variables.version, &variables.comment);
+    let has_applicability = flavor == Flavor::MariaDb && version_number >= 101_000;
+    let sql = if has_applicability { APPLICABILITY } else { COLLATIONS };
+    let rows = query(connection, sql, MOST_COLLATIONS).await?;
+    let collations = Collations::new(rows.iter().filter_map(collation).collect());
+    let default_collation = collations
+        .by_name(&variables.collation)
+        .map(|collation| collation.id)
+        .ok_or(ProbeError::Nonsense("its default collation is not in its own table"))?;
+    let version = variables.version.clone();
+    Ok(ServerFacts { version, version_number, flavor, default_collation, collations })
+}
+
+/// A row of the table. Rows without an id or a character set stand for nothing that can be on the wire.
+fn collation(row: &Row) -> Option<Collation> {
+    let id = text(row, 2).ok()?.parse().ok()?;
+    let is_default = text(row, 3).is_ok_and(|word| word.eq_ignore_ascii_case("yes"));
+    let (name, charset) = (text(row, 0).ok()?.into(), text(row, 1).ok()?.into());
+    Some(Collation { id, name, charset, is_default, is_confirmed: true })
+}
+
+fn text(row: &Row, column: usize) -> Result<String, ProbeError> {
+    let value = row.get(column).and_then(Option::as_ref).ok_or(ProbeError::Nonsense("a value is missing"))?;
+    Ok(String::from_utf8_lossy(value).into_owned())
+}

@@ -1,0 +1,82 @@
+//! Runs a query by the text protocol and collects its rows, which are few.
+//! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset.html>
+
+use delphinus_net::PacketIo;
+use delphinus_wire::command::Code;
+use delphinus_wire::response::{EOF, ERR, ErrPacket, LOCAL_INFILE, OK};
+use delphinus_wire::{Capabilities, Reader};
+
+use super::connection::Connection;
+use super::error::ProbeError;
+
+/// The values of a row; `None` is NULL.
+pub(super) type Row = Vec<Option<Vec<u8>>>;
+
+/// Longest packet that is accepted, in bytes: whoever sends more is not a server that was asked this.
+const LONGEST: usize = 64 * 1024;
+
+/// Most columns that are accepted.
+const MOST_COLUMNS: u64 = 64;
+
+/// Runs `sql`. More rows than `most_rows` are an error.
+pub(super) async fn query(
+    connection: &mut Connection,
+    sql: &str,
+    most_rows: usize,
+) -> Result<Vec<Row>, ProbeError> {
+    let ends_without_eof = connection.agreed().contains(Capabilities::DEPRECATE_EOF);
+    let mut io = connection.packets();
+    let mut command = vec![Code::Query as u8];
+    command.extend_from_slice(sql.as_bytes());
+    io.write(&command).await?;
+    let columns = read_column_count(&mut io).await?;
+    for _ in 0..columns {
+        read(&mut io).await?;
+    }
+    if !ends_without_eof && !is_eof(&read(&mut io).await?) {
+        return Err(ProbeError::Nonsense("no end of the column definitions"));
+    }
+    read_rows(&mut io, columns, most_rows).await
+}
+
+async fn read_column_count(io: &mut PacketIo<'_>) -> Result<usize, ProbeError> {
+    let first = read(io).await?;
+    if matches!(first.first(), Some(&OK | &LOCAL_INFILE) | None) {
+        return Err(ProbeError::Nonsense("no result set"));
+    }
+    match Reader::new(&first).lenenc_int()? {
+        count @ 1..=MOST_COLUMNS => Ok(count as usize),
+        _ => Err(ProbeError::Nonsense("too many columns")),
+    }
+}
+
+async fn read_rows(io: &mut PacketIo<'_>, columns: usize, most: usize) -> Result<Vec<Row>, ProbeError> {
+    let mut rows = Vec::new();
+    loop {
+        let payload = read(io).await?;
+        if is_eof(&payload) {
+            return Ok(rows);
+        }
+        if rows.len() == most {
+            return Err(ProbeError::Nonsense("too many rows"));
+        }
+        let mut reader = Reader::new(&payload);
+        let row: Result<Row, _> =
+            (0..columns).map(|_| reader.text_value().map(|value| value.map(<[u8]>::to_vec))).collect();
+        rows.push(row?);
+    }
+}
+
+/// True for both kinds of last packet. A row that starts with 0xFE has a value of 16 MiB, which is not read here.
+fn is_eof(payload: &[u8]) -> bool {
+    payload.first() == Some(&EOF)
+}
+
+/// Reads a packet; an ERR is an error wherever it comes.
+async fn read(io: &mut PacketIo<'_>) -> Result<Vec<u8>, ProbeError> {
+    let payload = io.read(LONGEST).await?.payload;
+    match payload.first() {
+        Some(&ERR) => Err(ProbeError::Answer(ErrPacket::parse(&payload)?)),
+        _ => Ok(payload),
+    }
+}

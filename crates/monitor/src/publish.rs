@@ -1,0 +1,85 @@
+//! How the snapshot gets from the control thread to everybody else: readers load a pointer and take no lock.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use delphinus_net::rt::watch;
+use delphinus_topology::Snapshot;
+
+use crate::traffic::TrafficReporter;
+
+/// The writing end; there is one, and `act` has it.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    current: Arc<ArcSwap<Snapshot>>,
+    changed: watch::Sender<u64>,
+}
+
+/// The reading end, cheap to clone, for any thread.
+#[derive(Debug, Clone)]
+pub struct SnapshotReader {
+    current: Arc<ArcSwap<Snapshot>>,
+    changed: watch::Receiver<u64>,
+    reporter: TrafficReporter,
+}
+
+/// One worker's cache of the pointer: a load costs a comparison while nothing changes.
+#[derive(Debug, Clone)]
+pub struct SnapshotCache {
+    cache: arc_swap::Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>,
+}
+
+pub(crate) fn channel(first: Snapshot, reporter: TrafficReporter) -> (Publisher, SnapshotReader) {
+    let (sender, changed) = watch::channel(first.generation);
+    let current = Arc::new(ArcSwap::from_pointee(first));
+    let publisher = Publisher { current: current.clone(), changed: sender };
+    (publisher, SnapshotReader { current, changed, reporter })
+}
+
+impl Publisher {
+    /// Replaces the snapshot, then tells those who wait.
+    pub(crate) fn publish(&self, snapshot: Snapshot) {
+        let generation = snapshot.generation;
+        self.current.store(Arc::new(snapshot));
+        self.changed.send_replace(generation);
+    }
+}
+
+impl SnapshotReader {
+    /// The snapshot as it is now.
+    pub fn load(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// A cache for one worker.
+    pub fn cache(&self) -> SnapshotCache {
+        SnapshotCache { cache: arc_swap::Cache::new(self.current.clone()) }
+    }
+
+    /// Where to tell what real traffic sees.
+    pub fn reporter(&self) -> &TrafficReporter {
+        &self.reporter
+    }
+
+    /// Waits until `is_there` holds of the snapshot and returns that one; `None` if the monitor has stopped and
+    /// it will never hold.
+    pub async fn wait_for(&mut self, is_there: impl Fn(&Snapshot) -> bool) -> Option<Arc<Snapshot>> {
+        loop {
+            // Marked as seen before it is looked at: a change in between is found by the next turn.
+            self.changed.mark_unchanged();
+            let snapshot = self.load();
+            if is_there(&snapshot) {
+                return Some(snapshot);
+            }
+            self.changed.changed().await.ok()?;
+        }
+    }
+}
+
+impl SnapshotCache {
+    /// The snapshot as it is now.
+    #[inline]
+    pub fn current(&mut self) -> &Arc<Snapshot> {
+        self.cache.load()
+    }
+}

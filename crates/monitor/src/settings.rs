@@ -1,0 +1,55 @@
+//! What the monitor is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_net::Address;
+use delphinus_net::tls::ClientTls;
+use delphinus_topology::{Kind, Role};
+use delphinus_wire::auth::Password;
+
+/// Which backends there are, and how they are probed.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The backends; a `BackendId` is a position here.
+    pub backends: Vec<BackendSpec>,
+    /// How their roles are known.
+    pub kind: Kind,
+    /// User of the probes. It needs no rights but to log in.
+    pub user: String,
+    /// Its password.
+    pub password: Password,
+    /// Time between two probes of a backend; one tenth more or less, so that they do not come all at once.
+    pub interval_ms: u64,
+    /// Time after which a probe has failed, connect and login included.
+    pub timeout_ms: u64,
+    /// Failures one after another until a backend is down.
+    pub fall: u32,
+    /// Successful probes one after another until it is up again.
+    pub rise: u32,
+}
+
+/// One backend.
+#[derive(Debug, Clone)]
+pub struct BackendSpec {
+    /// Its name in logs and commands; unique.
+    pub name: Arc<str>,
+    /// Where it listens.
+    pub address: Address,
+    /// What it is for, as far as the configuration says.
+    pub role: Role,
+    /// Share of the reads, 0 to 1000.
+    pub weight: u32,
+    /// How TLS is done, and whether a backend that does not offer it is refused; `None`: without TLS.
+    pub tls: Option<(ClientTls, bool)>,
+}
+
+impl Settings {
+    pub(crate) fn interval(&self) -> Duration {
+        Duration::from_millis(self.interval_ms)
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+}

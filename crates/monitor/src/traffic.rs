@@ -1,0 +1,36 @@
+//! What workers see of the backends. Real traffic is evidence at once: the monitor counts it and looks for
+//! itself without waiting for the next interval.
+
+use std::time::Instant;
+
+use delphinus_net::rt::mpsc;
+use delphinus_topology::{BackendId, Observation, Traffic};
+
+/// A worker's way to tell the monitor. Never waits: when the monitor is behind by this many messages, one more
+/// says nothing new and is dropped.
+#[derive(Debug, Clone)]
+pub struct TrafficReporter {
+    sender: mpsc::Sender<Observation>,
+}
+
+impl TrafficReporter {
+    pub(crate) fn new(sender: mpsc::Sender<Observation>) -> Self {
+        Self { sender }
+    }
+
+    /// A new connection to `backend` could not be opened; `reason` as it goes into the log. Not for refusals by
+    /// a living backend (1040, 1045).
+    pub fn connect_failed(&self, backend: BackendId, at: Instant, reason: &str) {
+        self.send(backend, at, Traffic::ConnectFailed(reason.into()));
+    }
+
+    /// A connection to `backend` broke while it was in use.
+    pub fn connection_lost(&self, backend: BackendId, at: Instant, reason: &str) {
+        self.send(backend, at, Traffic::Lost(reason.into()));
+    }
+
+    fn send(&self, backend: BackendId, at: Instant, traffic: Traffic) {
+        // A closed channel means that the proxy stops.
+        let _ = self.sender.try_send(Observation::Traffic { backend, at, traffic });
+    }
+}

@@ -1,0 +1,131 @@
+//! When one backend is probed: each interval, at once when traffic asks for it, and what happens when no answer
+//! comes.
+
+use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use delphinus_net::rt::{self, Either, Notify, mpsc, watch};
+use delphinus_topology::{BackendId, Observation, ProbeOutcome};
+
+use crate::probe::Prober;
+use crate::settings::Settings;
+
+/// Shortest time between two probes, however much traffic asks for them.
+const GAP: Duration = Duration::from_millis(50);
+
+/// How long a hung backend keeps a probe before a new connection is tried. A server that is only stopped finds
+/// one connection that is still there when it goes on, and not one aborted for each interval; one that was
+/// replaced behind its address is found after this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the end of a running probe is waited for when the proxy stops.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The task of one backend.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    id: BackendId,
+    settings: Rc<Settings>,
+    nudge: Rc<Notify>,
+    sender: mpsc::Sender<Observation>,
+    prober: Prober,
+    jitter: Jitter,
+}
+
+impl Watch {
+    pub(crate) fn new(
+        id: BackendId,
+        settings: Rc<Settings>,
+        nudge: Rc<Notify>,
+        sender: mpsc::Sender<Observation>,
+    ) -> Self {
+        let prober = Prober::new(id, settings.clone());
+        Self { id, settings, nudge, sender, prober, jitter: Jitter::new() }
+    }
+
+    /// Probes until `stopped`.
+    pub(crate) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            let is_stopped = {
+                let mut attempt = pin!(self.attempt());
+                // An error means that the monitor is gone, which is the same.
+                let stop = rt::either(stopped.wait_for(|is_stopped| *is_stopped), attempt.as_mut()).await;
+                let is_stopped = matches!(stop, Either::First(_));
+                if is_stopped {
+                    let _ = rt::timeout(GRACE, attempt).await;
+                }
+                is_stopped
+            };
+            if is_stopped {
+                break;
+            }
+            let pause = self.pause();
+            if let Either::First(_) = rt::either(stopped.wait_for(|is_stopped| *is_stopped), pause).await {
+                break;
+            }
+        }
+        self.prober.quit(GRACE).await;
+    }
+
+    /// One probe. After `timeout_ms` without an answer it has failed, and fails again each interval, but it goes
+    /// on: the answer may still come.
+    async fn attempt(&mut self) {
+        let begun = rt::now();
+        let step = self.prober.step();
+        let mut probe = pin!(self.prober.probe());
+        let mut limit = self.settings.timeout();
+        loop {
+            if let Some(outcome) = rt::timeout(limit, probe.as_mut()).await {
+                tell(&self.sender, self.id, outcome).await;
+                return;
+            }
+            let waited_ms = begun.elapsed().as_millis();
+            let text = format!("no {} for {waited_ms} ms", step.get().awaits());
+            tell(&self.sender, self.id, ProbeOutcome::TimedOut(text.into())).await;
+            if begun.elapsed() >= PATIENCE.max(self.settings.timeout()) {
+                break;
+            }
+            limit = self.settings.interval();
+        }
+    }
+
+    fn pause(&mut self) -> impl Future<Output = ()> + use<> {
+        let interval = self.jitter.spread(self.settings.interval());
+        let gap = GAP.min(interval);
+        let nudge = self.nudge.clone();
+        async move {
+            rt::sleep(gap).await;
+            rt::either(nudge.notified(), rt::sleep(interval.saturating_sub(gap))).await;
+        }
+    }
+}
+
+async fn tell(sender: &mpsc::Sender<Observation>, backend: BackendId, outcome: ProbeOutcome) {
+    // A closed channel means that the proxy stops.
+    let _ = sender.send(Observation::Probe { backend, at: rt::now(), outcome }).await;
+}
+
+/// Keeps probes of many backends, and of many proxies, from coming all at once.
+#[derive(Debug)]
+struct Jitter {
+    state: u64,
+}
+
+impl Jitter {
+    fn new() -> Self {
+        // Any number but 0; the standard library seeds its hashers at random.
+        Self { state: RandomState::new().hash_one(0) | 1 }
+    }
+
+    /// Between nine and eleven tenths of `interval`.
+    fn spread(&mut self, interval: Duration) -> Duration {
+        // xorshift64
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        let permille = 900 + (self.state % 201) as u32;
+        interval * permille / 1000
+    }
+}

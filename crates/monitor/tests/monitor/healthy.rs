@@ -1,0 +1,100 @@
+//! What is learnt from backends that are well, and what they see of the monitor.
+
+use delphinus_topology::{Fault, Flavor};
+use delphinus_wire::Capabilities;
+
+use crate::peer::{Peer, mariadb, mysql};
+use crate::stage::{Stage, eventually, play};
+
+#[test]
+fn facts_and_capabilities_come_from_the_servers() {
+    play(|log| async move {
+        let (primary, replica) = (Peer::start(mariadb()), Peer::start(mysql()));
+        let stage = Stage::with_peers(&[&primary, &replica], log).await;
+        let snapshot = stage.reader.load();
+        let facts = snapshot.facts.clone().expect("facts");
+        assert_eq!((facts.version.as_str(), facts.version_number), ("10.11.6-MariaDB", 101_106));
+        assert_eq!((facts.flavor, facts.default_collation), (Flavor::MariaDb, 2304));
+        assert!(facts.collations.by_id(2304).is_some_and(|c| c.is_confirmed && c.is_default));
+        assert!(facts.collations.by_id(255).is_some_and(|c| !c.is_confirmed));
+        let replica_facts = snapshot.backends[1].facts.clone().expect("facts");
+        assert_eq!((replica_facts.flavor, replica_facts.default_collation), (Flavor::MySql, 255));
+        let common = snapshot.common_capabilities();
+        assert!(common.contains(Capabilities::SESSION_TRACK));
+        assert!(
+            !common.contains(Capabilities::DEPRECATE_EOF)
+                && !common.contains(Capabilities::MARIADB_STMT_BULK)
+        );
+        assert!(primary.counters.questions.borrow()[0].contains("APPLICABILITY"));
+        assert!(!replica.counters.questions.borrow()[0].contains("APPLICABILITY"));
+        stage.stop().await;
+    });
+}
+
+#[test]
+fn one_connection_is_kept_and_ends_with_a_goodbye() {
+    play(|log| async move {
+        let (primary, replica) = (Peer::start(mysql()), Peer::start(mariadb()));
+        let stage = Stage::with_peers(&[&primary, &replica], log).await;
+        let generation = stage.reader.load().generation;
+        for peer in [&primary, &replica] {
+            eventually("ten probes", || peer.counters.probes.get() >= 10).await;
+            assert_eq!(peer.counters.connections.get(), 1);
+            assert_eq!(peer.counters.questions.borrow().len(), 1, "collations are read once");
+        }
+        assert_eq!(stage.reader.load().generation, generation, "nothing is published while nothing changes");
+        let log = stage.log.clone();
+        assert_eq!((log.count("backend is up"), log.lines().len()), (2, 2), "{:?}", log.lines());
+        stage.stop().await;
+        for peer in [&primary, &replica] {
+            assert_eq!((peer.counters.quits.get(), peer.counters.aborted.get()), (1, 0));
+        }
+    });
+}
+
+#[test]
+fn a_changed_server_is_noticed_on_the_kept_connection() {
+    play(|log| async move {
+        let primary = Peer::start(mysql());
+        let mut stage = Stage::with_peers(&[&primary], log).await;
+        primary.character.borrow_mut().collation = "utf8mb4_general_ci";
+        let is_45 =
+            |s: &delphinus_topology::Snapshot| s.facts.as_ref().is_some_and(|f| f.default_collation == 45);
+        stage.until("the new collation", is_45).await;
+        for read_only in ["1", "NO_LOCK"] {
+            primary.character.borrow_mut().read_only = read_only;
+            stage.until("read_only", |s| s.backends[0].fault == Some(Fault::ReadOnlyPrimary)).await;
+            primary.character.borrow_mut().read_only = "OFF";
+            stage.until("writable", |s| s.backends[0].fault.is_none()).await;
+        }
+        assert_eq!(primary.counters.connections.get(), 1);
+        assert_eq!(stage.log.count("read_only_primary"), 2);
+        stage.stop().await;
+    });
+}
+
+#[test]
+fn readers_on_other_threads_see_the_changes() {
+    play(|log| async move {
+        let primary = Peer::start(mysql());
+        let mut stage = Stage::with_peers(&[&primary], log).await;
+        let mut cache = stage.reader.cache();
+        assert!(cache.current().backends[0].is_up());
+        let mut reader = stage.reader.clone();
+        let other = std::thread::spawn(move || {
+            let seen = delphinus_net::rt::block_on(reader.wait_for(|s| s.backends[0].health.is_down()));
+            seen.expect("a runtime").expect("a monitor").generation
+        });
+        primary.die();
+        stage.until_health(0, "down").await;
+        assert!(!cache.current().backends[0].is_up());
+        eventually("the other thread is done", || other.is_finished()).await;
+        assert_eq!(other.join().unwrap(), stage.reader.load().generation);
+        let mut reader = stage.reader.clone();
+        stage.stop().await;
+        assert!(
+            reader.wait_for(|_| false).await.is_none(),
+            "a monitor that has stopped keeps nobody waiting"
+        );
+    });
+}

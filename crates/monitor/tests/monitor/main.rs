@@ -1,0 +1,14 @@
+//! The monitor against scripted backends and against real servers.
+
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod healthy;
+#[cfg(test)]
+mod peer;
+#[cfg(test)]
+mod real;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod traffic;
