@@ -15,10 +15,10 @@ use crate::settings::Settings;
 /// Shortest time between two probes, however much traffic asks for them.
 const GAP: Duration = Duration::from_millis(50);
 
-/// How long a hung backend keeps a probe before a new connection is tried. A server that is only stopped finds
-/// one connection that is still there when it goes on, and not one aborted for each interval; one that was
-/// replaced behind its address is found after this time.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a hung backend keeps a probe before a new connection is tried, in time-outs. A server that is only
+/// stopped finds one connection that is still there when it goes on, and not one aborted for each interval; one
+/// that was replaced behind its address is found after this time.
+const PATIENCE: u32 = 10;
 
 /// How long the end of a running probe is waited for when the proxy stops.
 const GRACE: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ impl Watch {
             let waited_ms = begun.elapsed().as_millis();
             let text = format!("no {} for {waited_ms} ms", step.get().awaits());
             tell(&self.sender, self.id, ProbeOutcome::TimedOut(text.into())).await;
-            if begun.elapsed() >= PATIENCE.max(self.settings.timeout()) {
+            if begun.elapsed() >= self.settings.timeout() * PATIENCE {
                 break;
             }
             limit = self.settings.interval();

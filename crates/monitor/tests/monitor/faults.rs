@@ -73,6 +73,19 @@ fn a_backend_that_hangs_before_its_greeting_is_down() {
 }
 
 #[test]
+fn a_connection_that_is_lost_in_the_network_is_given_up() {
+    play(|log| async move {
+        let primary = Peer::start(mysql());
+        let mut stage = Stage::with_peers(&[&primary], log).await;
+        primary.set_mood(Mood::HungUpTo(1));
+        stage.until_health(0, "down").await;
+        stage.until_health(0, "up").await;
+        assert_eq!(primary.counters.connections.get(), 2);
+        stage.stop().await;
+    });
+}
+
+#[test]
 fn stopping_waits_for_no_hung_backend() {
     play(|log| async move {
         let primary = Peer::start(mysql());

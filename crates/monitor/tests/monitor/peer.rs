@@ -18,6 +18,8 @@ pub(crate) enum Mood {
     Well,
     /// Accepts, and says nothing until the mood changes: a stopped process.
     Hung,
+    /// As `Hung`, but only towards its first connections, this many: those are lost in the network.
+    HungUpTo(u32),
     /// Refuses connections with this error instead of a greeting.
     Refuses(u16, &'static str),
     /// Refuses logins with this error.
@@ -152,25 +154,35 @@ impl Peer {
             let Either::Second(accepted) = rt::either(stopped, listener.accept()).await else { return };
             let stream = accepted.unwrap().into_stream().unwrap();
             add(&self.counters.connections);
-            rt::spawn_local(self.clone().serve(stream));
+            let number = self.counters.connections.get();
+            rt::spawn_local(self.clone().serve(stream, number));
         }
     }
 
-    async fn serve(self, mut stream: Stream) {
+    async fn serve(self, mut stream: Stream, number: u32) {
         let mut buffer = Buffer::default();
         let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
-        let Some(agreed) = self.log_in(&mut io).await else { return stream.close().await };
-        while self.serve_command(&mut stream, &mut buffer, agreed).await.is_ok_and(|goes_on| goes_on) {}
+        let Some(agreed) = self.log_in(&mut io, number).await else { return stream.close().await };
+        while self
+            .serve_command(&mut stream, &mut buffer, (agreed, number))
+            .await
+            .is_ok_and(|goes_on| goes_on)
+        {}
         stream.close().await;
     }
 
-    /// Waits while hung; what the mood is then.
-    async fn mood(&self) -> Mood {
-        self.mood.subscribe().wait_for(|mood| *mood != Mood::Hung).await.unwrap().clone()
+    /// Waits while hung towards this connection; what the mood is then.
+    async fn mood(&self, number: u32) -> Mood {
+        let is_hung = |mood: &Mood| match mood {
+            Mood::Hung => true,
+            Mood::HungUpTo(last) => number <= *last,
+            _ => false,
+        };
+        self.mood.subscribe().wait_for(|mood| !is_hung(mood)).await.unwrap().clone()
     }
 
-    async fn log_in(&self, io: &mut PacketIo<'_>) -> Option<Capabilities> {
-        match self.mood().await {
+    async fn log_in(&self, io: &mut PacketIo<'_>, number: u32) -> Option<Capabilities> {
+        match self.mood(number).await {
             Mood::Closes => return None,
             Mood::Babbles(bytes) => {
                 io.stream().write_bytes(&bytes).await.ok()?;
@@ -195,7 +207,7 @@ impl Peer {
         io.write(&greeting.encode()).await.ok()?;
         let login = Login::parse(&io.read(65_536).await.ok()?.payload).ok()?;
         assert_eq!(login.user, b"probe");
-        match self.mood().await {
+        match self.mood(number).await {
             Mood::Closes => return None,
             Mood::Denies(code, text) => {
                 write_err(io, code, text, login.capabilities).await.ok()?;
@@ -214,7 +226,7 @@ impl Peer {
         &self,
         stream: &mut Stream,
         buffer: &mut Buffer,
-        agreed: Capabilities,
+        (agreed, number): (Capabilities, u32),
     ) -> Result<bool, NetError> {
         let mut io = PacketIo::new(stream, buffer, 0);
         let mut mood = self.mood.subscribe();
@@ -226,7 +238,7 @@ impl Peer {
             return Ok(false);
         }
         assert_eq!(command[0], Code::Query as u8);
-        match self.mood().await {
+        match self.mood(number).await {
             Mood::Closes => return Ok(false),
             Mood::BabblesLater(bytes) => {
                 io.stream().write_bytes(&bytes).await?;
