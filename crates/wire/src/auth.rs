@@ -13,7 +13,7 @@
 
 pub mod caching_sha2;
 mod credential;
-mod hash;
+pub(crate) mod hash;
 pub mod native;
 mod rsa;
 mod secret;

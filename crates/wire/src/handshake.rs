@@ -54,3 +54,6 @@ pub enum Transport {
     /// A Unix socket: as good as TLS, because nobody but the two ends and root can listen.
     Unix,
 }
+
+#[cfg(test)]
+mod tests;

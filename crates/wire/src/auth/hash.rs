@@ -11,22 +11,22 @@ fn digest_of<const N: usize>(algorithm: &'static digest::Algorithm, parts: &[&[u
 }
 
 /// SHA-1 of the parts in a row.
-pub(super) fn sha1(parts: &[&[u8]]) -> [u8; 20] {
+pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; 20] {
     digest_of(&digest::SHA1_FOR_LEGACY_USE_ONLY, parts)
 }
 
 /// SHA-256 of the parts in a row.
-pub(super) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+pub(crate) fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     digest_of(&digest::SHA256, parts)
 }
 
 /// Compares in a time that depends on the lengths only.
-pub(super) fn is_equal(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn is_equal(a: &[u8], b: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()
 }
 
 /// The xor of two digests.
-pub(super) fn xor<const N: usize>(mut a: [u8; N], b: &[u8; N]) -> [u8; N] {
+pub(crate) fn xor<const N: usize>(mut a: [u8; N], b: &[u8; N]) -> [u8; N] {
     for (left, right) in a.iter_mut().zip(b) {
         *left ^= right;
     }
@@ -34,14 +34,14 @@ pub(super) fn xor<const N: usize>(mut a: [u8; N], b: &[u8; N]) -> [u8; N] {
 }
 
 /// The bytes that a text of hexadecimal digits (of either case) stands for.
-pub(super) fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
     let (pairs, []) = text.as_chunks::<2>() else { return None };
     pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
 }
 
 /// Upper-case hexadecimal digits, as MySQL prints hashes.
-pub(super) fn to_hex(bytes: &[u8]) -> String {
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()

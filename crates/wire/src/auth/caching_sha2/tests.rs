@@ -26,6 +26,22 @@ fn a_public_hash_verifies() {
 }
 
 #[test]
+fn hashes_of_mysql_9_verify() {
+    // Of `secret`, as hex(authentication_string) shows them in MySQL 9.7.4, which has gone from 5000 rounds to 10000.
+    for digits in [
+        "244124303041240C51261A4A523503181F7E5D48280F5B6448735169464639576C796337477662794C726B677079794F4F71636B414332\
+         385A5331356735524B32692E645137",
+        "2441243030412447714E063A2C270F137A680D706144641D120D7451372E4F6767784D307733764D7048536C5232586C69326573595444\
+         574F33566E752F324F4B79575A712E",
+    ] {
+        let stored = StoredHash::parse(format!("0x{digits}").as_bytes()).unwrap();
+        assert_eq!(stored.rounds, 10_000);
+        assert!(stored.verify(b"secret"));
+        assert!(!stored.verify(b"Secret"));
+    }
+}
+
+#[test]
 fn stored_hashes_come_back_in_both_forms() {
     let text = public_hash();
     let stored = StoredHash::parse(&text).unwrap();

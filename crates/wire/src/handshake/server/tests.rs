@@ -1,1 +1,252 @@
-//! Tests.
+//! Clients that do what this project's own client machine never does.
+
+use super::*;
+use crate::auth::{BackendSecret, Credential, Password, caching_sha2::StoredHash, native};
+use crate::handshake::{AuthSwitchRequest, ConnectAttributes};
+
+const NONCE: Nonce = *b"abcdefghijklmnopqrst";
+const FLAGS: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::PLUGIN_AUTH.0,
+);
+
+fn settings() -> ServerSettings {
+    ServerSettings {
+        capabilities: Capabilities::LONG_PASSWORD,
+        server_version: "9.7.4".into(),
+        collation: 255,
+        connection_id: 1,
+        nonce: NONCE,
+        default_plugin: Plugin::CachingSha2,
+        tls: TlsMode::Optional,
+        transport: Transport::Tcp,
+        rsa_key: None,
+        client_host: "h".into(),
+    }
+}
+
+fn login(capabilities: Capabilities, plugin: &str, answer: &[u8]) -> Vec<u8> {
+    Login {
+        capabilities,
+        max_packet_len: 1,
+        collation: 45,
+        user: b"ann".to_vec(),
+        answer: answer.to_vec(),
+        schema: None,
+        plugin: Some(plugin.into()),
+        attributes: ConnectAttributes::default(),
+        zstd_level: 0,
+    }
+    .encode()
+}
+
+fn plain() -> UserRecord {
+    UserRecord::new(Credential::Plain(Password::new("secret")))
+}
+
+fn sha2() -> UserRecord {
+    UserRecord::new(Credential::Sha2Hash(StoredHash::new(b"secret", *b"0123456789abcdefghij")))
+}
+
+fn right_native() -> [u8; 20] {
+    native::scramble(&native::stage1(b"secret"), &NONCE)
+}
+
+/// Sends the login packet and answers the lookup.
+fn after_login(settings: ServerSettings, payload: &[u8], record: UserRecord) -> Step {
+    match ServerLogin::start(settings).1.receive(1, payload) {
+        Step::Lookup(query) => query.answer(record),
+        step => step,
+    }
+}
+
+fn code(step: Step) -> u16 {
+    match step {
+        Step::Refuse(refusal) => refusal.code,
+        step => panic!("not refused: {step:?}"),
+    }
+}
+
+fn switched_to(step: Step) -> (String, ServerLogin) {
+    let Step::Send(packet, next) = step else { panic!("no switch: {step:?}") };
+    assert_eq!(packet.seq, 2);
+    let request = AuthSwitchRequest::parse(&packet.payload).unwrap();
+    assert_eq!(request.nonce(), Some(NONCE));
+    (String::from_utf8(request.plugin).unwrap(), next)
+}
+
+#[test]
+fn unknown_plugins_are_switched_to_one_that_fits() {
+    for plugin in ["", "dialog", "mysql_clear_password", "sha256_password", "auth_gssapi_client"] {
+        let payload = login(FLAGS, plugin, b"secret\0");
+        let (name, next) = switched_to(after_login(settings(), &payload, plain()));
+        assert_eq!(name, "caching_sha2_password", "{plugin}");
+        let refused = next.receive(3, &right_native());
+        assert_eq!(code(refused), 1045, "an answer of another plugin");
+
+        let mut record = plain();
+        record.plugin = Some(Plugin::Native);
+        let (name, next) = switched_to(after_login(settings(), &payload, record));
+        assert_eq!(name, "mysql_native_password", "{plugin}");
+        let Step::Done(outcome) = next.receive(3, &right_native()) else { panic!("{plugin}") };
+        assert_eq!((outcome.plugin, outcome.next_seq), (Plugin::Native, 4));
+    }
+}
+
+#[test]
+fn an_empty_answer_for_another_plugin_than_the_greetings_is_no_password_yet() {
+    let payload = login(FLAGS, "mysql_native_password", b"");
+    let (name, next) = switched_to(after_login(settings(), &payload, plain()));
+    assert_eq!(name, "mysql_native_password");
+    assert!(matches!(next.receive(3, &right_native()), Step::Done(_)));
+}
+
+#[test]
+fn clients_without_plugins_have_the_native_one() {
+    let old = FLAGS.without(Capabilities::PLUGIN_AUTH);
+    let payload = login(old, "", &right_native());
+    assert!(matches!(after_login(settings(), &payload, plain()), Step::Done(_)));
+    assert_eq!(code(after_login(settings(), &payload, sha2())), 1251);
+    assert_eq!(code(after_login(settings(), &login(old, "", b""), plain())), 1045);
+}
+
+#[test]
+fn clear_passwords_are_taken_inside_tls_only() {
+    let payload = login(FLAGS | Capabilities::SSL, "mysql_clear_password", b"secret\0");
+    let request = payload[..32].to_vec();
+    for (record, password) in [(plain(), "secret"), (sha2(), "secret"), (plain(), "wrong")] {
+        let Step::StartTls(machine) = ServerLogin::start(settings()).1.receive(1, &request) else { panic!() };
+        let payload =
+            login(FLAGS | Capabilities::SSL, "mysql_clear_password", format!("{password}\0").as_bytes());
+        let Step::Lookup(query) = machine.receive(2, &payload) else { panic!() };
+        let step = match query.answer(record) {
+            Step::Compute(job, next) => next.resume(job.run()),
+            step => step,
+        };
+        match (step, password) {
+            (Step::Done(outcome), "secret") => {
+                assert_eq!(outcome.secret, BackendSecret::Plain(Password::new("secret")));
+                assert!(outcome.connection.is_tls);
+            }
+            (Step::Refuse(refusal), "wrong") => assert_eq!(refusal.code, 1045),
+            (step, _) => panic!("{step:?}"),
+        }
+    }
+    let (name, _) = switched_to(after_login(settings(), &payload, plain()));
+    assert_eq!(name, "caching_sha2_password", "without TLS");
+}
+
+#[test]
+fn tls_is_asked_for_once_and_only_where_it_is_offered() {
+    let request = login(FLAGS | Capabilities::SSL, "", b"")[..32].to_vec();
+    let off = ServerSettings { tls: TlsMode::Disabled, ..settings() };
+    assert_eq!(code(ServerLogin::start(off).1.receive(1, &request)), 1043);
+    let Step::StartTls(machine) = ServerLogin::start(settings()).1.receive(1, &request) else { panic!() };
+    assert_eq!(code(machine.receive(2, &request)), 1043);
+}
+
+#[test]
+fn tls_that_was_not_started_is_not_negotiated() {
+    let payload = login(FLAGS | Capabilities::SSL, "mysql_native_password", &right_native());
+    let Step::Done(outcome) = after_login(settings(), &payload, plain()) else { panic!() };
+    assert!(!outcome.connection.capabilities.contains(Capabilities::SSL));
+}
+
+#[test]
+fn required_tls_spares_unix_sockets() {
+    let payload = login(FLAGS, "mysql_native_password", &right_native());
+    let required = ServerSettings { tls: TlsMode::Required, ..settings() };
+    let step = after_login(required.clone(), &payload, plain());
+    let Step::Refuse(refusal) = step else { panic!("{step:?}") };
+    assert_eq!((refusal.code, &refusal.state, refusal.seq), (3159, b"HY000", 2));
+    let unix = ServerSettings { transport: Transport::Unix, ..required };
+    assert!(matches!(after_login(unix, &payload, plain()), Step::Done(_)));
+}
+
+#[test]
+fn malformed_and_old_logins_get_mysqls_errors() {
+    let start = || ServerLogin::start(settings()).1;
+    assert_eq!(code(start().receive(1, b"")), 1043);
+    assert_eq!(code(start().receive(1, &FLAGS.mysql_bits().to_le_bytes())), 1043);
+    // The login packet of MySQL 4.0: 2 bytes of flags, 3 bytes of packet size, the user.
+    assert_eq!(code(start().receive(1, b"\x85\x24\x00\x00\x00old\0\x47\x44\x53\x43\0")), 1251);
+    let no_secure = login(FLAGS.without(Capabilities::SECURE_CONNECTION), "", b"");
+    assert_eq!(code(start().receive(1, &no_secure)), 1251);
+    let payload = login(FLAGS, "mysql_native_password", &right_native());
+    for seq in [0, 2, 255] {
+        assert_eq!(code(start().receive(seq, &payload)), 1156, "sequence id {seq}");
+    }
+}
+
+#[test]
+fn full_authentication_without_tls_needs_a_key() {
+    let payload = login(FLAGS, "caching_sha2_password", &[7; 32]);
+    for reply in [&[2][..], &[7; 256], b"secret\0", b""] {
+        let step = after_login(settings(), &payload, sha2());
+        let Step::Send(packet, next) = step else { panic!("{step:?}") };
+        assert_eq!(packet.payload, [1, 4]);
+        assert_eq!(code(next.receive(3, reply)), 1045, "{reply:?}");
+    }
+}
+
+#[test]
+fn what_is_not_encrypted_with_the_key_is_refused() {
+    let key = Arc::new(RsaKey::generate().unwrap());
+    let settings = ServerSettings { rsa_key: Some(key), ..settings() };
+    let payload = login(FLAGS, "caching_sha2_password", &[7; 32]);
+    for record in [sha2(), sha2().decoy()] {
+        let Step::Send(_, next) = after_login(settings.clone(), &payload, record) else { panic!() };
+        let Step::Send(key, next) = next.receive(3, &[2]) else { panic!() };
+        assert!(key.payload.starts_with(b"\x01-----BEGIN PUBLIC KEY-----\n"));
+        assert_eq!(next.max_payload_len(), MAX_ANSWER_LEN);
+        let Step::Compute(job, next) = next.receive(5, &[7; 256]) else { panic!() };
+        assert_eq!(code(next.resume(job.run())), 1045);
+    }
+}
+
+#[test]
+fn a_user_name_that_is_not_utf8_fits_nobody() {
+    let mut payload = login(FLAGS, "mysql_native_password", &right_native());
+    payload[32] = 0xff;
+    let Step::Lookup(query) = ServerLogin::start(settings()).1.receive(1, &payload) else { panic!() };
+    assert_eq!(query.user(), "\u{fffd}nn");
+}
+
+#[test]
+fn malformed_changes_of_the_user_are_unknown_commands() {
+    let payload = login(FLAGS, "mysql_native_password", &right_native());
+    let Step::Done(outcome) = after_login(settings(), &payload, plain()) else { panic!() };
+    for bad in [&b"\x11"[..], b"\x11ann", b"\x11ann\0\x14short"] {
+        let step = ServerLogin::change_user(settings(), outcome.connection, bad);
+        assert_eq!(code(step), 1047, "{bad:?}");
+    }
+}
+
+#[test]
+fn a_right_change_of_the_user_is_answered_at_once_and_a_wrong_one_is_asked_again() {
+    let payload = login(FLAGS, "mysql_native_password", &right_native());
+    let Step::Done(before) = after_login(settings(), &payload, plain()) else { panic!() };
+    let command = |answer: &[u8]| {
+        let head = [&b"\x11ann\0"[..], &[answer.len() as u8], answer].concat();
+        [&head[..], b"shop\0\x21\0mysql_native_password\0"].concat()
+    };
+    let change = |payload: &[u8]| {
+        let Step::Lookup(query) = ServerLogin::change_user(settings(), before.connection, payload) else {
+            panic!()
+        };
+        query.answer(plain())
+    };
+    let Step::Done(outcome) = change(&command(&right_native())) else { panic!() };
+    assert_eq!((outcome.next_seq, outcome.connection.collation), (1, 0x21));
+    assert_eq!(outcome.schema.as_deref(), Some(&b"shop"[..]));
+    for first in [&[7; 20][..], b""] {
+        let Step::Send(packet, next) = change(&command(first)) else { panic!() };
+        assert_eq!((packet.seq, packet.payload[0]), (1, 0xfe));
+        let Step::Done(outcome) = next.receive(2, &right_native()) else { panic!() };
+        assert_eq!(outcome.next_seq, 3);
+        let Step::Send(_, next) = change(&command(first)) else { panic!() };
+        assert_eq!(code(next.receive(2, &[7; 20])), 1045);
+    }
+}
