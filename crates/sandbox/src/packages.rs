@@ -46,7 +46,9 @@ pub(crate) fn ensure(packages: &[&str], progress: &dyn Progress) -> Result<()> {
     }
     let list = missing.join(" ");
     let by_hand = || {
-        format!("these Debian packages are missing: {list}\ninstall them with: sudo apt-get install {list}")
+        format!(
+            "these Debian packages are missing: {list}\ninstall them as root with: apt-get install {list}"
+        )
     };
     let mut command = root_shell().with_context(by_hand)?;
     command.args(["sh", "-c", SCRIPT, "delphinus-packages"]).args(&missing).stdin(Stdio::null());

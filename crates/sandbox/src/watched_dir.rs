@@ -1,11 +1,12 @@
 //! A private folder that disappears, with the servers that run on it, when its owner ends.
 
 use std::fs::DirBuilder;
+use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::ports::random;
 
@@ -13,8 +14,12 @@ use crate::ports::random;
 /// when the owner lets go of it or is dead, and every child it was just about to start has been
 /// started. Servers are known by the option that names a file in the folder, so a process that
 /// merely mentions the folder (an editor, say) is left alone.
+///
+/// The line that it writes says that it is out of the reach of Ctrl-C.
 const SCRIPT: &str = r#"
+trap '' HUP INT TERM
 dir=$1
+echo watching && exec >/dev/null
 while read -r _; do :; done
 on_dir() {
     printf '%s\n%s\n' "--defaults-file=$dir/" "--config=$dir/" |
@@ -50,12 +55,16 @@ impl WatchedDir {
             .arg(&path)
             .current_dir("/")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .context("cannot start the watchdog (setsid sh)")?;
         let pipe = watchdog.stdin.take();
+        let said = watchdog.stdout.take();
         let watched = Self { path, pipe, watchdog };
+        // Until setsid has run, a Ctrl-C kills the watchdog together with the owner.
+        let is_watching = said.is_some_and(|mut said| said.read_exact(&mut [0]).is_ok());
+        ensure!(is_watching, "the watchdog (setsid sh) was killed at its start");
         DirBuilder::new()
             .mode(0o700)
             .create(watched.path())

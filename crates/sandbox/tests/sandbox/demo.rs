@@ -1,6 +1,7 @@
 //! The demo's own logic, with a byte relay in the proxy's place: start, command, signals, clean-up.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::support::{Stage, eventually, is_gone, temp_dir};
 
@@ -100,6 +101,19 @@ fn a_signal_while_servers_start_ends_the_demo() {
     demo.stage.signal("TERM");
     let (code, output, errors) = demo.finish();
     assert_eq!((code, output.as_str()), (Some(143), ""), "{errors}");
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_at_any_moment() {
+    // Over the time in which it looks for programs, starts the watchdog, copies, and starts servers.
+    for wait_ms in (0..90).step_by(4) {
+        let mut demo = Demo::start(&[]);
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        demo.stage.press_ctrl_c();
+        // Before it has taken over the signal, the signal itself ends it, and there is no exit code.
+        let (code, output, errors) = demo.finish();
+        assert!(matches!(code, None | Some(130)) && output.is_empty(), "{code:?} {output} {errors}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What several of the tests need: waiting, logging in, and processes to kill.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -67,6 +68,8 @@ impl Stage {
     pub(crate) fn spawn_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-stage"));
         command.args(arguments).envs(environment.iter().copied()).env("RUST_BACKTRACE", "0");
+        // A group of its own stands for what a terminal sends Ctrl-C to.
+        command.process_group(0);
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -93,6 +96,13 @@ impl Stage {
 
     pub(crate) fn signal(&mut self, name: &str) {
         let done = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(done.unwrap().success());
+    }
+
+    /// What Ctrl-C in a terminal does: SIGINT for the process and for all that it has started, except
+    /// for what has a session of its own.
+    pub(crate) fn press_ctrl_c(&mut self) {
+        let done = Command::new("kill").args(["-INT", "--", &format!("-{}", self.child.id())]).status();
         assert!(done.unwrap().success());
     }
 
