@@ -19,7 +19,7 @@ use crate::cursor::Cursor;
 use crate::event::Event;
 use crate::keyword::Keyword;
 use crate::lexer::{Token, TokenKind};
-use crate::split::{Boundary, has_more};
+use crate::split::{Boundary, More};
 use crate::{Access, Class, Effects, LexOptions, Statement, Uses, Why};
 
 /// Statements inside statements (`EXPLAIN`, `SET STATEMENT`) deeper than this are not followed.
@@ -34,7 +34,8 @@ pub fn classify(sql: &[u8], options: LexOptions) -> Statement {
 pub(crate) fn walk(sql: &[u8], options: LexOptions, emit: impl FnMut(Event)) -> Statement {
     let mut classifier = Classifier::new(sql, options, emit);
     let mut whole: Option<Statement> = None;
-    while has_more(&classifier.cursor) {
+    let mut more = More::default();
+    while more.is_there(&classifier.cursor) {
         let one = classifier.statement();
         whole = Some(whole.map_or(one, |whole| joined(whole, one)));
     }

@@ -2,11 +2,15 @@
 //!
 //! Owns: counting `BEGIN .. END` and its kin in routines, triggers, events and MariaDB's top-level compound statements.
 
+use crate::cursor::Cursor;
 use crate::keyword::Keyword;
 use crate::lexer::{Token, TokenKind};
 
 /// Nesting deeper than this is not followed; the statement then ends at its next semicolon.
 const DEPTH_MAX: u32 = 63;
+
+/// How far to look for what tells a block from an expression, in tokens.
+const LOOKAHEAD_MAX: usize = 200;
 
 /// Follows the tokens of a statement that has a body.
 #[derive(Clone, Copy, Default)]
@@ -22,15 +26,15 @@ impl Compound {
         self.depth > 0
     }
 
-    /// Takes the next token, with its neighbours. True where the token ahead belongs to it (`END IF`).
-    pub(crate) fn follow(&mut self, before: Token, here: Token, ahead: Token) -> bool {
-        match here.keyword {
-            Keyword::Begin => self.open(false),
-            Keyword::Case => self.open(!self.starts_statement(before)),
-            Keyword::Loop | Keyword::While => self.open(false),
-            Keyword::If if !is_if_exists(ahead) && self.starts_statement(before) => self.open(false),
+    /// Takes the token here. True where the token ahead belongs to it (`END IF`).
+    pub(crate) fn follow(&mut self, cursor: &Cursor<'_>) -> bool {
+        let ahead = cursor.ahead;
+        match cursor.here.keyword {
+            Keyword::Case => self.open(!self.starts_statement(cursor)),
+            Keyword::Begin | Keyword::Loop | Keyword::While => self.open(false),
+            Keyword::If if !is_if_exists(ahead) && self.starts_statement(cursor) => self.open(false),
             Keyword::Repeat if !ahead.is(TokenKind::Open) => self.open(false),
-            Keyword::For if self.is_inside() && is_statement_edge(before) => self.open(false),
+            Keyword::For if is_statement_edge(cursor.before) => self.open(false),
             Keyword::End if self.is_inside() => {
                 self.depth -= 1;
                 self.expressions >>= 1;
@@ -56,22 +60,35 @@ impl Compound {
         }
     }
 
-    /// Whether a statement can begin after `before`. Before the body's first block, it begins after anything that can
-    /// end a head: a closing parenthesis or a word.
-    fn starts_statement(self, before: Token) -> bool {
-        if !self.is_inside() {
-            let is_object = matches!(
-                before.keyword,
-                Keyword::Procedure | Keyword::Function | Keyword::Trigger | Keyword::Event | Keyword::Package
-            );
-            return !is_object
-                && (before.is_name() || matches!(before.kind, TokenKind::Close | TokenKind::Semicolon));
+    /// Whether the `IF` or `CASE` here begins a statement. Inside a block its place tells; a body that is no block can
+    /// begin after anything, and there only what follows tells.
+    fn starts_statement(self, cursor: &Cursor<'_>) -> bool {
+        if self.is_inside() {
+            return self.expressions & 1 == 0 && is_statement_edge(cursor.before);
         }
-        self.expressions & 1 == 0 && is_statement_edge(before)
+        cursor.before.is(TokenKind::Semicolon) || holds_statements(*cursor)
     }
 }
 
-/// Whether a statement of a body can begin after this token.
+/// Whether the `IF` or `CASE` here holds statements: `IF` then has a `THEN`, `CASE` a semicolon before its `END`.
+fn holds_statements(mut cursor: Cursor<'_>) -> bool {
+    let is_case = cursor.bump().keyword == Keyword::Case;
+    let mut cases = 0_u32;
+    for _ in 0..LOOKAHEAD_MAX {
+        match cursor.keyword() {
+            Keyword::Case => cases += 1,
+            Keyword::End if cases > 0 => cases -= 1,
+            Keyword::End => return false,
+            Keyword::Then if !is_case && cases == 0 => return true,
+            _ if cursor.at_end() => return is_case && cursor.here.is(TokenKind::Semicolon),
+            _ => {}
+        }
+        cursor.bump();
+    }
+    false
+}
+
+/// Whether a statement of a body can begin after this token: also a label's colon is an operator.
 fn is_statement_edge(before: Token) -> bool {
     matches!(before.kind, TokenKind::Semicolon | TokenKind::Operator)
         || matches!(

@@ -1,12 +1,285 @@
 //! The normalised text of a statement and its hash.
-use crate::LexOptions;
+//!
+//! Owns: what statements have in common that differ only in literals, comments, white space, the case of keywords, and
+//! the length of lists. Must not know what a statement means. It is for statistics, rules and people: texts with the same
+//! digest may name different tables where the server tells names apart by case.
 
-/// The hash of a normalised text: the same for statements that differ only in literals, comments, case and white space.
+mod groups;
+mod words;
+
+use crate::LexOptions;
+use crate::classify::functions::{self, Call};
+use crate::cursor::Cursor;
+use crate::keyword::Keyword;
+use crate::lexer::{Token, TokenKind, is_word_byte};
+use groups::Groups;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The hash of a normalised text (XXH3, 64 bits, seed 0): the same on every machine and in every version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub u64);
 
-/// Appends the normalised text to `out` and returns its hash.
-pub fn digest(sql: &[u8], options: LexOptions, out: &mut Vec<u8>) -> Digest {
-    let _ = (sql, options, out);
-    Digest(0)
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
 }
+
+/// Appends the normalised text to `out` and returns its hash.
+///
+/// Literals become `?`, two or more in a list `?, ...`; equal rows after the first become `...`. Comments are left out,
+/// keywords are in capitals, and names that need no quotes have none.
+pub fn digest(sql: &[u8], options: LexOptions, out: &mut Vec<u8>) -> Digest {
+    let start = out.len();
+    let mut writer = Writer {
+        out,
+        cursor: Cursor::new(sql, options),
+        groups: Groups::new(start),
+        run: Run::None,
+        comma: false,
+        semicolon: false,
+        glue: Glue::Tight,
+    };
+    while !writer.cursor.here.is(TokenKind::End) {
+        writer.step();
+    }
+    Digest(xxh3_64(&out[start..]))
+}
+
+/// How many literals in a row have been written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    None,
+    One,
+    Many,
+}
+
+/// What the last thing written allows next to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Glue {
+    /// No space follows.
+    Tight,
+    /// A space follows; what was written ends an operand, so that a sign after it is an operator.
+    Operand,
+    /// The same, and an opening parenthesis follows without a space.
+    Callable,
+    /// A space follows.
+    Loose,
+}
+
+struct Writer<'a, 'o> {
+    out: &'o mut Vec<u8>,
+    cursor: Cursor<'a>,
+    groups: Groups,
+    run: Run,
+    /// A comma after a literal waits: what follows may be one more literal.
+    comma: bool,
+    /// A semicolon waits: nothing may follow.
+    semicolon: bool,
+    glue: Glue,
+}
+
+impl Writer<'_, '_> {
+    fn step(&mut self) {
+        let here = self.cursor.here;
+        match here.kind {
+            TokenKind::Text | TokenKind::Number | TokenKind::Parameter | TokenKind::Error => {
+                self.literal(here);
+            }
+            TokenKind::Word if self.is_literal_word(here) => self.literal(here),
+            // The string or number behind it is the literal.
+            TokenKind::Word if self.is_introducer(here) => {}
+            TokenKind::Word => self.word(here),
+            TokenKind::Comma if self.run != Run::None => self.comma = true,
+            TokenKind::Semicolon => {
+                self.end_run();
+                self.semicolon = true;
+            }
+            TokenKind::Open => self.open(),
+            TokenKind::Close => self.close(),
+            TokenKind::Operator if self.is_sign(here) => {}
+            _ => self.plain(here),
+        }
+        self.cursor.bump();
+    }
+
+    fn literal(&mut self, here: Token) {
+        // Strings side by side are one string.
+        if here.is(TokenKind::Text) && self.cursor.before.is(TokenKind::Text) && !self.comma {
+            return;
+        }
+        if std::mem::take(&mut self.comma) {
+            if self.run == Run::One {
+                self.out.extend_from_slice(b", ...");
+                self.run = Run::Many;
+            }
+            return;
+        }
+        self.before_token();
+        self.space();
+        self.out.push(b'?');
+        self.run = Run::One;
+        self.glue = Glue::Operand;
+    }
+
+    /// `NULL`, `TRUE` and `FALSE` where only a value can stand.
+    fn is_literal_word(&self, here: Token) -> bool {
+        let is_alone = matches!(self.cursor.before.kind, TokenKind::Open | TokenKind::Comma)
+            && matches!(self.cursor.ahead.kind, TokenKind::Close | TokenKind::Comma);
+        is_alone
+            && (here.keyword == Keyword::Null || {
+                let text = self.cursor.text(here);
+                text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false")
+            })
+    }
+
+    /// `_utf8mb4'x'`, `_binary x'00'`
+    fn is_introducer(&self, here: Token) -> bool {
+        matches!(self.cursor.ahead.kind, TokenKind::Text | TokenKind::Number)
+            && self.cursor.text(here).first() == Some(&b'_')
+    }
+
+    /// A sign before a number that is not an operator between two operands.
+    fn is_sign(&self, here: Token) -> bool {
+        self.cursor.ahead.is(TokenKind::Number)
+            && matches!(self.cursor.text(here), b"-" | b"+")
+            && (self.comma || !matches!(self.glue, Glue::Operand | Glue::Callable))
+    }
+
+    fn word(&mut self, here: Token) {
+        let text = self.cursor.text(here);
+        let is_keyword = words::is_keyword(text);
+        let is_call = self.cursor.ahead.is(TokenKind::Open)
+            && here.keyword != Keyword::Values
+            && functions::find(text, self.cursor.options()).is_some_and(|call| call != Call::Syntax);
+        self.before_token();
+        self.space();
+        if is_keyword || is_call {
+            self.out.extend(text.iter().map(u8::to_ascii_uppercase));
+        } else {
+            self.out.extend_from_slice(text);
+        }
+        self.glue = if is_call || !is_keyword { Glue::Callable } else { Glue::Loose };
+    }
+
+    fn open(&mut self) {
+        self.before_token();
+        if self.glue != Glue::Callable {
+            self.space();
+        }
+        self.groups.open(self.out.len());
+        self.out.push(b'(');
+        self.glue = Glue::Tight;
+    }
+
+    fn close(&mut self) {
+        self.end_run();
+        self.out.push(b')');
+        self.groups.close(self.out);
+        self.glue = Glue::Operand;
+    }
+
+    fn plain(&mut self, here: Token) {
+        self.before_token();
+        match here.kind {
+            TokenKind::Dot => {
+                self.out.push(b'.');
+                self.glue = Glue::Tight;
+            }
+            TokenKind::Comma => {
+                self.out.push(b',');
+                self.glue = Glue::Loose;
+            }
+            TokenKind::Quoted => self.quoted(here),
+            TokenKind::SystemVariable => {
+                self.space();
+                self.out.extend_from_slice(b"@@");
+                self.glue = Glue::Tight;
+            }
+            TokenKind::Operator | TokenKind::Equals => {
+                if !self.continues_operator(here) {
+                    self.space();
+                }
+                self.out.extend_from_slice(self.cursor.text(here));
+                self.glue = Glue::Loose;
+            }
+            _ => {
+                // `user@host` stays together.
+                let is_host = here.is(TokenKind::UserVariable)
+                    && self.cursor.before.end == here.start
+                    && matches!(self.glue, Glue::Operand | Glue::Callable);
+                if !is_host {
+                    self.space();
+                }
+                self.out.extend_from_slice(self.cursor.text(here));
+                self.glue = match here.kind {
+                    TokenKind::Name => Glue::Callable,
+                    TokenKind::Assign => Glue::Loose,
+                    _ => Glue::Operand,
+                };
+            }
+        }
+    }
+
+    /// A quoted name: bare where it means the same, else in backticks.
+    fn quoted(&mut self, here: Token) {
+        let text = self.cursor.text(here);
+        let inner = &text[1..text.len() - 1];
+        let is_plain = inner.first().is_some_and(|byte| !byte.is_ascii_digit())
+            && inner.iter().all(|byte| is_word_byte(*byte))
+            && !words::is_keyword(inner)
+            && !self.cursor.ahead.is(TokenKind::Open);
+        self.space();
+        if is_plain {
+            self.out.extend_from_slice(inner);
+        } else {
+            self.out.push(b'`');
+            self.out.extend_from_slice(inner);
+            self.out.push(b'`');
+        }
+        self.glue = Glue::Callable;
+    }
+
+    /// The second or third byte of `<=`, `<>`, `!=`, `<=>`, `||`, `&&`, `<<`, `>>`, `->`, `->>`.
+    fn continues_operator(&self, here: Token) -> bool {
+        let before = self.cursor.before;
+        if before.end != here.start || !matches!(before.kind, TokenKind::Operator | TokenKind::Equals) {
+            return false;
+        }
+        let pair = (self.cursor.text(before)[0], self.cursor.text(here)[0]);
+        matches!(
+            pair,
+            (b'<' | b'>' | b'!', b'=')
+                | (b'<', b'>' | b'<')
+                | (b'=' | b'-' | b'>', b'>')
+                | (b'|', b'|')
+                | (b'&', b'&')
+        )
+    }
+
+    /// Writes what has waited to see what follows.
+    fn before_token(&mut self) {
+        self.end_run();
+        if std::mem::take(&mut self.semicolon) {
+            self.out.push(b';');
+            self.glue = Glue::Loose;
+        }
+    }
+
+    fn end_run(&mut self) {
+        self.run = Run::None;
+        if std::mem::take(&mut self.comma) {
+            self.out.push(b',');
+            self.glue = Glue::Loose;
+        }
+    }
+
+    fn space(&mut self) {
+        if self.glue != Glue::Tight {
+            self.out.push(b' ');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

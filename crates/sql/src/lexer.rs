@@ -204,10 +204,18 @@ impl<'a> Lexer<'a> {
         }
         let after_dot = self.flags.place.after_dot;
         let mut token = self.token(if after_dot { TokenKind::Name } else { TokenKind::Word }, start, end);
-        if !after_dot {
+        if !after_dot && !self.is_qualifier(end) {
             token.keyword = Keyword::of(&self.sql[start..end]);
         }
         token
+    }
+
+    /// Whether the word that ends at `end` qualifies a name right behind it: servers then never take it for a keyword.
+    fn is_qualifier(&self, end: usize) -> bool {
+        self.byte(end) == b'.' && {
+            let next = self.byte(end + 1);
+            is_word_byte(next) || next >= 0x80
+        }
     }
 
     /// The length of the letter above 0x7f at `at`. In an encoding where it might be white space, that is doubtful.

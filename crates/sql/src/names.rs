@@ -23,3 +23,6 @@ pub use used_schema::used_schema;
 pub use user_variables::user_variables_assigned;
 
 pub(crate) use unquote::{literal_text, name_text, user_variable_name};
+
+#[cfg(test)]
+mod tests;

@@ -15,16 +15,17 @@ use std::ops::Range;
 /// statement, are not in it. Empty statements at the end are left out; others have an empty range.
 pub fn split(sql: &[u8], options: LexOptions) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut cursor = Cursor::new(sql, options);
+    let mut more = More::default();
     std::iter::from_fn(move || {
-        if !has_more(&cursor) {
+        if !more.is_there(&cursor) {
             return None;
         }
         let start = cursor.here.start;
         let mut end = start;
         let mut boundary = Boundary::new(&cursor);
         while !boundary.is_end(&cursor) {
-            end = cursor.here.end;
             boundary.follow(&mut cursor);
+            end = cursor.before.end;
         }
         if cursor.here.is(TokenKind::Semicolon) {
             cursor.bump();
@@ -33,13 +34,25 @@ pub fn split(sql: &[u8], options: LexOptions) -> impl Iterator<Item = Range<usiz
     })
 }
 
-/// Whether anything but semicolons is left.
-pub(crate) fn has_more(cursor: &Cursor<'_>) -> bool {
-    let mut rest = *cursor;
-    while rest.here.is(TokenKind::Semicolon) {
-        rest.bump();
+/// Knows whether anything but semicolons is left, and looks at each of them once.
+#[derive(Default)]
+pub(crate) struct More {
+    /// Semicolons before this offset are known to have something behind them.
+    until: usize,
+}
+
+impl More {
+    pub(crate) fn is_there(&mut self, cursor: &Cursor<'_>) -> bool {
+        if cursor.here.is(TokenKind::Semicolon) && cursor.here.start < self.until {
+            return true;
+        }
+        let mut rest = *cursor;
+        while rest.here.is(TokenKind::Semicolon) {
+            rest.bump();
+        }
+        self.until = rest.here.start;
+        !rest.here.is(TokenKind::End)
     }
-    !rest.here.is(TokenKind::End)
 }
 
 /// Follows one statement to its end.
@@ -92,7 +105,7 @@ impl Boundary {
                 Head::Undecided => {}
             },
             Body::Yes => {
-                if self.compound.follow(cursor.before, cursor.here, cursor.ahead) {
+                if self.compound.follow(cursor) {
                     cursor.bump();
                 }
             }
@@ -105,3 +118,6 @@ impl Boundary {
 fn is_label(here: Token, cursor: &Cursor<'_>) -> bool {
     here.is_name() && cursor.ahead.is(TokenKind::Operator) && cursor.text(cursor.ahead) == b":"
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@
 //!
 //! `UPDATE_EXPECT=1 cargo test -p delphinus-sql` writes the answers into the files: read the difference before you keep it.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use delphinus_sql::{Backslash, Effects, Flavor, LexOptions, Quotes, Statement, TextCharset, Uses, classify};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -64,7 +66,7 @@ fn cases(text: &str) -> Vec<Case> {
             let expected = expected.trim().to_owned();
             cases.push(Case { line: index + 1, sql, expected, options: read });
             lines.clear();
-        } else if !line.starts_with("//") && !(line.is_empty() && lines.is_empty()) {
+        } else if !(line.starts_with("//") || line.is_empty() && lines.is_empty()) {
             lines.push(line);
         }
     }

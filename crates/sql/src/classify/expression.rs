@@ -73,10 +73,10 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
         let ahead = self.cursor.ahead.keyword;
         match keyword {
             Keyword::For if matches!(ahead, Keyword::Update | Keyword::Share) => {
-                self.refuse(Why::LockingRead)
+                self.refuse(Why::LockingRead);
             }
             Keyword::Lock if ahead == Keyword::In => self.refuse(Why::LockingRead),
-            Keyword::Into => self.into_clause(),
+            Keyword::Into => self.clause_into(),
             Keyword::Procedure => self.refuse(Why::ProcedureClause),
             Keyword::SqlCalcFoundRows => {
                 self.effects |= Effects::CALC_FOUND_ROWS;
@@ -93,7 +93,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     }
 
     /// `INTO OUTFILE`, `INTO DUMPFILE`, `INTO @a, @b`, `INTO local`. The next token is left for the reader.
-    fn into_clause(&mut self) {
+    fn clause_into(&mut self) {
         if matches!(self.cursor.ahead.keyword, Keyword::Outfile | Keyword::Dumpfile) {
             self.refuse(Why::IntoFile);
             return;
@@ -159,12 +159,10 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
 
     /// Schemas whose tables describe one server.
     fn qualifier(&mut self, here: Token) {
-        let keyword = match here.kind {
-            TokenKind::Word => here.keyword,
-            TokenKind::Quoted => Keyword::of(self.bare(here)),
-            _ => return,
-        };
-        match keyword {
+        if here.is(TokenKind::Name) {
+            return;
+        }
+        match Keyword::of(self.bare(here)) {
             Keyword::PerformanceSchema | Keyword::Sys | Keyword::Mysql => self.refuse(Why::ServerState),
             Keyword::InformationSchema => {
                 let table = self.bare(self.cursor.beyond().0);

@@ -60,6 +60,7 @@ impl Versions {
     }
 }
 
+/// One name and its group.
 #[derive(Clone, Copy)]
 struct Function {
     name: &'static str,
@@ -70,39 +71,63 @@ const COUNT: usize = {
     let mut count = 0;
     let mut group = 0;
     while group < GROUPS.len() {
-        count += GROUPS[group].names.len();
+        let mut rest = GROUPS[group].names.as_bytes();
+        while !rest.is_empty() {
+            (_, rest) = first_word(rest);
+            count += 1;
+        }
         group += 1;
     }
     count
 };
 
-const NAMES: [&str; COUNT] = {
-    let mut names = [""; COUNT];
-    let (mut count, mut group) = (0, 0);
-    while group < GROUPS.len() {
-        let mut name = 0;
-        while name < GROUPS[group].names.len() {
-            names[count] = GROUPS[group].names[name];
-            (count, name) = (count + 1, name + 1);
-        }
-        group += 1;
-    }
-    names
-};
+static FUNCTIONS: [Function; COUNT] = FUNCTION_LIST;
 
-static FUNCTIONS: [Function; COUNT] = {
+const FUNCTION_LIST: [Function; COUNT] = {
     let mut functions = [Function { name: "", group: &GROUPS[0] }; COUNT];
     let (mut count, mut group) = (0, 0);
     while group < GROUPS.len() {
-        let mut name = 0;
-        while name < GROUPS[group].names.len() {
-            functions[count] = Function { name: GROUPS[group].names[name], group: &GROUPS[group] };
-            (count, name) = (count + 1, name + 1);
+        let mut rest = GROUPS[group].names.as_bytes();
+        while !rest.is_empty() {
+            let word;
+            (word, rest) = first_word(rest);
+            functions[count] = Function { name: text(word), group: &GROUPS[group] };
+            count += 1;
         }
         group += 1;
     }
     functions
 };
+
+const NAMES: [&str; COUNT] = {
+    let mut names = [""; COUNT];
+    let mut index = 0;
+    while index < COUNT {
+        names[index] = FUNCTION_LIST[index].name;
+        index += 1;
+    }
+    names
+};
+
+/// The bytes up to the first space, and those behind it.
+const fn first_word(bytes: &'static [u8]) -> (&'static [u8], &'static [u8]) {
+    let mut len = 0;
+    while len < bytes.len() && bytes[len] != b' ' {
+        len += 1;
+    }
+    let (word, rest) = bytes.split_at(len);
+    match rest {
+        [_, behind @ ..] => (word, behind),
+        [] => (word, rest),
+    }
+}
+
+const fn text(bytes: &'static [u8]) -> &'static str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => panic!("invariant: the table is ASCII"),
+    }
+}
 
 static TABLE: WordTable<2048> = WordTable::new(&NAMES);
 

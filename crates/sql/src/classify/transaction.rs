@@ -82,14 +82,11 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     pub(super) fn lock(&mut self) -> Class {
         self.cursor.bump();
         match (self.cursor.keyword(), self.cursor.ahead.keyword) {
-            (Keyword::Table | Keyword::Tables, Keyword::For) => {
+            (Keyword::Table | Keyword::Tables, Keyword::For) | (Keyword::Instance | Keyword::Binlog, _) => {
                 self.whole(Class::Backup, Why::Locks, Effects::READ_LOCK)
             }
             (Keyword::Table | Keyword::Tables, _) => {
                 self.whole(Class::LockTables, Why::Locks, Effects::LOCKS_TABLES | Effects::IMPLICIT_COMMIT)
-            }
-            (Keyword::Instance | Keyword::Binlog, _) => {
-                self.whole(Class::Backup, Why::Locks, Effects::READ_LOCK)
             }
             _ => self.unknown(),
         }

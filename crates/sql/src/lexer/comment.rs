@@ -81,8 +81,9 @@ impl Lexer<'_> {
     fn skip_hints(&mut self, start: usize) -> Result<(), usize> {
         let Some(end) = self.close_after(start + 3) else { return self.unterminated(start) };
         let hints = &self.sql[start..end];
-        let is_balanced =
-            [b'`', b'"', b'\''].iter().all(|quote| memchr::memchr_iter(*quote, hints).count() % 2 == 0);
+        let is_balanced = [b'`', b'"', b'\'']
+            .iter()
+            .all(|quote| memchr::memchr_iter(*quote, hints).count().is_multiple_of(2));
         self.flags.doubtful |= !is_balanced;
         self.at = end;
         Ok(())
@@ -137,18 +138,13 @@ impl Lexer<'_> {
         let mut at = body;
         loop {
             let Some(close) = self.close_after(at) else { return self.unterminated(start) };
-            let inner = memchr::memmem::find(&self.sql[at..close], b"/*").map(|offset| at + offset);
-            match inner {
-                // `/*/` opens and does not close: the search for the inner end starts behind it.
-                Some(inner) => match self.close_after(inner + 2) {
-                    Some(end) => at = end,
-                    None => return self.unterminated(start),
-                },
-                None => {
-                    self.at = close;
-                    return Ok(());
-                }
-            }
+            let Some(inner) = memchr::memmem::find(&self.sql[at..close], b"/*") else {
+                self.at = close;
+                return Ok(());
+            };
+            // `/*/` opens and does not close: the search for the inner end starts behind it.
+            let Some(end) = self.close_after(at + inner + 2) else { return self.unterminated(start) };
+            at = end;
         }
     }
 }

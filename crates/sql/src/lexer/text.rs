@@ -27,9 +27,7 @@ impl Lexer<'_> {
                 Backslash::Literal => memchr::memchr(mark, rest),
             };
             at += found?;
-            if self.sql[at] == b'\\' {
-                at += 2;
-            } else if self.byte(at + 1) == mark {
+            if self.sql[at] == b'\\' || self.byte(at + 1) == mark {
                 at += 2;
             } else {
                 return Some(at + 1);

@@ -1,0 +1,137 @@
+use super::*;
+use crate::{Backslash, LexOptions, Quotes, TextCharset};
+
+const DEFAULT: LexOptions = LexOptions {
+    ansi_quotes: Quotes::Standard,
+    backslash: Backslash::Escapes,
+    flavor: crate::Flavor::MySql,
+    charset: TextCharset::Utf8,
+    server_version: 80_036,
+};
+
+const MARIADB: LexOptions = LexOptions { flavor: crate::Flavor::MariaDb, server_version: 101_119, ..DEFAULT };
+
+fn table(schema: Option<&str>, name: &str) -> TableName {
+    TableName { schema: schema.map(str::to_owned), name: name.to_owned() }
+}
+
+fn some(names: &[&str]) -> Vec<Option<String>> {
+    names.iter().map(|name| Some((*name).to_owned())).collect()
+}
+
+#[test]
+fn user_variables_are_named_without_case_and_quotes() {
+    let assigned = |sql: &str| user_variables_assigned(sql.as_bytes(), DEFAULT);
+    assert_eq!(
+        assigned("SET @A = 1, @`b c` := 2, @'D''e' = 3, @\"f\" = 4, @A = 5"),
+        ["a", "b c", "d'e", "f"]
+    );
+    assert_eq!(assigned("SELECT @x := @y, @z FROM t WHERE @w := 1"), ["x", "w"]);
+    assert_eq!(assigned("SELECT a, b FROM t INTO @p, @q"), ["p", "q"]);
+    assert_eq!(assigned("SELECT a INTO @p FROM t WHERE b = @q"), ["p"]);
+    assert_eq!(assigned("CALL p(1, @out, @inout)"), ["out", "inout"]);
+    assert_eq!(assigned("LOAD DATA INFILE 'x' INTO TABLE t (a, @b) SET c = @d"), ["b"]);
+    assert_eq!(assigned("GET DIAGNOSTICS CONDITION @i @m = MESSAGE_TEXT"), ["m"]);
+    assert_eq!(assigned("EXECUTE s USING @a"), [""; 0]);
+    assert_eq!(assigned("SET @a = 1; SELECT 1; SET @b = 2"), ["a", "b"]);
+    assert_eq!(assigned("SET @a.b = 1, @$c = 2, @ÄÖ = 3"), ["a.b", "$c", "äö"]);
+    assert_eq!(assigned("SELECT '@a := 1' /* @b := 1 */"), [""; 0]);
+}
+
+#[test]
+fn temporary_tables_keep_their_case_and_schema() {
+    let tables = |sql: &str| temporary_tables(sql.as_bytes(), DEFAULT);
+    let made = tables("CREATE TEMPORARY TABLE IF NOT EXISTS `My``DB`.T (a INT)");
+    assert_eq!(made.created, [table(Some("My`DB"), "T")]);
+    assert_eq!(tables("CREATE TABLE t (a INT)"), TemporaryTables::default());
+    let dropped = tables("DROP TABLE IF EXISTS a, `b`.`c`, d CASCADE").dropped;
+    assert_eq!(dropped, [table(None, "a"), table(Some("b"), "c"), table(None, "d")]);
+    assert_eq!(
+        tables("DROP TEMPORARY TABLE t; CREATE TEMPORARY TABLE u SELECT 1").created,
+        [table(None, "u")]
+    );
+    let replaced = temporary_tables(b"CREATE OR REPLACE TEMPORARY TABLE t LIKE u", MARIADB);
+    assert_eq!(replaced.created, [table(None, "t")]);
+}
+
+#[test]
+fn advisory_locks_are_named_where_the_name_is_a_literal() {
+    let locks = |sql: &str| advisory_locks(sql.as_bytes(), DEFAULT);
+    let found = locks("SELECT GET_LOCK('a''b', 1), GET_LOCK(\"c\\\"d\", 1), RELEASE_LOCK('e')");
+    assert_eq!(found, AdvisoryLocks { taken: some(&["a'b", "c\"d"]), released: some(&["e"]) });
+    let unnamed =
+        locks("SELECT GET_LOCK(@x, 1), GET_LOCK('a' 'b', 1), get_lock(concat('a'), 1), RELEASE_LOCK(?)");
+    assert_eq!(unnamed, AdvisoryLocks { taken: vec![None; 3], released: vec![None] });
+    assert_eq!(locks("SELECT IS_FREE_LOCK('a'), RELEASE_ALL_LOCKS()"), AdvisoryLocks::default());
+}
+
+#[test]
+fn sql_prepared_statements_and_handlers_are_named_without_case() {
+    let prepared =
+        sql_prepared(b"PREPARE `S1` FROM 'x'; PREPARE s2 FROM @y; DROP PREPARE S1; EXECUTE s2", DEFAULT);
+    assert_eq!(prepared, SqlPrepared { made: vec!["s1".into(), "s2".into()], dropped: vec!["s1".into()] });
+    let opened =
+        handlers(b"HANDLER db.T OPEN AS H; HANDLER u OPEN; HANDLER h READ NEXT; HANDLER u CLOSE", DEFAULT);
+    assert_eq!(opened, Handlers { opened: vec!["h".into(), "u".into()], closed: vec!["u".into()] });
+}
+
+#[test]
+fn kill_has_a_target_only_where_it_is_a_number() {
+    let kill = |sql: &str| kill_target(sql.as_bytes(), MARIADB);
+    let target = |id, scope| Some(Kill { id, scope });
+    assert_eq!(kill("KILL 5"), target(5, KillScope::Connection));
+    assert_eq!(kill("kill connection 18446744073709551615;"), target(u64::MAX, KillScope::Connection));
+    assert_eq!(kill("KILL /* x */ QUERY 7"), target(7, KillScope::Query));
+    assert_eq!(kill("KILL HARD QUERY 7"), target(7, KillScope::Query));
+    for other in [
+        "KILL",
+        "KILL QUERY ID 7",
+        "KILL 5 + 1",
+        "KILL @a",
+        "KILL USER 'u'",
+        "KILL 5; KILL 6",
+        "KILL 1e3",
+        "KILL 99999999999999999999",
+        "SELECT 'KILL 5'",
+    ] {
+        assert_eq!(kill(other), None, "{other}");
+    }
+}
+
+#[test]
+fn the_last_use_wins() {
+    assert_eq!(used_schema(b"USE `My DB`", DEFAULT).as_deref(), Some("My DB"));
+    assert_eq!(used_schema(b"USE a; SELECT 1; USE B;", DEFAULT).as_deref(), Some("B"));
+    assert_eq!(used_schema(b"SELECT 1", DEFAULT), None);
+}
+
+#[test]
+fn session_functions_are_found_with_their_parentheses() {
+    let sql = "SELECT last_insert_id ( ), LAST_INSERT_ID(5), 'ROW_COUNT()', FOUND_ROWS(), /* CONNECTION_ID() */ `row_count`()";
+    let found: Vec<(&str, SessionFunction)> = builtin_calls(sql.as_bytes(), DEFAULT)
+        .iter()
+        .map(|span| (&sql[span.start..span.end], span.function))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("last_insert_id ( )", SessionFunction::LastInsertId),
+            ("FOUND_ROWS()", SessionFunction::FoundRows),
+            ("`row_count`()", SessionFunction::RowCount),
+        ]
+    );
+    let update = b"UPDATE t SET a = CONNECTION_ID()";
+    assert_eq!(builtin_calls(update, DEFAULT).len(), 1);
+}
+
+#[test]
+fn literals_are_read_as_the_session_reads_them() {
+    let taken = |sql: &[u8], options| advisory_locks(sql, options).taken.remove(0).unwrap();
+    assert_eq!(taken(br"SELECT GET_LOCK('a\nb\%c\\d\x', 1)", DEFAULT), "a\nb\\%c\\dx");
+    let literal = LexOptions { backslash: Backslash::Literal, ..DEFAULT };
+    assert_eq!(taken(br"SELECT GET_LOCK('a\', 1)", literal), "a\\");
+    assert_eq!(taken(b"SELECT GET_LOCK(N'a', 1)", DEFAULT), "a");
+    // The second byte of this character is a backslash.
+    let gbk = LexOptions { charset: TextCharset::Gbk, ..DEFAULT };
+    assert_eq!(taken(b"SELECT GET_LOCK('\x81\x5c', 1)", gbk), "\u{fffd}\\");
+}
