@@ -14,6 +14,8 @@ use crate::ports::random;
 /// when the owner lets go of it or is dead, and every child it was just about to start has been
 /// started. Servers are known by the option that names a file in the folder, so a process that
 /// merely mentions the folder (an editor, say) is left alone.
+/// A copy of a template that the owner had begun goes on for a moment after its death, and removing
+/// is repeated until that, too, has ended.
 ///
 /// The line that it writes says that it is out of the reach of Ctrl-C.
 const SCRIPT: &str = r#"
@@ -26,12 +28,13 @@ on_dir() {
         grep -laF -f - /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3
 }
 tries=0
-while pids=$(on_dir) && [ -n "$pids" ] && [ $tries -lt 200 ]; do
-    kill -9 $pids 2>/dev/null
+while pids=$(on_dir); [ -n "$pids" ] || [ -e "$dir" ]; do
+    [ -z "$pids" ] || kill -9 $pids
+    rm -rf -- "$dir"
     tries=$((tries + 1))
+    [ $tries -lt 1000 ] || break
     sleep 0.02
-done
-rm -rf -- "$dir"
+done 2>/dev/null
 "#;
 
 /// A folder with a watchdog process beside it. Dropping the value, or the death of the owning process
