@@ -57,7 +57,9 @@ pub(super) static GROUPS: &[Group] = &[
     group(Call::Pure, ALWAYS, ALWAYS, PURE),
     group(Call::Pure, ALWAYS, ALWAYS, SPATIAL),
     group(Call::Pure, below(90_600), ALWAYS, "md5 sha sha1"),
-    group(Call::Pure, from(80_002), ALWAYS, WINDOW),
+    group(Call::Tight, from(80_002), ALWAYS, WINDOW),
+    group(Call::Pure, from(80_002), ALWAYS, "last_value row_number"),
+    group(Call::Tight, NEVER, ALWAYS, "median percentile_cont percentile_disc"),
     group(Call::Pure, from(80_000), ALWAYS, "current_role regexp_instr regexp_replace regexp_substr"),
     group(Call::Pure, from(50_722), from(100_203), "json_merge_patch json_merge_preserve"),
     group(Call::Pure, from(50_722), from(101_003), "json_pretty"),
@@ -121,8 +123,8 @@ const SPATIAL: &str = "\
     st_overlaps st_pointfromtext st_pointfromwkb st_pointn st_polyfromtext st_polyfromwkb st_polygonfromtext \
     st_polygonfromwkb st_srid st_startpoint st_symdifference st_touches st_union st_within st_x st_y";
 
-const WINDOW: &str = "\
-    cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number";
+/// MariaDB looks for stored functions of these names where white space stands before the parenthesis.
+const WINDOW: &str = "cume_dist dense_rank first_value lag lead nth_value ntile percent_rank rank";
 
 const MYSQL: &str = "\
     any_value gtid_subset gtid_subtract mbrcoveredby mbrcovers st_buffer_strategy st_geohash st_isvalid \
@@ -144,7 +146,7 @@ const MYSQL_9: &str = "\
 const MARIADB: &str = "\
     chr column_add column_check column_create column_delete column_exists column_get column_json column_list \
     decode decode_histogram des_decrypt des_encrypt encode encrypt json_compact json_detailed json_exists \
-    json_loose json_query lengthb mbrequal median nvl nvl2 old_password percentile_cont percentile_disc \
+    json_loose json_query lengthb mbrequal nvl nvl2 old_password \
     st_isring st_pointonsurface st_relate";
 
 const MARIADB_11: &str = "\
