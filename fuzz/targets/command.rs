@@ -1,0 +1,33 @@
+//! What a client asks, with any capabilities.
+#![no_main]
+
+use delphinus_fuzz::Input;
+use delphinus_wire::handshake::ComChangeUser;
+use delphinus_wire::{Capabilities, Command, execute_params, query_text_at};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let capabilities = Capabilities(input.flags());
+    let params = u16::from(input.byte());
+    let payload = input.rest();
+    let _ = Command::parse(payload);
+    if let Ok(at) = query_text_at(payload, capabilities) {
+        assert!(payload.is_empty() || at <= payload.len());
+    }
+    if let Ok(Some(found)) = execute_params(payload, params, capabilities) {
+        assert!(found.types_flag_at <= payload.len());
+        if let Some(types) = found.types {
+            assert!(types.start <= types.end && types.end <= payload.len());
+        }
+    }
+    if let Ok(command) = ComChangeUser::parse(payload, capabilities) {
+        let again = ComChangeUser::parse(&command.encode(capabilities), capabilities);
+        let again = again.expect("what was written is read");
+        assert_eq!(
+            (&again.user, &again.answer, &again.schema),
+            (&command.user, &command.answer, &command.schema)
+        );
+        assert_eq!(again.collation, command.collation);
+    }
+});
