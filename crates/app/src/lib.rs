@@ -1,1 +1,13 @@
-//! The product as a library: builds workers, monitor and listeners from a configuration.
+//! The product as a library: builds monitor, workers and listeners from a configuration, runs them, and stops
+//! them without dropping work. Beside the command line, only this crate knows the configuration.
+
+mod acceptor;
+mod app;
+mod drain;
+mod error;
+mod keys;
+mod settings;
+mod worker;
+
+pub use app::run;
+pub use error::Error;

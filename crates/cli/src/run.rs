@@ -17,14 +17,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     start_logging(&log_settings(&config))?;
-    serve(config)?;
+    delphinus_app::run(config)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The seam to the product.
-fn serve(config: Config) -> anyhow::Result<()> {
-    drop(config);
-    anyhow::bail!("crates/app is not wired to the binary yet")
 }
 
 fn log_settings(config: &Config) -> LogSettings {

@@ -52,6 +52,14 @@ impl<'a> PacketIo<'a> {
         self.seq = 0;
     }
 
+    /// Waits until there is something to read.
+    pub async fn wait(&mut self) -> Result<(), NetError> {
+        if self.buffer.is_empty() {
+            self.stream.readable().await?;
+        }
+        Ok(())
+    }
+
     /// Reads a payload of at most `limit` bytes; the next packet written follows it in sequence.
     pub async fn read(&mut self, limit: usize) -> Result<Packet, NetError> {
         let mut payload = Vec::new();

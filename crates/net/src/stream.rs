@@ -41,6 +41,14 @@ impl Socket {
         }
     }
 
+    /// Reads what is there, without waiting. No system call where nothing has arrived.
+    pub(crate) fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.try_read(into),
+            Self::Unix(socket) => socket.try_read(into),
+        }
+    }
+
     async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket.readable().await,
@@ -85,12 +93,27 @@ impl Stream {
         self.is_tls() || matches!(self.io, Socket::Unix(_))
     }
 
+    /// True on a Unix socket.
+    pub fn is_unix(&self) -> bool {
+        matches!(self.io, Socket::Unix(_))
+    }
+
     /// Waits until a read would find something (or the end), without holding a buffer.
     pub async fn readable(&mut self) -> io::Result<()> {
         if self.tls.as_mut().is_some_and(|tls| tls.has_plaintext()) {
             return Ok(());
         }
         self.io.readable().await
+    }
+
+    /// True if the peer has sent nothing and has not closed: what an idle backend connection must be like.
+    pub fn is_quiet(&mut self) -> bool {
+        match &mut self.tls {
+            Some(tls) => tls.is_quiet(&self.io),
+            None => {
+                self.io.try_read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+            }
+        }
     }
 
     /// Appends what has arrived to `buffer`; 0 is the end of the stream.
@@ -106,15 +129,14 @@ impl Stream {
         (result, buffer)
     }
 
-    /// Writes the first `n` bytes of `buffer` and consumes them.
+    /// Writes the first `n` bytes of `buffer`, which stay in it.
     #[inline]
-    pub async fn write(&mut self, mut buffer: Buffer, n: usize) -> (io::Result<()>, Buffer) {
+    pub async fn write(&mut self, buffer: Buffer, n: usize) -> (io::Result<()>, Buffer) {
         let bytes = &buffer.data()[..n];
         let result = match &mut self.tls {
             None => self.io.write_all(bytes).await,
             Some(tls) => tls.write_all(&mut self.io, bytes).await,
         };
-        buffer.consume(n);
         (result, buffer)
     }
 
@@ -126,8 +148,22 @@ impl Stream {
         }
     }
 
+    /// Ends the sending side and reads until the peer has closed too: what is unread when a socket is closed
+    /// makes the kernel reset the connection, and the peer may then never see the last bytes sent.
+    pub async fn finish(&mut self) {
+        self.shut_down().await;
+        let mut rest = Vec::with_capacity(1024);
+        while self.io.read(&mut rest).await.is_ok_and(|n| n > 0) {
+            rest.clear();
+        }
+    }
+
     /// Says goodbye in TLS and shuts the socket's sending side; errors do not matter any more.
     pub async fn close(mut self) {
+        self.shut_down().await;
+    }
+
+    async fn shut_down(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.close(&mut self.io).await;
         }

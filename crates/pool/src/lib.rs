@@ -1,1 +1,27 @@
-//! Backend connections: who holds them, who waits, how they are made ready.
+//! Backend connections of one worker: who holds them, who waits for one, how they are made ready for a client.
+//! A connection leaves the pool as a `Checkout` and comes back only through it; one that is dropped without a
+//! word is closed. The numbers are bounded over all workers by `Budget`.
+//! Must not know statements, plans or clients' sockets.
+
+mod ask;
+mod budget;
+mod checkout;
+mod connection;
+mod error;
+mod idle;
+mod memory;
+mod open;
+mod pool;
+mod ready;
+mod statements;
+mod waiters;
+
+pub use budget::{Budget, Permit};
+pub use checkout::Checkout;
+pub use connection::{BackendConnId, Connection, Identity, SHAPE};
+pub use error::PoolError;
+pub use idle::Seat;
+pub use memory::Memory;
+pub use pool::{Pool, Request, Settings, Target};
+pub use ready::Ready;
+pub use statements::{BackendStatement, StatementKey, Statements};

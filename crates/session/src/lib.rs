@@ -1,1 +1,32 @@
-//! One client: login, the life of a command, answers of the proxy itself.
+//! One client: its login, the life of its commands, and what the proxy answers by itself. Uses the pool, the
+//! router and the monitor's snapshot; knows nothing of configuration files or of how connections are opened.
+//!
+//! | question | file |
+//! |---|---|
+//! | what happens to a command, in order | `serve` |
+//! | where is COM_x | `command/x` |
+//! | how bytes go to a backend and back | `forward` |
+//! | what a statement changed | `settle` |
+//! | which error does a client see | `client_error` |
+//! | who is connected, and how KILL finds them | `registry` |
+
+mod client_error;
+mod command;
+mod diagnostics;
+mod forward;
+mod input;
+mod local;
+mod login;
+mod registry;
+mod route;
+mod serve;
+mod session;
+mod settle;
+mod statements;
+mod worker;
+
+pub use client_error::{ClientError, ProxyError};
+pub use login::{User, Users};
+pub use registry::{ClientConnId, Registry, SessionInfo};
+pub use session::Session;
+pub use worker::{Arrival, ListenerSettings, Parts, Settings, Worker};

@@ -33,6 +33,29 @@ impl TlsLayer {
             })
     }
 
+    /// True if nothing but records of TLS itself, such as session tickets, has arrived.
+    pub(crate) fn is_quiet(&mut self, io: &Socket) -> bool {
+        let mut chunk = [0; 1024];
+        loop {
+            match io.try_read(&mut chunk) {
+                Ok(0) => return false,
+                Ok(n) => self.incoming.extend_from_slice(&chunk[..n]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return false,
+            }
+        }
+        while !self.incoming.is_empty() {
+            let mut rest = self.incoming.as_slice();
+            match self.session.read_tls(&mut rest) {
+                Ok(0) | Err(_) => return false,
+                Ok(n) => drop(self.incoming.drain(..n)),
+            }
+        }
+        self.session
+            .process_new_packets()
+            .is_ok_and(|state| state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed())
+    }
+
     pub(crate) async fn shake_hands(&mut self, io: &mut Socket, early: &[u8]) -> Result<(), NetError> {
         self.incoming.extend_from_slice(early);
         while self.session.is_handshaking() {

@@ -60,7 +60,7 @@ impl Response {
             self.last_insert_id = ok.last_insert_id;
         }
         for change in ok.changes.iter().flatten() {
-            self.changes.extend(owned(change));
+            self.changes.extend(Changed::from_wire(change));
         }
     }
 
@@ -75,18 +75,21 @@ impl Response {
     }
 }
 
-fn owned(change: SessionChange<'_>) -> Option<Changed> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
-    Some(match change {
-        SessionChange::SystemVariable { name, value } => {
-            Changed::Var(text(name).to_ascii_lowercase().into(), value.into())
-        }
-        SessionChange::Schema(b"") => Changed::Schema(None),
-        SessionChange::Schema(name) => Changed::Schema(Some(text(name))),
-        SessionChange::State => Changed::State,
-        SessionChange::Gtids(list) => Changed::Gtids(text(list)),
-        SessionChange::TransactionCharacteristics(_)
-        | SessionChange::TransactionState(_)
-        | SessionChange::Other(_) => return None,
-    })
+impl Changed {
+    /// The change that an OK packet reports; `None` for those that nobody here needs.
+    pub fn from_wire(change: SessionChange<'_>) -> Option<Self> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+        Some(match change {
+            SessionChange::SystemVariable { name, value } => {
+                Changed::Var(text(name).to_ascii_lowercase().into(), value.into())
+            }
+            SessionChange::Schema(b"") => Changed::Schema(None),
+            SessionChange::Schema(name) => Changed::Schema(Some(text(name))),
+            SessionChange::State => Changed::State,
+            SessionChange::Gtids(list) => Changed::Gtids(text(list)),
+            SessionChange::TransactionCharacteristics(_)
+            | SessionChange::TransactionState(_)
+            | SessionChange::Other(_) => return None,
+        })
+    }
 }

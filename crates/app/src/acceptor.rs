@@ -1,0 +1,69 @@
+//! Accepts clients and gives each to the worker with the fewest sessions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use delphinus_net::rt::{self, mpsc};
+use delphinus_net::{Listener, Peer};
+use delphinus_session::{Arrival, ListenerSettings, Registry};
+use delphinus_telemetry::Counters;
+
+/// A worker as the acceptor sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Seat {
+    pub arrivals: mpsc::Sender<Arrival>,
+    pub sessions: Arc<AtomicU32>,
+}
+
+/// What all listeners share.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    pub workers: Vec<Seat>,
+    pub registry: Arc<Registry>,
+    pub max_connections: u32,
+    pub counters: Arc<Counters>,
+}
+
+/// The error for a client too many, as servers send it before their greeting: without SQLSTATE.
+const TOO_MANY: &[u8] = b"\x17\x00\x00\x00\xff\x10\x04Too many connections";
+
+impl Acceptor {
+    /// Accepts on one listener until the task is ended.
+    pub(crate) async fn accept(self: std::rc::Rc<Self>, listener: Listener, settings: Arc<ListenerSettings>) {
+        loop {
+            match listener.accept().await {
+                Ok(peer) => self.hand_over(peer, &settings).await,
+                Err(error) => {
+                    // Out of file descriptors, as a rule: some have to be closed first.
+                    tracing::warn!(listener = %settings.name, %error, "cannot accept a client");
+                    rt::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn hand_over(&self, peer: Peer, listener: &Arc<ListenerSettings>) {
+        let Some(connected) = self.registry.connect(self.max_connections) else {
+            self.counters.sessions_refused.increment();
+            refuse(peer).await;
+            return;
+        };
+        let Some(worker) = self.workers.iter().min_by_key(|worker| worker.sessions.load(Ordering::Relaxed)) else {
+            return;
+        };
+        worker.sessions.fetch_add(1, Ordering::Relaxed);
+        let arrival = Arrival { peer, listener: listener.clone(), connected };
+        if worker.arrivals.send(arrival).await.is_err() {
+            tracing::error!("a worker has ended; its client is dropped");
+        }
+    }
+}
+
+async fn refuse(peer: Peer) {
+    if let Ok(mut stream) = peer.into_stream() {
+        // A client that is gone cannot be told.
+        let _ = stream.write_bytes(TOO_MANY).await;
+        stream.close().await;
+    }
+}

@@ -1,0 +1,184 @@
+//! Builds everything, runs it until a signal, and takes it down again.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::thread;
+use std::time::Duration;
+
+use delphinus_config::Config;
+use delphinus_monitor::{Monitor, SnapshotReader};
+use delphinus_net::rt::{self, Notify, mpsc, watch};
+use delphinus_net::{ListenAddress, Listener};
+use delphinus_pool::{Budget, Target};
+use delphinus_session::{ListenerSettings, Registry};
+use delphinus_telemetry::CounterSet;
+use delphinus_wire::auth::RsaKey;
+
+use crate::acceptor::{Acceptor, Seat};
+use crate::drain::drain;
+use crate::error::Error;
+use crate::settings;
+use crate::worker::{Seed, serve};
+
+/// How many clients may be on their way to one worker.
+const ARRIVALS: usize = 1024;
+
+type WorkerThread = thread::JoinHandle<std::io::Result<()>>;
+
+/// Runs the proxy until SIGTERM or SIGINT; blocks. The log is the caller's affair.
+pub fn run(config: Config) -> Result<(), Error> {
+    // The control plane runs on this thread, each worker on one of its own.
+    rt::block_on(async move { App::build(&config)?.run(&config).await })?
+}
+
+/// Everything that runs.
+struct App {
+    monitor: Monitor,
+    reader: SnapshotReader,
+    listeners: Vec<(Listener, Arc<ListenerSettings>)>,
+    acceptor: Acceptor,
+    threads: Vec<WorkerThread>,
+    stopping: watch::Sender<bool>,
+    deadline: watch::Sender<bool>,
+}
+
+impl App {
+    fn build(config: &Config) -> Result<Self, Error> {
+        let targets = settings::targets(config)?;
+        let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
+        let rsa_key = RsaKey::generate().map_err(|error| Error::RsaKey(error.to_string()))?;
+        let (monitor, reader) = Monitor::new(settings::monitor(config, &targets));
+        let count = worker_count(config);
+        let counters = CounterSet::new(count + 1);
+        let registry = Arc::new(Registry::default());
+        let (stopping, stop) = watch::channel(false);
+        let (deadline, come) = watch::channel(false);
+        let bells: Vec<Arc<Notify>> = (0..count).map(|_| Arc::default()).collect();
+        let backends = budgets(&targets, config.pool.max_connections, &bells);
+        let users = settings::users(config);
+        let rsa_key = Some(Arc::new(rsa_key));
+        let mut seats = Vec::new();
+        let mut threads = Vec::new();
+        for (at, bell) in bells.iter().enumerate() {
+            let (sender, arrivals) = mpsc::channel(ARRIVALS);
+            let sessions = Arc::new(AtomicU32::new(0));
+            seats.push(Seat { arrivals: sender, sessions: sessions.clone() });
+            let seed = Seed {
+                settings: settings::sessions(config),
+                pool: settings::pool(config),
+                backends: backends.clone(),
+                bell: bell.clone(),
+                users: users.clone(),
+                registry: registry.clone(),
+                counters: counters.thread(at).unwrap_or_default(),
+                rsa_key: rsa_key.clone(),
+                reader: reader.clone(),
+                arrivals,
+                sessions,
+                stopping: stop.clone(),
+                deadline: come.clone(),
+            };
+            threads.push(rt::spawn_worker(format!("worker-{at}"), move || serve(seed))?);
+        }
+        let acceptor = Acceptor {
+            workers: seats,
+            registry,
+            max_connections: config.proxy.max_connections,
+            counters: counters.thread(count).unwrap_or_default(),
+        };
+        Ok(Self { monitor, reader, listeners, acceptor, threads, stopping, deadline })
+    }
+
+    async fn run(self, config: &Config) -> Result<(), Error> {
+        let Self { monitor, reader, listeners, acceptor, threads, stopping, deadline } = self;
+        let registry = acceptor.registry.clone();
+        let (end_monitor, mut monitor_ends) = watch::channel(false);
+        let monitoring = rt::spawn_local(monitor.run(async move {
+            // An error means that the sender is gone, which is a stop too.
+            let _ = monitor_ends.wait_for(|end| *end).await;
+        }));
+        let ticking = rt::spawn_local(tick(registry.clone(), config.proxy.wait_timeout_s));
+        let acceptor = Rc::new(acceptor);
+        let accepting: Vec<_> = listeners
+            .into_iter()
+            .map(|(listener, settings)| rt::spawn_local(acceptor.clone().accept(listener, settings)))
+            .collect();
+        rt::spawn_local(announce(reader));
+        rt::stop_signal().await?;
+        tracing::info!("stopping: no new clients, running commands finish");
+        accepting.iter().for_each(rt::JoinHandle::abort);
+        for one in accepting {
+            // Ended on purpose; its listener is closed with it.
+            let _ = one.await;
+        }
+        drop(acceptor);
+        let limit = Duration::from_millis(config.proxy.shutdown_timeout_ms);
+        if !drain(&registry, &stopping, limit).await {
+            tracing::warn!(clients = registry.connected(), "shutdown_timeout_ms is over: closing what is left");
+        }
+        deadline.send_replace(true);
+        wait_for_threads(threads).await;
+        end_monitor.send_replace(true);
+        let _ = rt::timeout(Duration::from_secs(5), monitoring).await;
+        ticking.abort();
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+fn worker_count(config: &Config) -> usize {
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    let wanted = config.proxy.workers.map_or_else(cores, |workers| workers as usize);
+    let limit = config.pool.max_connections as usize;
+    if wanted > limit {
+        tracing::warn!(workers = limit, "pool.max_connections is smaller than workers: fewer workers are started");
+    }
+    wanted.min(limit).max(1)
+}
+
+fn budgets(targets: &[Target], max: u32, bells: &[Arc<Notify>]) -> Vec<(Target, Arc<Budget>)> {
+    targets.iter().map(|target| (target.clone(), Budget::new(max, bells.to_vec()))).collect()
+}
+
+fn bind(
+    listeners: &[(ListenAddress, Arc<ListenerSettings>)],
+) -> Result<Vec<(Listener, Arc<ListenerSettings>)>, Error> {
+    let show = |address: &ListenAddress| match address {
+        ListenAddress::Tcp(address) => address.to_string(),
+        ListenAddress::Unix(path, _) => format!("unix:{}", path.display()),
+    };
+    let one = |(address, settings): &(ListenAddress, Arc<ListenerSettings>)| {
+        let listener = Listener::bind(address).map_err(|error| Error::Listen { address: show(address), error })?;
+        let bound = listener.local_address().unwrap_or_else(|_| address.clone());
+        tracing::info!(listener = %settings.name, address = %show(&bound), "listening");
+        Ok((listener, settings.clone()))
+    };
+    listeners.iter().map(one).collect()
+}
+
+/// Says once when every backend has been looked at.
+async fn announce(mut reader: SnapshotReader) {
+    if let Some(snapshot) = reader.wait_for(|snapshot| snapshot.settled).await {
+        let up = snapshot.backends.iter().filter(|backend| backend.is_up()).count();
+        tracing::info!(backends = snapshot.backends.len(), up, "ready");
+    }
+}
+
+async fn tick(registry: Arc<Registry>, wait_timeout_s: u64) {
+    let start = rt::now();
+    loop {
+        rt::sleep(Duration::from_secs(1)).await;
+        registry.tick(start.elapsed().as_secs() as u32, wait_timeout_s);
+    }
+}
+
+async fn wait_for_threads(threads: Vec<WorkerThread>) {
+    for thread in threads {
+        // Each ends by itself now: the deadline has come and its acceptor is gone.
+        let ended = rt::compute(move || thread.join()).await;
+        if !matches!(ended, Some(Ok(Ok(())))) {
+            tracing::error!("a worker thread has ended badly");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Why the proxy cannot start.
+
+use std::io;
+use std::path::PathBuf;
+
+use delphinus_net::NetError;
+use thiserror::Error;
+
+/// A failure to start.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A listener cannot be bound.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Certificates or keys cannot be used.
+    #[error("listener '{listener}': {error}")]
+    ListenerTls {
+        /// The listener's name.
+        listener: String,
+        /// Why.
+        error: NetError,
+    },
+    /// Certificates for a backend cannot be used.
+    #[error("backend '{backend}': {error}")]
+    BackendTls {
+        /// The backend's name.
+        backend: String,
+        /// Why.
+        error: NetError,
+    },
+    /// A file in `data_dir`.
+    #[error("{}: {error}", path.display())]
+    DataDir {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The key for logins cannot be made.
+    #[error("cannot make an RSA key: {0}")]
+    RsaKey(String),
+    /// A thread or its runtime cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+}

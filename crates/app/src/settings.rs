@@ -1,0 +1,171 @@
+//! From the configuration to each crate's own settings.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use delphinus_config as config;
+use delphinus_config::Config;
+use delphinus_monitor::BackendSpec;
+use delphinus_net::tls::{ClientTls, ServerTls, Verify};
+use delphinus_net::{Address, ListenAddress};
+use delphinus_pool::Target;
+use delphinus_session::{ListenerSettings, User, Users};
+use delphinus_topology::{Kind, Role};
+use delphinus_wire::auth::{Credential, Password, Plugin};
+use delphinus_wire::handshake::TlsMode;
+
+use crate::error::Error;
+use crate::keys::own_certificate;
+
+/// MySQL's `max_prepared_stmt_count`, here for each client.
+const MAX_PREPARED_STATEMENTS: usize = 16_382;
+/// MySQL's `net_write_timeout`, in seconds.
+const NET_TIMEOUT_S: u64 = 60;
+
+pub(crate) fn sessions(config: &Config) -> delphinus_session::Settings {
+    let proxy = &config.proxy;
+    delphinus_session::Settings {
+        connect_timeout_ms: proxy.connect_timeout_ms,
+        wait_timeout_s: proxy.wait_timeout_s,
+        net_timeout_s: NET_TIMEOUT_S,
+        max_allowed_packet: proxy.max_allowed_packet,
+        server_version: proxy.server_version.clone(),
+        default_collation: proxy.default_collation_id,
+        default_plugin: proxy.default_authentication_plugin.map(|plugin| match plugin {
+            config::AuthPlugin::MysqlNativePassword => Plugin::Native,
+            config::AuthPlugin::CachingSha2Password => Plugin::CachingSha2,
+        }),
+        max_prepared_statements: MAX_PREPARED_STATEMENTS,
+    }
+}
+
+pub(crate) fn pool(config: &Config) -> delphinus_pool::Settings {
+    let pool = &config.pool;
+    delphinus_pool::Settings {
+        hold_ms: pool.hold_ms,
+        checkout_timeout_ms: pool.checkout_timeout_ms,
+        connect_timeout_ms: pool.connect_timeout_ms,
+        idle_timeout_s: pool.idle_timeout_s,
+        max_lifetime_s: pool.max_lifetime_s,
+        statements_per_connection: pool.statements_per_connection as usize,
+    }
+}
+
+pub(crate) fn monitor(config: &Config, targets: &[Target]) -> delphinus_monitor::Settings {
+    let spec = |(backend, target): (&config::Backend, &Target)| BackendSpec {
+        name: target.name.clone(),
+        address: target.address.clone(),
+        role: match backend.role {
+            config::Role::Primary => Role::Primary,
+            config::Role::Replica => Role::Replica,
+        },
+        weight: backend.weight,
+        tls: target.tls.clone(),
+    };
+    delphinus_monitor::Settings {
+        backends: config.cluster.backends.iter().zip(targets).map(spec).collect(),
+        kind: Kind::Static,
+        user: config.monitor.user.clone(),
+        password: Password::new(config.monitor.password.expose()),
+        interval_ms: config.monitor.interval_ms,
+        timeout_ms: config.monitor.timeout_ms,
+        fall: config.monitor.fall,
+        rise: config.monitor.rise,
+    }
+}
+
+pub(crate) fn targets(config: &Config) -> Result<Vec<Target>, Error> {
+    config.cluster.backends.iter().map(target).collect()
+}
+
+fn target(backend: &config::Backend) -> Result<Target, Error> {
+    let address = match &backend.address {
+        config::BackendAddress::Tcp { host, port } => Address::Tcp(host.clone(), *port),
+        config::BackendAddress::Unix(path) => Address::Unix(path.clone()),
+    };
+    let ca = backend.tls_ca.as_deref();
+    let tls = match backend.tls {
+        config::BackendTls::Disabled => None,
+        config::BackendTls::Preferred => Some((Verify::Nothing, false)),
+        config::BackendTls::Required => Some((Verify::Nothing, true)),
+        config::BackendTls::VerifyCa => Some((Verify::Authority, true)),
+        config::BackendTls::VerifyIdentity => Some((Verify::Identity, true)),
+    };
+    let made = |(verify, required)| Ok((ClientTls::new(verify, ca)?, required));
+    let tls = tls
+        .map(made)
+        .transpose()
+        .map_err(|error| Error::BackendTls { backend: backend.name.clone(), error })?;
+    Ok(Target { name: backend.name.as_str().into(), address, tls })
+}
+
+pub(crate) fn users(config: &Config) -> Arc<Users> {
+    let listed: HashMap<String, User> = config.users.iter().map(|user| (user.name.clone(), one_user(user))).collect();
+    Arc::new(Users::new(listed))
+}
+
+fn one_user(user: &config::User) -> User {
+    let credential = match &user.credential {
+        config::Credential::Password(password) => Credential::Plain(Password::new(password.expose())),
+        config::Credential::NativeHash(hash) => Credential::NativeHash(*hash),
+        config::Credential::CachingSha2Hash(stored) => stored_hash(stored.expose()),
+    };
+    User {
+        credential,
+        default_schema: user.default_schema.clone(),
+        max_connections: user.max_connections,
+    }
+}
+
+fn stored_hash(stored: &str) -> Credential {
+    let hash = delphinus_wire::auth::caching_sha2::StoredHash::parse(stored.as_bytes());
+    Credential::Sha2Hash(hash.expect("invariant: the configuration has checked the form of the hash"))
+}
+
+pub(crate) fn listeners(
+    config: &Config,
+    data_dir: Option<&Path>,
+) -> Result<Vec<(ListenAddress, Arc<ListenerSettings>)>, Error> {
+    let mut own: Option<(String, String)> = None;
+    let mut list = Vec::new();
+    for listener in &config.listeners {
+        let tls = match listener.tls {
+            config::ClientTls::Disabled => None,
+            _ => Some(server_tls(listener, data_dir, &mut own)?),
+        };
+        let settings = ListenerSettings {
+            name: listener.name.as_str().into(),
+            tls_mode: match listener.tls {
+                config::ClientTls::Disabled => TlsMode::Disabled,
+                config::ClientTls::Optional => TlsMode::Optional,
+                config::ClientTls::Required => TlsMode::Required,
+            },
+            tls,
+        };
+        let address = match &listener.address {
+            config::ListenAddress::Tcp(address) => ListenAddress::Tcp(*address),
+            config::ListenAddress::Unix(path) => ListenAddress::Unix(path.clone(), listener.socket_mode.0),
+        };
+        list.push((address, Arc::new(settings)));
+    }
+    Ok(list)
+}
+
+fn server_tls(
+    listener: &config::Listener,
+    data_dir: Option<&Path>,
+    own: &mut Option<(String, String)>,
+) -> Result<ServerTls, Error> {
+    let ca = listener.tls_ca.as_deref();
+    let made = if let Some(identity) = &listener.tls_identity {
+        ServerTls::from_files(&identity.cert, &identity.key, ca)
+    } else {
+        if own.is_none() {
+            *own = Some(own_certificate(data_dir)?);
+        }
+        let (cert, key) = own.as_ref().map(|(cert, key)| (cert.as_bytes(), key.as_bytes())).unwrap_or_default();
+        ServerTls::from_pem(cert, key, ca)
+    };
+    made.map_err(|error| Error::ListenerTls { listener: listener.name.clone(), error })
+}

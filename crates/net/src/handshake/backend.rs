@@ -1,0 +1,160 @@
+//! The proxy logs in to a backend.
+
+use delphinus_wire::auth::BackendSecret;
+use delphinus_wire::handshake::client::{ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step};
+use delphinus_wire::handshake::{ConnectAttributes, Greeting, Packet, TlsMode, Transport};
+use delphinus_wire::response::ErrPacket;
+use delphinus_wire::{Capabilities, put_packet};
+use thiserror::Error;
+
+use crate::buffer::Buffer;
+use crate::error::NetError;
+use crate::packet_io::PacketIo;
+use crate::stream::Stream;
+use crate::tls::ClientTls;
+
+/// Who logs in, and how.
+#[derive(Debug, Clone)]
+pub struct BackendLogin {
+    /// User name.
+    pub user: String,
+    /// What there is to log in with.
+    pub secret: BackendSecret,
+    /// Default schema.
+    pub schema: Option<String>,
+    /// What is wanted of the backend.
+    pub capabilities: Capabilities,
+    /// Id of the collation.
+    pub collation: u8,
+    /// TLS, and true if a backend without it is refused.
+    pub tls: Option<(ClientTls, bool)>,
+    /// The name that the certificate must carry.
+    pub host: String,
+}
+
+/// A connection that is logged in.
+#[derive(Debug)]
+pub struct LoggedIn {
+    /// The socket, with TLS where that was agreed.
+    pub stream: Stream,
+    /// What the backend says about itself.
+    pub greeting: Greeting,
+    /// What was negotiated.
+    pub capabilities: Capabilities,
+    /// The backend's id for this connection.
+    pub thread_id: u32,
+    /// What a later COM_CHANGE_USER needs.
+    pub link: ClientLink,
+}
+
+/// Why a login failed.
+#[derive(Debug, Error)]
+pub enum LoginError {
+    /// The socket, TLS, or bytes that make no sense.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// The backend said no.
+    #[error("error {}: {}", .0.code, .0.text())]
+    Refused(ErrPacket),
+    /// What the proxy knows of the user, or is told to demand, does not fit what the backend wants.
+    #[error("{0}")]
+    Unsuitable(String),
+}
+
+/// The largest packet of a login, in bytes.
+const MAX_PACKET: usize = 64 * 1024;
+/// What is told to backends: they send no larger packets.
+const MAX_ALLOWED_PACKET: u32 = 1 << 30;
+
+/// Logs in on a new connection.
+pub async fn log_in(mut stream: Stream, login: &BackendLogin) -> Result<LoggedIn, LoginError> {
+    let mut buffer = Buffer::default();
+    let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
+    let machine = ClientLogin::start(settings(io.stream(), login));
+    let outcome = drive(&mut io, Step::Read(machine), login.tls.as_ref().map(|(tls, _)| tls), &login.host).await?;
+    let greeting = outcome.greeting.ok_or(NetError::Closed)?;
+    let thread_id = greeting.connection_id;
+    Ok(LoggedIn { stream, thread_id, capabilities: outcome.link.capabilities, link: outcome.link, greeting })
+}
+
+/// Starts over with COM_CHANGE_USER on an open connection.
+pub async fn change_user(
+    stream: &mut Stream,
+    buffer: &mut Buffer,
+    link: ClientLink,
+    login: &BackendLogin,
+) -> Result<ClientLink, LoginError> {
+    let mut io = PacketIo::new(stream, buffer, 0);
+    let first = ClientLogin::change_user(settings(io.stream(), login), link);
+    Ok(drive(&mut io, first, None, &login.host).await?.link)
+}
+
+fn settings(stream: &Stream, login: &BackendLogin) -> ClientSettings {
+    let mut attributes = ConnectAttributes::default();
+    attributes.push(b"program_name", b"delphinus");
+    attributes.push(b"_client_name", b"delphinus");
+    attributes.push(b"_client_version", env!("CARGO_PKG_VERSION").as_bytes());
+    ClientSettings {
+        capabilities: login.capabilities,
+        collation: u16::from(login.collation),
+        max_packet_len: MAX_ALLOWED_PACKET,
+        user: login.user.clone(),
+        secret: login.secret.clone(),
+        schema: login.schema.clone().map(String::into_bytes),
+        attributes,
+        tls: match login.tls {
+            None => TlsMode::Disabled,
+            Some((_, false)) => TlsMode::Optional,
+            Some((_, true)) => TlsMode::Required,
+        },
+        transport: if stream.is_unix() { Transport::Unix } else { Transport::Tcp },
+        zstd_level: 3,
+    }
+}
+
+async fn drive(
+    io: &mut PacketIo<'_>,
+    first: Step,
+    tls: Option<&ClientTls>,
+    host: &str,
+) -> Result<ClientOutcome, LoginError> {
+    let mut step = first;
+    loop {
+        step = match step {
+            Step::Send(packet, next) => {
+                send(io, &packet).await?;
+                read(io, next).await?
+            }
+            Step::Read(next) => read(io, next).await?,
+            Step::StartTls(packet, next) => {
+                send(io, &packet).await?;
+                let tls = tls.ok_or_else(|| LoginError::Unsuitable("TLS is not configured".to_owned()))?;
+                let early = io.take_rest();
+                io.stream().start_tls(tls.layer(host)?, &early).await?;
+                next.started()
+            }
+            Step::Done(outcome) => return Ok(*outcome),
+            Step::Failed(failure) => return Err(failed(failure)),
+        };
+    }
+}
+
+async fn read(io: &mut PacketIo<'_>, machine: ClientLogin) -> Result<Step, LoginError> {
+    let packet = io.read(MAX_PACKET).await?;
+    Ok(machine.receive(packet.seq, &packet.payload))
+}
+
+async fn send(io: &mut PacketIo<'_>, packet: &Packet) -> Result<(), LoginError> {
+    let mut bytes = Vec::new();
+    put_packet(&mut bytes, packet.seq, &packet.payload);
+    io.stream().write_bytes(&bytes).await.map_err(NetError::from)?;
+    Ok(())
+}
+
+fn failed(failure: ClientFailure) -> LoginError {
+    match failure {
+        ClientFailure::Refused(error) => LoginError::Refused(error),
+        ClientFailure::Malformed(malformed) => LoginError::Net(malformed.into()),
+        other => LoginError::Unsuitable(other.to_string()),
+    }
+}

@@ -1,0 +1,105 @@
+//! A client logs in to the proxy.
+
+use delphinus_wire::handshake::Packet;
+use delphinus_wire::handshake::server::{
+    Established, LoginOutcome, Refusal, ServerLogin, ServerSettings, Step, UserRecord,
+};
+use delphinus_wire::put_packet;
+
+use crate::buffer::Buffer;
+use crate::error::NetError;
+use crate::packet_io::PacketIo;
+use crate::rt;
+use crate::stream::Stream;
+use crate::tls::ServerTls;
+
+/// What a login needs of its surroundings.
+pub struct LoginServices<'a> {
+    /// For clients that ask for TLS.
+    pub tls: Option<&'a ServerTls>,
+    /// What is known of a user; a decoy for one that is not listed.
+    pub lookup: &'a dyn Fn(&str) -> UserRecord,
+}
+
+/// How a login ended without success.
+#[derive(Debug)]
+pub enum LoginEnd {
+    /// The client is refused; the error has not been sent yet.
+    Refused(Refusal),
+    /// The connection broke, or the client went away.
+    Broken(NetError),
+}
+
+impl<E: Into<NetError>> From<E> for LoginEnd {
+    fn from(error: E) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+/// Greets a new client and finds out who it is. The OK packet is still to be sent.
+pub async fn serve_login(
+    stream: &mut Stream,
+    buffer: &mut Buffer,
+    settings: ServerSettings,
+    services: &LoginServices<'_>,
+) -> Result<LoginOutcome, LoginEnd> {
+    let (greeting, machine) = ServerLogin::start(settings);
+    let mut io = PacketIo::new(stream, buffer, 0);
+    drive(&mut io, Step::Send(greeting, machine), services).await
+}
+
+/// Lets a client become another user: `payload` is that of its COM_CHANGE_USER.
+pub async fn serve_change_user(
+    stream: &mut Stream,
+    buffer: &mut Buffer,
+    (settings, established): (ServerSettings, Established),
+    payload: &[u8],
+    services: &LoginServices<'_>,
+) -> Result<LoginOutcome, LoginEnd> {
+    let first = ServerLogin::change_user(settings, established, payload);
+    let mut io = PacketIo::new(stream, buffer, 0);
+    drive(&mut io, first, services).await
+}
+
+async fn drive(io: &mut PacketIo<'_>, first: Step, services: &LoginServices<'_>) -> Result<LoginOutcome, LoginEnd> {
+    let mut step = first;
+    loop {
+        step = match step {
+            Step::Send(packet, next) => {
+                send(io, &packet).await?;
+                read(io, next).await?
+            }
+            Step::StartTls(next) => {
+                let tls = services.tls.ok_or_else(|| NetError::Tls("not configured".to_owned()))?;
+                // A client may send its first TLS record in the same segment as its request.
+                let early = io.take_rest();
+                io.stream().start_tls(tls.layer()?, &early).await?;
+                read(io, next).await?
+            }
+            Step::Lookup(query) => {
+                let record = (services.lookup)(query.user());
+                query.answer(record)
+            }
+            Step::Compute(job, waiting) => {
+                let result = rt::compute(move || job.run()).await.ok_or(NetError::Closed)?;
+                waiting.resume(result)
+            }
+            Step::Done(outcome) => return Ok(*outcome),
+            Step::Refuse(refusal) => return Err(LoginEnd::Refused(refusal)),
+        };
+    }
+}
+
+async fn read(io: &mut PacketIo<'_>, machine: ServerLogin) -> Result<Step, LoginEnd> {
+    // Without a buffer while nothing comes: a connection that never logs in costs little.
+    io.wait().await?;
+    let packet = io.read(machine.max_payload_len()).await?;
+    Ok(machine.receive(packet.seq, &packet.payload))
+}
+
+async fn send(io: &mut PacketIo<'_>, packet: &Packet) -> Result<(), LoginEnd> {
+    let mut bytes = Vec::new();
+    put_packet(&mut bytes, packet.seq, &packet.payload);
+    io.stream().write_bytes(&bytes).await?;
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Commands that the proxy runs on a backend connection on its own account, between those of clients. Answers
+//! are small and held whole.
+
+use std::sync::Arc;
+
+use delphinus_net::{NetError, PacketIo};
+use delphinus_state::Changed;
+use delphinus_wire::command::{BackendStmtId, Code};
+use delphinus_wire::response::{self, Column, EofPacket, ErrPacket, OkPacket, PrepareOk, Status, TextResult};
+use delphinus_wire::{Capabilities, Malformed, Reader};
+
+use crate::connection::Connection;
+use crate::error::PoolError;
+
+/// Why a question was not answered.
+#[derive(Debug)]
+pub(crate) enum AskError {
+    /// The connection is unusable now.
+    Broken(NetError),
+    /// The backend said no; the connection is as it was.
+    Refused(ErrPacket),
+}
+
+impl<E: Into<NetError>> From<E> for AskError {
+    fn from(error: E) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+impl AskError {
+    /// The pool's words for it.
+    pub(crate) fn into_pool_error(self, backend: Arc<str>) -> PoolError {
+        match self {
+            Self::Broken(error) => PoolError::Lost { backend, error },
+            Self::Refused(error) => PoolError::Refused { backend, error },
+        }
+    }
+}
+
+/// The answer to a command.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The rows; none for an OK.
+    pub result: TextResult,
+    /// Status flags.
+    pub status: Status,
+    /// Changes of the session that an OK reported.
+    pub changes: Vec<Changed>,
+}
+
+/// The longest packet of an answer, in bytes.
+const MAX_PACKET: usize = 64 << 20;
+/// The most rows of an answer: SHOW WARNINGS has at most 65,535.
+const MAX_ROWS: usize = 70_000;
+
+/// Runs `sql`, which gives OK or one small result set.
+pub(crate) async fn query(connection: &mut Connection, sql: &str) -> Result<Answer, AskError> {
+    let mut payload = Vec::with_capacity(sql.len() + 3);
+    payload.push(Code::Query as u8);
+    if connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+        // No attributes, in one set.
+        payload.extend_from_slice(&[0, 1]);
+    }
+    payload.extend_from_slice(sql.as_bytes());
+    command(connection, &payload).await
+}
+
+/// Runs a command whose answer is OK, EOF, ERR or one small result set.
+pub(crate) async fn command(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
+    let capabilities = connection.capabilities;
+    let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
+    io.write(payload).await?;
+    let first = io.read(MAX_PACKET).await?.payload;
+    match first.first() {
+        Some(&response::OK | &response::EOF) => Ok(finished(TextResult { columns: vec![], rows: vec![] }, &first, capabilities)?),
+        Some(&response::ERR) => Err(AskError::Refused(ErrPacket::parse(&first)?)),
+        _ => result_set(&mut io, &first, capabilities).await,
+    }
+}
+
+/// Prepares a statement and passes over its definitions.
+pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<BackendStmtId, AskError> {
+    let has_eof = !connection.capabilities.contains(Capabilities::DEPRECATE_EOF);
+    let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
+    let mut payload = Vec::with_capacity(text.len() + 1);
+    payload.push(Code::StmtPrepare as u8);
+    payload.extend_from_slice(text);
+    io.write(&payload).await?;
+    let first = io.read(MAX_PACKET).await?.payload;
+    if first.first() == Some(&response::ERR) {
+        return Err(AskError::Refused(ErrPacket::parse(&first)?));
+    }
+    let prepared = PrepareOk::parse(&first)?;
+    for count in [prepared.params, prepared.columns] {
+        let packets = if count > 0 { u32::from(count) + u32::from(has_eof) } else { 0 };
+        for _ in 0..packets {
+            io.read(MAX_PACKET).await?;
+        }
+    }
+    Ok(prepared.id)
+}
+
+async fn result_set(io: &mut PacketIo<'_>, first: &[u8], capabilities: Capabilities) -> Result<Answer, AskError> {
+    let count = Reader::new(first).lenenc_int()?;
+    let mut result = TextResult { columns: Vec::new(), rows: Vec::new() };
+    for _ in 0..count {
+        result.columns.push(Column::parse(&io.read(MAX_PACKET).await?.payload)?);
+    }
+    if !capabilities.contains(Capabilities::DEPRECATE_EOF) {
+        io.read(MAX_PACKET).await?;
+    }
+    loop {
+        let packet = io.read(MAX_PACKET).await?.payload;
+        match packet.first() {
+            Some(&response::ERR) => return Err(AskError::Refused(ErrPacket::parse(&packet)?)),
+            Some(&response::EOF) if packet.len() < delphinus_wire::MAX_PAYLOAD => {
+                return Ok(finished(result, &packet, capabilities)?);
+            }
+            _ if result.rows.len() >= MAX_ROWS => return Err(Malformed("more rows than asked for").into()),
+            _ => result.rows.push(row(&packet, result.columns.len())?),
+        }
+    }
+}
+
+fn row(packet: &[u8], columns: usize) -> Result<Vec<Option<Vec<u8>>>, Malformed> {
+    let mut reader = Reader::new(packet);
+    (0..columns).map(|_| Ok(reader.text_value()?.map(<[u8]>::to_vec))).collect()
+}
+
+fn finished(result: TextResult, last: &[u8], capabilities: Capabilities) -> Result<Answer, Malformed> {
+    if last.len() < 7 {
+        let eof = EofPacket::parse(last)?;
+        return Ok(Answer { result, status: eof.status, changes: Vec::new() });
+    }
+    let ok = OkPacket::parse(last, capabilities)?;
+    let changes = ok.changes.iter().flatten().filter_map(Changed::from_wire).collect();
+    Ok(Answer { result, status: ok.status, changes })
+}

@@ -1,0 +1,141 @@
+//! A connection in the hands of a session. It goes back to the pool, or is closed; dropping it closes it.
+
+use std::rc::Rc;
+
+use delphinus_state::{Changed, SessionState};
+use delphinus_topology::BackendId;
+use delphinus_wire::command::{BackendStmtId, Code, put_stmt_command};
+use delphinus_wire::header;
+use delphinus_wire::response::{Status, TextResult};
+
+use crate::ask::{command, prepare, query};
+use crate::connection::Connection;
+use crate::error::PoolError;
+use crate::idle::Seat;
+use crate::memory::Memory;
+use crate::pool::Pool;
+use crate::ready::{Ready, make_ready, save};
+
+/// The only way to a connection, and back.
+#[derive(Debug)]
+pub struct Checkout {
+    connection: Option<Box<Connection>>,
+    pool: Rc<Pool>,
+    backend: BackendId,
+}
+
+impl Checkout {
+    pub(crate) fn new(connection: Box<Connection>, pool: Rc<Pool>, backend: BackendId) -> Self {
+        Self { connection: Some(connection), pool, backend }
+    }
+
+    /// Which backend it leads to.
+    #[inline]
+    pub fn backend(&self) -> BackendId {
+        self.backend
+    }
+
+    /// The connection.
+    #[inline]
+    pub fn connection(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect("invariant: a checkout has its connection until it is consumed")
+    }
+
+    /// True if nothing has to be run before a client in this state can use it.
+    #[inline]
+    pub fn is_ready(&self, want: &SessionState, memory: &Rc<Memory>) -> bool {
+        self.connection
+            .as_ref()
+            .is_some_and(|connection| connection.is_owned_by(memory) && connection.have.is_same(want))
+    }
+
+    /// Brings it into the state `want`.
+    pub async fn make_ready(&mut self, want: &SessionState, memory: &Rc<Memory>) -> Result<Ready, PoolError> {
+        let (pool, backend) = (self.pool.clone(), self.backend);
+        make_ready(self.connection(), pool.target(backend), want, memory).await
+    }
+
+    /// Runs a statement of the proxy's own; what the client's last statement left behind is saved first.
+    /// Fails with `Refused` where the backend says no.
+    pub async fn query(&mut self, sql: &str) -> Result<TextResult, PoolError> {
+        let backend = self.pool.target(self.backend).name.clone();
+        let connection = self.connection();
+        let answer = async {
+            save(connection).await?;
+            query(connection, sql).await
+        };
+        answer.await.map(|answer| answer.result).map_err(|error| error.into_pool_error(backend))
+    }
+
+    /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
+    pub async fn restore_insert_id(&mut self, memory: &Rc<Memory>) -> Result<(), PoolError> {
+        if self.connection().insert_seq == memory.insert_seq.get() {
+            return Ok(());
+        }
+        memory.wait_until_saved().await;
+        let id = memory.last_insert_id.get();
+        self.query(&format!("SET @@session.last_insert_id={id}")).await?;
+        self.connection().insert_seq = memory.insert_seq.get();
+        Ok(())
+    }
+
+    /// Prepares `text` in the state that the connection is in.
+    pub async fn prepare(&mut self, text: &[u8]) -> Result<BackendStmtId, PoolError> {
+        let backend = self.pool.target(self.backend).name.clone();
+        let connection = self.connection();
+        let id = async {
+            save(connection).await?;
+            prepare(connection, text).await
+        };
+        id.await.map_err(|error| error.into_pool_error(backend))
+    }
+
+    /// Closes a statement; there is no answer.
+    pub async fn close_statement(&mut self, id: BackendStmtId) -> Result<(), PoolError> {
+        let backend = self.pool.target(self.backend).name.clone();
+        let mut packet = header(5, 0).to_vec();
+        put_stmt_command(&mut packet, Code::StmtClose, id);
+        let written = self.connection().stream.write_bytes(&packet).await;
+        written.map_err(|error| PoolError::Lost { backend, error: error.into() })
+    }
+
+    /// Asks for the status flags and for changes not reported yet.
+    pub async fn ping(&mut self) -> Result<(Status, Vec<Changed>), PoolError> {
+        let backend = self.pool.target(self.backend).name.clone();
+        let connection = self.connection();
+        let answer = async {
+            save(connection).await?;
+            command(connection, &[Code::Ping as u8]).await
+        };
+        answer
+            .await
+            .map(|answer| (answer.status, answer.changes))
+            .map_err(|error| error.into_pool_error(backend))
+    }
+
+    /// Gives the connection back, held for its session; the session finds it again in the seat, if there is
+    /// one: a connection that others wait for goes to them.
+    #[inline]
+    pub fn give_back(mut self) -> Option<Seat> {
+        let connection = self.connection.take()?;
+        self.pool.clone().put_back(self.backend, connection)
+    }
+
+    /// Gives the connection back for anybody: its session has ended.
+    pub fn release(mut self) {
+        if let Some(mut connection) = self.connection.take() {
+            connection.belong_to(Rc::default());
+            self.pool.clone().put_back_unheld(self.backend, connection);
+        }
+    }
+}
+
+impl Drop for Checkout {
+    fn drop(&mut self) {
+        if let Some(mut connection) = self.connection.take() {
+            // In the middle of a command: there is nothing to ask it any more.
+            connection.belong_to(Rc::default());
+            self.pool.close_later(connection);
+        }
+    }
+}

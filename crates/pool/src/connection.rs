@@ -1,0 +1,138 @@
+//! One connection to a backend, and the state it is in.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use delphinus_net::{Buffer, Stream};
+use delphinus_state::{Response, SessionState};
+use delphinus_wire::Capabilities;
+use delphinus_wire::auth::BackendSecret;
+use delphinus_wire::handshake::client::ClientLink;
+use delphinus_wire::response::Status;
+
+use crate::budget::Permit;
+use crate::memory::{Diagnostics, Leaving, Memory, Unsaved};
+use crate::statements::Statements;
+
+/// A backend connection, unique within its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BackendConnId(pub u64);
+
+/// Who is logged in, and in which shape of the protocol: connections of the same identity can be shared.
+#[derive(Debug)]
+pub struct Identity {
+    /// User name.
+    pub user: String,
+    /// What the login needs.
+    pub secret: BackendSecret,
+    /// The capabilities that a connection cannot change any more: see `SHAPE`.
+    pub shape: Capabilities,
+}
+
+/// Capabilities that shape packets or meanings and so must be the same on both sides.
+pub const SHAPE: Capabilities = Capabilities(
+    Capabilities::FOUND_ROWS.0
+        | Capabilities::LOCAL_FILES.0
+        | Capabilities::IGNORE_SPACE.0
+        | Capabilities::INTERACTIVE.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PS_MULTI_RESULTS.0
+        | Capabilities::DEPRECATE_EOF.0
+        | Capabilities::QUERY_ATTRIBUTES.0
+        | Capabilities::MARIADB_EXTENDED_METADATA.0,
+);
+
+/// No statement has this number.
+pub(crate) const UNKNOWN_SEQ: u64 = u64::MAX;
+
+/// An open connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// Its id in this worker.
+    pub id: BackendConnId,
+    /// The id that the backend shows for it, in SHOW PROCESSLIST.
+    pub thread_id: u32,
+    /// The socket.
+    pub stream: Stream,
+    /// Bytes read too much; empty between commands.
+    pub buffer: Buffer,
+    /// What was agreed at login.
+    pub capabilities: Capabilities,
+    pub(crate) link: ClientLink,
+    /// The state it is in.
+    pub have: SessionState,
+    /// Its prepared statements.
+    pub statements: Statements,
+    pub(crate) identity: Rc<Identity>,
+    pub(crate) memory: Rc<Memory>,
+    pub(crate) unsaved: Unsaved,
+    pub(crate) leaving: Option<Leaving>,
+    /// Number of the owner's last statement here; see `Memory`.
+    pub(crate) statement_seq: u64,
+    /// Number of the owner's last change of LAST_INSERT_ID() here; see `Memory`.
+    pub(crate) insert_seq: u64,
+    pub(crate) held_until: Instant,
+    pub(crate) idle_since: Instant,
+    pub(crate) retire_at: Instant,
+    pub(crate) permit: Permit,
+}
+
+impl Connection {
+    /// True if `memory`'s session was the last one here.
+    #[inline]
+    pub fn is_owned_by(&self, memory: &Rc<Memory>) -> bool {
+        Rc::ptr_eq(&self.memory, memory)
+    }
+
+    /// True if the diagnostics of the last statement of `memory`'s session can be asked for here.
+    pub fn remembers(&self, memory: &Rc<Memory>) -> bool {
+        self.is_owned_by(memory) && self.statement_seq == memory.statement_seq.get()
+    }
+
+    /// Notes what a statement of the owner left behind. `counts` if the number of rows that FOUND_ROWS() tells
+    /// is not the number of rows sent; `sets_id` if the statement may set LAST_INSERT_ID() without saying so.
+    #[inline]
+    pub fn remember(&mut self, response: &Response, counts: bool, sets_id: bool) {
+        self.statement_seq = self.memory.statement_seq.get() + 1;
+        self.memory.statement_seq.set(self.statement_seq);
+        let warnings = response.warnings > 0 || response.error.is_some();
+        self.unsaved.diagnostics = Diagnostics { found_rows: counts, warnings };
+        self.memory.row_count.set(match response.affected_rows {
+            Some(rows) => i64::try_from(rows).unwrap_or(i64::MAX),
+            None => -1,
+        });
+        if response.result_sets > 0 {
+            self.memory.found_rows.set(response.rows);
+        }
+        if !warnings && self.memory.warnings.borrow().is_some() {
+            self.memory.warnings.replace(None);
+        }
+        if response.last_insert_id != 0 || sets_id {
+            self.memory.last_insert_id.set(response.last_insert_id);
+            self.unsaved.insert_id = true;
+            self.insert_seq = self.memory.insert_seq.get() + 1;
+            self.memory.insert_seq.set(self.insert_seq);
+        }
+    }
+
+    /// The connection goes to another session: until it is made ready there, its owner's memory is not whole.
+    pub(crate) fn leave(&mut self) {
+        if !self.unsaved.is_empty() && self.leaving.is_none() {
+            self.leaving = Some(Leaving::begin(self.memory.clone()));
+        }
+    }
+
+    /// Makes the connection `memory`'s, of whose statements it knows nothing.
+    pub(crate) fn belong_to(&mut self, memory: Rc<Memory>) {
+        self.memory = memory;
+        self.unsaved = Unsaved::default();
+        self.leaving = None;
+        self.statement_seq = UNKNOWN_SEQ;
+        self.insert_seq = UNKNOWN_SEQ;
+    }
+
+    /// True if the status says that autocommit is on and no transaction is open.
+    pub fn is_quiet(status: Status) -> bool {
+        status.contains(Status::AUTOCOMMIT) && !status.contains(Status::IN_TRANS)
+    }
+}

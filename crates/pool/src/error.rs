@@ -1,0 +1,77 @@
+//! Why a client does not get a backend connection, or not one in its state.
+
+use std::sync::Arc;
+
+use delphinus_net::NetError;
+use delphinus_wire::response::ErrPacket;
+use thiserror::Error;
+
+/// A failure to provide a connection.
+#[derive(Debug, Error)]
+pub enum PoolError {
+    /// All connections are in use, and none came back in time.
+    #[error("all {limit} connections to {backend} are in use; waited {waited_ms} ms")]
+    Exhausted {
+        /// The backend's name.
+        backend: Arc<str>,
+        /// How long the client waited.
+        waited_ms: u64,
+        /// The limit, `pool.max_connections`.
+        limit: u32,
+    },
+    /// The backend cannot be reached, or broke off.
+    #[error("cannot connect to {backend}: {error}")]
+    Unreachable {
+        /// The backend's name.
+        backend: Arc<str>,
+        /// What happened.
+        error: NetError,
+    },
+    /// The backend refused the login or a fix-up.
+    #[error("{backend} refused: {}", error.text())]
+    Refused {
+        /// The backend's name.
+        backend: Arc<str>,
+        /// Its words.
+        error: ErrPacket,
+    },
+    /// The user's secret does not serve for the login that the backend asks for.
+    #[error("cannot log in to {backend}: {reason}")]
+    Login {
+        /// The backend's name.
+        backend: Arc<str>,
+        /// What is missing.
+        reason: String,
+    },
+    /// The connection broke while it was made ready; nothing of the client's was sent.
+    #[error("connection to {backend} lost: {error}")]
+    Lost {
+        /// The backend's name.
+        backend: Arc<str>,
+        /// What happened.
+        error: NetError,
+    },
+}
+
+impl PoolError {
+    /// True if another connection, or another backend, may do better: nothing of the client's was sent.
+    pub fn is_elsewhere_better(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            // Too many connections, and shutdown in progress.
+            Self::Refused { error, .. } => matches!(error.code, 1040 | 1053 | 1129 | 1203),
+            Self::Exhausted { .. } | Self::Login { .. } => false,
+        }
+    }
+
+    /// A short word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Exhausted { .. } => "pool_exhausted",
+            Self::Unreachable { .. } => "backend_unreachable",
+            Self::Refused { .. } => "backend_refused",
+            Self::Login { .. } => "backend_login",
+            Self::Lost { .. } => "backend_lost",
+        }
+    }
+}

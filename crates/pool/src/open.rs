@@ -1,0 +1,132 @@
+//! Opens a connection: dials, logs in, and makes the backend report what changes.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use delphinus_net::{BackendLogin, Buffer, LoginError, dial, log_in, rt};
+use delphinus_state::SessionState;
+use delphinus_wire::Capabilities;
+
+use crate::ask::{AskError, query};
+use crate::budget::Permit;
+use crate::connection::{BackendConnId, Connection, Identity, SHAPE, UNKNOWN_SEQ};
+use crate::error::PoolError;
+use crate::memory::{Memory, Unsaved};
+use crate::pool::{Settings, Target};
+use crate::statements::Statements;
+
+/// What every connection to a backend has beside its shape.
+const ALWAYS: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::MULTI_STATEMENTS.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
+        | Capabilities::SESSION_TRACK.0
+        | Capabilities::MARIADB_STMT_BULK.0,
+);
+
+/// utf8mb4_general_ci, which both families know; clients' own collations are set by fix-ups.
+const COLLATION: u8 = 45;
+
+/// Makes the backend report every change of the session, and makes the character sets those that `known_state`
+/// says, whatever the server makes of the login's collation.
+const INIT: &str = "SET @@session.session_track_system_variables='*', @@session.session_track_schema=ON, \
+     @@session.session_track_state_change=ON, @@session.character_set_client='utf8mb4', \
+     @@session.character_set_results='utf8mb4', @@session.collation_connection='utf8mb4_general_ci'";
+
+/// Opens a connection for `identity`.
+pub(crate) async fn open(
+    target: &Target,
+    identity: &Rc<Identity>,
+    id: BackendConnId,
+    permit: Permit,
+    settings: &Settings,
+) -> Result<Box<Connection>, PoolError> {
+    let limit = Duration::from_millis(settings.connect_timeout_ms);
+    let unreachable = |error| PoolError::Unreachable { backend: target.name.clone(), error };
+    let stream = dial(&target.address, limit).await.map_err(unreachable)?;
+    let login = BackendLogin {
+        user: identity.user.clone(),
+        secret: identity.secret.clone(),
+        schema: None,
+        capabilities: ALWAYS | identity.shape,
+        collation: COLLATION,
+        tls: target.tls.clone(),
+        host: target.address.host().to_owned(),
+    };
+    let logged_in = rt::timeout(limit, log_in(stream, &login))
+        .await
+        .unwrap_or(Err(LoginError::Net(delphinus_net::NetError::TimedOut(settings.connect_timeout_ms))))
+        .map_err(|error| login_failed(target, error))?;
+    if logged_in.capabilities & SHAPE != identity.shape {
+        let reason = "it lacks a protocol capability that the other backends have".to_owned();
+        return Err(PoolError::Login { backend: target.name.clone(), reason });
+    }
+    let now = rt::now();
+    let mut connection = Box::new(Connection {
+        id,
+        thread_id: logged_in.thread_id,
+        stream: logged_in.stream,
+        buffer: Buffer::default(),
+        capabilities: logged_in.capabilities,
+        link: logged_in.link,
+        have: known_state(),
+        statements: Statements::new(settings.statements_per_connection),
+        identity: identity.clone(),
+        memory: Rc::new(Memory::default()),
+        unsaved: Unsaved::default(),
+        leaving: None,
+        statement_seq: UNKNOWN_SEQ,
+        insert_seq: UNKNOWN_SEQ,
+        held_until: now,
+        idle_since: now,
+        retire_at: now + settings.lifetime(id),
+        permit,
+    });
+    initialise(&mut connection, target).await?;
+    Ok(connection)
+}
+
+/// Sets what `INIT` sets, on a new connection or after COM_CHANGE_USER.
+pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
+    match query(connection, INIT).await {
+        Ok(_) => {
+            connection.have = known_state();
+            connection.statements.clear();
+            connection.unsaved = Unsaved::default();
+            connection.insert_seq = UNKNOWN_SEQ;
+            Ok(())
+        }
+        Err(AskError::Broken(error)) => Err(PoolError::Lost { backend: target.name.clone(), error }),
+        Err(AskError::Refused(error)) => Err(PoolError::Refused { backend: target.name.clone(), error }),
+    }
+}
+
+/// The state of a connection right after `INIT`.
+fn known_state() -> SessionState {
+    let vars = [
+        ("character_set_client", "utf8mb4"),
+        ("character_set_results", "utf8mb4"),
+        ("collation_connection", "utf8mb4_general_ci"),
+    ];
+    SessionState {
+        schema: None,
+        vars: Rc::new(vars.iter().map(|(name, value)| ((*name).into(), value.as_bytes().into())).collect()),
+        user_vars: Rc::default(),
+        multi_statements: true,
+    }
+}
+
+fn login_failed(target: &Target, error: LoginError) -> PoolError {
+    let backend = target.name.clone();
+    match error {
+        LoginError::Net(error) => PoolError::Unreachable { backend, error },
+        LoginError::Refused(error) => PoolError::Refused { backend, error },
+        LoginError::Unsuitable(reason) => PoolError::Login { backend, reason },
+    }
+}

@@ -1,0 +1,131 @@
+//! Makes a connection ready for a client: saves what the session before left on it, and runs the fix-ups.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use delphinus_net::{change_user, rt};
+use delphinus_state::{FixUp, SessionState, diff};
+use delphinus_wire::command::Code;
+
+use crate::ask::{AskError, command, query};
+use crate::connection::{Connection, UNKNOWN_SEQ};
+use crate::error::PoolError;
+use crate::memory::{Diagnostics, Memory};
+use crate::open::initialise;
+use crate::pool::Target;
+
+/// How a connection came to its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// It was in the wanted state.
+    AsItWas,
+    /// Fix-ups were run.
+    FixedUp,
+}
+
+/// The longest that saving and fix-ups may take together.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Brings `connection` into the state `want` for the session of `memory`.
+pub(crate) async fn make_ready(
+    connection: &mut Connection,
+    target: &Target,
+    want: &SessionState,
+    memory: &Rc<Memory>,
+) -> Result<Ready, PoolError> {
+    if !connection.is_owned_by(memory) {
+        if !connection.unsaved.is_empty() {
+            bounded(target, save(connection)).await?;
+        }
+        connection.belong_to(memory.clone());
+    }
+    if connection.have.is_same(want) {
+        return Ok(Ready::AsItWas);
+    }
+    // Fix-ups are statements too: they would wipe out what the session's last statement left here.
+    bounded(target, save(connection)).await?;
+    for step in diff(want, &connection.have) {
+        rt::timeout(LIMIT, run(connection, target, want, step)).await.unwrap_or_else(|| Err(timed_out(target)))?;
+    }
+    connection.have = want.clone();
+    Ok(Ready::FixedUp)
+}
+
+async fn run(connection: &mut Connection, target: &Target, want: &SessionState, step: FixUp) -> Result<(), PoolError> {
+    match step {
+        FixUp::ChangeUser => {
+            let identity = connection.identity.clone();
+            let login = crate::pool::change_user_request(&identity);
+            connection.link = change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login)
+                .await
+                .map_err(|error| crate::pool::change_user_failed(target, error))?;
+            initialise(connection, target).await?;
+        }
+        FixUp::SetOption(on) => {
+            let payload = [Code::SetOption as u8, u8::from(!on), 0];
+            command(connection, &payload).await.map_err(|error| failed(target, error))?;
+            connection.have.multi_statements = on;
+        }
+        FixUp::InitDb(schema) => {
+            let mut payload = vec![Code::InitDb as u8];
+            payload.extend_from_slice(schema.as_bytes());
+            command(connection, &payload).await.map_err(|error| failed(target, error))?;
+            connection.have.schema = Some(schema);
+        }
+        FixUp::Set(sql) => {
+            query(connection, &sql).await.map_err(|error| failed(target, error))?;
+            connection.have.vars = want.vars.clone();
+            connection.have.user_vars = want.user_vars.clone();
+        }
+    }
+    Ok(())
+}
+
+/// Moves what only the connection knows of its owner's last statement into the owner's memory.
+pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
+    // Every statement that follows here wipes out what FOUND_ROWS() and its kin tell.
+    let is_latest = connection.statement_seq == connection.memory.statement_seq.get();
+    connection.statement_seq = UNKNOWN_SEQ;
+    let mut unsaved = std::mem::take(&mut connection.unsaved);
+    if !is_latest {
+        unsaved.diagnostics = Diagnostics::default();
+    }
+    if unsaved.insert_id && connection.insert_seq != connection.memory.insert_seq.get() {
+        unsaved.insert_id = false;
+    }
+    if unsaved.diagnostics.warnings {
+        // First, because every other statement forgets the warnings.
+        let answer = query(connection, "SHOW WARNINGS").await?;
+        connection.memory.warnings.replace(Some(answer.result));
+    }
+    if unsaved.insert_id || unsaved.diagnostics.found_rows {
+        let answer = query(connection, "SELECT FOUND_ROWS(), LAST_INSERT_ID()").await?;
+        let number = |at: usize| {
+            let cell = answer.result.rows.first()?.get(at)?.as_ref()?;
+            std::str::from_utf8(cell).ok()?.parse::<u64>().ok()
+        };
+        if unsaved.diagnostics.found_rows {
+            connection.memory.found_rows.set(number(0).unwrap_or(0));
+        }
+        if unsaved.insert_id {
+            connection.memory.last_insert_id.set(number(1).unwrap_or(0));
+        }
+    }
+    Ok(())
+}
+
+async fn bounded<F: Future<Output = Result<(), AskError>>>(target: &Target, work: F) -> Result<(), PoolError> {
+    match rt::timeout(LIMIT, work).await {
+        Some(result) => result.map_err(|error| failed(target, error)),
+        None => Err(timed_out(target)),
+    }
+}
+
+fn timed_out(target: &Target) -> PoolError {
+    let error = delphinus_net::NetError::TimedOut(LIMIT.as_millis() as u64);
+    PoolError::Lost { backend: target.name.clone(), error }
+}
+
+fn failed(target: &Target, error: AskError) -> PoolError {
+    error.into_pool_error(target.name.clone())
+}

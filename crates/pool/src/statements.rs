@@ -1,0 +1,131 @@
+//! Prepared statements of one backend connection, found by their full text and the state they were prepared
+//! in, never by a hash alone; the least recently used one is closed when there are too many.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use delphinus_wire::command::BackendStmtId;
+
+/// What a prepared statement is the same by: its text, and the schema and variables it was prepared under.
+#[derive(Debug, Clone)]
+pub struct StatementKey {
+    /// The text.
+    pub text: Rc<[u8]>,
+    /// The state in which it was prepared; user variables play no part.
+    pub state: delphinus_state::SessionState,
+}
+
+impl PartialEq for StatementKey {
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b) = (&self.state, &other.state);
+        (Rc::ptr_eq(&self.text, &other.text) || self.text == other.text)
+            && a.schema == b.schema
+            && (Rc::ptr_eq(&a.vars, &b.vars) || a.vars == b.vars)
+    }
+}
+
+impl Eq for StatementKey {}
+
+impl Hash for StatementKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+        self.state.schema.hash(state);
+    }
+}
+
+/// A statement as one backend connection knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct BackendStatement {
+    /// Its id there.
+    pub id: BackendStmtId,
+    /// Who sent parameter types last; their order stays on the backend until the next one who does.
+    pub bound_by: u64,
+    used: u64,
+}
+
+/// The statements of one connection.
+#[derive(Debug)]
+pub struct Statements {
+    by_key: HashMap<Rc<StatementKey>, BackendStatement>,
+    limit: usize,
+    clock: u64,
+}
+
+impl Statements {
+    /// Room for `limit` statements.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { by_key: HashMap::new(), limit: limit.max(1), clock: 0 }
+    }
+
+    /// The statement, which counts as used now.
+    pub fn find(&mut self, key: &Rc<StatementKey>) -> Option<&mut BackendStatement> {
+        self.clock += 1;
+        let found = self.by_key.get_mut(key)?;
+        found.used = self.clock;
+        Some(found)
+    }
+
+    /// Adds a statement just prepared; returns one that has to be closed to make room.
+    #[must_use]
+    pub fn insert(&mut self, key: Rc<StatementKey>, id: BackendStmtId) -> Option<BackendStmtId> {
+        let evicted = if self.by_key.len() >= self.limit { self.evict() } else { None };
+        self.clock += 1;
+        let replaced = self.by_key.insert(key, BackendStatement { id, bound_by: 0, used: self.clock });
+        evicted.or(replaced.map(|statement| statement.id))
+    }
+
+    fn evict(&mut self) -> Option<BackendStmtId> {
+        let oldest = self.by_key.iter().min_by_key(|(_, statement)| statement.used).map(|(key, _)| key.clone())?;
+        self.by_key.remove(&oldest).map(|statement| statement.id)
+    }
+
+    /// Drops a statement that the backend does not know any more.
+    pub fn forget(&mut self, key: &Rc<StatementKey>) {
+        self.by_key.remove(key);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.by_key.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use delphinus_state::SessionState;
+
+    fn key(text: &str, schema: Option<&str>) -> Rc<StatementKey> {
+        let state = SessionState { schema: schema.map(Into::into), ..SessionState::default() };
+        Rc::new(StatementKey { text: text.as_bytes().into(), state })
+    }
+
+    #[test]
+    fn the_same_text_in_another_schema_is_another_statement() {
+        let mut statements = Statements::new(10);
+        assert_eq!(statements.insert(key("SELECT * FROM t", Some("a")), BackendStmtId(1)), None);
+        assert!(statements.find(&key("SELECT * FROM t", Some("a"))).is_some());
+        assert!(statements.find(&key("SELECT * FROM t", Some("b"))).is_none());
+        assert!(statements.find(&key("SELECT * FROM u", Some("a"))).is_none());
+    }
+
+    #[test]
+    fn the_least_recently_used_is_closed() {
+        let mut statements = Statements::new(2);
+        assert_eq!(statements.insert(key("1", None), BackendStmtId(1)), None);
+        assert_eq!(statements.insert(key("2", None), BackendStmtId(2)), None);
+        assert!(statements.find(&key("1", None)).is_some());
+        assert_eq!(statements.insert(key("3", None), BackendStmtId(3)), Some(BackendStmtId(2)));
+        assert_eq!(statements.len(), 2);
+    }
+}

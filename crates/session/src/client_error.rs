@@ -1,0 +1,133 @@
+//! Errors as clients see them: the only place that makes ERR packets. Numbers are MySQL's own where it has one
+//! for the case, so that drivers know what to do.
+
+use delphinus_pool::PoolError;
+use delphinus_wire::response::ErrPacket;
+use delphinus_wire::{Capabilities, begin_packet, end_packet};
+
+/// What a client is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientError(ErrPacket);
+
+/// A failure on this side of the backends.
+#[derive(Debug)]
+pub enum ProxyError {
+    /// The command does not exist, or not here.
+    UnknownCommand,
+    /// The packet cannot be read.
+    Malformed,
+    /// The command is larger than `max_allowed_packet`.
+    PacketTooLarge,
+    /// A prepared statement that this client does not have: id and command.
+    UnknownStatement(u32, &'static str),
+    /// The client has too many prepared statements; the limit.
+    TooManyStatements(usize),
+    /// No backend can take the command; why.
+    NoBackend(String),
+    /// No connection, or not in the client's state.
+    Pool(PoolError),
+    /// The connection broke before the statement was sent, or the statement only reads: nothing was changed.
+    LostHarmless(String),
+    /// The connection broke while a statement ran that may have changed something.
+    LostUnknown(String),
+    /// What held the session to its connection is lost with it: the pins.
+    LostState(String, &'static str),
+    /// KILL of an id that nobody has.
+    NoSuchThread(u64),
+    /// KILL of somebody else's connection.
+    NotOwner(u64),
+    /// The session was killed.
+    Killed,
+    /// The proxy stops.
+    Shutdown,
+    /// Too many clients.
+    TooManyConnections,
+    /// Too many clients of one user: name and limit.
+    TooManyUserConnections(String, u32),
+    /// A statement that needs the diagnostics of the one before, which are not to be had any more.
+    DiagnosticsGone,
+}
+
+impl ClientError {
+    /// Any error.
+    pub fn new(code: u16, state: [u8; 5], text: impl Into<String>) -> Self {
+        Self(ErrPacket { code, state, message: text.into().into_bytes() })
+    }
+
+    /// Error number.
+    pub fn code(&self) -> u16 {
+        self.0.code
+    }
+
+    /// Appends the packet.
+    pub fn put(&self, out: &mut Vec<u8>, seq: u8, capabilities: Capabilities) {
+        let at = begin_packet(out);
+        self.0.put(out, capabilities);
+        end_packet(out, at, seq);
+    }
+}
+
+impl From<&ProxyError> for ClientError {
+    fn from(error: &ProxyError) -> Self {
+        use ProxyError as E;
+        match error {
+            E::UnknownCommand => Self::new(1047, *b"08S01", "Unknown command"),
+            E::Malformed => Self::new(1835, *b"HY000", "Malformed communication packet."),
+            E::PacketTooLarge => {
+                Self::new(1153, *b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+            }
+            E::UnknownStatement(id, command) => {
+                let text = format!("Unknown prepared statement handler ({id}) given to {command}");
+                Self::new(1243, *b"HY000", text)
+            }
+            E::TooManyStatements(limit) => {
+                let text = format!(
+                    "Can't create more than max_prepared_stmt_count statements (current value: {limit})"
+                );
+                Self::new(1461, *b"42000", text)
+            }
+            E::NoBackend(why) => Self::new(2003, *b"HY000", format!("Delphinus: {why}")),
+            E::Pool(error) => pool_error(error),
+            E::LostHarmless(why) => {
+                let text = format!("Lost connection to the backend before the statement took effect: {why}");
+                Self::new(2013, *b"HY000", text)
+            }
+            E::LostUnknown(why) => {
+                let text = format!(
+                    "Lost connection to the backend during the statement; whether it took effect is unknown: {why}"
+                );
+                Self::new(2013, *b"HY000", text)
+            }
+            E::LostState(why, pin) => {
+                let text = format!("Lost connection to the backend, and with it this session's {pin}: {why}");
+                Self::new(2013, *b"HY000", text)
+            }
+            E::NoSuchThread(id) => Self::new(1094, *b"HY000", format!("Unknown thread id: {id}")),
+            E::NotOwner(id) => Self::new(1095, *b"HY000", format!("You are not owner of thread {id}")),
+            E::Killed => Self::new(1317, *b"70100", "Query execution was interrupted"),
+            E::Shutdown => Self::new(1053, *b"08S01", "Server shutdown in progress"),
+            E::TooManyConnections => Self::new(1040, *b"08004", "Too many connections"),
+            E::TooManyUserConnections(user, limit) => {
+                let text = format!(
+                    "User '{user}' has exceeded the 'max_user_connections' resource (current value: {limit})"
+                );
+                Self::new(1226, *b"42000", text)
+            }
+            E::DiagnosticsGone => Self::new(
+                1105,
+                *b"HY000",
+                "Delphinus: the diagnostics of the previous statement are not available any more",
+            ),
+        }
+    }
+}
+
+fn pool_error(error: &PoolError) -> ClientError {
+    match error {
+        PoolError::Exhausted { .. } => ClientError::new(1203, *b"42000", format!("Delphinus: {error}")),
+        PoolError::Unreachable { .. } => ClientError::new(2003, *b"HY000", format!("Delphinus: {error}")),
+        PoolError::Login { .. } => ClientError::new(1045, *b"28000", format!("Delphinus: {error}")),
+        PoolError::Lost { .. } => ClientError::new(2013, *b"HY000", format!("Delphinus: {error}")),
+        PoolError::Refused { error, .. } => ClientError(error.clone()),
+    }
+}

@@ -1,0 +1,44 @@
+//! COM_CHANGE_USER: another user, or the same one again, on the same client connection.
+
+use delphinus_net::{LoginEnd, LoginServices, NetError, serve_change_user};
+use delphinus_wire::HEADER_LEN;
+
+use crate::client_error::{ClientError, ProxyError};
+use crate::input::Input;
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+
+impl Session {
+    pub(crate) async fn change_user(&mut self, input: Input) -> Outcome {
+        if !input.is_whole() {
+            return self.refuse_fatal(input, ProxyError::Malformed).await;
+        }
+        let payload = self.buffer.data()[HEADER_LEN..input.held].to_vec();
+        self.skip(input).await?;
+        // Whatever comes of it, the old user's session is over.
+        self.reset();
+        let listener = self.login.listener.clone();
+        let worker = self.worker.clone();
+        let services = LoginServices { tls: listener.tls.as_ref(), lookup: &|name| worker.users.record(name) };
+        let start = (self.login.settings.clone(), self.login.established);
+        let result = serve_change_user(&mut self.stream, &mut self.buffer, start, &payload, &services).await;
+        match result {
+            Ok(outcome) => {
+                self.become_user(&outcome).await?;
+                Ok(Served::Answered)
+            }
+            Err(LoginEnd::Broken(error)) => Err(error),
+            Err(LoginEnd::Refused(refusal)) => {
+                self.worker.counters.logins_denied.increment();
+                let mut out = Vec::new();
+                ClientError::new(refusal.code, refusal.state, refusal.message).put(
+                    &mut out,
+                    refusal.seq,
+                    self.capabilities(),
+                );
+                self.write_client_bytes(&out).await?;
+                Err(NetError::Closed)
+            }
+        }
+    }
+}

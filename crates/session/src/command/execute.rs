@@ -1,0 +1,242 @@
+//! COM_STMT_EXECUTE, and MariaDB's COM_STMT_BULK_EXECUTE.
+
+use std::rc::Rc;
+
+use delphinus_net::rt;
+use delphinus_pool::{Checkout, PoolError};
+use delphinus_sql::{Access, Uses};
+use delphinus_state::{PinReason, Shape};
+use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
+use delphinus_wire::response::Status;
+use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header};
+
+use super::prepare::is_about_last_statement;
+use super::query::Retry;
+use crate::client_error::ProxyError;
+use crate::forward::{Cut, Relayed};
+use crate::input::Input;
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+use crate::settle::Ran;
+
+/// How often a statement that only reads is tried on other backends.
+const READ_ATTEMPTS: u32 = 5;
+/// A cursor is wanted, in the flags of a COM_STMT_EXECUTE.
+const CURSOR_FLAGS: u8 = 0x07;
+
+impl Session {
+    #[inline]
+    pub(crate) async fn execute(&mut self, input: Input, id: ClientStmtId, flags: u8) -> Outcome {
+        if let Some(error) = self.late_error.take() {
+            return self.refuse(input, error).await;
+        }
+        let Some(found) = self.statements.find(id) else {
+            return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute")).await;
+        };
+        let statement = found.statement;
+        let mut avoid = self.worker.avoided();
+        for attempt in 1.. {
+            let (mut checkout, plan) = match self.connection_to_execute(id, &avoid).await {
+                Ok(found) => found,
+                Err((error, plan)) => match plan.and_then(|plan| self.may_go_elsewhere(plan, &error, attempt)) {
+                    Some(backend) => {
+                        avoid.push(backend);
+                        continue;
+                    }
+                    None if matches!(error, ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
+                    None => return self.refuse(input, error).await,
+                },
+            };
+            let input = match self.bind(&mut checkout, input, id).await {
+                Ok(input) => input,
+                Err(ProxyError::Pool(PoolError::Lost { .. })) if plan.is_some() && attempt < READ_ATTEMPTS => continue,
+                Err(error) => {
+                    self.keep_or_give_back(checkout);
+                    return self.refuse(input, error).await;
+                }
+            };
+            match self.forward(&mut checkout, input, Shape::Results).await {
+                Ok(relayed) => return self.finish_execute(checkout, id, flags, relayed).await,
+                Err(Cut::Client(error)) => return Err(error),
+                Err(Cut::Backend { error, .. }) if plan.is_none() => {
+                    self.worker.report_lost(checkout.backend(), &error.to_string());
+                        return Ok(Served::Fatal(self.lost_state(&error.to_string())));
+                }
+                Err(cut) => match self.after_cut(checkout, cut, &statement, attempt)? {
+                    Retry::Elsewhere(backend) => avoid.push(backend),
+                    Retry::Never(served) => return Ok(served),
+                },
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// The pinned connection (without a plan), or one to where the plan leads.
+    async fn connection_to_execute(
+        &mut self,
+        id: ClientStmtId,
+        avoid: &[delphinus_topology::BackendId],
+    ) -> Result<(Checkout, Option<delphinus_route::Plan>), (ProxyError, Option<delphinus_route::Plan>)> {
+        if let Some(checkout) = self.take_bound().map_err(|error| (error, None))? {
+            return Ok((checkout, None));
+        }
+        let Some(found) = self.statements.find(id) else {
+            return Err((ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"), None));
+        };
+        let statement = found.statement;
+        if is_about_last_statement(&statement) {
+            return match self.connection_of_last_statement() {
+                Ok(Some(checkout)) => Ok((checkout, None)),
+                Ok(None) => Err((ProxyError::DiagnosticsGone, None)),
+                Err(error) => Err((error, None)),
+            };
+        }
+        let plan = self.plan(&statement, avoid);
+        let mut checkout = self.checkout(plan.target).await.map_err(|error| (error, Some(plan)))?;
+        if statement.uses.contains(Uses::LAST_INSERT_ID) {
+            let memory = self.memory.clone();
+            checkout
+                .restore_insert_id(&memory)
+                .await
+                .map_err(|error| (ProxyError::Pool(error), Some(plan)))?;
+        }
+        Ok((checkout, Some(plan)))
+    }
+
+    /// Puts the backend's id, and the parameter types where the backend does not have them, into the command.
+    async fn bind(&mut self, checkout: &mut Checkout, input: Input, id: ClientStmtId) -> Result<Input, ProxyError> {
+        let capabilities = self.capabilities();
+        let found = self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
+        let (key, pinned_id, token) = (found.key.clone(), found.pinned_id, found.token);
+        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let params = execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
+        if let Some(ExecuteParams { types: Some(types), .. }) = &params {
+            let types = &payload[types.clone()];
+            if found.types != types {
+                found.types = types.to_vec();
+            }
+        }
+        let backend_id = match pinned_id {
+            Some(backend_id) => backend_id,
+            None => self.ensure_prepared(checkout, &key).await.map_err(ProxyError::Pool)?,
+        };
+        self.write_stmt_id(backend_id);
+        let Some(params) = params else { return Ok(input) };
+        let bound = checkout.connection().statements.find(&key);
+        let is_bound = bound.as_ref().is_some_and(|statement| statement.bound_by == token);
+        if let Some(statement) = bound {
+            statement.bound_by = token;
+        }
+        if params.types.is_some() || is_bound {
+            return Ok(input);
+        }
+        self.insert_types(input, id, &params)
+    }
+
+    /// A client sends the types once; another connection, or one on which somebody else has run the statement
+    /// since, has to be told them again.
+    fn insert_types(&mut self, input: Input, id: ClientStmtId, params: &ExecuteParams) -> Result<Input, ProxyError> {
+        let types = self.statements.find(id).map(|found| found.types.clone()).unwrap_or_default();
+        if types.is_empty() {
+            // The client never sent any: the backend says what is wrong with that.
+            return Ok(input);
+        }
+        let len = input.frame.len + types.len();
+        if len >= MAX_PAYLOAD {
+            return Err(ProxyError::PacketTooLarge);
+        }
+        let at = HEADER_LEN + params.types_flag_at;
+        let mut packet = Vec::with_capacity(input.held + types.len());
+        packet.extend_from_slice(&header(len, 0));
+        packet.extend_from_slice(&self.buffer.data()[HEADER_LEN..at]);
+        packet.push(1);
+        packet.extend_from_slice(&types);
+        packet.extend_from_slice(&self.buffer.data()[at + 1..input.held]);
+        let held = packet.len();
+        self.replace_command(input, &packet);
+        Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held })
+    }
+
+    /// Puts the backend's id into the command at the front of the buffer.
+    #[inline]
+    pub(crate) fn write_stmt_id(&mut self, id: BackendStmtId) {
+        let at = HEADER_LEN + STMT_ID_AT.start..HEADER_LEN + STMT_ID_AT.end;
+        self.buffer.data_mut()[at].copy_from_slice(&id.0.to_le_bytes());
+    }
+
+    async fn finish_execute(&mut self, mut checkout: Checkout, id: ClientStmtId, flags: u8, relayed: Relayed) -> Outcome {
+        let Relayed { response, rest, len } = relayed;
+        let Some(found) = self.statements.find(id) else { return Ok(Served::End) };
+        let (key, statement) = (found.key.clone(), found.statement);
+        let has_cursor = flags & CURSOR_FLAGS != 0
+            && response.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
+        found.has_long_data = false;
+        found.has_cursor = has_cursor;
+        if has_cursor && found.pinned_id.is_none() {
+            found.pinned_id = checkout.connection().statements.find(&key).map(|statement| statement.id);
+        }
+        self.update_statement_pins(&key.text);
+        let ran = Ran { statement: &statement, sql: &key.text, response: &response };
+        let settled = self.settle(checkout, ran).await;
+        let rest = self.write_client(rest, len).await?;
+        self.worker.buffers.give(rest);
+        match settled {
+            Ok(()) => Ok(Served::Answered),
+            Err(error) => {
+                tracing::warn!(session.id = self.info.id.0, %error, "session state lost");
+                Ok(Served::End)
+            }
+        }
+    }
+
+    /// Pins for open cursors and long data, or ends these pins.
+    pub(crate) fn update_statement_pins(&mut self, text: &[u8]) {
+        if self.pins.is_empty() && !self.statements.may_pin() {
+            return;
+        }
+        let (cursor, long_data) = (self.statements.has_cursor(), self.statements.has_long_data());
+        let now = rt::now();
+        self.pins.set(PinReason::Cursor, cursor, now, text);
+        self.pins.set(PinReason::LongData, long_data, now, text);
+        if !cursor && !long_data {
+            self.statements.forget_connection();
+        }
+    }
+
+    /// An array of parameters: always on the primary, for it writes.
+    pub(crate) async fn bulk_execute(&mut self, input: Input, id: ClientStmtId) -> Outcome {
+        let Some(found) = self.statements.find(id) else {
+            return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute")).await;
+        };
+        let (key, mut statement): (Rc<_>, _) = (found.key.clone(), found.statement);
+        // Types always come with it, and stay on the backend as nobody's.
+        statement.access = Access::Write;
+        let mut checkout = match self.connection_for(&statement).await {
+            Ok(checkout) => checkout,
+            Err(error @ ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
+            Err(error) => return self.refuse(input, error).await,
+        };
+        let backend_id = match self.ensure_prepared(&mut checkout, &key).await {
+            Ok(backend_id) => backend_id,
+            Err(error) => {
+                self.keep_or_give_back(checkout);
+                return self.refuse(input, ProxyError::Pool(error)).await;
+            }
+        };
+        self.write_stmt_id(backend_id);
+        if let Some(statement) = checkout.connection().statements.find(&key) {
+            statement.bound_by = 0;
+        }
+        match self.forward(&mut checkout, input, Shape::Results).await {
+            Ok(relayed) => self.finish_execute(checkout, id, 0, relayed).await,
+            Err(cut) if self.pins.is_empty() => match self.after_cut(checkout, cut, &statement, READ_ATTEMPTS)? {
+                Retry::Never(served) => Ok(served),
+                Retry::Elsewhere(_) => unreachable!("no attempt is left"),
+            },
+            Err(Cut::Client(error)) => Err(error),
+            Err(Cut::Backend { error, .. }) => {
+                Ok(Served::Fatal(self.lost_state(&error.to_string())))
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! COM_STMT_FETCH: more rows of an open cursor, from the connection that has it.
+
+use delphinus_state::Shape;
+use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::response::Status;
+
+use crate::client_error::ProxyError;
+use crate::forward::{Cut, Relayed};
+use crate::input::Input;
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+
+impl Session {
+    pub(crate) async fn fetch(&mut self, input: Input, id: ClientStmtId) -> Outcome {
+        let found = self.statements.find(id).and_then(|found| Some((found.pinned_id?, found.key.clone())));
+        let Some((backend_id, key)) = found else {
+            return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_fetch")).await;
+        };
+        let mut checkout = match self.take_bound() {
+            Ok(Some(checkout)) => checkout,
+            Ok(None) => {
+                return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_fetch")).await;
+            }
+            Err(error) => return self.refuse_fatal(input, error).await,
+        };
+        self.write_stmt_id(backend_id);
+        let Relayed { response, rest, len } = match self.forward(&mut checkout, input, Shape::Rows).await {
+            Ok(relayed) => relayed,
+            Err(Cut::Client(error)) => return Err(error),
+            Err(Cut::Backend { error, .. }) => {
+                return Ok(Served::Fatal(self.lost_state(&error.to_string())));
+            }
+        };
+        let at_end = response.status.is_none_or(|status| status.contains(Status::LAST_ROW_SENT));
+        if at_end && let Some(found) = self.statements.find(id) {
+            found.has_cursor = false;
+        }
+        if let Some(status) = response.status {
+            self.status = status;
+        }
+        self.update_statement_pins(&key.text);
+        self.keep_or_give_back(checkout);
+        let rest = self.write_client(rest, len).await?;
+        self.worker.buffers.give(rest);
+        Ok(Served::Answered)
+    }
+}

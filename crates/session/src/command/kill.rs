@@ -1,0 +1,55 @@
+//! KILL and COM_PROCESS_KILL, with the connection ids that clients of the proxy see.
+
+use std::sync::Arc;
+
+use delphinus_route::Target;
+use delphinus_sql::KillScope;
+use delphinus_topology::BackendId;
+
+use crate::client_error::ProxyError;
+use crate::registry::{ClientConnId, SessionInfo};
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+
+impl Session {
+    /// Ends a session's statement, or the session. A user may end its own ones.
+    pub(crate) async fn kill(&mut self, id: u64, scope: KillScope) -> Outcome {
+        let found = u32::try_from(id).ok().and_then(|id| self.worker.registry.find(ClientConnId(id)));
+        let Some(victim) = found else { return Ok(Served::Error(ProxyError::NoSuchThread(id))) };
+        if victim.user() != self.info.user() {
+            return Ok(Served::Error(ProxyError::NotOwner(id)));
+        }
+        if scope == KillScope::Connection {
+            victim.kill();
+        }
+        if victim.id == self.info.id {
+            return Ok(Served::Fatal(ProxyError::Killed));
+        }
+        if let Some((backend, thread_id)) = victim.place()
+            && let Err(error) = self.kill_on_backend(&victim, backend, thread_id).await
+        {
+            return Ok(Served::Error(error));
+        }
+        self.answer_ok().await?;
+        Ok(Served::Answered)
+    }
+
+    async fn kill_on_backend(
+        &mut self,
+        victim: &Arc<SessionInfo>,
+        backend: BackendId,
+        thread_id: u32,
+    ) -> Result<(), ProxyError> {
+        let mut checkout = self.checkout(Target::Replica(backend)).await?;
+        // It may have ended meanwhile, and its connection may run somebody else's statement.
+        let still_there = victim.place() == Some((backend, thread_id));
+        let result = if still_there { checkout.query(&format!("KILL QUERY {thread_id}")).await.map(drop) } else { Ok(()) };
+        self.info.runs_nowhere();
+        self.seats.put(backend, checkout.give_back());
+        match result {
+            // The statement has just ended by itself.
+            Err(delphinus_pool::PoolError::Refused { error, .. }) if error.code == 1094 => Ok(()),
+            other => other.map_err(ProxyError::Pool),
+        }
+    }
+}

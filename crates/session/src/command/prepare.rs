@@ -1,0 +1,145 @@
+//! COM_STMT_PREPARE. The statement is prepared where it would run now; other connections prepare it when they
+//! first run it.
+
+use std::rc::Rc;
+
+use delphinus_pool::{Checkout, PoolError, StatementKey};
+use delphinus_sql::{Effects, Statement, Uses, Why, classify};
+use delphinus_state::Shape;
+use delphinus_wire::HEADER_LEN;
+use delphinus_wire::command::BackendStmtId;
+
+use crate::client_error::ProxyError;
+use crate::forward::{Cut, Relayed};
+use crate::input::Input;
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+use crate::statements::ClientStatement;
+
+impl Session {
+    pub(crate) async fn prepare(&mut self, input: Input) -> Outcome {
+        let limit = self.worker.settings.max_prepared_statements;
+        if self.statements.len() >= limit {
+            return self.refuse(input, ProxyError::TooManyStatements(limit)).await;
+        }
+        if !input.is_whole() {
+            // The text is needed to prepare it elsewhere.
+            return self.refuse(input, ProxyError::PacketTooLarge).await;
+        }
+        let text: Rc<[u8]> = self.buffer.data()[HEADER_LEN + 1..input.held].into();
+        let statement = classify(&text, self.lex.options(&self.want.vars));
+        let checkout = match self.connection_for(&statement).await {
+            Ok(checkout) => checkout,
+            Err(ProxyError::LostState(how, pin)) => {
+                return self.refuse_fatal(input, ProxyError::LostState(how, pin)).await;
+            }
+            Err(error) => return self.refuse(input, error).await,
+        };
+        self.prepare_on(checkout, input, text, statement).await
+    }
+
+    /// The pinned connection, or one to where the statement would run.
+    pub(crate) async fn connection_for(&mut self, statement: &Statement) -> Result<Checkout, ProxyError> {
+        if let Some(checkout) = self.take_bound()? {
+            return Ok(checkout);
+        }
+        let mut avoid = self.worker.avoided();
+        for attempt in 1.. {
+            let plan = self.plan(statement, &avoid);
+            match self.checkout(plan.target).await {
+                Ok(checkout) => return Ok(checkout),
+                Err(error) => match self.may_go_elsewhere(plan, &error, attempt) {
+                    Some(backend) => avoid.push(backend),
+                    None => return Err(error),
+                },
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    async fn prepare_on(
+        &mut self,
+        mut checkout: Checkout,
+        input: Input,
+        text: Rc<[u8]>,
+        statement: Statement,
+    ) -> Outcome {
+        let id = self.statements.next_id();
+        let Relayed { response, rest, len } = match self.forward(&mut checkout, input, Shape::Prepared(id.0)).await {
+            Ok(relayed) => relayed,
+            Err(Cut::Client(error)) => return Err(error),
+            Err(Cut::Backend { error, untouched, .. }) => {
+                self.worker.report_lost(checkout.backend(), &error.to_string());
+                let why = error.to_string();
+                if !self.pins.is_empty() {
+                    return Ok(Served::Fatal(self.lost_state(&why)));
+                }
+                let error = ProxyError::LostHarmless(why);
+                return Ok(if untouched { Served::Error(error) } else { Served::Fatal(error) });
+            }
+        };
+        if let Some(prepared) = response.prepared {
+            let key = Rc::new(StatementKey { text, state: self.want.clone() });
+            remember_prepared(&mut checkout, &key, prepared.id).await?;
+            let statement = ClientStatement {
+                key,
+                statement,
+                params: prepared.params,
+                types: Vec::new(),
+                token: self.worker.token(),
+                pinned_id: None,
+                has_cursor: false,
+                has_long_data: false,
+            };
+            self.statements.insert(id, statement);
+        }
+        self.last_backend = Some(checkout.backend());
+        checkout.connection().remember(&response, false, false);
+        self.keep_or_give_back(checkout);
+        let rest = self.write_client(rest, len).await?;
+        self.worker.buffers.give(rest);
+        Ok(Served::Answered)
+    }
+
+    /// The statement's id on this connection, where it is prepared if it was not yet: in the schema and with the
+    /// variables that the client had when it prepared it.
+    pub(crate) async fn ensure_prepared(
+        &mut self,
+        checkout: &mut Checkout,
+        key: &Rc<StatementKey>,
+    ) -> Result<BackendStmtId, PoolError> {
+        if let Some(found) = checkout.connection().statements.find(key) {
+            return Ok(found.id);
+        }
+        let mut then = key.state.clone();
+        then.user_vars = self.want.user_vars.clone();
+        then.multi_statements = self.want.multi_statements;
+        let memory = self.memory.clone();
+        checkout.make_ready(&then, &memory).await?;
+        let prepared = checkout.prepare(&key.text).await?;
+        if let Some(old) = checkout.connection().statements.insert(key.clone(), prepared) {
+            checkout.close_statement(old).await?;
+        }
+        checkout.make_ready(&self.want, &memory).await?;
+        Ok(prepared)
+    }
+}
+
+/// What a client's own COM_STMT_PREPARE made is there for all who run the same text on this connection.
+async fn remember_prepared(
+    checkout: &mut Checkout,
+    key: &Rc<StatementKey>,
+    id: BackendStmtId,
+) -> Result<(), delphinus_net::NetError> {
+    if let Some(old) = checkout.connection().statements.insert(key.clone(), id) {
+        // An error shows when the connection is used next.
+        let _ = checkout.close_statement(old).await;
+    }
+    Ok(())
+}
+
+/// Statements that a server prepares but whose meaning is the session's: they are looked at when they run.
+pub(crate) fn is_about_last_statement(statement: &Statement) -> bool {
+    let uses = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
+    statement.uses.intersects(uses) && statement.why != Why::Unclassified && !statement.effects.contains(Effects::UNKNOWN)
+}

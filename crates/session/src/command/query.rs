@@ -1,0 +1,352 @@
+//! COM_QUERY.
+
+use delphinus_pool::Checkout;
+use delphinus_route::{Plan, Target};
+use delphinus_sql::{Access, Effects, LexOptions, Statement, Uses, Why, classify, kill_target};
+use delphinus_state::Shape;
+use delphinus_topology::BackendId;
+use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_text_at};
+
+use crate::client_error::ProxyError;
+use crate::forward::{Cut, Relayed};
+use crate::input::Input;
+use crate::local::{Known, splice};
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+use crate::settle::Ran;
+
+/// How often a statement that only reads is tried on other backends.
+const READ_ATTEMPTS: u32 = 5;
+
+/// What a statement reads that its session's connection, or the proxy, has to provide.
+const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
+    .union(Uses::FOUND_ROWS)
+    .union(Uses::ROW_COUNT)
+    .union(Uses::DIAGNOSTICS)
+    .union(Uses::CONNECTION_ID);
+
+impl Session {
+    #[inline]
+    pub(crate) async fn query(&mut self, input: Input) -> Outcome {
+        let lex = self.lex.options(&self.want.vars);
+        let Ok(text_at) = query_text_at(&self.buffer.data()[HEADER_LEN..input.held], self.capabilities()) else {
+            self.skip(input).await?;
+            return Ok(Served::Error(ProxyError::Malformed));
+        };
+        let text_at = HEADER_LEN + text_at;
+        let statement = self.classify(input, text_at, lex);
+        if statement.effects.contains(Effects::KILLS) || statement.uses.intersects(SPECIAL_USES) {
+            return Box::pin(self.special_query(input, text_at, statement)).await;
+        }
+        self.run_query(input, text_at, &statement).await
+    }
+
+    /// What is not wholly in the buffer cannot be known: it goes to the primary, and whatever the server reports
+    /// about it pins.
+    fn classify(&self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
+        let mut statement = classify(&self.buffer.data()[text_at..input.held], lex);
+        if !input.is_whole() {
+            statement.access = Access::Write;
+            statement.why = Why::Unclassified;
+            statement.effects = statement.effects.union(Effects::UNKNOWN);
+        }
+        statement
+    }
+
+    /// Plans, checks a connection out, forwards and settles. A read that nobody has seen a byte of is run again
+    /// elsewhere; a statement that may write is never sent twice.
+    #[inline]
+    async fn run_query(&mut self, input: Input, text_at: usize, statement: &Statement) -> Outcome {
+        let bound = match self.take_bound() {
+            Ok(bound) => bound,
+            Err(error) => return self.refuse_fatal(input, error).await,
+        };
+        if let Some(checkout) = bound {
+            return self.run_on(checkout, input, text_at, statement).await;
+        }
+        let mut avoid = self.worker.avoided();
+        for attempt in 1.. {
+            let plan = self.plan(statement, &avoid);
+            let mut checkout = match self.checkout(plan.target).await {
+                Ok(checkout) => checkout,
+                Err(error) => match self.may_go_elsewhere(plan, &error, attempt) {
+                    Some(backend) => {
+                        avoid.push(backend);
+                        self.pause_before_retry(attempt).await;
+                        continue;
+                    }
+                    None => return self.refuse(input, error).await,
+                },
+            };
+            match self.forward(&mut checkout, input, Shape::Results).await {
+                Ok(relayed) => return self.finish(checkout, (input, text_at), statement, relayed).await,
+                Err(cut) => match self.after_cut(checkout, cut, statement, attempt)? {
+                    Retry::Elsewhere(backend) => avoid.push(backend),
+                    Retry::Never(served) => return Ok(served),
+                },
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    async fn run_on(&mut self, mut checkout: Checkout, input: Input, text_at: usize, statement: &Statement) -> Outcome {
+        match self.forward(&mut checkout, input, Shape::Results).await {
+            Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
+            Err(Cut::Client(error)) => Err(error),
+            Err(Cut::Backend { error, .. }) => {
+                self.worker.report_lost(checkout.backend(), &error.to_string());
+                let error = self.lost_state(&error.to_string());
+                Ok(Served::Fatal(error))
+            }
+        }
+    }
+
+    /// Settles, then gives the client the last bytes.
+    #[inline]
+    async fn finish(
+        &mut self,
+        checkout: Checkout,
+        (input, text_at): (Input, usize),
+        statement: &Statement,
+        relayed: Relayed,
+    ) -> Outcome {
+        let Relayed { response, rest, len } = relayed;
+        // The text is needed only where there is something to learn from it; it is still in front of the buffer's
+        // unread part then.
+        let sql = if statement.effects.is_empty() { &[][..] } else { self.sent_text(input, text_at) }.to_vec();
+        let ran = Ran { statement, sql: &sql, response: &response };
+        let settled = self.settle(checkout, ran).await;
+        let rest = self.write_client(rest, len).await?;
+        self.worker.buffers.give(rest);
+        match settled {
+            Ok(()) => Ok(Served::Answered),
+            Err(error) => {
+                tracing::warn!(session.id = self.info.id.0, %error, "session state lost");
+                Ok(Served::End)
+            }
+        }
+    }
+
+    /// The text of the statement just run, as far as it was held.
+    fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
+        if input.is_whole() && self.kept >= input.held { &self.buffer.data()[text_at..input.held] } else { &[] }
+    }
+
+    /// The backend to avoid, if the statement may be planned again without it.
+    pub(crate) fn may_go_elsewhere(&self, plan: Plan, error: &ProxyError, attempt: u32) -> Option<BackendId> {
+        match (plan.target, error) {
+            (Target::Replica(backend), ProxyError::Pool(error))
+                if error.is_elsewhere_better() && attempt < READ_ATTEMPTS =>
+            {
+                Some(backend)
+            }
+            _ => None,
+        }
+    }
+
+    /// What to do when the connection broke under a statement that no pin holds.
+    pub(crate) fn after_cut(
+        &mut self,
+        checkout: Checkout,
+        cut: Cut,
+        statement: &Statement,
+        attempt: u32,
+    ) -> Result<Retry, delphinus_net::NetError> {
+        let backend = checkout.backend();
+        drop(checkout);
+        match cut {
+            Cut::Client(error) => Err(error),
+            Cut::Backend { error, untouched, whole } => {
+                let why = error.to_string();
+                self.worker.counters.error_backend_lost.increment();
+                self.worker.report_lost(backend, &why);
+                if statement.access == Access::Read && untouched && whole && attempt < READ_ATTEMPTS {
+                    return Ok(Retry::Elsewhere(backend));
+                }
+                let error = if statement.access == Access::Read {
+                    ProxyError::LostHarmless(why)
+                } else {
+                    ProxyError::LostUnknown(why)
+                };
+                // After half a result, or half a command, nothing can follow on this connection.
+                Ok(Retry::Never(if untouched && whole { Served::Error(error) } else { Served::Fatal(error) }))
+            }
+        }
+    }
+
+    /// An error for a command that was not sent.
+    pub(crate) async fn refuse(&mut self, input: Input, error: ProxyError) -> Outcome {
+        self.skip(input).await?;
+        self.count_error(&error);
+        Ok(Served::Error(error))
+    }
+
+    /// An error for a command that was not sent, after which the session ends.
+    pub(crate) async fn refuse_fatal(&mut self, input: Input, error: ProxyError) -> Outcome {
+        self.skip(input).await?;
+        self.count_error(&error);
+        Ok(Served::Fatal(error))
+    }
+
+    fn count_error(&self, error: &ProxyError) {
+        let counters = &self.worker.counters;
+        match error {
+            ProxyError::Pool(delphinus_pool::PoolError::Exhausted { .. }) => counters.error_pool_timeout.increment(),
+            ProxyError::Pool(_) | ProxyError::NoBackend(_) => counters.error_backend_unreachable.increment(),
+            ProxyError::LostState(..) => counters.error_backend_lost.increment(),
+            _ => counters.error_proxy.increment(),
+        }
+    }
+
+    /// Statements about the session itself: KILL, and those that read what the one before left behind.
+    async fn special_query(&mut self, input: Input, text_at: usize, statement: Statement) -> Outcome {
+        let lex = self.lex.options(&self.want.vars);
+        let sql = self.buffer.data()[text_at..input.held].to_vec();
+        if statement.effects.contains(Effects::KILLS)
+            && let Some(kill) = kill_target(&sql, lex)
+        {
+            self.skip(input).await?;
+            return self.kill(kill.id, kill.scope).await;
+        }
+        let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
+        let mut counts = None;
+        if statement.uses.intersects(about_last) {
+            match self.connection_of_last_statement() {
+                Ok(Some(checkout)) => return self.run_spliced(checkout, (input, text_at), &statement, &sql).await,
+                Ok(None) => {}
+                Err(error) => return self.refuse_fatal(input, error).await,
+            }
+            self.memory.wait_until_saved().await;
+            if statement.uses.contains(Uses::DIAGNOSTICS) {
+                return self.show_diagnostics(input, &sql).await;
+            }
+            counts = Some((self.memory.found_rows.get(), self.memory.row_count.get()));
+        }
+        let bound = match self.take_bound() {
+            Ok(bound) => bound,
+            Err(error) => return self.refuse_fatal(input, error).await,
+        };
+        let mut checkout = match bound {
+            Some(checkout) => checkout,
+            None => match self.checkout(self.plan(&statement, &[]).target).await {
+                Ok(checkout) => checkout,
+                Err(error) => return self.refuse(input, error).await,
+            },
+        };
+        if statement.uses.contains(Uses::LAST_INSERT_ID)
+            && let Err(error) = checkout.restore_insert_id(&self.memory).await
+        {
+            return self.refuse(input, ProxyError::Pool(error)).await;
+        }
+        let known = Known { connection_id: self.info.id.0, counts };
+        match splice(&sql, lex, known).filter(|_| input.is_whole()) {
+            Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
+            None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
+        }
+    }
+
+    /// Where the last statement ran, if what it left behind is still there.
+    pub(crate) fn connection_of_last_statement(&mut self) -> Result<Option<Checkout>, ProxyError> {
+        let memory = self.memory.clone();
+        if let Some(mut checkout) = self.take_bound()? {
+            if checkout.connection().remembers(&memory) {
+                return Ok(Some(checkout));
+            }
+            self.bound = Some(checkout);
+            return Ok(None);
+        }
+        let Some(backend) = self.last_backend else { return Ok(None) };
+        let Some(mut checkout) = self.retake(backend) else { return Ok(None) };
+        if checkout.connection().remembers(&memory) && checkout.is_ready(&self.want, &memory) {
+            let thread_id = checkout.connection().thread_id;
+            self.info.runs_on(backend, thread_id);
+            return Ok(Some(checkout));
+        }
+        self.seats.put(backend, checkout.give_back());
+        Ok(None)
+    }
+
+    async fn run_spliced(
+        &mut self,
+        checkout: Checkout,
+        (input, text_at): (Input, usize),
+        statement: &Statement,
+        sql: &[u8],
+    ) -> Outcome {
+        let lex = self.lex.options(&self.want.vars);
+        let known = Known { connection_id: self.info.id.0, counts: None };
+        match splice(sql, lex, known).filter(|_| input.is_whole()) {
+            Some(spliced) => self.run_replaced(checkout, input, (statement, sql), &spliced).await,
+            None => self.run_on_fresh(checkout, (input, text_at), statement).await,
+        }
+    }
+
+    /// Runs on a connection that was chosen for more than its state: no retry elsewhere.
+    async fn run_on_fresh(
+        &mut self,
+        mut checkout: Checkout,
+        (input, text_at): (Input, usize),
+        statement: &Statement,
+    ) -> Outcome {
+        match self.forward(&mut checkout, input, Shape::Results).await {
+            Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
+            Err(cut) => match self.after_cut(checkout, cut, statement, READ_ATTEMPTS)? {
+                Retry::Never(served) => Ok(served),
+                Retry::Elsewhere(_) => unreachable!("no attempt is left"),
+            },
+        }
+    }
+
+    /// Runs another text in the place of the client's.
+    async fn run_replaced(
+        &mut self,
+        checkout: Checkout,
+        input: Input,
+        (statement, sql): (&Statement, &[u8]),
+        text: &[u8],
+    ) -> Outcome {
+        let mut payload = vec![delphinus_wire::command::Code::Query as u8];
+        if self.capabilities().contains(delphinus_wire::Capabilities::QUERY_ATTRIBUTES) {
+            payload.extend_from_slice(&[0, 1]);
+        }
+        let text_at = HEADER_LEN + payload.len();
+        payload.extend_from_slice(text);
+        if payload.len() >= MAX_PAYLOAD {
+            return self.refuse(input, ProxyError::PacketTooLarge).await;
+        }
+        let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
+        put_packet(&mut packet, 0, &payload);
+        self.replace_command(input, &packet);
+        let frame = delphinus_wire::Frame { len: payload.len(), seq: 0 };
+        let replaced = Input { frame, held: packet.len() };
+        let _ = sql;
+        self.run_on_fresh(checkout, (replaced, text_at), statement).await
+    }
+
+    /// Puts another packet in the place of the command at the front of the buffer.
+    pub(crate) fn replace_command(&mut self, input: Input, packet: &[u8]) {
+        let rest = self.buffer.data()[input.held..].to_vec();
+        self.buffer.clear();
+        self.buffer.extend(packet);
+        self.buffer.extend(&rest);
+    }
+
+    /// SHOW WARNINGS and its kin, when only the memory knows the answer.
+    async fn show_diagnostics(&mut self, input: Input, sql: &[u8]) -> Outcome {
+        self.skip(input).await?;
+        let Some(result) = crate::diagnostics::answer(sql, self.memory.warnings.borrow().as_ref()) else {
+            return Ok(Served::Error(ProxyError::DiagnosticsGone));
+        };
+        self.worker.counters.routed_local.increment();
+        self.answer_rows(&result).await?;
+        Ok(Served::Answered)
+    }
+}
+
+/// What to do after a connection broke.
+pub(crate) enum Retry {
+    /// Once more, without this backend.
+    Elsewhere(BackendId),
+    /// Not again.
+    Never(Served),
+}

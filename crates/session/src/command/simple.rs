@@ -1,0 +1,118 @@
+//! Commands that are passed on as they are (COM_INIT_DB, COM_FIELD_LIST, COM_STATISTICS, COM_PROCESS_INFO,
+//! COM_DEBUG), and those that the proxy answers alone (COM_PING, COM_SET_OPTION).
+
+use std::rc::Rc;
+
+use delphinus_route::Target;
+use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why};
+use delphinus_state::{Changed, Shape};
+use delphinus_wire::HEADER_LEN;
+
+use super::Rare;
+use crate::client_error::ProxyError;
+use crate::forward::{Cut, Relayed};
+use crate::input::Input;
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+use crate::settle::Ran;
+
+/// A command that is not SQL, as a statement.
+const fn command(class: Class) -> Statement {
+    Statement {
+        class,
+        access: Access::Write,
+        why: Why::ChangesSession,
+        effects: Effects::empty(),
+        uses: Uses::empty(),
+        count: 1,
+    }
+}
+
+impl Session {
+    pub(crate) async fn ping(&mut self, input: Input) -> Outcome {
+        self.skip(input).await?;
+        // A session that is pinned to a connection is only as alive as that is.
+        match self.take_bound() {
+            Ok(checkout) => self.bound = checkout,
+            Err(error) => return Ok(Served::Fatal(error)),
+        }
+        self.worker.counters.routed_local.increment();
+        self.answer_ok().await?;
+        Ok(Served::Answered)
+    }
+
+    pub(crate) async fn set_option(&mut self, input: Input, option: u16) -> Outcome {
+        self.skip(input).await?;
+        if option > 1 {
+            return Ok(Served::Error(ProxyError::UnknownCommand));
+        }
+        self.want.multi_statements = option == 0;
+        if let Ok(Some(mut checkout)) = self.take_bound() {
+            let memory = self.memory.clone();
+            if checkout.make_ready(&self.want, &memory).await.is_err() {
+                return Ok(Served::Fatal(self.lost_state("it broke")));
+            }
+            self.bound = Some(checkout);
+        }
+        self.answer_eof().await?;
+        Ok(Served::Answered)
+    }
+
+    pub(crate) async fn init_db(&mut self, input: Input) -> Outcome {
+        let name = String::from_utf8_lossy(&self.buffer.data()[HEADER_LEN + 1..input.held]).into_owned();
+        self.simple(input, Shape::Single, Some(name)).await
+    }
+
+    pub(crate) async fn field_list(&mut self, input: Input) -> Outcome {
+        self.simple(input, Shape::Rows, None).await
+    }
+
+    pub(crate) async fn statistics(&mut self, input: Input) -> Outcome {
+        self.simple(input, Shape::Text, None).await
+    }
+
+    pub(crate) async fn pass_through(&mut self, input: Input, command: Rare) -> Outcome {
+        let shape = if command == Rare::ProcessInfo { Shape::Results } else { Shape::Single };
+        self.simple(input, shape, None).await
+    }
+
+    /// Passes a command on to the primary. With `schema`, it enters that schema.
+    async fn simple(&mut self, input: Input, shape: Shape, schema: Option<String>) -> Outcome {
+        let bound = match self.take_bound() {
+            Ok(bound) => bound,
+            Err(error) => return self.refuse_fatal(input, error).await,
+        };
+        let mut checkout = match bound {
+            Some(checkout) => checkout,
+            None => match self.checkout(Target::Primary).await {
+                Ok(checkout) => checkout,
+                Err(error) => return self.refuse(input, error).await,
+            },
+        };
+        let Relayed { mut response, rest, len } = match self.forward(&mut checkout, input, shape).await {
+            Ok(relayed) => relayed,
+            Err(Cut::Client(error)) => return Err(error),
+            Err(Cut::Backend { error, untouched, .. }) => {
+                self.worker.report_lost(checkout.backend(), &error.to_string());
+                let why = error.to_string();
+                if !self.pins.is_empty() {
+                    return Ok(Served::Fatal(self.lost_state(&why)));
+                }
+                let error = ProxyError::LostHarmless(why);
+                return Ok(if untouched { Served::Error(error) } else { Served::Fatal(error) });
+            }
+        };
+        if let Some(schema) = schema.filter(|_| response.is_ok()) {
+            let reported = response.changes.iter().any(|change| matches!(change, Changed::Schema(_)));
+            if !reported {
+                response.changes.push(Changed::Schema(Some(Rc::<str>::from(schema).as_ref().into())));
+            }
+        }
+        let statement = command(Class::Use);
+        let ran = Ran { statement: &statement, sql: b"", response: &response };
+        let settled = self.settle(checkout, ran).await;
+        let rest = self.write_client(rest, len).await?;
+        self.worker.buffers.give(rest);
+        Ok(if settled.is_ok() { Served::Answered } else { Served::End })
+    }
+}

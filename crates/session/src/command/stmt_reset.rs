@@ -1,0 +1,48 @@
+//! COM_STMT_RESET: closes the cursor and drops the long data of a statement.
+
+use delphinus_state::Shape;
+use delphinus_wire::command::ClientStmtId;
+
+use crate::client_error::ProxyError;
+use crate::forward::{Cut, Relayed};
+use crate::input::Input;
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+
+impl Session {
+    pub(crate) async fn stmt_reset(&mut self, input: Input, id: ClientStmtId) -> Outcome {
+        self.late_error = None;
+        let Some(found) = self.statements.find(id) else {
+            return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_reset")).await;
+        };
+        let key = found.key.clone();
+        let Some(backend_id) = found.pinned_id else {
+            self.skip(input).await?;
+            self.worker.counters.routed_local.increment();
+            self.answer_ok().await?;
+            return Ok(Served::Answered);
+        };
+        let mut checkout = match self.take_bound() {
+            Ok(Some(checkout)) => checkout,
+            Ok(None) => return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_reset")).await,
+            Err(error) => return self.refuse_fatal(input, error).await,
+        };
+        self.write_stmt_id(backend_id);
+        let Relayed { rest, len, .. } = match self.forward(&mut checkout, input, Shape::Single).await {
+            Ok(relayed) => relayed,
+            Err(Cut::Client(error)) => return Err(error),
+            Err(Cut::Backend { error, .. }) => {
+                return Ok(Served::Fatal(self.lost_state(&error.to_string())));
+            }
+        };
+        if let Some(found) = self.statements.find(id) {
+            found.has_cursor = false;
+            found.has_long_data = false;
+        }
+        self.update_statement_pins(&key.text);
+        self.keep_or_give_back(checkout);
+        let rest = self.write_client(rest, len).await?;
+        self.worker.buffers.give(rest);
+        Ok(Served::Answered)
+    }
+}

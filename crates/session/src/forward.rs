@@ -1,0 +1,245 @@
+//! Sends a command to a backend and its response to the client, as they come: nothing is held whole.
+
+use delphinus_net::{Buffer, NetError};
+use delphinus_pool::Checkout;
+use delphinus_state::{Progress, Response, ResponseTracker, Shape};
+use delphinus_wire::response::OkPacket;
+use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
+
+use crate::input::Input;
+use crate::session::Session;
+
+/// A response that has come to its end. Its last bytes are kept back until the connection is settled.
+pub(crate) struct Relayed {
+    /// What it said.
+    pub response: Response,
+    /// The last bytes for the client.
+    pub rest: Buffer,
+    /// How many of them.
+    pub len: usize,
+}
+
+/// Why a command was not forwarded, or its response not to the end.
+pub(crate) enum Cut {
+    /// The client is gone or breaks the protocol: the session ends.
+    Client(NetError),
+    /// The backend connection broke.
+    Backend {
+        /// How.
+        error: NetError,
+        /// Nothing of a response has reached the client.
+        untouched: bool,
+        /// The whole command is still in the session's buffer.
+        whole: bool,
+    },
+}
+
+/// Reads grow to this, in bytes, while a large result passes.
+const LARGE_READ: usize = 128 * 1024;
+
+impl Session {
+    /// Forwards the command in `input` (whose bytes may have been changed in place) and relays the response.
+    pub(crate) async fn forward(
+        &mut self,
+        checkout: &mut Checkout,
+        input: Input,
+        shape: Shape,
+    ) -> Result<Relayed, Cut> {
+        self.send(checkout, input).await?;
+        let mut tracker =
+            ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities());
+        match self.relay(checkout, &mut tracker).await {
+            Ok((rest, len)) => {
+                Ok(Relayed { response: tracker.into_response(), rest, len })
+            }
+            Err(Cut::Backend { error, untouched, .. }) => {
+                Err(Cut::Backend { error, untouched, whole: input.is_whole() })
+            }
+            Err(cut) => Err(cut),
+        }
+    }
+
+    /// Sends a command. A whole one stays in the buffer, to be sent again should the connection break.
+    pub(crate) async fn send(&mut self, checkout: &mut Checkout, input: Input) -> Result<(), Cut> {
+        let broken = |error| Cut::Backend { error, untouched: true, whole: input.is_whole() };
+        self.send_held(checkout, input.held).await.map_err(broken)?;
+        if input.is_whole() {
+            self.kept = input.held;
+            return Ok(());
+        }
+        self.buffer.consume(input.held);
+        let (mut missing, mut continued) = (input.missing(), input.frame.is_continued());
+        loop {
+            while missing > 0 {
+                if self.buffer.is_empty() {
+                    self.buffer.reserve(LARGE_READ / 2);
+                    self.read_in_time().await.map_err(Cut::Client)?;
+                }
+                let n = missing.min(self.buffer.len());
+                self.send_held(checkout, n).await.map_err(broken)?;
+                self.buffer.consume(n);
+                missing -= n;
+            }
+            if !continued {
+                return Ok(());
+            }
+            let frame = loop {
+                match parse_header(self.buffer.data()) {
+                    Some(frame) => break frame,
+                    None => self.read_in_time().await.map_err(Cut::Client)?,
+                };
+            };
+            continued = frame.is_continued();
+            missing = HEADER_LEN + frame.len;
+        }
+    }
+
+    /// Forgets the command that was kept to be sent again.
+    #[inline]
+    pub(crate) fn drop_kept(&mut self) {
+        self.buffer.consume(std::mem::take(&mut self.kept));
+    }
+
+    #[inline]
+    async fn send_held(&mut self, checkout: &mut Checkout, n: usize) -> Result<(), NetError> {
+        let buffer = std::mem::take(&mut self.buffer);
+        let (result, buffer) = checkout.connection().stream.write(buffer, n).await;
+        self.buffer = buffer;
+        self.worker.counters.backend_bytes_out.add(n as u64);
+        Ok(result?)
+    }
+
+    /// Relays until the response ends; returns the last bytes, not yet written.
+    pub(crate) async fn relay(
+        &mut self,
+        checkout: &mut Checkout,
+        tracker: &mut ResponseTracker,
+    ) -> Result<(Buffer, usize), Cut> {
+        let mut bytes = self.worker.buffers.take();
+        let mut sent = false;
+        loop {
+            let progress = match tracker.advance(bytes.data_mut()) {
+                Ok(progress) => progress,
+                Err(malformed) => return Err(cut(malformed.into(), sent)),
+            };
+            match progress {
+                Progress::Done(n) if n == bytes.len() => return Ok((bytes, n)),
+                Progress::Done(_) => {
+                    let malformed = delphinus_wire::Malformed("bytes after the end of a response");
+                    return Err(cut(malformed.into(), sent));
+                }
+                Progress::More(n) => {
+                    if n > 0 {
+                        bytes = self.pass(bytes, n).await?;
+                        sent = true;
+                    }
+                    bytes = self.read_backend(checkout, bytes).await.map_err(|error| cut(error, sent))?;
+                }
+                Progress::Rewrite(n, len) => {
+                    let out = self.rewritten(&bytes.data()[n..n + len], checkout.connection().capabilities);
+                    let out = out.map_err(|error| cut(error, sent))?;
+                    if tracker.is_done() && n == 0 && len == bytes.len() {
+                        bytes.clear();
+                        bytes.extend(&out);
+                        return Ok((bytes, out.len()));
+                    }
+                    bytes = self.pass(bytes, n).await?;
+                    bytes.consume(len);
+                    self.write_client_bytes(&out).await.map_err(Cut::Client)?;
+                    sent = true;
+                    if tracker.is_done() {
+                        return if bytes.is_empty() {
+                            Ok((bytes, 0))
+                        } else {
+                            let malformed = delphinus_wire::Malformed("bytes after the end of a response");
+                            Err(cut(malformed.into(), sent))
+                        };
+                    }
+                }
+                Progress::LocalInfile(n) => {
+                    bytes = self.pass(bytes, n).await?;
+                    sent = true;
+                    self.relay_file(checkout).await?;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    async fn pass(&mut self, bytes: Buffer, n: usize) -> Result<Buffer, Cut> {
+        if n == 0 {
+            return Ok(bytes);
+        }
+        let mut bytes = self.write_client(bytes, n).await.map_err(Cut::Client)?;
+        bytes.consume(n);
+        Ok(bytes)
+    }
+
+    #[inline]
+    async fn read_backend(&mut self, checkout: &mut Checkout, mut bytes: Buffer) -> Result<Buffer, NetError> {
+        let before = bytes.len();
+        let (result, buffer) = {
+            let stream = &mut checkout.connection().stream;
+            stream.read(bytes).await
+        };
+        bytes = buffer;
+        let n = result?;
+        if n == 0 {
+            return Err(NetError::Closed);
+        }
+        self.worker.counters.backend_bytes_in.add(n as u64);
+        if bytes.spare() == 0 && bytes.len() - before == n && bytes.capacity() < LARGE_READ {
+            // It fills what it gets: a large result, for which fewer and larger reads are cheaper.
+            bytes.reserve(bytes.capacity());
+        }
+        Ok(bytes)
+    }
+
+    /// An OK packet as this client has to see it: without the changes that it did not ask to be told of.
+    fn rewritten(&self, packet: &[u8], backend: Capabilities) -> Result<Vec<u8>, NetError> {
+        let frame = parse_header(packet).ok_or(delphinus_wire::Malformed("short packet"))?;
+        let payload = &packet[HEADER_LEN..];
+        let ok = OkPacket::parse(payload, backend)?;
+        let told = self.told(ok.changes);
+        let ok = OkPacket { changes: delphinus_wire::response::SessionChanges::new(&told), ..ok };
+        let mut out = Vec::with_capacity(packet.len());
+        let at = begin_packet(&mut out);
+        ok.put(&mut out, payload[0], self.capabilities());
+        end_packet(&mut out, at, frame.seq);
+        Ok(out)
+    }
+
+    /// Relays a file from the client to the backend: packets up to an empty one.
+    async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<(), Cut> {
+        // The command that asked for it has been sent and is not needed any more; what follows is the file.
+        self.drop_kept();
+        loop {
+            let frame = loop {
+                match parse_header(self.buffer.data()) {
+                    Some(frame) => break frame,
+                    None => {
+                        self.buffer.reserve(LARGE_READ / 2);
+                        self.read_in_time().await.map_err(Cut::Client)?
+                    }
+                };
+            };
+            let mut missing = HEADER_LEN + frame.len;
+            while missing > 0 {
+                if self.buffer.is_empty() {
+                    self.read_in_time().await.map_err(Cut::Client)?;
+                }
+                let n = missing.min(self.buffer.len());
+                self.send_held(checkout, n).await.map_err(|error| cut(error, true))?;
+                self.buffer.consume(n);
+                missing -= n;
+            }
+            if frame.len == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn cut(error: NetError, sent: bool) -> Cut {
+    Cut::Backend { error, untouched: !sent, whole: true }
+}

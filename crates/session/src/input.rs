@@ -1,0 +1,152 @@
+//! Reading a client's next command. Short ones are read whole; of longer ones the first part is kept to be
+//! looked at, and the rest streams through when the command is forwarded.
+
+use std::time::Duration;
+
+use delphinus_net::rt::{self, Either};
+use delphinus_net::{Buffer, NetError};
+use delphinus_wire::{Frame, HEADER_LEN, parse_header};
+
+use crate::session::Session;
+
+/// Commands up to this size are held whole, in bytes; of longer ones this much is classified.
+pub(crate) const HELD: usize = 256 * 1024;
+
+/// A command at the front of the session's buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Input {
+    /// Its first frame.
+    pub frame: Frame,
+    /// Bytes of it in the buffer, header included.
+    pub held: usize,
+}
+
+impl Input {
+    /// True if all of it is in the buffer.
+    #[inline]
+    pub(crate) fn is_whole(self) -> bool {
+        self.held == HEADER_LEN + self.frame.len && !self.frame.is_continued()
+    }
+
+    /// Bytes of the first frame that are still to come.
+    pub(crate) fn missing(self) -> usize {
+        HEADER_LEN + self.frame.len - self.held
+    }
+}
+
+/// What happened while waiting for a command.
+#[derive(Debug)]
+pub(crate) enum Waited {
+    /// A command is there.
+    Command(Input),
+    /// Somebody wants something of the session.
+    Disturbed,
+    /// The client has gone.
+    Gone,
+}
+
+impl Session {
+    /// Waits for the next command; an idle session holds no buffer.
+    #[inline]
+    pub(crate) async fn next_command(&mut self) -> Result<Waited, NetError> {
+        if self.buffer.is_empty() {
+            let info = self.info.clone();
+            match rt::either(self.stream.readable(), info.disturbed()).await {
+                Either::First(ready) => ready?,
+                Either::Second(()) => return Ok(Waited::Disturbed),
+            }
+            if self.buffer.capacity() == 0 {
+                self.buffer = self.worker.buffers.take();
+            }
+            if self.read_some().await? == 0 {
+                return Ok(Waited::Gone);
+            }
+        }
+        loop {
+            if let Some(frame) = parse_header(self.buffer.data()) {
+                let total = HEADER_LEN + frame.len;
+                let held = total.min(HELD);
+                if self.buffer.len() >= held {
+                    return Ok(Waited::Command(Input { frame, held }));
+                }
+                self.buffer.reserve(held - self.buffer.len());
+            }
+            self.read_in_time().await?;
+        }
+    }
+
+    /// Reads more of a command that has begun.
+    pub(crate) async fn read_in_time(&mut self) -> Result<usize, NetError> {
+        let seconds = self.worker.settings.net_timeout_s;
+        let read = rt::timeout(Duration::from_secs(seconds), self.read_some()).await;
+        match read.ok_or(NetError::TimedOut(seconds * 1000))?? {
+            0 => Err(NetError::Closed),
+            n => Ok(n),
+        }
+    }
+
+    #[inline]
+    async fn read_some(&mut self) -> Result<usize, NetError> {
+        let buffer = std::mem::take(&mut self.buffer);
+        let (result, buffer) = self.stream.read(buffer).await;
+        self.buffer = buffer;
+        let n = result?;
+        self.worker.counters.client_bytes_in.add(n as u64);
+        Ok(n)
+    }
+
+    /// Gives the buffer back, unless the client has sent more already.
+    #[inline]
+    pub(crate) fn give_buffer_back(&mut self) {
+        if self.buffer.is_empty() {
+            self.worker.buffers.give(std::mem::take(&mut self.buffer));
+        }
+    }
+
+    /// Passes over a command that is not forwarded, all of its frames.
+    pub(crate) async fn skip(&mut self, input: Input) -> Result<(), NetError> {
+        self.buffer.consume(input.held);
+        let (mut missing, mut continued) = (input.missing(), input.frame.is_continued());
+        loop {
+            while missing > 0 {
+                let n = missing.min(self.buffer.len());
+                self.buffer.consume(n);
+                missing -= n;
+                if missing > 0 {
+                    self.read_in_time().await?;
+                }
+            }
+            if !continued {
+                return Ok(());
+            }
+            let frame = loop {
+                match parse_header(self.buffer.data()) {
+                    Some(frame) => break frame,
+                    None => self.read_in_time().await?,
+                };
+            };
+            continued = frame.is_continued();
+            missing = HEADER_LEN + frame.len;
+        }
+    }
+
+    /// Writes to the client, which may be slow but not for ever.
+    #[inline]
+    pub(crate) async fn write_client(&mut self, buffer: Buffer, n: usize) -> Result<Buffer, NetError> {
+        self.worker.counters.client_bytes_out.add(n as u64);
+        let seconds = self.worker.settings.net_timeout_s;
+        let written = rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, n)).await;
+        let (result, buffer) = written.ok_or(NetError::TimedOut(seconds * 1000))?;
+        result?;
+        Ok(buffer)
+    }
+
+    /// Writes packets that the proxy made.
+    pub(crate) async fn write_client_bytes(&mut self, bytes: &[u8]) -> Result<(), NetError> {
+        self.worker.counters.client_bytes_out.add(bytes.len() as u64);
+        let seconds = self.worker.settings.net_timeout_s;
+        let written = rt::timeout(Duration::from_secs(seconds), self.stream.write_bytes(bytes)).await;
+        written.ok_or(NetError::TimedOut(seconds * 1000))??;
+        Ok(())
+    }
+}

@@ -1,0 +1,382 @@
+//! From a new client to a session: greeting, user lookup, the first state.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_net::rt;
+use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
+use delphinus_pool::{Identity, Memory, SHAPE};
+use delphinus_sql::Flavor as SqlFlavor;
+use delphinus_state::{Pins, SessionState};
+use delphinus_topology::{Flavor, ServerFacts, Snapshot};
+use delphinus_wire::auth::{Credential, Password, Plugin};
+use delphinus_wire::handshake::Transport;
+use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings, UserRecord};
+use delphinus_wire::response::{ErrPacket, OkPacket, Status};
+use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
+
+use crate::client_error::{ClientError, ProxyError};
+use crate::registry::ClientConnId;
+use crate::session::{Lex, LoginFacts, Seats, Session};
+use crate::statements::ClientStatements;
+use crate::worker::{Arrival, Worker};
+
+/// A listed user.
+#[derive(Debug)]
+pub struct User {
+    /// What passwords are compared with.
+    pub credential: Credential,
+    /// Schema of a client that names none.
+    pub default_schema: Option<String>,
+    /// Most connections at the same time.
+    pub max_connections: Option<u32>,
+}
+
+/// All listed users, and what logins have taught about them.
+#[derive(Debug)]
+pub struct Users {
+    listed: HashMap<String, User>,
+    /// Passwords that were verified against a stored caching_sha2 hash: they spare later logins the slow way, and
+    /// log in to backends.
+    verified: std::sync::Mutex<HashMap<String, Password>>,
+    decoy: UserRecord,
+}
+
+impl Users {
+    /// From the configuration.
+    pub fn new(listed: HashMap<String, User>) -> Self {
+        let model = listed.values().next().map(|user| user.credential.clone());
+        let decoy = UserRecord::new(model.unwrap_or(Credential::Plain(Password::new(".")))).decoy();
+        Self { listed, verified: std::sync::Mutex::default(), decoy }
+    }
+
+    pub(crate) fn record(&self, name: &str) -> UserRecord {
+        let Some(user) = self.listed.get(name) else { return self.decoy.clone() };
+        let mut record = UserRecord::new(user.credential.clone());
+        let verified = self.verified.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        record.verified_password = verified.get(name).cloned();
+        record
+    }
+
+    fn find(&self, name: &str) -> Option<&User> {
+        self.listed.get(name)
+    }
+
+    fn learn(&self, outcome: &LoginOutcome) {
+        let is_hash = self.find(&outcome.user).is_some_and(|user| matches!(user.credential, Credential::Sha2Hash(_)));
+        if let (true, delphinus_wire::auth::BackendSecret::Plain(password)) = (is_hash, &outcome.secret) {
+            let mut verified = self.verified.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            verified.insert(outcome.user.clone(), password.clone());
+        }
+    }
+}
+
+/// What clients may agree on with the proxy, as far as all backends can do it.
+const SHARED: Capabilities = Capabilities(
+    Capabilities::FOUND_ROWS.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::LOCAL_FILES.0
+        | Capabilities::IGNORE_SPACE.0
+        | Capabilities::INTERACTIVE.0
+        | Capabilities::MULTI_STATEMENTS.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PS_MULTI_RESULTS.0
+        | Capabilities::DEPRECATE_EOF.0
+        | Capabilities::SESSION_TRACK.0
+        | Capabilities::QUERY_ATTRIBUTES.0
+        | Capabilities::MARIADB_STMT_BULK.0
+        | Capabilities::MARIADB_EXTENDED_METADATA.0,
+);
+
+/// What the proxy does by itself.
+const OWN: Capabilities = Capabilities(
+    Capabilities::CONNECT_WITH_DB.0
+        | Capabilities::NO_SCHEMA.0
+        | Capabilities::ODBC.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::IGNORE_SIGPIPE.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::RESERVED.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0,
+);
+
+/// How long a client waits for the first word of any backend before it is refused.
+const FIRST_CONTACT: Duration = Duration::from_secs(8);
+
+impl Session {
+    /// Serves a client from its first byte to its last.
+    pub async fn run(worker: Rc<Worker>, arrival: Arrival) {
+        let Arrival { peer, listener, connected } = arrival;
+        let host = peer.host();
+        worker.counters.sessions_opened.increment();
+        if let Ok(stream) = peer.into_stream() {
+            let limit = Duration::from_millis(worker.settings.connect_timeout_ms);
+            let login = Box::pin(log_in(worker.clone(), stream, listener, host.clone()));
+            match rt::timeout(limit, login).await {
+                Some(Ok(session)) => session.serve().await,
+                Some(Err(error)) => note_failure(&worker, &host, &error),
+                None => note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64)),
+            }
+        }
+        worker.counters.sessions_closed.increment();
+        drop(connected);
+    }
+}
+
+/// A client that leaves before it has said anything is a probe, not worth a word.
+fn note_failure(worker: &Worker, host: &str, error: &NetError) {
+    worker.counters.logins_broken.increment();
+    tracing::debug!(client.host = %host, %error, "login not finished");
+}
+
+async fn log_in(
+    worker: Rc<Worker>,
+    mut stream: Stream,
+    listener: Arc<crate::ListenerSettings>,
+    host: String,
+) -> Result<Session, NetError> {
+    let id = worker.registry.next_id();
+    let Some(snapshot) = rt::timeout(FIRST_CONTACT, worker.facts_known()).await.flatten() else {
+        let error = ProxyError::NoBackend("no backend has been reached yet".into());
+        refuse(&mut stream, &ClientError::from(&error), 0, Capabilities::default()).await;
+        return Err(NetError::Closed);
+    };
+    let settings = server_settings(&worker, &snapshot, &listener, (&stream, id, host.clone()))?;
+    let services = LoginServices { tls: listener.tls.as_ref(), lookup: &|name| worker.users.record(name) };
+    let mut buffer = Buffer::default();
+    let outcome = match serve_login(&mut stream, &mut buffer, settings.clone(), &services).await {
+        Ok(outcome) => outcome,
+        Err(LoginEnd::Broken(error)) => return Err(error),
+        Err(LoginEnd::Refused(refusal)) => {
+            worker.counters.logins_denied.increment();
+            tracing::info!(client.host = %host, code = refusal.code, reason = refusal.reason, "login refused");
+            let error = ClientError::new(refusal.code, refusal.state, refusal.message);
+            refuse(&mut stream, &error, refusal.seq, Capabilities::PROTOCOL_41).await;
+            return Err(NetError::Closed);
+        }
+    };
+    worker.users.learn(&outcome);
+    let user: Arc<str> = outcome.user.as_str().into();
+    let limit = worker.users.find(&user).and_then(|user| user.max_connections);
+    let Some(info) = worker.registry.enter(id, &user, host, limit) else {
+        let error = ProxyError::TooManyUserConnections(outcome.user, limit.unwrap_or(0));
+        refuse(&mut stream, &ClientError::from(&error), outcome.next_seq, Capabilities::PROTOCOL_41).await;
+        return Err(NetError::Closed);
+    };
+    worker.counters.logins_ok.increment();
+    let facts = snapshot.facts.clone().ok_or(NetError::Closed)?;
+    let seed = Seed { stream, buffer, listener, settings, info };
+    let mut session = seed.grow(worker, &facts, &outcome);
+    if let Err(error) = session.finish_login(&outcome).await {
+        session.leave();
+        return Err(error);
+    }
+    Ok(session)
+}
+
+/// The parts of a session that are there before its user is known.
+struct Seed {
+    stream: Stream,
+    buffer: Buffer,
+    listener: Arc<crate::ListenerSettings>,
+    settings: ServerSettings,
+    info: Arc<crate::SessionInfo>,
+}
+
+impl Seed {
+    fn grow(self, worker: Rc<Worker>, facts: &ServerFacts, outcome: &LoginOutcome) -> Session {
+        let initial = first_state(&worker, facts, outcome);
+        let identity = worker.pool.identity(Identity {
+            user: outcome.user.clone(),
+            secret: outcome.secret.clone(),
+            shape: outcome.connection.capabilities & SHAPE,
+        });
+        let flavor = match facts.flavor {
+            Flavor::MySql => SqlFlavor::MySql,
+            Flavor::MariaDb => SqlFlavor::MariaDb,
+        };
+        Session {
+            lex: Lex::new(flavor, facts.version_number, &initial.vars),
+            worker,
+            info: self.info,
+            stream: self.stream,
+            buffer: self.buffer,
+            kept: 0,
+            login: LoginFacts {
+                capabilities: outcome.connection.capabilities,
+                established: outcome.connection,
+                settings: self.settings,
+                listener: self.listener,
+            },
+            identity,
+            want: initial.clone(),
+            initial,
+            pins: Pins::default(),
+            memory: Rc::new(Memory::default()),
+            status: Status::AUTOCOMMIT,
+            seats: Seats::default(),
+            bound: None,
+            statements: ClientStatements::default(),
+            last_backend: None,
+            late_error: None,
+        }
+    }
+}
+
+/// The state that a server gives a client with this login.
+pub(crate) fn first_state(worker: &Worker, facts: &ServerFacts, outcome: &LoginOutcome) -> SessionState {
+    let collation = outcome.connection.collation;
+    let found = facts.collations.by_id(collation).or_else(|| facts.collations.by_id(facts.default_collation));
+    let (charset, collation) = match &found {
+        // Servers do not let clients talk in character sets that hold ASCII in two or four bytes.
+        Some(found) if !matches!(&*found.charset, "ucs2" | "utf16" | "utf16le" | "utf32") => {
+            (found.charset.to_string(), found.name.to_string())
+        }
+        _ => ("utf8mb4".to_owned(), "utf8mb4_general_ci".to_owned()),
+    };
+    let vars = [
+        ("character_set_client", &charset),
+        ("character_set_results", &charset),
+        ("collation_connection", &collation),
+    ];
+    let asked = outcome.schema.as_deref().map(String::from_utf8_lossy).filter(|name| !name.is_empty());
+    let default = worker.users.find(&outcome.user).and_then(|user| user.default_schema.clone());
+    SessionState {
+        schema: asked.map(Rc::from).or_else(|| default.map(Rc::from)),
+        vars: Rc::new(vars.iter().map(|(name, value)| ((*name).into(), value.as_bytes().into())).collect()),
+        user_vars: Rc::default(),
+        multi_statements: outcome.connection.capabilities.contains(Capabilities::MULTI_STATEMENTS),
+    }
+}
+
+fn server_settings(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    listener: &crate::ListenerSettings,
+    (stream, id, client_host): (&Stream, ClientConnId, String),
+) -> Result<ServerSettings, NetError> {
+    let facts = snapshot.facts.as_ref().ok_or(NetError::Closed)?;
+    let settings = &worker.settings;
+    let default_plugin = settings.default_plugin.unwrap_or(match facts.flavor {
+        Flavor::MySql => Plugin::CachingSha2,
+        Flavor::MariaDb => Plugin::Native,
+    });
+    // A MariaDB server leaves LONG_PASSWORD out to say that the extended flags are there.
+    let family = match facts.flavor {
+        Flavor::MySql => Capabilities::LONG_PASSWORD,
+        Flavor::MariaDb => Capabilities::default(),
+    };
+    Ok(ServerSettings {
+        capabilities: (snapshot.common_capabilities() & SHARED) | OWN | family,
+        server_version: greeting_version(settings.server_version.as_ref(), facts),
+        collation: settings.default_collation.unwrap_or(low_collation(facts.default_collation)),
+        connection_id: id.0,
+        nonce: delphinus_net::fresh_nonce()?,
+        default_plugin,
+        tls: listener.tls_mode,
+        transport: if stream.is_unix() { Transport::Unix } else { Transport::Tcp },
+        rsa_key: worker.rsa_key.clone(),
+        client_host,
+    })
+}
+
+/// MariaDB 10 and older hide behind a version that old clients understand.
+fn greeting_version(set: Option<&String>, facts: &ServerFacts) -> String {
+    match set {
+        Some(version) => version.clone(),
+        None if facts.flavor == Flavor::MariaDb && facts.version_number < 110_000 => {
+            format!("5.5.5-{}", facts.version)
+        }
+        None => facts.version.clone(),
+    }
+}
+
+/// The greeting has one byte for the collation, as servers send it: the low one.
+fn low_collation(id: u16) -> u8 {
+    id as u8
+}
+
+async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities: Capabilities) {
+    let mut out = Vec::new();
+    error.put(&mut out, seq, capabilities);
+    // A client that is gone cannot be told.
+    let _ = stream.write_bytes(&out).await;
+    let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
+}
+
+impl Session {
+    /// Checks the schema, where the client names one, and says OK.
+    async fn finish_login(&mut self, outcome: &LoginOutcome) -> Result<(), NetError> {
+        let mut out = Vec::new();
+        if let Some(packet) = &outcome.before_ok {
+            put_packet(&mut out, packet.seq, &packet.payload);
+        }
+        if let Err(error) = self.check_schema().await {
+            ClientError::from(&error).put(&mut out, outcome.next_seq, self.capabilities());
+            self.write_client_bytes(&out).await?;
+            let _ = rt::timeout(Duration::from_secs(1), self.stream.finish()).await;
+            return Err(NetError::Closed);
+        }
+        self.put_login_ok(&mut out, outcome.next_seq);
+        self.write_client_bytes(&out).await
+    }
+
+    fn put_login_ok(&self, out: &mut Vec<u8>, seq: u8) {
+        let at = begin_packet(out);
+        let ok = OkPacket { status: self.status, ..OkPacket::default() };
+        ok.put(out, 0, self.capabilities());
+        end_packet(out, at, seq);
+    }
+
+    /// A schema that does not exist, or is not for this user, is an error of the login, as servers have it. Where
+    /// no backend can be asked, the first statement will tell.
+    async fn check_schema(&mut self) -> Result<(), ProxyError> {
+        if self.want.schema.is_none() {
+            return Ok(());
+        }
+        match self.checkout(delphinus_route::Target::Primary).await {
+            Ok(checkout) => {
+                self.info.runs_nowhere();
+                self.seats.put(checkout.backend(), checkout.give_back());
+                Ok(())
+            }
+            Err(ProxyError::Pool(delphinus_pool::PoolError::Refused { error, backend })) if is_about_schema(&error) => {
+                Err(ProxyError::Pool(delphinus_pool::PoolError::Refused { error, backend }))
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Another user by COM_CHANGE_USER; the error, if any, has been sent and the session must end.
+    pub(crate) async fn become_user(&mut self, outcome: &LoginOutcome) -> Result<(), NetError> {
+        let snapshot = self.worker.facts_known().await.ok_or(NetError::Closed)?;
+        let facts = snapshot.facts.clone().ok_or(NetError::Closed)?;
+        let user: Arc<str> = outcome.user.as_str().into();
+        let limit = self.worker.users.find(&user).and_then(|user| user.max_connections);
+        if !self.worker.registry.change_user(&self.info, &user, limit) {
+            let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
+            refuse(&mut self.stream, &ClientError::from(&error), outcome.next_seq, self.login.capabilities).await;
+            return Err(NetError::Closed);
+        }
+        self.worker.users.learn(outcome);
+        self.initial = first_state(&self.worker, &facts, outcome);
+        self.reset();
+        self.seats = Seats::default();
+        self.identity = self.worker.pool.identity(Identity {
+            user: outcome.user.clone(),
+            secret: outcome.secret.clone(),
+            shape: outcome.connection.capabilities & SHAPE,
+        });
+        self.finish_login(outcome).await
+    }
+}
+
+/// Unknown database, and access denied to it.
+fn is_about_schema(error: &ErrPacket) -> bool {
+    matches!(error.code, 1044 | 1049)
+}

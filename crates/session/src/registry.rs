@@ -1,0 +1,235 @@
+//! Who is connected, over all workers: for limits, KILL and the process list. Locked when a client comes or
+//! goes and when somebody asks, never on the path of a query.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use delphinus_net::rt::Notify;
+use delphinus_topology::BackendId;
+
+/// A client connection's id: what the client sees as its connection id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientConnId(pub u32);
+
+/// What others may know of a session, and how they reach it.
+#[derive(Debug)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: ClientConnId,
+    /// Its user; changes with COM_CHANGE_USER.
+    user: Mutex<Arc<str>>,
+    /// The client's host.
+    pub host: String,
+    /// Where its statement runs: backend in the high half, thread id there in the low half; 0 is nowhere.
+    running: AtomicU64,
+    /// When it last began a command, by the registry's clock.
+    active_s: AtomicU32,
+    killed: AtomicBool,
+    bell: Notify,
+}
+
+impl SessionInfo {
+    /// Notes that a command begins.
+    #[inline]
+    pub(crate) fn touch(&self, clock_s: u32) {
+        self.active_s.store(clock_s, Ordering::Relaxed);
+    }
+
+    /// Makes the session look whether it has to end.
+    pub fn disturb(&self) {
+        self.bell.notify_one();
+    }
+
+    /// Its user.
+    pub fn user(&self) -> Arc<str> {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says where its statement runs now.
+    #[inline]
+    pub fn runs_on(&self, backend: BackendId, thread_id: u32) {
+        let place = (u64::from(backend.0) + 1) << 32 | u64::from(thread_id);
+        self.running.store(place, Ordering::Relaxed);
+    }
+
+    /// Says that no statement runs.
+    #[inline]
+    pub fn runs_nowhere(&self) {
+        self.running.store(0, Ordering::Relaxed);
+    }
+
+    /// Where its statement runs.
+    pub fn place(&self) -> Option<(BackendId, u32)> {
+        let place = self.running.load(Ordering::Relaxed);
+        let backend = u16::try_from(place >> 32).ok()?.checked_sub(1)?;
+        Some((BackendId(backend), place as u32))
+    }
+
+    /// True if the session has to end.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Relaxed)
+    }
+
+    /// Ends the session as soon as it can see it.
+    pub fn kill(&self) {
+        self.killed.store(true, Ordering::Relaxed);
+        self.bell.notify_one();
+    }
+
+    /// Waits until somebody wants something of this session.
+    pub(crate) async fn disturbed(&self) {
+        self.bell.notified().await;
+    }
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub struct Registry {
+    sessions: Mutex<HashMap<ClientConnId, Arc<SessionInfo>>>,
+    next_id: AtomicU32,
+    connected: AtomicU32,
+    /// Seconds since the start, advanced by `tick`: reading a clock for each command would cost more.
+    clock_s: AtomicU32,
+}
+
+/// Counts one client as connected, from accept to the end.
+#[derive(Debug)]
+pub struct Connected(Arc<Registry>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.connected.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Registry {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<ClientConnId, Arc<SessionInfo>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seconds since the start.
+    #[inline]
+    pub(crate) fn clock_s(&self) -> u32 {
+        self.clock_s.load(Ordering::Relaxed)
+    }
+
+    /// Advances the clock, and ends the sessions that have been idle for `limit_s`.
+    pub fn tick(&self, now_s: u32, limit_s: u64) {
+        self.clock_s.store(now_s, Ordering::Relaxed);
+        for info in self.sessions().values() {
+            let idle_s = now_s.saturating_sub(info.active_s.load(Ordering::Relaxed));
+            if u64::from(idle_s) >= limit_s && info.place().is_none() {
+                info.kill();
+            }
+        }
+    }
+
+    /// A new id: never 0, and not one in use.
+    pub fn next_id(&self) -> ClientConnId {
+        loop {
+            let id = ClientConnId(self.next_id.fetch_add(1, Ordering::Relaxed).wrapping_add(1));
+            if id.0 != 0 && !self.sessions().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Counts a client, if there are less than `limit`.
+    pub fn connect(self: &Arc<Self>, limit: u32) -> Option<Connected> {
+        self.connected
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| (n < limit).then_some(n + 1))
+            .ok()
+            .map(|_| Connected(self.clone()))
+    }
+
+    /// How many clients are connected.
+    pub fn connected(&self) -> u32 {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// Enters a session that has logged in, unless its user has `limit` already.
+    pub(crate) fn enter(
+        &self,
+        id: ClientConnId,
+        user: &Arc<str>,
+        host: String,
+        limit: Option<u32>,
+    ) -> Option<Arc<SessionInfo>> {
+        let mut sessions = self.sessions();
+        if !has_room(&sessions, user, limit) {
+            return None;
+        }
+        let info = Arc::new(SessionInfo {
+            id,
+            user: Mutex::new(user.clone()),
+            host,
+            running: AtomicU64::new(0),
+            active_s: AtomicU32::new(self.clock_s()),
+            killed: AtomicBool::new(false),
+            bell: Notify::new(),
+        });
+        sessions.insert(id, info.clone());
+        Some(info)
+    }
+
+    /// Changes a session's user, unless the new one has `limit` already.
+    pub(crate) fn change_user(&self, info: &SessionInfo, user: &Arc<str>, limit: Option<u32>) -> bool {
+        let sessions = self.sessions();
+        let room = info.user() == *user || has_room(&sessions, user, limit);
+        if room {
+            *info.user.lock().unwrap_or_else(PoisonError::into_inner) = user.clone();
+        }
+        room
+    }
+
+    /// Removes a session.
+    pub(crate) fn leave(&self, id: ClientConnId) {
+        self.sessions().remove(&id);
+    }
+
+    /// The session with this id.
+    pub fn find(&self, id: ClientConnId) -> Option<Arc<SessionInfo>> {
+        self.sessions().get(&id).cloned()
+    }
+
+    /// All sessions, by id.
+    pub fn list(&self) -> Vec<Arc<SessionInfo>> {
+        let mut list: Vec<_> = self.sessions().values().cloned().collect();
+        list.sort_by_key(|info| info.id);
+        list
+    }
+}
+
+fn has_room(sessions: &HashMap<ClientConnId, Arc<SessionInfo>>, user: &Arc<str>, limit: Option<u32>) -> bool {
+    limit.is_none_or(|limit| {
+        let count = sessions.values().filter(|info| info.user() == *user).count();
+        u32::try_from(count).is_ok_and(|count| count < limit)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_hold_and_places_are_kept() {
+        let registry = Arc::new(Registry::default());
+        let one = registry.connect(1);
+        assert!(one.is_some() && registry.connect(1).is_none());
+        drop(one);
+        assert!(registry.connect(1).is_some());
+
+        let user: Arc<str> = "app".into();
+        let id = registry.next_id();
+        let info = registry.enter(id, &user, "h".into(), Some(1)).expect("room for one");
+        assert!(registry.enter(registry.next_id(), &user, "h".into(), Some(1)).is_none());
+        assert_eq!(info.place(), None);
+        info.runs_on(BackendId(0), 7);
+        assert_eq!(info.place(), Some((BackendId(0), 7)));
+        info.runs_nowhere();
+        assert_eq!(info.place(), None);
+        registry.leave(id);
+        assert!(registry.find(id).is_none());
+    }
+}

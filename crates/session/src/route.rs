@@ -1,0 +1,112 @@
+//! Finds a backend and a connection for a command, and says what is wrong where there is none.
+
+use delphinus_net::rt;
+use delphinus_pool::{Checkout, PoolError, Request};
+use delphinus_route::{Intent, Plan, Target, plan};
+use delphinus_sql::Statement;
+use delphinus_topology::BackendId;
+use delphinus_wire::response::Status;
+
+use crate::client_error::ProxyError;
+use crate::session::Session;
+
+impl Session {
+    /// Decides where a statement goes. Made once; nothing looks at the text again.
+    #[inline]
+    pub(crate) fn plan(&self, statement: &Statement, avoid: &[BackendId]) -> Plan {
+        let intent = Intent {
+            access: statement.access,
+            why: statement.why,
+            in_transaction: self.status.contains(Status::IN_TRANS),
+            autocommit_off: !self.status.contains(Status::AUTOCOMMIT),
+            pinned: self.pins.reason(),
+            avoid,
+        };
+        self.worker.with_snapshot(|snapshot, balance| plan(&intent, snapshot, balance))
+    }
+
+    /// A connection to where the plan leads, in the state that the session wants.
+    #[inline]
+    pub(crate) async fn checkout(&mut self, target: Target) -> Result<Checkout, ProxyError> {
+        let backend = self.resolve(target)?;
+        if let Some(mut checkout) = self.retake(backend) {
+            if checkout.is_ready(&self.want, &self.memory) {
+                return Ok(self.note(checkout));
+            }
+            match checkout.make_ready(&self.want, &self.memory).await {
+                Ok(_) => return Ok(self.note(checkout)),
+                // Nothing of this command was sent: another connection will do.
+                Err(error) if error.is_elsewhere_better() => {}
+                Err(error) => {
+                    checkout.release();
+                    return Err(ProxyError::Pool(error));
+                }
+            }
+        }
+        self.checkout_slow(backend).await
+    }
+
+    /// The connection that the session is pinned to, or has left in its seat.
+    #[inline]
+    pub(crate) fn retake(&mut self, backend: BackendId) -> Option<Checkout> {
+        let seat = self.seats.take(backend)?;
+        self.worker.pool.retake(backend, seat)
+    }
+
+    async fn checkout_slow(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
+        let request =
+            Request { backend, identity: &self.identity, want: &self.want, memory: &self.memory };
+        self.worker.counters.pool_waits.increment();
+        // Off the usual path: boxed, so that an idle session does not carry its room.
+        let found = Box::pin(self.worker.pool.checkout(request)).await;
+        match found {
+            Ok(checkout) => Ok(self.note(checkout)),
+            Err(error) => {
+                if let PoolError::Unreachable { error: reason, .. } = &error {
+                    self.worker.report_unreachable(backend, &reason.to_string());
+                }
+                Err(ProxyError::Pool(error))
+            }
+        }
+    }
+
+    fn note(&self, mut checkout: Checkout) -> Checkout {
+        let thread_id = checkout.connection().thread_id;
+        self.info.runs_on(checkout.backend(), thread_id);
+        checkout
+    }
+
+    fn resolve(&self, target: Target) -> Result<BackendId, ProxyError> {
+        match target {
+            Target::Replica(backend) => Ok(backend),
+            Target::Primary => self.worker.with_snapshot(|snapshot, _| {
+                let primary = snapshot.primary().ok_or_else(|| ProxyError::NoBackend("there is no primary".into()))?;
+                Ok(primary.id)
+            }),
+        }
+    }
+
+    /// The pinned connection, if it still lives.
+    pub(crate) fn take_bound(&mut self) -> Result<Option<Checkout>, ProxyError> {
+        let Some(mut checkout) = self.bound.take() else { return Ok(None) };
+        if checkout.connection().stream.is_quiet() {
+            return Ok(Some(self.note(checkout)));
+        }
+        let backend = checkout.backend();
+        self.worker.report_lost(backend, "closed by the backend while a session was pinned to it");
+        Err(self.lost_state("closed by the backend"))
+    }
+
+    /// The error for a pinned connection that is gone, with what the client has lost.
+    pub(crate) fn lost_state(&mut self, how: &str) -> ProxyError {
+        let pin = self.pins.reason().map_or("state", delphinus_state::PinReason::as_str);
+        ProxyError::LostState(how.to_owned(), pin)
+    }
+
+    /// Waits a little before a read is tried elsewhere, so that a cluster that is down is not hammered.
+    pub(crate) async fn pause_before_retry(&self, attempt: u32) {
+        if attempt > 1 {
+            rt::sleep(std::time::Duration::from_millis(u64::from(attempt) * 10)).await;
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The life of a session: commands, one after another, until the client or the proxy ends it.
+//! Each command goes through the same stages:
+//! `read -> classify -> plan -> (answer locally) -> checkout -> sync -> forward -> track -> settle`.
+
+use delphinus_net::NetError;
+use delphinus_telemetry::Counter;
+use delphinus_wire::response::Status;
+use delphinus_wire::{Command, HEADER_LEN};
+
+use crate::client_error::ProxyError;
+use crate::input::{Input, Waited};
+use crate::session::Session;
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) enum Served {
+    /// The client has its answer; the session goes on.
+    Answered,
+    /// The client gets this error; the session goes on.
+    Error(ProxyError),
+    /// The client gets this error, and the session ends: its state cannot be told or kept any more.
+    Fatal(ProxyError),
+    /// The session ends.
+    End,
+}
+
+/// Commands end with an answer, or with the end of the client.
+pub(crate) type Outcome = Result<Served, NetError>;
+
+impl Session {
+    /// Serves the client until it goes.
+    pub(crate) async fn serve(mut self) {
+        let end = self.serve_commands().await;
+        if let Err(error) = end {
+            if error.is_gone() {
+                self.worker.counters.error_client_lost.increment();
+            } else {
+                self.worker.counters.error_client_protocol.increment();
+            }
+            tracing::debug!(session.id = self.info.id.0, %error, "client lost");
+        }
+        self.leave();
+        let _ = delphinus_net::rt::timeout(std::time::Duration::from_secs(1), self.stream.finish()).await;
+    }
+
+    /// Gives back what the session holds.
+    pub(crate) fn leave(&mut self) {
+        // A pinned connection is not clean: it is closed, and with it everything that pinned.
+        self.bound = None;
+        for (backend, seat) in self.seats.take_all() {
+            if let Some(checkout) = self.worker.pool.retake(backend, seat) {
+                checkout.release();
+            }
+        }
+        self.worker.registry.leave(self.info.id);
+    }
+
+    async fn serve_commands(&mut self) -> Result<(), NetError> {
+        loop {
+            if self.must_end() {
+                return self.say_goodbye().await;
+            }
+            let input = match self.next_command().await? {
+                Waited::Command(input) => input,
+                Waited::Disturbed => continue,
+                Waited::Gone => return Ok(()),
+            };
+            self.info.touch(self.worker.registry.clock_s());
+            let served = self.serve_command(input).await?;
+            self.drop_kept();
+            self.info.runs_nowhere();
+            match served {
+                Served::Answered => {}
+                Served::Error(error) => self.answer_error(&error).await?,
+                Served::Fatal(error) => return self.answer_error(&error).await,
+                Served::End => return Ok(()),
+            }
+            self.give_buffer_back();
+        }
+    }
+
+    /// A killed session ends at once; when the proxy stops, as soon as no transaction is open.
+    fn must_end(&self) -> bool {
+        self.info.is_killed() || self.worker.is_stopping() && !self.status.contains(Status::IN_TRANS)
+    }
+
+    async fn say_goodbye(&mut self) -> Result<(), NetError> {
+        let error = if self.info.is_killed() { ProxyError::Killed } else { ProxyError::Shutdown };
+        let mut out = Vec::new();
+        crate::ClientError::from(&error).put(&mut out, 0, self.capabilities());
+        self.write_client_bytes(&out).await
+    }
+
+    #[inline]
+    async fn serve_command(&mut self, input: Input) -> Outcome {
+        if input.frame.len as u64 > self.worker.settings.max_allowed_packet {
+            self.skip(input).await?;
+            return Ok(Served::Fatal(ProxyError::PacketTooLarge));
+        }
+        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let Ok(command) = Command::parse(payload) else {
+            self.skip(input).await?;
+            return Ok(Served::Error(ProxyError::Malformed));
+        };
+        let counters = self.worker.counters.clone();
+        let count = |counter: &Counter| counter.increment();
+        match command {
+            Command::Query(_) => {
+                count(&counters.command_query);
+                self.query(input).await
+            }
+            Command::StmtExecute { id, flags } => {
+                count(&counters.command_stmt_execute);
+                self.execute(input, id, flags).await
+            }
+            other => Box::pin(self.serve_rare(input, other.into())).await,
+        }
+    }
+}

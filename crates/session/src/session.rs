@@ -1,0 +1,137 @@
+//! One logged-in client: what it wants, what pins it, and the connection it holds.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use delphinus_net::{Buffer, Stream};
+use delphinus_pool::{Checkout, Identity, Memory, Seat};
+use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
+use delphinus_state::{Pins, SessionState, Vars};
+use delphinus_topology::BackendId;
+use delphinus_wire::Capabilities;
+use delphinus_wire::handshake::server::{Established, ServerSettings};
+use delphinus_wire::response::Status;
+
+use crate::registry::SessionInfo;
+use crate::statements::ClientStatements;
+use crate::worker::{ListenerSettings, Worker};
+
+/// A session. Its life is in `serve`.
+pub struct Session {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) info: Arc<SessionInfo>,
+    pub(crate) stream: Stream,
+    /// What the client has sent and nobody has taken yet; empty and without room while the session is idle.
+    pub(crate) buffer: Buffer,
+    /// Bytes at the front of the buffer that are a command already sent, kept in case it has to be sent again.
+    pub(crate) kept: usize,
+    pub(crate) login: LoginFacts,
+    pub(crate) identity: Rc<Identity>,
+    /// The state to go back to with COM_RESET_CONNECTION.
+    pub(crate) initial: SessionState,
+    /// The state that the client wants.
+    pub(crate) want: SessionState,
+    pub(crate) pins: Pins,
+    pub(crate) memory: Rc<Memory>,
+    /// Status flags as the last answer of a backend had them.
+    pub(crate) status: Status,
+    pub(crate) lex: Lex,
+    pub(crate) seats: Seats,
+    /// The connection that the session is pinned to.
+    pub(crate) bound: Option<Checkout>,
+    pub(crate) statements: ClientStatements,
+    /// Where the last statement ran.
+    pub(crate) last_backend: Option<BackendId>,
+    /// An error of a command without answer, for the next one that has one.
+    pub(crate) late_error: Option<crate::ProxyError>,
+}
+
+/// What the login settled for as long as the connection lives.
+pub(crate) struct LoginFacts {
+    pub(crate) capabilities: Capabilities,
+    pub(crate) established: Established,
+    pub(crate) settings: ServerSettings,
+    pub(crate) listener: Arc<ListenerSettings>,
+}
+
+/// How this session's texts are read; follows its variables.
+#[derive(Debug)]
+pub(crate) struct Lex {
+    options: LexOptions,
+    made_from: Rc<Vars>,
+}
+
+impl Lex {
+    pub(crate) fn new(flavor: Flavor, server_version: u32, vars: &Rc<Vars>) -> Self {
+        let options = LexOptions { flavor, server_version, ..LexOptions::default() };
+        let mut lex = Self { options, made_from: vars.clone() };
+        lex.read(vars);
+        lex
+    }
+
+    /// The options for a session with these variables.
+    #[inline]
+    pub(crate) fn options(&mut self, vars: &Rc<Vars>) -> LexOptions {
+        if !Rc::ptr_eq(vars, &self.made_from) {
+            self.read(vars);
+            self.made_from = vars.clone();
+        }
+        self.options
+    }
+
+    fn read(&mut self, vars: &Vars) {
+        let mode = vars.get("sql_mode").map(|mode| String::from_utf8_lossy(mode).to_ascii_uppercase());
+        let has = |word: &str| mode.as_deref().is_some_and(|mode| mode.split(',').any(|one| one.trim() == word));
+        let ansi = has("ANSI_QUOTES") || has("ANSI");
+        self.options.ansi_quotes = if ansi { Quotes::Ansi } else { Quotes::Standard };
+        let literal = has("NO_BACKSLASH_ESCAPES");
+        self.options.backslash = if literal { Backslash::Literal } else { Backslash::Escapes };
+        let charset = vars.get("character_set_client").map(|name| String::from_utf8_lossy(name));
+        self.options.charset = TextCharset::from_name(charset.as_deref().unwrap_or("utf8mb4"));
+    }
+}
+
+/// Where the session left its connection on each backend.
+#[derive(Debug, Default)]
+pub(crate) struct Seats(Vec<Option<Seat>>);
+
+impl Seats {
+    #[inline]
+    pub(crate) fn take(&mut self, backend: BackendId) -> Option<Seat> {
+        self.0.get_mut(backend.index())?.take()
+    }
+
+    /// Empties all seats.
+    pub(crate) fn take_all(&mut self) -> Vec<(BackendId, Seat)> {
+        let seats = std::mem::take(&mut self.0);
+        (0u16..).map(BackendId).zip(seats).filter_map(|(backend, seat)| Some((backend, seat?))).collect()
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, backend: BackendId, seat: Option<Seat>) {
+        if self.0.len() <= backend.index() {
+            self.0.resize(backend.index() + 1, None);
+        }
+        self.0[backend.index()] = seat;
+    }
+}
+
+impl Session {
+    /// What the client and the proxy agreed on.
+    #[inline]
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.login.capabilities
+    }
+
+    /// Back to the state after login; a connection that the session was pinned to is given up.
+    pub(crate) fn reset(&mut self) {
+        self.bound = None;
+        self.pins.clear();
+        self.statements.clear();
+        self.memory = Rc::default();
+        self.want = self.initial.clone();
+        self.status = Status::AUTOCOMMIT;
+        self.last_backend = None;
+        self.late_error = None;
+    }
+}

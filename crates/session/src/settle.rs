@@ -1,0 +1,179 @@
+//! After a response: what it changed is learnt, what the backend did not say is asked, and the connection goes
+//! back to the pool or stays with the session.
+
+use std::rc::Rc;
+
+use delphinus_net::rt;
+use delphinus_pool::{Checkout, PoolError};
+use delphinus_sql::{Effects, Statement};
+use delphinus_state::{
+    Changed, Executed, Learnt, PinReason, Response, UserValue, learn, quote_identifier, read_back_sql,
+};
+use delphinus_wire::Put;
+use delphinus_wire::response::{SessionChange, SessionChanges, Status};
+
+use crate::session::Session;
+
+/// A statement that has run, as settling needs it.
+#[derive(Clone, Copy)]
+pub(crate) struct Ran<'a> {
+    /// What the classifier found.
+    pub statement: &'a Statement,
+    /// Its text, for names of variables, tables and locks.
+    pub sql: &'a [u8],
+    /// What the backend said.
+    pub response: &'a Response,
+}
+
+/// The variables that servers report to a client that has not set `session_track_system_variables`.
+const REPORTED: [&[u8]; 5] = [
+    b"autocommit",
+    b"character_set_client",
+    b"character_set_connection",
+    b"character_set_results",
+    b"time_zone",
+];
+
+impl Session {
+    /// Settles a statement. An error means that the session's state is not known any more: it has to end.
+    #[inline]
+    pub(crate) async fn settle(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
+        let Ran { statement, response, .. } = ran;
+        self.last_backend = Some(checkout.backend());
+        if let Some(status) = response.status {
+            self.status = status;
+        }
+        let counts = statement.effects.contains(Effects::CALC_FOUND_ROWS);
+        let sets_id = statement.effects.intersects(MAY_SET_INSERT_ID);
+        checkout.connection().remember(response, counts, sets_id);
+        let is_plain = statement.effects.is_empty() && response.changes.is_empty() && response.is_ok();
+        if is_plain && self.pins.is_empty() && !self.status.contains(Status::IN_TRANS) {
+            self.info.runs_nowhere();
+            self.seats.put(checkout.backend(), checkout.give_back());
+            return Ok(());
+        }
+        self.settle_changes(&mut checkout, ran).await?;
+        self.keep_or_give_back(checkout);
+        Ok(())
+    }
+
+    async fn settle_changes(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
+        let lex = self.lex.options(&self.want.vars);
+        let Ran { statement, sql, response } = ran;
+        let executed = Executed { statement, sql, lex, response, now: rt::now() };
+        let learnt = learn(&mut self.want, &mut self.pins, &executed);
+        if let Some(learnt) = learnt {
+            self.ask(checkout, &learnt, ran).await?;
+        }
+        checkout.connection().have = self.want.clone();
+        Ok(())
+    }
+
+    /// Keeps the connection if the session is pinned to it.
+    pub(crate) fn keep_or_give_back(&mut self, checkout: Checkout) {
+        self.info.runs_nowhere();
+        if self.pins.is_empty() {
+            self.seats.put(checkout.backend(), checkout.give_back());
+        } else {
+            self.bound = Some(checkout);
+        }
+    }
+
+    async fn ask(&mut self, checkout: &mut Checkout, learnt: &Learnt, ran: Ran<'_>) -> Result<(), PoolError> {
+        if !learnt.user_vars.is_empty() {
+            self.ask_user_vars(checkout, &learnt.user_vars).await?;
+        }
+        if !learnt.vars.is_empty() {
+            self.ask_vars(checkout, &learnt.vars).await?;
+        }
+        if learnt.schema {
+            let answer = checkout.query("SELECT DATABASE()").await?;
+            let name = answer.rows.first().and_then(|row| row.first()?.as_deref());
+            self.want.schema = name.map(|name| Rc::from(String::from_utf8_lossy(name)));
+        }
+        if learnt.ping {
+            let (status, changes) = checkout.ping().await?;
+            self.status = status;
+            let (now, holds) = (rt::now(), status.contains(Status::IN_TRANS));
+            self.pins.set(PinReason::Transaction, holds, now, ran.sql);
+            self.apply_late(&changes, ran.sql);
+        }
+        Ok(())
+    }
+
+    async fn ask_user_vars(&mut self, checkout: &mut Checkout, names: &[Box<str>]) -> Result<(), PoolError> {
+        let answer = checkout.query(&read_back_sql(names.iter().map(|name| &**name))).await?;
+        let values = answer.rows.first().and_then(|row| UserValue::from_row(&answer.columns, row));
+        let Some(values) = values else {
+            // Not what was asked for: better to keep the connection than to lose a value.
+            self.pins.add(PinReason::UnknownState, rt::now(), b"user variables cannot be read back");
+            return Ok(());
+        };
+        let vars = Rc::make_mut(&mut self.want.user_vars);
+        for (name, value) in names.iter().zip(values) {
+            vars.insert(name.clone(), value);
+        }
+        Ok(())
+    }
+
+    async fn ask_vars(&mut self, checkout: &mut Checkout, names: &[Box<str>]) -> Result<(), PoolError> {
+        let list: Vec<_> = names.iter().map(|name| format!("@@session.{}", quote_identifier(name))).collect();
+        let answer = match checkout.query(&format!("SELECT {}", list.join(", "))).await {
+            Ok(answer) => answer,
+            // A variable without a session value, such as one of a plugin: it is not the session's state.
+            Err(PoolError::Refused { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let Some(row) = answer.rows.first() else { return Ok(()) };
+        let vars = Rc::make_mut(&mut self.want.vars);
+        for (name, value) in names.iter().zip(row) {
+            vars.insert(name.clone(), value.as_deref().unwrap_or_default().into());
+        }
+        Ok(())
+    }
+
+    fn apply_late(&mut self, changes: &[Changed], sql: &[u8]) {
+        for change in changes {
+            match change {
+                Changed::Var(name, value) => {
+                    if delphinus_state::is_movable(name) {
+                        Rc::make_mut(&mut self.want.vars).insert(name.clone(), value.clone());
+                    }
+                }
+                Changed::Schema(schema) => self.want.schema = schema.as_deref().map(Rc::from),
+                Changed::State => self.pins.add(PinReason::UnknownState, rt::now(), sql),
+                Changed::Gtids(_) => {}
+            }
+        }
+    }
+
+    /// The part of a backend's report that this client is told.
+    pub(crate) fn told(&self, changes: SessionChanges<'_>) -> Vec<u8> {
+        if self.pins.has(PinReason::Tracking) {
+            return changes.bytes().to_vec();
+        }
+        let mut told = Vec::new();
+        for change in changes.iter().flatten() {
+            let mut data = Vec::new();
+            let kind = match change {
+                SessionChange::SystemVariable { name, value } if REPORTED.contains(&name) => {
+                    data.put_lenenc_bytes(name);
+                    data.put_lenenc_bytes(value);
+                    0
+                }
+                SessionChange::Schema(name) => {
+                    data.put_lenenc_bytes(name);
+                    1
+                }
+                _ => continue,
+            };
+            told.push(kind);
+            told.put_lenenc_bytes(&data);
+        }
+        told
+    }
+}
+
+/// Statements after which LAST_INSERT_ID() may be another one though the OK packet does not say so.
+const MAY_SET_INSERT_ID: Effects =
+    Effects::SETS_LAST_INSERT_ID.union(Effects::CALLS_ROUTINE).union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);

@@ -1,0 +1,96 @@
+//! The prepared statements of one client.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use delphinus_pool::StatementKey;
+use delphinus_sql::Statement;
+use delphinus_wire::command::{BackendStmtId, ClientStmtId};
+
+/// A statement as its client knows it.
+#[derive(Debug)]
+pub(crate) struct ClientStatement {
+    /// Text and the state it was prepared in.
+    pub key: Rc<StatementKey>,
+    /// What the classifier found.
+    pub statement: Statement,
+    /// How many parameters it has.
+    pub params: u16,
+    /// The types sent last, which the client need not send again.
+    pub types: Vec<u8>,
+    /// What tells this statement from all others of the worker, for `BackendStatement::bound_by`.
+    pub token: u64,
+    /// Its id on the connection that the session is pinned to: with an open cursor or pieces of a parameter.
+    pub pinned_id: Option<BackendStmtId>,
+    /// A cursor is open.
+    pub has_cursor: bool,
+    /// Pieces of a parameter were sent ahead.
+    pub has_long_data: bool,
+}
+
+/// All statements of one client.
+#[derive(Debug, Default)]
+pub(crate) struct ClientStatements {
+    by_id: HashMap<ClientStmtId, ClientStatement>,
+    last_id: u32,
+}
+
+impl ClientStatements {
+    /// The id that the next statement gets: never 0, never one in use.
+    pub(crate) fn next_id(&mut self) -> ClientStmtId {
+        loop {
+            self.last_id = self.last_id.wrapping_add(1);
+            let id = ClientStmtId(self.last_id);
+            // The highest id means "the one prepared last" to MariaDB's bulk clients.
+            if self.last_id != 0 && self.last_id != u32::MAX && !self.by_id.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn insert(&mut self, id: ClientStmtId, statement: ClientStatement) {
+        self.by_id.insert(id, statement);
+    }
+
+    #[inline]
+    pub(crate) fn find(&mut self, id: ClientStmtId) -> Option<&mut ClientStatement> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(crate) fn remove(&mut self, id: ClientStmtId) -> Option<ClientStatement> {
+        self.by_id.remove(&id)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.by_id.clear();
+    }
+
+    /// The connection that they were bound to is gone.
+    pub(crate) fn forget_connection(&mut self) {
+        for statement in self.by_id.values_mut() {
+            statement.pinned_id = None;
+            statement.has_cursor = false;
+            statement.has_long_data = false;
+        }
+    }
+
+    /// True if there is any statement: without one there is no cursor and no long data.
+    #[inline]
+    pub(crate) fn may_pin(&self) -> bool {
+        self.by_id.values().any(|statement| statement.has_cursor || statement.has_long_data)
+    }
+
+    /// True if a cursor of any statement is open.
+    pub(crate) fn has_cursor(&self) -> bool {
+        self.by_id.values().any(|statement| statement.has_cursor)
+    }
+
+    /// True if pieces of a parameter of any statement were sent ahead.
+    pub(crate) fn has_long_data(&self) -> bool {
+        self.by_id.values().any(|statement| statement.has_long_data)
+    }
+}

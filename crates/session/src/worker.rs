@@ -1,0 +1,183 @@
+//! What all sessions of one worker share.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delphinus_monitor::{SnapshotCache, SnapshotReader};
+use delphinus_net::tls::ServerTls;
+use delphinus_net::{BufferPool, Peer, rt};
+use delphinus_pool::Pool;
+use delphinus_route::Balance;
+use delphinus_telemetry::Counters;
+use delphinus_topology::{BackendId, Snapshot};
+use delphinus_wire::auth::{Plugin, RsaKey};
+use delphinus_wire::handshake::TlsMode;
+
+use crate::login::Users;
+use crate::registry::{Connected, Registry};
+
+/// What an operator sets for sessions.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// A login must be finished in this time, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// A client that sends nothing for so long is disconnected, in seconds.
+    pub wait_timeout_s: u64,
+    /// A client that has begun a command, or does not take its result, has so long to go on, in seconds.
+    pub net_timeout_s: u64,
+    /// The largest command, in bytes.
+    pub max_allowed_packet: u64,
+    /// What clients are told; the primary's if `None`.
+    pub server_version: Option<String>,
+    /// What clients are told; the primary's if `None`.
+    pub default_collation: Option<u8>,
+    /// What clients are offered first; the flavour's own if `None`.
+    pub default_plugin: Option<Plugin>,
+    /// Prepared statements of one client.
+    pub max_prepared_statements: usize,
+}
+
+/// One listener, as far as its clients notice.
+#[derive(Debug, Clone)]
+pub struct ListenerSettings {
+    /// Its name in logs.
+    pub name: Arc<str>,
+    /// Whether clients may or must use TLS.
+    pub tls_mode: TlsMode,
+    /// With which certificate.
+    pub tls: Option<ServerTls>,
+}
+
+/// A client on its way from the acceptor to its worker.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The socket.
+    pub peer: Peer,
+    /// Where it came in.
+    pub listener: Arc<ListenerSettings>,
+    /// Its place among all clients.
+    pub connected: Connected,
+}
+
+/// One worker: everything its sessions need, without locks.
+pub struct Worker {
+    /// What an operator set.
+    pub settings: Settings,
+    /// Who may log in.
+    pub users: Arc<Users>,
+    /// Backend connections.
+    pub pool: Rc<Pool>,
+    /// Spare buffers.
+    pub buffers: BufferPool,
+    /// All sessions of all workers.
+    pub registry: Arc<Registry>,
+    /// What this worker counts.
+    pub counters: Arc<Counters>,
+    /// For logins with a password in RSA.
+    pub rsa_key: Option<Arc<RsaKey>>,
+    /// True when the proxy stops.
+    pub stopping: rt::watch::Receiver<bool>,
+    reader: SnapshotReader,
+    snapshot: RefCell<SnapshotCache>,
+    balance: RefCell<Balance>,
+    failed: RefCell<Vec<(BackendId, Instant)>>,
+    tokens: Cell<u64>,
+}
+
+/// What a worker is made from.
+pub struct Parts {
+    /// What an operator set.
+    pub settings: Settings,
+    /// Who may log in.
+    pub users: Arc<Users>,
+    /// Backend connections.
+    pub pool: Rc<Pool>,
+    /// All sessions.
+    pub registry: Arc<Registry>,
+    /// What this worker counts.
+    pub counters: Arc<Counters>,
+    /// For logins with a password in RSA.
+    pub rsa_key: Option<Arc<RsaKey>>,
+    /// True when the proxy stops.
+    pub stopping: rt::watch::Receiver<bool>,
+    /// The cluster.
+    pub reader: SnapshotReader,
+}
+
+/// Bytes of a buffer: most commands and results fit.
+const BUFFER_SIZE: usize = 16 * 1024;
+/// Spare buffers kept by a worker.
+const SPARE_BUFFERS: usize = 64;
+/// How long a replica that could not be reached is left out, until the monitor has looked.
+const AVOID: Duration = Duration::from_secs(2);
+
+impl Worker {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Rc<Self> {
+        let snapshot = RefCell::new(parts.reader.cache());
+        Rc::new(Self {
+            settings: parts.settings,
+            users: parts.users,
+            pool: parts.pool,
+            buffers: BufferPool::new(BUFFER_SIZE, SPARE_BUFFERS),
+            registry: parts.registry,
+            counters: parts.counters,
+            rsa_key: parts.rsa_key,
+            stopping: parts.stopping,
+            reader: parts.reader,
+            snapshot,
+            balance: RefCell::default(),
+            failed: RefCell::default(),
+            tokens: Cell::new(0),
+        })
+    }
+
+    /// The cluster as it is now, and the balance of this worker.
+    #[inline]
+    pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot, &mut Balance) -> T) -> T {
+        let mut cache = self.snapshot.borrow_mut();
+        look(cache.current(), &mut self.balance.borrow_mut())
+    }
+
+    /// Waits until something is known of the servers, which the greeting needs.
+    pub(crate) async fn facts_known(&self) -> Option<Arc<Snapshot>> {
+        self.reader.clone().wait_for(|snapshot| snapshot.facts.is_some()).await
+    }
+
+    /// A number that no other statement of this worker has.
+    pub(crate) fn token(&self) -> u64 {
+        self.tokens.set(self.tokens.get() + 1);
+        self.tokens.get()
+    }
+
+    /// Backends that failed a moment ago.
+    pub(crate) fn avoided(&self) -> Vec<BackendId> {
+        let mut failed = self.failed.borrow_mut();
+        if failed.is_empty() {
+            return Vec::new();
+        }
+        let now = rt::now();
+        failed.retain(|(_, until)| *until > now);
+        failed.iter().map(|(backend, _)| *backend).collect()
+    }
+
+    /// Leaves a backend out of reads for a moment and tells the monitor to look at it.
+    pub(crate) fn report_unreachable(&self, backend: BackendId, reason: &str) {
+        let now = rt::now();
+        self.failed.borrow_mut().push((backend, now + AVOID));
+        self.reader.reporter().connect_failed(backend, now, reason);
+    }
+
+    /// Tells the monitor that a connection broke in use.
+    pub(crate) fn report_lost(&self, backend: BackendId, reason: &str) {
+        self.reader.reporter().connection_lost(backend, rt::now(), reason);
+    }
+
+    /// True when the proxy stops.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+}

@@ -1,0 +1,153 @@
+//! Where the text stands in a COM_QUERY, and the parameter types in a COM_STMT_EXECUTE, with and without query
+//! attributes.
+//! Sources: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query.html>,
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_execute.html>
+
+use std::ops::Range;
+
+use crate::capability::Capabilities;
+use crate::cursor::{Malformed, Reader};
+
+/// Where the SQL text of a COM_QUERY begins in its payload.
+pub fn query_text_at(payload: &[u8], capabilities: Capabilities) -> Result<usize, Malformed> {
+    if !capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+        return Ok(1);
+    }
+    let mut reader = Reader::new(payload);
+    reader.u8()?;
+    let count = reader.lenenc_int()?;
+    let _sets = reader.lenenc_int()?;
+    if count > 0 {
+        skip_values(&mut reader, count)?;
+    }
+    Ok(payload.len() - reader.remaining())
+}
+
+fn skip_values(reader: &mut Reader<'_>, count: u64) -> Result<(), Malformed> {
+    let count = usize::try_from(count).map_err(|_| Malformed("too many attributes"))?;
+    let nulls = reader.bytes(count.div_ceil(8))?;
+    if reader.u8()? != 1 {
+        return Err(Malformed("attributes without types"));
+    }
+    // The payload bounds the count: each type takes at least three bytes of it.
+    let mut kinds = Vec::with_capacity(count.min(reader.remaining()));
+    for _ in 0..count {
+        kinds.push(reader.u16()? as u8);
+        reader.lenenc_bytes()?;
+    }
+    for (at, kind) in kinds.into_iter().enumerate() {
+        if nulls[at / 8] & (1 << (at % 8)) == 0 {
+            skip_value(reader, kind)?;
+        }
+    }
+    Ok(())
+}
+
+/// Passes over one value of the binary protocol.
+fn skip_value(reader: &mut Reader<'_>, kind: u8) -> Result<(), Malformed> {
+    let len = match kind {
+        1 => 1,
+        2 | 13 => 2,
+        3 | 4 | 9 => 4,
+        5 | 8 => 8,
+        6 => 0,
+        7 | 10 | 11 | 12 => usize::from(reader.u8()?),
+        _ => {
+            reader.lenenc_bytes()?;
+            return Ok(());
+        }
+    };
+    reader.bytes(len).map(|_| ())
+}
+
+/// The parameter part of a COM_STMT_EXECUTE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecuteParams {
+    /// Where the flag stands that says whether types follow.
+    pub types_flag_at: usize,
+    /// The types (and names, with query attributes), if they are there.
+    pub types: Option<Range<usize>>,
+}
+
+/// Finds the parameter types of a COM_STMT_EXECUTE of a statement with `params` parameters; `None` if there is
+/// nothing to bind. Values may be cut off.
+pub fn execute_params(
+    payload: &[u8],
+    params: u16,
+    capabilities: Capabilities,
+) -> Result<Option<ExecuteParams>, Malformed> {
+    const PARAMETER_COUNT_AVAILABLE: u8 = 8;
+    let attributes = capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+    let mut reader = Reader::new(payload);
+    reader.bytes(5)?;
+    let flags = reader.u8()?;
+    reader.u32()?;
+    let mut count = usize::from(params);
+    if count == 0 && !(attributes && flags & PARAMETER_COUNT_AVAILABLE != 0) {
+        return Ok(None);
+    }
+    if attributes {
+        count = usize::try_from(reader.lenenc_int()?).map_err(|_| Malformed("too many parameters"))?;
+        if count == 0 {
+            return Ok(None);
+        }
+    }
+    reader.bytes(count.div_ceil(8))?;
+    let types_flag_at = payload.len() - reader.remaining();
+    if reader.u8()? == 0 {
+        return Ok(Some(ExecuteParams { types_flag_at, types: None }));
+    }
+    let start = types_flag_at + 1;
+    for _ in 0..count {
+        reader.u16()?;
+        if attributes {
+            reader.lenenc_bytes()?;
+        }
+    }
+    Ok(Some(ExecuteParams { types_flag_at, types: Some(start..payload.len() - reader.remaining()) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cursor::Put;
+
+    const WITH: Capabilities = Capabilities::QUERY_ATTRIBUTES;
+
+    #[test]
+    fn the_text_of_a_query_is_found() {
+        assert_eq!(query_text_at(b"\x03SELECT 1", Capabilities::default()), Ok(1));
+        assert_eq!(query_text_at(b"\x03\x00\x01SELECT 1", WITH), Ok(3));
+        let mut payload = vec![3, 2, 1, 0b10, 1];
+        payload.put_u16(253);
+        payload.put_lenenc_bytes(b"traceparent");
+        payload.put_u16(8);
+        payload.put_lenenc_bytes(b"x");
+        payload.put_lenenc_bytes(b"00-ab");
+        let at = payload.len();
+        payload.extend_from_slice(b"SELECT 1");
+        assert_eq!(query_text_at(&payload, WITH), Ok(at));
+        for cut in 0..at {
+            let _ = query_text_at(&payload[..cut], WITH);
+        }
+        let huge = b"\x03\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x01\x00";
+        assert!(query_text_at(huge, WITH).is_err());
+    }
+
+    #[test]
+    fn the_types_of_parameters_are_found() {
+        let mut payload = vec![0x17, 1, 0, 0, 0, 0, 1, 0, 0, 0];
+        assert_eq!(execute_params(&payload, 0, Capabilities::default()), Ok(None));
+        payload.extend_from_slice(&[0, 1, 8, 0, 253, 0, 9, 9]);
+        let found = ExecuteParams { types_flag_at: 11, types: Some(12..16) };
+        assert_eq!(execute_params(&payload, 2, Capabilities::default()), Ok(Some(found)));
+        payload[11] = 0;
+        let found = ExecuteParams { types_flag_at: 11, types: None };
+        assert_eq!(execute_params(&payload, 2, Capabilities::default()), Ok(Some(found)));
+        let mut payload = vec![0x17, 1, 0, 0, 0, 8, 1, 0, 0, 0, 1, 0, 1, 8, 0, 1, b'x', 9];
+        let found = ExecuteParams { types_flag_at: 12, types: Some(13..17) };
+        assert_eq!(execute_params(&payload, 0, WITH), Ok(Some(found)));
+        payload[5] = 0;
+        assert_eq!(execute_params(&payload, 0, WITH), Ok(None));
+    }
+}
