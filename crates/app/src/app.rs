@@ -28,6 +28,7 @@ type WorkerThread = thread::JoinHandle<std::io::Result<()>>;
 
 /// Runs the proxy until SIGTERM or SIGINT; blocks. The log is the caller's affair.
 pub fn run(config: Config) -> Result<(), Error> {
+    raise_file_limit();
     // The control plane runs on this thread, each worker on one of its own.
     rt::block_on(async move { App::build(&config)?.run(&config).await })?
 }
@@ -124,6 +125,16 @@ impl App {
         ticking.abort();
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// Each client and each backend connection is a file descriptor; the usual soft limit of 1024 is far too low.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit on open files");
     }
 }
 

@@ -52,7 +52,11 @@ impl Checkout {
     /// Brings it into the state `want`.
     pub async fn make_ready(&mut self, want: &SessionState, memory: &Rc<Memory>) -> Result<Ready, PoolError> {
         let (pool, backend) = (self.pool.clone(), self.backend);
-        make_ready(self.connection(), pool.target(backend), want, memory).await
+        let ready = make_ready(self.connection(), pool.target(backend), want, memory).await?;
+        if ready == Ready::FixedUp {
+            pool.counters.fixups.increment();
+        }
+        Ok(ready)
     }
 
     /// Runs a statement of the proxy's own; what the client's last statement left behind is saved first.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use delphinus_net::tls::ClientTls;
 use delphinus_net::{Address, BackendLogin, LoginError, rt};
 use delphinus_state::SessionState;
+use delphinus_telemetry::Counters;
 use delphinus_topology::BackendId;
 use delphinus_wire::command::Code;
 
@@ -96,11 +97,17 @@ pub struct Pool {
     closing: Cell<u32>,
     bell: Arc<rt::Notify>,
     closed: rt::Notify,
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl Pool {
     /// A pool for these backends, each with its budget; `bell` is this worker's bell in all of the budgets.
-    pub fn new(settings: Settings, backends: Vec<(Target, Arc<Budget>)>, bell: Arc<rt::Notify>) -> Rc<Self> {
+    pub fn new(
+        settings: Settings,
+        backends: Vec<(Target, Arc<Budget>)>,
+        bell: Arc<rt::Notify>,
+        counters: Arc<Counters>,
+    ) -> Rc<Self> {
         let backends = backends
             .into_iter()
             .map(|(target, budget)| BackendPool {
@@ -120,6 +127,7 @@ impl Pool {
             closing: Cell::new(0),
             bell,
             closed: rt::Notify::new(),
+            counters,
         })
     }
 
@@ -210,7 +218,12 @@ impl Pool {
         let pool = &self.backends[request.backend.index()];
         let id = BackendConnId(self.next_id.get());
         self.next_id.set(id.0 + 1);
-        open(&pool.target, request.identity, id, permit, &self.settings).await
+        let opened = open(&pool.target, request.identity, id, permit, &self.settings).await;
+        match &opened {
+            Ok(_) => self.counters.backend_connects_ok.increment(),
+            Err(_) => self.counters.backend_connects_failed.increment(),
+        }
+        opened
     }
 
     async fn wait(self: &Rc<Self>, request: &Request<'_>) -> Result<(Box<Connection>, bool), PoolError> {
@@ -218,8 +231,11 @@ impl Pool {
         let limit = Duration::from_millis(self.settings.checkout_timeout_ms);
         let mut turn = pool.waiters.borrow_mut().push(request.identity.clone());
         let waiting = Waiting::begin(pool);
+        let began = rt::now();
         let mut granted = rt::timeout(limit, &mut turn).await;
         drop(waiting);
+        self.counters.pool_waits.increment();
+        self.counters.pool_wait_us.add(began.elapsed().as_micros() as u64);
         if granted.is_none() {
             // It may have come in the last moment, and must not be lost.
             turn.close();
@@ -305,6 +321,7 @@ impl Pool {
     pub(crate) fn close_later(self: &Rc<Self>, connection: Box<Connection>) {
         let this = self.clone();
         this.closing.set(this.closing.get() + 1);
+        this.counters.backend_closes.increment();
         rt::spawn_local(async move {
             drop(Self::close_now(connection).await);
             this.closing.set(this.closing.get() - 1);

@@ -69,6 +69,7 @@ impl Session {
         }
         self.buffer.consume(input.held);
         let (mut missing, mut continued) = (input.missing(), input.frame.is_continued());
+        let mut total = input.frame.len as u64;
         loop {
             while missing > 0 {
                 if self.buffer.is_empty() {
@@ -91,6 +92,10 @@ impl Session {
             };
             continued = frame.is_continued();
             missing = HEADER_LEN + frame.len;
+            total += frame.len as u64;
+            if total > self.worker.settings.max_allowed_packet {
+                return Err(Cut::Client(NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX))));
+            }
         }
     }
 

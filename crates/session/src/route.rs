@@ -29,6 +29,10 @@ impl Session {
     #[inline]
     pub(crate) async fn checkout(&mut self, target: Target) -> Result<Checkout, ProxyError> {
         let backend = self.resolve(target)?;
+        match target {
+            Target::Primary => self.worker.counters.routed_primary.increment(),
+            Target::Replica(_) => self.worker.counters.routed_replica.increment(),
+        }
         if let Some(mut checkout) = self.retake(backend) {
             if checkout.is_ready(&self.want, &self.memory) {
                 return Ok(self.note(checkout));
@@ -56,7 +60,6 @@ impl Session {
     async fn checkout_slow(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
         let request =
             Request { backend, identity: &self.identity, want: &self.want, memory: &self.memory };
-        self.worker.counters.pool_waits.increment();
         // Off the usual path: boxed, so that an idle session does not carry its room.
         let found = Box::pin(self.worker.pool.checkout(request)).await;
         match found {

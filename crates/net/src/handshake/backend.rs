@@ -155,6 +155,7 @@ fn failed(failure: ClientFailure) -> LoginError {
     match failure {
         ClientFailure::Refused(error) => LoginError::Refused(error),
         ClientFailure::Malformed(malformed) => LoginError::Net(malformed.into()),
+        ClientFailure::Unexpected(what) => LoginError::Net(delphinus_wire::Malformed(what).into()),
         other => LoginError::Unsuitable(other.to_string()),
     }
 }
