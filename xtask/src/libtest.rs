@@ -1,0 +1,85 @@
+//! Running libtest's programs: their output goes on to the user, and their results are added up.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cargo::announce;
+use crate::steps::Tally;
+
+/// Runs `cargo test ...` and adds up what all of its test programs say.
+pub(crate) fn run(command: Command) -> Result<Tally> {
+    run_shown_on(&mut std::io::stdout(), command)
+}
+
+fn run_shown_on(screen: &mut impl Write, mut command: Command) -> Result<Tally> {
+    announce(&command);
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let said = child.stdout.take().context("invariant: standard output is a pipe")?;
+    let tally = pass_on(BufReader::new(said), screen)?;
+    let status = child.wait()?;
+    if status.success() && tally == Tally::default() {
+        bail!("no test was run");
+    }
+    if !status.success() && tally.failed == 0 {
+        // It did not compile, or a test program died without a result.
+        eprintln!("error: cargo ended with {status}");
+        return Ok(Tally { failed: 1, ..tally });
+    }
+    Ok(tally)
+}
+
+fn pass_on(mut from: impl BufRead, to: &mut impl Write) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line)? != 0 {
+        to.write_all(&line).and_then(|()| to.flush()).context("cannot show the tests' output")?;
+        tally += result_of(&String::from_utf8_lossy(&line)).unwrap_or_default();
+        line.clear();
+    }
+    Ok(tally)
+}
+
+/// Reads "test result: ok. 12 passed; 0 failed; 0 ignored; ...".
+fn result_of(line: &str) -> Option<Tally> {
+    let (_, numbers) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let number = |what: &str| {
+        numbers.split(';').find_map(|part| part.trim().strip_suffix(what)?.trim().parse::<u64>().ok())
+    };
+    Some(Tally { passed: number(" passed")?, failed: number(" failed")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read_and_other_lines_are_not() {
+        let line = "test result: FAILED. 11 passed; 2 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.5s";
+        assert_eq!(result_of(line), Some(Tally { passed: 11, failed: 2 }));
+        assert_eq!(result_of("test a::b ... ok"), None);
+        assert_eq!(result_of(" test result: ok. 1 passed; 0 failed;"), None);
+    }
+
+    #[test]
+    fn results_of_several_programs_are_added_up_and_all_is_shown() {
+        let said = "running 1 test\ntest result: ok. 1 passed; 0 failed;\n\ntest result: FAILED. 2 passed; 3 failed;";
+        let mut shown = Vec::new();
+        let tally = pass_on(said.as_bytes(), &mut shown).unwrap();
+        assert_eq!(tally, Tally { passed: 3, failed: 3 });
+        assert_eq!(shown, said.as_bytes());
+    }
+
+    #[test]
+    fn a_program_that_dies_counts_as_one_failure() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'test result: ok. 4 passed; 0 failed;'; exit 101"]);
+        assert_eq!(run_shown_on(&mut Vec::new(), command).unwrap(), Tally { passed: 4, failed: 1 });
+    }
+
+    #[test]
+    fn running_no_test_at_all_is_an_error() {
+        assert!(run_shown_on(&mut Vec::new(), Command::new("true")).is_err());
+    }
+}
