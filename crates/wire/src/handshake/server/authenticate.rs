@@ -120,7 +120,7 @@ impl Pending {
         secret: Option<BackendSecret>,
         before_ok: Option<Vec<u8>>,
     ) -> Step {
-        let is_listed = self.record.as_ref().is_some_and(UserRecord::is_listed);
+        let is_listed = self.is_listed();
         let (Some(secret), Some(plugin), true) = (secret, self.plugin, is_listed) else {
             return self.deny(&connection, if is_listed { "wrong password" } else { "unknown user" });
         };
@@ -162,6 +162,10 @@ impl Pending {
             return self.verify_at_once(connection, wanted).is_some();
         }
         !self.answer.is_empty() || wanted == connection.settings.default_plugin
+    }
+
+    fn is_listed(&self) -> bool {
+        self.record.as_ref().is_some_and(UserRecord::is_listed)
     }
 
     fn credential(&self) -> &Credential {
@@ -211,7 +215,9 @@ impl Pending {
         if self.answer.expose().len() != caching_sha2::HASH_LEN {
             return self.deny(&connection, "answer of a wrong length");
         }
-        if let Some(secret) = self.verify_at_once(&connection, Plugin::CachingSha2) {
+        let secret = self.verify_at_once(&connection, Plugin::CachingSha2);
+        // A decoy that somebody guesses takes the course of a wrong password.
+        if let Some(secret) = secret.filter(|_| self.is_listed()) {
             return self.settle(connection, Some(secret), Some(AuthMoreData(&[FAST_AUTH_OK]).encode()));
         }
         if matches!(self.credential(), Credential::Plain(_)) {

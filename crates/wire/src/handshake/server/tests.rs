@@ -1,7 +1,8 @@
 //! Clients that do what this project's own client machine never does.
 
 use super::*;
-use crate::auth::{BackendSecret, Credential, Password, caching_sha2::StoredHash, native};
+use crate::auth::caching_sha2::{self, StoredHash};
+use crate::auth::{BackendSecret, Credential, Password, native};
 use crate::handshake::{AuthSwitchRequest, ConnectAttributes};
 
 const NONCE: Nonce = *b"abcdefghijklmnopqrst";
@@ -249,4 +250,31 @@ fn a_right_change_of_the_user_is_answered_at_once_and_a_wrong_one_is_asked_again
         let Step::Send(_, next) = change(&command(first)) else { panic!() };
         assert_eq!(code(next.receive(2, &[7; 20])), 1045);
     }
+}
+
+#[test]
+fn guessing_a_decoy_helps_nobody() {
+    let guess = ".".repeat("secret".len());
+    let answer = native::scramble(&native::stage1(guess.as_bytes()), &NONCE);
+    let payload = login(FLAGS, "mysql_native_password", &answer);
+    assert_eq!(code(after_login(settings(), &payload, plain().decoy())), 1045);
+
+    let mut cached = sha2();
+    cached.verified_password = Some(Password::new("secret"));
+    for password in [".", "secret"] {
+        let stage1 = caching_sha2::stage1(password.as_bytes());
+        let payload = login(FLAGS, "caching_sha2_password", &caching_sha2::scramble(&stage1, &NONCE));
+        let Step::Send(packet, _) = after_login(settings(), &payload, cached.decoy()) else { panic!() };
+        assert_eq!(packet.payload, [1, 4], "as after any wrong fast answer");
+    }
+}
+
+#[test]
+fn what_cannot_be_decrypted_is_not_an_empty_password() {
+    let empty = Credential::Sha2Hash(StoredHash::new(b"", *b"0123456789abcdefghij"));
+    let settings = ServerSettings { rsa_key: Some(Arc::new(RsaKey::generate().unwrap())), ..settings() };
+    let payload = login(FLAGS, "caching_sha2_password", &[7; 32]);
+    let Step::Send(_, next) = after_login(settings, &payload, UserRecord::new(empty)) else { panic!() };
+    let Step::Compute(job, next) = next.receive(3, &[7; 256]) else { panic!() };
+    assert_eq!(code(next.resume(job.run())), 1045);
 }
