@@ -1,1 +1,25 @@
-//! End-to-end tests against real servers.
+//! End-to-end tests: real servers, real drivers, the real binary.
+//!
+//! This library starts the servers and the proxy, brings the foreign programs that the tests run, and has a small
+//! MySQL client of its own, which shares no code with the proxy. The tests in `tests/` are named by behaviour.
+
+mod cached;
+mod client;
+mod config_file;
+mod drivers;
+mod general_log;
+mod go_toolchain;
+mod poll;
+mod programs;
+mod proxy;
+mod stage;
+
+pub use client::packet::{Packets, Wire};
+pub use client::{Answer, Client, Login, ServerError};
+pub use config_file::ConfigFile;
+pub use drivers::Driver;
+pub use general_log::GeneralLog;
+pub use poll::{eventually, until};
+pub use programs::{Outcome, run};
+pub use proxy::Proxy;
+pub use stage::{Address, Stage};

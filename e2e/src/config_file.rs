@@ -1,0 +1,65 @@
+//! Writes the proxy's configuration file for a cluster.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use delphinus_sandbox::{APP2, Cluster, NOPW, Role};
+
+/// What a test changes: lines for the sections that it cares about; the rest is the same for all.
+#[derive(Debug, Clone, Default)]
+pub struct ConfigFile {
+    /// Lines of `[proxy]`, for example `workers = 1`.
+    pub proxy: Vec<String>,
+    /// Lines of `[pool]`, for example `max_connections = 4`.
+    pub pool: Vec<String>,
+    /// Lines of `[monitor]`; without any, probes come every 200 ms.
+    pub monitor: Vec<String>,
+}
+
+impl ConfigFile {
+    /// Lines for `[pool]` and the defaults for the rest.
+    pub fn with_pool(lines: &[&str]) -> Self {
+        Self { pool: owned(lines), ..Self::default() }
+    }
+
+    /// Lines for `[proxy]` and the defaults for the rest.
+    pub fn with_proxy(lines: &[&str]) -> Self {
+        Self { proxy: owned(lines), ..Self::default() }
+    }
+
+    /// Writes the file into `dir`, with a TCP and a Unix-socket listener.
+    pub(crate) fn write(&self, cluster: &Cluster, dir: &Path, at: (u16, &Path)) -> Result<PathBuf> {
+        let path = dir.join("delphinus.toml");
+        let text = self.text(cluster, dir, at).context("cannot write the configuration")?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+
+    fn text(&self, cluster: &Cluster, dir: &Path, (port, socket): (u16, &Path)) -> Result<String> {
+        let mut text = format!("[proxy]\ndata_dir = \"{}\"\n{}\n", dir.display(), self.proxy.join("\n"));
+        write!(text, "\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n")?;
+        write!(text, "\n[[listener]]\naddress = \"unix:{}\"\n", socket.display())?;
+        let app = (cluster.app_user.as_str(), cluster.app_password.as_str());
+        let others = [APP2, NOPW].map(|account| (account.user, account.password));
+        for (name, password) in [app].into_iter().chain(others) {
+            write!(text, "\n[[user]]\nname = \"{name}\"\npassword = \"{password}\"\n")?;
+        }
+        text.push_str("\n[cluster]\n");
+        for server in &cluster.servers {
+            let role = if server.role == Role::Primary { "primary" } else { "replica" };
+            write!(text, "\n[[cluster.backend]]\nname = \"{}\"\nrole = \"{role}\"\n", server.name)?;
+            writeln!(text, "address = \"{}:{}\"", server.host, server.port)?;
+        }
+        let monitor = if self.monitor.is_empty() { "interval_ms = 200" } else { &self.monitor.join("\n") };
+        let (user, password) = (&cluster.monitor_user, &cluster.monitor_password);
+        write!(text, "\n[monitor]\nuser = \"{user}\"\npassword = \"{password}\"\n{monitor}\n")?;
+        write!(text, "\n[pool]\n{}\n", self.pool.join("\n"))?;
+        Ok(text)
+    }
+}
+
+fn owned(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}

@@ -1,0 +1,129 @@
+//! The proxy as a process: finds or builds the binary, starts it, stops it, reads its memory and its log.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::poll::eventually;
+use crate::programs::run;
+
+/// How long `cargo build` may take on a machine that builds other things as well.
+const BUILD_LIMIT: Duration = Duration::from_mins(30);
+
+/// A running proxy. Dropping it kills it; so does the end of this process, however that ends.
+#[derive(Debug)]
+pub struct Proxy {
+    child: Child,
+    watchdog: Child,
+    log: PathBuf,
+}
+
+impl Proxy {
+    /// Starts the binary with a configuration file; its log goes beside that.
+    pub(crate) fn start(config: &Path) -> Result<Self> {
+        let log = config.with_extension("log");
+        let file = File::create(&log)?;
+        let mut command = Command::new(binary()?);
+        command.args(["run", "--config"]).arg(config);
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let child = command.spawn().context("cannot start the proxy")?;
+        let watchdog = watchdog(child.id())?;
+        Ok(Self { child, watchdog, log })
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Everything it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Sends SIGTERM and returns at once.
+    pub fn terminate(&self) -> Result<()> {
+        let pid = i32::try_from(self.child.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .context("a process id out of range")?;
+        Ok(kill_process(pid, Signal::TERM)?)
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        eventually(limit, "the proxy to end", || self.ended())
+    }
+
+    /// SIGTERM, and then the exit status must be 0 within `limit`.
+    pub fn stop(&mut self, limit: Duration) -> Result<()> {
+        self.terminate()?;
+        let status = self.wait(limit)?;
+        if !status.success() {
+            bail!("the proxy ended with {status}:\n{}", self.log());
+        }
+        Ok(())
+    }
+
+    /// Its resident memory in KiB.
+    pub fn resident_kib(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse()?)
+    }
+
+    /// Its open file descriptors.
+    pub fn open_files(&self) -> Result<usize> {
+        Ok(fs::read_dir(format!("/proc/{}/fd", self.pid()))?.count())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // The watchdog first: the proxy's number may belong to another process once it is gone.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Kills process `pid` when this process ends: its standard input is closed by the kernel then.
+fn watchdog(pid: u32) -> Result<Child> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "read -r _; kill -KILL \"$1\"", "delphinus-e2e-watchdog", &pid.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().context("cannot start the watchdog")
+}
+
+/// `$DELPHINUS_BIN`, or the binary of this workspace, built now.
+fn binary() -> Result<PathBuf> {
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let found = BINARY.get_or_init(|| match std::env::var_os("DELPHINUS_BIN") {
+        Some(path) => Ok(path.into()),
+        None => build().map_err(|error| format!("{error:#}")),
+    });
+    found.clone().map_err(anyhow::Error::msg)
+}
+
+fn build() -> Result<PathBuf> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--package", "delphinus-cli"]);
+    command.args(["--message-format=json-render-diagnostics"]);
+    let said = run(&mut command, BUILD_LIMIT)?.success()?;
+    let messages = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let executables = messages.filter(|message| message["target"]["name"] == "delphinus");
+    let path =
+        executables.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+    path.context("cargo named no executable `delphinus`")
+}

@@ -1,0 +1,141 @@
+//! Statements that change rows, and what they leave behind: insert ids, counted rows, warnings.
+
+use crate::random::Random;
+use crate::step::{Block, Step, query};
+
+/// The tables that a session has for itself, one of the same name in both schemas.
+pub fn table(session: usize) -> String {
+    format!("d{session}_t")
+}
+
+/// Changes rows, and looks at what that left behind, some steps later or at once.
+pub fn change(random: &mut Random, session: usize) -> Block {
+    let table = table(session);
+    let mut steps = vec![change_step(random, &table)];
+    if random.once_in(2) {
+        steps.push(query(&format!("SELECT {}", random.pick(LEFT_BEHIND))));
+    }
+    Block::free(steps)
+}
+
+const LEFT_BEHIND: &[&str] = &[
+    "LAST_INSERT_ID()",
+    "ROW_COUNT()",
+    "FOUND_ROWS()",
+    "LAST_INSERT_ID() + 1 AS next",
+    "ROW_COUNT() AS n, LAST_INSERT_ID() AS id",
+    "@@last_insert_id",
+    "@@identity AS i",
+    "@@warning_count",
+    "@@error_count",
+    "last_insert_id ( )",
+    "(SELECT LAST_INSERT_ID())",
+    "1 FROM app.d_fixed WHERE id = LAST_INSERT_ID()",
+];
+
+pub fn change_step(random: &mut Random, table: &str) -> Step {
+    let k = random.below(12);
+    let id = 1000 + random.below(40);
+    let sql = match random.below(19) {
+        0 | 1 => format!("INSERT INTO app.{table} (k, v) VALUES ({k}, 'v{k}')"),
+        2 => format!("INSERT INTO app.{table} (k) VALUES ({}), ({}), ({})", k + 100, k + 200, k + 300),
+        3 => format!("INSERT INTO app.{table} (id, k) VALUES ({id}, {})", id + 5000),
+        4 => format!("INSERT INTO app.{table} (k, v) VALUES ({k}, 'a') ON DUPLICATE KEY UPDATE v = CONCAT(v, 'b')"),
+        5 => format!(
+            "INSERT INTO app.{table} (k) VALUES ({k}) ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), v = '{k}'"
+        ),
+        6 => format!("INSERT IGNORE INTO app.{table} (k, v) VALUES ({k}, 'far too long for this column')"),
+        7 => format!("REPLACE INTO app.{table} (k, v) VALUES ({k}, 'r')"),
+        8 => format!("UPDATE app.{table} SET v = '{k}' WHERE k < {k}"),
+        9 => format!("UPDATE app.{table} SET v = 'same' ORDER BY k LIMIT 3"),
+        10 => format!("DELETE FROM app.{table} WHERE k = {k}"),
+        11 => format!("INSERT INTO {table} (k, v) SELECT id + {}, t FROM app.d_fixed", 400 + 10 * k),
+        12 => format!("UPDATE app.{table} SET v = LAST_INSERT_ID({k} + 50) WHERE k = {k}"),
+        13 => format!("SELECT LAST_INSERT_ID({k} + 70)"),
+        14 => format!("SELECT id, k, v FROM app.{table} ORDER BY k, id FOR UPDATE"),
+        15 => format!("SELECT COUNT(*), MAX(k) FROM {table} LOCK IN SHARE MODE"),
+        16 => format!("INSERT INTO app.{table} (k, v) VALUES ({k}, 'x'), ({k}, 'y')"),
+        17 => format!("TRUNCATE TABLE app.{table}"),
+        _ => format!("SELECT id FROM app.{table} WHERE id IS NULL FOR UPDATE"),
+    };
+    query(&sql)
+}
+
+/// FOUND_ROWS() with and without SQL_CALC_FOUND_ROWS.
+pub fn found_rows(random: &mut Random) -> Block {
+    let first = random.pick(&[
+        "SELECT SQL_CALC_FOUND_ROWS * FROM app.d_fixed LIMIT 2",
+        "SELECT SQL_CALC_FOUND_ROWS id FROM app.d_fixed WHERE id > 2 LIMIT 1",
+        "SELECT * FROM app.d_fixed LIMIT 3",
+        "SELECT * FROM app.d_fixed WHERE id < 0",
+        "(SELECT SQL_CALC_FOUND_ROWS id FROM app.d_fixed) UNION ALL (SELECT id FROM sbtest.d_fixed) LIMIT 2",
+        "SHOW TABLES LIKE 'd_fixed'",
+        "SELECT 1 UNION SELECT 2",
+        "SELECT id FROM app.d_fixed LIMIT 1 OFFSET 2",
+        "SELECT id INTO @d FROM app.d_fixed LIMIT 1",
+        "SET @d = 1",
+        "DO 1",
+    ]);
+    let second = random.pick(&[
+        "SELECT FOUND_ROWS()",
+        "SELECT FOUND_ROWS() AS f, ROW_COUNT() AS r",
+        "SHOW WARNINGS",
+        "SELECT ROW_COUNT()",
+        "SELECT found_rows ()",
+        "SELECT FOUND_ROWS() + 0",
+        "SET @d = FOUND_ROWS()",
+    ]);
+    let mut steps = vec![query(first), query(second)];
+    if random.once_in(2) {
+        steps.push(query("SELECT FOUND_ROWS(), ROW_COUNT()"));
+    }
+    Block::free(steps)
+}
+
+/// Warnings and errors, and questions about them.
+pub fn warnings(random: &mut Random, session: usize) -> Block {
+    let table = table(session);
+    let insert = format!("INSERT IGNORE INTO app.{table} (k, v) VALUES (1, 'far too long for this'), (1, 'x'), ('z', 'y')");
+    let missing = format!("DROP TABLE IF EXISTS app.{table}_no, app.{table}_none");
+    let first = random.pick(&[
+        "SELECT 1/0",
+        "SELECT CAST('abc' AS SIGNED), CAST('9x' AS SIGNED)",
+        "SELECT 1/0, 2/0, 3/0, 4/0",
+        "SELECT * FROM app.no_such_table",
+        "SELEC 1",
+        "SELECT 1 FROM d_fixed WHERE t = 5",
+        "SET sql_mode = 'NONSENSE'",
+        "SELECT 'a' + 1",
+        "SELECT CAST('\u{e9}x' AS SIGNED)",
+        "SELECT 1",
+        &insert,
+        &insert,
+        &missing,
+        "SELECT no_such_column FROM app.d_fixed",
+        "SELECT 1/0 UNION SELECT 2",
+        "SELECT SLEEP(0), INET_NTOA('x')",
+        "UPDATE app.d_fixed SET id = 'abc' WHERE id = 'def'",
+    ]);
+    let second = random.pick(&[
+        "SHOW WARNINGS",
+        "SHOW ERRORS",
+        "SHOW COUNT(*) WARNINGS",
+        "SHOW COUNT(*) ERRORS",
+        "SELECT @@warning_count",
+        "SELECT @@error_count",
+        "SELECT @@warning_count, @@error_count",
+        "SELECT @@session.warning_count",
+        "SHOW WARNINGS LIMIT 1",
+        "SHOW WARNINGS LIMIT 1 OFFSET 1",
+        "SHOW ERRORS LIMIT 1",
+    ]);
+    let mut steps = vec![query(first)];
+    if random.once_in(3) {
+        steps.push(query(second));
+    }
+    steps.push(query(second));
+    if random.once_in(2) {
+        steps.push(query(random.pick(&["SHOW WARNINGS", "SELECT ROW_COUNT()", "SELECT FOUND_ROWS()"])));
+    }
+    Block::free(steps)
+}

@@ -1,0 +1,170 @@
+//! Schemas, resets, multi-statements, procedures, prepared statements: what is neither a variable nor a pin.
+
+use delphinus_testkit::Param;
+
+use crate::changes::table;
+use crate::random::Random;
+use crate::step::{Block, SLOTS, Step, query};
+
+/// Enters a schema, also one that the session makes and drops.
+pub fn schema(random: &mut Random, session: usize) -> Block {
+    let own = format!("diff_{session}");
+    match random.below(9) {
+        0 | 1 => Block::of(random.pick(&["USE app", "USE sbtest", "use `app`", "/* x */ USE sbtest;"])),
+        2 | 3 => Block::free(vec![Step::InitDb(random.pick(&["app", "sbtest", "no_such_schema", "mysql"]).to_owned())]),
+        4 => Block::of("USE no_such_schema"),
+        5 => Block::free(vec![query(&format!("CREATE DATABASE IF NOT EXISTS {own}")), query(&format!("USE {own}"))]),
+        6 => Block::free(vec![
+            query(&format!("CREATE DATABASE IF NOT EXISTS {own}")),
+            Step::InitDb(own.clone()),
+            query("SELECT DATABASE()"),
+            query("SELECT 1 + 1"),
+            query(&format!("DROP DATABASE {own}")),
+            query("SELECT DATABASE()"),
+            query("SELECT COUNT(*) FROM d_fixed"),
+        ]),
+        7 => Block::of(&format!("DROP DATABASE IF EXISTS {own}")),
+        _ => Block::free(vec![
+            query(&format!("CREATE DATABASE IF NOT EXISTS {own} CHARACTER SET latin1")),
+            query(&format!("USE {own}")),
+            query("SELECT @@character_set_database, @@collation_database"),
+            query("USE app"),
+        ]),
+    }
+}
+
+/// Starts the session over.
+pub fn reset(random: &mut Random) -> Block {
+    Block::free(vec![match random.below(4) {
+        0 | 1 => Step::ResetConnection,
+        2 => Step::ChangeUser(None),
+        _ => Step::ChangeUser(Some("sbtest")),
+    }])
+}
+
+/// Several statements in one text, with the option for it on or off.
+pub fn multi(random: &mut Random, session: usize) -> Block {
+    let t = table(session);
+    if random.once_in(4) {
+        return Block::free(vec![Step::MultiStatements(random.once_in(2))]);
+    }
+    let insert = format!("INSERT INTO app.{t} (k) VALUES (600); SELECT LAST_INSERT_ID() > 0; DELETE FROM app.{t} WHERE k = 600");
+    let text = random.pick(&[
+        "SET @a = 5; SELECT @a; SET sql_mode = 'ANSI_QUOTES'; SELECT 1",
+        "SELECT 1; SELECT 2",
+        "USE sbtest; SELECT DATABASE()",
+        "SET time_zone = '+03:00'; SELEC 2; SET time_zone = '+04:00'",
+        "SELECT 1;",
+        "SELECT 1; ",
+        "SET @b = 'x'; SELECT * FROM no_such_table; SET @b = 'y'",
+        "SELECT 1/0; SHOW WARNINGS",
+        "SET NAMES latin1; SELECT @@character_set_client; SET NAMES utf8mb4",
+        "BEGIN; SET @c = 1; COMMIT",
+        "SELECT 'a;b'; SET @d = ';'",
+        &insert,
+    ]);
+    Block::of(text)
+}
+
+/// Procedures that change the session.
+pub fn procedure(random: &mut Random) -> Block {
+    Block::of(random.pick(&[
+        "CALL app.d_set_mode('ANSI_QUOTES')",
+        "CALL app.d_set_mode('')",
+        "CALL app.d_set_user(5)",
+        "CALL app.d_set_user(NULL)",
+        "CALL app.d_rows(3)",
+        "CALL app.d_out(4, @a)",
+        "CALL app.d_mixed()",
+        "CALL app.d_fails()",
+        "CALL app.d_zone('-03:00')",
+        "CALL app.no_such_procedure()",
+        "CALL app.d_transaction(@d)",
+    ]))
+}
+
+const TEXTS: &[&str] = &[
+    "SELECT ?",
+    "SELECT ?, ?, DATABASE()",
+    "SELECT * FROM d_fixed WHERE id = ? ORDER BY id",
+    "SELECT id, t FROM d_fixed WHERE id > ? LIMIT ?",
+    "SELECT ? + 1, CONCAT(?, 'x')",
+    "SELECT @a, @b, ?",
+    "SET @c = ?",
+    "SELECT @a := ?",
+    "SELECT \"id\", ? FROM d_fixed",
+    "SELECT 'a\\\\', ?",
+    "SELECT 1/0, ?",
+    "SELECT LAST_INSERT_ID(), ?",
+    "SELECT ROW_COUNT()",
+    "SELECT FOUND_ROWS(), ?",
+    "SELECT SQL_CALC_FOUND_ROWS id FROM app.d_fixed LIMIT 1",
+    "SELECT @@sql_mode, @@time_zone, ?",
+    "SELECT FROM_UNIXTIME(?)",
+    "USE app",
+    "SET time_zone = ?",
+    "SET NAMES latin1",
+    "SELECT COLLATION(?), CHARSET(?)",
+    "SELECT no_such_column FROM d_fixed",
+    "SELEC ?",
+    "CALL app.d_set_user(?)",
+    "CALL app.d_rows(?)",
+    "SELECT CONNECTION_ID() > 0, ?",
+    "SHOW WARNINGS",
+    "SELECT at FROM app.d_fixed ORDER BY id",
+    "DO ?",
+];
+
+/// Binary prepared statements.
+pub fn prepared(random: &mut Random, session: usize) -> Block {
+    let slot = random.below(SLOTS);
+    let t = table(session);
+    let step = match random.below(12) {
+        0 | 1 => Step::Prepare(slot, random.pick(TEXTS).to_owned()),
+        2 => Step::Prepare(
+            slot,
+            match random.below(4) {
+                0 => format!("INSERT INTO app.{t} (k, v) VALUES (?, ?)"),
+                1 => format!("UPDATE {t} SET v = ? WHERE k = ?"),
+                2 => format!("SELECT * FROM app.{t} ORDER BY id, ? FOR UPDATE"),
+                _ => format!("DELETE FROM app.{t} WHERE k = ?"),
+            },
+        ),
+        3..=6 => Step::Execute(slot, params(random)),
+        7 | 8 => {
+            // Of the same types: the first execution's types are used again.
+            let (first, second) = (random.below(9) as i64, random.below(9) as i64);
+            return Block::free(vec![
+                Step::Execute(slot, vec![Param::Int(first)]),
+                query("SELECT 1"),
+                Step::ExecuteAgain(slot, vec![Param::Int(second)]),
+            ]);
+        }
+        9 => Step::ResetStatement(slot),
+        10 => Step::Close(slot),
+        _ => {
+            let steps = vec![
+                Step::Prepare(slot, "SELECT LENGTH(?)".to_owned()),
+                Step::LongData(slot, vec![b'x'; 300]),
+                Step::LongData(slot, b"yz".to_vec()),
+                Step::Execute(slot, vec![Param::Bytes(Vec::new())]),
+            ];
+            return Block::pinned(steps);
+        }
+    };
+    Block::free(vec![step])
+}
+
+fn params(random: &mut Random) -> Vec<Param> {
+    (0..2)
+        .map(|_| match random.below(7) {
+            0 => Param::Null,
+            1 => Param::Int(random.below(5) as i64 - 1),
+            2 => Param::Unsigned(u64::MAX),
+            3 => Param::Double(1.5),
+            4 => Param::Text("\u{e9}t\u{e9}".to_owned()),
+            5 => Param::Bytes(vec![0, 0xff]),
+            _ => Param::Text("7".to_owned()),
+        })
+        .collect()
+}

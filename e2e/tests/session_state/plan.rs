@@ -1,0 +1,67 @@
+//! What each of the sessions does.
+
+use delphinus_sandbox::Flavor;
+
+use crate::random::Random;
+use crate::step::{Block, Step};
+use crate::{changes, commands, pinned, probes, variables};
+
+/// At least `steps` steps of one session.
+pub fn generate(seed: u64, session: usize, steps: usize, flavor: Flavor) -> Vec<Block> {
+    let mut random = Random::new(seed ^ (session as u64) << 32);
+    let mut blocks = Vec::new();
+    let mut len = 0;
+    while len < steps {
+        let block = one(&mut random, session, flavor);
+        len += block.steps.len();
+        blocks.push(block);
+    }
+    blocks.push(probes::everything(flavor));
+    blocks
+}
+
+fn one(random: &mut Random, session: usize, flavor: Flavor) -> Block {
+    match random.below(100) {
+        0..=15 => variables::system(random, flavor),
+        16..=22 => variables::sql_mode(random),
+        23..=29 => variables::names(random),
+        30..=39 => variables::user(random),
+        40..=59 => probes::probe(random, flavor),
+        60..=66 => changes::change(random, session),
+        67..=69 => changes::found_rows(random),
+        70..=73 => changes::warnings(random, session),
+        74..=77 => commands::schema(random, session),
+        78 => commands::reset(random),
+        79..=81 => commands::multi(random, session),
+        82..=84 => commands::procedure(random),
+        85..=92 => commands::prepared(random, session),
+        93 => Block::free(vec![Step::Ping]),
+        94 => isolation(random),
+        95 | 96 => pinned::transaction(random, session, &mut |random| harmless(random, flavor)),
+        97 => pinned::autocommit_off(random, session, &mut |random| harmless(random, flavor)),
+        98 => pinned::other(random, session, &mut |random| harmless(random, flavor)),
+        _ => pinned::until_reset(random, session),
+    }
+}
+
+fn isolation(random: &mut Random) -> Block {
+    Block::of(random.pick(&[
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "SET SESSION TRANSACTION READ ONLY",
+        "SET SESSION TRANSACTION READ WRITE",
+        "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ WRITE",
+        "SET LOCAL TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+    ]))
+}
+
+/// A step that neither begins nor ends a pin.
+fn harmless(random: &mut Random, flavor: Flavor) -> Step {
+    let block = match random.below(4) {
+        0 => variables::system(random, flavor),
+        1 => variables::user(random),
+        2 => variables::sql_mode(random),
+        _ => probes::probe(random, flavor),
+    };
+    block.steps.into_iter().next().unwrap_or(Step::Ping)
+}

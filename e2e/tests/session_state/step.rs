@@ -1,0 +1,193 @@
+//! One step of a session, how it is run, and its answer as text that can be compared.
+
+use std::fmt;
+
+use anyhow::Result;
+use delphinus_testkit::{Change, Client, ColumnShape, Failure, Login, Param, Prepared, Reply, Success};
+
+/// What a session does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    Query(Vec<u8>),
+    Prepare(usize, String),
+    Execute(usize, Vec<Param>),
+    /// Without the types of its parameters, which an earlier execution has sent.
+    ExecuteAgain(usize, Vec<Param>),
+    LongData(usize, Vec<u8>),
+    ResetStatement(usize),
+    Close(usize),
+    InitDb(String),
+    MultiStatements(bool),
+    Ping,
+    ResetConnection,
+    ChangeUser(Option<&'static str>),
+}
+
+/// Statements that a session can have prepared at a time.
+pub const SLOTS: usize = 4;
+
+/// Steps that belong together.
+#[derive(Debug, Clone)]
+pub struct Block {
+    pub steps: Vec<Step>,
+    /// The session may keep its backend connection from the first to the last of them.
+    pub pins: bool,
+}
+
+impl Block {
+    pub fn of(sql: &str) -> Self {
+        Self { steps: vec![query(sql)], pins: false }
+    }
+
+    pub fn free(steps: Vec<Step>) -> Self {
+        Self { steps, pins: false }
+    }
+
+    pub fn pinned(steps: Vec<Step>) -> Self {
+        Self { steps, pins: true }
+    }
+}
+
+pub fn query(sql: &str) -> Step {
+    Step::Query(sql.as_bytes().to_vec())
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Query(sql) => write!(f, "{}", sql.escape_ascii().to_string().replace("\\'", "'").replace("\\\"", "\"")),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+/// A session on one side: direct, or through the proxy.
+#[derive(Debug)]
+pub struct Side {
+    client: Client,
+    login: Login,
+    slots: [Option<Prepared>; SLOTS],
+}
+
+impl Side {
+    pub fn connect(login: &Login) -> Result<Self> {
+        Ok(Self { client: login.connect()?, login: login.clone(), slots: Default::default() })
+    }
+
+    /// Runs a step; gives its answers, one in each line.
+    pub fn run(&mut self, step: &Step) -> Result<String> {
+        Ok(match step {
+            Step::Query(sql) => show(&self.client.query(sql)?),
+            Step::Prepare(slot, sql) => self.prepare(*slot, sql)?,
+            Step::Execute(slot, params) => self.execute(*slot, params, true)?,
+            Step::ExecuteAgain(slot, params) => self.execute(*slot, params, false)?,
+            Step::LongData(slot, piece) => {
+                if let Some(prepared) = &self.slots[*slot] {
+                    self.client.send_long_data(prepared.id, 0, piece)?;
+                }
+                String::new()
+            }
+            Step::ResetStatement(slot) => match &self.slots[*slot] {
+                Some(prepared) => show(&[self.client.reset_statement(prepared.id)?]),
+                None => "nothing prepared".to_owned(),
+            },
+            Step::Close(slot) => {
+                if let Some(prepared) = self.slots[*slot].take() {
+                    self.client.close(prepared.id)?;
+                }
+                String::new()
+            }
+            Step::InitDb(schema) => show(&[self.client.init_db(schema)?]),
+            Step::MultiStatements(on) => show(&[self.client.set_multi_statements(*on)?]),
+            Step::Ping => show(&[self.client.ping()?]),
+            Step::ResetConnection => {
+                self.slots = Default::default();
+                show(&[self.client.reset_connection()?])
+            }
+            Step::ChangeUser(schema) => {
+                self.slots = Default::default();
+                let login = schema.map_or_else(|| self.login.clone(), |schema| self.login.clone().schema(schema));
+                self.client.change_user(&login)?;
+                "changed".to_owned()
+            }
+        })
+    }
+
+    fn prepare(&mut self, slot: usize, sql: &str) -> Result<String> {
+        if let Some(old) = self.slots[slot].take() {
+            self.client.close(old.id)?;
+        }
+        Ok(match self.client.prepare(sql)? {
+            Ok(prepared) => {
+                let shown = format!("prepared: {} parameters{}", prepared.params, columns(&prepared.columns));
+                self.slots[slot] = Some(prepared);
+                shown
+            }
+            Err(failure) => failed(&failure),
+        })
+    }
+
+    fn execute(&mut self, slot: usize, params: &[Param], with_types: bool) -> Result<String> {
+        let Some(prepared) = &self.slots[slot] else { return Ok("nothing prepared".to_owned()) };
+        let count = usize::from(prepared.params);
+        let params: Vec<Param> = params.iter().cycle().take(count).cloned().collect();
+        Ok(show(&self.client.execute(prepared.id, &params, with_types)?))
+    }
+}
+
+fn show(replies: &[Reply]) -> String {
+    let lines: Vec<String> = replies.iter().map(show_one).collect();
+    lines.join("\n")
+}
+
+fn show_one(reply: &Reply) -> String {
+    match reply {
+        Reply::Done(done) => format!("OK affected={} id={}{}", done.affected_rows, done.last_insert_id, end(done)),
+        Reply::Failed(failure) => failed(failure),
+        Reply::Rows(found) => {
+            let mut text = format!("rows{}{}", columns(&found.columns), end(&found.end));
+            for row in &found.rows {
+                let cells: Vec<String> = row.iter().map(|cell| cell_text(cell.as_deref())).collect();
+                text.push_str("\n    ");
+                text.push_str(&cells.join(" | "));
+            }
+            text
+        }
+    }
+}
+
+fn cell_text(cell: Option<&[u8]>) -> String {
+    cell.map_or_else(|| "NULL".to_owned(), |bytes| format!("'{}'", bytes.escape_ascii()))
+}
+
+fn columns(columns: &[ColumnShape]) -> String {
+    let shapes = columns.iter().map(|column| {
+        let ColumnShape { name, kind, collation, flags, decimals } = column;
+        format!(" [{name} {kind}/{collation}/{flags}/{decimals}]")
+    });
+    shapes.collect()
+}
+
+/// Flags that are the session's: in a transaction, autocommit, more results, schema dropped, NO_BACKSLASH_ESCAPES,
+/// OUT parameters, READ ONLY transaction.
+const STATUS: u16 = 1 | 2 | 8 | 256 | 512 | 4096 | 8192;
+
+fn end(end: &Success) -> String {
+    let changes: Vec<String> = end.changes.iter().filter_map(change).collect();
+    let (status, warnings, info) = (end.status.0 & STATUS, end.warnings, &end.info);
+    format!(" status={status} warnings={warnings} info={info:?} {}", changes.join(","))
+}
+
+fn change(change: &Change) -> Option<String> {
+    match change {
+        Change::Variable(name, value) => Some(format!("{name}={value}")),
+        Change::Schema(schema) => Some(format!("schema={schema}")),
+        Change::Other(_) => None,
+    }
+}
+
+fn failed(failure: &Failure) -> String {
+    // Ids of statements are each side's own.
+    let message = if failure.code == 1243 { "" } else { &failure.message };
+    format!("error {} {} {message}", failure.code, failure.state)
+}
