@@ -1,0 +1,239 @@
+//! The commands of one session, blocking.
+
+use anyhow::{Context, Result, bail, ensure};
+use delphinus_wire::command::Code;
+use delphinus_wire::handshake::client::ClientLink;
+use delphinus_wire::response::{self, EofPacket, ErrPacket, PrepareOk, Status};
+use delphinus_wire::{Capabilities, MAX_PAYLOAD, Put, Reader};
+
+use crate::binary::{Param, binary_row, put_params};
+use crate::login::Login;
+use crate::packets::Packets;
+use crate::reply::{ColumnShape, Failure, Reply, Rows, Success};
+
+/// A logged-in session.
+#[derive(Debug)]
+pub struct Client {
+    packets: Packets,
+    link: ClientLink,
+    connection_id: u32,
+    server_version: String,
+}
+
+/// A prepared statement.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The id that the other side gave.
+    pub id: u32,
+    /// How many parameters it has.
+    pub params: u16,
+    /// The columns that it was said to give.
+    pub columns: Vec<ColumnShape>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Text,
+    Binary,
+}
+
+impl Client {
+    pub(crate) fn new(packets: Packets, link: ClientLink, connection_id: u32, server_version: String) -> Self {
+        Self { packets, link, connection_id, server_version }
+    }
+
+    /// The id that the greeting told.
+    pub fn connection_id(&self) -> u32 {
+        self.connection_id
+    }
+
+    /// The version that the greeting told.
+    pub fn server_version(&self) -> &str {
+        &self.server_version
+    }
+
+    /// What was agreed on.
+    pub fn capabilities(&self) -> Capabilities {
+        self.link.capabilities
+    }
+
+    /// Runs a text; gives all answers. An error is the last of them.
+    pub fn query(&mut self, sql: impl AsRef<[u8]>) -> Result<Vec<Reply>> {
+        let mut payload = vec![Code::Query as u8];
+        if self.has(Capabilities::QUERY_ATTRIBUTES) {
+            payload.extend_from_slice(&[0, 1]);
+        }
+        payload.extend_from_slice(sql.as_ref());
+        self.packets.command(&payload)?;
+        self.replies(Protocol::Text)
+    }
+
+    /// Prepares a statement, or gives the error.
+    pub fn prepare(&mut self, sql: impl AsRef<[u8]>) -> Result<Result<Prepared, Failure>> {
+        self.packets.command(&[&[Code::StmtPrepare as u8], sql.as_ref()].concat())?;
+        let first = self.packets.read()?;
+        if first.first() == Some(&response::ERR) {
+            return Ok(Err(ErrPacket::parse(&first)?.into()));
+        }
+        let ok = PrepareOk::parse(&first)?;
+        self.definitions(ok.params)?;
+        let columns = self.definitions(ok.columns)?;
+        Ok(Ok(Prepared { id: ok.id.0, params: ok.params, columns }))
+    }
+
+    /// Runs a prepared statement. The types of the parameters are sent with the first execution only; an error of
+    /// the other side's if they were never sent is what `with_types: false` is for.
+    pub fn execute(&mut self, id: u32, params: &[Param], with_types: bool) -> Result<Vec<Reply>> {
+        let mut payload = vec![Code::StmtExecute as u8];
+        payload.put_u32(id);
+        payload.put_u8(0);
+        payload.put_u32(1);
+        put_params(&mut payload, params, with_types);
+        self.packets.command(&payload)?;
+        self.replies(Protocol::Binary)
+    }
+
+    /// Sends a piece of a parameter; there is no answer.
+    pub fn send_long_data(&mut self, id: u32, param: u16, piece: &[u8]) -> Result<()> {
+        let mut payload = vec![Code::StmtSendLongData as u8];
+        payload.put_u32(id);
+        payload.put_u16(param);
+        payload.extend_from_slice(piece);
+        self.packets.command(&payload)
+    }
+
+    /// Closes a prepared statement; there is no answer.
+    pub fn close(&mut self, id: u32) -> Result<()> {
+        let mut payload = vec![Code::StmtClose as u8];
+        payload.put_u32(id);
+        self.packets.command(&payload)
+    }
+
+    /// Resets a prepared statement.
+    pub fn reset_statement(&mut self, id: u32) -> Result<Reply> {
+        let mut payload = vec![Code::StmtReset as u8];
+        payload.put_u32(id);
+        self.single(&payload)
+    }
+
+    /// COM_INIT_DB.
+    pub fn init_db(&mut self, schema: &str) -> Result<Reply> {
+        self.single(&[&[Code::InitDb as u8], schema.as_bytes()].concat())
+    }
+
+    /// COM_SET_OPTION: multi-statements on or off.
+    pub fn set_multi_statements(&mut self, on: bool) -> Result<Reply> {
+        self.single(&[Code::SetOption as u8, u8::from(!on), 0])
+    }
+
+    /// COM_PING.
+    pub fn ping(&mut self) -> Result<Reply> {
+        self.single(&[Code::Ping as u8])
+    }
+
+    /// COM_RESET_CONNECTION.
+    pub fn reset_connection(&mut self) -> Result<Reply> {
+        self.single(&[Code::ResetConnection as u8])
+    }
+
+    /// COM_CHANGE_USER. A refusal is a [`Failure`], after which the other side closes the connection.
+    pub fn change_user(&mut self, login: &Login) -> Result<()> {
+        self.link = login.change_user(&mut self.packets, self.link)?;
+        Ok(())
+    }
+
+    /// COM_QUIT; then the other side must close the connection.
+    pub fn quit(mut self) -> Result<()> {
+        self.packets.command(&[Code::Quit as u8])?;
+        ensure!(self.packets.is_at_end()?, "an answer to COM_QUIT");
+        Ok(())
+    }
+
+    fn has(&self, flag: Capabilities) -> bool {
+        self.link.capabilities.contains(flag)
+    }
+
+    fn single(&mut self, payload: &[u8]) -> Result<Reply> {
+        self.packets.command(payload)?;
+        let first = self.packets.read()?;
+        match first.first() {
+            Some(&response::OK) => Ok(Reply::Done(Success::parse(&first, self.link.capabilities)?)),
+            Some(&response::EOF) => Ok(Reply::Done(self.end(&first)?)),
+            Some(&response::ERR) => Ok(Reply::Failed(ErrPacket::parse(&first)?.into())),
+            _ => bail!("neither OK nor EOF nor ERR: {first:?}"),
+        }
+    }
+
+    fn replies(&mut self, protocol: Protocol) -> Result<Vec<Reply>> {
+        let mut all = Vec::new();
+        loop {
+            let reply = self.reply(protocol)?;
+            let is_last = !reply.status().is_some_and(|status| status.contains(Status::MORE_RESULTS));
+            all.push(reply);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn reply(&mut self, protocol: Protocol) -> Result<Reply> {
+        let first = self.packets.read()?;
+        match first.first() {
+            Some(&response::OK) => Ok(Reply::Done(Success::parse(&first, self.link.capabilities)?)),
+            Some(&response::ERR) => Ok(Reply::Failed(ErrPacket::parse(&first)?.into())),
+            Some(&response::LOCAL_INFILE) => {
+                // No file: an empty packet, and then the answer.
+                self.packets.write(&[])?;
+                self.reply(protocol)
+            }
+            _ => self.result_set(&first, protocol),
+        }
+    }
+
+    fn result_set(&mut self, first: &[u8], protocol: Protocol) -> Result<Reply> {
+        let count = Reader::new(first).lenenc_int()?;
+        let columns = self.definitions(u16::try_from(count)?)?;
+        let mut rows = Vec::new();
+        loop {
+            let packet = self.packets.read()?;
+            match packet.first() {
+                Some(&response::ERR) => return Ok(Reply::Failed(ErrPacket::parse(&packet)?.into())),
+                Some(&response::EOF) if self.is_end(&packet) => {
+                    return Ok(Reply::Rows(Rows { columns, rows, end: self.end(&packet)? }));
+                }
+                _ if protocol == Protocol::Binary => rows.push(binary_row(&packet, &columns)?),
+                _ => rows.push(text_row(&packet, columns.len())?),
+            }
+        }
+    }
+
+    /// Column or parameter definitions, and the EOF after them.
+    fn definitions(&mut self, count: u16) -> Result<Vec<ColumnShape>> {
+        let found: Result<Vec<_>> = (0..count).map(|_| ColumnShape::parse(&self.packets.read()?)).collect();
+        if count > 0 && !self.has(Capabilities::DEPRECATE_EOF) {
+            let eof = self.packets.read()?;
+            EofPacket::parse(&eof).context("no EOF after the definitions")?;
+        }
+        found
+    }
+
+    fn is_end(&self, packet: &[u8]) -> bool {
+        if self.has(Capabilities::DEPRECATE_EOF) { packet.len() < MAX_PAYLOAD } else { packet.len() < 9 }
+    }
+
+    fn end(&self, packet: &[u8]) -> Result<Success> {
+        if self.has(Capabilities::DEPRECATE_EOF) && packet.len() > 5 {
+            return Ok(Success::parse(packet, self.link.capabilities)?);
+        }
+        let eof = EofPacket::parse(packet)?;
+        Ok(Success { warnings: eof.warnings, status: eof.status, ..Success::default() })
+    }
+}
+
+fn text_row(packet: &[u8], columns: usize) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut reader = Reader::new(packet);
+    let row: Result<Vec<_>> =
+        (0..columns).map(|_| Ok(reader.text_value()?.map(<[u8]>::to_vec))).collect();
+    ensure!(reader.is_empty(), "bytes after the last value of a row");
+    row
+}

@@ -1,0 +1,159 @@
+//! Runs the sessions on both sides and compares their answers.
+
+use anyhow::{Context, Result};
+
+use crate::arena::{Arena, SESSIONS};
+use crate::random::Random;
+use crate::step::{Block, Side, Step};
+
+/// A step with two different answers.
+#[derive(Debug, Clone)]
+pub struct Difference {
+    pub session: usize,
+    /// All steps of the session, up to the one that differs.
+    pub blocks: Vec<Block>,
+    pub direct: String,
+    pub proxied: String,
+}
+
+/// What the sessions answer at the primary itself: one session after the other.
+pub fn run_direct(arena: &Arena, plans: &[(usize, &[Block])]) -> Result<Vec<Vec<String>>> {
+    let mut client = arena.plain_client()?;
+    plans
+        .iter()
+        .map(|(session, blocks)| {
+            arena.make_tables(&mut client, *session)?;
+            let mut side = Side::connect(&arena.direct(*session))?;
+            let steps = blocks.iter().flat_map(|block| &block.steps);
+            let answers: Result<Vec<String>> = steps
+                .map(|step| side.run(step).with_context(|| format!("directly, session {session}: {step}")))
+                .collect();
+            // Gone before the next session: it may hold locks.
+            drop(side);
+            arena.make_tables(&mut client, *session)?;
+            answers
+        })
+        .collect()
+}
+
+/// A session on its way through its plan.
+struct Runner<'a> {
+    session: usize,
+    side: Side,
+    blocks: &'a [Block],
+    answers: &'a [String],
+    /// The block that is being run, and how far.
+    block: usize,
+    step: usize,
+    /// How many steps were run.
+    done: usize,
+}
+
+impl Runner<'_> {
+    /// The next step, and whether it stands in the middle of a block that pins, or at its beginning.
+    fn next(&self) -> Option<(&Step, bool)> {
+        let block = self.blocks.get(self.block)?;
+        Some((&block.steps[self.step], block.pins))
+    }
+
+    /// Runs the next step; gives the answers if they differ.
+    fn run(&mut self) -> Result<(), (String, String)> {
+        let step = &self.blocks[self.block].steps[self.step];
+        let answer = self.side.run(step).unwrap_or_else(|error| format!("broken: {error:#}"));
+        let direct = &self.answers[self.done];
+        if answer != *direct {
+            return Err((direct.clone(), answer));
+        }
+        self.done += 1;
+        self.step += 1;
+        if self.step == self.blocks[self.block].steps.len() {
+            self.step = 0;
+            self.block += 1;
+        }
+        Ok(())
+    }
+
+    fn difference(&self, (direct, proxied): (String, String)) -> Difference {
+        let mut blocks = self.blocks[..=self.block].to_vec();
+        if let Some(last) = blocks.last_mut() {
+            last.steps.truncate(self.step + 1);
+        }
+        Difference { session: self.session, blocks, direct, proxied }
+    }
+}
+
+/// All sessions through the proxy, one step of a random one after another. A session whose answer differs goes no
+/// further; the others do.
+pub fn run_interleaved(arena: &Arena, plans: &[Vec<Block>], answers: &[Vec<String>], seed: u64) -> Result<Vec<Difference>> {
+    let mut random = Random::new(seed);
+    let mut runners = Vec::new();
+    for session in 0..SESSIONS {
+        let side = Side::connect(&arena.proxied(session)).context("through the proxy")?;
+        let (blocks, answers) = (&plans[session], &answers[session]);
+        runners.push(Runner { session, side, blocks, answers, block: 0, step: 0, done: 0 });
+    }
+    let mut found = Vec::new();
+    // Only one session at a time may pin: the others have to share the second connection.
+    let mut pinned: Option<usize> = None;
+    while !runners.is_empty() {
+        let at = random.below(runners.len());
+        let session = runners[at].session;
+        let Some((_, pins)) = runners[at].next() else {
+            runners.swap_remove(at);
+            continue;
+        };
+        if pins && pinned.is_some_and(|other| other != session) {
+            continue;
+        }
+        pinned = if pins { Some(session) } else { pinned };
+        if let Err(answers) = runners[at].run() {
+            let runner = runners.swap_remove(at);
+            found.push(runner.difference(answers));
+            pinned = pinned.filter(|other| *other != session);
+        } else if pinned == Some(session) && (!pins || runners[at].step == 0) {
+            pinned = None;
+        }
+    }
+    Ok(found)
+}
+
+/// Sessions that take every backend connection and leave it in another state.
+pub struct Noise(Vec<Side>);
+
+/// Each of them is in another state; both backends' connections are used.
+const NOISE: usize = 3;
+
+impl Noise {
+    pub fn start(arena: &Arena) -> Result<Self> {
+        let mut sides = Vec::new();
+        for n in 0..NOISE {
+            let mut side = Side::connect(&arena.proxied(0))?;
+            side.run(&crate::step::query(&format!("SET @noise = {n}, @a = 'noise', time_zone = '+0{n}:00', sql_mode = ''")))?;
+            sides.push(side);
+        }
+        Ok(Self(sides))
+    }
+
+    fn disturb(&mut self) -> Result<()> {
+        for side in &mut self.0 {
+            for sql in ["INSERT INTO app.d_noise VALUES ()", "SELECT @noise", "SELECT @noise"] {
+                side.run(&crate::step::query(sql))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One session alone, with noise between its steps.
+pub fn run_disturbed(arena: &Arena, noise: &mut Noise, session: usize, blocks: &[Block]) -> Result<Option<Difference>> {
+    let answers = run_direct(arena, &[(session, blocks)])?;
+    let side = Side::connect(&arena.proxied(session))?;
+    let mut runner = Runner { session, side, blocks, answers: &answers[0], block: 0, step: 0, done: 0 };
+    while runner.next().is_some() {
+        if let Err(answers) = runner.run() {
+            return Ok(Some(runner.difference(answers)));
+        }
+        noise.disturb()?;
+    }
+    Ok(None)
+}
