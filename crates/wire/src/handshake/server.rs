@@ -6,8 +6,8 @@
 //!       -> [full authentication: [public key ->] password -> Compute] -> Done | Refuse
 //! ```
 //!
-//! The caller sends the packets of each step before it reads on, drops what it has read beyond an SSLRequest (bytes
-//! before TLS that pretend to come after it), and sends the final OK or ERR.
+//! The caller sends the packets of each step before it reads on, gives what it has read beyond an SSLRequest to TLS
+//! (never to this machine: bytes from before TLS must not pretend to come after it), and sends the final OK or ERR.
 
 mod authenticate;
 mod compute;
