@@ -93,19 +93,18 @@ fn host_triple() -> Result<String> {
 /// Runs one target for some seconds, from its seeds and from what earlier runs have found.
 fn fuzz(programs: &Path, target: &str, seconds: u64) -> Result<()> {
     let root = cargo::root().join("fuzz");
-    let (corpus, artifacts) = (root.join("corpus").join(target), root.join("artifacts").join(target));
-    fs::create_dir_all(&corpus)?;
-    fs::create_dir_all(&artifacts)?;
+    // From the folder of the targets, so that the user sees short paths.
+    let (corpus, seeds) = (format!("corpus/{target}"), format!("seeds/{target}"));
+    let artifacts = format!("artifacts/{target}/");
+    for folder in [&corpus, &artifacts] {
+        fs::create_dir_all(root.join(folder))?;
+    }
     let mut command = Command::new(programs.join(target));
-    command.current_dir(&root).arg(&corpus);
-    let seeds = root.join("seeds").join(target);
-    command.args(seeds.is_dir().then_some(seeds));
-    command
-        .arg(format!("-max_total_time={seconds}"))
-        .arg(format!("-artifact_prefix={}/", artifacts.display()));
+    command.current_dir(&root).arg(&corpus).args(root.join(&seeds).is_dir().then_some(seeds));
+    command.arg(format!("-max_total_time={seconds}")).arg(format!("-artifact_prefix={artifacts}"));
     command.arg(format!("-timeout={SLOWEST_INPUT}")).arg(format!("-rss_limit_mb={MOST_MEMORY}"));
     command.args(["-print_final_stats=1", "-verbosity=0"]);
-    cargo::run(command).with_context(|| format!("the input is in {}", artifacts.display()))
+    cargo::run(command).with_context(|| format!("the input is in fuzz/{artifacts}"))
 }
 
 #[cfg(test)]

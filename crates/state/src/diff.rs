@@ -59,10 +59,14 @@ fn assignments(want: &SessionState, have: &SessionState) -> String {
     for name in have.vars.keys().filter(|name| !want.vars.contains_key(*name)) {
         item(format_args!("@@session.{name}=DEFAULT"));
     }
-    for (name, value) in want.user_vars.iter().filter(|(name, value)| have.user_vars.get(*name) != Some(value)) {
+    for (name, value) in
+        want.user_vars.iter().filter(|(name, value)| have.user_vars.get(*name) != Some(value))
+    {
         item(format_args!("@{}={}", quote_identifier(name), value.sql()));
     }
-    for (name, _) in have.user_vars.iter().filter(|(name, value)| !value.is_null() && !want.user_vars.contains_key(*name)) {
+    for (name, _) in
+        have.user_vars.iter().filter(|(name, value)| !value.is_null() && !want.user_vars.contains_key(*name))
+    {
         item(format_args!("@{}=NULL", quote_identifier(name)));
     }
     sql
@@ -78,7 +82,9 @@ mod tests {
             schema: schema.map(Into::into),
             vars: Rc::new(vars.iter().map(|(n, v)| ((*n).into(), v.as_bytes().into())).collect()),
             user_vars: Rc::new(
-                user.iter().map(|(n, v)| ((*n).into(), UserValue::from_bytes(v.as_bytes(), "ascii", "ascii_bin"))).collect(),
+                user.iter()
+                    .map(|(n, v)| ((*n).into(), UserValue::from_bytes(v.as_bytes(), "ascii", "ascii_bin")))
+                    .collect(),
             ),
             multi_statements: false,
         }

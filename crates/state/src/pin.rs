@@ -75,7 +75,7 @@ pub struct Pin {
 /// All pins of a session, and the names that tell when they end.
 #[derive(Debug, Default)]
 pub struct Pins {
-    pins: Vec<Pin>,
+    active: Vec<Pin>,
     /// Temporary tables by name.
     pub(crate) temporary_tables: BTreeSet<String>,
     /// Advisory locks by name, one entry for each GET_LOCK; `None` where the name was an expression.
@@ -95,22 +95,22 @@ impl Pins {
     /// True if the session may change its connection.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.pins.is_empty()
+        self.active.is_empty()
     }
 
     /// True if pinned for this reason.
     pub fn has(&self, reason: PinReason) -> bool {
-        self.pins.iter().any(|pin| pin.reason == reason)
+        self.active.iter().any(|pin| pin.reason == reason)
     }
 
     /// The pins, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Pin> {
-        self.pins.iter()
+        self.active.iter()
     }
 
     /// The oldest reason.
     pub fn reason(&self) -> Option<PinReason> {
-        self.pins.first().map(|pin| pin.reason)
+        self.active.first().map(|pin| pin.reason)
     }
 
     /// Pins; a reason that is there already keeps its time and statement.
@@ -118,15 +118,15 @@ impl Pins {
         if !self.has(reason) {
             let shown = &statement[..statement.len().min(SHOWN)];
             let statement = String::from_utf8_lossy(shown).into_owned().into_boxed_str();
-            self.pins.push(Pin { reason, since, statement });
+            self.active.push(Pin { reason, since, statement });
         }
     }
 
     /// Ends a reason.
     #[inline]
     pub fn remove(&mut self, reason: PinReason) {
-        if !self.pins.is_empty() {
-            self.pins.retain(|pin| pin.reason != reason);
+        if !self.active.is_empty() {
+            self.active.retain(|pin| pin.reason != reason);
         }
     }
 

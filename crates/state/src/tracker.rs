@@ -157,7 +157,10 @@ impl ResponseTracker {
     fn pass_rows(&mut self, bytes: &[u8], mut at: usize) -> usize {
         while let Some(&[a, b, c, _, first]) = bytes[at..].first_chunk::<5>() {
             let len = u32::from_le_bytes([a, b, c, 0]) as usize;
-            if first >= packets::EOF || len == delphinus_wire::MAX_PAYLOAD || bytes.len() - at < HEADER_LEN + len {
+            if first >= packets::EOF
+                || len == delphinus_wire::MAX_PAYLOAD
+                || bytes.len() - at < HEADER_LEN + len
+            {
                 break;
             }
             self.response.rows += 1;
@@ -169,10 +172,9 @@ impl ResponseTracker {
     /// True if a packet may not be recognised before all of it is there.
     fn needs_whole(&self, len: usize, first: u8) -> Result<bool, Malformed> {
         let held = match self.phase {
-            Phase::First => true,
             Phase::Columns(_) => false,
             Phase::Rows => first == packets::ERR || self.ends_rows(len, first),
-            // Definitions of a prepared statement are small, and the last one may end the response.
+            // First packets, and the ends of lists. Definitions of a prepared statement are small, and the last one may end the response.
             _ => true,
         };
         if held && len > MAX_HELD {
@@ -197,7 +199,7 @@ impl ResponseTracker {
         }
         let first = payload[0];
         match self.phase {
-            Phase::First if first == packets::ERR => self.error(payload),
+            Phase::First | Phase::Rows if first == packets::ERR => self.error(payload),
             Phase::First => self.first(payload),
             Phase::Columns(left) => {
                 self.phase = match left {
@@ -215,7 +217,6 @@ impl ResponseTracker {
                 }
                 Ok(Meaning::Pass)
             }
-            Phase::Rows if first == packets::ERR => self.error(payload),
             Phase::Rows if self.ends_rows(len, first) => self.end_of_rows(len, payload),
             Phase::Rows => {
                 self.response.rows += 1;
@@ -237,6 +238,10 @@ impl ResponseTracker {
             (Shape::Results, packets::LOCAL_INFILE) => Ok(Meaning::File),
             (Shape::Results, _) => {
                 let columns = delphinus_wire::Reader::new(payload).lenenc_int()?;
+                if columns == 0 {
+                    // One byte of zero is OK; a longer zero is a backend's nonsense.
+                    return Err(Malformed("a result set without columns"));
+                }
                 self.response.begin_result_set();
                 self.phase = Phase::Columns(columns);
                 Ok(Meaning::Pass)

@@ -40,10 +40,14 @@ impl UserValue {
 
     /// The values of a row that answers `read_back_sql`, in its order; `None` if the row is not one.
     pub fn from_row(columns: &[Column], row: &[Option<Vec<u8>>]) -> Option<Vec<Self>> {
-        if columns.len() != row.len() || row.len() % COLUMNS_EACH != 0 {
+        if columns.len() != row.len() || !row.len().is_multiple_of(COLUMNS_EACH) {
             return None;
         }
-        columns.chunks(COLUMNS_EACH).zip(row.chunks(COLUMNS_EACH)).map(|(c, r)| Self::from_cells(&c[0], r)).collect()
+        columns
+            .chunks(COLUMNS_EACH)
+            .zip(row.chunks(COLUMNS_EACH))
+            .map(|(c, r)| Self::from_cells(&c[0], r))
+            .collect()
     }
 
     fn from_cells(column: &Column, cells: &[Option<Vec<u8>>]) -> Option<Self> {

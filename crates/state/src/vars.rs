@@ -58,7 +58,7 @@ fn is_number(value: &[u8]) -> bool {
     let digits = value.strip_prefix(b"-").unwrap_or(value);
     digits.first().is_some_and(u8::is_ascii_digit)
         && digits.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
-        && digits.iter().filter(|byte| **byte == b'.').count() <= 1
+        && digits.split(|byte| *byte == b'.').count() <= 2
 }
 
 /// A string literal that means the same in every character set and `sql_mode`: plain text in quotes where that

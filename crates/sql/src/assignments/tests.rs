@@ -1,3 +1,5 @@
+//! Assignments of SET in all their forms.
+
 use super::*;
 use crate::{Flavor, LexOptions};
 use expect_test::{Expect, expect};

@@ -1,3 +1,5 @@
+//! Digests: what is the same statement, and what is not.
+
 use super::*;
 use crate::{Flavor, Quotes};
 use expect_test::{Expect, expect};

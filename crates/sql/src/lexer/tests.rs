@@ -1,3 +1,5 @@
+//! Tokens of every kind, mode and character set.
+
 use super::*;
 use crate::{Backslash, Quotes};
 use expect_test::{Expect, expect};

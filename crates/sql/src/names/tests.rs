@@ -1,3 +1,5 @@
+//! Names that statements mention.
+
 use super::*;
 use crate::{Backslash, LexOptions, Quotes, TextCharset};
 

@@ -1,3 +1,5 @@
+//! Where one statement ends and the next begins.
+
 use super::*;
 use crate::Flavor;
 

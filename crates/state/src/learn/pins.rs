@@ -102,7 +102,8 @@ fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>) {
 /// Variables that cannot move pin even where the server does not report them.
 fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
     for assignment in assignments(executed.sql, executed.lex) {
-        let delphinus_sql::Target::System { scope: delphinus_sql::Scope::Session, name } = &assignment.target else {
+        let delphinus_sql::Target::System { scope: delphinus_sql::Scope::Session, name } = &assignment.target
+        else {
             continue;
         };
         if !is_movable(name) {

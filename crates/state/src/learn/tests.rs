@@ -1,3 +1,5 @@
+//! What statements and responses teach about a session.
+
 use super::*;
 use delphinus_sql::classify;
 

@@ -42,8 +42,10 @@ pub(super) fn learn(learnt: &mut Learnt, executed: &Executed<'_>) {
         want(learnt, executed, "collation_connection");
     }
     if effects.contains(Effects::SETS_USER_VARS) {
-        let mut names: Vec<Box<str>> =
-            user_variables_assigned(executed.sql, executed.lex).into_iter().map(String::into_boxed_str).collect();
+        let mut names: Vec<Box<str>> = user_variables_assigned(executed.sql, executed.lex)
+            .into_iter()
+            .map(String::into_boxed_str)
+            .collect();
         names.sort_unstable();
         names.dedup();
         learnt.user_vars = names;
@@ -52,10 +54,10 @@ pub(super) fn learn(learnt: &mut Learnt, executed: &Executed<'_>) {
 
 fn ask(learnt: &mut Learnt, executed: &Executed<'_>, target: &Target) {
     match target {
-        Target::System { scope: Scope::Session, name } => {
-            if is_movable(name) && !is_derived(name) && !name.starts_with("session_track_") {
-                want(learnt, executed, name);
-            }
+        Target::System { scope: Scope::Session, name }
+            if is_movable(name) && !is_derived(name) && !name.starts_with("session_track_") =>
+        {
+            want(learnt, executed, name);
         }
         Target::Names | Target::CharacterSet => CHARSET.iter().for_each(|name| want(learnt, executed, name)),
         Target::Transaction { scope: TransactionScope::Session } => {
@@ -63,7 +65,9 @@ fn ask(learnt: &mut Learnt, executed: &Executed<'_>, target: &Target) {
                 Flavor::MySql => ["transaction_isolation", "transaction_read_only"],
                 Flavor::MariaDb => ["tx_isolation", "tx_read_only"],
             };
-            names.iter().for_each(|name| want(learnt, executed, name));
+            for name in names {
+                want(learnt, executed, name);
+            }
         }
         _ => {}
     }
@@ -76,5 +80,9 @@ fn want(learnt: &mut Learnt, executed: &Executed<'_>, name: &str) {
 }
 
 fn reported(executed: &Executed<'_>, wanted: &str) -> bool {
-    executed.response.changes.iter().any(|change| matches!(change, Changed::Var(name, _) if &**name == wanted))
+    executed
+        .response
+        .changes
+        .iter()
+        .any(|change| matches!(change, Changed::Var(name, _) if &**name == wanted))
 }

@@ -1,3 +1,5 @@
+//! Whole responses in pieces of every size.
+
 use super::*;
 use delphinus_wire::response::SessionChanges;
 use delphinus_wire::{Put, put_packet};
@@ -93,7 +95,8 @@ fn a_result_set_with_deprecate_eof_and_changes() {
 
 #[test]
 fn several_results_end_with_the_last() {
-    let more = OkPacket { status: Status::MORE_RESULTS, affected_rows: 1, last_insert_id: 7, ..OkPacket::default() };
+    let more =
+        OkPacket { status: Status::MORE_RESULTS, affected_rows: 1, last_insert_id: 7, ..OkPacket::default() };
     let last = OkPacket { affected_rows: 5, ..OkPacket::default() };
     let wire = Wire::default().ok(0, &more).columns(1).packet(b"\x011").ok(0xfe, &more).ok(0, &last);
     let response = track(Shape::Results, MODERN, &wire);
@@ -112,14 +115,23 @@ fn a_cursor_has_no_rows_after_its_columns() {
     let wire = Wire::default().columns(1).eof(0x42);
     assert_eq!(track(Shape::Results, PLAIN, &wire).status, Some(Status(0x42)));
     let ok = OkPacket { status: Status(0x42), ..OkPacket::default() };
-    assert_eq!(track(Shape::Results, MODERN, &Wire::default().columns(1).ok(0xfe, &ok)).status, Some(Status(0x42)));
+    assert_eq!(
+        track(Shape::Results, MODERN, &Wire::default().columns(1).ok(0xfe, &ok)).status,
+        Some(Status(0x42))
+    );
 }
 
 #[test]
 fn prepared_statements_get_the_clients_id() {
-    for (capabilities, params, columns) in
-        [(PLAIN, 0, 0), (PLAIN, 2, 0), (PLAIN, 0, 1), (PLAIN, 2, 3), (MODERN, 2, 3), (MODERN, 1, 0), (MODERN, 0, 1)]
-    {
+    for (capabilities, params, columns) in [
+        (PLAIN, 0, 0),
+        (PLAIN, 2, 0),
+        (PLAIN, 0, 1),
+        (PLAIN, 2, 3),
+        (MODERN, 2, 3),
+        (MODERN, 1, 0),
+        (MODERN, 0, 1),
+    ] {
         let mut first = vec![0, 9, 0, 0, 0];
         first.put_u16(columns);
         first.put_u16(params);
@@ -176,8 +188,21 @@ fn a_client_that_does_not_track_gets_its_own_ok() {
 }
 
 #[test]
+fn a_result_set_without_columns_is_nonsense() {
+    for zero in [b"\xfc\0\0".as_slice(), b"\xfd\0\0\0"] {
+        let mut wire = Wire::default().packet(zero).packet(b"a packet more");
+        assert!(ResponseTracker::new(Shape::Results, PLAIN, PLAIN).advance(&mut wire.bytes).is_err());
+    }
+}
+
+#[test]
 fn nonsense_is_an_error_and_never_a_panic() {
-    for bad in [&b"\x00\x00\x00\x00"[..], b"\x01\x00\x00\x01\x00", b"\x02\x00\x00\x01\xff\x01", b"\x01\x00\x00\x01\xff"] {
+    for bad in [
+        &b"\x00\x00\x00\x00"[..],
+        b"\x01\x00\x00\x01\x00",
+        b"\x02\x00\x00\x01\xff\x01",
+        b"\x01\x00\x00\x01\xff",
+    ] {
         let mut bytes = bad.to_vec();
         bytes.extend_from_slice(&[0; 8]);
         let mut tracker = ResponseTracker::new(Shape::Results, MODERN, MODERN);
