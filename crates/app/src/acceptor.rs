@@ -49,7 +49,8 @@ impl Acceptor {
             refuse(peer).await;
             return;
         };
-        let Some(worker) = self.workers.iter().min_by_key(|worker| worker.sessions.load(Ordering::Relaxed)) else {
+        let Some(worker) = self.workers.iter().min_by_key(|worker| worker.sessions.load(Ordering::Relaxed))
+        else {
             return;
         };
         worker.sessions.fetch_add(1, Ordering::Relaxed);

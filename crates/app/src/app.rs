@@ -116,7 +116,10 @@ impl App {
         drop(acceptor);
         let limit = Duration::from_millis(config.proxy.shutdown_timeout_ms);
         if !drain(&registry, &stopping, limit).await {
-            tracing::warn!(clients = registry.connected(), "shutdown_timeout_ms is over: closing what is left");
+            tracing::warn!(
+                clients = registry.connected(),
+                "shutdown_timeout_ms is over: closing what is left"
+            );
         }
         deadline.send_replace(true);
         wait_for_threads(threads).await;
@@ -143,7 +146,10 @@ fn worker_count(config: &Config) -> usize {
     let wanted = config.proxy.workers.map_or_else(cores, |workers| workers as usize);
     let limit = config.pool.max_connections as usize;
     if wanted > limit {
-        tracing::warn!(workers = limit, "pool.max_connections is smaller than workers: fewer workers are started");
+        tracing::warn!(
+            workers = limit,
+            "pool.max_connections is smaller than workers: fewer workers are started"
+        );
     }
     wanted.min(limit).max(1)
 }
@@ -160,7 +166,8 @@ fn bind(
         ListenAddress::Unix(path, _) => format!("unix:{}", path.display()),
     };
     let one = |(address, settings): &(ListenAddress, Arc<ListenerSettings>)| {
-        let listener = Listener::bind(address).map_err(|error| Error::Listen { address: show(address), error })?;
+        let listener =
+            Listener::bind(address).map_err(|error| Error::Listen { address: show(address), error })?;
         let bound = listener.local_address().unwrap_or_else(|_| address.clone());
         tracing::info!(listener = %settings.name, address = %show(&bound), "listening");
         Ok((listener, settings.clone()))

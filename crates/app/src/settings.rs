@@ -101,7 +101,8 @@ fn target(backend: &config::Backend) -> Result<Target, Error> {
 }
 
 pub(crate) fn users(config: &Config) -> Arc<Users> {
-    let listed: HashMap<String, User> = config.users.iter().map(|user| (user.name.clone(), one_user(user))).collect();
+    let listed: HashMap<String, User> =
+        config.users.iter().map(|user| (user.name.clone(), one_user(user))).collect();
     Arc::new(Users::new(listed))
 }
 
@@ -111,11 +112,7 @@ fn one_user(user: &config::User) -> User {
         config::Credential::NativeHash(hash) => Credential::NativeHash(*hash),
         config::Credential::CachingSha2Hash(stored) => stored_hash(stored.expose()),
     };
-    User {
-        credential,
-        default_schema: user.default_schema.clone(),
-        max_connections: user.max_connections,
-    }
+    User { credential, default_schema: user.default_schema.clone(), max_connections: user.max_connections }
 }
 
 fn stored_hash(stored: &str) -> Credential {
@@ -164,7 +161,8 @@ fn server_tls(
         if own.is_none() {
             *own = Some(own_certificate(data_dir)?);
         }
-        let (cert, key) = own.as_ref().map(|(cert, key)| (cert.as_bytes(), key.as_bytes())).unwrap_or_default();
+        let (cert, key) =
+            own.as_ref().map(|(cert, key)| (cert.as_bytes(), key.as_bytes())).unwrap_or_default();
         ServerTls::from_pem(cert, key, ca)
     };
     made.map_err(|error| Error::ListenerTls { listener: listener.name.clone(), error })

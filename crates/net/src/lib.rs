@@ -16,8 +16,11 @@ pub mod tls;
 pub use buffer::{Buffer, BufferPool};
 pub use dial::{Address, dial};
 pub use error::NetError;
-pub use handshake::{BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, change_user, log_in, serve_change_user, serve_login};
-pub use listen::{Listener, ListenAddress, Peer};
+pub use handshake::{
+    BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, change_user, log_in, serve_change_user,
+    serve_login,
+};
+pub use listen::{ListenAddress, Listener, Peer};
 pub use nonce::fresh_nonce;
 pub use packet_io::{Packet, PacketIo};
 pub use stream::Stream;

@@ -121,7 +121,10 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
             if std::os::unix::net::UnixStream::connect(path).is_ok() {
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on this socket"));
+                return Err(io::Error::new(
+                    io::ErrorKind::AddrInUse,
+                    "another process listens on this socket",
+                ));
             }
             std::fs::remove_file(path)
         }

@@ -5,8 +5,7 @@ use crate::error::NetError;
 /// A nonce for a greeting: printable, without NUL and `$`, which some clients take for its end.
 pub fn fresh_nonce() -> Result<[u8; 20], NetError> {
     let mut nonce = [0; 20];
-    aws_lc_rs::rand::fill(&mut nonce)
-        .map_err(|_| std::io::Error::other("the system has no random bytes"))?;
+    aws_lc_rs::rand::fill(&mut nonce).map_err(|_| std::io::Error::other("the system has no random bytes"))?;
     for byte in &mut nonce {
         // 93 of 94 characters; what is lost to the remainder is far less than a bit.
         let letter = b'!' + *byte % 93;

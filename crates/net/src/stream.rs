@@ -110,9 +110,7 @@ impl Stream {
     pub fn is_quiet(&mut self) -> bool {
         match &mut self.tls {
             Some(tls) => tls.is_quiet(&self.io),
-            None => {
-                self.io.try_read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-            }
+            None => self.io.try_read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock),
         }
     }
 

@@ -76,10 +76,9 @@ impl ServerTls {
             None => builder.with_no_client_auth(),
             Some(path) => {
                 let roots = authorities(path)?;
-                let verifier =
-                    rustls::server::WebPkiClientVerifier::builder_with_provider(roots, provider())
-                        .build()
-                        .map_err(tls_error)?;
+                let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(roots, provider())
+                    .build()
+                    .map_err(tls_error)?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
@@ -111,11 +110,10 @@ impl ClientTls {
         let verifier = match (verify, ca) {
             (Verify::Nothing, _) => verify::nothing(provider()),
             (_, None) => return Err(NetError::Tls("verification needs tls_ca".into())),
-            (Verify::Authority, Some(path)) => verify::authority(&authorities(path)?, provider())?,
+            (Verify::Authority, Some(path)) => verify::authority(&authorities(path)?, provider()),
             (Verify::Identity, Some(path)) => verify::identity(authorities(path)?, provider())?,
         };
-        let config =
-            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        let config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         Ok(Self(Arc::new(config)))
     }
 

@@ -72,7 +72,9 @@ pub(crate) async fn command(connection: &mut Connection, payload: &[u8]) -> Resu
     io.write(payload).await?;
     let first = io.read(MAX_PACKET).await?.payload;
     match first.first() {
-        Some(&response::OK | &response::EOF) => Ok(finished(TextResult { columns: vec![], rows: vec![] }, &first, capabilities)?),
+        Some(&response::OK | &response::EOF) => {
+            Ok(finished(TextResult { columns: vec![], rows: vec![] }, &first, capabilities)?)
+        }
         Some(&response::ERR) => Err(AskError::Refused(ErrPacket::parse(&first)?)),
         _ => result_set(&mut io, &first, capabilities).await,
     }
@@ -100,7 +102,11 @@ pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<
     Ok(prepared.id)
 }
 
-async fn result_set(io: &mut PacketIo<'_>, first: &[u8], capabilities: Capabilities) -> Result<Answer, AskError> {
+async fn result_set(
+    io: &mut PacketIo<'_>,
+    first: &[u8],
+    capabilities: Capabilities,
+) -> Result<Answer, AskError> {
     let count = Reader::new(first).lenenc_int()?;
     let mut result = TextResult { columns: Vec::new(), rows: Vec::new() };
     for _ in 0..count {

@@ -79,7 +79,8 @@ impl Idle {
             let fit = fit(connection, want, now);
             // Of equals, the one that was used last keeps the others idle, so that they can be closed.
             let better = |(rank, since, _): &(u8, Instant, u32)| {
-                (fit as u8) < *rank || (fit as u8 == *rank && connection.idle_since > *since && fit != Fit::Held)
+                (fit as u8) < *rank
+                    || (fit as u8 == *rank && connection.idle_since > *since && fit != Fit::Held)
             };
             if fit as u8 <= worst as u8 && best.as_ref().is_none_or(better) {
                 best = Some((fit as u8, connection.idle_since, at));
@@ -98,6 +99,7 @@ impl Idle {
     }
 
     /// All connections that have been idle or alive for too long.
+    #[expect(clippy::vec_box, reason = "connections stay boxed: they move between seats and sessions")]
     pub(crate) fn take_expired(&mut self, now: Instant, idle_since: Option<Instant>) -> Vec<Box<Connection>> {
         let expired: Vec<u32> = self
             .occupied()
@@ -110,6 +112,7 @@ impl Idle {
     }
 
     /// All connections.
+    #[expect(clippy::vec_box, reason = "connections stay boxed: they move between seats and sessions")]
     pub(crate) fn take_all(&mut self) -> Vec<Box<Connection>> {
         self.free.clear();
         std::mem::take(&mut self.seats).into_iter().flatten().collect()

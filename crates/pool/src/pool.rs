@@ -44,10 +44,12 @@ impl Settings {
     /// Spread by the id, so that connections opened together do not all end together.
     pub(crate) fn lifetime(&self, id: BackendConnId) -> Duration {
         if self.max_lifetime_s == 0 {
-            return Duration::from_secs(10 * 365 * 24 * 3600);
+            return Duration::from_hours(10 * 365 * 24);
         }
         let spread = self.max_lifetime_s * 100;
-        Duration::from_millis(self.max_lifetime_s * 1000 - spread + (id.0.wrapping_mul(0x9e37_79b9) % (2 * spread + 1)))
+        Duration::from_millis(
+            self.max_lifetime_s * 1000 - spread + (id.0.wrapping_mul(0x9e37_79b9) % (2 * spread + 1)),
+        )
     }
 }
 
@@ -214,7 +216,11 @@ impl Pool {
         }
     }
 
-    async fn open(self: &Rc<Self>, request: &Request<'_>, permit: Permit) -> Result<Box<Connection>, PoolError> {
+    async fn open(
+        self: &Rc<Self>,
+        request: &Request<'_>,
+        permit: Permit,
+    ) -> Result<Box<Connection>, PoolError> {
         let pool = &self.backends[request.backend.index()];
         let id = BackendConnId(self.next_id.get());
         self.next_id.set(id.0 + 1);
@@ -254,7 +260,11 @@ impl Pool {
 
     /// Takes a connection back: to the first that waits, to another worker in need, or to its seat.
     #[inline]
-    pub(crate) fn put_back(self: &Rc<Self>, backend: BackendId, mut connection: Box<Connection>) -> Option<Seat> {
+    pub(crate) fn put_back(
+        self: &Rc<Self>,
+        backend: BackendId,
+        mut connection: Box<Connection>,
+    ) -> Option<Seat> {
         let now = rt::now();
         connection.idle_since = now;
         connection.held_until = now + Duration::from_millis(self.settings.hold_ms);
@@ -268,7 +278,12 @@ impl Pool {
         self.seat(backend, connection, now);
     }
 
-    fn seat(self: &Rc<Self>, backend: BackendId, mut connection: Box<Connection>, now: Instant) -> Option<Seat> {
+    fn seat(
+        self: &Rc<Self>,
+        backend: BackendId,
+        mut connection: Box<Connection>,
+        now: Instant,
+    ) -> Option<Seat> {
         let pool = &self.backends[backend.index()];
         if connection.retire_at <= now || !connection.buffer.is_empty() {
             self.close_later(connection);
@@ -341,7 +356,9 @@ impl Pool {
             };
             for pool in &self.backends {
                 let expired = pool.idle.borrow_mut().take_expired(now, idle_limit);
-                expired.into_iter().for_each(|connection| self.close_later(connection));
+                for connection in expired {
+                    self.close_later(connection);
+                }
                 self.relieve(pool);
             }
         }
@@ -372,7 +389,9 @@ impl Pool {
     pub async fn close(self: &Rc<Self>) {
         for pool in &self.backends {
             let idle = pool.idle.borrow_mut().take_all();
-            idle.into_iter().for_each(|connection| self.close_later(connection));
+            for connection in idle {
+                self.close_later(connection);
+            }
         }
         while self.closing.get() > 0 {
             self.closed.notified().await;

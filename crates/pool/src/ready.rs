@@ -45,20 +45,28 @@ pub(crate) async fn make_ready(
     // Fix-ups are statements too: they would wipe out what the session's last statement left here.
     bounded(target, save(connection)).await?;
     for step in diff(want, &connection.have) {
-        rt::timeout(LIMIT, run(connection, target, want, step)).await.unwrap_or_else(|| Err(timed_out(target)))?;
+        rt::timeout(LIMIT, run(connection, target, want, step))
+            .await
+            .unwrap_or_else(|| Err(timed_out(target)))?;
     }
     connection.have = want.clone();
     Ok(Ready::FixedUp)
 }
 
-async fn run(connection: &mut Connection, target: &Target, want: &SessionState, step: FixUp) -> Result<(), PoolError> {
+async fn run(
+    connection: &mut Connection,
+    target: &Target,
+    want: &SessionState,
+    step: FixUp,
+) -> Result<(), PoolError> {
     match step {
         FixUp::ChangeUser => {
             let identity = connection.identity.clone();
             let login = crate::pool::change_user_request(&identity);
-            connection.link = change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login)
-                .await
-                .map_err(|error| crate::pool::change_user_failed(target, error))?;
+            connection.link =
+                change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login)
+                    .await
+                    .map_err(|error| crate::pool::change_user_failed(target, error))?;
             initialise(connection, target).await?;
         }
         FixUp::SetOption(on) => {
@@ -114,7 +122,10 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
     Ok(())
 }
 
-async fn bounded<F: Future<Output = Result<(), AskError>>>(target: &Target, work: F) -> Result<(), PoolError> {
+async fn bounded<F: Future<Output = Result<(), AskError>>>(
+    target: &Target,
+    work: F,
+) -> Result<(), PoolError> {
     match rt::timeout(LIMIT, work).await {
         Some(result) => result.map_err(|error| failed(target, error)),
         None => Err(timed_out(target)),

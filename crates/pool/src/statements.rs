@@ -76,7 +76,8 @@ impl Statements {
     }
 
     fn evict(&mut self) -> Option<BackendStmtId> {
-        let oldest = self.by_key.iter().min_by_key(|(_, statement)| statement.used).map(|(key, _)| key.clone())?;
+        let oldest =
+            self.by_key.iter().min_by_key(|(_, statement)| statement.used).map(|(key, _)| key.clone())?;
         self.by_key.remove(&oldest).map(|statement| statement.id)
     }
 

@@ -13,6 +13,7 @@ mod simple;
 mod stmt_close;
 mod stmt_reset;
 
+use delphinus_telemetry::{Counter, Counters};
 use delphinus_wire::Command;
 use delphinus_wire::command::ClientStmtId;
 
@@ -69,77 +70,52 @@ impl From<Command<'_>> for Rare {
     }
 }
 
+impl Rare {
+    fn counter(self, counters: &Counters) -> &Counter {
+        match self {
+            Self::Quit => &counters.command_quit,
+            Self::InitDb => &counters.command_init_db,
+            Self::FieldList => &counters.command_field_list,
+            Self::Statistics => &counters.command_statistics,
+            Self::Ping => &counters.command_ping,
+            Self::ChangeUser => &counters.command_change_user,
+            Self::Prepare => &counters.command_stmt_prepare,
+            Self::BulkExecute(_) => &counters.command_stmt_execute,
+            Self::LongData(_) => &counters.command_stmt_send_long_data,
+            Self::StmtClose(_) => &counters.command_stmt_close,
+            Self::StmtReset(_) => &counters.command_stmt_reset,
+            Self::SetOption(_) => &counters.command_set_option,
+            Self::Fetch(_) => &counters.command_stmt_fetch,
+            Self::ResetConnection => &counters.command_reset_connection,
+            Self::ProcessInfo | Self::ProcessKill(_) | Self::Debug | Self::Unknown => &counters.command_other,
+        }
+    }
+}
+
 impl Session {
     pub(crate) async fn serve_rare(&mut self, input: Input, command: Rare) -> Outcome {
-        let counters = self.worker.counters.clone();
+        command.counter(&self.worker.counters).increment();
         match command {
-            Rare::Quit => {
-                counters.command_quit.increment();
-                Ok(Served::End)
-            }
-            Rare::Ping => {
-                counters.command_ping.increment();
-                self.ping(input).await
-            }
-            Rare::InitDb => {
-                counters.command_init_db.increment();
-                self.init_db(input).await
-            }
-            Rare::Prepare => {
-                counters.command_stmt_prepare.increment();
-                self.prepare(input).await
-            }
-            Rare::StmtClose(id) => {
-                counters.command_stmt_close.increment();
-                self.stmt_close(input, id).await
-            }
-            Rare::StmtReset(id) => {
-                counters.command_stmt_reset.increment();
-                self.stmt_reset(input, id).await
-            }
-            Rare::LongData(id) => {
-                counters.command_stmt_send_long_data.increment();
-                self.long_data(input, id).await
-            }
-            Rare::Fetch(id) => {
-                counters.command_stmt_fetch.increment();
-                self.fetch(input, id).await
-            }
-            Rare::BulkExecute(id) => {
-                counters.command_stmt_execute.increment();
-                self.bulk_execute(input, id).await
-            }
-            Rare::ChangeUser => {
-                counters.command_change_user.increment();
-                self.change_user(input).await
-            }
-            Rare::ResetConnection => {
-                counters.command_reset_connection.increment();
-                self.reset_connection(input).await
-            }
-            Rare::SetOption(option) => {
-                counters.command_set_option.increment();
-                self.set_option(input, option).await
-            }
-            Rare::FieldList => {
-                counters.command_field_list.increment();
-                self.field_list(input).await
-            }
-            Rare::Statistics => {
-                counters.command_statistics.increment();
-                self.statistics(input).await
-            }
-            Rare::ProcessInfo | Rare::Debug => {
-                counters.command_other.increment();
-                self.pass_through(input, command).await
-            }
+            Rare::Quit => Ok(Served::End),
+            Rare::Ping => self.ping(input).await,
+            Rare::InitDb => self.init_db(input).await,
+            Rare::Prepare => self.prepare(input).await,
+            Rare::StmtClose(id) => self.stmt_close(input, id).await,
+            Rare::StmtReset(id) => self.stmt_reset(input, id).await,
+            Rare::LongData(id) => self.long_data(input, id).await,
+            Rare::Fetch(id) => self.fetch(input, id).await,
+            Rare::BulkExecute(id) => self.bulk_execute(input, id).await,
+            Rare::ChangeUser => self.change_user(input).await,
+            Rare::ResetConnection => self.reset_connection(input).await,
+            Rare::SetOption(option) => self.set_option(input, option).await,
+            Rare::FieldList => self.field_list(input).await,
+            Rare::Statistics => self.statistics(input).await,
+            Rare::ProcessInfo | Rare::Debug => self.pass_through(input, command).await,
             Rare::ProcessKill(id) => {
-                counters.command_other.increment();
                 self.skip(input).await?;
                 self.kill(u64::from(id), delphinus_sql::KillScope::Connection).await
             }
             Rare::Unknown => {
-                counters.command_other.increment();
                 self.skip(input).await?;
                 Ok(Served::Error(ProxyError::UnknownCommand))
             }

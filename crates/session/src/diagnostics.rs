@@ -23,7 +23,8 @@ fn is_error(row: &[Option<Vec<u8>>]) -> bool {
 }
 
 fn rows(warnings: Option<&TextResult>, wanted: impl Fn(&[Option<Vec<u8>>]) -> bool) -> TextResult {
-    let columns = vec![Column::text(b"Level", 7, 45), Column::integer(b"Code"), Column::text(b"Message", 512, 45)];
+    let columns =
+        vec![Column::text(b"Level", 7, 45), Column::integer(b"Code"), Column::text(b"Message", 512, 45)];
     let rows = warnings.map(|saved| saved.rows.iter().filter(|row| wanted(row)).cloned().collect());
     TextResult { columns, rows: rows.unwrap_or_default() }
 }
@@ -38,7 +39,9 @@ mod tests {
     use super::*;
 
     fn saved() -> TextResult {
-        let row = |level: &str, code: &str| [level, code, "text"].map(|cell| Some(cell.as_bytes().to_vec())).to_vec();
+        let row = |level: &str, code: &str| {
+            [level, code, "text"].map(|cell| Some(cell.as_bytes().to_vec())).to_vec()
+        };
         TextResult { columns: vec![], rows: vec![row("Warning", "1265"), row("Error", "1062")] }
     }
 

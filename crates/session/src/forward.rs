@@ -49,9 +49,7 @@ impl Session {
         let mut tracker =
             ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities());
         match self.relay(checkout, &mut tracker).await {
-            Ok((rest, len)) => {
-                Ok(Relayed { response: tracker.into_response(), rest, len })
-            }
+            Ok((rest, len)) => Ok(Relayed { response: tracker.into_response(), rest, len }),
             Err(Cut::Backend { error, untouched, .. }) => {
                 Err(Cut::Backend { error, untouched, whole: input.is_whole() })
             }
@@ -220,13 +218,11 @@ impl Session {
         self.drop_kept();
         loop {
             let frame = loop {
-                match parse_header(self.buffer.data()) {
-                    Some(frame) => break frame,
-                    None => {
-                        self.buffer.reserve(LARGE_READ / 2);
-                        self.read_in_time().await.map_err(Cut::Client)?
-                    }
-                };
+                if let Some(frame) = parse_header(self.buffer.data()) {
+                    break frame;
+                }
+                self.buffer.reserve(LARGE_READ / 2);
+                self.read_in_time().await.map_err(Cut::Client)?;
             };
             let mut missing = HEADER_LEN + frame.len;
             while missing > 0 {

@@ -101,12 +101,16 @@ mod tests {
 
     fn spliced(sql: &str, counts: Option<(u64, i64)>) -> Option<String> {
         let known = Known { connection_id: 42, counts };
-        splice(sql.as_bytes(), LexOptions::default(), known).map(|out| String::from_utf8_lossy(&out).into_owned())
+        splice(sql.as_bytes(), LexOptions::default(), known)
+            .map(|out| String::from_utf8_lossy(&out).into_owned())
     }
 
     #[test]
     fn functions_are_replaced_and_columns_keep_their_names() {
-        assert_eq!(spliced("SELECT CONNECTION_ID()", None).as_deref(), Some("SELECT 42 AS `CONNECTION_ID()`"));
+        assert_eq!(
+            spliced("SELECT CONNECTION_ID()", None).as_deref(),
+            Some("SELECT 42 AS `CONNECTION_ID()`")
+        );
         assert_eq!(spliced("SELECT connection_id() AS id", None).as_deref(), Some("SELECT 42 AS id"));
         assert_eq!(
             spliced("SELECT 1, ROW_COUNT(), FOUND_ROWS() + 1", Some((7, -1))).as_deref(),

@@ -65,7 +65,8 @@ impl Users {
     }
 
     fn learn(&self, outcome: &LoginOutcome) {
-        let is_hash = self.find(&outcome.user).is_some_and(|user| matches!(user.credential, Credential::Sha2Hash(_)));
+        let is_hash =
+            self.find(&outcome.user).is_some_and(|user| matches!(user.credential, Credential::Sha2Hash(_)));
         if let (true, delphinus_wire::auth::BackendSecret::Plain(password)) = (is_hash, &outcome.secret) {
             let mut verified = self.verified.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             verified.insert(outcome.user.clone(), password.clone());
@@ -345,7 +346,9 @@ impl Session {
                 self.seats.put(checkout.backend(), checkout.give_back());
                 Ok(())
             }
-            Err(ProxyError::Pool(delphinus_pool::PoolError::Refused { error, backend })) if is_about_schema(&error) => {
+            Err(ProxyError::Pool(delphinus_pool::PoolError::Refused { error, backend }))
+                if is_about_schema(&error) =>
+            {
                 Err(ProxyError::Pool(delphinus_pool::PoolError::Refused { error, backend }))
             }
             Err(_) => Ok(()),
@@ -360,7 +363,8 @@ impl Session {
         let limit = self.worker.users.find(&user).and_then(|user| user.max_connections);
         if !self.worker.registry.change_user(&self.info, &user, limit) {
             let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
-            refuse(&mut self.stream, &ClientError::from(&error), outcome.next_seq, self.login.capabilities).await;
+            refuse(&mut self.stream, &ClientError::from(&error), outcome.next_seq, self.login.capabilities)
+                .await;
             return Err(NetError::Closed);
         }
         self.worker.users.learn(outcome);

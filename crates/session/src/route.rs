@@ -58,8 +58,7 @@ impl Session {
     }
 
     async fn checkout_slow(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
-        let request =
-            Request { backend, identity: &self.identity, want: &self.want, memory: &self.memory };
+        let request = Request { backend, identity: &self.identity, want: &self.want, memory: &self.memory };
         // Off the usual path: boxed, so that an idle session does not carry its room.
         let found = Box::pin(self.worker.pool.checkout(request)).await;
         match found {
@@ -83,7 +82,8 @@ impl Session {
         match target {
             Target::Replica(backend) => Ok(backend),
             Target::Primary => self.worker.with_snapshot(|snapshot, _| {
-                let primary = snapshot.primary().ok_or_else(|| ProxyError::NoBackend("there is no primary".into()))?;
+                let primary =
+                    snapshot.primary().ok_or_else(|| ProxyError::NoBackend("there is no primary".into()))?;
                 Ok(primary.id)
             }),
         }

@@ -81,7 +81,8 @@ impl Lex {
 
     fn read(&mut self, vars: &Vars) {
         let mode = vars.get("sql_mode").map(|mode| String::from_utf8_lossy(mode).to_ascii_uppercase());
-        let has = |word: &str| mode.as_deref().is_some_and(|mode| mode.split(',').any(|one| one.trim() == word));
+        let has =
+            |word: &str| mode.as_deref().is_some_and(|mode| mode.split(',').any(|one| one.trim() == word));
         let ansi = has("ANSI_QUOTES") || has("ANSI");
         self.options.ansi_quotes = if ansi { Quotes::Ansi } else { Quotes::Standard };
         let literal = has("NO_BACKSLASH_ESCAPES");

@@ -175,5 +175,7 @@ impl Session {
 }
 
 /// Statements after which LAST_INSERT_ID() may be another one though the OK packet does not say so.
-const MAY_SET_INSERT_ID: Effects =
-    Effects::SETS_LAST_INSERT_ID.union(Effects::CALLS_ROUTINE).union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+const MAY_SET_INSERT_ID: Effects = Effects::SETS_LAST_INSERT_ID
+    .union(Effects::CALLS_ROUTINE)
+    .union(Effects::SQL_EXECUTES)
+    .union(Effects::UNKNOWN);

@@ -1,7 +1,9 @@
 //! The proxy logs in to a backend.
 
 use delphinus_wire::auth::BackendSecret;
-use delphinus_wire::handshake::client::{ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step};
+use delphinus_wire::handshake::client::{
+    ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step,
+};
 use delphinus_wire::handshake::{ConnectAttributes, Greeting, Packet, TlsMode, Transport};
 use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{Capabilities, put_packet};
@@ -71,7 +73,8 @@ pub async fn log_in(mut stream: Stream, login: &BackendLogin) -> Result<LoggedIn
     let mut buffer = Buffer::default();
     let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
     let machine = ClientLogin::start(settings(io.stream(), login));
-    let outcome = drive(&mut io, Step::Read(machine), login.tls.as_ref().map(|(tls, _)| tls), &login.host).await?;
+    let outcome =
+        drive(&mut io, Step::Read(machine), login.tls.as_ref().map(|(tls, _)| tls), &login.host).await?;
     let greeting = outcome.greeting.ok_or(NetError::Closed)?;
     let thread_id = greeting.connection_id;
     Ok(LoggedIn { stream, thread_id, capabilities: outcome.link.capabilities, link: outcome.link, greeting })

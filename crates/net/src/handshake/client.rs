@@ -61,7 +61,11 @@ pub async fn serve_change_user(
     drive(&mut io, first, services).await
 }
 
-async fn drive(io: &mut PacketIo<'_>, first: Step, services: &LoginServices<'_>) -> Result<LoginOutcome, LoginEnd> {
+async fn drive(
+    io: &mut PacketIo<'_>,
+    first: Step,
+    services: &LoginServices<'_>,
+) -> Result<LoginOutcome, LoginEnd> {
     let mut step = first;
     loop {
         step = match step {

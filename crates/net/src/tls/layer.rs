@@ -28,9 +28,10 @@ impl TlsLayer {
     /// True if a read would return without touching the socket.
     pub(crate) fn has_plaintext(&mut self) -> bool {
         !self.incoming.is_empty()
-            || self.session.process_new_packets().is_ok_and(|state| {
-                state.plaintext_bytes_to_read() > 0 || state.peer_has_closed()
-            })
+            || self
+                .session
+                .process_new_packets()
+                .is_ok_and(|state| state.plaintext_bytes_to_read() > 0 || state.peer_has_closed())
     }
 
     /// True if nothing but records of TLS itself, such as session tickets, has arrived.

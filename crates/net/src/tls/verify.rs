@@ -26,16 +26,15 @@ pub(super) fn nothing(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifi
 pub(super) fn authority(
     roots: &Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, NetError> {
-    Ok(Arc::new(ChainOnly { authority: Some(roots.clone()), provider }))
+) -> Arc<dyn ServerCertVerifier> {
+    Arc::new(ChainOnly { authority: Some(roots.clone()), provider })
 }
 
 pub(super) fn identity(
     roots: Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, NetError> {
-    let verifier =
-        WebPkiServerVerifier::builder_with_provider(roots, provider).build().map_err(tls_error)?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build().map_err(tls_error)?;
     Ok(verifier)
 }
 

@@ -38,18 +38,26 @@ impl Session {
         for attempt in 1.. {
             let (mut checkout, plan) = match self.connection_to_execute(id, &avoid).await {
                 Ok(found) => found,
-                Err((error, plan)) => match plan.and_then(|plan| self.may_go_elsewhere(plan, &error, attempt)) {
-                    Some(backend) => {
-                        avoid.push(backend);
-                        continue;
+                Err((error, plan)) => {
+                    match plan.and_then(|plan| Self::may_go_elsewhere(plan, &error, attempt)) {
+                        Some(backend) => {
+                            avoid.push(backend);
+                            continue;
+                        }
+                        None if matches!(error, ProxyError::LostState(..)) => {
+                            return self.refuse_fatal(input, error).await;
+                        }
+                        None => return self.refuse(input, error).await,
                     }
-                    None if matches!(error, ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
-                    None => return self.refuse(input, error).await,
-                },
+                }
             };
             let input = match self.bind(&mut checkout, input, id).await {
                 Ok(input) => input,
-                Err(ProxyError::Pool(PoolError::Lost { .. })) if plan.is_some() && attempt < READ_ATTEMPTS => continue,
+                Err(ProxyError::Pool(PoolError::Lost { .. }))
+                    if plan.is_some() && attempt < READ_ATTEMPTS =>
+                {
+                    continue;
+                }
                 Err(error) => {
                     self.keep_or_give_back(checkout);
                     return self.refuse(input, error).await;
@@ -60,7 +68,7 @@ impl Session {
                 Err(Cut::Client(error)) => return Err(error),
                 Err(Cut::Backend { error, .. }) if plan.is_none() => {
                     self.worker.report_lost(checkout.backend(), &error.to_string());
-                        return Ok(Served::Fatal(self.lost_state(&error.to_string())));
+                    return Ok(Served::Fatal(self.lost_state(&error.to_string())));
                 }
                 Err(cut) => match self.after_cut(checkout, cut, &statement, attempt)? {
                     Retry::Elsewhere(backend) => avoid.push(backend),
@@ -104,12 +112,19 @@ impl Session {
     }
 
     /// Puts the backend's id, and the parameter types where the backend does not have them, into the command.
-    async fn bind(&mut self, checkout: &mut Checkout, input: Input, id: ClientStmtId) -> Result<Input, ProxyError> {
+    async fn bind(
+        &mut self,
+        checkout: &mut Checkout,
+        input: Input,
+        id: ClientStmtId,
+    ) -> Result<Input, ProxyError> {
         let capabilities = self.capabilities();
-        let found = self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
+        let found =
+            self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
         let (key, pinned_id, token) = (found.key.clone(), found.pinned_id, found.token);
         let payload = &self.buffer.data()[HEADER_LEN..input.held];
-        let params = execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
+        let params =
+            execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
         if let Some(ExecuteParams { types: Some(types), .. }) = &params {
             let types = &payload[types.clone()];
             if found.types != types {
@@ -135,7 +150,12 @@ impl Session {
 
     /// A client sends the types once; another connection, or one on which somebody else has run the statement
     /// since, has to be told them again.
-    fn insert_types(&mut self, input: Input, id: ClientStmtId, params: &ExecuteParams) -> Result<Input, ProxyError> {
+    fn insert_types(
+        &mut self,
+        input: Input,
+        id: ClientStmtId,
+        params: &ExecuteParams,
+    ) -> Result<Input, ProxyError> {
         let types = self.statements.find(id).map(|found| found.types.clone()).unwrap_or_default();
         if types.is_empty() {
             // The client never sent any: the backend says what is wrong with that.
@@ -164,7 +184,13 @@ impl Session {
         self.buffer.data_mut()[at].copy_from_slice(&id.0.to_le_bytes());
     }
 
-    async fn finish_execute(&mut self, mut checkout: Checkout, id: ClientStmtId, flags: u8, relayed: Relayed) -> Outcome {
+    async fn finish_execute(
+        &mut self,
+        mut checkout: Checkout,
+        id: ClientStmtId,
+        flags: u8,
+        relayed: Relayed,
+    ) -> Outcome {
         let Relayed { response, rest, len } = relayed;
         let Some(found) = self.statements.find(id) else { return Ok(Served::End) };
         let (key, statement) = (found.key.clone(), found.statement);
@@ -229,14 +255,14 @@ impl Session {
         }
         match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(relayed) => self.finish_execute(checkout, id, 0, relayed).await,
-            Err(cut) if self.pins.is_empty() => match self.after_cut(checkout, cut, &statement, READ_ATTEMPTS)? {
-                Retry::Never(served) => Ok(served),
-                Retry::Elsewhere(_) => unreachable!("no attempt is left"),
-            },
-            Err(Cut::Client(error)) => Err(error),
-            Err(Cut::Backend { error, .. }) => {
-                Ok(Served::Fatal(self.lost_state(&error.to_string())))
+            Err(cut) if self.pins.is_empty() => {
+                match self.after_cut(checkout, cut, &statement, READ_ATTEMPTS)? {
+                    Retry::Never(served) => Ok(served),
+                    Retry::Elsewhere(_) => unreachable!("no attempt is left"),
+                }
             }
+            Err(Cut::Client(error)) => Err(error),
+            Err(Cut::Backend { error, .. }) => Ok(Served::Fatal(self.lost_state(&error.to_string()))),
         }
     }
 }

@@ -43,7 +43,11 @@ impl Session {
         let mut checkout = self.checkout(Target::Replica(backend)).await?;
         // It may have ended meanwhile, and its connection may run somebody else's statement.
         let still_there = victim.place() == Some((backend, thread_id));
-        let result = if still_there { checkout.query(&format!("KILL QUERY {thread_id}")).await.map(drop) } else { Ok(()) };
+        let result = if still_there {
+            checkout.query(&format!("KILL QUERY {thread_id}")).await.map(drop)
+        } else {
+            Ok(())
+        };
         self.info.runs_nowhere();
         self.seats.put(backend, checkout.give_back());
         match result {

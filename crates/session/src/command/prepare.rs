@@ -48,7 +48,7 @@ impl Session {
             let plan = self.plan(statement, &avoid);
             match self.checkout(plan.target).await {
                 Ok(checkout) => return Ok(checkout),
-                Err(error) => match self.may_go_elsewhere(plan, &error, attempt) {
+                Err(error) => match Self::may_go_elsewhere(plan, &error, attempt) {
                     Some(backend) => avoid.push(backend),
                     None => return Err(error),
                 },
@@ -65,19 +65,20 @@ impl Session {
         statement: Statement,
     ) -> Outcome {
         let id = self.statements.next_id();
-        let Relayed { response, rest, len } = match self.forward(&mut checkout, input, Shape::Prepared(id.0)).await {
-            Ok(relayed) => relayed,
-            Err(Cut::Client(error)) => return Err(error),
-            Err(Cut::Backend { error, untouched, .. }) => {
-                self.worker.report_lost(checkout.backend(), &error.to_string());
-                let why = error.to_string();
-                if !self.pins.is_empty() {
-                    return Ok(Served::Fatal(self.lost_state(&why)));
+        let Relayed { response, rest, len } =
+            match self.forward(&mut checkout, input, Shape::Prepared(id.0)).await {
+                Ok(relayed) => relayed,
+                Err(Cut::Client(error)) => return Err(error),
+                Err(Cut::Backend { error, untouched, .. }) => {
+                    self.worker.report_lost(checkout.backend(), &error.to_string());
+                    let why = error.to_string();
+                    if !self.pins.is_empty() {
+                        return Ok(Served::Fatal(self.lost_state(&why)));
+                    }
+                    let error = ProxyError::LostHarmless(why);
+                    return Ok(if untouched { Served::Error(error) } else { Served::Fatal(error) });
                 }
-                let error = ProxyError::LostHarmless(why);
-                return Ok(if untouched { Served::Error(error) } else { Served::Fatal(error) });
-            }
-        };
+            };
         if let Some(prepared) = response.prepared {
             let key = Rc::new(StatementKey { text, state: self.want.clone() });
             remember_prepared(&mut checkout, &key, prepared.id).await?;
@@ -141,5 +142,7 @@ async fn remember_prepared(
 /// Statements that a server prepares but whose meaning is the session's: they are looked at when they run.
 pub(crate) fn is_about_last_statement(statement: &Statement) -> bool {
     let uses = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
-    statement.uses.intersects(uses) && statement.why != Why::Unclassified && !statement.effects.contains(Effects::UNKNOWN)
+    statement.uses.intersects(uses)
+        && statement.why != Why::Unclassified
+        && !statement.effects.contains(Effects::UNKNOWN)
 }

@@ -29,7 +29,8 @@ impl Session {
     #[inline]
     pub(crate) async fn query(&mut self, input: Input) -> Outcome {
         let lex = self.lex.options(&self.want.vars);
-        let Ok(text_at) = query_text_at(&self.buffer.data()[HEADER_LEN..input.held], self.capabilities()) else {
+        let Ok(text_at) = query_text_at(&self.buffer.data()[HEADER_LEN..input.held], self.capabilities())
+        else {
             self.skip(input).await?;
             return Ok(Served::Error(ProxyError::Malformed));
         };
@@ -69,7 +70,7 @@ impl Session {
             let plan = self.plan(statement, &avoid);
             let mut checkout = match self.checkout(plan.target).await {
                 Ok(checkout) => checkout,
-                Err(error) => match self.may_go_elsewhere(plan, &error, attempt) {
+                Err(error) => match Self::may_go_elsewhere(plan, &error, attempt) {
                     Some(backend) => {
                         avoid.push(backend);
                         self.pause_before_retry(attempt).await;
@@ -89,7 +90,13 @@ impl Session {
         unreachable!("the loop ends by returning")
     }
 
-    async fn run_on(&mut self, mut checkout: Checkout, input: Input, text_at: usize, statement: &Statement) -> Outcome {
+    async fn run_on(
+        &mut self,
+        mut checkout: Checkout,
+        input: Input,
+        text_at: usize,
+        statement: &Statement,
+    ) -> Outcome {
         match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
             Err(Cut::Client(error)) => Err(error),
@@ -113,7 +120,8 @@ impl Session {
         let Relayed { response, rest, len } = relayed;
         // The text is needed only where there is something to learn from it; it is still in front of the buffer's
         // unread part then.
-        let sql = if statement.effects.is_empty() { &[][..] } else { self.sent_text(input, text_at) }.to_vec();
+        let sql =
+            if statement.effects.is_empty() { &[][..] } else { self.sent_text(input, text_at) }.to_vec();
         let ran = Ran { statement, sql: &sql, response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
@@ -129,11 +137,15 @@ impl Session {
 
     /// The text of the statement just run, as far as it was held.
     fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
-        if input.is_whole() && self.kept >= input.held { &self.buffer.data()[text_at..input.held] } else { &[] }
+        if input.is_whole() && self.kept >= input.held {
+            &self.buffer.data()[text_at..input.held]
+        } else {
+            &[]
+        }
     }
 
     /// The backend to avoid, if the statement may be planned again without it.
-    pub(crate) fn may_go_elsewhere(&self, plan: Plan, error: &ProxyError, attempt: u32) -> Option<BackendId> {
+    pub(crate) fn may_go_elsewhere(plan: Plan, error: &ProxyError, attempt: u32) -> Option<BackendId> {
         match (plan.target, error) {
             (Target::Replica(backend), ProxyError::Pool(error))
                 if error.is_elsewhere_better() && attempt < READ_ATTEMPTS =>
@@ -191,7 +203,9 @@ impl Session {
     fn count_error(&self, error: &ProxyError) {
         let counters = &self.worker.counters;
         match error {
-            ProxyError::Pool(delphinus_pool::PoolError::Exhausted { .. }) => counters.error_pool_timeout.increment(),
+            ProxyError::Pool(delphinus_pool::PoolError::Exhausted { .. }) => {
+                counters.error_pool_timeout.increment();
+            }
             ProxyError::Pool(_) | ProxyError::NoBackend(_) => counters.error_backend_unreachable.increment(),
             ProxyError::LostState(..) => counters.error_backend_lost.increment(),
             _ => counters.error_proxy.increment(),
@@ -212,7 +226,9 @@ impl Session {
         let mut counts = None;
         if statement.uses.intersects(about_last) {
             match self.connection_of_last_statement() {
-                Ok(Some(checkout)) => return self.run_spliced(checkout, (input, text_at), &statement, &sql).await,
+                Ok(Some(checkout)) => {
+                    return self.run_spliced(checkout, (input, text_at), &statement, &sql).await;
+                }
                 Ok(None) => {}
                 Err(error) => return self.refuse_fatal(input, error).await,
             }

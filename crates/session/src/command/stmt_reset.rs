@@ -24,7 +24,9 @@ impl Session {
         };
         let mut checkout = match self.take_bound() {
             Ok(Some(checkout)) => checkout,
-            Ok(None) => return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_reset")).await,
+            Ok(None) => {
+                return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_reset")).await;
+            }
             Err(error) => return self.refuse_fatal(input, error).await,
         };
         self.write_stmt_id(backend_id);
