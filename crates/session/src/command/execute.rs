@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use delphinus_net::rt;
-use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Access, Uses};
+use delphinus_pool::{Checkout, PoolError, StatementKey};
+use delphinus_route::Plan;
+use delphinus_sql::{Access, Statement, Uses};
 use delphinus_state::{PinReason, Shape};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::response::Status;
@@ -15,6 +16,7 @@ use super::query::Retry;
 use crate::client_error::ProxyError;
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
+use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
@@ -23,6 +25,14 @@ use crate::settle::Ran;
 const READ_ATTEMPTS: u32 = 5;
 /// A cursor is wanted, in the flags of a COM_STMT_EXECUTE.
 const CURSOR_FLAGS: u8 = 0x07;
+
+/// A connection for a statement.
+struct Chosen {
+    checkout: Checkout,
+    /// `None` where the session, or what its last statement left behind, leaves no choice.
+    plan: Option<Plan>,
+    key: Rc<StatementKey>,
+}
 
 impl Session {
     #[inline]
@@ -36,8 +46,8 @@ impl Session {
         let statement = found.statement;
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
-            let (mut checkout, plan) = match self.connection_to_execute(id, &avoid).await {
-                Ok(found) => found,
+            let Chosen { mut checkout, plan, key } = match self.choose_to_execute(id, &avoid).await {
+                Ok(chosen) => chosen,
                 Err((error, plan)) => {
                     match plan.and_then(|plan| Self::may_go_elsewhere(plan, &error, attempt)) {
                         Some(backend) => {
@@ -51,7 +61,7 @@ impl Session {
                     }
                 }
             };
-            let input = match self.bind(&mut checkout, input, id).await {
+            let input = match self.bind(&mut checkout, input, id, &key).await {
                 Ok(input) => input,
                 Err(ProxyError::Pool(PoolError::Lost { .. }))
                     if plan.is_some() && attempt < READ_ATTEMPTS =>
@@ -79,36 +89,53 @@ impl Session {
         unreachable!("the loop ends by returning")
     }
 
-    /// The pinned connection (without a plan), or one to where the plan leads.
-    async fn connection_to_execute(
+    /// Where the statement runs, and what is run there in its place.
+    async fn choose_to_execute(
         &mut self,
         id: ClientStmtId,
         avoid: &[delphinus_topology::BackendId],
-    ) -> Result<(Checkout, Option<delphinus_route::Plan>), (ProxyError, Option<delphinus_route::Plan>)> {
-        if let Some(checkout) = self.take_bound().map_err(|error| (error, None))? {
-            return Ok((checkout, None));
-        }
-        let Some(found) = self.statements.find(id) else {
-            return Err((ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"), None));
-        };
-        let statement = found.statement;
+    ) -> Result<Chosen, (ProxyError, Option<Plan>)> {
+        let unknown = || (ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"), None);
+        let found = self.statements.find(id).ok_or_else(unknown)?;
+        let (statement, mut key) = (found.statement, found.key.clone());
         if is_about_last_statement(&statement) {
-            return match self.connection_of_last_statement() {
-                Ok(Some(checkout)) => Ok((checkout, None)),
-                Ok(None) => Err((ProxyError::DiagnosticsGone, None)),
-                Err(error) => Err((error, None)),
-            };
+            match self.connection_of_last_statement() {
+                Ok(Some(checkout)) => return Ok(Chosen { checkout, plan: None, key }),
+                Ok(None) => key = self.with_memory(&statement, &key).await.map_err(|error| (error, None))?,
+                Err(error) => return Err((error, None)),
+            }
         }
-        let plan = self.plan(&statement, avoid);
-        let mut checkout = self.checkout(plan.target).await.map_err(|error| (error, Some(plan)))?;
+        let bound = self.take_bound().map_err(|error| (error, None))?;
+        let plan = if bound.is_none() { Some(self.plan(&statement, avoid)) } else { None };
+        let mut checkout = match (bound, plan) {
+            (Some(checkout), _) => checkout,
+            (None, Some(plan)) => self.checkout(plan.target).await.map_err(|error| (error, Some(plan)))?,
+            (None, None) => return Err(unknown()),
+        };
         if statement.uses.contains(Uses::LAST_INSERT_ID) {
             let memory = self.memory.clone();
-            checkout
-                .restore_insert_id(&memory)
-                .await
-                .map_err(|error| (ProxyError::Pool(error), Some(plan)))?;
+            if let Err(error) = checkout.restore_insert_id(&memory).await {
+                return Err((ProxyError::Pool(error), plan));
+            }
         }
-        Ok((checkout, Some(plan)))
+        Ok(Chosen { checkout, plan, key })
+    }
+
+    /// The same statement with what the last one left behind written into it, when only the memory knows that.
+    async fn with_memory(
+        &mut self,
+        statement: &Statement,
+        key: &StatementKey,
+    ) -> Result<Rc<StatementKey>, ProxyError> {
+        self.memory.wait_until_saved().await;
+        let counts = Some((self.memory.found_rows.get(), self.memory.row_count.get()));
+        let known = Known { connection_id: self.info.id.0, counts };
+        match splice(&key.text, self.lex.options(&key.state.vars), known) {
+            Some(text) if !statement.uses.contains(Uses::DIAGNOSTICS) => {
+                Ok(Rc::new(StatementKey { text: text.into(), state: key.state.clone() }))
+            }
+            _ => Err(ProxyError::DiagnosticsGone),
+        }
     }
 
     /// Puts the backend's id, and the parameter types where the backend does not have them, into the command.
@@ -117,11 +144,12 @@ impl Session {
         checkout: &mut Checkout,
         input: Input,
         id: ClientStmtId,
+        key: &Rc<StatementKey>,
     ) -> Result<Input, ProxyError> {
         let capabilities = self.capabilities();
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
-        let (key, pinned_id, token) = (found.key.clone(), found.pinned_id, found.token);
+        let (pinned_id, token) = (found.pinned_id, found.token);
         let payload = &self.buffer.data()[HEADER_LEN..input.held];
         let params =
             execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
@@ -133,11 +161,11 @@ impl Session {
         }
         let backend_id = match pinned_id {
             Some(backend_id) => backend_id,
-            None => self.ensure_prepared(checkout, &key).await.map_err(ProxyError::Pool)?,
+            None => self.ensure_prepared(checkout, key).await.map_err(ProxyError::Pool)?,
         };
         self.write_stmt_id(backend_id);
         let Some(params) = params else { return Ok(input) };
-        let bound = checkout.connection().statements.find(&key);
+        let bound = checkout.connection().statements.find(key);
         let is_bound = bound.as_ref().is_some_and(|statement| statement.bound_by == token);
         if let Some(statement) = bound {
             statement.bound_by = token;

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use delphinus_pool::{Checkout, PoolError, StatementKey};
 use delphinus_sql::{Effects, Statement, Uses, Why, classify};
 use delphinus_state::Shape;
-use delphinus_wire::HEADER_LEN;
-use delphinus_wire::command::BackendStmtId;
+use delphinus_wire::command::{BackendStmtId, Code};
+use delphinus_wire::{Frame, HEADER_LEN, put_packet};
 
 use crate::client_error::ProxyError;
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
+use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::statements::ClientStatement;
@@ -26,7 +27,7 @@ impl Session {
             // The text is needed to prepare it elsewhere.
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
-        let text: Rc<[u8]> = self.buffer.data()[HEADER_LEN + 1..input.held].into();
+        let (input, text) = self.own_text(input);
         let statement = classify(&text, self.lex.options(&self.want.vars));
         let checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
@@ -36,6 +37,20 @@ impl Session {
             Err(error) => return self.refuse(input, error).await,
         };
         self.prepare_on(checkout, input, text, statement).await
+    }
+
+    /// The text to prepare: CONNECTION_ID() is the id that this client knows, wherever the statement runs.
+    fn own_text(&mut self, input: Input) -> (Input, Rc<[u8]>) {
+        let text: Rc<[u8]> = self.buffer.data()[HEADER_LEN + 1..input.held].into();
+        let known = Known { connection_id: self.info.id.0, counts: None };
+        let Some(own) = splice(&text, self.lex.options(&self.want.vars), known) else { return (input, text) };
+        let mut payload = vec![Code::StmtPrepare as u8];
+        payload.extend_from_slice(&own);
+        let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
+        put_packet(&mut packet, 0, &payload);
+        self.replace_command(input, &packet);
+        let frame = Frame { len: payload.len(), seq: 0 };
+        (Input { frame, held: packet.len() }, own.into())
     }
 
     /// The pinned connection, or one to where the statement would run.
