@@ -14,11 +14,12 @@ use delphinus_topology::{Flavor, ServerFacts, Snapshot};
 use delphinus_wire::auth::{Credential, Password, Plugin};
 use delphinus_wire::handshake::Transport;
 use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings, UserRecord};
-use delphinus_wire::response::{ErrPacket, OkPacket, Status};
+use delphinus_wire::response::{OkPacket, Status};
 use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 
 use crate::client_error::{ClientError, ProxyError};
 use crate::registry::ClientConnId;
+use crate::route::is_about_schema;
 use crate::session::{Lex, LoginFacts, Seats, Session};
 use crate::statements::ClientStatements;
 use crate::worker::{Arrival, Worker};
@@ -340,17 +341,14 @@ impl Session {
         if self.want.schema.is_none() {
             return Ok(());
         }
-        match self.checkout(delphinus_route::Target::Primary).await {
+        let Ok(primary) = self.resolve(delphinus_route::Target::Primary) else { return Ok(()) };
+        match self.checkout_in_state(primary).await {
             Ok(checkout) => {
                 self.info.runs_nowhere();
                 self.seats.put(checkout.backend(), checkout.give_back());
                 Ok(())
             }
-            Err(ProxyError::Pool(delphinus_pool::PoolError::Refused { error, backend }))
-                if is_about_schema(&error) =>
-            {
-                Err(ProxyError::Pool(delphinus_pool::PoolError::Refused { error, backend }))
-            }
+            Err(ProxyError::Pool(error)) if is_about_schema(&error) => Err(ProxyError::Pool(error)),
             Err(_) => Ok(()),
         }
     }
@@ -378,9 +376,4 @@ impl Session {
         });
         self.finish_login(outcome).await
     }
-}
-
-/// Unknown database, and access denied to it.
-fn is_about_schema(error: &ErrPacket) -> bool {
-    matches!(error.code, 1044 | 1049)
 }

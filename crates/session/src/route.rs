@@ -4,6 +4,7 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError, Request};
 use delphinus_route::{Intent, Plan, Target, plan};
 use delphinus_sql::Statement;
+use delphinus_state::SessionState;
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
@@ -33,6 +34,24 @@ impl Session {
             Target::Primary => self.worker.counters.routed_primary.increment(),
             Target::Replica(_) => self.worker.counters.routed_replica.increment(),
         }
+        match self.checkout_in_state(backend).await {
+            Err(ProxyError::Pool(error)) if target == Target::Primary && is_about_schema(&error) => {
+                self.checkout_without_schema(backend).await
+            }
+            result => result,
+        }
+    }
+
+    /// The schema of the session has been dropped, or taken from its user. On a server such a session lives on, and
+    /// statements that need a schema fail: so it is here.
+    async fn checkout_without_schema(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
+        let want = SessionState { schema: None, ..self.want.clone() };
+        self.checkout_slow(backend, want).await
+    }
+
+    /// A connection in the state that the session wants, or an error.
+    #[inline]
+    pub(crate) async fn checkout_in_state(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
         if let Some(mut checkout) = self.retake(backend) {
             if checkout.is_ready(&self.want, &self.memory) {
                 return Ok(self.note(checkout));
@@ -47,7 +66,7 @@ impl Session {
                 }
             }
         }
-        self.checkout_slow(backend).await
+        self.checkout_slow(backend, self.want.clone()).await
     }
 
     /// The connection that the session is pinned to, or has left in its seat.
@@ -57,8 +76,12 @@ impl Session {
         self.worker.pool.retake(backend, seat)
     }
 
-    async fn checkout_slow(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
-        let request = Request { backend, identity: &self.identity, want: &self.want, memory: &self.memory };
+    async fn checkout_slow(
+        &mut self,
+        backend: BackendId,
+        want: SessionState,
+    ) -> Result<Checkout, ProxyError> {
+        let request = Request { backend, identity: &self.identity, want: &want, memory: &self.memory };
         // Off the usual path: boxed, so that an idle session does not carry its room.
         let found = Box::pin(self.worker.pool.checkout(request)).await;
         match found {
@@ -78,7 +101,7 @@ impl Session {
         checkout
     }
 
-    fn resolve(&self, target: Target) -> Result<BackendId, ProxyError> {
+    pub(crate) fn resolve(&self, target: Target) -> Result<BackendId, ProxyError> {
         match target {
             Target::Replica(backend) => Ok(backend),
             Target::Primary => self.worker.with_snapshot(|snapshot, _| {
@@ -112,4 +135,9 @@ impl Session {
             rt::sleep(std::time::Duration::from_millis(u64::from(attempt) * 10)).await;
         }
     }
+}
+
+/// Unknown database, and access denied to it.
+pub(crate) fn is_about_schema(error: &PoolError) -> bool {
+    matches!(error, PoolError::Refused { error, .. } if matches!(error.code, 1044 | 1049))
 }

@@ -61,11 +61,17 @@ impl Session {
         let lex = self.lex.options(&self.want.vars);
         let Ran { statement, sql, response } = ran;
         let executed = Executed { statement, sql, lex, response, now: rt::now() };
+        let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
         let learnt = learn(&mut self.want, &mut self.pins, &executed);
         if let Some(learnt) = learnt {
             self.ask(checkout, &learnt, ran).await?;
         }
-        checkout.connection().have = self.want.clone();
+        let connection = checkout.connection();
+        connection.have = self.want.clone();
+        if had != before && self.want.schema == before {
+            // It ran without the session's schema, which is gone: see `checkout_without_schema`.
+            connection.have.schema = had;
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! COM_QUERY.
 
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Target};
 use delphinus_sql::{Access, Effects, LexOptions, Statement, Uses, Why, classify, kill_target};
 use delphinus_state::Shape;
@@ -147,8 +147,10 @@ impl Session {
     /// The backend to avoid, if the statement may be planned again without it.
     pub(crate) fn may_go_elsewhere(plan: Plan, error: &ProxyError, attempt: u32) -> Option<BackendId> {
         match (plan.target, error) {
+            // A replica that refuses the session's state, such as a schema that has not reached it yet, too.
             (Target::Replica(backend), ProxyError::Pool(error))
-                if error.is_elsewhere_better() && attempt < READ_ATTEMPTS =>
+                if (error.is_elsewhere_better() || matches!(error, PoolError::Refused { .. }))
+                    && attempt < READ_ATTEMPTS =>
             {
                 Some(backend)
             }
@@ -203,7 +205,7 @@ impl Session {
     fn count_error(&self, error: &ProxyError) {
         let counters = &self.worker.counters;
         match error {
-            ProxyError::Pool(delphinus_pool::PoolError::Exhausted { .. }) => {
+            ProxyError::Pool(PoolError::Exhausted { .. }) => {
                 counters.error_pool_timeout.increment();
             }
             ProxyError::Pool(_) | ProxyError::NoBackend(_) => counters.error_backend_unreachable.increment(),
