@@ -25,10 +25,19 @@ pub(crate) fn static_checks(steps: &mut Steps) {
     steps.check("tidy", tidy::run);
     steps.check("reference pages", || docs::run(&DocsArgs { check: true }));
     steps.check("clippy", || {
-        cargo::run(cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+        cargo::run(cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--keep-going",
+            "--",
+            "--deny",
+            "warnings",
+        ]))
     });
     steps.check("rustdoc", || {
-        let mut command = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+        let mut command =
+            cargo(&["doc", "--workspace", "--no-deps", "--keep-going", "--document-private-items"]);
         command.env("RUSTDOCFLAGS", "--deny warnings");
         cargo::run(command)
     });

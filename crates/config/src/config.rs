@@ -1,4 +1,4 @@
-//! The configuration as the rest of the product sees it. Only [`crate::parse`] makes one, so a
+//! The configuration as the rest of the product sees it. Only [`crate::parse()`] makes one, so a
 //! [`Config`] that exists is valid.
 
 use std::fmt;

@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// int<lenenc>. 0xFB (NULL in a text row) and 0xFF are not lengths.
+    /// `int<lenenc>`. 0xFB (NULL in a text row) and 0xFF are not lengths.
     pub fn lenenc_int(&mut self) -> Result<u64, Malformed> {
         match self.u8()? {
             small @ 0..=0xfa => Ok(u64::from(small)),
@@ -90,13 +90,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// string<lenenc>
+    /// `string<lenenc>`
     pub fn lenenc_bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.lenenc_int()?;
         self.bytes(usize::try_from(len).map_err(|_| Malformed("length too large"))?)
     }
 
-    /// A value of a text row: string<lenenc>, or `None` for NULL (0xFB).
+    /// A value of a text row: `string<lenenc>`, or `None` for NULL (0xFB).
     pub fn text_value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         if self.peek() == Some(0xfb) {
             self.u8()?;
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         self.lenenc_bytes().map(Some)
     }
 
-    /// string<NUL>, without the NUL, which has to be there.
+    /// `string<NUL>`, without the NUL, which has to be there.
     pub fn nul_bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let end = memchr::memchr(0, self.rest).ok_or(Malformed("string without end"))?;
         let text = self.bytes(end)?;
@@ -126,11 +126,11 @@ pub trait Put {
     fn put_u32(&mut self, value: u32);
     /// int<8>
     fn put_u64(&mut self, value: u64);
-    /// int<lenenc>
+    /// `int<lenenc>`
     fn put_lenenc_int(&mut self, value: u64);
-    /// string<lenenc>
+    /// `string<lenenc>`
     fn put_lenenc_bytes(&mut self, value: &[u8]);
-    /// string<NUL>; `value` must hold no NUL.
+    /// `string<NUL>`; `value` must hold no NUL.
     fn put_nul_bytes(&mut self, value: &[u8]);
 }
 

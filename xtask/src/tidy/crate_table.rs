@@ -2,7 +2,12 @@
 //!
 //! Only normal dependencies count; a test may use anything.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Project, Violation};
+
+const PAGE: &str = "ARCHITECTURE.md";
+const HEAD: &str = "| crate | may use |";
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
 const TABLE: [(&str, &[&str]); 15] = [
@@ -38,8 +43,14 @@ const TABLE: [(&str, &[&str]); 15] = [
     ("cli", &["app", "config", "sandbox", "telemetry"]),
 ];
 
-/// Names every dependency that the table does not have, and every crate that is not in it.
+/// Names every dependency that the table does not have, every crate that is not in it, and where the page differs.
 pub(crate) fn check(project: &Project) -> Vec<Violation> {
+    let mut found = dependencies(project);
+    found.extend(project.tree.text(PAGE).map(page).unwrap_or_default());
+    found
+}
+
+fn dependencies(project: &Project) -> Vec<Violation> {
     let crates = project.packages.own.iter().filter(|package| package.name.starts_with("delphinus-"));
     let mut found = Vec::new();
     for package in crates.filter(|package| package.name != "delphinus-e2e") {
@@ -58,6 +69,37 @@ pub(crate) fn check(project: &Project) -> Vec<Violation> {
         }));
     }
     found
+}
+
+/// Compares the table that people read with the one here.
+fn page(text: &str) -> Vec<Violation> {
+    let mut rows = BTreeMap::new();
+    let lines = text.lines().enumerate().skip_while(|(_, line)| *line != HEAD).skip(2);
+    for (index, line) in lines.take_while(|(_, line)| line.starts_with('|')) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+        let used = cells.get(1).map(|cell| crates_of(cell)).unwrap_or_default();
+        rows.extend(crates_of(cells[0]).into_iter().map(|name| (name, (index + 1, used.clone()))));
+    }
+    let differs = TABLE.iter().filter_map(|(name, allowed)| match rows.remove(name) {
+        None => Some(Violation::new(PAGE, 0, format!("the table `{HEAD}` has no row for {name}"))),
+        // It assembles; the page says it in two words.
+        Some((_, used)) if used.contains("everything above") && *name == "app" => None,
+        Some((_, used)) if used == allowed.iter().copied().collect() => None,
+        Some((line, _)) => {
+            Some(Violation::new(PAGE, line, format!("{name} may use: {}", allowed.join(", "))))
+        }
+    });
+    let mut found: Vec<_> = differs.collect();
+    let unknown =
+        rows.into_iter().map(|(name, (line, _))| Violation::new(PAGE, line, format!("there is no {name}")));
+    found.extend(unknown);
+    found
+}
+
+/// "a, b" is a and b; "nothing of ours" is nothing.
+fn crates_of(cell: &str) -> BTreeSet<&str> {
+    let names = cell.split(',').map(|name| name.trim().trim_matches('`'));
+    names.filter(|name| *name != "nothing of ours").collect()
 }
 
 #[cfg(test)]
@@ -97,6 +139,21 @@ mod tests {
     fn a_right_direction_and_a_dependency_of_tests_are_not() {
         let dependencies = [("delphinus-wire", None), ("delphinus-sandbox", Some("dev"))];
         assert_eq!(check(&project(Package::of("delphinus-net", &dependencies))), []);
+    }
+
+    #[test]
+    fn a_page_that_says_something_else_is_found() {
+        let row = |(name, allowed): &(&str, &[&str])| match allowed {
+            [] => format!("| {name} | nothing of ours |\n"),
+            _ => format!("| {name} | {} |\n", allowed.join(", ")),
+        };
+        let good =
+            format!("text\n\n{HEAD}\n|---|---|\n{}\ntext\n", TABLE.iter().map(row).collect::<String>());
+        assert_eq!(page(&good), []);
+        assert_eq!(page(&good.replace("| topology | wire |", "| topology | wire, net |")).len(), 1);
+        assert_eq!(page(&good.replace("| topology | wire |\n", "")).len(), 1);
+        assert_eq!(page(&good.replace("| topology |", "| vip | wire |\n| topology |")).len(), 1);
+        assert_eq!(page("no table").len(), TABLE.len());
     }
 
     #[test]

@@ -23,7 +23,7 @@ section! {
     pub(crate) struct BackendSection = "[[cluster.backend]]" at "cluster.backend" {
         /// Name in logs. Unique.
         name: Option<String> = unset("the address"), "", Restart;
-        /// Where it is reached: "db1.example:3306", "[fd00::1]:3306" or "unix:/run/mysqld/mysqld.sock".
+        /// Where it is reached: `db1.example:3306`, `[fd00::1]:3306` or `unix:/run/mysqld/mysqld.sock`.
         address: BackendAddress = required(), "", Restart;
         /// "primary" takes the writes, "replica" takes reads.
         role: Role = required(), "", Restart;

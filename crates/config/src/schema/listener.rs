@@ -12,8 +12,8 @@ section! {
     pub(crate) struct ListenerSection = "[[listener]]" at "listener" {
         /// Name in logs. Unique.
         name: Option<String> = unset("the address"), "", Restart;
-        /// Where to listen: "127.0.0.1:6446", "[::1]:6446" or "unix:/run/delphinus/mysql.sock".
-        /// 0.0.0.0 and [::] stand for all interfaces, port 0 lets the kernel choose a free one.
+        /// Where to listen: `127.0.0.1:6446`, `[::1]:6446` or `unix:/run/delphinus/mysql.sock`.
+        /// `0.0.0.0` and `[::]` stand for all interfaces, port 0 lets the kernel choose a free one.
         address: ListenAddress = required(), "", Restart, aka "bind_address";
         /// TLS with clients. "optional" lets the client decide, "required" refuses a login without it.
         tls: Option<ClientTls> = unset("\"optional\" for TCP, \"disabled\" for a Unix socket"), "", Restart;

@@ -9,7 +9,7 @@ pub struct ConnectAttributes {
 }
 
 impl ConnectAttributes {
-    /// Reads pairs of string<lenenc> that fill `raw`.
+    /// Reads pairs of `string<lenenc>` that fill `raw`.
     pub fn parse(raw: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(raw);
         while !reader.is_empty() {
