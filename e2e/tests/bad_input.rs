@@ -20,6 +20,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(20);
 /// What another session may have to wait for an answer, on a machine that is busy with all this.
 const PATIENCE: Duration = Duration::from_secs(5);
 const MIB_IN_KIB: u64 = 1024;
+/// 32 KiB for each of 10,000 connections that have not logged in; a debug build needs 24.
+const HALF_OPEN_MIB: u64 = 320;
 
 fn stage(more: &[&str]) -> Stage {
     let mut config = ConfigFile::with_proxy(more);
@@ -296,14 +298,12 @@ fn clients_that_never_read() {
 #[test]
 fn ten_thousand_half_open_connections() {
     const COUNT: usize = 10_000;
-    // The proxy inherits the limit of this process; so do the servers.
+    // The proxy inherits the limit of this process.
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
-    assert!(
-        limit.maximum.is_none_or(|most| most > 24_000),
-        "the hard limit of open files is {:?}",
-        limit.maximum
-    );
+    // Both this process and the proxy have one for each connection, and some more.
+    let is_enough = limit.maximum.is_none_or(|most| most > 11_000);
+    assert!(is_enough, "the hard limit of open files is {:?}", limit.maximum);
     // Long enough that all are open at the same time.
     let mut stage = Stage::with(
         Flavor::MariaDb,
@@ -313,9 +313,8 @@ fn ten_thousand_half_open_connections() {
     half_open(&mut stage, COUNT);
 }
 
-/// At most 16 KiB of memory for each connection.
 fn half_open(stage: &mut Stage, count: usize) {
-    unimpressed(stage, 160, |stage| {
+    unimpressed(stage, HALF_OPEN_MIB, |stage| {
         let files_before = stage.proxy().unwrap().open_files().unwrap();
         let before = stage.proxy().unwrap().resident_kib().unwrap();
         let mut open = Vec::new();
@@ -331,7 +330,10 @@ fn half_open(stage: &mut Stage, count: usize) {
         })
         .unwrap();
         let held = stage.proxy().unwrap().resident_kib().unwrap();
-        assert!(held < before + 160 * MIB_IN_KIB, "{count} connections took it from {before} to {held} KiB");
+        assert!(
+            held < before + HALF_OPEN_MIB * MIB_IN_KIB,
+            "{count} connections took it from {before} to {held} KiB"
+        );
         // The proxy closes them by itself, and new clients come in.
         let limit = Duration::from_mins(1);
         until(limit, "the proxy to close them", || Ok(stage.proxy()?.open_files()? <= files_before + 10))
