@@ -11,7 +11,7 @@ use delphinus_monitor::{Monitor, SnapshotReader};
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
 use delphinus_pool::{Budget, Target};
-use delphinus_session::{ListenerSettings, Registry};
+use delphinus_session::{ListenerSettings, Registry, is_hung};
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::RsaKey;
 
@@ -99,7 +99,7 @@ impl App {
             // An error means that the sender is gone, which is a stop too.
             let _ = monitor_ends.wait_for(|end| *end).await;
         }));
-        let ticking = rt::spawn_local(tick(registry.clone(), config.proxy.wait_timeout_s));
+        let ticking = rt::spawn_local(tick(registry.clone(), reader.clone(), config.proxy.wait_timeout_s));
         let acceptor = Rc::new(acceptor);
         let accepting: Vec<_> = listeners
             .into_iter()
@@ -183,11 +183,17 @@ async fn announce(mut reader: SnapshotReader) {
     }
 }
 
-async fn tick(registry: Arc<Registry>, wait_timeout_s: u64) {
+/// Once a second: the sessions' clock, those that are idle for too long, those that wait for a hung backend.
+async fn tick(registry: Arc<Registry>, reader: SnapshotReader, wait_timeout_s: u64) {
     let start = rt::now();
     loop {
         rt::sleep(Duration::from_secs(1)).await;
         registry.tick(start.elapsed().as_secs() as u32, wait_timeout_s);
+        let snapshot = reader.load();
+        let now = rt::now();
+        if snapshot.backends.iter().any(|backend| is_hung(&snapshot, backend.id, now)) {
+            registry.disturb_those_on(|backend| is_hung(&snapshot, backend, now));
+        }
     }
 }
 

@@ -52,6 +52,8 @@ impl Cnf {
         let dir = self.dir.display();
         vec![
             format!("datadir={dir}/data"),
+            // A server removes what looks like its own old temporary tables from there when it starts.
+            format!("tmpdir={dir}/tmp"),
             format!("socket={dir}/sock"),
             format!("pid_file={dir}/server.pid"),
             format!("log_error={dir}/error.log"),

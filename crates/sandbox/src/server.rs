@@ -62,6 +62,7 @@ impl Server {
         let (programs, template) = from;
         fs::create_dir(&cnf.dir).with_context(|| format!("cannot make {}", cnf.dir.display()))?;
         fs::create_dir(cnf.dir.join("files"))?;
+        fs::create_dir(cnf.dir.join("tmp"))?;
         template::copy(template, &cnf.dir.join("data"))?;
         fs::write(cnf.dir.join("my.cnf"), cnf.text())?;
         fs::write(cnf.dir.join("client.cnf"), cnf::client_text(&cnf.dir, ROOT.user, ROOT.password))?;

@@ -1,5 +1,6 @@
 //! Sends a command to a backend and its response to the client, as they come: nothing is held whole.
 
+use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::Checkout;
 use delphinus_state::{Progress, Response, ResponseTracker, Shape};
@@ -8,6 +9,7 @@ use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_h
 
 use crate::input::Input;
 use crate::session::Session;
+use crate::worker::HUNG;
 
 /// A response that has come to its end. Its last bytes are kept back until the connection is settled.
 pub(crate) struct Relayed {
@@ -180,6 +182,7 @@ impl Session {
 
     #[inline]
     async fn read_backend(&mut self, checkout: &mut Checkout, mut bytes: Buffer) -> Result<Buffer, NetError> {
+        self.await_backend(checkout).await?;
         let before = bytes.len();
         let (result, buffer) = {
             let stream = &mut checkout.connection().stream;
@@ -196,6 +199,22 @@ impl Session {
             bytes.reserve(bytes.capacity());
         }
         Ok(bytes)
+    }
+
+    /// Waits for the backend's next bytes, but not for those of one that hangs: the monitor's word ends that.
+    #[inline]
+    async fn await_backend(&mut self, checkout: &mut Checkout) -> Result<(), NetError> {
+        loop {
+            let backend = checkout.backend();
+            let readable = checkout.connection().stream.readable();
+            match rt::either(readable, self.info.disturbed()).await {
+                Either::First(ready) => return Ok(ready?),
+                Either::Second(()) if self.worker.is_hung(backend) => {
+                    return Err(NetError::TimedOut(HUNG.as_millis() as u64));
+                }
+                Either::Second(()) => {}
+            }
+        }
     }
 
     /// An OK packet as this client has to see it: without the changes that it did not ask to be told of.

@@ -29,4 +29,4 @@ pub use client_error::{ClientError, ProxyError};
 pub use login::{User, Users};
 pub use registry::{ClientConnId, Registry, SessionInfo};
 pub use session::Session;
-pub use worker::{Arrival, ListenerSettings, Parts, Settings, Worker};
+pub use worker::{Arrival, ListenerSettings, Parts, Settings, Worker, is_hung};

@@ -233,7 +233,11 @@ impl Seed {
 /// The state that a server gives a client with this login.
 pub(crate) fn first_state(worker: &Worker, facts: &ServerFacts, outcome: &LoginOutcome) -> SessionState {
     let collation = outcome.connection.collation;
-    let found = facts.collations.by_id(collation).or_else(|| facts.collations.by_id(facts.default_collation));
+    let found = facts
+        .collations
+        .by_id(collation)
+        .filter(|found| found.is_confirmed)
+        .or_else(|| facts.collations.by_id(facts.default_collation));
     let (charset, collation) = match &found {
         // Servers do not let clients talk in character sets that hold ASCII in two or four bytes.
         Some(found) if !matches!(&*found.charset, "ucs2" | "utf16" | "utf16le" | "utf32") => {

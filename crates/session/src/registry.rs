@@ -125,6 +125,15 @@ impl Registry {
         }
     }
 
+    /// Wakes the sessions whose statement runs where nothing will come from any more.
+    pub fn disturb_those_on(&self, is_hung: impl Fn(BackendId) -> bool) {
+        for info in self.sessions().values() {
+            if info.place().is_some_and(|(backend, _)| is_hung(backend)) {
+                info.disturb();
+            }
+        }
+    }
+
     /// A new id: never 0, and not one in use.
     pub fn next_id(&self) -> ClientConnId {
         loop {

@@ -56,6 +56,7 @@ impl Session {
     }
 
     async fn serve_commands(&mut self) -> Result<(), NetError> {
+        self.give_buffer_back();
         loop {
             if self.must_end() {
                 return self.say_goodbye().await;

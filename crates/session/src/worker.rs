@@ -11,7 +11,7 @@ use delphinus_net::{BufferPool, Peer, rt};
 use delphinus_pool::Pool;
 use delphinus_route::Balance;
 use delphinus_telemetry::Counters;
-use delphinus_topology::{BackendId, Snapshot};
+use delphinus_topology::{BackendId, Health, Snapshot};
 use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::handshake::TlsMode;
 
@@ -112,6 +112,8 @@ const BUFFER_SIZE: usize = 16 * 1024;
 const SPARE_BUFFERS: usize = 64;
 /// How long a replica that could not be reached is left out, until the monitor has looked.
 const AVOID: Duration = Duration::from_secs(2);
+/// A backend that has been down for so long will not answer what was sent to it before.
+pub(crate) const HUNG: Duration = Duration::from_secs(5);
 
 impl Worker {
     /// Puts the parts together.
@@ -175,9 +177,22 @@ impl Worker {
         self.reader.reporter().connection_lost(backend, rt::now(), reason);
     }
 
+    /// True if the backend has been down for longer than a pause.
+    pub(crate) fn is_hung(&self, backend: BackendId) -> bool {
+        self.with_snapshot(|snapshot, _| is_hung(snapshot, backend, rt::now()))
+    }
+
     /// True when the proxy stops.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
+}
+
+/// True if the backend has been down for longer than a pause.
+pub fn is_hung(snapshot: &Snapshot, backend: BackendId, now: Instant) -> bool {
+    snapshot.backend(backend).is_some_and(|backend| match backend.health {
+        Health::Down { since, .. } => now.saturating_duration_since(since) >= HUNG,
+        _ => false,
+    })
 }

@@ -39,7 +39,7 @@ pub fn is_movable(name: &str) -> bool {
 }
 
 /// True if the variable follows from other state and is not to be set by itself.
-pub(crate) fn is_derived(name: &str) -> bool {
+pub fn is_derived(name: &str) -> bool {
     DERIVED.contains(&name)
 }
 
