@@ -21,5 +21,5 @@ pub use drivers::Driver;
 pub use general_log::GeneralLog;
 pub use poll::{eventually, until};
 pub use programs::{Outcome, run};
-pub use proxy::Proxy;
+pub use proxy::{Proxy, proxy_binary};
 pub use stage::{Address, Stage};

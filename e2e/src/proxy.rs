@@ -28,7 +28,7 @@ impl Proxy {
     pub(crate) fn start(config: &Path) -> Result<Self> {
         let log = config.with_extension("log");
         let file = File::create(&log)?;
-        let mut command = Command::new(binary()?);
+        let mut command = Command::new(proxy_binary()?);
         command.args(["run", "--config"]).arg(config);
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = command.spawn().context("cannot start the proxy")?;
@@ -107,7 +107,7 @@ fn watchdog(pid: u32) -> Result<Child> {
 }
 
 /// `$DELPHINUS_BIN`, or the binary of this workspace, built now.
-fn binary() -> Result<PathBuf> {
+pub fn proxy_binary() -> Result<PathBuf> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let found = BINARY.get_or_init(|| match std::env::var_os("DELPHINUS_BIN") {
         Some(path) => Ok(path.into()),
