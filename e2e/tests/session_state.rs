@@ -56,9 +56,11 @@ fn sessions_answer_the_same(flavor: Flavor) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let seed = number("DELPHINUS_DIFF_SEED").unwrap_or(now);
     let arena = Arena::start(flavor)?;
-    let plans: Vec<_> =
-        (0..SESSIONS).map(|session| plan::generate(seed, session, steps.div_ceil(SESSIONS), flavor)).collect();
-    let numbered: Vec<_> = plans.iter().enumerate().map(|(session, blocks)| (session, blocks.as_slice())).collect();
+    let plans: Vec<_> = (0..SESSIONS)
+        .map(|session| plan::generate(seed, session, steps.div_ceil(SESSIONS), flavor))
+        .collect();
+    let numbered: Vec<_> =
+        plans.iter().enumerate().map(|(session, blocks)| (session, blocks.as_slice())).collect();
     let begun = Instant::now();
     let answers = compare::run_direct(&arena, &numbered)?;
     arena.wait_for_replicas(&mut arena.plain_client()?)?;
@@ -83,7 +85,13 @@ fn report(arena: &Arena, seed: u64, found: &[Difference]) -> Result<()> {
         let steps: Vec<String> =
             difference.blocks.iter().flat_map(|block| &block.steps).map(ToString::to_string).collect();
         let skipped = steps.len().saturating_sub(SHOWN);
-        writeln!(text, "\n== session {}, {} steps{}", difference.session, steps.len(), if is_short { " (shrunk)" } else { "" })?;
+        writeln!(
+            text,
+            "\n== session {}, {} steps{}",
+            difference.session,
+            steps.len(),
+            if is_short { " (shrunk)" } else { "" }
+        )?;
         for step in &steps[skipped..] {
             writeln!(text, "  {step}")?;
         }

@@ -42,6 +42,27 @@ pub const SHAPE: Capabilities = Capabilities(
         | Capabilities::MARIADB_EXTENDED_METADATA.0,
 );
 
+/// What a statement leaves behind that its answer does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// What becomes of FOUND_ROWS() and the warnings.
+    pub rows: RowsLeft,
+    /// LAST_INSERT_ID() may be another one.
+    pub sets_insert_id: bool,
+}
+
+/// What becomes of FOUND_ROWS() and the warnings after a statement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RowsLeft {
+    /// They are its own; FOUND_ROWS() is the number of rows sent.
+    #[default]
+    Sent,
+    /// They are its own; FOUND_ROWS() is another number than that of the rows sent.
+    Counted,
+    /// They stay what they were: SHOW WARNINGS and its kin.
+    Kept,
+}
+
 /// No statement has this number.
 pub(crate) const UNKNOWN_SEQ: u64 = u64::MAX;
 
@@ -89,25 +110,36 @@ impl Connection {
         self.is_owned_by(memory) && self.statement_seq == memory.statement_seq.get()
     }
 
-    /// Notes what a statement of the owner left behind. `counts` if the number of rows that FOUND_ROWS() tells
-    /// is not the number of rows sent; `sets_id` if the statement may set LAST_INSERT_ID() without saying so.
+    /// True if LAST_INSERT_ID() is here what `memory`'s session made it.
+    pub fn has_insert_id(&self, memory: &Rc<Memory>) -> bool {
+        self.is_owned_by(memory) && self.insert_seq == memory.insert_seq.get()
+    }
+
+    /// Notes what a statement of the owner left behind.
     #[inline]
-    pub fn remember(&mut self, response: &Response, counts: bool, sets_id: bool) {
+    pub fn remember(&mut self, response: &Response, left: LeftBehind) {
+        let was_latest = self.statement_seq == self.memory.statement_seq.get();
         self.statement_seq = self.memory.statement_seq.get() + 1;
         self.memory.statement_seq.set(self.statement_seq);
-        let warnings = response.warnings > 0 || response.error.is_some();
-        self.unsaved.diagnostics = Diagnostics { found_rows: counts, warnings };
         self.memory.row_count.set(match response.affected_rows {
             Some(rows) => i64::try_from(rows).unwrap_or(i64::MAX),
             None => -1,
         });
-        if response.result_sets > 0 {
-            self.memory.found_rows.set(response.rows);
+        if left.rows != RowsLeft::Kept {
+            let warnings = response.warnings > 0 || response.error.is_some();
+            self.unsaved.diagnostics = Diagnostics { found_rows: left.rows == RowsLeft::Counted, warnings };
+            if response.result_sets > 0 {
+                self.memory.found_rows.set(response.rows);
+            }
+            if !warnings && self.memory.warnings.borrow().is_some() {
+                self.memory.warnings.replace(None);
+            }
+        } else if !was_latest {
+            self.unsaved.diagnostics = Diagnostics::default();
         }
-        if !warnings && self.memory.warnings.borrow().is_some() {
-            self.memory.warnings.replace(None);
-        }
-        if response.last_insert_id != 0 || sets_id {
+        // Where the id was another session's before, it is no better now.
+        let may_be_new = left.sets_insert_id && self.insert_seq == self.memory.insert_seq.get();
+        if response.last_insert_id != 0 || may_be_new {
             self.memory.last_insert_id.set(response.last_insert_id);
             self.unsaved.insert_id = true;
             self.insert_seq = self.memory.insert_seq.get() + 1;

@@ -18,7 +18,7 @@ mod waiters;
 
 pub use budget::{Budget, Permit};
 pub use checkout::Checkout;
-pub use connection::{BackendConnId, Connection, Identity, SHAPE};
+pub use connection::{BackendConnId, Connection, Identity, LeftBehind, RowsLeft, SHAPE};
 pub use error::PoolError;
 pub use idle::Seat;
 pub use memory::Memory;

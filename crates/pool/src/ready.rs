@@ -44,13 +44,30 @@ pub(crate) async fn make_ready(
     }
     // Fix-ups are statements too: they would wipe out what the session's last statement left here.
     bounded(target, save(connection)).await?;
-    for step in diff(want, &connection.have) {
+    match run_all(connection, target, want, diff(want, &connection.have)).await {
+        // Something that another session was given cannot be set back: start over, then set what this one wants.
+        Err(PoolError::Refused { .. }) => {
+            run_all(connection, target, want, vec![FixUp::ChangeUser]).await?;
+            run_all(connection, target, want, diff(want, &connection.have)).await?;
+        }
+        other => other?,
+    }
+    connection.have = want.clone();
+    Ok(Ready::FixedUp)
+}
+
+async fn run_all(
+    connection: &mut Connection,
+    target: &Target,
+    want: &SessionState,
+    steps: Vec<FixUp>,
+) -> Result<(), PoolError> {
+    for step in steps {
         rt::timeout(LIMIT, run(connection, target, want, step))
             .await
             .unwrap_or_else(|| Err(timed_out(target)))?;
     }
-    connection.have = want.clone();
-    Ok(Ready::FixedUp)
+    Ok(())
 }
 
 async fn run(

@@ -2,8 +2,30 @@
 
 use delphinus_wire::response::{Column, TextResult};
 
+/// What the servers of this cluster say about columns of text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextShape {
+    /// Id of the default collation of the client's `character_set_results`.
+    pub collation: u16,
+    /// "Not fixed": 31, and 39 in newer MariaDB servers.
+    pub decimals: u8,
+}
+
+/// No warnings.
+fn none(shape: TextShape) -> TextResult {
+    let text =
+        |name, chars| Column { decimals: shape.decimals, ..Column::text(name, chars, shape.collation) };
+    let code = Column { length: 4, kind: LONG, flags: 0xa1, ..Column::integer(b"Code") };
+    TextResult { columns: vec![text(b"Level", 7), code, text(b"Message", 512)], rows: vec![] }
+}
+
+/// Type code of an INT.
+const LONG: u8 = 3;
+
 /// The answer to `sql` if it is one of the plain forms; `None` for those with LIMIT and for GET DIAGNOSTICS.
-pub(crate) fn answer(sql: &[u8], warnings: Option<&TextResult>) -> Option<TextResult> {
+pub(crate) fn answer(sql: &[u8], warnings: Option<&TextResult>, shape: TextShape) -> Option<TextResult> {
+    let none = none(shape);
+    let warnings = warnings.unwrap_or(&none);
     let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
     let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
     let joined = words.join(" ").replace(" (", "(").replace("( ", "(").replace(" )", ")");
@@ -12,31 +34,82 @@ pub(crate) fn answer(sql: &[u8], warnings: Option<&TextResult>) -> Option<TextRe
         "show errors" => Some(rows(warnings, is_error)),
         "show count(*) warnings" => Some(count("@@session.warning_count", &rows(warnings, |_| true))),
         "show count(*) errors" => Some(count("@@session.error_count", &rows(warnings, is_error))),
-        "select @@warning_count" => Some(count("@@warning_count", &rows(warnings, |_| true))),
-        "select @@error_count" => Some(count("@@error_count", &rows(warnings, is_error))),
-        _ => None,
+        _ => limited(&joined, warnings).or_else(|| counts(sql, warnings)),
     }
+}
+
+/// `SHOW WARNINGS LIMIT ..` and `SHOW ERRORS LIMIT ..`.
+fn limited(joined: &str, warnings: &TextResult) -> Option<TextResult> {
+    let (limit, mut result) = match joined.strip_prefix("show warnings limit ") {
+        Some(limit) => (limit, rows(warnings, |_| true)),
+        None => (joined.strip_prefix("show errors limit ")?, rows(warnings, is_error)),
+    };
+    let number = |text: &str| text.trim().parse::<usize>().ok();
+    let (skipped, count) = if let Some((offset, count)) = limit.split_once(',') {
+        (number(offset)?, number(count)?)
+    } else if let Some((count, offset)) = limit.split_once(" offset ") {
+        (number(offset)?, number(count)?)
+    } else {
+        (0, number(limit)?)
+    };
+    result.rows = result.rows.into_iter().skip(skipped).take(count).collect();
+    Some(result)
+}
+
+/// A SELECT of nothing but `@@warning_count` and `@@error_count`, with or without aliases.
+fn counts(sql: &[u8], warnings: &TextResult) -> Option<TextResult> {
+    let text = std::str::from_utf8(sql).ok()?.trim().trim_end_matches(';').trim_end();
+    let (first, list) = text.split_once(char::is_whitespace)?;
+    if !first.eq_ignore_ascii_case("select") {
+        return None;
+    }
+    let mut result = TextResult { columns: Vec::new(), rows: vec![Vec::new()] };
+    for item in list.split(',') {
+        let mut words = item.split_whitespace();
+        let variable = words.next()?;
+        let alias: Vec<&str> = words.filter(|word| !word.eq_ignore_ascii_case("as")).collect();
+        let of = match variable
+            .to_ascii_lowercase()
+            .trim_start_matches("@@session.")
+            .trim_start_matches("@@local.")
+        {
+            "warning_count" | "@@warning_count" => rows(warnings, |_| true),
+            "error_count" | "@@error_count" => rows(warnings, is_error),
+            _ => return None,
+        };
+        let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let name = match alias.as_slice() {
+            [] => variable,
+            [alias] if is_name(alias) => alias,
+            _ => return None,
+        };
+        let mut column = count(name, &of);
+        result.columns.append(&mut column.columns);
+        result.rows[0].append(&mut column.rows[0]);
+    }
+    Some(result)
 }
 
 fn is_error(row: &[Option<Vec<u8>>]) -> bool {
     row.first().is_some_and(|level| level.as_deref() == Some(b"Error"))
 }
 
-fn rows(warnings: Option<&TextResult>, wanted: impl Fn(&[Option<Vec<u8>>]) -> bool) -> TextResult {
-    let columns =
-        vec![Column::text(b"Level", 7, 45), Column::integer(b"Code"), Column::text(b"Message", 512, 45)];
-    let rows = warnings.map(|saved| saved.rows.iter().filter(|row| wanted(row)).cloned().collect());
-    TextResult { columns, rows: rows.unwrap_or_default() }
+fn rows(warnings: &TextResult, wanted: impl Fn(&[Option<Vec<u8>>]) -> bool) -> TextResult {
+    let rows = warnings.rows.iter().filter(|row| wanted(row)).cloned().collect();
+    TextResult { columns: warnings.columns.clone(), rows }
 }
 
 fn count(name: &str, of: &TextResult) -> TextResult {
     let value = of.rows.len().to_string().into_bytes();
-    TextResult { columns: vec![Column::integer(name.as_bytes())], rows: vec![vec![Some(value)]] }
+    let column = Column { flags: 0xa0, ..Column::integer(name.as_bytes()) };
+    TextResult { columns: vec![column], rows: vec![vec![Some(value)]] }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SHAPE: TextShape = TextShape { collation: 45, decimals: 31 };
 
     fn saved() -> TextResult {
         let row = |level: &str, code: &str| {
@@ -47,12 +120,21 @@ mod tests {
 
     #[test]
     fn plain_forms_are_answered() {
-        let rows = |sql: &str| answer(sql.as_bytes(), Some(&saved())).map(|result| result.rows.len());
+        let rows = |sql: &str| answer(sql.as_bytes(), Some(&saved()), SHAPE).map(|result| result.rows.len());
         assert_eq!(rows("SHOW WARNINGS;"), Some(2));
         assert_eq!(rows("show  errors"), Some(1));
-        assert_eq!(rows("SHOW WARNINGS LIMIT 1"), None);
-        let count = answer(b"SHOW COUNT(*) WARNINGS", Some(&saved())).expect("a count");
+        assert_eq!(rows("SHOW WARNINGS LIMIT 1"), Some(1));
+        assert_eq!(rows("SHOW WARNINGS LIMIT 1, 5"), Some(1));
+        assert_eq!(rows("SHOW WARNINGS LIMIT 1 OFFSET 2"), Some(0));
+        assert_eq!(rows("SHOW WARNINGS LIMIT ?"), None);
+        assert_eq!(rows("SELECT 1, @@warning_count"), None);
+        let counts = answer(b"SELECT @@warning_count, @@session.error_count AS e;", Some(&saved()), SHAPE)
+            .expect("counts");
+        assert_eq!(counts.rows, [[Some(b"2".to_vec()), Some(b"1".to_vec())]]);
+        assert_eq!(counts.columns[0].name, b"@@warning_count");
+        assert_eq!(counts.columns[1].name, b"e");
+        let count = answer(b"SHOW COUNT(*) WARNINGS", Some(&saved()), SHAPE).expect("a count");
         assert_eq!(count.rows, [[Some(b"2".to_vec())]]);
-        assert_eq!(answer(b"SHOW WARNINGS", None).expect("none").rows.len(), 0);
+        assert_eq!(answer(b"SHOW WARNINGS", None, SHAPE).expect("none").rows.len(), 0);
     }
 }

@@ -64,8 +64,8 @@ pub(crate) fn splice(sql: &[u8], options: LexOptions, known: Known) -> Option<Ve
     for span in builtin_calls(sql, options) {
         let value = match (span.function, known.counts) {
             (SessionFunction::ConnectionId, _) => known.connection_id.to_string(),
-            (SessionFunction::FoundRows, Some((rows, _))) => rows.to_string(),
-            (SessionFunction::RowCount, Some((_, rows))) => rows.to_string(),
+            (SessionFunction::FoundRows, Some((rows, _))) => typed("FOUND_ROWS()", rows),
+            (SessionFunction::RowCount, Some((_, rows))) => typed("ROW_COUNT()", rows),
             _ => continue,
         };
         out.extend_from_slice(&sql[copied..span.start]);
@@ -83,16 +83,23 @@ pub(crate) fn splice(sql: &[u8], options: LexOptions, known: Known) -> Option<Ve
     Some(out)
 }
 
+/// A value with the type that the function has, which a bare number would not have.
+fn typed(function: &str, value: impl std::fmt::Display) -> String {
+    format!("({function}*0+{value})")
+}
+
 /// True if what stands between is all of a column of the outermost SELECT list: without an alias of its own.
 fn is_whole_column(before: &[u8], after: &[u8]) -> bool {
     let before = before.trim_ascii_end();
-    let begins = before.last() == Some(&b',') && !before.contains(&b'(')
+    let count = |wanted| before.iter().filter(|byte| **byte == wanted).count();
+    let is_outermost = count(b'(') == count(b')') && !before.iter().any(|byte| matches!(byte, b'\'' | b'"'));
+    let begins = before.last() == Some(&b',')
         || before.len() >= 6 && before[before.len() - 6..].eq_ignore_ascii_case(b"select");
     let after = after.trim_ascii_start();
     let ends = after.is_empty()
         || matches!(after[0], b',' | b';')
         || after.len() >= 4 && after[..4].eq_ignore_ascii_case(b"from");
-    begins && ends && !before.contains(&b'(')
+    begins && ends && is_outermost
 }
 
 #[cfg(test)]
@@ -114,7 +121,11 @@ mod tests {
         assert_eq!(spliced("SELECT connection_id() AS id", None).as_deref(), Some("SELECT 42 AS id"));
         assert_eq!(
             spliced("SELECT 1, ROW_COUNT(), FOUND_ROWS() + 1", Some((7, -1))).as_deref(),
-            Some("SELECT 1, -1 AS `ROW_COUNT()`, 7 + 1")
+            Some("SELECT 1, (ROW_COUNT()*0+-1) AS `ROW_COUNT()`, (FOUND_ROWS()*0+7) + 1")
+        );
+        assert_eq!(
+            spliced("SELECT FOUND_ROWS(), ROW_COUNT()", Some((7, -1))).as_deref(),
+            Some("SELECT (FOUND_ROWS()*0+7) AS `FOUND_ROWS()`, (ROW_COUNT()*0+-1) AS `ROW_COUNT()`")
         );
         assert_eq!(
             spliced("SELECT * FROM t WHERE a IN (SELECT CONNECTION_ID())", None).as_deref(),

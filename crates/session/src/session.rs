@@ -130,7 +130,9 @@ impl Session {
         self.pins.clear();
         self.statements.clear();
         self.memory = Rc::default();
-        self.want = self.initial.clone();
+        // Servers keep this one: it belongs to the protocol, not to the session's variables.
+        let multi_statements = self.want.multi_statements;
+        self.want = SessionState { multi_statements, ..self.initial.clone() };
         self.status = Status::AUTOCOMMIT;
         self.last_backend = None;
         self.late_error = None;

@@ -4,8 +4,8 @@
 use std::rc::Rc;
 
 use delphinus_net::rt;
-use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Effects, Statement};
+use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft};
+use delphinus_sql::{Class, Effects, Statement, Uses};
 use delphinus_state::{
     Changed, Executed, Learnt, PinReason, Response, UserValue, learn, quote_identifier, read_back_sql,
 };
@@ -43,9 +43,7 @@ impl Session {
         if let Some(status) = response.status {
             self.status = status;
         }
-        let counts = statement.effects.contains(Effects::CALC_FOUND_ROWS);
-        let sets_id = statement.effects.intersects(MAY_SET_INSERT_ID);
-        checkout.connection().remember(response, counts, sets_id);
+        checkout.connection().remember(response, left_behind(statement, response));
         let is_plain = statement.effects.is_empty() && response.changes.is_empty() && response.is_ok();
         if is_plain && self.pins.is_empty() && !self.status.contains(Status::IN_TRANS) {
             self.info.runs_nowhere();
@@ -102,7 +100,7 @@ impl Session {
             self.status = status;
             let (now, holds) = (rt::now(), status.contains(Status::IN_TRANS));
             self.pins.set(PinReason::Transaction, holds, now, ran.sql);
-            self.apply_late(&changes, ran.sql);
+            self.apply_late(&changes, ran);
         }
         Ok(())
     }
@@ -138,16 +136,20 @@ impl Session {
         Ok(())
     }
 
-    fn apply_late(&mut self, changes: &[Changed], sql: &[u8]) {
+    fn apply_late(&mut self, changes: &[Changed], ran: Ran<'_>) {
         for change in changes {
             match change {
                 Changed::Var(name, value) => {
-                    if delphinus_state::is_movable(name) {
+                    if delphinus_state::is_movable(name) && !delphinus_state::is_derived(name) {
                         Rc::make_mut(&mut self.want.vars).insert(name.clone(), value.clone());
                     }
                 }
                 Changed::Schema(schema) => self.want.schema = schema.as_deref().map(Rc::from),
-                Changed::State => self.pins.add(PinReason::UnknownState, rt::now(), sql),
+                // Of other statements it is known what they change.
+                Changed::State if ran.statement.effects.intersects(OPAQUE) => {
+                    self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
+                }
+                Changed::State => {}
                 Changed::Gtids(_) => {}
             }
         }
@@ -180,8 +182,23 @@ impl Session {
     }
 }
 
+/// What the statement leaves behind without its answer saying so.
+fn left_behind(statement: &Statement, response: &Response) -> LeftBehind {
+    let rows = if statement.class == Class::Show && statement.uses.contains(Uses::DIAGNOSTICS) {
+        RowsLeft::Kept
+    } else if statement.effects.contains(Effects::CALC_FOUND_ROWS) {
+        RowsLeft::Counted
+    } else {
+        RowsLeft::Sent
+    };
+    // An INSERT that fails at its second row keeps the id that it made for the first one.
+    let inserts = matches!(statement.class, Class::Insert | Class::Replace | Class::LoadData | Class::Multi);
+    let sets_insert_id = statement.effects.intersects(MAY_SET_INSERT_ID) || inserts && !response.is_ok();
+    LeftBehind { rows, sets_insert_id }
+}
+
+/// Statements whose effect on the session only the server knows.
+const OPAQUE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+
 /// Statements after which LAST_INSERT_ID() may be another one though the OK packet does not say so.
-const MAY_SET_INSERT_ID: Effects = Effects::SETS_LAST_INSERT_ID
-    .union(Effects::CALLS_ROUTINE)
-    .union(Effects::SQL_EXECUTES)
-    .union(Effects::UNKNOWN);
+const MAY_SET_INSERT_ID: Effects = Effects::SETS_LAST_INSERT_ID.union(OPAQUE);

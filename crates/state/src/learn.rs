@@ -65,14 +65,15 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     }
     let mut learnt = Learnt::default();
     let seen = apply_changes(state, pins, executed);
+    // A statement that fails may have assigned before it did: `SELECT @a := 1, (SELECT 1 UNION SELECT 2)`.
+    variables::learn(&mut learnt, executed);
     // Of several statements the first ones may have succeeded.
     if response.is_ok() || executed.statement.class == Class::Multi {
-        variables::learn(&mut learnt, executed);
         pins::learn(pins, state.schema.as_deref(), executed);
         learn_unreported(&mut learnt, pins, executed, seen);
     }
     if !response.is_ok() {
-        learnt.ping |= status_is_unknown(pins, executed);
+        learnt.ping |= status_is_unknown(state, pins, executed);
     }
     end_next_transaction(pins, executed);
     (!learnt.is_empty()).then_some(learnt)
@@ -118,7 +119,14 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
     }
 }
 
-fn status_is_unknown(pins: &Pins, executed: &Executed<'_>) -> bool {
+/// True if an error leaves open whether a transaction is open and what has changed: an ERR packet says neither.
+fn status_is_unknown(state: &SessionState, pins: &Pins, executed: &Executed<'_>) -> bool {
+    // Without autocommit a statement that fails has begun a transaction all the same. A routine that fails has changed
+    // the session up to there.
+    let is_autocommit_off = state.vars.get("autocommit").is_some_and(|value| matches!(&**value, b"OFF" | b"0"));
+    if is_autocommit_off || executed.statement.effects.intersects(OPAQUE) {
+        return true;
+    }
     let ends = Effects::IMPLICIT_COMMIT.union(Effects::ENDS_TRANSACTION).union(Effects::BEGINS_TRANSACTION);
     let may_have_ended = executed.statement.effects.intersects(ends.union(OPAQUE))
         || executed.response.error.is_some_and(|code| ROLLED_BACK.contains(&code));

@@ -54,6 +54,7 @@ impl UserValue {
         let Some(text) = &cells[0] else { return Some(Self("NULL".into())) };
         let number = || String::from_utf8(text.clone()).ok();
         let sql = match column.value_kind() {
+            ColumnKind::Integer if column.is_unsigned() => format!("CAST({} AS UNSIGNED)", number()?),
             ColumnKind::Integer => number()?,
             ColumnKind::Decimal => {
                 let text = number()?;
@@ -80,6 +81,10 @@ impl UserValue {
         if !digits.iter().all(u8::is_ascii_hexdigit) {
             return None;
         }
+        // Servers let such a string come to be, but take no literal of it.
+        if charset.starts_with("utf8") && !is_utf8(digits) {
+            return None;
+        }
         let digits = String::from_utf8_lossy(digits);
         if charset == "binary" {
             return Some(Self(format!("_binary X'{digits}'").into()));
@@ -91,6 +96,13 @@ impl UserValue {
     pub fn from_bytes(bytes: &[u8], charset: &str, collation: &str) -> Self {
         Self(format!("_{charset} X'{}' COLLATE {collation}", hex(bytes)).into())
     }
+}
+
+/// True if hexadecimal digits are the bytes of valid UTF-8.
+fn is_utf8(digits: &[u8]) -> bool {
+    let nibble = |digit: u8| char::from(digit).to_digit(16).unwrap_or_default() as u8;
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])).collect();
+    std::str::from_utf8(&bytes).is_ok()
 }
 
 #[cfg(test)]
@@ -109,6 +121,9 @@ mod tests {
     fn values_keep_their_type() {
         let sql = |kind, cells| value(kind, 0, cells).expect("a row")[0].sql().to_owned();
         assert_eq!(sql(8, [Some("-7"), Some("binary"), Some("binary"), Some("F")]), "-7");
+        let unsigned = value(8, 32, [Some("7"), None, None, None]).expect("a row");
+        assert_eq!(unsigned[0].sql(), "CAST(7 AS UNSIGNED)");
+        assert_eq!(value(253, 0, [Some("?"), Some("utf8mb4"), Some("utf8mb4_bin"), Some("E9")]), None);
         assert_eq!(sql(5, [Some("1.5"), None, None, None]), "1.5e0");
         assert_eq!(sql(5, [Some("1e100"), None, None, None]), "1e100");
         assert_eq!(sql(246, [Some("1.50"), None, None, None]), "1.50");

@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn rows_become_text() {
-        let columns = [column(3, 0), column(3, 32), column(253, 0), column(6, 0), column(12, 0), column(11, 0)];
+        let columns =
+            [column(3, 0), column(3, 32), column(253, 0), column(6, 0), column(12, 0), column(11, 0)];
         let mut row = vec![0, 0b10_0000];
         row.extend_from_slice(&(-5i32).to_le_bytes());
         row.extend_from_slice(&u32::MAX.to_le_bytes());
@@ -170,10 +171,18 @@ mod tests {
         row.extend_from_slice(&[7, 0xea, 7, 2, 3, 4, 5, 6]);
         row.extend_from_slice(&[8, 1, 1, 0, 0, 0, 2, 3, 4]);
         let found = binary_row(&row, &columns).expect("a row");
-        let texts: Vec<_> =
-            found.iter().map(|value| value.as_ref().map(|value| String::from_utf8_lossy(value).into_owned())).collect();
-        let want =
-            [Some("-5"), Some("4294967295"), Some("hi"), None, Some("2026-02-03 04:05:06"), Some("-26:03:04")];
+        let texts: Vec<_> = found
+            .iter()
+            .map(|value| value.as_ref().map(|value| String::from_utf8_lossy(value).into_owned()))
+            .collect();
+        let want = [
+            Some("-5"),
+            Some("4294967295"),
+            Some("hi"),
+            None,
+            Some("2026-02-03 04:05:06"),
+            Some("-26:03:04"),
+        ];
         assert_eq!(texts, want.map(|value| value.map(str::to_owned)));
     }
 

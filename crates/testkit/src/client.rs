@@ -38,7 +38,12 @@ enum Protocol {
 }
 
 impl Client {
-    pub(crate) fn new(packets: Packets, link: ClientLink, connection_id: u32, server_version: String) -> Self {
+    pub(crate) fn new(
+        packets: Packets,
+        link: ClientLink,
+        connection_id: u32,
+        server_version: String,
+    ) -> Self {
         Self { packets, link, connection_id, server_version }
     }
 
@@ -232,8 +237,7 @@ impl Client {
 
 fn text_row(packet: &[u8], columns: usize) -> Result<Vec<Option<Vec<u8>>>> {
     let mut reader = Reader::new(packet);
-    let row: Result<Vec<_>> =
-        (0..columns).map(|_| Ok(reader.text_value()?.map(<[u8]>::to_vec))).collect();
+    let row: Result<Vec<_>> = (0..columns).map(|_| Ok(reader.text_value()?.map(<[u8]>::to_vec))).collect();
     ensure!(reader.is_empty(), "bytes after the last value of a row");
     row
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{BackendSecret, Password};
-use delphinus_wire::handshake::client::{ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step};
+use delphinus_wire::handshake::client::{
+    ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step,
+};
 use delphinus_wire::handshake::{ConnectAttributes, TlsMode, Transport};
 
 use crate::client::Client;

@@ -112,7 +112,8 @@ impl Reply {
 impl Success {
     pub(crate) fn parse(payload: &[u8], capabilities: Capabilities) -> Result<Self, Malformed> {
         let ok = OkPacket::parse(payload, capabilities)?;
-        let mut changes = ok.changes.iter().map(|change| change.map(Change::from)).collect::<Result<Vec<_>, _>>()?;
+        let mut changes =
+            ok.changes.iter().map(|change| change.map(Change::from)).collect::<Result<Vec<_>, _>>()?;
         changes.sort();
         Ok(Self {
             affected_rows: ok.affected_rows,

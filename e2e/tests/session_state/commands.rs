@@ -7,13 +7,18 @@ use crate::random::Random;
 use crate::step::{Block, SLOTS, Step, query};
 
 /// Enters a schema, also one that the session makes and drops.
-pub fn schema(random: &mut Random, session: usize) -> Block {
+pub(crate) fn schema(random: &mut Random, session: usize) -> Block {
     let own = format!("diff_{session}");
     match random.below(9) {
         0 | 1 => Block::of(random.pick(&["USE app", "USE sbtest", "use `app`", "/* x */ USE sbtest;"])),
-        2 | 3 => Block::free(vec![Step::InitDb(random.pick(&["app", "sbtest", "no_such_schema", "mysql"]).to_owned())]),
+        2 | 3 => Block::free(vec![Step::InitDb(
+            random.pick(&["app", "sbtest", "no_such_schema", "mysql"]).to_owned(),
+        )]),
         4 => Block::of("USE no_such_schema"),
-        5 => Block::free(vec![query(&format!("CREATE DATABASE IF NOT EXISTS {own}")), query(&format!("USE {own}"))]),
+        5 => Block::free(vec![
+            query(&format!("CREATE DATABASE IF NOT EXISTS {own}")),
+            query(&format!("USE {own}")),
+        ]),
         6 => Block::free(vec![
             query(&format!("CREATE DATABASE IF NOT EXISTS {own}")),
             Step::InitDb(own.clone()),
@@ -34,7 +39,7 @@ pub fn schema(random: &mut Random, session: usize) -> Block {
 }
 
 /// Starts the session over.
-pub fn reset(random: &mut Random) -> Block {
+pub(crate) fn reset(random: &mut Random) -> Block {
     Block::free(vec![match random.below(4) {
         0 | 1 => Step::ResetConnection,
         2 => Step::ChangeUser(None),
@@ -43,21 +48,23 @@ pub fn reset(random: &mut Random) -> Block {
 }
 
 /// Several statements in one text, with the option for it on or off.
-pub fn multi(random: &mut Random, session: usize) -> Block {
+pub(crate) fn multi(random: &mut Random, session: usize) -> Block {
     let t = table(session);
     if random.once_in(4) {
         return Block::free(vec![Step::MultiStatements(random.once_in(2))]);
     }
-    let insert = format!("INSERT INTO app.{t} (k) VALUES (600); SELECT LAST_INSERT_ID() > 0; DELETE FROM app.{t} WHERE k = 600");
+    let insert = format!(
+        "INSERT INTO app.{t} (k) VALUES (600); SELECT LAST_INSERT_ID() > 0; DELETE FROM app.{t} WHERE k = 600"
+    );
     let text = random.pick(&[
         "SET @a = 5; SELECT @a; SET sql_mode = 'ANSI_QUOTES'; SELECT 1",
         "SELECT 1; SELECT 2",
         "USE sbtest; SELECT DATABASE()",
-        "SET time_zone = '+03:00'; SELEC 2; SET time_zone = '+04:00'",
+        "SET time_zone = '+03:00'; SELECT * FROM app.no_such_table; SET time_zone = '+04:00'",
         "SELECT 1;",
         "SELECT 1; ",
         "SET @b = 'x'; SELECT * FROM no_such_table; SET @b = 'y'",
-        "SELECT 1/0; SHOW WARNINGS",
+        "SELECT 1/0 FROM app.d_fixed; SHOW WARNINGS",
         "SET NAMES latin1; SELECT @@character_set_client; SET NAMES utf8mb4",
         "BEGIN; SET @c = 1; COMMIT",
         "SELECT 'a;b'; SET @d = ';'",
@@ -66,9 +73,9 @@ pub fn multi(random: &mut Random, session: usize) -> Block {
     Block::of(text)
 }
 
-/// Procedures that change the session.
-pub fn procedure(random: &mut Random) -> Block {
-    Block::of(random.pick(&[
+/// Procedures that change the session: how, only the server knows, so the session is pinned until it is reset.
+pub(crate) fn procedure(random: &mut Random, between: &mut dyn FnMut(&mut Random) -> Step) -> Block {
+    let mut steps = vec![query(random.pick(&[
         "CALL app.d_set_mode('ANSI_QUOTES')",
         "CALL app.d_set_mode('')",
         "CALL app.d_set_user(5)",
@@ -80,7 +87,13 @@ pub fn procedure(random: &mut Random) -> Block {
         "CALL app.d_zone('-03:00')",
         "CALL app.no_such_procedure()",
         "CALL app.d_transaction(@d)",
-    ]))
+    ]))];
+    steps.extend((0..random.below(5)).map(|_| between(random)));
+    steps.push(query(
+        "SELECT @@sql_mode, @@time_zone, @@div_precision_increment, @@sql_notes, @a, @b, @c, @d",
+    ));
+    steps.push(Step::ResetConnection);
+    Block::pinned(steps)
 }
 
 const TEXTS: &[&str] = &[
@@ -97,7 +110,6 @@ const TEXTS: &[&str] = &[
     "SELECT 1/0, ?",
     "SELECT LAST_INSERT_ID(), ?",
     "SELECT ROW_COUNT()",
-    "SELECT FOUND_ROWS(), ?",
     "SELECT SQL_CALC_FOUND_ROWS id FROM app.d_fixed LIMIT 1",
     "SELECT @@sql_mode, @@time_zone, ?",
     "SELECT FROM_UNIXTIME(?)",
@@ -107,16 +119,14 @@ const TEXTS: &[&str] = &[
     "SELECT COLLATION(?), CHARSET(?)",
     "SELECT no_such_column FROM d_fixed",
     "SELEC ?",
-    "CALL app.d_set_user(?)",
     "CALL app.d_rows(?)",
     "SELECT CONNECTION_ID() > 0, ?",
-    "SHOW WARNINGS",
     "SELECT at FROM app.d_fixed ORDER BY id",
     "DO ?",
 ];
 
 /// Binary prepared statements.
-pub fn prepared(random: &mut Random, session: usize) -> Block {
+pub(crate) fn prepared(random: &mut Random, session: usize) -> Block {
     let slot = random.below(SLOTS);
     let t = table(session);
     let step = match random.below(12) {

@@ -8,7 +8,7 @@ use crate::step::{Block, Side, Step};
 
 /// A step with two different answers.
 #[derive(Debug, Clone)]
-pub struct Difference {
+pub(crate) struct Difference {
     pub session: usize,
     /// All steps of the session, up to the one that differs.
     pub blocks: Vec<Block>,
@@ -17,7 +17,7 @@ pub struct Difference {
 }
 
 /// What the sessions answer at the primary itself: one session after the other.
-pub fn run_direct(arena: &Arena, plans: &[(usize, &[Block])]) -> Result<Vec<Vec<String>>> {
+pub(crate) fn run_direct(arena: &Arena, plans: &[(usize, &[Block])]) -> Result<Vec<Vec<String>>> {
     let mut client = arena.plain_client()?;
     plans
         .iter()
@@ -84,7 +84,12 @@ impl Runner<'_> {
 
 /// All sessions through the proxy, one step of a random one after another. A session whose answer differs goes no
 /// further; the others do.
-pub fn run_interleaved(arena: &Arena, plans: &[Vec<Block>], answers: &[Vec<String>], seed: u64) -> Result<Vec<Difference>> {
+pub(crate) fn run_interleaved(
+    arena: &Arena,
+    plans: &[Vec<Block>],
+    answers: &[Vec<String>],
+    seed: u64,
+) -> Result<Vec<Difference>> {
     let mut random = Random::new(seed);
     let mut runners = Vec::new();
     for session in 0..SESSIONS {
@@ -118,17 +123,19 @@ pub fn run_interleaved(arena: &Arena, plans: &[Vec<Block>], answers: &[Vec<Strin
 }
 
 /// Sessions that take every backend connection and leave it in another state.
-pub struct Noise(Vec<Side>);
+pub(crate) struct Noise(Vec<Side>);
 
 /// Each of them is in another state; both backends' connections are used.
 const NOISE: usize = 3;
 
 impl Noise {
-    pub fn start(arena: &Arena) -> Result<Self> {
+    pub(crate) fn start(arena: &Arena) -> Result<Self> {
         let mut sides = Vec::new();
         for n in 0..NOISE {
             let mut side = Side::connect(&arena.proxied(0))?;
-            side.run(&crate::step::query(&format!("SET @noise = {n}, @a = 'noise', time_zone = '+0{n}:00', sql_mode = ''")))?;
+            side.run(&crate::step::query(&format!(
+                "SET @noise = {n}, @a = 'noise', time_zone = '+0{n}:00', sql_mode = ''"
+            )))?;
             sides.push(side);
         }
         Ok(Self(sides))
@@ -145,7 +152,12 @@ impl Noise {
 }
 
 /// One session alone, with noise between its steps.
-pub fn run_disturbed(arena: &Arena, noise: &mut Noise, session: usize, blocks: &[Block]) -> Result<Option<Difference>> {
+pub(crate) fn run_disturbed(
+    arena: &Arena,
+    noise: &mut Noise,
+    session: usize,
+    blocks: &[Block],
+) -> Result<Option<Difference>> {
     let answers = run_direct(arena, &[(session, blocks)])?;
     let side = Side::connect(&arena.proxied(session))?;
     let mut runner = Runner { session, side, blocks, answers: &answers[0], block: 0, step: 0, done: 0 };

@@ -4,12 +4,19 @@ use crate::changes::{change_step, table};
 use crate::random::Random;
 use crate::step::{Block, Step, query};
 
+/// Stands for COM_RESET_CONNECTION in a list of statements.
+const RESET: &str = "(reset)";
+
 fn block(statements: &[&str]) -> Vec<Step> {
     statements.iter().map(|sql| query(sql)).collect()
 }
 
 /// A transaction with changes, savepoints and errors.
-pub fn transaction(random: &mut Random, session: usize, between: &mut dyn FnMut(&mut Random) -> Step) -> Block {
+pub(crate) fn transaction(
+    random: &mut Random,
+    session: usize,
+    between: &mut dyn FnMut(&mut Random) -> Step,
+) -> Block {
     let table = table(session);
     let mut steps = Vec::new();
     if random.once_in(4) {
@@ -39,7 +46,10 @@ pub fn transaction(random: &mut Random, session: usize, between: &mut dyn FnMut(
                 "ROLLBACK TO SAVEPOINT s2",
                 "RELEASE SAVEPOINT s1",
             ])),
-            5 => query(random.pick(&["SELECT @@in_transaction", "SELECT LAST_INSERT_ID(), ROW_COUNT()", "SHOW WARNINGS"])),
+            5 => query(random.pick(&[
+                "SELECT @@in_transaction",
+                "SELECT LAST_INSERT_ID(), ROW_COUNT()",
+            ])),
             6 => Step::Ping,
             _ => between(random),
         });
@@ -54,9 +64,17 @@ pub fn transaction(random: &mut Random, session: usize, between: &mut dyn FnMut(
 }
 
 /// Changes with autocommit off.
-pub fn autocommit_off(random: &mut Random, session: usize, between: &mut dyn FnMut(&mut Random) -> Step) -> Block {
+pub(crate) fn autocommit_off(
+    random: &mut Random,
+    session: usize,
+    between: &mut dyn FnMut(&mut Random) -> Step,
+) -> Block {
     let table = table(session);
-    let mut steps = vec![query(random.pick(&["SET autocommit = 0", "SET @@session.autocommit = OFF", "SET AUTOCOMMIT=0, @b = 1"]))];
+    let mut steps = vec![query(random.pick(&[
+        "SET autocommit = 0",
+        "SET @@session.autocommit = OFF",
+        "SET AUTOCOMMIT=0, @b = 1",
+    ]))];
     for _ in 0..2 + random.below(5) {
         steps.push(match random.below(7) {
             0..=2 => change_step(random, &table),
@@ -66,13 +84,21 @@ pub fn autocommit_off(random: &mut Random, session: usize, between: &mut dyn FnM
             _ => between(random),
         });
     }
-    steps.push(query(random.pick(&["SET autocommit = 1", "SET autocommit = DEFAULT", "SET SESSION autocommit = ON"])));
+    steps.push(query(random.pick(&[
+        "SET autocommit = 1",
+        "SET autocommit = DEFAULT",
+        "SET SESSION autocommit = ON",
+    ])));
     steps.push(query(&format!("SELECT * FROM app.{table} ORDER BY id FOR UPDATE")));
     Block::pinned(steps)
 }
 
 /// Temporary tables, LOCK TABLES, GET_LOCK, HANDLER, SQL PREPARE, and variables that cannot move.
-pub fn other(random: &mut Random, session: usize, between: &mut dyn FnMut(&mut Random) -> Step) -> Block {
+pub(crate) fn other(
+    random: &mut Random,
+    session: usize,
+    between: &mut dyn FnMut(&mut Random) -> Step,
+) -> Block {
     let t = table(session);
     let lock = format!("lock {session}");
     let (mut steps, end): (Vec<Step>, Vec<String>) = match random.below(9) {
@@ -86,7 +112,9 @@ pub fn other(random: &mut Random, session: usize, between: &mut dyn FnMut(&mut R
         ),
         1 => (
             block(&[
-                &format!("CREATE TEMPORARY TABLE IF NOT EXISTS sbtest.d_fixed AS SELECT 7 AS id, 'temporary' AS t"),
+                &format!(
+                    "CREATE TEMPORARY TABLE IF NOT EXISTS sbtest.d_fixed AS SELECT 7 AS id, 'temporary' AS t"
+                ),
                 "SELECT * FROM sbtest.d_fixed",
             ]),
             vec!["DROP TABLE sbtest.d_fixed".to_owned()],
@@ -127,12 +155,16 @@ pub fn other(random: &mut Random, session: usize, between: &mut dyn FnMut(&mut R
             vec!["DEALLOCATE PREPARE p".to_owned(), "DROP PREPARE p2".to_owned()],
         ),
         7 => (
-            block(&["SET insert_id = 5000", &format!("INSERT INTO app.{t} (k) VALUES (950)"), "SELECT LAST_INSERT_ID()"]),
+            block(&[
+                "SET insert_id = 5000",
+                &format!("INSERT INTO app.{t} (k) VALUES (950)"),
+                "SELECT LAST_INSERT_ID()",
+            ]),
             vec![format!("DELETE FROM app.{t} WHERE k = 950"), "SET insert_id = 0".to_owned()],
         ),
         _ => (
             block(&["PREPARE p FROM 'SET @c = 5, @@sql_notes = 0'", "EXECUTE p"]),
-            vec!["DEALLOCATE PREPARE p".to_owned(), "SELECT @c, @@sql_notes".to_owned()],
+            vec!["DEALLOCATE PREPARE p".to_owned(), "SELECT @c, @@sql_notes".to_owned(), RESET.to_owned()],
         ),
     };
     for _ in 0..random.below(4) {
@@ -140,20 +172,44 @@ pub fn other(random: &mut Random, session: usize, between: &mut dyn FnMut(&mut R
         let step = between(random);
         steps.insert(at, step);
     }
-    steps.extend(end.iter().map(|sql| query(sql)));
+    steps.extend(end.iter().map(|sql| if sql == RESET { Step::ResetConnection } else { query(sql) }));
     Block::pinned(steps)
 }
 
 /// State that only COM_RESET_CONNECTION or COM_CHANGE_USER ends.
-pub fn until_reset(random: &mut Random, session: usize) -> Block {
+pub(crate) fn until_reset(random: &mut Random, session: usize) -> Block {
     let lock = format!("lock {session}");
     let t = table(session);
     let mut steps = match random.below(6) {
-        0 => block(&[&format!("CREATE TEMPORARY TABLE app.tmp{session} (a INT)"), "BEGIN", &format!("INSERT INTO app.{t} (k) VALUES (777)")]),
-        1 => block(&[&format!("SELECT GET_LOCK('{lock}', 0)"), "SET autocommit = 0", &format!("INSERT INTO app.{t} (k) VALUES (778)")]),
-        2 => block(&["SET SESSION session_track_schema = ON", "USE sbtest", "SET session_track_system_variables = 'sql_mode'", "SET sql_mode = ''"]),
-        3 => block(&["PREPARE p FROM 'SELECT 1'", "SET @a = 1, time_zone = '+05:00'", "SET rand_seed1 = 1, rand_seed2 = 2", "SELECT FLOOR(RAND() * 1000)"]),
-        4 => block(&["SET NAMES latin1", "USE sbtest", "SET sql_mode = 'ANSI'", "SET @b = 5", "HANDLER app.d_fixed OPEN"]),
+        0 => block(&[
+            &format!("CREATE TEMPORARY TABLE app.tmp{session} (a INT)"),
+            "BEGIN",
+            &format!("INSERT INTO app.{t} (k) VALUES (777)"),
+        ]),
+        1 => block(&[
+            &format!("SELECT GET_LOCK('{lock}', 0)"),
+            "SET autocommit = 0",
+            &format!("INSERT INTO app.{t} (k) VALUES (778)"),
+        ]),
+        2 => block(&[
+            "SET SESSION session_track_schema = ON",
+            "USE sbtest",
+            "SET session_track_system_variables = 'sql_mode'",
+            "SET sql_mode = ''",
+        ]),
+        3 => block(&[
+            "PREPARE p FROM 'SELECT 1'",
+            "SET @a = 1, time_zone = '+05:00'",
+            "SET rand_seed1 = 1, rand_seed2 = 2",
+            "SELECT FLOOR(RAND() * 1000)",
+        ]),
+        4 => block(&[
+            "SET NAMES latin1",
+            "USE sbtest",
+            "SET sql_mode = 'ANSI'",
+            "SET @b = 5",
+            "HANDLER app.d_fixed OPEN",
+        ]),
         _ => block(&[&format!("LOCK TABLES app.{t} WRITE"), "SET TRANSACTION READ ONLY"]),
     };
     if random.once_in(2) {

@@ -7,7 +7,7 @@ use crate::step::{Block, Step};
 use crate::{changes, commands, pinned, probes, variables};
 
 /// At least `steps` steps of one session.
-pub fn generate(seed: u64, session: usize, steps: usize, flavor: Flavor) -> Vec<Block> {
+pub(crate) fn generate(seed: u64, session: usize, steps: usize, flavor: Flavor) -> Vec<Block> {
     let mut random = Random::new(seed ^ (session as u64) << 32);
     let mut blocks = Vec::new();
     let mut len = 0;
@@ -33,7 +33,7 @@ fn one(random: &mut Random, session: usize, flavor: Flavor) -> Block {
         74..=77 => commands::schema(random, session),
         78 => commands::reset(random),
         79..=81 => commands::multi(random, session),
-        82..=84 => commands::procedure(random),
+        82..=84 => commands::procedure(random, &mut |random| harmless(random, flavor)),
         85..=92 => commands::prepared(random, session),
         93 => Block::free(vec![Step::Ping]),
         94 => isolation(random),

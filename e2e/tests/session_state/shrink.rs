@@ -12,7 +12,7 @@ use crate::step::Block;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The shortest history found that still ends in a difference, or the whole one if it does not show again.
-pub fn shrink(arena: &Arena, found: &Difference) -> Result<(Difference, bool)> {
+pub(crate) fn shrink(arena: &Arena, found: &Difference) -> Result<(Difference, bool)> {
     let deadline = Instant::now() + LIMIT;
     let mut noise = Noise::start(arena)?;
     let Some(mut best) = run_disturbed(arena, &mut noise, found.session, &found.blocks)? else {
@@ -32,7 +32,13 @@ pub fn shrink(arena: &Arena, found: &Difference) -> Result<(Difference, bool)> {
     Ok((best, true))
 }
 
-fn without(arena: &Arena, noise: &mut Noise, best: &Difference, at: usize, size: usize) -> Result<Option<Difference>> {
+fn without(
+    arena: &Arena,
+    noise: &mut Noise,
+    best: &Difference,
+    at: usize,
+    size: usize,
+) -> Result<Option<Difference>> {
     let end = (at + size).min(best.blocks.len());
     let rest: Vec<Block> = [&best.blocks[..at], &best.blocks[end..]].concat();
     if rest.is_empty() {

@@ -7,7 +7,7 @@ use delphinus_testkit::{Change, Client, ColumnShape, Failure, Login, Param, Prep
 
 /// What a session does.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     Query(Vec<u8>),
     Prepare(usize, String),
     Execute(usize, Vec<Param>),
@@ -24,38 +24,41 @@ pub enum Step {
 }
 
 /// Statements that a session can have prepared at a time.
-pub const SLOTS: usize = 4;
+pub(crate) const SLOTS: usize = 4;
 
 /// Steps that belong together.
 #[derive(Debug, Clone)]
-pub struct Block {
+pub(crate) struct Block {
     pub steps: Vec<Step>,
     /// The session may keep its backend connection from the first to the last of them.
     pub pins: bool,
 }
 
 impl Block {
-    pub fn of(sql: &str) -> Self {
+    pub(crate) fn of(sql: &str) -> Self {
         Self { steps: vec![query(sql)], pins: false }
     }
 
-    pub fn free(steps: Vec<Step>) -> Self {
+    pub(crate) fn free(steps: Vec<Step>) -> Self {
         Self { steps, pins: false }
     }
 
-    pub fn pinned(steps: Vec<Step>) -> Self {
+    pub(crate) fn pinned(steps: Vec<Step>) -> Self {
         Self { steps, pins: true }
     }
 }
 
-pub fn query(sql: &str) -> Step {
+pub(crate) fn query(sql: &str) -> Step {
     Step::Query(sql.as_bytes().to_vec())
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Query(sql) => write!(f, "{}", sql.escape_ascii().to_string().replace("\\'", "'").replace("\\\"", "\"")),
+            Self::Query(sql) => {
+                write!(f, "{}", sql.escape_ascii().to_string().replace("\\'", "'").replace("\\\"", "\""))
+            }
+            Self::LongData(slot, piece) => write!(f, "LongData({slot}, {} bytes)", piece.len()),
             other => write!(f, "{other:?}"),
         }
     }
@@ -63,19 +66,19 @@ impl fmt::Display for Step {
 
 /// A session on one side: direct, or through the proxy.
 #[derive(Debug)]
-pub struct Side {
+pub(crate) struct Side {
     client: Client,
     login: Login,
     slots: [Option<Prepared>; SLOTS],
 }
 
 impl Side {
-    pub fn connect(login: &Login) -> Result<Self> {
+    pub(crate) fn connect(login: &Login) -> Result<Self> {
         Ok(Self { client: login.connect()?, login: login.clone(), slots: Default::default() })
     }
 
     /// Runs a step; gives its answers, one in each line.
-    pub fn run(&mut self, step: &Step) -> Result<String> {
+    pub(crate) fn run(&mut self, step: &Step) -> Result<String> {
         Ok(match step {
             Step::Query(sql) => show(&self.client.query(sql)?),
             Step::Prepare(slot, sql) => self.prepare(*slot, sql)?,
@@ -106,7 +109,8 @@ impl Side {
             }
             Step::ChangeUser(schema) => {
                 self.slots = Default::default();
-                let login = schema.map_or_else(|| self.login.clone(), |schema| self.login.clone().schema(schema));
+                let login =
+                    schema.map_or_else(|| self.login.clone(), |schema| self.login.clone().schema(schema));
                 self.client.change_user(&login)?;
                 "changed".to_owned()
             }
@@ -142,10 +146,12 @@ fn show(replies: &[Reply]) -> String {
 
 fn show_one(reply: &Reply) -> String {
     match reply {
-        Reply::Done(done) => format!("OK affected={} id={}{}", done.affected_rows, done.last_insert_id, end(done)),
+        Reply::Done(done) => {
+            format!("OK affected={} id={}{}", done.affected_rows, done.last_insert_id, end(done))
+        }
         Reply::Failed(failure) => failed(failure),
         Reply::Rows(found) => {
-            let mut text = format!("rows{}{}", columns(&found.columns), end(&found.end));
+            let mut text = format!("rows{}{}", rows_columns(&found.columns, &found.rows), end(&found.end));
             for row in &found.rows {
                 let cells: Vec<String> = row.iter().map(|cell| cell_text(cell.as_deref())).collect();
                 text.push_str("\n    ");
@@ -161,8 +167,21 @@ fn cell_text(cell: Option<&[u8]>) -> String {
 }
 
 fn columns(columns: &[ColumnShape]) -> String {
-    let shapes = columns.iter().map(|column| {
+    rows_columns(columns, &[])
+}
+
+/// The columns of a result. A user variable that is NULL keeps the type of the value that it had, which nobody who
+/// cannot see that value can restore.
+fn rows_columns(columns: &[ColumnShape], rows: &[Vec<Option<Vec<u8>>>]) -> String {
+    let shapes = columns.iter().enumerate().map(|(at, column)| {
+        let is_user_variable = column.name.replace("@@", "").contains('@');
+        if is_user_variable && rows.iter().all(|row| row[at].is_none()) {
+            return format!(" [{}]", column.name);
+        }
         let ColumnShape { name, kind, collation, flags, decimals } = column;
+        // A login with a collation that is not its character set's default leaves it in `character_set_results`,
+        // which no statement can do: only the character set comes through.
+        let collation = if matches!(collation, 46 | 255) { &45 } else { collation };
         format!(" [{name} {kind}/{collation}/{flags}/{decimals}]")
     });
     shapes.collect()

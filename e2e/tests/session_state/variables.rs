@@ -36,7 +36,10 @@ const SYSTEM: &[(&str, &[&str])] = &[
     ("net_read_timeout", &["30", "40"]),
     ("net_write_timeout", &["60", "70"]),
     ("optimizer_search_depth", &["62", "5"]),
-    ("optimizer_switch", &["'index_merge=off'", "'index_merge=on'", "'default'", "'mrr=off,index_merge_union=off'"]),
+    (
+        "optimizer_switch",
+        &["'index_merge=off'", "'index_merge=on'", "'default'", "'mrr=off,index_merge_union=off'"],
+    ),
     ("sort_buffer_size", &["262144", "300000", "1"]),
     ("sql_auto_is_null", &["0", "1"]),
     ("sql_big_selects", &["0", "1"]),
@@ -117,7 +120,7 @@ const AMBIGUOUS: &[&str] = &[
 ];
 
 /// Sets system variables.
-pub fn system(random: &mut Random, flavor: Flavor) -> Block {
+pub(crate) fn system(random: &mut Random, flavor: Flavor) -> Block {
     let one = assignment(random, flavor);
     if random.once_in(4) {
         let more = [assignment(random, flavor), user_assignment(random)];
@@ -128,11 +131,8 @@ pub fn system(random: &mut Random, flavor: Flavor) -> Block {
 
 fn assignment(random: &mut Random, flavor: Flavor) -> String {
     let own = if flavor.is_mysql() { MYSQL } else { MARIADB };
-    let (name, values) = if random.once_in(8) {
-        own[random.below(own.len())]
-    } else {
-        SYSTEM[random.below(SYSTEM.len())]
-    };
+    let (name, values) =
+        if random.once_in(8) { own[random.below(own.len())] } else { SYSTEM[random.below(SYSTEM.len())] };
     let value = if random.once_in(6) { "DEFAULT" } else { random.pick(values) };
     let value = match random.below(14) {
         0 => format!("@@global.{name}"),
@@ -140,13 +140,16 @@ fn assignment(random: &mut Random, flavor: Flavor) -> String {
         _ => value.to_owned(),
     };
     let prefix = random.pick(&["", "", "SESSION ", "LOCAL ", "@@", "@@session.", "@@local.", "@@SESSION."]);
+    // `SET @@transaction_isolation` is for the next transaction only, and pins until then.
+    let is_next = prefix == "@@" && (name.starts_with("transaction_") || name.starts_with("tx_"));
+    let prefix = if is_next { "@@session." } else { prefix };
     let equals = random.pick(&["=", " = ", ":="]);
     let name = if random.once_in(5) { name.to_uppercase() } else { name.to_owned() };
     format!("{prefix}{name}{equals}{value}")
 }
 
 /// `sql_mode`, and a text that it changes the meaning of.
-pub fn sql_mode(random: &mut Random) -> Block {
+pub(crate) fn sql_mode(random: &mut Random) -> Block {
     if random.once_in(2) {
         return Block::of(random.pick(AMBIGUOUS));
     }
@@ -154,7 +157,10 @@ pub fn sql_mode(random: &mut Random) -> Block {
     Block::of(&format!("SET {target} = {}", random.pick(MODES)))
 }
 
-const CHARSETS: &[&str] = &["utf8mb4", "latin1", "utf8mb3", "utf8", "gbk", "sjis", "big5", "cp1251", "greek", "ascii", "binary", "koi8r"];
+const CHARSETS: &[&str] = &[
+    "utf8mb4", "latin1", "utf8mb3", "utf8", "gbk", "sjis", "big5", "cp1251", "greek", "ascii", "binary",
+    "koi8r",
+];
 const NAMES: &[&str] = &[
     "SET NAMES DEFAULT",
     "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
@@ -186,7 +192,7 @@ const BYTES: &[&[u8]] = &[
 ];
 
 /// Character sets, and bytes that they change the meaning of.
-pub fn names(random: &mut Random) -> Block {
+pub(crate) fn names(random: &mut Random) -> Block {
     match random.below(5) {
         0 | 1 => Block::of(&format!("SET NAMES {}", random.pick(CHARSETS))),
         2 if random.once_in(2) => Block::of(&format!("SET CHARACTER SET {}", random.pick(CHARSETS))),
@@ -196,24 +202,72 @@ pub fn names(random: &mut Random) -> Block {
 }
 
 const VALUES: &[&str] = &[
-    "1", "-1", "0", "NULL", "18446744073709551615", "-9223372036854775808", "9223372036854775807",
-    "CAST(5 AS UNSIGNED)", "CAST(0 AS UNSIGNED)", "1.5", "-0.10", "123456789012345678901234567890.123456789",
-    "CAST(7 AS DECIMAL(10,2))", "CAST(7 AS DECIMAL(10,0))", "1e0", "1.5e10", "-1.7976931348623157e308", "1e-300", "0.1e0 + 0.2e0",
-    "1/3", "PI()", "'x'", "''", "'it''s'", "'a\\\\b'", "_latin1'abc'", "_latin1'abc' COLLATE latin1_bin",
-    "_utf8mb4'x' COLLATE utf8mb4_bin", "CONVERT('x' USING latin1)", "CONVERT('x' USING utf8mb3)", "X'00ff10'", "_binary'\\0a'", "0x41", "b'101'",
-    "CAST('x' AS BINARY(4))", "CAST('2026-01-02' AS DATE)", "CAST('10:11:12' AS TIME)", "TIMESTAMP'2026-01-02 03:04:05.5'",
-    "TRUE", "@b", "@a", "@c + 1", "CONCAT(@a, 'z')", "DATABASE()", "@@sql_mode", "@@time_zone", "(SELECT COUNT(*) FROM app.d_fixed)",
-    "JSON_OBJECT('k', 1)", "REPEAT('ab', 300)", "VERSION()", "CAST('1.5' AS FLOAT)", "YEAR('2026-01-01')", "BIT_COUNT(7)",
-    "POINT(1, 2)", "CONV('ff', 16, 10)", "INET_ATON('1.2.3.4')", "UUID_NOT_A_FUNCTION()",
+    "1",
+    "-1",
+    "0",
+    "NULL",
+    "18446744073709551615",
+    "-9223372036854775808",
+    "9223372036854775807",
+    "CAST(5 AS UNSIGNED)",
+    "CAST(0 AS UNSIGNED)",
+    "1.5",
+    "-0.10",
+    "123456789012345678901234567890.123456789",
+    "CAST(7 AS DECIMAL(10,2))",
+    "CAST(7 AS DECIMAL(10,0))",
+    "1e0",
+    "1.5e10",
+    "-1.7976931348623157e308",
+    "1e-300",
+    "0.1e0 + 0.2e0",
+    "1/3",
+    "PI()",
+    "'x'",
+    "''",
+    "'it''s'",
+    "'a\\\\b'",
+    "_latin1'abc'",
+    "_latin1'abc' COLLATE latin1_bin",
+    "_utf8mb4'x' COLLATE utf8mb4_bin",
+    "CONVERT('x' USING latin1)",
+    "CONVERT('x' USING utf8mb3)",
+    "X'00ff10'",
+    "_binary'\\0a'",
+    "0x41",
+    "b'101'",
+    "CAST('x' AS BINARY(4))",
+    "CAST('2026-01-02' AS DATE)",
+    "CAST('10:11:12' AS TIME)",
+    "TIMESTAMP'2026-01-02 03:04:05.5'",
+    "TRUE",
+    "@b",
+    "@a",
+    "@c + 1",
+    "CONCAT(@a, 'z')",
+    "DATABASE()",
+    "@@sql_mode",
+    "@@time_zone",
+    "(SELECT COUNT(*) FROM app.d_fixed)",
+    "JSON_OBJECT('k', 1)",
+    "REPEAT('ab', 300)",
+    "VERSION()",
+    "CAST('1.5' AS FLOAT)",
+    "YEAR('2026-01-01')",
+    "BIT_COUNT(7)",
+    "POINT(1, 2)",
+    "CONV('ff', 16, 10)",
+    "INET_ATON('1.2.3.4')",
+    "UUID_NOT_A_FUNCTION()",
 ];
 const TARGETS: &[&str] = &["@a", "@b", "@c", "@d", "@`a b`", "@'q'", "@A", "@mode", "@\"q\""];
 
-pub fn user_assignment(random: &mut Random) -> String {
+pub(crate) fn user_assignment(random: &mut Random) -> String {
     format!("{}{}{}", random.pick(TARGETS), random.pick(&["=", ":=", " = "]), random.pick(VALUES))
 }
 
 /// User variables of every type, assigned in every way.
-pub fn user(random: &mut Random) -> Block {
+pub(crate) fn user(random: &mut Random) -> Block {
     let (target, value) = (random.pick(TARGETS), random.pick(VALUES));
     match random.below(9) {
         0..=4 => Block::of(&format!("SET {}", user_assignment(random))),
@@ -230,6 +284,8 @@ pub fn user(random: &mut Random) -> Block {
             "SET @a = 1, @a = @a + 1, @b = @a",
             "SELECT 'it' INTO @b",
         ])),
-        _ => Block::free(vec![query(&format!("SET {}, {}", user_assignment(random), user_assignment(random)))]),
+        _ => {
+            Block::free(vec![query(&format!("SET {}, {}", user_assignment(random), user_assignment(random)))])
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use delphinus_pool::{Checkout, PoolError, StatementKey};
+use delphinus_pool::{Checkout, LeftBehind, PoolError, StatementKey};
 use delphinus_sql::{Effects, Statement, Uses, Why, classify};
 use delphinus_state::Shape;
 use delphinus_wire::command::{BackendStmtId, Code};
@@ -110,7 +110,7 @@ impl Session {
             self.statements.insert(id, statement);
         }
         self.last_backend = Some(checkout.backend());
-        checkout.connection().remember(&response, false, false);
+        checkout.connection().remember(&response, LeftBehind::default());
         self.keep_or_give_back(checkout);
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);

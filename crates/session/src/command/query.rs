@@ -2,12 +2,13 @@
 
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Target};
-use delphinus_sql::{Access, Effects, LexOptions, Statement, Uses, Why, classify, kill_target};
+use delphinus_sql::{Access, Effects, Flavor, LexOptions, Statement, Uses, Why, classify, kill_target};
 use delphinus_state::Shape;
 use delphinus_topology::BackendId;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_text_at};
 
 use crate::client_error::ProxyError;
+use crate::diagnostics::TextShape;
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
 use crate::local::{Known, splice};
@@ -25,6 +26,9 @@ const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::DIAGNOSTICS)
     .union(Uses::CONNECTION_ID);
 
+/// Statements that the proxy has to do something for before they run.
+const SPECIAL_EFFECTS: Effects = Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID);
+
 impl Session {
     #[inline]
     pub(crate) async fn query(&mut self, input: Input) -> Outcome {
@@ -36,7 +40,7 @@ impl Session {
         };
         let text_at = HEADER_LEN + text_at;
         let statement = self.classify(input, text_at, lex);
-        if statement.effects.contains(Effects::KILLS) || statement.uses.intersects(SPECIAL_USES) {
+        if statement.effects.intersects(SPECIAL_EFFECTS) || statement.uses.intersects(SPECIAL_USES) {
             return Box::pin(self.special_query(input, text_at, statement)).await;
         }
         self.run_query(input, text_at, &statement).await
@@ -228,8 +232,16 @@ impl Session {
         let mut counts = None;
         if statement.uses.intersects(about_last) {
             match self.connection_of_last_statement() {
-                Ok(Some(checkout)) => {
-                    return self.run_spliced(checkout, (input, text_at), &statement, &sql).await;
+                Ok(Some(mut checkout)) => {
+                    let wants_id = statement.uses.contains(Uses::LAST_INSERT_ID);
+                    if !wants_id || checkout.connection().has_insert_id(&self.memory) {
+                        return self.run_spliced(checkout, (input, text_at), &statement, &sql).await;
+                    }
+                    // Only one of the two can be had from there; the other comes from what is saved first.
+                    if let Err(error) = checkout.restore_insert_id(&self.memory).await {
+                        return self.refuse(input, ProxyError::Pool(error)).await;
+                    }
+                    self.keep_or_give_back(checkout);
                 }
                 Ok(None) => {}
                 Err(error) => return self.refuse_fatal(input, error).await,
@@ -251,9 +263,10 @@ impl Session {
                 Err(error) => return self.refuse(input, error).await,
             },
         };
-        if statement.uses.contains(Uses::LAST_INSERT_ID)
-            && let Err(error) = checkout.restore_insert_id(&self.memory).await
-        {
+        // One that may set it may also leave it, and what was left of another session there must not be taken for it.
+        let about_id = statement.uses.contains(Uses::LAST_INSERT_ID)
+            || statement.effects.contains(Effects::SETS_LAST_INSERT_ID);
+        if about_id && let Err(error) = checkout.restore_insert_id(&self.memory).await {
             return self.refuse(input, ProxyError::Pool(error)).await;
         }
         let known = Known { connection_id: self.info.id.0, counts };
@@ -349,13 +362,27 @@ impl Session {
         self.buffer.extend(&rest);
     }
 
+    fn text_shape(&mut self) -> TextShape {
+        let charset = self.want.vars.get("character_set_results").map(|name| String::from_utf8_lossy(name));
+        let charset = charset.as_deref().unwrap_or("utf8mb4");
+        let collation = self.worker.with_snapshot(|snapshot, _| {
+            let collations = &snapshot.facts.as_ref()?.collations;
+            Some(collations.default_of(charset)?.id)
+        });
+        let decimals = if self.lex.options(&self.want.vars).flavor == Flavor::MariaDb { 39 } else { 31 };
+        TextShape { collation: collation.unwrap_or(45), decimals }
+    }
+
     /// SHOW WARNINGS and its kin, when only the memory knows the answer.
     async fn show_diagnostics(&mut self, input: Input, sql: &[u8]) -> Outcome {
         self.skip(input).await?;
-        let Some(result) = crate::diagnostics::answer(sql, self.memory.warnings.borrow().as_ref()) else {
+        let shape = self.text_shape();
+        let Some(result) = crate::diagnostics::answer(sql, self.memory.warnings.borrow().as_ref(), shape)
+        else {
             return Ok(Served::Error(ProxyError::DiagnosticsGone));
         };
         self.worker.counters.routed_local.increment();
+        self.memory.row_count.set(-1);
         self.answer_rows(&result).await?;
         Ok(Served::Answered)
     }

@@ -1,5 +1,7 @@
 //! COM_RESET_CONNECTION: a session like new, on the same client connection.
 
+use delphinus_sql::Flavor;
+
 use crate::input::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -7,7 +9,17 @@ use crate::session::Session;
 impl Session {
     pub(crate) async fn reset_connection(&mut self, input: Input) -> Outcome {
         self.skip(input).await?;
+        // Servers keep the schema, and forget the one of the login.
+        let schema = self.want.schema.clone();
         self.reset();
+        self.want.schema = schema;
+        if self.lex.options(&self.want.vars).flavor == Flavor::MySql {
+            // MySQL forgets the login's character set too, and goes back to its own.
+            let vars = std::rc::Rc::make_mut(&mut self.want.vars);
+            for name in ["character_set_client", "character_set_results", "collation_connection"] {
+                vars.remove(name);
+            }
+        }
         self.answer_ok().await?;
         Ok(Served::Answered)
     }

@@ -127,3 +127,24 @@ fn a_routine_that_changes_something_unnamed_pins() {
     session.run("CALL p()", &done(2, vec![Changed::State]));
     assert_eq!(session.pins(), ["unknown_state"]);
 }
+
+fn failed(code: u16) -> Response {
+    Response { error: Some(code), ..Response::default() }
+}
+
+#[test]
+fn an_error_without_autocommit_leaves_a_transaction_that_must_be_asked_for() {
+    let mut session = Session::default();
+    assert!(!session.run("INSERT INTO t VALUES (1)", &failed(1062)).ping);
+    session.run("SET autocommit=0", &done(0, vec![var("autocommit", "OFF")]));
+    assert!(session.run("INSERT INTO t VALUES (1)", &failed(1062)).ping);
+    session.run("SET autocommit=1", &done(2, vec![var("autocommit", "ON")]));
+    assert!(!session.run("INSERT INTO t VALUES (1)", &failed(1062)).ping);
+}
+
+#[test]
+fn what_a_failed_statement_has_changed_is_asked_for() {
+    let mut session = Session::default();
+    assert!(session.run("CALL p()", &failed(1146)).ping);
+    assert_eq!(session.run("SELECT @a := 1, (SELECT 1 UNION SELECT 2)", &failed(1242)).user_vars, ["a".into()]);
+}

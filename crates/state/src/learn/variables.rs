@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use delphinus_sql::{Effects, Flavor, Scope, Target, TransactionScope, assignments, user_variables_assigned};
+use delphinus_sql::{Class, Effects, Flavor, Scope, Target, TransactionScope, assignments, user_variables_assigned};
 
 use super::{Executed, Learnt};
 use crate::pin::{PinReason, Pins};
@@ -33,7 +33,10 @@ pub(super) fn apply(
 /// Finds the variables that the statement set and the server did not report.
 pub(super) fn learn(learnt: &mut Learnt, executed: &Executed<'_>) {
     let effects = executed.statement.effects;
-    if effects.contains(Effects::SETS_SYSTEM_VARS) {
+    // A SET that fails sets no system variable. What was not allowed must not be taken for set: setting it back would
+    // not be allowed either.
+    let may_have_set = executed.response.is_ok() || executed.statement.class == Class::Multi;
+    if effects.contains(Effects::SETS_SYSTEM_VARS) && may_have_set {
         for assignment in assignments(executed.sql, executed.lex) {
             ask(learnt, executed, &assignment.target);
         }

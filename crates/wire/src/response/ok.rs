@@ -36,11 +36,11 @@ impl<'a> OkPacket<'a> {
             warnings: reader.u16()?,
             ..Self::default()
         };
-        if !capabilities.contains(Capabilities::SESSION_TRACK) {
-            ok.info = reader.rest();
-        } else if !reader.is_empty() {
+        // The manual says string<EOF> for clients that do not track; every server sends a length, and clients read it.
+        if !reader.is_empty() {
             ok.info = reader.lenenc_bytes()?;
-            if ok.status.contains(Status::SESSION_STATE_CHANGED) {
+            let tracks = capabilities.contains(Capabilities::SESSION_TRACK);
+            if tracks && ok.status.contains(Status::SESSION_STATE_CHANGED) {
                 ok.changes = SessionChanges::new(reader.lenenc_bytes()?);
             }
         }
@@ -62,9 +62,7 @@ impl<'a> OkPacket<'a> {
         out.put_lenenc_int(self.last_insert_id);
         out.put_u16(status.0);
         out.put_u16(self.warnings);
-        if !tracks {
-            out.extend_from_slice(self.info);
-        } else if !changes.is_empty() {
+        if !changes.is_empty() {
             out.put_lenenc_bytes(self.info);
             out.put_lenenc_bytes(changes);
         } else if !self.info.is_empty() {
@@ -102,9 +100,10 @@ mod tests {
     fn a_client_that_does_not_track_sees_neither_changes_nor_their_flag() {
         let changes = [1, 4, 3, b'a', b'p', b'p'];
         let status = Status(2).with(Status::SESSION_STATE_CHANGED);
-        let ok = OkPacket { status, info: b"r", changes: SessionChanges::new(&changes), ..OkPacket::default() };
+        let ok =
+            OkPacket { status, info: b"r", changes: SessionChanges::new(&changes), ..OkPacket::default() };
         let mut out = Vec::new();
         ok.put(&mut out, 0, Capabilities::default());
-        assert_eq!(out, [0, 0, 0, 2, 0, 0, 0, b'r']);
+        assert_eq!(out, [0, 0, 0, 2, 0, 0, 0, 1, b'r']);
     }
 }
