@@ -120,7 +120,8 @@ impl Session {
             let limit = Duration::from_millis(worker.settings.connect_timeout_ms);
             let login = Box::pin(log_in(worker.clone(), stream, listener, host.clone()));
             match rt::timeout(limit, login).await {
-                Some(Ok(session)) => session.serve().await,
+                // Boxed, so that a client that has not logged in does not carry the room of one that has.
+                Some(Ok(session)) => Box::pin(session.serve()).await,
                 Some(Err(error)) => note_failure(&worker, &host, &error),
                 None => note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64)),
             }
