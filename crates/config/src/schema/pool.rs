@@ -19,6 +19,8 @@ section! {
         /// A connection that is older than this is closed as soon as it is free.
         max_lifetime_s: u64 = is(3_600), "s", Restart, in 1..=31_536_000, aka "max_alive_time_s";
         /// Prepared statements kept open on each connection; the one used least recently is closed first.
-        statements_per_connection: u32 = is(256), "statements", Restart, in 1..=65_536;
+        /// Times `max_connections` it has to stay below the `max_prepared_stmt_count` of the servers (16382 by
+        /// default), which other clients use too.
+        statements_per_connection: u32 = is(100), "statements", Restart, in 1..=65_536;
     }
 }
