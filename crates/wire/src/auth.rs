@@ -19,8 +19,8 @@ mod rsa;
 mod secret;
 mod sha256_crypt;
 
-pub use credential::{BackendSecret, Credential};
 pub(crate) use credential::verify_fast;
+pub use credential::{BackendSecret, Credential};
 pub use rsa::{RsaError, RsaKey, encrypt_password};
 pub use secret::{Password, Secret};
 

@@ -192,9 +192,7 @@ impl<'a> Command<'a> {
             Code::Ping => Self::Ping,
             Code::ChangeUser => Self::ChangeUser(reader.rest()),
             Code::StmtPrepare => Self::StmtPrepare(reader.rest()),
-            Code::StmtExecute => {
-                Self::StmtExecute { id: ClientStmtId(reader.u32()?), flags: reader.u8()? }
-            }
+            Code::StmtExecute => Self::StmtExecute { id: ClientStmtId(reader.u32()?), flags: reader.u8()? },
             Code::StmtSendLongData => Self::StmtSendLongData(ClientStmtId(reader.u32()?)),
             Code::StmtClose => Self::StmtClose(ClientStmtId(reader.u32()?)),
             Code::StmtReset => Self::StmtReset(ClientStmtId(reader.u32()?)),
