@@ -53,7 +53,7 @@ fn blocks(markdown: &str) -> Result<Vec<Block>> {
             match lines.next() {
                 None => bail!("line {line}: the fence is not closed"),
                 Some((_, end)) if end.trim() == "```" => break,
-                Some((_, more)) => text += &format!("{more}\n"),
+                Some((_, more)) => text.extend([more, "\n"]),
             }
         }
         found.push(Block { line, language: language.trim().to_owned(), text });

@@ -91,7 +91,7 @@ fn typed(function: &str, value: impl std::fmt::Display) -> String {
 /// True if what stands between is all of a column of the outermost SELECT list: without an alias of its own.
 fn is_whole_column(before: &[u8], after: &[u8]) -> bool {
     let before = before.trim_ascii_end();
-    let count = |wanted| before.iter().filter(|byte| **byte == wanted).count();
+    let count = |wanted| before.split(|byte| *byte == wanted).count();
     let is_outermost = count(b'(') == count(b')') && !before.iter().any(|byte| matches!(byte, b'\'' | b'"'));
     let begins = before.last() == Some(&b',')
         || before.len() >= 6 && before[before.len() - 6..].eq_ignore_ascii_case(b"select");

@@ -149,8 +149,7 @@ impl Session {
                 Changed::State if ran.statement.effects.intersects(OPAQUE) => {
                     self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
                 }
-                Changed::State => {}
-                Changed::Gtids(_) => {}
+                Changed::State | Changed::Gtids(_) => {}
             }
         }
     }

@@ -62,9 +62,13 @@ pub(crate) fn put_params(out: &mut Vec<u8>, params: &[Param], with_types: bool) 
     out.extend_from_slice(&nulls);
     out.put_u8(u8::from(with_types));
     if with_types {
-        params.iter().for_each(|param| out.extend_from_slice(&param.type_bytes()));
+        for param in params {
+            out.extend_from_slice(&param.type_bytes());
+        }
     }
-    params.iter().for_each(|param| param.put(out));
+    for param in params {
+        param.put(out);
+    }
 }
 
 /// A row of the binary protocol, its values as the text protocol would show them (fractions of seconds aside).
@@ -116,7 +120,8 @@ fn date_time(reader: &mut Reader<'_>, kind: u8) -> Result<String> {
         " 00:00:00".clone_into(&mut clock);
     }
     if len >= 11 {
-        clock.push_str(&format!(".{:06}", reader.u32()?));
+        let micros = reader.u32()?;
+        clock = format!("{clock}.{micros:06}");
     }
     Ok(format!("{:04}-{:02}-{:02}{clock}", date.0, date.1, date.2))
 }
@@ -130,7 +135,8 @@ fn time(reader: &mut Reader<'_>) -> Result<String> {
     let hours = reader.u32()? * 24 + u32::from(reader.u8()?);
     let mut text = format!("{sign}{hours:02}:{:02}:{:02}", reader.u8()?, reader.u8()?);
     if len >= 12 {
-        text.push_str(&format!(".{:06}", reader.u32()?));
+        let micros = reader.u32()?;
+        text = format!("{text}.{micros:06}");
     }
     Ok(text)
 }

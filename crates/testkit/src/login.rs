@@ -24,7 +24,7 @@ const USUAL: Capabilities = Capabilities(
 );
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How to log in. A value, so that many sessions can start from the same one.
 #[derive(Debug, Clone)]

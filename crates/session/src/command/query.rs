@@ -2,7 +2,7 @@
 
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Target};
-use delphinus_sql::{Access, Effects, Flavor, LexOptions, Statement, Uses, Why, classify, kill_target};
+use delphinus_sql::{Access, Class, Effects, Flavor, LexOptions, Statement, Uses, Why, classify, kill_target};
 use delphinus_state::Shape;
 use delphinus_topology::BackendId;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_text_at};
@@ -230,7 +230,8 @@ impl Session {
         }
         let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
         let mut counts = None;
-        if statement.uses.intersects(about_last) {
+        // In a text of several statements it is about the one before it there.
+        if statement.uses.intersects(about_last) && statement.class != Class::Multi {
             match self.connection_of_last_statement() {
                 Ok(Some(mut checkout)) => {
                     let wants_id = statement.uses.contains(Uses::LAST_INSERT_ID);
