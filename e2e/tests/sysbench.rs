@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use delphinus_e2e::{Address, ConfigFile, Stage, run, until};
@@ -97,6 +97,9 @@ fn check_bulk_insert(address: &Address) {
 }
 
 fn check_all(flavor: Flavor, address: &Address) {
+    // One test at a time: bulk_insert's tables have the same names in each, and the rest needs the whole machine.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for test in ["oltp_point_select", "oltp_read_only", "oltp_read_write"] {
         check_oltp(flavor, address, test);
     }
