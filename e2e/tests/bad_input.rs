@@ -304,10 +304,10 @@ fn ten_thousand_half_open_connections() {
     // Both this process and the proxy have one for each connection, and some more.
     let is_enough = limit.maximum.is_none_or(|most| most > 11_000);
     assert!(is_enough, "the hard limit of open files is {:?}", limit.maximum);
-    // Long enough that all are open at the same time.
+    // Long enough that all are open at the same time, also where opening them takes half a minute.
     let mut stage = Stage::with(
         Flavor::MariaDb,
-        &ConfigFile::with_proxy(&["max_connections = 12000", "connect_timeout_ms = 15000"]),
+        &ConfigFile::with_proxy(&["max_connections = 12000", "connect_timeout_ms = 45000"]),
     )
     .unwrap();
     half_open(&mut stage, COUNT);
@@ -335,7 +335,7 @@ fn half_open(stage: &mut Stage, count: usize) {
             "{count} connections took it from {before} to {held} KiB"
         );
         // The proxy closes them by itself, and new clients come in.
-        let limit = Duration::from_mins(1);
+        let limit = Duration::from_mins(2);
         until(limit, "the proxy to close them", || Ok(stage.proxy()?.open_files()? <= files_before + 10))
             .unwrap();
         stage.address.connect().unwrap().quit().unwrap();
