@@ -175,7 +175,8 @@ async fn log_in(
     let facts = snapshot.facts.clone().ok_or(NetError::Closed)?;
     let seed = Seed { stream, buffer, listener, settings, info };
     let mut session = seed.grow(worker, &facts, &outcome);
-    if let Err(error) = session.finish_login(&outcome).await {
+    // Boxed for the same reason: it may have to check a connection out, which takes most of the room.
+    if let Err(error) = Box::pin(session.finish_login(&outcome)).await {
         session.leave();
         return Err(error);
     }

@@ -77,7 +77,8 @@ async fn drive(
                 let tls = services.tls.ok_or_else(|| NetError::Tls("not configured".to_owned()))?;
                 // A client may send its first TLS record in the same segment as its request.
                 let early = io.take_rest();
-                io.stream().start_tls(tls.layer()?, &early).await?;
+                // Boxed, so that clients that say nothing do not carry the room of a TLS handshake.
+                Box::pin(io.stream().start_tls(tls.layer()?, &early)).await?;
                 read(io, next).await?
             }
             Step::Lookup(query) => {
