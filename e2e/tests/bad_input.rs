@@ -20,8 +20,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(20);
 /// What another session may have to wait for an answer, on a machine that is busy with all this.
 const PATIENCE: Duration = Duration::from_secs(5);
 const MIB_IN_KIB: u64 = 1024;
-/// 32 KiB for each of 10,000 connections that have not logged in; a debug build needs 24.
-const HALF_OPEN_MIB: u64 = 320;
+/// 12 KiB for each of 10,000 connections that have not logged in; it needs 7.
+const HALF_OPEN_MIB: u64 = 120;
 
 fn stage(more: &[&str]) -> Stage {
     let mut config = ConfigFile::with_proxy(more);
