@@ -115,6 +115,11 @@ impl Connection {
         self.is_owned_by(memory) && self.insert_seq == memory.insert_seq.get()
     }
 
+    /// True if only the connection knows FOUND_ROWS(); false if the memory has it.
+    pub fn has_found_rows(&self) -> bool {
+        self.unsaved.diagnostics.found_rows
+    }
+
     /// Notes what a statement of the owner left behind.
     #[inline]
     pub fn remember(&mut self, response: &Response, left: LeftBehind) {
@@ -127,7 +132,10 @@ impl Connection {
         });
         if left.rows != RowsLeft::Kept {
             let warnings = response.warnings > 0 || response.error.is_some();
-            self.unsaved.diagnostics = Diagnostics { found_rows: left.rows == RowsLeft::Counted, warnings };
+            // A statement without rows leaves FOUND_ROWS() as it was, which may still be here only.
+            let is_pending = was_latest && response.result_sets == 0 && self.unsaved.diagnostics.found_rows;
+            let found_rows = left.rows == RowsLeft::Counted || is_pending;
+            self.unsaved.diagnostics = Diagnostics { found_rows, warnings };
             if response.result_sets > 0 {
                 self.memory.found_rows.set(response.rows);
             }

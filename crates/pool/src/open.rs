@@ -96,7 +96,9 @@ pub(crate) async fn open(
 pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
     match query(connection, INIT).await {
         Ok(_) => {
-            connection.have = known_state();
+            // COM_CHANGE_USER does not touch this one.
+            let multi_statements = connection.have.multi_statements;
+            connection.have = SessionState { multi_statements, ..known_state() };
             connection.statements.clear();
             connection.unsaved = Unsaved::default();
             connection.insert_seq = UNKNOWN_SEQ;

@@ -44,13 +44,19 @@ pub(crate) async fn make_ready(
     }
     // Fix-ups are statements too: they would wipe out what the session's last statement left here.
     bounded(target, save(connection)).await?;
-    match run_all(connection, target, want, diff(want, &connection.have)).await {
-        // Something that another session was given cannot be set back: start over, then set what this one wants.
-        Err(PoolError::Refused { .. }) => {
-            run_all(connection, target, want, vec![FixUp::ChangeUser]).await?;
-            run_all(connection, target, want, diff(want, &connection.have)).await?;
+    let steps = diff(want, &connection.have);
+    let done = if steps == [FixUp::ChangeUser] {
+        Ok(false)
+    } else {
+        match run_all(connection, target, want, steps).await {
+            // Something that another session was given cannot be set back.
+            Err(PoolError::Refused { .. }) => Ok(false),
+            other => other.map(|()| true),
         }
-        other => other?,
+    };
+    if !done? {
+        run_all(connection, target, want, vec![FixUp::ChangeUser]).await?;
+        run_all(connection, target, want, diff(want, &connection.have)).await?;
     }
     connection.have = want.clone();
     Ok(Ready::FixedUp)

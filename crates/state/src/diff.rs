@@ -9,7 +9,8 @@ use crate::vars::{put_value, quote_identifier};
 /// One step towards the wanted state. They are run in the order in which `diff` gives them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FixUp {
-    /// Start over with COM_CHANGE_USER: some state can only be dropped, not set back.
+    /// Start over with COM_CHANGE_USER: some state can only be dropped, not set back. It comes alone: what is to be
+    /// done then follows from a `diff` with the state that the connection is in afterwards.
     ChangeUser,
     /// COM_SET_OPTION: multi-statements on or off.
     SetOption(bool),
@@ -28,8 +29,6 @@ pub fn diff(want: &SessionState, have: &SessionState) -> Vec<FixUp> {
     if want.schema.is_none() && have.schema.is_some() {
         // No command leaves a schema without entering another one.
         steps.push(FixUp::ChangeUser);
-        let fresh = SessionState { multi_statements: have.multi_statements, ..SessionState::default() };
-        steps.extend(diff(want, &fresh));
         return steps;
     }
     if want.multi_statements != have.multi_statements {
@@ -45,6 +44,9 @@ pub fn diff(want: &SessionState, have: &SessionState) -> Vec<FixUp> {
     steps
 }
 
+/// MySQL 9.7 turns these off when told to set their default, which is ON.
+const MISTAKEN_DEFAULT: [&str; 2] = ["foreign_key_checks", "unique_checks"];
+
 fn assignments(want: &SessionState, have: &SessionState) -> String {
     let mut sql = String::new();
     let mut item = |target: std::fmt::Arguments<'_>| {
@@ -57,7 +59,11 @@ fn assignments(want: &SessionState, have: &SessionState) -> String {
         item(format_args!("@@session.{name}={literal}"));
     }
     for name in have.vars.keys().filter(|name| !want.vars.contains_key(*name)) {
-        item(format_args!("@@session.{name}=DEFAULT"));
+        if MISTAKEN_DEFAULT.contains(&&**name) {
+            item(format_args!("@@session.{name}=@@global.{name}"));
+        } else {
+            item(format_args!("@@session.{name}=DEFAULT"));
+        }
     }
     for (name, value) in
         want.user_vars.iter().filter(|(name, value)| have.user_vars.get(*name) != Some(value))
@@ -67,7 +73,9 @@ fn assignments(want: &SessionState, have: &SessionState) -> String {
     for (name, _) in
         have.user_vars.iter().filter(|(name, value)| !value.is_null() && !want.user_vars.contains_key(*name))
     {
-        item(format_args!("@{}=NULL", quote_identifier(name)));
+        // A variable keeps the type and the character set of the value before; one that was never set is binary.
+        let name = quote_identifier(name);
+        item(format_args!("@{name}=X'', @{name}=NULL"));
     }
     sql
 }
@@ -107,7 +115,7 @@ mod tests {
                 FixUp::InitDb("b".into()),
                 FixUp::Set(
                     "SET @@session.time_zone='+00:00', @@session.sql_mode=DEFAULT, \
-                     @`x`=_ascii X'31' COLLATE ascii_bin, @`y`=NULL"
+                     @`x`=_ascii X'31' COLLATE ascii_bin, @`y`=X'', @`y`=NULL"
                         .into()
                 )
             ]
@@ -115,9 +123,16 @@ mod tests {
     }
 
     #[test]
+    fn checks_go_back_to_the_global_value() {
+        let have = state(None, &[("foreign_key_checks", "OFF")], &[]);
+        let set = "SET @@session.foreign_key_checks=@@global.foreign_key_checks";
+        assert_eq!(diff(&state(None, &[], &[]), &have), [FixUp::Set(set.into())]);
+    }
+
+    #[test]
     fn a_schema_is_left_by_starting_over() {
         let want = state(None, &[("sql_mode", "")], &[]);
         let have = state(Some("a"), &[("time_zone", "UTC")], &[]);
-        assert_eq!(diff(&want, &have), [FixUp::ChangeUser, FixUp::Set("SET @@session.sql_mode=''".into())]);
+        assert_eq!(diff(&want, &have), [FixUp::ChangeUser]);
     }
 }

@@ -36,6 +36,8 @@ pub struct Learnt {
     pub vars: Vec<Box<str>>,
     /// User variables to read back, in lower case.
     pub user_vars: Vec<Box<str>>,
+    /// The statement failed: of the session variables those count that differ from the global ones, or were set before.
+    pub has_failed: bool,
     /// The schema must be read back.
     pub schema: bool,
     /// A COM_PING must tell the transaction's status and changes not yet reported.
@@ -73,7 +75,11 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         learn_unreported(&mut learnt, pins, executed, seen);
     }
     if !response.is_ok() {
+        learnt.has_failed = true;
         learnt.ping |= status_is_unknown(state, pins, executed);
+        if is_cut_short(executed) {
+            pins.add(PinReason::UnknownState, executed.now, executed.sql);
+        }
     }
     end_next_transaction(pins, executed);
     (!learnt.is_empty()).then_some(learnt)
@@ -117,6 +123,17 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
     if effects.contains(Effects::CHANGES_SCHEMA) && !seen.schema && executed.statement.class != Class::Use {
         learnt.schema = true;
     }
+}
+
+/// Errors of a CALL or EXECUTE that did not begin: syntax, no such routine or statement, wrong number of arguments,
+/// no rights to it, no schema.
+const NOT_BEGUN: &[u16] = &[1044, 1046, 1049, 1064, 1210, 1243, 1305, 1318, 1370, 1630];
+
+/// True for a routine, or a statement in a statement, that failed: what it had changed by then is not reported.
+fn is_cut_short(executed: &Executed<'_>) -> bool {
+    let runs = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES);
+    let error = executed.response.error;
+    executed.statement.effects.intersects(runs) && error.is_some_and(|code| !NOT_BEGUN.contains(&code))
 }
 
 /// True if an error leaves open whether a transaction is open and what has changed: an ERR packet says neither.

@@ -99,6 +99,15 @@ fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>) {
     set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
 }
 
+/// Variables that SET TRANSACTION sets.
+const NEXT_TRANSACTION: [&str; 4] =
+    ["transaction_isolation", "transaction_read_only", "tx_isolation", "tx_read_only"];
+
+/// True if the text has `@@name` without a scope.
+fn has_bare(sql: &[u8], name: &str) -> bool {
+    String::from_utf8_lossy(sql).to_ascii_lowercase().contains(&format!("@@{name}"))
+}
+
 /// Variables that cannot move pin even where the server does not report them.
 fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
     for assignment in assignments(executed.sql, executed.lex) {
@@ -106,11 +115,17 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
         else {
             continue;
         };
+        // Without a word for the scope, `@@` is about the next transaction only, as in SET TRANSACTION.
+        if NEXT_TRANSACTION.contains(&name.as_str()) && has_bare(executed.sql, name) {
+            add(pins, PinReason::NextTransaction, executed);
+        }
         if !is_movable(name) {
             let value = assignment.value.trim_ascii();
             let is_back = [&b"'AUTOMATIC'"[..], b"AUTOMATIC", b"DEFAULT", b"0"]
                 .iter()
                 .any(|word| value.eq_ignore_ascii_case(word));
+            // 0 is a value too: the next INSERT would take it.
+            let is_back = is_back && name != "insert_id";
             pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
         }
     }

@@ -146,5 +146,26 @@ fn an_error_without_autocommit_leaves_a_transaction_that_must_be_asked_for() {
 fn what_a_failed_statement_has_changed_is_asked_for() {
     let mut session = Session::default();
     assert!(session.run("CALL p()", &failed(1146)).ping);
+    assert_eq!(session.pins(), ["unknown_state"]);
+    let mut session = Session::default();
+    session.run("CALL no_such()", &failed(1305));
+    assert!(session.pins.is_empty());
     assert_eq!(session.run("SELECT @a := 1, (SELECT 1 UNION SELECT 2)", &failed(1242)).user_vars, ["a".into()]);
+}
+
+#[test]
+fn a_bare_variable_of_a_transaction_is_for_the_next_one() {
+    let mut session = Session::default();
+    session.ok("SET transaction_isolation = 'SERIALIZABLE'");
+    session.ok("SET @@session.transaction_isolation = 'SERIALIZABLE'");
+    assert!(session.pins.is_empty());
+    session.ok("SET @@transaction_isolation = 'SERIALIZABLE'");
+    assert_eq!(session.pins(), ["set_transaction"]);
+}
+
+#[test]
+fn an_insert_id_of_0_is_one_too() {
+    let mut session = Session::default();
+    session.ok("SET insert_id = 0");
+    assert_eq!(session.pins(), ["fixed_variable"]);
 }

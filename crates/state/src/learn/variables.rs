@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use delphinus_sql::{Class, Effects, Flavor, Scope, Target, TransactionScope, assignments, user_variables_assigned};
+use delphinus_sql::{Effects, Flavor, Scope, Target, TransactionScope, assignments, user_variables_assigned};
 
 use super::{Executed, Learnt};
 use crate::pin::{PinReason, Pins};
@@ -23,7 +23,7 @@ pub(super) fn apply(
     if name.starts_with("session_track_") {
         pins.add(PinReason::Tracking, executed.now, executed.sql);
     } else if !is_movable(name) {
-        let is_back = matches!(value, b"AUTOMATIC" | b"0" | b"OFF");
+        let is_back = matches!(value, b"AUTOMATIC" | b"0" | b"OFF") && name != "insert_id";
         pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
     } else if !is_derived(name) {
         Rc::make_mut(&mut state.vars).insert(name.into(), value.into());
@@ -33,12 +33,11 @@ pub(super) fn apply(
 /// Finds the variables that the statement set and the server did not report.
 pub(super) fn learn(learnt: &mut Learnt, executed: &Executed<'_>) {
     let effects = executed.statement.effects;
-    // A SET that fails sets no system variable. What was not allowed must not be taken for set: setting it back would
-    // not be allowed either.
-    let may_have_set = executed.response.is_ok() || executed.statement.class == Class::Multi;
-    if effects.contains(Effects::SETS_SYSTEM_VARS) && may_have_set {
-        for assignment in assignments(executed.sql, executed.lex) {
-            ask(learnt, executed, &assignment.target);
+    if effects.contains(Effects::SETS_SYSTEM_VARS) {
+        let found = assignments(executed.sql, executed.lex);
+        // One alone is set or not; of several that fail, the first ones may be set.
+        if executed.response.is_ok() || found.len() > 1 {
+            found.iter().for_each(|assignment| ask(learnt, executed, &assignment.target));
         }
     }
     if reported(executed, "character_set_connection") {
