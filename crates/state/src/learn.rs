@@ -31,6 +31,10 @@ pub struct Executed<'a> {
 
 /// What is still unknown, to be asked on the same connection before anybody else uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent questions; an enum for each would say no more"
+)]
 pub struct Learnt {
     /// Session variables to read back.
     pub vars: Vec<Box<str>>,
@@ -140,7 +144,8 @@ fn is_cut_short(executed: &Executed<'_>) -> bool {
 fn status_is_unknown(state: &SessionState, pins: &Pins, executed: &Executed<'_>) -> bool {
     // Without autocommit a statement that fails has begun a transaction all the same. A routine that fails has changed
     // the session up to there.
-    let is_autocommit_off = state.vars.get("autocommit").is_some_and(|value| matches!(&**value, b"OFF" | b"0"));
+    let is_autocommit_off =
+        state.vars.get("autocommit").is_some_and(|value| matches!(&**value, b"OFF" | b"0"));
     if is_autocommit_off || executed.statement.effects.intersects(OPAQUE) {
         return true;
     }

@@ -46,10 +46,7 @@ pub(crate) fn transaction(
                 "ROLLBACK TO SAVEPOINT s2",
                 "RELEASE SAVEPOINT s1",
             ])),
-            5 => query(random.pick(&[
-                "SELECT @@in_transaction",
-                "SELECT LAST_INSERT_ID(), ROW_COUNT()",
-            ])),
+            5 => query(random.pick(&["SELECT @@in_transaction", "SELECT LAST_INSERT_ID(), ROW_COUNT()"])),
             6 => Step::Ping,
             _ => between(random),
         });

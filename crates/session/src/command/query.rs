@@ -2,7 +2,9 @@
 
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Target};
-use delphinus_sql::{Access, Class, Effects, Flavor, LexOptions, Statement, Uses, Why, classify, kill_target};
+use delphinus_sql::{
+    Access, Class, Effects, Flavor, LexOptions, Statement, Uses, Why, classify, kill_target,
+};
 use delphinus_state::Shape;
 use delphinus_topology::BackendId;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_text_at};

@@ -150,7 +150,10 @@ fn what_a_failed_statement_has_changed_is_asked_for() {
     let mut session = Session::default();
     session.run("CALL no_such()", &failed(1305));
     assert!(session.pins.is_empty());
-    assert_eq!(session.run("SELECT @a := 1, (SELECT 1 UNION SELECT 2)", &failed(1242)).user_vars, ["a".into()]);
+    assert_eq!(
+        session.run("SELECT @a := 1, (SELECT 1 UNION SELECT 2)", &failed(1242)).user_vars,
+        ["a".into()]
+    );
 }
 
 #[test]

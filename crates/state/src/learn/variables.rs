@@ -37,7 +37,9 @@ pub(super) fn learn(learnt: &mut Learnt, executed: &Executed<'_>) {
         let found = assignments(executed.sql, executed.lex);
         // One alone is set or not; of several that fail, the first ones may be set.
         if executed.response.is_ok() || found.len() > 1 {
-            found.iter().for_each(|assignment| ask(learnt, executed, &assignment.target));
+            for assignment in &found {
+                ask(learnt, executed, &assignment.target);
+            }
         }
     }
     if reported(executed, "character_set_connection") {
