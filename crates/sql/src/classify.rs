@@ -191,6 +191,14 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
         Class::Unknown
     }
 
+    /// The same where a body cannot begin any more, so that the next semicolon is the end.
+    fn unknown_expression(&mut self) -> Class {
+        self.refused = Some(Why::Unclassified);
+        self.effects |= Effects::UNKNOWN;
+        self.scan();
+        Class::Unknown
+    }
+
     /// Reads to the end of the statement, over the semicolons of its body, and looks at expressions on the way.
     fn scan_with_body(&mut self) {
         let mut boundary = Boundary::new(&self.cursor);

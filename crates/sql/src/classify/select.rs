@@ -21,7 +21,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             Keyword::Values => self.query(Class::Values),
             Keyword::Table => self.query(Class::Table),
             Keyword::With => self.query(Class::With),
-            _ => self.unknown(),
+            _ => self.unknown_expression(),
         }
     }
 }
