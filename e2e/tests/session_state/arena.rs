@@ -72,6 +72,7 @@ impl Arena {
     pub(crate) fn make_tables(&self, client: &mut Client, session: usize) -> Result<()> {
         let t = table(session);
         run(client, &format!("DROP DATABASE IF EXISTS diff_{session}"))?;
+        run(client, &format!("DROP DATABASE IF EXISTS diff_{session}_l"))?;
         for schema in ["app", "sbtest"] {
             run(client, &format!("DROP TABLE IF EXISTS {schema}.{t}"))?;
             run(

@@ -30,8 +30,8 @@ pub(crate) fn schema(random: &mut Random, session: usize) -> Block {
         ]),
         7 => Block::of(&format!("DROP DATABASE IF EXISTS {own}")),
         _ => Block::free(vec![
-            query(&format!("CREATE DATABASE IF NOT EXISTS {own} CHARACTER SET latin1")),
-            query(&format!("USE {own}")),
+            query(&format!("CREATE DATABASE IF NOT EXISTS {own}_l CHARACTER SET latin1")),
+            query(&format!("USE {own}_l")),
             query("SELECT @@character_set_database, @@collation_database"),
             query("USE app"),
         ]),
@@ -109,7 +109,6 @@ const TEXTS: &[&str] = &[
     "SELECT 'a\\\\', ?",
     "SELECT 1/0, ?",
     "SELECT LAST_INSERT_ID(), ?",
-    "SELECT ROW_COUNT()",
     "SELECT SQL_CALC_FOUND_ROWS id FROM app.d_fixed LIMIT 1",
     "SELECT @@sql_mode, @@time_zone, ?",
     "SELECT FROM_UNIXTIME(?)",
@@ -119,8 +118,7 @@ const TEXTS: &[&str] = &[
     "SELECT COLLATION(?), CHARSET(?)",
     "SELECT no_such_column FROM d_fixed",
     "SELEC ?",
-    "CALL app.d_rows(?)",
-    "SELECT CONNECTION_ID() > 0, ?",
+    "SELECT CONNECTION_ID() > 0 AS c, ?",
     "SELECT at FROM app.d_fixed ORDER BY id",
     "DO ?",
 ];

@@ -1,6 +1,6 @@
 //! Statements that tie a session to its connection, and those that free it again. Each block ends free.
 
-use crate::changes::{change_step, table};
+use crate::changes::{Ids, change_step, table};
 use crate::random::Random;
 use crate::step::{Block, Step, query};
 
@@ -25,6 +25,7 @@ pub(crate) fn transaction(
             "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
             "SET TRANSACTION READ ONLY",
             "SET @@transaction_isolation = 'READ-COMMITTED'",
+            "SET @@tx_isolation = 'SERIALIZABLE'",
         ])));
     }
     steps.push(query(random.pick(&[
@@ -35,9 +36,10 @@ pub(crate) fn transaction(
         "START TRANSACTION READ WRITE",
         "BEGIN WORK",
     ])));
+    steps.push(query("SELECT LAST_INSERT_ID(9)"));
     for _ in 0..1 + random.below(6) {
         steps.push(match random.below(8) {
-            0..=2 => change_step(random, &table),
+            0..=2 => change_step(random, &table, Ids::Mistaken),
             3 => query(&format!("SELECT * FROM app.{table} ORDER BY id")),
             4 => query(random.pick(&[
                 "SAVEPOINT s1",
@@ -53,10 +55,10 @@ pub(crate) fn transaction(
     }
     if random.once_in(5) {
         steps.push(query(random.pick(&["COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "BEGIN"])));
-        steps.push(change_step(random, &table));
+        steps.push(change_step(random, &table, Ids::Mistaken));
     }
     steps.push(query(random.pick(&["COMMIT", "ROLLBACK", "COMMIT WORK", "ROLLBACK"])));
-    steps.push(query("SELECT @@transaction_isolation, @@autocommit"));
+    steps.push(query("SHOW VARIABLES LIKE 't%isolation'"));
     Block::pinned(steps)
 }
 
@@ -74,7 +76,7 @@ pub(crate) fn autocommit_off(
     ]))];
     for _ in 0..2 + random.below(5) {
         steps.push(match random.below(7) {
-            0..=2 => change_step(random, &table),
+            0..=2 => change_step(random, &table, Ids::Told),
             3 => query(random.pick(&["COMMIT", "ROLLBACK"])),
             4 => query(&format!("SELECT COUNT(*) FROM {table}")),
             5 => query("SELECT @@autocommit, DATABASE()"),
@@ -157,7 +159,7 @@ pub(crate) fn other(
                 &format!("INSERT INTO app.{t} (k) VALUES (950)"),
                 "SELECT LAST_INSERT_ID()",
             ]),
-            vec![format!("DELETE FROM app.{t} WHERE k = 950"), "SET insert_id = 0".to_owned()],
+            vec![format!("DELETE FROM app.{t} WHERE k = 950"), RESET.to_owned()],
         ),
         _ => (
             block(&["PREPARE p FROM 'SET @c = 5, @@sql_notes = 0'", "EXECUTE p"]),
@@ -188,12 +190,7 @@ pub(crate) fn until_reset(random: &mut Random, session: usize) -> Block {
             "SET autocommit = 0",
             &format!("INSERT INTO app.{t} (k) VALUES (778)"),
         ]),
-        2 => block(&[
-            "SET SESSION session_track_schema = ON",
-            "USE sbtest",
-            "SET session_track_system_variables = 'sql_mode'",
-            "SET sql_mode = ''",
-        ]),
+        2 => block(&["USE sbtest", "SET session_track_system_variables = 'sql_mode'", "SET sql_mode = ''"]),
         3 => block(&[
             "PREPARE p FROM 'SELECT 1'",
             "SET @a = 1, time_zone = '+05:00'",

