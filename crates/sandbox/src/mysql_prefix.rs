@@ -55,6 +55,11 @@ impl MySqlPrefix {
         self.dir.join("bin").join(name)
     }
 
+    /// The folder with what the packages hold, `usr/...` and so on; programs run only through [`MySqlPrefix::program`].
+    pub fn root(&self) -> PathBuf {
+        self.dir.join("root")
+    }
+
     /// The server's version, as it says it.
     pub fn version(&self) -> &str {
         &self.version

@@ -1,0 +1,77 @@
+//! The program behind `cargo xtask bench`: reads the command line, runs, and writes what was found.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use delphinus_bench::{Options, Report, Schedule, System, Workload, json, run_all, table};
+use delphinus_sandbox::Flavor;
+
+/// Measures Delphinus beside its peers. `cargo xtask bench` builds and starts this.
+#[derive(Debug, Parser)]
+struct Args {
+    /// The `delphinus` binary to measure.
+    #[arg(long, value_name = "FILE")]
+    delphinus: PathBuf,
+    /// Short rounds, for a look.
+    #[arg(long)]
+    quick: bool,
+    /// A workload, or the beginning of names; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// A system; may be repeated, or a list with commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    systems: Vec<System>,
+    /// Rounds instead of 5, or 3 of a quick run.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: Option<u16>,
+    /// The servers: mysql, group, or mariadb (without MySQL Router).
+    #[arg(long, value_name = "FLAVOR", default_value = "mysql")]
+    flavor: Flavor,
+    /// Where to write the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// True when everything that was measured went well.
+fn run(args: &Args) -> Result<bool> {
+    let rounds = args.rounds.map(usize::from);
+    let is_chosen = |system: &System| args.systems.is_empty() || args.systems.contains(system);
+    let options = Options {
+        workloads: Workload::chosen(&args.only)?,
+        systems: System::ALL.into_iter().filter(is_chosen).collect(),
+        schedule: if args.quick { Schedule::quick(rounds) } else { Schedule::full(rounds) },
+        flavor: args.flavor,
+        delphinus: args.delphinus.clone(),
+    };
+    let report = run_all(&options)?;
+    show(&report)?;
+    if let Some(file) = &args.json {
+        write(file, &(serde_json::to_string_pretty(&json(&report.results))? + "\n"))?;
+    }
+    Ok(report.results.failures.is_empty() && !report.results.rows.is_empty())
+}
+
+fn show(report: &Report) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let text = table(&report.results);
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("cannot show the table")
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}

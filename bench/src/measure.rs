@@ -1,0 +1,103 @@
+//! One measurement: a system, a workload, one round.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::figures::{Figure, Sample};
+use crate::load::{IdleConnections, Measured, Script, Shape, Target, Window, run, run_connects};
+use crate::meter::{Cpu, Memory};
+use crate::stats::float;
+use crate::system::{Peer, Site};
+use crate::workload::Workload;
+
+/// Connections of the workload that do nothing.
+const IDLE: usize = 10_000;
+/// How long a proxy may take until its memory stands still.
+const SETTLED_LIMIT: Duration = Duration::from_secs(5);
+
+/// What is measured, beside the system.
+#[derive(Debug)]
+pub(crate) struct Task<'a> {
+    pub(crate) workload: Workload,
+    pub(crate) connections: usize,
+    pub(crate) script: &'a Script,
+    pub(crate) window: Window,
+}
+
+impl Task<'_> {
+    /// Loads a system that is running as process `pid`.
+    pub(crate) fn measure(&self, target: &Target, pid: Option<u32>) -> Result<Sample> {
+        let measured = self.load(target, pid)?;
+        let mut sample = Sample::default();
+        let queries = measured.latencies.total();
+        ensure!(queries > 0, "no statement ended in {:.1} s", measured.took.as_secs_f64());
+        latencies(&measured, &mut sample);
+        sample.set(Figure::Qps, Some(float(queries) / measured.took.as_secs_f64()));
+        if let (Some(before), Some(after)) = (&measured.before, &measured.after) {
+            let cpu_us = float(after.since_ns(before)) / 1e3;
+            sample.set(Figure::CpuUsPerQuery, Some(cpu_us / float(queries)));
+            let is_large = matches!(self.workload, Workload::Rows1000 | Workload::Result10Mb);
+            let megabytes = float(measured.received_bytes) / 1e6;
+            sample.set(Figure::CpuUsPerMb, (is_large && megabytes > 0.0).then(|| cpu_us / megabytes));
+        }
+        let memory = pid.map(Memory::of).transpose()?;
+        sample.set(Figure::RssKib, memory.map(|memory| float(memory.peak_kib)));
+        Ok(sample)
+    }
+
+    fn load(&self, target: &Target, pid: Option<u32>) -> Result<Measured<Option<Cpu>>> {
+        let cpu = || pid.map(Cpu::of).transpose();
+        let shape = Shape::of(self.connections);
+        if self.workload == Workload::Connect {
+            run_connects(target, self.script, shape, self.window, cpu)
+        } else {
+            run(target, self.script, shape, self.window, cpu)
+        }
+    }
+
+    /// Starts the system, loads it, opens the idle connections, and loads it again.
+    pub(crate) fn measure_idle(&self, peer: &Peer, site: &Site<'_>) -> Result<Sample> {
+        let running = peer.start(site)?;
+        let target = site.target(peer.port(self.workload)?);
+        let before = self.measure(&target, running.pid())?;
+        let memory_before = running.pid().map(settled_kib).transpose()?;
+        let idle = IdleConnections::open(&target, idle_connections(peer, site))?;
+        let memory_beside = running.pid().map(settled_kib).transpose()?;
+        let mut sample = self.measure(&target, running.pid()).context("beside the idle connections")?;
+        sample.set(Figure::IdleConnections, Some(float(idle.count() as u64)));
+        sample.set(Figure::BeforeP50Ms, before.get(Figure::P50Ms));
+        sample.set(Figure::BeforeP99Ms, before.get(Figure::P99Ms));
+        let grown = memory_before.zip(memory_beside).map(|(before, beside)| beside - before);
+        sample
+            .set(Figure::BytesPerIdleConnection, grown.map(|kib| kib * 1024.0 / float(idle.count() as u64)));
+        Ok(sample)
+    }
+}
+
+/// How many connections can be idle: fewer where both ends of each are files of the same process.
+pub(crate) fn idle_connections(peer: &Peer, site: &Site<'_>) -> usize {
+    let pairs = usize::try_from(site.most_pairs()).unwrap_or(usize::MAX).saturating_sub(100);
+    if peer.system.is_one_to_one() { pairs.min(IDLE) } else { IDLE }
+}
+
+fn latencies<T>(measured: &Measured<T>, sample: &mut Sample) {
+    for (figure, share) in [(Figure::P50Ms, 0.5), (Figure::P95Ms, 0.95), (Figure::P99Ms, 0.99)] {
+        sample.set(figure, measured.latencies.quantile_ms(share));
+    }
+}
+
+/// Resident memory once it stands still: right after many logins, buffers are still being given back.
+fn settled_kib(pid: u32) -> Result<f64> {
+    let began = Instant::now();
+    let mut last = Memory::of(pid)?.rss_kib;
+    loop {
+        thread::sleep(Duration::from_millis(500));
+        let now = Memory::of(pid)?.rss_kib;
+        if now.abs_diff(last) <= last / 500 || began.elapsed() > SETTLED_LIMIT {
+            return Ok(float(now));
+        }
+        last = now;
+    }
+}

@@ -1,0 +1,82 @@
+//! How long each measurement takes, and how often it is repeated.
+
+use std::time::Duration;
+
+use crate::load::Window;
+use crate::stats::float;
+use crate::workload::Workload;
+
+/// A quick run's measurements together, in seconds; starts and tables come on top of it.
+const QUICK_SECONDS: f64 = 105.0;
+/// The shortest and the longest window of a quick run, in seconds.
+const QUICK_WINDOW: (f64, f64) = (0.35, 2.0);
+/// Rounds with idle connections: opening them takes much longer than measuring.
+const IDLE_ROUNDS: usize = 3;
+
+/// Rounds and windows.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    /// How often each system is measured under each workload.
+    pub rounds: usize,
+    /// One measurement.
+    pub window: Window,
+    /// The windows are made as short as the number of measurements asks for.
+    pub is_quick: bool,
+}
+
+impl Schedule {
+    /// The figures to quote.
+    pub fn full(rounds: Option<usize>) -> Self {
+        let window = Window { warm_up: Duration::from_secs(1), measure: Duration::from_secs(4) };
+        Self { rounds: rounds.unwrap_or(5), window, is_quick: false }
+    }
+
+    /// A look, in less than three minutes.
+    pub fn quick(rounds: Option<usize>) -> Self {
+        Self { rounds: rounds.unwrap_or(3), is_quick: true, ..Self::full(None) }
+    }
+
+    /// How often a workload is measured.
+    pub(crate) fn rounds_of(&self, workload: Workload) -> usize {
+        match workload {
+            Workload::Idle10000 if self.is_quick => 1,
+            Workload::Idle10000 => self.rounds.min(IDLE_ROUNDS),
+            _ => self.rounds,
+        }
+    }
+
+    /// With windows for so many systems.
+    pub(crate) fn fitted(self, workloads: &[Workload], systems: usize) -> Self {
+        if !self.is_quick {
+            return self;
+        }
+        let cells = |workload: &Workload| workload.connections().len() * self.rounds_of(*workload);
+        let measurements = workloads.iter().map(cells).sum::<usize>() * systems;
+        let (shortest, longest) = QUICK_WINDOW;
+        let each = (QUICK_SECONDS / float(measurements.max(1) as u64)).clamp(shortest, longest);
+        let part = |share: f64| Duration::from_secs_f64(each * share);
+        Self { window: Window { warm_up: part(0.25), measure: part(0.75) }, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quick_run_stays_below_its_limit_and_uses_what_it_has() {
+        let all = Schedule::quick(None).fitted(&Workload::ALL, 6);
+        assert!(all.window.measure + all.window.warm_up < Duration::from_secs_f64(0.6));
+        let few = Schedule::quick(None).fitted(&[Workload::Rows1000], 2);
+        assert_eq!(few.window.measure + few.window.warm_up, Duration::from_secs(2));
+        assert_eq!(all.rounds_of(Workload::Idle10000), 1);
+    }
+
+    #[test]
+    fn a_full_run_is_as_long_as_it_says() {
+        let full = Schedule::full(Some(7)).fitted(&Workload::ALL, 6);
+        assert_eq!((full.rounds, full.window.measure), (7, Duration::from_secs(4)));
+        assert_eq!(full.rounds_of(Workload::Idle10000), 3);
+        assert_eq!(full.rounds_of(Workload::Connect), 7);
+    }
+}
