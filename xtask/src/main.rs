@@ -2,6 +2,7 @@
 //!
 //! Nothing has to be installed for them but Rust; each verb brings what it needs.
 
+mod bench;
 mod cargo;
 mod check;
 mod demo;
@@ -51,6 +52,12 @@ enum Verb {
     E2e(e2e::E2eArgs),
     /// Fuzz everything that reads bytes from the network.
     Fuzz(fuzz::FuzzArgs),
+    /// Measure Delphinus beside direct access, HAProxy, MySQL Router and ProxySQL, in one run.
+    ///
+    /// Installs what is missing (HAProxy from Debian, MySQL 9.7 with its Router in a private folder; ProxySQL where
+    /// PROXYSQL_BIN names its program), starts everything on 127.0.0.1, and leaves nothing running. A whole run takes
+    /// half an hour on two cores, --quick takes less than three minutes.
+    Bench(bench::BenchArgs),
     /// The project's own rules: directions of dependencies, sizes, names, licences.
     Tidy,
     /// Write the reference pages anew from the source.
@@ -76,6 +83,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Test(args) => return test::run(&args),
         Verb::Ci => return test::run(&test::TestArgs::default()),
         Verb::E2e(args) => return e2e::run(&args),
+        Verb::Bench(args) => return bench::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args)?,
         Verb::Tidy => tidy::run()?,
         Verb::Docs(args) => docs::run(&args)?,

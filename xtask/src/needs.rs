@@ -40,6 +40,15 @@ pub(crate) fn ensure() -> Result<()> {
     Ok(())
 }
 
+/// Installs the Debian package that has a program, if it is missing.
+pub(crate) fn ensure_program(program: &str, package: &str) -> Result<()> {
+    if is_program(program) {
+        return Ok(());
+    }
+    eprintln!("installing a Debian package: {package}");
+    ensure_packages(&[package])
+}
+
 fn missing(is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let absent = PROGRAMS.iter().filter(|(program, _)| !is_there(program));
     absent.flat_map(|(_, packages)| packages.iter().copied()).collect()

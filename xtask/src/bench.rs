@@ -1,0 +1,120 @@
+//! `cargo xtask bench`: the release build beside its peers, measured by the program of `bench/`; with `--micro`, the
+//! instructions of single steps.
+
+mod micro;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use delphinus_sandbox::Flavor;
+
+use crate::cargo;
+
+/// Options of the benchmark; `bench/src/main.rs` reads them.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Count the instructions of single steps instead, and compare them with the baseline in the repository.
+    #[arg(long)]
+    micro: bool,
+    #[command(flatten)]
+    micro_args: micro::MicroArgs,
+    /// A look in less than three minutes (building not included): 3 short rounds.
+    #[arg(long)]
+    quick: bool,
+    /// Measure only this workload; the beginning of a name is enough. May be repeated.
+    ///
+    /// point-select-text, point-select-prepared, read-only-text, read-only-prepared, read-write-text,
+    /// read-write-prepared, rows-1000, result-10mb, connect, idle-10000
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Measure only these systems: direct, haproxy, router-ro, router-split, proxysql, delphinus.
+    #[arg(long, value_name = "NAMES")]
+    systems: Option<String>,
+    /// Rounds, instead of 5, or of 3 with --quick.
+    #[arg(long, value_name = "N")]
+    rounds: Option<u16>,
+    /// The servers behind all systems: mysql, group, or mariadb (without MySQL Router).
+    #[arg(long, value_name = "FLAVOR", default_value = "mysql")]
+    flavor: Flavor,
+    /// Write the results to FILE, as a JSON list.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Builds what is measured and what measures, and runs it.
+pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
+    if args.micro {
+        return micro::run(&args.micro_args);
+    }
+    let delphinus = build("delphinus-cli", "delphinus")?;
+    let program = build("delphinus-bench", "delphinus-bench")?;
+    let mut command = std::process::Command::new(program);
+    command.args(arguments(args, &delphinus));
+    cargo::announce(&command);
+    let status = command.status().context("cannot start delphinus-bench")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn build(package: &str, program: &str) -> Result<PathBuf> {
+    let command = cargo::cargo(&["build", "--release", "--package", package]);
+    cargo::build_program(command, program).with_context(|| format!("{program} cannot be built"))
+}
+
+fn arguments(args: &BenchArgs, delphinus: &Path) -> Vec<String> {
+    let file = |path: &PathBuf| path.display().to_string();
+    let mut words = vec![format!("--delphinus={}", delphinus.display()), format!("--flavor={}", args.flavor)];
+    words.extend(args.quick.then(|| "--quick".to_owned()));
+    words.extend(args.only.iter().map(|name| format!("--only={name}")));
+    words.extend(args.systems.iter().map(|names| format!("--systems={names}")));
+    words.extend(args.rounds.map(|rounds| format!("--rounds={rounds}")));
+    words.extend(args.json.iter().map(|path| format!("--json={}", file(path))));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: BenchArgs,
+    }
+
+    #[test]
+    fn every_option_is_passed_on() {
+        let line = [
+            "bench",
+            "--quick",
+            "--only",
+            "a",
+            "--only",
+            "b",
+            "--systems",
+            "c,d",
+            "--rounds",
+            "2",
+            "--flavor",
+            "group",
+            "--json",
+            "j",
+        ];
+        let args = Line::try_parse_from(line).unwrap().bench;
+        let words = arguments(&args, Path::new("/d"));
+        let wanted = [
+            "--delphinus=/d",
+            "--flavor=group",
+            "--quick",
+            "--only=a",
+            "--only=b",
+            "--systems=c,d",
+            "--rounds=2",
+            "--json=j",
+        ];
+        assert_eq!(words, wanted);
+    }
+}
