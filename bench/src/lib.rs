@@ -8,6 +8,7 @@
 //! | what a process has used | `meter` |
 //! | one measurement | `measure` |
 //! | rounds | `run` |
+//! | the machine | `machine` |
 //! | figures, medians, ratios | `figures`, `stats` |
 //! | table, JSON, plot, page | `report` |
 //!
@@ -15,6 +16,7 @@
 
 mod figures;
 mod load;
+mod machine;
 mod measure;
 mod meter;
 mod report;
@@ -25,7 +27,8 @@ mod workload;
 
 pub use figures::{Figure, LeftOut, Results, Row, Sample};
 pub use load::Window;
-pub use report::{json, table};
+pub use machine::Machine;
+pub use report::{json, page, plot, table};
 pub use run::{Options, Report, Schedule, run_all};
 pub use stats::Spread;
 pub use system::System;

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use delphinus_bench::{Options, Report, Schedule, System, Workload, json, run_all, table};
+use delphinus_bench::{
+    Machine, Options, Report, Schedule, System, Workload, json, page, plot, run_all, table,
+};
 use delphinus_sandbox::Flavor;
 
 /// Measures Delphinus beside its peers. `cargo xtask bench` builds and starts this.
@@ -34,6 +36,15 @@ struct Args {
     /// Where to write the results as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Where to draw the processor time per statement, as SVG.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// The folder of the project's documents: a whole full run, or any with --write-docs, writes its page there.
+    #[arg(long, value_name = "FOLDER")]
+    docs: Option<PathBuf>,
+    /// Write the page whatever was run.
+    #[arg(long, requires = "docs")]
+    write_docs: bool,
 }
 
 fn main() -> ExitCode {
@@ -63,6 +74,14 @@ fn run(args: &Args) -> Result<bool> {
     if let Some(file) = &args.json {
         write(file, &(serde_json::to_string_pretty(&json(&report.results))? + "\n"))?;
     }
+    if let Some(file) = &args.plot {
+        write(file, &plot(&report.results))?;
+    }
+    let is_whole = !args.quick && args.only.is_empty() && args.systems.is_empty();
+    if let Some(folder) = args.docs.as_ref().filter(|_| is_whole || args.write_docs) {
+        write(&folder.join("bench.md"), &page(&report, &Machine::look()))?;
+        write(&folder.join("bench.svg"), &plot(&report.results))?;
+    }
     Ok(report.results.failures.is_empty() && !report.results.rows.is_empty())
 }
 
@@ -73,5 +92,7 @@ fn show(report: &Report) -> Result<()> {
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    eprintln!("  written: {}", file.display());
+    Ok(())
 }

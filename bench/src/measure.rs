@@ -78,8 +78,7 @@ impl Task<'_> {
 
 /// How many connections can be idle: fewer where both ends of each are files of the same process.
 pub(crate) fn idle_connections(peer: &Peer, site: &Site<'_>) -> usize {
-    let pairs = usize::try_from(site.most_pairs()).unwrap_or(usize::MAX).saturating_sub(100);
-    if peer.system.is_one_to_one() { pairs.min(IDLE) } else { IDLE }
+    if peer.system.is_one_to_one() { site.idle_pairs.min(IDLE) } else { IDLE }
 }
 
 fn latencies<T>(measured: &Measured<T>, sample: &mut Sample) {

@@ -10,6 +10,7 @@ use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Terminal};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::figures::{LeftOut, Results, Row, Sample};
+use crate::machine::load_average;
 use crate::measure::{Task, idle_connections};
 use crate::system::{MAX_CONNECTIONS, Peer, Running, Site, System};
 use crate::workload::{self, Workload};
@@ -49,17 +50,24 @@ pub struct Report {
     pub replicas: usize,
     /// How long and how often.
     pub schedule: Schedule,
+    /// The machine's load average before the run and at its end.
+    pub load_averages: (Option<f64>, Option<f64>),
 }
 
 /// Starts everything, measures, and stops everything.
 pub fn run_all(options: &Options) -> Result<Report> {
+    let load_before = load_average();
     let open_files = raise_open_files();
     let has_idle = options.workloads.contains(&Workload::Idle10000);
     let max_connections = if has_idle { MAX_CONNECTIONS } else { FEW_CONNECTIONS };
     let spec = ClusterSpec { flavor: options.flavor, max_connections, ..ClusterSpec::default() };
     let cluster = Cluster::start(&spec, &Terminal)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let site = Site { cluster: &cluster, delphinus: options.delphinus.clone(), cores, open_files };
+    // Some of the connections are busy.
+    let fitting = usize::try_from(open_files / 2).unwrap_or(usize::MAX).saturating_sub(350);
+    let idle_pairs = options.schedule.most_pairs().min(fitting);
+    let site =
+        Site { cluster: &cluster, delphinus: options.delphinus.clone(), cores, open_files, idle_pairs };
     workload::prepare(&cluster, &site.target(cluster.servers[0].port)).context("the tables")?;
     let mut run = Run::new(&site, options);
     for workload in &options.workloads {
@@ -69,8 +77,14 @@ pub fn run_all(options: &Options) -> Result<Report> {
     }
     run.progress.end();
     let versions = run.peers.iter().map(|peer| (peer.system, peer.version.clone())).collect();
-    let (flavor, replicas, schedule) = (options.flavor, spec.replicas, options.schedule);
-    Ok(Report { results: run.results, versions, flavor, replicas, schedule })
+    Ok(Report {
+        versions,
+        flavor: options.flavor,
+        replicas: spec.replicas,
+        schedule: run.schedule,
+        load_averages: (load_before, load_average()),
+        results: run.results,
+    })
 }
 
 /// Gives back how many files may be open.

@@ -98,6 +98,8 @@ pub(crate) struct Site<'a> {
     pub cores: usize,
     /// How many files a process may have open.
     pub open_files: u64,
+    /// Idle connections that may have a server's connection each.
+    pub idle_pairs: usize,
 }
 
 impl Site<'_> {

@@ -38,9 +38,22 @@ pub(crate) struct BenchArgs {
     /// The servers behind all systems: mysql, group, or mariadb (without MySQL Router).
     #[arg(long, value_name = "FLAVOR", default_value = "mysql")]
     flavor: Flavor,
+    #[command(flatten)]
+    files: FileArgs,
+}
+
+/// Where the figures go, beside the terminal.
+#[derive(Debug, Args)]
+struct FileArgs {
     /// Write the results to FILE, as a JSON list.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draw the processor time per statement into FILE, as SVG.
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Write docs/bench.md and docs/bench.svg whatever was run; a full run of everything does so anyway.
+    #[arg(long)]
+    docs: bool,
 }
 
 /// Builds what is measured and what measures, and runs it.
@@ -69,7 +82,10 @@ fn arguments(args: &BenchArgs, delphinus: &Path) -> Vec<String> {
     words.extend(args.only.iter().map(|name| format!("--only={name}")));
     words.extend(args.systems.iter().map(|names| format!("--systems={names}")));
     words.extend(args.rounds.map(|rounds| format!("--rounds={rounds}")));
-    words.extend(args.json.iter().map(|path| format!("--json={}", file(path))));
+    words.extend(args.files.json.iter().map(|path| format!("--json={}", file(path))));
+    words.extend(args.files.plot.iter().map(|path| format!("--plot={}", file(path))));
+    words.push(format!("--docs={}", cargo::root().join("docs").display()));
+    words.extend(args.files.docs.then(|| "--write-docs".to_owned()));
     words
 }
 
@@ -102,6 +118,9 @@ mod tests {
             "group",
             "--json",
             "j",
+            "--plot",
+            "p",
+            "--docs",
         ];
         let args = Line::try_parse_from(line).unwrap().bench;
         let words = arguments(&args, Path::new("/d"));
@@ -114,6 +133,9 @@ mod tests {
             "--systems=c,d",
             "--rounds=2",
             "--json=j",
+            "--plot=p",
+            &format!("--docs={}", cargo::root().join("docs").display()),
+            "--write-docs",
         ];
         assert_eq!(words, wanted);
     }

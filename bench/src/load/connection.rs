@@ -121,6 +121,11 @@ impl<'a> Connection<'a> {
         Ok(Progress::Answered(self.began))
     }
 
+    /// True between two rounds of the script: nothing is half done.
+    pub(crate) fn is_between_rounds(&self) -> bool {
+        self.step == 0
+    }
+
     /// Says good-bye, between two statements.
     pub(crate) fn quit(&mut self) {
         // It may be gone already, which is what is wanted.

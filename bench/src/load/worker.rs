@@ -105,7 +105,7 @@ impl Worker<'_, '_> {
         } else {
             connection.received = 0;
         }
-        if is_over {
+        if is_over && connection.is_between_rounds() {
             connection.quit();
             epoll::delete(&self.poll, &connection.stream)?;
             return Ok(true);

@@ -96,7 +96,7 @@ fn extra(results: &Results, row: &Row) -> String {
 }
 
 fn width(head: &str) -> usize {
-    if head == "min..max" { 16 } else { head.len().max(7) + 2 }
+    if head == "min..max" { 18 } else { head.len().max(7) + 2 }
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {
@@ -108,7 +108,8 @@ fn ratio(value: Option<f64>) -> String {
 }
 
 fn range(spread: Spread) -> String {
-    format!("{:.1}..{:.1}", spread.min, spread.max)
+    let digits = usize::from(spread.max < 1_000.0);
+    format!("{:.digits$}..{:.digits$}", spread.min, spread.max)
 }
 
 #[cfg(test)]

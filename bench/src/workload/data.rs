@@ -13,6 +13,8 @@ use super::{BIG_ROW_BYTES, BIG_ROWS, TABLE_ROWS};
 
 /// The schema of the tables.
 pub(crate) const SCHEMA: &str = "sbtest";
+/// The tables of the oltp statements.
+const TABLES: [&str; 2] = ["sbtest1", "sbtest2"];
 /// Rows of one INSERT.
 const ROWS_AT_ONCE: i64 = 500;
 /// How long a replica may take to follow.
@@ -21,18 +23,22 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Makes and fills the tables, and waits until all servers have them.
 pub(crate) fn prepare(cluster: &Cluster, primary: &Target) -> Result<()> {
     let mut session = Session::open(primary)?;
-    session.query("DROP TABLE IF EXISTS sbtest1, bench_big, bench_ready")?;
-    session.query(
-        "CREATE TABLE sbtest1 (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL DEFAULT 0, \
+    session.query("DROP TABLE IF EXISTS sbtest1, sbtest2, bench_big, bench_ready")?;
+    for table in TABLES {
+        session.query(&format!(
+            "CREATE TABLE {table} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL DEFAULT 0, \
          c CHAR(120) NOT NULL DEFAULT '', pad CHAR(60) NOT NULL DEFAULT '', KEY k_1 (k))",
-    )?;
+        ))?;
+    }
     session.query("CREATE TABLE bench_big (id INT NOT NULL PRIMARY KEY, payload VARCHAR(1024) NOT NULL)")?;
     let mut random = Random::new(0);
     let mut row = |id: i64| {
         let (k, c, pad) = (random.next() % 10_000, digits(&mut random, 10), digits(&mut random, 5));
         format!("({id},{k},'{c}','{pad}')")
     };
-    fill(&mut session, "sbtest1", TABLE_ROWS, &mut row)?;
+    for table in TABLES {
+        fill(&mut session, table, TABLE_ROWS, &mut row)?;
+    }
     let mut big = |id: i64| format!("({id},REPEAT('abcdefgh',{}))", BIG_ROW_BYTES / 8);
     fill(&mut session, "bench_big", BIG_ROWS, &mut big)?;
     session.query("CREATE TABLE bench_ready (id INT NOT NULL PRIMARY KEY)")?;

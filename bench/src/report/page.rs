@@ -1,0 +1,236 @@
+//! The page in docs: method, machine, versions and the figures of a run. Everything on it is made here.
+
+use std::fmt::Write;
+
+use crate::figures::{Figure, Results, Row};
+use crate::machine::Machine;
+use crate::run::Report;
+use crate::stats::Spread;
+use crate::system::System;
+use crate::workload::Workload;
+
+const INTRODUCTION: &str = "# Benchmarks
+
+<!-- Made by `cargo xtask bench`. Change the text in bench/src/report/page.rs, the figures by measuring. -->
+
+```sh
+cargo xtask bench --quick    # a look, less than three minutes
+cargo xtask bench            # the figures below: all systems, all workloads, five rounds
+cargo xtask bench --micro    # instructions of single steps, which repeat exactly
+```
+
+";
+
+const METHOD: &str = "## Method
+
+- One cluster (a primary and two replicas on loopback) stands behind all systems. Each workload runs round by round: in
+  every round each system is measured once, in a changing order, so that what the machine does hits all alike. Figures
+  are medians over the rounds; ratios are medians of the ratios within each round.
+- The figure to compare is the processor time of the proxy's process for each statement, user and system, as the
+  scheduler counts it for each thread. Rates and latencies depend on what else shares the cores: load generator,
+  proxy and three servers do.
+- The load is a closed loop: each connection sends a statement, waits for the whole answer, checks its number of rows,
+  and sends the next. Statements are encoded before; one thread drives all connections of two cores. A wrong answer
+  or an error fails the run. The first part of every window is not counted.
+- No system uses TLS, to either side: HAProxy in TCP mode could not look inside, and it would be the cipher that is
+  measured. Durability of the servers is switched down, since it is not they that are measured.
+- Every proxy is started anew for each workload and has as many threads as the machine has cores. HAProxy balances
+  reads over the replicas and sends writes to the primary, each on a port of its own; it knows no statements. MySQL
+  Router runs as its bootstrap configures it. Delphinus splits, pools, and counts, as it does without any setting.
+- `read-only` and `read-write` are the statements of sysbench's oltp tests, with its `--skip_trx=on`: inside BEGIN nobody
+  may send reads to replicas, and it would be one connection to the primary that is measured. MySQL Router splits
+  only texts; prepared statements all go to the primary there, which is cheaper for it.
+- Memory per idle connection is the growth of resident memory from 50 busy connections to the same and the idle ones
+  beside them.
+
+";
+
+/// The whole page.
+pub fn page(report: &Report, machine: &Machine) -> String {
+    let mut text = INTRODUCTION.to_owned();
+    text.push_str(METHOD);
+    text.push_str(&surroundings(report, machine));
+    text.push_str("## Figures\n\n");
+    text.push_str(
+        "![Processor time per statement, as bars; the same figures are in the tables](bench.svg)\n",
+    );
+    text.push_str(&tables(&report.results));
+    text.push_str(&missing(&report.results));
+    text
+}
+
+fn surroundings(report: &Report, machine: &Machine) -> String {
+    let Machine { processor, cores, memory_mib, kernel, system, day } = machine;
+    let schedule = report.schedule;
+    let kind = if schedule.is_quick { "a quick run, not the figures to quote" } else { "a full run" };
+    let load = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| format!("{value:.1}"));
+    let (before, after) = report.load_averages;
+    let mut text = format!(
+        "## Machine\n\n- {processor}, {cores} cores, {memory_mib} MiB of memory; {system}, kernel {kernel}\n\
+         - {day}: {kind}, {} rounds of {:.2} s each, after {:.2} s that do not count\n\
+         - Load average before the run {}, at its end {}\n\
+         - {} servers of {}\n",
+        schedule.rounds,
+        schedule.window.measure.as_secs_f64(),
+        schedule.window.warm_up.as_secs_f64(),
+        load(before),
+        load(after),
+        report.replicas + 1,
+        report.flavor,
+    );
+    for (system, version) in &report.versions {
+        let _ = writeln!(text, "- `{system}`: {version}");
+    }
+    text.push('\n');
+    text
+}
+
+fn tables(results: &Results) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for row in &results.rows {
+        if last != Some((row.workload, row.threads)) {
+            last = Some((row.workload, row.threads));
+            text.push_str(&head(row));
+        }
+        let _ = writeln!(text, "| {} |", cells(results, row).join(" | "));
+    }
+    text
+}
+
+fn head(row: &Row) -> String {
+    let mut heads = vec![
+        "system",
+        "CPU µs/query",
+        "of haproxy",
+        "queries/s",
+        "of direct",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "peak MiB",
+    ];
+    heads.extend(extra_heads(row.workload));
+    let rule = heads.iter().map(|_| "---").collect::<Vec<_>>().join("|");
+    format!(
+        "\n### `{}`, {} connections\n\n| {} |\n|{rule}|\n",
+        row.workload.name(),
+        row.threads,
+        heads.join(" | ")
+    )
+}
+
+fn extra_heads(workload: Workload) -> &'static [&'static str] {
+    match workload {
+        Workload::Rows1000 | Workload::Result10Mb => &["CPU µs/MB", "of haproxy"],
+        Workload::Idle10000 => &["idle connections", "bytes for each", "p50 ms without", "p99 ms without"],
+        _ => &[],
+    }
+}
+
+fn cells(results: &Results, row: &Row) -> Vec<String> {
+    let ratio = |figure, to| number(results.ratio(row, figure, to), 2);
+    let name = if row.system == System::Delphinus { "**delphinus**" } else { row.system.name() };
+    let mut cells = vec![
+        name.to_owned(),
+        row.spread(Figure::CpuUsPerQuery).map(with_range).unwrap_or_default(),
+        ratio(Figure::CpuUsPerQuery, System::Haproxy),
+        row.spread(Figure::Qps).map(with_range).unwrap_or_default(),
+        ratio(Figure::Qps, System::Direct),
+        number(row.median(Figure::P50Ms), 2),
+        number(row.median(Figure::P95Ms), 2),
+        number(row.median(Figure::P99Ms), 2),
+        number(row.median(Figure::RssKib).map(|kib| kib / 1024.0), 1),
+    ];
+    match row.workload {
+        Workload::Rows1000 | Workload::Result10Mb => {
+            cells.push(number(row.median(Figure::CpuUsPerMb), 0));
+            cells.push(ratio(Figure::CpuUsPerMb, System::Haproxy));
+        }
+        Workload::Idle10000 => {
+            cells.push(number(row.median(Figure::IdleConnections), 0));
+            cells.push(number(row.median(Figure::BytesPerIdleConnection), 0));
+            cells.push(number(row.median(Figure::BeforeP50Ms), 2));
+            cells.push(number(row.median(Figure::BeforeP99Ms), 2));
+        }
+        _ => {}
+    }
+    cells
+}
+
+fn with_range(spread: Spread) -> String {
+    let digits = usize::from(spread.max < 1_000.0);
+    let Spread { median, min, max } = spread;
+    format!("{median:.digits$} ({min:.digits$} to {max:.digits$})")
+}
+
+fn number(value: Option<f64>, digits: usize) -> String {
+    value.map(|value| format!("{value:.digits$}")).unwrap_or_default()
+}
+
+fn missing(results: &Results) -> String {
+    let mut text = String::new();
+    if !results.left_out.is_empty() {
+        text.push_str("\n## Left out\n\n");
+    }
+    for left_out in &results.left_out {
+        let workload = left_out.workload.map_or("every workload", Workload::name);
+        let reason = left_out.reason.replace('\n', " ");
+        let _ = writeln!(text, "- `{}`, {workload}: {reason}", left_out.system);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::testing::results;
+    use crate::run::Schedule;
+
+    fn made() -> String {
+        let machine = Machine {
+            processor: "X".to_owned(),
+            cores: 2,
+            memory_mib: 1024,
+            kernel: "6.1".to_owned(),
+            system: "Debian".to_owned(),
+            day: "2026-01-02".to_owned(),
+        };
+        let report = Report {
+            results: results(),
+            versions: vec![(System::Haproxy, "HAProxy version 1".to_owned())],
+            flavor: delphinus_sandbox::Flavor::MySql,
+            replicas: 2,
+            schedule: Schedule::full(None),
+            load_averages: (Some(0.25), None),
+        };
+        page(&report, &machine)
+    }
+
+    #[test]
+    fn the_page_has_the_figures_and_where_they_come_from() {
+        let page = made();
+        let wanted = [
+            "- X, 2 cores, 1024 MiB of memory; Debian, kernel 6.1\n",
+            "- 2026-01-02: a full run, 5 rounds of 4.00 s each",
+            "- `haproxy`: HAProxy version 1\n",
+            "### `point-select-text`, 64 connections\n",
+            "| **delphinus** | 24.0 (21.6 to 28.8) | 0.80 | 22000 (18333 to 24444) | 0.73 | 1.50 |  |  | 20.0 |\n",
+            "- `proxysql`, every workload: set <PROXYSQL_BIN>\n",
+        ];
+        for text in wanted {
+            assert!(page.contains(text), "no {text:?} in\n{page}");
+        }
+    }
+
+    #[test]
+    fn every_line_of_a_table_has_as_many_cells_as_its_head() {
+        let page = made();
+        let mut cells = None;
+        for line in page.lines() {
+            let found = line.starts_with('|').then(|| line.matches('|').count());
+            assert!(found.is_none() || cells.is_none() || found == cells, "{line}");
+            cells = found;
+        }
+    }
+}
