@@ -4,6 +4,7 @@ mod progress;
 mod schedule;
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Terminal};
@@ -56,7 +57,7 @@ pub struct Report {
 
 /// Starts everything, measures, and stops everything.
 pub fn run_all(options: &Options) -> Result<Report> {
-    let load_before = load_average();
+    let (began, load_before) = (Instant::now(), load_average());
     let open_files = raise_open_files();
     let has_idle = options.workloads.contains(&Workload::Idle10000);
     let max_connections = if has_idle { MAX_CONNECTIONS } else { FEW_CONNECTIONS };
@@ -69,7 +70,7 @@ pub fn run_all(options: &Options) -> Result<Report> {
     let site =
         Site { cluster: &cluster, delphinus: options.delphinus.clone(), cores, open_files, idle_pairs };
     workload::prepare(&cluster, &site.target(cluster.servers[0].port)).context("the tables")?;
-    let mut run = Run::new(&site, options);
+    let mut run = Run::new(&site, options, began)?;
     for workload in &options.workloads {
         for connections in workload.connections() {
             run.cell(*workload, *connections);
@@ -105,14 +106,17 @@ struct Run<'a> {
     results: Results,
     schedule: Schedule,
     progress: ProgressLine,
+    began: Instant,
 }
 
 impl<'a> Run<'a> {
-    fn new(site: &'a Site<'a>, options: &Options) -> Self {
+    fn new(site: &'a Site<'a>, options: &Options, began: Instant) -> Result<Self> {
         let (mut peers, mut results) = (Vec::new(), Results::default());
         for system in &options.systems {
             match Peer::prepare(*system, site) {
                 Ok(peer) => peers.push(peer),
+                // Without it there is nothing to compare.
+                Err(error) if *system == System::Delphinus => return Err(error),
                 Err(error) => {
                     let reason = format!("{error:#}");
                     results.left_out.push(LeftOut { workload: None, system: *system, reason });
@@ -122,14 +126,15 @@ impl<'a> Run<'a> {
         let schedule = options.schedule.fitted(&options.workloads, peers.len());
         let cells = |workload: &Workload| workload.connections().len() * schedule.rounds_of(*workload);
         let measurements = options.workloads.iter().map(cells).sum::<usize>() * peers.len();
-        Self { site, peers, results, schedule, progress: ProgressLine::new(measurements) }
+        Ok(Self { site, peers, results, schedule, progress: ProgressLine::new(measurements), began })
     }
 
     /// A workload with so many connections, all systems, all rounds.
     fn cell(&mut self, workload: Workload, connections: usize) {
         let script = workload.script(connections);
         let task = Task { workload, connections, script: &script, window: self.schedule.window };
-        let rounds = self.schedule.rounds_of(workload);
+        let is_late = self.schedule.is_late(self.began.elapsed());
+        let rounds = if is_late { 1 } else { self.schedule.rounds_of(workload) };
         let mut entries = self.entries(workload, rounds);
         // What fails once would fail again, slowly.
         for round in 0..rounds {
@@ -159,19 +164,21 @@ impl<'a> Run<'a> {
     fn entries(&mut self, workload: Workload, rounds: usize) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (index, peer) in self.peers.iter().enumerate() {
-            let ready = can_do(peer, workload, self.site).and_then(|()| {
-                let is_idle = workload == Workload::Idle10000;
-                if is_idle { Ok(None) } else { peer.start(self.site).map(Some) }
-            });
-            match ready {
+            if let Err(error) = can_do(peer, workload, self.site) {
+                self.progress.skip(rounds);
+                let (system, reason) = (peer.system, format!("{error:#}"));
+                let left_out = LeftOut { workload: Some(workload), system, reason };
+                if !self.results.left_out.contains(&left_out) {
+                    self.results.left_out.push(left_out);
+                }
+                continue;
+            }
+            let is_idle = workload == Workload::Idle10000;
+            match if is_idle { Ok(None) } else { peer.start(self.site).map(Some) } {
                 Ok(running) => entries.push(Entry { peer: index, running, samples: Vec::new() }),
                 Err(error) => {
                     self.progress.skip(rounds);
-                    let (system, reason) = (peer.system, format!("{error:#}"));
-                    let left_out = LeftOut { workload: Some(workload), system, reason };
-                    if !self.results.left_out.contains(&left_out) {
-                        self.results.left_out.push(left_out);
-                    }
+                    self.results.failures.push(format!("{}: {error:#}", workload.name()));
                 }
             }
         }

@@ -16,7 +16,7 @@ const HEAD: f64 = 30.0;
 const BAR: f64 = 22.0;
 const BELOW: f64 = 22.0;
 const NAMES: f64 = 90.0;
-const VALUES: f64 = 130.0;
+const VALUES: f64 = 110.0;
 const COLUMNS: usize = 2;
 
 /// One workload with its bars.
@@ -89,8 +89,8 @@ fn head(width: f64, height: f64) -> String {
          fill=\"#1f2328\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
          <text x=\"{MARGIN}\" y=\"28\" font-size=\"18\" font-weight=\"bold\">Processor time per statement</text>\n\
-         <text x=\"{MARGIN}\" y=\"48\" fill=\"#57606a\">microseconds of the proxy, user and system; median, and from \
-         the smallest to the largest round; less is better</text>\n"
+         <text x=\"{MARGIN}\" y=\"48\" fill=\"#57606a\">microseconds of the proxy, user and system: median, and from \
+         the smallest round to the largest; in brackets, as a multiple of haproxy; less is better</text>\n"
     )
 }
 
@@ -124,7 +124,7 @@ fn draw(svg: &mut String, panel: &Panel, (left, top): (f64, f64)) {
 fn label(system: System, cpu: f64, to_haproxy: Option<f64>) -> String {
     let digits = usize::from(cpu < 1_000.0);
     let ratio = to_haproxy.filter(|_| system != System::Haproxy);
-    let ratio = ratio.map(|ratio| format!(" ({ratio:.2} of haproxy)")).unwrap_or_default();
+    let ratio = ratio.map(|ratio| format!(" ({ratio:.2}×)")).unwrap_or_default();
     format!("{cpu:.digits$}{ratio}")
 }
 
@@ -157,7 +157,7 @@ mod tests {
         // The largest round of the largest bar fills the room.
         let room = PANEL_WIDTH - NAMES - VALUES;
         assert!((found[0] - room / 1.2).abs() < 0.2, "{found:?}");
-        assert!(svg.contains(">24.0 (0.80 of haproxy)<") && svg.contains(">30.0<"), "{svg}");
+        assert!(svg.contains(">24.0 (0.80×)<") && svg.contains(">30.0<"), "{svg}");
     }
 
     #[test]

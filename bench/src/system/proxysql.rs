@@ -58,7 +58,7 @@ fn configuration(site: &Site<'_>, folder: &str, (port, admin): (u16, u16)) -> St
          interfaces=\"127.0.0.1:{port}\"\n    default_schema=\"{schema}\"\n    monitor_username=\"{monitor}\"\n    \
          monitor_password=\"{monitor_password}\"\n    have_ssl=false\n}}\n\
          mysql_servers=\n(\n{servers}\n)\n\
-         mysql_users=\n(\n    {{ username=\"{user}\" , password=\"{password}\" , default_hostgroup={WRITERS} }}\n)\n\
+         mysql_users=\n(\n    {{ username=\"{user}\" , password=\"{password}\" , default_hostgroup={WRITERS} , max_connections={MAX_CONNECTIONS} }}\n)\n\
          mysql_replication_hostgroups=\n(\n    {{ writer_hostgroup={WRITERS} , reader_hostgroup={READERS} }}\n)\n\
          mysql_query_rules=\n(\n    {{ rule_id=1 , active=1 , match_digest=\"^SELECT.*FOR UPDATE\" , \
          destination_hostgroup={WRITERS} , apply=1 }},\n    {{ rule_id=2 , active=1 , match_digest=\"^SELECT\" , \
