@@ -193,14 +193,12 @@ impl<'a> Lexer<'a> {
     /// A word that begins at `start` and of which the bytes before `from` have been looked at.
     fn word(&mut self, start: usize, from: usize) -> Token {
         let mut end = from;
-        while let Some(&byte) = self.sql.get(end) {
-            if byte >= 0x80 {
-                end += self.letter_len(end);
-            } else if is_word_byte(byte) {
-                end += 1;
-            } else {
+        loop {
+            end += self.sql[end..].iter().take_while(|byte| is_word_byte(**byte)).count();
+            if self.byte(end) < 0x80 {
                 break;
             }
+            end += self.letter_len(end);
         }
         let after_dot = self.flags.place.after_dot;
         let mut token = self.token(if after_dot { TokenKind::Name } else { TokenKind::Word }, start, end);
@@ -283,10 +281,21 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether a byte below 0x80 can be inside an unquoted word.
-pub(crate) const fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$'
+/// Whether a byte is below 0x80 and can be inside an unquoted word.
+pub(crate) fn is_word_byte(byte: u8) -> bool {
+    WORD_BYTES[usize::from(byte)]
 }
+
+/// One look instead of five comparisons, for every byte of a text.
+static WORD_BYTES: [bool; 256] = {
+    let mut is_word_byte = [false; 256];
+    let mut byte = 0;
+    while byte < 0x80_u8 {
+        is_word_byte[byte as usize] = byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$';
+        byte += 1;
+    }
+    is_word_byte
+};
 
 #[cfg(test)]
 mod tests;

@@ -43,7 +43,10 @@ pub(crate) struct More {
 
 impl More {
     pub(crate) fn is_there(&mut self, cursor: &Cursor<'_>) -> bool {
-        if cursor.here.is(TokenKind::Semicolon) && cursor.here.start < self.until {
+        if !cursor.here.is(TokenKind::Semicolon) {
+            return !cursor.here.is(TokenKind::End);
+        }
+        if cursor.here.start < self.until {
             return true;
         }
         let mut rest = *cursor;
