@@ -19,6 +19,8 @@ pub enum Figure {
     P99Ms,
     /// The proxy's resident memory at its peak.
     RssKib,
+    /// Processor time of the load generator for each statement, in microseconds.
+    LoadCpuUsPerQuery,
     /// Processor time of the proxy for each MB (1,000,000 bytes) of answers, in microseconds.
     CpuUsPerMb,
     /// Resident memory of the proxy for each idle connection, in bytes.
@@ -32,7 +34,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    const COUNT: usize = 11;
+    const COUNT: usize = 12;
 
     /// All of them.
     pub const ALL: [Self; Self::COUNT] = [
@@ -42,6 +44,7 @@ impl Figure {
         Self::P95Ms,
         Self::P99Ms,
         Self::RssKib,
+        Self::LoadCpuUsPerQuery,
         Self::CpuUsPerMb,
         Self::BytesPerIdleConnection,
         Self::IdleConnections,
@@ -58,6 +61,7 @@ impl Figure {
             Self::P95Ms => "p95_ms",
             Self::P99Ms => "p99_ms",
             Self::RssKib => "rss_kib",
+            Self::LoadCpuUsPerQuery => "load_cpu_us_per_query",
             Self::CpuUsPerMb => "cpu_us_per_mb",
             Self::BytesPerIdleConnection => "bytes_per_idle_connection",
             Self::IdleConnections => "idle_connections",

@@ -35,11 +35,14 @@ impl Task<'_> {
         ensure!(queries > 0, "no statement ended in {:.1} s", measured.took.as_secs_f64());
         latencies(&measured, &mut sample);
         sample.set(Figure::Qps, Some(float(queries) / measured.took.as_secs_f64()));
-        if let (Some(before), Some(after)) = (&measured.before, &measured.after) {
-            let cpu_us = float(after.since_ns(before)) / 1e3;
-            sample.set(Figure::CpuUsPerQuery, Some(cpu_us / float(queries)));
+        let per_query = |after: &Cpu, before: &Cpu| float(after.since_ns(before)) / 1e3 / float(queries);
+        let ((before, own_before), (after, own_after)) = (&measured.before, &measured.after);
+        sample.set(Figure::LoadCpuUsPerQuery, Some(per_query(own_after, own_before)));
+        if let (Some(before), Some(after)) = (before, after) {
+            let cpu_us = per_query(after, before);
+            sample.set(Figure::CpuUsPerQuery, Some(cpu_us));
             let is_large = matches!(self.workload, Workload::Rows1000 | Workload::Result10Mb);
-            let megabytes = float(measured.received_bytes) / 1e6;
+            let megabytes = float(measured.received_bytes) / 1e6 / float(queries);
             sample.set(Figure::CpuUsPerMb, (is_large && megabytes > 0.0).then(|| cpu_us / megabytes));
         }
         let memory = pid.map(Memory::of).transpose()?;
@@ -47,8 +50,8 @@ impl Task<'_> {
         Ok(sample)
     }
 
-    fn load(&self, target: &Target, pid: Option<u32>) -> Result<Measured<Option<Cpu>>> {
-        let cpu = || pid.map(Cpu::of).transpose();
+    fn load(&self, target: &Target, pid: Option<u32>) -> Result<Measured<(Option<Cpu>, Cpu)>> {
+        let cpu = || Ok((pid.map(Cpu::of).transpose()?, Cpu::of(std::process::id())?));
         let shape = Shape::of(self.connections);
         if self.workload == Workload::Connect {
             run_connects(target, self.script, shape, self.window, cpu)
