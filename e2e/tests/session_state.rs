@@ -3,6 +3,9 @@
 //! connections are taken away all the time. Every answer must be the same: values, column names and types, errors,
 //! warnings, status flags.
 //!
+//! It can fail: a `diff` that does not set `time_zone`, or one that forgets user variables, is caught within 1,500
+//! steps (both were planted by hand as mutants).
+//!
 //! `DELPHINUS_DIFF_STEPS` sets the number of steps in all (10,000), `DELPHINUS_DIFF_SEED` the seed.
 
 #[path = "session_state/arena.rs"]
@@ -73,7 +76,7 @@ fn sessions_answer_the_same(flavor: Flavor) -> Result<()> {
 }
 
 /// How much of a session's history is shown where it could not be made shorter.
-const SHOWN: usize = 25;
+const SHOWN: usize = 100;
 /// How many differences are made short.
 const SHRUNK: usize = 12;
 

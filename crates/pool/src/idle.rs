@@ -7,6 +7,7 @@ use std::time::Instant;
 use delphinus_state::SessionState;
 
 use crate::connection::{BackendConnId, Connection, Identity};
+use crate::memory::Memory;
 
 /// Where a session left its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +53,12 @@ impl Idle {
         Seat { at, connection: id }
     }
 
-    /// The connection in this seat, if it is still the same one.
+    /// The connection in this seat, if it is still the same one, and has not been another session's since.
     #[inline]
-    pub(crate) fn take_seat(&mut self, seat: Seat) -> Option<Box<Connection>> {
+    pub(crate) fn take_seat(&mut self, seat: Seat, owner: &Rc<Memory>) -> Option<Box<Connection>> {
         let place = self.seats.get_mut(seat.at as usize)?;
-        if place.as_ref()?.id != seat.connection {
+        let connection = place.as_ref()?;
+        if connection.id != seat.connection || !connection.is_owned_by(owner) {
             return None;
         }
         self.free.push(seat.at);

@@ -152,10 +152,11 @@ impl Pool {
         &self.backends[backend.index()].target
     }
 
-    /// The connection that the session left in this seat, if it is still there and alive. No search, no wait.
+    /// The connection that the session of this memory left in this seat, if it is still there, nobody else has used
+    /// it since, and it is alive. No search, no wait.
     #[inline]
-    pub fn retake(self: &Rc<Self>, backend: BackendId, seat: Seat) -> Option<Checkout> {
-        let mut connection = self.backends[backend.index()].idle.borrow_mut().take_seat(seat)?;
+    pub fn retake(self: &Rc<Self>, backend: BackendId, seat: Seat, memory: &Rc<Memory>) -> Option<Checkout> {
+        let mut connection = self.backends[backend.index()].idle.borrow_mut().take_seat(seat, memory)?;
         if !connection.stream.is_quiet() {
             self.close_later(connection);
             return None;
@@ -333,7 +334,9 @@ impl Pool {
         connection.permit
     }
 
-    pub(crate) fn close_later(self: &Rc<Self>, connection: Box<Connection>) {
+    pub(crate) fn close_later(self: &Rc<Self>, mut connection: Box<Connection>) {
+        // Now: its session must not look into its memory before the task below has begun.
+        connection.leave();
         let this = self.clone();
         this.closing.set(this.closing.get() + 1);
         this.counters.backend_closes.increment();

@@ -130,7 +130,7 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
         connection.memory.warnings.replace(Some(answer.result));
     }
     if unsaved.insert_id || unsaved.diagnostics.found_rows {
-        let answer = query(connection, "SELECT FOUND_ROWS(), LAST_INSERT_ID()").await?;
+        let answer = query(connection, "SELECT FOUND_ROWS(), LAST_INSERT_ID() LIMIT 1").await?;
         let number = |at: usize| {
             let cell = answer.result.rows.first()?.get(at)?.as_ref()?;
             std::str::from_utf8(cell).ok()?.parse::<u64>().ok()

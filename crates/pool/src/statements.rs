@@ -14,12 +14,15 @@ pub struct StatementKey {
     pub text: Rc<[u8]>,
     /// The state in which it was prepared; user variables play no part.
     pub state: delphinus_state::SessionState,
+    /// The classes of its parameters, one byte each, where the backend remembers them; empty until it has run.
+    pub classes: Rc<[u8]>,
 }
 
 impl PartialEq for StatementKey {
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (&self.state, &other.state);
         (Rc::ptr_eq(&self.text, &other.text) || self.text == other.text)
+            && self.classes == other.classes
             && a.schema == b.schema
             && (Rc::ptr_eq(&a.vars, &b.vars) || a.vars == b.vars)
     }
@@ -41,6 +44,8 @@ pub struct BackendStatement {
     pub id: BackendStmtId,
     /// Who sent parameter types last; their order stays on the backend until the next one who does.
     pub bound_by: u64,
+    /// It has run with values that came in the command itself, not ahead of it as long data.
+    pub has_run_with_values: bool,
     used: u64,
 }
 
@@ -71,7 +76,8 @@ impl Statements {
     pub fn insert(&mut self, key: Rc<StatementKey>, id: BackendStmtId) -> Option<BackendStmtId> {
         let evicted = if self.by_key.len() >= self.limit { self.evict() } else { None };
         self.clock += 1;
-        let replaced = self.by_key.insert(key, BackendStatement { id, bound_by: 0, used: self.clock });
+        let statement = BackendStatement { id, bound_by: 0, has_run_with_values: false, used: self.clock };
+        let replaced = self.by_key.insert(key, statement);
         evicted.or(replaced.map(|statement| statement.id))
     }
 
@@ -81,9 +87,37 @@ impl Statements {
         self.by_key.remove(&oldest).map(|statement| statement.id)
     }
 
-    /// Drops a statement that the backend does not know any more.
-    pub fn forget(&mut self, key: &Rc<StatementKey>) {
-        self.by_key.remove(key);
+    /// Makes a statement that was prepared but never run the one of `key`, which differs in the classes of its
+    /// parameters only; false if there is none.
+    pub fn adopt(&mut self, key: &Rc<StatementKey>) -> bool {
+        if key.classes.is_empty() {
+            return false;
+        }
+        let bare = StatementKey { classes: Rc::default(), ..(**key).clone() };
+        let has_run = |statement: &BackendStatement| statement.bound_by != 0 || statement.has_run_with_values;
+        if self.by_key.get(&bare).is_none_or(has_run) {
+            return false;
+        }
+        let Some(statement) = self.by_key.remove(&bare) else { return false };
+        self.by_key.insert(key.clone(), statement);
+        true
+    }
+
+    /// The statement with this id is `key`'s from now on: its parameters have changed their classes.
+    pub fn rename(&mut self, id: BackendStmtId, key: &Rc<StatementKey>) {
+        if self.by_key.get(key).is_some_and(|statement| statement.id == id) {
+            return;
+        }
+        let old = self.by_key.iter().find(|(_, statement)| statement.id == id).map(|(old, _)| old.clone());
+        if let Some(statement) = old.and_then(|old| self.by_key.remove(&old)) {
+            // One that is there under the new key already stays there: this one is closed with its pin.
+            self.by_key.entry(key.clone()).or_insert(statement);
+        }
+    }
+
+    /// Takes a statement out, to be closed or because the backend does not know it any more.
+    pub fn forget(&mut self, key: &Rc<StatementKey>) -> Option<BackendStmtId> {
+        self.by_key.remove(key).map(|statement| statement.id)
     }
 
     /// How many there are.
@@ -108,7 +142,7 @@ mod tests {
 
     fn key(text: &str, schema: Option<&str>) -> Rc<StatementKey> {
         let state = SessionState { schema: schema.map(Into::into), ..SessionState::default() };
-        Rc::new(StatementKey { text: text.as_bytes().into(), state })
+        Rc::new(StatementKey { text: text.as_bytes().into(), state, classes: Rc::default() })
     }
 
     #[test]
@@ -118,6 +152,21 @@ mod tests {
         assert!(statements.find(&key("SELECT * FROM t", Some("a"))).is_some());
         assert!(statements.find(&key("SELECT * FROM t", Some("b"))).is_none());
         assert!(statements.find(&key("SELECT * FROM u", Some("a"))).is_none());
+    }
+
+    #[test]
+    fn a_statement_is_shared_by_those_with_the_same_classes_of_parameters() {
+        let with = |classes: &[u8]| {
+            Rc::new(StatementKey { classes: classes.into(), ..(*key("SELECT ?", None)).clone() })
+        };
+        let mut statements = Statements::new(10);
+        assert!(!statements.adopt(&with(b"i")));
+        assert_eq!(statements.insert(key("SELECT ?", None), BackendStmtId(1)), None);
+        assert!(statements.adopt(&with(b"i")));
+        assert!(statements.find(&with(b"s")).is_none() && !statements.adopt(&with(b"s")));
+        assert_eq!(statements.find(&with(b"i")).map(|found| found.id), Some(BackendStmtId(1)));
+        statements.rename(BackendStmtId(1), &with(b"s"));
+        assert!(statements.find(&with(b"i")).is_none() && statements.find(&with(b"s")).is_some());
     }
 
     #[test]

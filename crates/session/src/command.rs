@@ -6,6 +6,7 @@ mod execute;
 mod fetch;
 mod kill;
 mod long_data;
+mod params;
 mod prepare;
 mod query;
 mod reset;

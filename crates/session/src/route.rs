@@ -73,7 +73,7 @@ impl Session {
     #[inline]
     pub(crate) fn retake(&mut self, backend: BackendId) -> Option<Checkout> {
         let seat = self.seats.take(backend)?;
-        self.worker.pool.retake(backend, seat)
+        self.worker.pool.retake(backend, seat, &self.memory)
     }
 
     async fn checkout_slow(

@@ -47,12 +47,17 @@ impl Session {
     pub(crate) fn leave(&mut self) {
         // A pinned connection is not clean: it is closed, and with it everything that pinned.
         self.bound = None;
+        self.leave_seats();
+        self.worker.registry.leave(self.info.id);
+    }
+
+    /// Leaves the connections that are held for the session to anybody.
+    pub(crate) fn leave_seats(&mut self) {
         for (backend, seat) in self.seats.take_all() {
-            if let Some(checkout) = self.worker.pool.retake(backend, seat) {
+            if let Some(checkout) = self.worker.pool.retake(backend, seat, &self.memory) {
                 checkout.release();
             }
         }
-        self.worker.registry.leave(self.info.id);
     }
 
     async fn serve_commands(&mut self) -> Result<(), NetError> {

@@ -129,6 +129,7 @@ impl Session {
         self.bound = None;
         self.pins.clear();
         self.statements.clear();
+        self.leave_seats();
         self.memory = Rc::default();
         // Servers keep this one: it belongs to the protocol, not to the session's variables.
         let multi_statements = self.want.multi_statements;

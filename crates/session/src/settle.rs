@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft};
-use delphinus_sql::{Class, Effects, Statement, Uses};
+use delphinus_sql::{Class, Effects, Statement, Uses, user_variables_assigned};
 use delphinus_state::{
     Changed, Executed, Learnt, PinReason, Response, UserValue, learn, quote_identifier, read_back_sql,
 };
@@ -43,7 +43,10 @@ impl Session {
         if let Some(status) = response.status {
             self.status = status;
         }
-        checkout.connection().remember(response, left_behind(statement, response));
+        checkout.connection().remember(
+            response,
+            left_behind(statement, response, self.want.vars.contains_key("sql_select_limit")),
+        );
         let is_plain = statement.effects.is_empty() && response.changes.is_empty() && response.is_ok();
         if is_plain && self.pins.is_empty() && !self.status.contains(Status::IN_TRANS) {
             self.info.runs_nowhere();
@@ -87,11 +90,13 @@ impl Session {
         if !learnt.user_vars.is_empty() {
             self.ask_user_vars(checkout, &learnt.user_vars).await?;
         }
-        if !learnt.vars.is_empty() {
+        if learnt.has_failed && !learnt.vars.is_empty() {
+            self.ask_vars_after_error(checkout, &learnt.vars).await?;
+        } else if !learnt.vars.is_empty() {
             self.ask_vars(checkout, &learnt.vars).await?;
         }
         if learnt.schema {
-            let answer = checkout.query("SELECT DATABASE()").await?;
+            let answer = checkout.query("SELECT DATABASE() LIMIT 1").await?;
             let name = answer.rows.first().and_then(|row| row.first()?.as_deref());
             self.want.schema = name.map(|name| Rc::from(String::from_utf8_lossy(name)));
         }
@@ -120,18 +125,66 @@ impl Session {
         Ok(())
     }
 
+    /// Preparing `SELECT @a := ?` gives the variable another character set already, on MariaDB.
+    pub(crate) async fn ask_prepared_user_vars(
+        &mut self,
+        checkout: &mut Checkout,
+        text: &[u8],
+    ) -> Result<(), PoolError> {
+        let mut names = user_variables_assigned(text, self.lex.options(&self.want.vars));
+        names.sort_unstable();
+        names.dedup();
+        let names: Vec<Box<str>> = names.into_iter().map(String::into_boxed_str).collect();
+        if !names.is_empty() {
+            self.ask_user_vars(checkout, &names).await?;
+            checkout.connection().have.user_vars = self.want.user_vars.clone();
+        }
+        Ok(())
+    }
+
     async fn ask_vars(&mut self, checkout: &mut Checkout, names: &[Box<str>]) -> Result<(), PoolError> {
         let list: Vec<_> = names.iter().map(|name| format!("@@session.{}", quote_identifier(name))).collect();
-        let answer = match checkout.query(&format!("SELECT {}", list.join(", "))).await {
+        let answer = match checkout.query(&format!("SELECT {} LIMIT 1", list.join(", "))).await {
             Ok(answer) => answer,
             // A variable without a session value, such as one of a plugin: it is not the session's state.
-            Err(PoolError::Refused { .. }) => return Ok(()),
+            Err(PoolError::Refused { .. }) if names.len() == 1 => return Ok(()),
+            Err(PoolError::Refused { .. }) => {
+                for name in names {
+                    Box::pin(self.ask_vars(checkout, std::slice::from_ref(name))).await?;
+                }
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         let Some(row) = answer.rows.first() else { return Ok(()) };
         let vars = Rc::make_mut(&mut self.want.vars);
         for (name, value) in names.iter().zip(row) {
             vars.insert(name.clone(), value.as_deref().unwrap_or_default().into());
+        }
+        Ok(())
+    }
+
+    /// What was not allowed must not be taken for set: setting it back would not be allowed either.
+    async fn ask_vars_after_error(
+        &mut self,
+        checkout: &mut Checkout,
+        names: &[Box<str>],
+    ) -> Result<(), PoolError> {
+        for name in names {
+            let name = quote_identifier(name);
+            let answer =
+                match checkout.query(&format!("SELECT @@session.{name}, @@global.{name} LIMIT 1")).await {
+                    Ok(answer) => answer,
+                    // No such variable, or one that has no global value and is not reported.
+                    Err(PoolError::Refused { .. }) => continue,
+                    Err(error) => return Err(error),
+                };
+            let Some([value, default]) = answer.rows.first().map(Vec::as_slice) else { continue };
+            let key = name.trim_matches('`');
+            if value != default || self.want.vars.contains_key(key) {
+                let value = value.as_deref().unwrap_or_default().into();
+                Rc::make_mut(&mut self.want.vars).insert(key.into(), value);
+            }
         }
         Ok(())
     }
@@ -181,11 +234,13 @@ impl Session {
     }
 }
 
-/// What the statement leaves behind without its answer saying so.
-fn left_behind(statement: &Statement, response: &Response) -> LeftBehind {
+/// What the statement leaves behind without its answer saying so. `is_limited` if `sql_select_limit` is set.
+fn left_behind(statement: &Statement, response: &Response, is_limited: bool) -> LeftBehind {
     let rows = if statement.class == Class::Show && statement.uses.contains(Uses::DIAGNOSTICS) {
         RowsLeft::Kept
-    } else if statement.effects.contains(Effects::CALC_FOUND_ROWS) {
+    } else if statement.effects.contains(Effects::CALC_FOUND_ROWS)
+        || statement.class == Class::Select && (response.result_sets == 0 || is_limited)
+    {
         RowsLeft::Counted
     } else {
         RowsLeft::Sent

@@ -47,23 +47,30 @@ pub fn diff(want: &SessionState, have: &SessionState) -> Vec<FixUp> {
 /// MySQL 9.7 turns these off when told to set their default, which is ON.
 const MISTAKEN_DEFAULT: [&str; 2] = ["foreign_key_checks", "unique_checks"];
 
+const MAX_JOIN_SIZE: &str = "max_join_size";
+
 fn assignments(want: &SessionState, have: &SessionState) -> String {
     let mut sql = String::new();
     let mut item = |target: std::fmt::Arguments<'_>| {
         sql.push_str(if sql.is_empty() { "SET " } else { ", " });
         let _ = sql.write_fmt(target);
     };
-    for (name, value) in want.vars.iter().filter(|(name, value)| have.vars.get(*name) != Some(value)) {
-        let mut literal = String::new();
-        put_value(&mut literal, name, value);
-        item(format_args!("@@session.{name}={literal}"));
-    }
+    // First, because some defaults bring others with them: that of `max_join_size` sets `sql_big_selects`.
     for name in have.vars.keys().filter(|name| !want.vars.contains_key(*name)) {
         if MISTAKEN_DEFAULT.contains(&&**name) {
             item(format_args!("@@session.{name}=@@global.{name}"));
         } else {
             item(format_args!("@@session.{name}=DEFAULT"));
         }
+    }
+    let limits_joins = want.vars.get(MAX_JOIN_SIZE) != have.vars.get(MAX_JOIN_SIZE);
+    for (name, value) in &*want.vars {
+        if have.vars.get(name) == Some(value) && !(limits_joins && &**name == "sql_big_selects") {
+            continue;
+        }
+        let mut literal = String::new();
+        put_value(&mut literal, name, value);
+        item(format_args!("@@session.{name}={literal}"));
     }
     for (name, value) in
         want.user_vars.iter().filter(|(name, value)| have.user_vars.get(*name) != Some(value))
@@ -114,12 +121,20 @@ mod tests {
             [
                 FixUp::InitDb("b".into()),
                 FixUp::Set(
-                    "SET @@session.time_zone='+00:00', @@session.sql_mode=DEFAULT, \
+                    "SET @@session.sql_mode=DEFAULT, @@session.time_zone='+00:00', \
                      @`x`=_ascii X'31' COLLATE ascii_bin, @`y`=X'', @`y`=NULL"
                         .into()
                 )
             ]
         );
+    }
+
+    #[test]
+    fn what_another_variable_brings_with_it_is_set_after_it() {
+        let want = state(None, &[("sql_big_selects", "OFF")], &[]);
+        let have = state(None, &[("max_join_size", "5"), ("sql_big_selects", "OFF")], &[]);
+        let set = "SET @@session.max_join_size=DEFAULT, @@session.sql_big_selects='OFF'";
+        assert_eq!(diff(&want, &have), [FixUp::Set(set.into())]);
     }
 
     #[test]

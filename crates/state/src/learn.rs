@@ -72,7 +72,7 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     let mut learnt = Learnt::default();
     let seen = apply_changes(state, pins, executed);
     // A statement that fails may have assigned before it did: `SELECT @a := 1, (SELECT 1 UNION SELECT 2)`.
-    variables::learn(&mut learnt, executed);
+    variables::learn(&mut learnt, state, executed);
     // Of several statements the first ones may have succeeded.
     if response.is_ok() || executed.statement.class == Class::Multi {
         pins::learn(pins, state.schema.as_deref(), executed);
@@ -133,11 +133,19 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
 /// no rights to it, no schema.
 const NOT_BEGUN: &[u16] = &[1044, 1046, 1049, 1064, 1210, 1243, 1305, 1318, 1370, 1630];
 
+/// Errors of other statements, found before a function in them can have run: no such column, table or variable, a
+/// variable that cannot be set so, no rights to it.
+const NOT_RESOLVED: &[u16] = &[1054, 1142, 1143, 1146, 1193, 1227, 1231, 1232, 1238];
+
 /// True for a routine, or a statement in a statement, that failed: what it had changed by then is not reported.
 fn is_cut_short(executed: &Executed<'_>) -> bool {
     let runs = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES);
     let error = executed.response.error;
-    executed.statement.effects.intersects(runs) && error.is_some_and(|code| !NOT_BEGUN.contains(&code))
+    let is_routine =
+        executed.statement.class == Class::Call || executed.statement.effects.contains(Effects::SQL_EXECUTES);
+    executed.statement.effects.intersects(runs)
+        && error
+            .is_some_and(|code| !NOT_BEGUN.contains(&code) && (is_routine || !NOT_RESOLVED.contains(&code)))
 }
 
 /// True if an error leaves open whether a transaction is open and what has changed: an ERR packet says neither.

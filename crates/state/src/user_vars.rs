@@ -24,7 +24,8 @@ pub fn read_back_sql<'a>(names: impl Iterator<Item = &'a str>) -> String {
             format!("@{name}, CHARSET(@{name}), COLLATION(@{name}), HEX(@{name})")
         })
         .collect();
-    format!("SELECT {}", list.join(", "))
+    // With a LIMIT of its own, because the client may have set `sql_select_limit` to 0.
+    format!("SELECT {} LIMIT 1", list.join(", "))
 }
 
 impl UserValue {
@@ -82,7 +83,12 @@ impl UserValue {
             return None;
         }
         // Servers let such a string come to be, but take no literal of it.
-        if charset.starts_with("utf8") && !is_utf8(digits) {
+        let may_be_invalid = if charset.starts_with("utf8") {
+            !is_utf8(digits)
+        } else {
+            MULTI_BYTE.contains(&charset.as_str()) && digits.iter().step_by(2).any(|digit| *digit >= b'8')
+        };
+        if may_be_invalid {
             return None;
         }
         let digits = String::from_utf8_lossy(digits);
@@ -97,6 +103,10 @@ impl UserValue {
         Self(format!("_{charset} X'{}' COLLATE {collation}", hex(bytes)).into())
     }
 }
+
+/// Character sets whose strings may be invalid, other than those of Unicode.
+const MULTI_BYTE: [&str; 9] =
+    ["big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis"];
 
 /// True if hexadecimal digits are the bytes of valid UTF-8.
 fn is_utf8(digits: &[u8]) -> bool {
@@ -146,7 +156,7 @@ mod tests {
     fn names_are_quoted() {
         assert_eq!(
             read_back_sql(["a`b"].into_iter()),
-            "SELECT @`a``b`, CHARSET(@`a``b`), COLLATION(@`a``b`), HEX(@`a``b`)"
+            "SELECT @`a``b`, CHARSET(@`a``b`), COLLATION(@`a``b`), HEX(@`a``b`) LIMIT 1"
         );
     }
 }

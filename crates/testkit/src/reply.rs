@@ -46,7 +46,7 @@ pub struct Rows {
 }
 
 /// What is told of a column.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnShape {
     /// Name or alias.
     pub name: String,

@@ -107,12 +107,47 @@ pub fn execute_params(
     Ok(Some(ExecuteParams { types_flag_at, types: Some(start..payload.len() - reader.remaining()) }))
 }
 
+/// The class of each of the first `params` parameters in the types of a COM_STMT_EXECUTE: `i` for integers, `f` for
+/// floating point, `d` for decimals, `t` for times and dates, `s` for everything else. A NULL, which has a type of its
+/// own, keeps the class that the parameter had in `before`. What is malformed counts as text.
+/// <https://dev.mysql.com/doc/dev/mysql-server/latest/field__types_8h.html>
+pub fn param_classes(types: &[u8], params: usize, capabilities: Capabilities, before: &[u8]) -> Vec<u8> {
+    let attributes = capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+    let mut reader = Reader::new(types);
+    let mut next = || {
+        let [kind, _flags] = reader.u16().ok()?.to_le_bytes();
+        if attributes {
+            reader.lenenc_bytes().ok()?;
+        }
+        Some(kind)
+    };
+    (0..params)
+        .map(|at| match next() {
+            Some(1 | 2 | 3 | 8 | 9 | 13 | 16) => b'i',
+            Some(4 | 5) => b'f',
+            Some(0 | 246) => b'd',
+            Some(7 | 10 | 11 | 12 | 17 | 18 | 19) => b't',
+            Some(6) => before.get(at).copied().unwrap_or(b's'),
+            _ => b's',
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cursor::Put;
 
     const WITH: Capabilities = Capabilities::QUERY_ATTRIBUTES;
+
+    #[test]
+    fn classes_of_parameters() {
+        let plain = Capabilities::default();
+        assert_eq!(param_classes(&[8, 128, 253, 0, 5, 0, 12, 0], 4, plain, b""), b"isft");
+        assert_eq!(param_classes(&[6, 0, 6, 0], 2, plain, b"i"), b"is");
+        assert_eq!(param_classes(&[3, 0, 0, 254, 0, 1, b'a'], 1, WITH, b""), b"i");
+        assert_eq!(param_classes(&[3], 2, plain, b""), b"ss");
+    }
 
     #[test]
     fn the_text_of_a_query_is_found() {

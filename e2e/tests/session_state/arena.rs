@@ -16,7 +16,6 @@ pub(crate) const SESSIONS: usize = 20;
 /// A cluster with a proxy whose pool has two connections to each backend.
 pub(crate) struct Arena {
     stage: Stage,
-    pub flavor: Flavor,
 }
 
 impl Arena {
@@ -26,7 +25,7 @@ impl Arena {
             pool: vec!["max_connections = 2".to_owned(), "checkout_timeout_ms = 4000".to_owned()],
             ..ConfigFile::default()
         };
-        let arena = Self { stage: Stage::with(flavor, &config)?, flavor };
+        let arena = Self { stage: Stage::with(flavor, &config)? };
         for server in &arena.stage.cluster.servers {
             server.query("SET GLOBAL general_log = OFF")?;
         }
@@ -69,7 +68,7 @@ impl Arena {
     }
 
     /// Fresh tables for one session.
-    pub(crate) fn make_tables(&self, client: &mut Client, session: usize) -> Result<()> {
+    pub(crate) fn make_tables(client: &mut Client, session: usize) -> Result<()> {
         let t = table(session);
         run(client, &format!("DROP DATABASE IF EXISTS diff_{session}"))?;
         run(client, &format!("DROP DATABASE IF EXISTS diff_{session}_l"))?;

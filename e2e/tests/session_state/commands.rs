@@ -15,9 +15,13 @@ pub(crate) fn schema(random: &mut Random, session: usize) -> Block {
             random.pick(&["app", "sbtest", "no_such_schema", "mysql"]).to_owned(),
         )]),
         4 => Block::of("USE no_such_schema"),
+        // Left again: a statement prepared there could not be prepared once more when the schema is gone.
         5 => Block::free(vec![
             query(&format!("CREATE DATABASE IF NOT EXISTS {own}")),
             query(&format!("USE {own}")),
+            query("SELECT DATABASE(), SCHEMA()"),
+            query("SELECT COUNT(*) FROM d_fixed"),
+            Step::InitDb("sbtest".to_owned()),
         ]),
         6 => Block::free(vec![
             query(&format!("CREATE DATABASE IF NOT EXISTS {own}")),
@@ -141,7 +145,7 @@ pub(crate) fn prepared(random: &mut Random, session: usize) -> Block {
         3..=6 => Step::Execute(slot, params(random)),
         7 | 8 => {
             // Of the same types: the first execution's types are used again.
-            let (first, second) = (random.below(9) as i64, random.below(9) as i64);
+            let (first, second) = (random.digit(), random.digit());
             return Block::free(vec![
                 Step::Execute(slot, vec![Param::Int(first)]),
                 query("SELECT 1"),
@@ -167,7 +171,7 @@ fn params(random: &mut Random) -> Vec<Param> {
     (0..2)
         .map(|_| match random.below(7) {
             0 => Param::Null,
-            1 => Param::Int(random.below(5) as i64 - 1),
+            1 => Param::Int(random.digit() - 1),
             2 => Param::Unsigned(u64::MAX),
             3 => Param::Double(1.5),
             4 => Param::Text("\u{e9}t\u{e9}".to_owned()),

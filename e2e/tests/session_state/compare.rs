@@ -22,7 +22,7 @@ pub(crate) fn run_direct(arena: &Arena, plans: &[(usize, &[Block])]) -> Result<V
     plans
         .iter()
         .map(|(session, blocks)| {
-            arena.make_tables(&mut client, *session)?;
+            Arena::make_tables(&mut client, *session)?;
             let mut side = Side::connect(&arena.direct(*session))?;
             let steps = blocks.iter().flat_map(|block| &block.steps);
             let answers: Result<Vec<String>> = steps
@@ -30,7 +30,7 @@ pub(crate) fn run_direct(arena: &Arena, plans: &[(usize, &[Block])]) -> Result<V
                 .collect();
             // Gone before the next session: it may hold locks.
             drop(side);
-            arena.make_tables(&mut client, *session)?;
+            Arena::make_tables(&mut client, *session)?;
             answers
         })
         .collect()

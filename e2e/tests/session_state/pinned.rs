@@ -37,10 +37,10 @@ pub(crate) fn transaction(
         "BEGIN WORK",
     ])));
     steps.push(query("SELECT LAST_INSERT_ID(9)"));
-    for _ in 0..1 + random.below(6) {
+    for _ in 0..=random.below(6) {
         steps.push(match random.below(8) {
             0..=2 => change_step(random, &table, Ids::Mistaken),
-            3 => query(&format!("SELECT * FROM app.{table} ORDER BY id")),
+            3 => query(&format!("SELECT * FROM app.{table} ORDER BY id LOCK IN SHARE MODE")),
             4 => query(random.pick(&[
                 "SAVEPOINT s1",
                 "SAVEPOINT s2",
@@ -92,86 +92,89 @@ pub(crate) fn autocommit_off(
     Block::pinned(steps)
 }
 
+/// What ties a session to its connection, and what frees it again; `{t}` is the session's table, `{n}` its number.
+const TIES: &[(&[&str], &[&str])] = &[
+    (
+        &[
+            "CREATE TEMPORARY TABLE app.tmp{n} (a INT)",
+            "INSERT INTO app.tmp{n} VALUES (1), (2)",
+            "SELECT * FROM app.tmp{n}",
+        ],
+        &["DROP TEMPORARY TABLE app.tmp{n}"],
+    ),
+    (
+        &[
+            "CREATE TEMPORARY TABLE IF NOT EXISTS sbtest.d_fixed AS SELECT 7 AS id, 'temporary' AS t",
+            "SELECT * FROM sbtest.d_fixed",
+        ],
+        &["DROP TABLE sbtest.d_fixed"],
+    ),
+    (
+        &[
+            "LOCK TABLES app.{t} WRITE, app.d_fixed READ",
+            "INSERT INTO app.{t} (k) VALUES (900)",
+            "SELECT COUNT(*) FROM app.{t}",
+            "SELECT * FROM sbtest.{t}",
+        ],
+        &["DELETE FROM app.{t} WHERE k = 900", "UNLOCK TABLES"],
+    ),
+    (
+        &["SELECT GET_LOCK('lock {n}', 1)", "SELECT IS_FREE_LOCK('lock {n}')"],
+        &["SELECT RELEASE_LOCK('lock {n}')", "SELECT RELEASE_LOCK('lock {n}')"],
+    ),
+    (
+        &["SELECT GET_LOCK('lock {n} a', 0), GET_LOCK('lock {n} b', 0)", "DO GET_LOCK('lock {n} a', 0)"],
+        &["DO RELEASE_ALL_LOCKS()", "SELECT IS_USED_LOCK('lock {n} a')"],
+    ),
+    (&["HANDLER app.d_fixed OPEN AS h", "HANDLER h READ FIRST", "HANDLER h READ NEXT"], &["HANDLER h CLOSE"]),
+    (
+        &[
+            "PREPARE p FROM 'SELECT ?, @a, DATABASE()'",
+            "EXECUTE p USING @b",
+            "SET @q = CONCAT('SELECT COUNT(*), ', '\"x\"', ' FROM d_fixed')",
+            "PREPARE p2 FROM @q",
+            "EXECUTE p2",
+            "EXECUTE no_such",
+        ],
+        &["DEALLOCATE PREPARE p", "DROP PREPARE p2"],
+    ),
+    (
+        &[
+            "SET @a = 1, sql_auto_is_null = 1",
+            "INSERT INTO app.{t} (k) VALUES (960)",
+            "SELECT k FROM app.{t} WHERE id IS NULL",
+            "SELECT k FROM app.{t} WHERE id IS NULL",
+        ],
+        &["DELETE FROM app.{t} WHERE k = 960", "SET sql_auto_is_null = OFF"],
+    ),
+    (
+        &["SET insert_id = 5000", "INSERT INTO app.{t} (k) VALUES (950)", "SELECT LAST_INSERT_ID()"],
+        &["DELETE FROM app.{t} WHERE k = 950", RESET],
+    ),
+    (
+        &["PREPARE p FROM 'SET @c = 5, @@sql_notes = 0'", "EXECUTE p"],
+        &["DEALLOCATE PREPARE p", "SELECT @c, @@sql_notes", RESET],
+    ),
+];
+
 /// Temporary tables, LOCK TABLES, GET_LOCK, HANDLER, SQL PREPARE, and variables that cannot move.
 pub(crate) fn other(
     random: &mut Random,
     session: usize,
     between: &mut dyn FnMut(&mut Random) -> Step,
 ) -> Block {
-    let t = table(session);
-    let lock = format!("lock {session}");
-    let (mut steps, end): (Vec<Step>, Vec<String>) = match random.below(9) {
-        0 => (
-            block(&[
-                &format!("CREATE TEMPORARY TABLE app.tmp{session} (a INT)"),
-                &format!("INSERT INTO app.tmp{session} VALUES (1), (2)"),
-                &format!("SELECT * FROM app.tmp{session}"),
-            ]),
-            vec![format!("DROP TEMPORARY TABLE app.tmp{session}")],
-        ),
-        1 => (
-            block(&[
-                &format!(
-                    "CREATE TEMPORARY TABLE IF NOT EXISTS sbtest.d_fixed AS SELECT 7 AS id, 'temporary' AS t"
-                ),
-                "SELECT * FROM sbtest.d_fixed",
-            ]),
-            vec!["DROP TABLE sbtest.d_fixed".to_owned()],
-        ),
-        2 => (
-            block(&[
-                &format!("LOCK TABLES app.{t} WRITE, app.d_fixed READ"),
-                &format!("INSERT INTO app.{t} (k) VALUES (900)"),
-                &format!("SELECT COUNT(*) FROM app.{t}"),
-                &format!("SELECT * FROM sbtest.{t}"),
-            ]),
-            vec![format!("DELETE FROM app.{t} WHERE k = 900"), "UNLOCK TABLES".to_owned()],
-        ),
-        3 => (
-            block(&[&format!("SELECT GET_LOCK('{lock}', 1)"), &format!("SELECT IS_FREE_LOCK('{lock}')")]),
-            vec![format!("SELECT RELEASE_LOCK('{lock}')"), format!("SELECT RELEASE_LOCK('{lock}')")],
-        ),
-        4 => (
-            block(&[
-                &format!("SELECT GET_LOCK('{lock} a', 0), GET_LOCK('{lock} b', 0)"),
-                &format!("DO GET_LOCK('{lock} a', 0)"),
-            ]),
-            vec!["DO RELEASE_ALL_LOCKS()".to_owned(), format!("SELECT IS_USED_LOCK('{lock} a')")],
-        ),
-        5 => (
-            block(&["HANDLER app.d_fixed OPEN AS h", "HANDLER h READ FIRST", "HANDLER h READ NEXT"]),
-            vec!["HANDLER h CLOSE".to_owned()],
-        ),
-        6 => (
-            block(&[
-                "PREPARE p FROM 'SELECT ?, @a, DATABASE()'",
-                "EXECUTE p USING @b",
-                "SET @q = CONCAT('SELECT COUNT(*), ', '\"x\"', ' FROM d_fixed')",
-                "PREPARE p2 FROM @q",
-                "EXECUTE p2",
-                "EXECUTE no_such",
-            ]),
-            vec!["DEALLOCATE PREPARE p".to_owned(), "DROP PREPARE p2".to_owned()],
-        ),
-        7 => (
-            block(&[
-                "SET insert_id = 5000",
-                &format!("INSERT INTO app.{t} (k) VALUES (950)"),
-                "SELECT LAST_INSERT_ID()",
-            ]),
-            vec![format!("DELETE FROM app.{t} WHERE k = 950"), RESET.to_owned()],
-        ),
-        _ => (
-            block(&["PREPARE p FROM 'SET @c = 5, @@sql_notes = 0'", "EXECUTE p"]),
-            vec!["DEALLOCATE PREPARE p".to_owned(), "SELECT @c, @@sql_notes".to_owned(), RESET.to_owned()],
-        ),
+    let own = |sql: &&str| {
+        let sql = sql.replace("{t}", &table(session)).replace("{n}", &session.to_string());
+        if sql == RESET { Step::ResetConnection } else { query(&sql) }
     };
+    let (tie, end) = TIES[random.below(TIES.len())];
+    let mut steps: Vec<Step> = tie.iter().map(own).collect();
     for _ in 0..random.below(4) {
         let at = 1 + random.below(steps.len());
         let step = between(random);
         steps.insert(at, step);
     }
-    steps.extend(end.iter().map(|sql| if sql == RESET { Step::ResetConnection } else { query(sql) }));
+    steps.extend(end.iter().map(own));
     Block::pinned(steps)
 }
 
@@ -209,7 +212,7 @@ pub(crate) fn until_reset(random: &mut Random, session: usize) -> Block {
     if random.once_in(2) {
         steps.push(Step::ResetConnection);
     } else {
-        steps.push(Step::ChangeUser(*random_schema(random)));
+        steps.push(Step::ChangeUser([None, Some("app"), Some("sbtest")][random.below(3)]));
     }
     steps.extend(block(&[
         &format!("SELECT COUNT(*) FROM app.{t} FOR UPDATE"),
@@ -217,8 +220,4 @@ pub(crate) fn until_reset(random: &mut Random, session: usize) -> Block {
         "SELECT @@autocommit, @@sql_mode, @@time_zone, @@character_set_client, @@collation_connection, @@character_set_results",
     ]));
     Block::pinned(steps)
-}
-
-fn random_schema(random: &mut Random) -> &'static Option<&'static str> {
-    [&None, &Some("app"), &Some("sbtest")][random.below(3)]
 }

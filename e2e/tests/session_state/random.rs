@@ -22,6 +22,11 @@ impl Random {
         (self.next() % limit as u64) as usize
     }
 
+    /// 0 to 9.
+    pub(crate) fn digit(&mut self) -> i64 {
+        i64::from((self.next() % 10) as u8)
+    }
+
     /// True once in `n` times.
     pub(crate) fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0

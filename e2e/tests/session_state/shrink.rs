@@ -44,12 +44,10 @@ fn without(
     if rest.is_empty() {
         return Ok(None);
     }
-    match run_disturbed(arena, noise, best.session, &rest) {
-        Ok(difference) => Ok(difference),
-        // The noise broke off as well: start it over.
-        Err(_) => {
-            *noise = Noise::start(arena)?;
-            Ok(None)
-        }
+    if let Ok(difference) = run_disturbed(arena, noise, best.session, &rest) {
+        return Ok(difference);
     }
+    // The noise broke off as well: start it over.
+    *noise = Noise::start(arena)?;
+    Ok(None)
 }

@@ -69,7 +69,15 @@ impl fmt::Display for Step {
 pub(crate) struct Side {
     client: Client,
     login: Login,
-    slots: [Option<Prepared>; SLOTS],
+    slots: [Option<Slot>; SLOTS],
+}
+
+/// A prepared statement, and what it was run with.
+#[derive(Debug)]
+struct Slot {
+    prepared: Prepared,
+    sql: String,
+    kinds: Option<Vec<std::mem::Discriminant<Param>>>,
 }
 
 impl Side {
@@ -81,25 +89,29 @@ impl Side {
     pub(crate) fn run(&mut self, step: &Step) -> Result<String> {
         Ok(match step {
             // MySQL's answer to a CALL counts rows that a statement before it has changed.
-            Step::Query(sql) if sql.starts_with(b"CALL") => {
-                show(&self.client.query(sql)?).replace("affected=1", "affected=0")
+            Step::Query(sql) => {
+                let mut replies = self.client.query(sql)?;
+                let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
+                for reply in &mut replies {
+                    forget_what_is_not_its_own(reply, &text);
+                }
+                show(&if text.starts_with("execute") { without_types(replies) } else { replies })
             }
-            Step::Query(sql) => show(&self.client.query(sql)?),
             Step::Prepare(slot, sql) => self.prepare(*slot, sql)?,
             Step::Execute(slot, params) => self.execute(*slot, params, true)?,
             Step::ExecuteAgain(slot, params) => self.execute(*slot, params, false)?,
             Step::LongData(slot, piece) => {
-                if let Some(prepared) = &self.slots[*slot] {
+                if let Some(Slot { prepared, .. }) = &self.slots[*slot] {
                     self.client.send_long_data(prepared.id, 0, piece)?;
                 }
                 String::new()
             }
             Step::ResetStatement(slot) => match &self.slots[*slot] {
-                Some(prepared) => show(&[self.client.reset_statement(prepared.id)?]),
+                Some(Slot { prepared, .. }) => show(&[self.client.reset_statement(prepared.id)?]),
                 None => "nothing prepared".to_owned(),
             },
             Step::Close(slot) => {
-                if let Some(prepared) = self.slots[*slot].take() {
+                if let Some(Slot { prepared, .. }) = self.slots[*slot].take() {
                     self.client.close(prepared.id)?;
                 }
                 String::new()
@@ -124,12 +136,12 @@ impl Side {
 
     fn prepare(&mut self, slot: usize, sql: &str) -> Result<String> {
         if let Some(old) = self.slots[slot].take() {
-            self.client.close(old.id)?;
+            self.client.close(old.prepared.id)?;
         }
         Ok(match self.client.prepare(sql)? {
             Ok(prepared) => {
                 let shown = format!("prepared: {} parameters{}", prepared.params, columns(&prepared.columns));
-                self.slots[slot] = Some(prepared);
+                self.slots[slot] = Some(Slot { prepared, sql: sql.to_owned(), kinds: None });
                 shown
             }
             Err(failure) => failed(&failure),
@@ -137,11 +149,62 @@ impl Side {
     }
 
     fn execute(&mut self, slot: usize, params: &[Param], with_types: bool) -> Result<String> {
-        let Some(prepared) = &self.slots[slot] else { return Ok("nothing prepared".to_owned()) };
+        let Some(Slot { prepared, sql, kinds }) = &self.slots[slot] else {
+            return Ok("nothing prepared".to_owned());
+        };
         let count = usize::from(prepared.params);
         let params: Vec<Param> = params.iter().cycle().take(count).cloned().collect();
-        Ok(show(&self.client.execute(prepared.id, &params, with_types)?))
+        let now: Vec<_> = params.iter().map(std::mem::discriminant).collect();
+        if kinds.as_ref().is_some_and(|kinds| *kinds != now) {
+            // MySQL converts to the type that a parameter had first, 'abc' to 0; the proxy does not imitate that.
+            let sql = sql.clone();
+            self.prepare(slot, &sql)?;
+        }
+        let Some(Slot { prepared, kinds, .. }) = &mut self.slots[slot] else {
+            return Ok("not prepared again".to_owned());
+        };
+        // Types that are not sent are those of the run before, of which a new statement knows nothing.
+        let with_types = with_types || kinds.is_none();
+        *kinds = Some(now);
+        Ok(show(&without_types(self.client.execute(prepared.id, &params, with_types)?)))
     }
+}
+
+/// After a statement that failed, MySQL tells with a later answer what it had changed; and its answer to a CALL counts
+/// rows that a statement before it has changed. Neither belongs to the statement.
+fn forget_what_is_not_its_own(reply: &mut Reply, text: &str) {
+    let of_names = ["names", "char", "collation"].iter().any(|word| text.contains(word));
+    let is_own = |change: &Change| match change {
+        Change::Variable(name, _) => {
+            text.contains(name) || of_names && (name.contains("character_set") || name.contains("collation"))
+        }
+        Change::Schema(_) | Change::Other(_) => false,
+    };
+    match reply {
+        Reply::Done(done) => {
+            done.changes.retain(is_own);
+            done.affected_rows = if text.starts_with("call") { 0 } else { done.affected_rows };
+        }
+        Reply::Rows(rows) => rows.end.changes.retain(is_own),
+        Reply::Failed(_) => {}
+    }
+}
+
+/// MySQL gives a user variable in a prepared statement the type of the value that it had when the statement was
+/// prepared; that of one that was never set, which nothing but a new connection brings back, differs from NULL's.
+fn without_types(mut replies: Vec<Reply>) -> Vec<Reply> {
+    let columns = replies.iter_mut().flat_map(|reply| match reply {
+        Reply::Rows(rows) => rows.columns.as_mut_slice(),
+        Reply::Done(_) | Reply::Failed(_) => &mut [],
+    });
+    for column in columns.filter(|column| is_user_variable(column)) {
+        *column = ColumnShape { name: std::mem::take(&mut column.name), ..ColumnShape::default() };
+    }
+    replies
+}
+
+fn is_user_variable(column: &ColumnShape) -> bool {
+    column.name.replace("@@", "").contains('@')
 }
 
 fn without_warnings(reply: &Reply) -> String {
@@ -183,15 +246,16 @@ fn columns(columns: &[ColumnShape]) -> String {
 /// cannot see that value can restore.
 fn rows_columns(columns: &[ColumnShape], rows: &[Vec<Option<Vec<u8>>>]) -> String {
     let shapes = columns.iter().enumerate().map(|(at, column)| {
-        // NULL by type: a parameter. Its character set follows from what the statement was run with before.
-        if column.kind == 6 {
-            return format!(" [{} 6]", column.name);
+        // A bare parameter. Its type follows from what the statement was run with before, by whomever.
+        if column.name == "?" {
+            return " [?]".to_owned();
         }
-        let is_user_variable = column.name.replace("@@", "").contains('@');
-        if is_user_variable && rows.iter().all(|row| row[at].is_none()) {
+        if is_user_variable(column) && rows.iter().all(|row| row[at].is_none()) {
             return format!(" [{}]", column.name);
         }
         let ColumnShape { name, kind, collation, flags, decimals } = column;
+        // How long its value might have been, by which a text is of one type or another, shows only where it was set.
+        let kind = if is_user_variable(column) && (249..=253).contains(kind) { &252 } else { kind };
         // A login, or SET NAMES .. COLLATE, with a collation that is not its character set's default leaves that one
         // in `character_set_results`, which no other statement can do: only the character set comes through.
         let collation = match collation {

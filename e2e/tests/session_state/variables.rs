@@ -39,7 +39,7 @@ const SYSTEM: &[(&str, &[&str])] = &[
         &["'index_merge=off'", "'index_merge=on'", "'default'", "'mrr=off,index_merge_union=off'"],
     ),
     ("sort_buffer_size", &["262144", "300000", "1"]),
-    ("sql_auto_is_null", &["0", "1"]),
+    ("sql_auto_is_null", &["0"]),
     ("sql_big_selects", &["0", "1"]),
     ("sql_notes", &["0", "1"]),
     ("sql_quote_show_create", &["0", "1"]),

@@ -7,16 +7,16 @@ use delphinus_pool::{Checkout, PoolError, StatementKey};
 use delphinus_route::Plan;
 use delphinus_sql::{Access, Statement, Uses};
 use delphinus_state::{PinReason, Shape};
+use delphinus_wire::HEADER_LEN;
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::response::Status;
-use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header};
 
 use super::prepare::is_about_last_statement;
 use super::query::Retry;
 use crate::client_error::ProxyError;
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
-use crate::local::{Known, splice};
+use crate::local::splice;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
@@ -44,6 +44,10 @@ impl Session {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute")).await;
         };
         let statement = found.statement;
+        let params = match self.note_types(input, id) {
+            Ok(params) => params,
+            Err(error) => return self.refuse(input, error).await,
+        };
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
             let Chosen { mut checkout, plan, key } = match self.choose_to_execute(id, &avoid).await {
@@ -61,7 +65,7 @@ impl Session {
                     }
                 }
             };
-            let input = match self.bind(&mut checkout, input, id, &key).await {
+            let input = match self.bind(&mut checkout, input, (id, params.as_ref()), &key).await {
                 Ok(input) => input,
                 Err(ProxyError::Pool(PoolError::Lost { .. }))
                     if plan.is_some() && attempt < READ_ATTEMPTS =>
@@ -128,81 +132,13 @@ impl Session {
         key: &StatementKey,
     ) -> Result<Rc<StatementKey>, ProxyError> {
         self.memory.wait_until_saved().await;
-        let counts = Some((self.memory.found_rows.get(), self.memory.row_count.get()));
-        let known = Known { connection_id: self.info.id.0, counts };
+        let known = self.known_from_memory();
         match splice(&key.text, self.lex.options(&key.state.vars), known) {
             Some(text) if !statement.uses.contains(Uses::DIAGNOSTICS) => {
-                Ok(Rc::new(StatementKey { text: text.into(), state: key.state.clone() }))
+                Ok(Rc::new(StatementKey { text: text.into(), ..key.clone() }))
             }
             _ => Err(ProxyError::DiagnosticsGone),
         }
-    }
-
-    /// Puts the backend's id, and the parameter types where the backend does not have them, into the command.
-    async fn bind(
-        &mut self,
-        checkout: &mut Checkout,
-        input: Input,
-        id: ClientStmtId,
-        key: &Rc<StatementKey>,
-    ) -> Result<Input, ProxyError> {
-        let capabilities = self.capabilities();
-        let found =
-            self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
-        let (pinned_id, token) = (found.pinned_id, found.token);
-        let payload = &self.buffer.data()[HEADER_LEN..input.held];
-        let params =
-            execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
-        if let Some(ExecuteParams { types: Some(types), .. }) = &params {
-            let types = &payload[types.clone()];
-            if found.types != types {
-                found.types = types.to_vec();
-            }
-        }
-        let backend_id = match pinned_id {
-            Some(backend_id) => backend_id,
-            None => self.ensure_prepared(checkout, key).await.map_err(ProxyError::Pool)?,
-        };
-        self.write_stmt_id(backend_id);
-        let Some(params) = params else { return Ok(input) };
-        let bound = checkout.connection().statements.find(key);
-        let is_bound = bound.as_ref().is_some_and(|statement| statement.bound_by == token);
-        if let Some(statement) = bound {
-            statement.bound_by = token;
-        }
-        if params.types.is_some() || is_bound {
-            return Ok(input);
-        }
-        self.insert_types(input, id, &params)
-    }
-
-    /// A client sends the types once; another connection, or one on which somebody else has run the statement
-    /// since, has to be told them again.
-    fn insert_types(
-        &mut self,
-        input: Input,
-        id: ClientStmtId,
-        params: &ExecuteParams,
-    ) -> Result<Input, ProxyError> {
-        let types = self.statements.find(id).map(|found| found.types.clone()).unwrap_or_default();
-        if types.is_empty() {
-            // The client never sent any: the backend says what is wrong with that.
-            return Ok(input);
-        }
-        let len = input.frame.len + types.len();
-        if len >= MAX_PAYLOAD {
-            return Err(ProxyError::PacketTooLarge);
-        }
-        let at = HEADER_LEN + params.types_flag_at;
-        let mut packet = Vec::with_capacity(input.held + types.len());
-        packet.extend_from_slice(&header(len, 0));
-        packet.extend_from_slice(&self.buffer.data()[HEADER_LEN..at]);
-        packet.push(1);
-        packet.extend_from_slice(&types);
-        packet.extend_from_slice(&self.buffer.data()[at + 1..input.held]);
-        let held = packet.len();
-        self.replace_command(input, &packet);
-        Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held })
     }
 
     /// Puts the backend's id into the command at the front of the buffer.
@@ -234,13 +170,7 @@ impl Session {
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);
-        match settled {
-            Ok(()) => Ok(Served::Answered),
-            Err(error) => {
-                tracing::warn!(session.id = self.info.id.0, %error, "session state lost");
-                Ok(Served::End)
-            }
-        }
+        Ok(self.after_settling(settled))
     }
 
     /// Pins for open cursors and long data, or ends these pins.
@@ -280,6 +210,7 @@ impl Session {
         self.write_stmt_id(backend_id);
         if let Some(statement) = checkout.connection().statements.find(&key) {
             statement.bound_by = 0;
+            statement.has_run_with_values = true;
         }
         match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(relayed) => self.finish_execute(checkout, id, 0, relayed).await,

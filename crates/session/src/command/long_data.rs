@@ -1,7 +1,10 @@
 //! COM_STMT_SEND_LONG_DATA: a piece of a parameter, sent ahead and without an answer. It goes straight to the
 //! connection that will run the statement, to which the session is pinned until then.
 
-use delphinus_wire::command::ClientStmtId;
+use std::rc::Rc;
+
+use delphinus_pool::{Checkout, PoolError, StatementKey};
+use delphinus_wire::command::{BackendStmtId, ClientStmtId};
 
 use crate::client_error::ProxyError;
 use crate::forward::Cut;
@@ -28,7 +31,7 @@ impl Session {
         };
         let backend_id = match pinned_id {
             Some(backend_id) => backend_id,
-            None => match self.ensure_prepared(&mut checkout, &key).await {
+            None => match self.prepare_for_long_data(&mut checkout, &key).await {
                 Ok(backend_id) => backend_id,
                 Err(error) => {
                     self.keep_or_give_back(checkout);
@@ -52,5 +55,20 @@ impl Session {
         self.update_statement_pins(&key.text);
         self.keep_or_give_back(checkout);
         Ok(Served::Answered)
+    }
+
+    /// A statement that has run with numbers would take the pieces for the digits of one, on MariaDB 10.11, whoever
+    /// ran it: then it is prepared anew.
+    async fn prepare_for_long_data(
+        &mut self,
+        checkout: &mut Checkout,
+        key: &Rc<StatementKey>,
+    ) -> Result<BackendStmtId, PoolError> {
+        let statements = &mut checkout.connection().statements;
+        let has_values = statements.find(key).is_some_and(|statement| statement.has_run_with_values);
+        if has_values && let Some(old) = statements.forget(key) {
+            checkout.close_statement(old).await?;
+        }
+        self.ensure_prepared(checkout, key).await
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use delphinus_pool::{Checkout, LeftBehind, PoolError, StatementKey};
 use delphinus_sql::{Effects, Statement, Uses, Why, classify};
-use delphinus_state::Shape;
+use delphinus_state::{SessionState, Shape};
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, put_packet};
 
@@ -42,7 +42,7 @@ impl Session {
     /// The text to prepare: CONNECTION_ID() is the id that this client knows, wherever the statement runs.
     fn own_text(&mut self, input: Input) -> (Input, Rc<[u8]>) {
         let text: Rc<[u8]> = self.buffer.data()[HEADER_LEN + 1..input.held].into();
-        let known = Known { connection_id: self.info.id.0, counts: None };
+        let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
         let Some(own) = splice(&text, self.lex.options(&self.want.vars), known) else { return (input, text) };
         let mut payload = vec![Code::StmtPrepare as u8];
         payload.extend_from_slice(&own);
@@ -94,8 +94,10 @@ impl Session {
                     return Ok(if untouched { Served::Error(error) } else { Served::Fatal(error) });
                 }
             };
+        let assigns = response.prepared.is_some() && statement.effects.contains(Effects::SETS_USER_VARS);
+        let assigning = assigns.then(|| text.clone());
         if let Some(prepared) = response.prepared {
-            let key = Rc::new(StatementKey { text, state: self.want.clone() });
+            let key = Rc::new(StatementKey { text, state: self.want.clone(), classes: Rc::default() });
             remember_prepared(&mut checkout, &key, prepared.id).await?;
             let statement = ClientStatement {
                 key,
@@ -110,11 +112,19 @@ impl Session {
             self.statements.insert(id, statement);
         }
         self.last_backend = Some(checkout.backend());
+        let row_count = self.memory.row_count.get();
         checkout.connection().remember(&response, LeftBehind::default());
+        if response.is_ok() {
+            self.memory.row_count.set(row_count);
+        }
+        let settled = match assigning {
+            Some(text) => self.ask_prepared_user_vars(&mut checkout, &text).await,
+            None => Ok(()),
+        };
         self.keep_or_give_back(checkout);
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);
-        Ok(Served::Answered)
+        Ok(self.after_settling(settled))
     }
 
     /// The statement's id on this connection, where it is prepared if it was not yet: in the schema and with the
@@ -127,6 +137,10 @@ impl Session {
         if let Some(found) = checkout.connection().statements.find(key) {
             return Ok(found.id);
         }
+        if checkout.connection().statements.adopt(key) {
+            let found = checkout.connection().statements.find(key);
+            return Ok(found.expect("invariant: it was just adopted").id);
+        }
         let mut then = key.state.clone();
         then.user_vars = self.want.user_vars.clone();
         then.multi_statements = self.want.multi_statements;
@@ -136,7 +150,9 @@ impl Session {
         if let Some(old) = checkout.connection().statements.insert(key.clone(), prepared) {
             checkout.close_statement(old).await?;
         }
-        checkout.make_ready(&self.want, &memory).await?;
+        // A schema is left only by COM_CHANGE_USER, which would drop the statement too: it runs in its own schema then.
+        let schema = self.want.schema.clone().or(then.schema);
+        checkout.make_ready(&SessionState { schema, ..self.want.clone() }, &memory).await?;
         Ok(prepared)
     }
 }

@@ -132,11 +132,17 @@ impl Session {
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);
+        Ok(self.after_settling(settled))
+    }
+
+    /// A session whose state is not known any more ends.
+    #[inline]
+    pub(crate) fn after_settling(&self, settled: Result<(), PoolError>) -> Served {
         match settled {
-            Ok(()) => Ok(Served::Answered),
+            Ok(()) => Served::Answered,
             Err(error) => {
                 tracing::warn!(session.id = self.info.id.0, %error, "session state lost");
-                Ok(Served::End)
+                Served::End
             }
         }
     }
@@ -231,7 +237,7 @@ impl Session {
             return self.kill(kill.id, kill.scope).await;
         }
         let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
-        let mut counts = None;
+        let mut known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(about_last) && statement.class != Class::Multi {
             match self.connection_of_last_statement() {
@@ -253,7 +259,7 @@ impl Session {
             if statement.uses.contains(Uses::DIAGNOSTICS) {
                 return self.show_diagnostics(input, &sql).await;
             }
-            counts = Some((self.memory.found_rows.get(), self.memory.row_count.get()));
+            known = self.known_from_memory();
         }
         let bound = match self.take_bound() {
             Ok(bound) => bound,
@@ -272,7 +278,6 @@ impl Session {
         if about_id && let Err(error) = checkout.restore_insert_id(&self.memory).await {
             return self.refuse(input, ProxyError::Pool(error)).await;
         }
-        let known = Known { connection_id: self.info.id.0, counts };
         match splice(&sql, lex, known).filter(|_| input.is_whole()) {
             Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
             None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
@@ -300,15 +305,24 @@ impl Session {
         Ok(None)
     }
 
+    /// What can be written into a text in the place of functions.
+    pub(crate) fn known_from_memory(&self) -> Known {
+        let (found_rows, row_count) = (self.memory.found_rows.get(), self.memory.row_count.get());
+        Known { connection_id: self.info.id.0, found_rows: Some(found_rows), row_count: Some(row_count) }
+    }
+
     async fn run_spliced(
         &mut self,
-        checkout: Checkout,
+        mut checkout: Checkout,
         (input, text_at): (Input, usize),
         statement: &Statement,
         sql: &[u8],
     ) -> Outcome {
         let lex = self.lex.options(&self.want.vars);
-        let known = Known { connection_id: self.info.id.0, counts: None };
+        // What the connection says may be of the session that was here before, unless this one's statement set it.
+        let is_there = checkout.connection().has_found_rows();
+        let mut known = self.known_from_memory();
+        known.found_rows = known.found_rows.filter(|_| !is_there);
         match splice(sql, lex, known).filter(|_| input.is_whole()) {
             Some(spliced) => self.run_replaced(checkout, input, (statement, sql), &spliced).await,
             None => self.run_on_fresh(checkout, (input, text_at), statement).await,
@@ -367,7 +381,9 @@ impl Session {
 
     fn text_shape(&mut self) -> TextShape {
         let charset = self.want.vars.get("character_set_results").map(|name| String::from_utf8_lossy(name));
-        let charset = charset.as_deref().unwrap_or("utf8mb4");
+        // Not converted at all: the names and texts are in the servers' own character set then.
+        let charset =
+            charset.as_deref().map_or("utf8mb4", |name| if name.is_empty() { "utf8mb3" } else { name });
         let collation = self.worker.with_snapshot(|snapshot, _| {
             let collations = &snapshot.facts.as_ref()?.collations;
             Some(collations.default_of(charset)?.id)
@@ -380,15 +396,25 @@ impl Session {
     async fn show_diagnostics(&mut self, input: Input, sql: &[u8]) -> Outcome {
         self.skip(input).await?;
         let shape = self.text_shape();
-        let Some(result) = crate::diagnostics::answer(sql, self.memory.warnings.borrow().as_ref(), shape)
+        let Some(mut result) = crate::diagnostics::answer(sql, self.memory.warnings.borrow().as_ref(), shape)
         else {
             return Ok(Served::Error(ProxyError::DiagnosticsGone));
         };
+        // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.
+        if !is_list(sql) && self.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
+            result.rows.clear();
+        }
         self.worker.counters.routed_local.increment();
         self.memory.row_count.set(-1);
         self.answer_rows(&result).await?;
         Ok(Served::Answered)
     }
+}
+
+/// True for SHOW WARNINGS and SHOW ERRORS, false for statements that count them.
+fn is_list(sql: &[u8]) -> bool {
+    let is_show = sql.trim_ascii_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"show"));
+    is_show && !sql.contains(&b'(')
 }
 
 /// What to do after a connection broke.

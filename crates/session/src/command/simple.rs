@@ -37,6 +37,8 @@ impl Session {
             Err(error) => return Ok(Served::Fatal(error)),
         }
         self.worker.counters.routed_local.increment();
+        // Its OK packet counts as one of a statement.
+        self.memory.row_count.set(0);
         self.answer_ok().await?;
         Ok(Served::Answered)
     }
@@ -54,6 +56,8 @@ impl Session {
             }
             self.bound = Some(checkout);
         }
+        // The answer is one without a count of rows.
+        self.memory.row_count.set(-1);
         self.answer_eof().await?;
         Ok(Served::Answered)
     }

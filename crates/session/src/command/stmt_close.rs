@@ -13,7 +13,7 @@ impl Session {
         let Some(backend_id) = closed.pinned_id else { return Ok(Served::Answered) };
         if let Ok(Some(mut checkout)) = self.take_bound() {
             // It has an open cursor or pieces of a parameter, which nobody else may find.
-            checkout.connection().statements.forget(&closed.key);
+            let _ = checkout.connection().statements.forget(&closed.key);
             if checkout.close_statement(backend_id).await.is_err() {
                 return Ok(Served::End);
             }

@@ -7,6 +7,7 @@ use delphinus_sql::{
 };
 
 use super::Executed;
+use super::variables::reported;
 use crate::pin::{PinReason, Pins};
 use crate::vars::is_movable;
 
@@ -108,6 +109,17 @@ fn has_bare(sql: &[u8], name: &str) -> bool {
     String::from_utf8_lossy(sql).to_ascii_lowercase().contains(&format!("@@{name}"))
 }
 
+/// True for values that end the effect of a variable that cannot move.
+fn sets_back(name: &str, value: &[u8]) -> bool {
+    let value = value.trim_ascii();
+    let inner = value.strip_prefix(b"(").and_then(|value| value.strip_suffix(b")"));
+    let value = inner.unwrap_or(value).trim_ascii();
+    let global = format!("@@global.{name}");
+    [&b"'AUTOMATIC'"[..], b"AUTOMATIC", b"DEFAULT", b"0", b"OFF", b"FALSE", global.as_bytes()]
+        .iter()
+        .any(|word| value.eq_ignore_ascii_case(word))
+}
+
 /// Variables that cannot move pin even where the server does not report them.
 fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
     for assignment in assignments(executed.sql, executed.lex) {
@@ -119,13 +131,9 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
         if NEXT_TRANSACTION.contains(&name.as_str()) && has_bare(executed.sql, name) {
             add(pins, PinReason::NextTransaction, executed);
         }
-        if !is_movable(name) {
-            let value = assignment.value.trim_ascii();
-            let is_back = [&b"'AUTOMATIC'"[..], b"AUTOMATIC", b"DEFAULT", b"0"]
-                .iter()
-                .any(|word| value.eq_ignore_ascii_case(word));
-            // 0 is a value too: the next INSERT would take it.
-            let is_back = is_back && name != "insert_id";
+        if !is_movable(name) && !reported(executed, name) {
+            // 0 is a value too for `insert_id`: the next INSERT would take it.
+            let is_back = sets_back(name, assignment.value) && name != "insert_id";
             pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
         }
     }

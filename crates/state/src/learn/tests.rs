@@ -172,3 +172,15 @@ fn an_insert_id_of_0_is_one_too() {
     session.ok("SET insert_id = 0");
     assert_eq!(session.pins(), ["fixed_variable"]);
 }
+
+#[test]
+fn the_clock_runs_again_after_a_default_timestamp() {
+    let mut session = Session::default();
+    session.run("SET timestamp = 1000000000", &done(2, vec![var("timestamp", "1000000000.000000")]));
+    assert!(session.state.vars.contains_key("timestamp"));
+    let learnt =
+        session.run("SET timestamp = DEFAULT", &done(2, vec![var("timestamp", "1763700000.123456")]));
+    assert!(learnt.is_empty() && !session.state.vars.contains_key("timestamp"));
+    session.run("SET @@session.timestamp = 5", &done(2, vec![var("timestamp", "5")]));
+    assert!(session.ok("SET timestamp = 0").is_empty() && session.state.vars.is_empty());
+}

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use delphinus_sql::{Effects, Flavor, Scope, Target, TransactionScope, assignments, user_variables_assigned};
+use delphinus_sql::{
+    Assignment, Effects, Flavor, Scope, Target, TransactionScope, assignments, user_variables_assigned,
+};
 
 use super::{Executed, Learnt};
 use crate::pin::{PinReason, Pins};
@@ -31,7 +33,7 @@ pub(super) fn apply(
 }
 
 /// Finds the variables that the statement set and the server did not report.
-pub(super) fn learn(learnt: &mut Learnt, executed: &Executed<'_>) {
+pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Executed<'_>) {
     let effects = executed.statement.effects;
     if effects.contains(Effects::SETS_SYSTEM_VARS) {
         let found = assignments(executed.sql, executed.lex);
@@ -41,9 +43,18 @@ pub(super) fn learn(learnt: &mut Learnt, executed: &Executed<'_>) {
                 ask(learnt, executed, &assignment.target);
             }
         }
+        if found.iter().any(starts_the_clock) {
+            // Its value now is the time now, which must not stand still.
+            Rc::make_mut(&mut state.vars).remove("timestamp");
+            learnt.vars.retain(|name| &**name != "timestamp");
+        }
     }
     if reported(executed, "character_set_connection") {
         want(learnt, executed, "collation_connection");
+    }
+    if reported(executed, "max_join_size") || learnt.vars.iter().any(|name| &**name == "max_join_size") {
+        // Servers set it along with the limit that it lifts.
+        want(learnt, executed, "sql_big_selects");
     }
     if effects.contains(Effects::SETS_USER_VARS) {
         let mut names: Vec<Box<str>> = user_variables_assigned(executed.sql, executed.lex)
@@ -56,14 +67,31 @@ pub(super) fn learn(learnt: &mut Learnt, executed: &Executed<'_>) {
     }
 }
 
+/// True for `SET timestamp = DEFAULT` and `= 0`.
+fn starts_the_clock(assignment: &Assignment<'_>) -> bool {
+    let is_timestamp = matches!(&assignment.target, Target::System { name, .. } if name == "timestamp");
+    let value = assignment.value.trim_ascii();
+    let value =
+        value.strip_prefix(b"(").and_then(|value| value.strip_suffix(b")")).unwrap_or(value).trim_ascii();
+    is_timestamp && (value == b"0" || value.eq_ignore_ascii_case(b"DEFAULT"))
+}
+
+/// MariaDB does not report every variable of a list: what was set is asked for where it was not reported.
 fn ask(learnt: &mut Learnt, executed: &Executed<'_>, target: &Target) {
     match target {
+        Target::System { scope: Scope::Session, name } if name == "character_set_connection" => {
+            want(learnt, executed, "collation_connection");
+        }
         Target::System { scope: Scope::Session, name }
             if is_movable(name) && !is_derived(name) && !name.starts_with("session_track_") =>
         {
             want(learnt, executed, name);
         }
-        Target::Names | Target::CharacterSet => CHARSET.iter().for_each(|name| want(learnt, executed, name)),
+        Target::Names | Target::CharacterSet => {
+            for name in CHARSET {
+                want(learnt, executed, name);
+            }
+        }
         Target::Transaction { scope: TransactionScope::Session } => {
             let names = match executed.lex.flavor {
                 Flavor::MySql => ["transaction_isolation", "transaction_read_only"],
@@ -83,7 +111,8 @@ fn want(learnt: &mut Learnt, executed: &Executed<'_>, name: &str) {
     }
 }
 
-fn reported(executed: &Executed<'_>, wanted: &str) -> bool {
+/// True if the response named the variable.
+pub(super) fn reported(executed: &Executed<'_>, wanted: &str) -> bool {
     executed
         .response
         .changes

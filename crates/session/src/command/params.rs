@@ -1,0 +1,116 @@
+//! The parameter types of COM_STMT_EXECUTE: a client sends them once, and a backend connection that it shares with
+//! others may have been told other ones since.
+
+use std::rc::Rc;
+
+use delphinus_pool::{Checkout, StatementKey};
+use delphinus_sql::Flavor;
+use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header, param_classes};
+
+use crate::client_error::ProxyError;
+use crate::input::Input;
+use crate::session::Session;
+
+impl Session {
+    /// Notes the types that come with a COM_STMT_EXECUTE; gives where they stand.
+    #[inline]
+    pub(super) fn note_types(
+        &mut self,
+        input: Input,
+        id: ClientStmtId,
+    ) -> Result<Option<ExecuteParams>, ProxyError> {
+        let capabilities = self.capabilities();
+        let found =
+            self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
+        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let params =
+            execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
+        if let Some(ExecuteParams { types: Some(types), .. }) = &params {
+            let types = &payload[types.clone()];
+            if found.types != types {
+                found.types = types.to_vec();
+                // A connection on which it ran with the old types does not have these.
+                found.token = self.worker.token();
+                self.note_classes(id);
+            }
+        }
+        Ok(params)
+    }
+
+    /// MySQL gives a bare parameter the type of the first value, and converts later ones to it: 'abc' becomes 0 where
+    /// somebody has sent a number before. So only those share a statement whose parameters are of the same classes.
+    fn note_classes(&mut self, id: ClientStmtId) {
+        if self.lex.options(&self.want.vars).flavor != Flavor::MySql {
+            return;
+        }
+        let capabilities = self.capabilities();
+        let Some(found) = self.statements.find(id) else { return };
+        let classes =
+            param_classes(&found.types, usize::from(found.params), capabilities, &found.key.classes);
+        if *classes != *found.key.classes {
+            found.key = Rc::new(StatementKey { classes: classes.into(), ..(*found.key).clone() });
+        }
+    }
+
+    /// Puts the backend's id, and the parameter types where the backend does not have them, into the command.
+    pub(super) async fn bind(
+        &mut self,
+        checkout: &mut Checkout,
+        input: Input,
+        (id, params): (ClientStmtId, Option<&ExecuteParams>),
+        key: &Rc<StatementKey>,
+    ) -> Result<Input, ProxyError> {
+        let found =
+            self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
+        let (pinned_id, token, has_long_data) = (found.pinned_id, found.token, found.has_long_data);
+        let backend_id = match pinned_id {
+            Some(backend_id) => {
+                checkout.connection().statements.rename(backend_id, key);
+                backend_id
+            }
+            None => self.ensure_prepared(checkout, key).await.map_err(ProxyError::Pool)?,
+        };
+        self.write_stmt_id(backend_id);
+        let Some(params) = params else { return Ok(input) };
+        let bound = checkout.connection().statements.find(key);
+        let is_bound = bound.as_ref().is_some_and(|statement| statement.bound_by == token);
+        if let Some(statement) = bound {
+            statement.bound_by = token;
+            statement.has_run_with_values |= !has_long_data;
+        }
+        if params.types.is_some() || is_bound {
+            return Ok(input);
+        }
+        self.insert_types(input, id, params)
+    }
+
+    /// A client sends the types once; another connection, or one on which somebody else has run the statement
+    /// since, has to be told them again.
+    fn insert_types(
+        &mut self,
+        input: Input,
+        id: ClientStmtId,
+        params: &ExecuteParams,
+    ) -> Result<Input, ProxyError> {
+        let types = self.statements.find(id).map(|found| found.types.clone()).unwrap_or_default();
+        if types.is_empty() {
+            // The client never sent any: the backend says what is wrong with that.
+            return Ok(input);
+        }
+        let len = input.frame.len + types.len();
+        if len >= MAX_PAYLOAD {
+            return Err(ProxyError::PacketTooLarge);
+        }
+        let at = HEADER_LEN + params.types_flag_at;
+        let mut packet = Vec::with_capacity(input.held + types.len());
+        packet.extend_from_slice(&header(len, 0));
+        packet.extend_from_slice(&self.buffer.data()[HEADER_LEN..at]);
+        packet.push(1);
+        packet.extend_from_slice(&types);
+        packet.extend_from_slice(&self.buffer.data()[at + 1..input.held]);
+        let held = packet.len();
+        self.replace_command(input, &packet);
+        Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held })
+    }
+}
