@@ -1,6 +1,7 @@
 //! The machine that measured: what a reader has to know to judge the figures.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// Facts that were true during a run.
@@ -18,11 +19,15 @@ pub struct Machine {
     pub system: String,
     /// The day, as YYYY-MM-DD, in UTC.
     pub day: String,
+    /// The commit that was measured, with `-dirty` where files differ from it.
+    pub revision: String,
 }
 
 impl Machine {
-    /// Looks.
-    pub fn look() -> Self {
+    /// Looks; `project` is a folder of the sources.
+    pub fn look(project: &Path) -> Self {
+        let mut git = Command::new("git");
+        git.current_dir(project).args(["describe", "--always", "--dirty", "--exclude=*"]);
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self {
             processor: value(&read("/proc/cpuinfo"), "model name", ':').unwrap_or_else(unknown),
@@ -31,6 +36,7 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             system: value(&read("/etc/os-release"), "PRETTY_NAME", '=').unwrap_or_else(unknown),
             day: said(Command::new("date").args(["--utc", "+%Y-%m-%d"])),
+            revision: Some(said(&mut git)).filter(|text| !text.is_empty()).unwrap_or_else(unknown),
         }
     }
 }
@@ -74,9 +80,10 @@ mod tests {
 
     #[test]
     fn this_machine_is_described() {
-        let machine = Machine::look();
+        let machine = Machine::look(Path::new("/"));
         assert!(machine.cores > 0 && machine.memory_mib > 100, "{machine:?}");
         assert_eq!(machine.day.len(), 10, "{machine:?}");
+        assert_eq!(machine.revision, "unknown");
         assert!(load_average().is_some());
     }
 }

@@ -79,7 +79,7 @@ fn run(args: &Args) -> Result<bool> {
     }
     let is_whole = !args.quick && args.only.is_empty() && args.systems.is_empty();
     if let Some(folder) = args.docs.as_ref().filter(|_| is_whole || args.write_docs) {
-        write(&folder.join("bench.md"), &page(&report, &Machine::look()))?;
+        write(&folder.join("bench.md"), &page(&report, &Machine::look(folder)))?;
         write(&folder.join("bench.svg"), &plot(&report.results))?;
     }
     Ok(report.results.failures.is_empty() && !report.results.rows.is_empty())

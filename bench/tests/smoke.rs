@@ -72,7 +72,7 @@ fn a_quick_run_measures_and_writes_everything() {
     assert!(fs::read_to_string(folder.0.join("result.plot")).unwrap().ends_with("</svg>\n"));
     assert!(fs::read_to_string(folder.0.join("bench.svg")).unwrap().contains("point-select-text"));
     let page = fs::read_to_string(folder.0.join("bench.md")).unwrap();
-    assert!(page.contains("a quick run, not the figures to quote"), "{page}");
+    assert!(page.contains("a quick run, not the figures to quote, at most 2 rounds"), "{page}");
     assert!(page.contains("### `connect`, 16 connections"), "{page}");
 }
 

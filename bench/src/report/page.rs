@@ -30,7 +30,7 @@ const METHOD: &str = "## Method
   scheduler counts it for each thread. Rates and latencies depend on what else shares the cores: load generator,
   proxy and three servers do.
 - The load is a closed loop: each connection sends a statement, waits for the whole answer, checks its number of rows,
-  and sends the next. Statements are encoded before; one thread drives all connections of two cores. A wrong answer
+  and sends the next. Statements are encoded before; on two cores one thread drives all connections. A wrong answer
   or an error fails the run. The first part of every window is not counted.
 - No system uses TLS, to either side: HAProxy in TCP mode could not look inside, and it would be the cipher that is
   measured. Durability of the servers is switched down, since it is not they that are measured.
@@ -60,14 +60,15 @@ pub fn page(report: &Report, machine: &Machine) -> String {
 }
 
 fn surroundings(report: &Report, machine: &Machine) -> String {
-    let Machine { processor, cores, memory_mib, kernel, system, day } = machine;
+    let Machine { processor, cores, memory_mib, kernel, system, day, revision } = machine;
     let schedule = report.schedule;
-    let kind = if schedule.is_quick { "a quick run, not the figures to quote" } else { "a full run" };
+    let kind =
+        if schedule.is_quick { "a quick run, not the figures to quote, at most" } else { "a full run," };
     let load = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| format!("{value:.1}"));
     let (before, after) = report.load_averages;
     let mut text = format!(
         "## Machine\n\n- {processor}, {cores} cores, {memory_mib} MiB of memory; {system}, kernel {kernel}\n\
-         - {day}: {kind}, {} rounds of {:.2} s each, after {:.2} s that do not count\n\
+         - {day}, at revision {revision}: {kind} {} rounds of {:.2} s each, after {:.2} s that do not count\n\
          - Load average before the run {}, at its end {}\n\
          - {} servers of {}\n",
         schedule.rounds,
@@ -195,6 +196,7 @@ mod tests {
             kernel: "6.1".to_owned(),
             system: "Debian".to_owned(),
             day: "2026-01-02".to_owned(),
+            revision: "abc".to_owned(),
         };
         let report = Report {
             results: results(),
@@ -212,7 +214,7 @@ mod tests {
         let page = made();
         let wanted = [
             "- X, 2 cores, 1024 MiB of memory; Debian, kernel 6.1\n",
-            "- 2026-01-02: a full run, 5 rounds of 4.00 s each",
+            "- 2026-01-02, at revision abc: a full run, 5 rounds of 4.00 s each",
             "- `haproxy`: HAProxy version 1\n",
             "### `point-select-text`, 64 connections\n",
             "| **delphinus** | 24.0 (21.6 to 28.8) | 0.80 | 22000 (18333 to 24444) | 0.73 | 1.50 |  |  | 20.0 |\n",
