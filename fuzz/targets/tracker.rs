@@ -41,11 +41,17 @@ fn walk(mut tracker: ResponseTracker, bytes: &[u8], step: usize) -> End {
                 Ok(Progress::More(n)) => passed.extend(buffer.drain(..n)),
                 Ok(Progress::Rewrite(n, len)) => {
                     assert!(n + len <= buffer.len());
-                    passed.extend(buffer.drain(..n + len));
+                    passed.extend(buffer.drain(..n));
+                    buffer.drain(..len);
                     if tracker.is_done() {
                         return End::Done { passed, response: tracker.into_response() };
                     }
                     continue;
+                }
+                Ok(Progress::Shortened(n, len)) => {
+                    assert!(tracker.is_done() && n + len <= buffer.len());
+                    passed.extend(buffer.drain(..n));
+                    return End::Done { passed, response: tracker.into_response() };
                 }
                 Ok(Progress::LocalInfile(n)) => {
                     passed.extend(buffer.drain(..n));

@@ -51,6 +51,12 @@ impl Buffer {
         }
     }
 
+    /// Keeps the first `n` unconsumed bytes.
+    #[inline]
+    pub fn truncate(&mut self, n: usize) {
+        self.bytes.truncate(self.start + n);
+    }
+
     /// Drops everything.
     #[inline]
     pub fn clear(&mut self) {

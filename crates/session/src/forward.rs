@@ -129,6 +129,10 @@ impl Session {
             };
             match progress {
                 Progress::Done(n) if n == bytes.len() => return Ok((bytes, n)),
+                Progress::Shortened(n, len) => {
+                    bytes.truncate(n + len);
+                    return Ok((bytes, n + len));
+                }
                 Progress::Done(_) => {
                     let malformed = delphinus_wire::Malformed("bytes after the end of a response");
                     return Err(cut(malformed.into(), sent));

@@ -34,6 +34,9 @@ pub enum Progress {
     /// The first `n` bytes can go to the client; then comes an OK packet of `len` bytes (header included)
     /// that has to be written anew for this client. `advance` goes on after it.
     Rewrite(usize, usize),
+    /// The first `n` bytes can go to the client, and the `len` after them: the last packet of the response, out of
+    /// which something was taken. What follows in the buffer is to be dropped.
+    Shortened(usize, usize),
     /// The first `n` bytes can go to the client, which then sends a file.
     LocalInfile(usize),
 }
@@ -76,6 +79,8 @@ enum Meaning {
     End,
     /// An OK packet that this client must see in another form; true if it ends the response.
     Rewrite,
+    /// An OK packet of which this client must not see the changes.
+    Strip,
     /// A request for a file.
     File,
 }
@@ -146,7 +151,12 @@ impl ResponseTracker {
                     self.continued = frame.is_continued();
                 }
                 Meaning::End => return Ok(Progress::Done(at + total)),
-                Meaning::Rewrite => return Ok(Progress::Rewrite(at, total)),
+                Meaning::Strip if self.is_done() && end == bytes.len() => {
+                    let kept = OkPacket::strip_changes(&mut bytes[at + HEADER_LEN..end])?;
+                    bytes[at..at + HEADER_LEN].copy_from_slice(&delphinus_wire::header(kept, frame.seq));
+                    return Ok(Progress::Shortened(at, HEADER_LEN + kept));
+                }
+                Meaning::Rewrite | Meaning::Strip => return Ok(Progress::Rewrite(at, total)),
                 Meaning::File => return Ok(Progress::LocalInfile(at + total)),
             }
         }
@@ -289,13 +299,12 @@ impl ResponseTracker {
         let ok = OkPacket::parse(payload, self.backend)?;
         let is_result_set = self.phase == Phase::Rows;
         self.response.see_ok(&ok, is_result_set);
-        let rewrite = needs_rewrite(&ok, self.backend, self.client);
         self.end_result(ok.status);
-        match (rewrite, self.is_done()) {
-            (true, _) => Ok(Meaning::Rewrite),
-            (false, true) => Ok(Meaning::End),
-            (false, false) => Ok(Meaning::Pass),
+        if !ok.changes.bytes().is_empty() {
+            let is_told = self.client.contains(Capabilities::SESSION_TRACK) && !ok.changes.is_statement_id();
+            return Ok(if is_told { Meaning::Rewrite } else { Meaning::Strip });
         }
+        Ok(if self.is_done() { Meaning::End } else { Meaning::Pass })
     }
 
     fn eof(&mut self, eof: EofPacket) -> Meaning {
@@ -318,16 +327,6 @@ impl ResponseTracker {
         self.phase = Phase::Done;
         Meaning::End
     }
-}
-
-/// True if the OK packet looks different to this client: it does not track the session's changes, or it
-/// does and is told less than the proxy asked for.
-fn needs_rewrite(ok: &OkPacket<'_>, backend: Capabilities, client: Capabilities) -> bool {
-    let backend_tracks = backend.contains(Capabilities::SESSION_TRACK);
-    if !backend_tracks {
-        return false;
-    }
-    !ok.changes.bytes().is_empty() || (!client.contains(Capabilities::SESSION_TRACK) && !ok.info.is_empty())
 }
 
 #[cfg(test)]

@@ -173,12 +173,13 @@ impl Side {
 /// After a statement that failed, MySQL tells with a later answer what it had changed; and its answer to a CALL counts
 /// rows that a statement before it has changed. Neither belongs to the statement.
 fn forget_what_is_not_its_own(reply: &mut Reply, text: &str) {
+    let may_set = text.contains("set ");
     let of_names = ["names", "char", "collation"].iter().any(|word| text.contains(word));
     let is_own = |change: &Change| match change {
-        Change::Variable(name, _) => {
+        Change::Variable(name, _) if may_set => {
             text.contains(name) || of_names && (name.contains("character_set") || name.contains("collation"))
         }
-        Change::Schema(_) | Change::Other(_) => false,
+        Change::Variable(..) | Change::Schema(_) | Change::Other(_) => false,
     };
     match reply {
         Reply::Done(done) => {

@@ -11,7 +11,12 @@ use point_select::expect_no_allocation;
 use sites::counted;
 
 #[test]
-fn a_point_select_does_not_allocate() {
+fn a_point_select_on_mysql_does_not_allocate() {
+    point_select::expect_no_allocation(delphinus_sandbox::Flavor::MySql);
+}
+
+#[test]
+fn a_point_select_on_mariadb_does_not_allocate() {
     expect_no_allocation(Flavor::MariaDb);
 }
 

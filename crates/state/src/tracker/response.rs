@@ -59,6 +59,9 @@ impl Response {
         if ok.last_insert_id != 0 {
             self.last_insert_id = ok.last_insert_id;
         }
+        if ok.changes.is_statement_id() {
+            return;
+        }
         for change in ok.changes.iter().flatten() {
             self.changes.extend(Changed::from_wire(change));
         }

@@ -53,7 +53,7 @@ fn track(shape: Shape, capabilities: Capabilities, wire: &Wire) -> Response {
                 Progress::More(n) => (n, false),
                 Progress::Done(n) => (n, true),
                 Progress::Rewrite(n, len) => (n + len, tracker.is_done()),
-                Progress::LocalInfile(_) => panic!("no file here"),
+                Progress::LocalInfile(_) | Progress::Shortened(..) => panic!("nothing of the kind here"),
             };
             passed.extend(held.drain(..n));
             if done {
@@ -182,9 +182,25 @@ fn a_client_that_does_not_track_gets_its_own_ok() {
     let ok = OkPacket { changes: SessionChanges::new(changes), ..OkPacket::default() };
     let mut wire = Wire::default().ok(0, &ok);
     let mut tracker = ResponseTracker::new(Shape::Results, MODERN, PLAIN);
-    let len = wire.bytes.len();
-    assert_eq!(tracker.advance(&mut wire.bytes), Ok(Progress::Rewrite(0, len)));
+    assert_eq!(tracker.advance(&mut wire.bytes), Ok(Progress::Shortened(0, 11)));
+    assert_eq!(wire.bytes[..11], [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     assert!(tracker.is_done());
+    assert_eq!(tracker.response().changes, [Changed::Schema(Some("app".into()))]);
+}
+
+#[test]
+fn the_number_of_a_statement_is_told_to_nobody() {
+    let changes = b"\x00\x0f\x0cstatement_id\x019";
+    let ok = OkPacket { changes: SessionChanges::new(changes), ..OkPacket::default() };
+    let mut wire = Wire::default().ok(0, &ok);
+    let mut tracker = ResponseTracker::new(Shape::Results, MODERN, MODERN);
+    assert_eq!(tracker.advance(&mut wire.bytes), Ok(Progress::Shortened(0, 11)));
+    assert_eq!(tracker.response().changes, []);
+    // Followed by bytes that do not belong there, it is not touched: the caller finds what is wrong.
+    let mut wire = Wire::default().ok(0, &ok).packet(b"more");
+    let len = wire.bytes.len() - 8;
+    let mut tracker = ResponseTracker::new(Shape::Results, MODERN, MODERN);
+    assert_eq!(tracker.advance(&mut wire.bytes), Ok(Progress::Rewrite(0, len)));
 }
 
 #[test]

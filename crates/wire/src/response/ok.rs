@@ -47,6 +47,25 @@ impl<'a> OkPacket<'a> {
         Ok(ok)
     }
 
+    /// Takes the changes out of a payload in place, and clears their flag; returns how long it is now.
+    pub fn strip_changes(payload: &mut [u8]) -> Result<usize, Malformed> {
+        let len = payload.len();
+        let mut reader = Reader::new(payload);
+        reader.u8()?;
+        reader.lenenc_int()?;
+        reader.lenenc_int()?;
+        let status_at = len - reader.remaining();
+        let status = Status(reader.u16()?).without(Status::SESSION_STATE_CHANGED);
+        reader.u16()?;
+        let mut kept = len - reader.remaining();
+        // An empty remark is there only to stand before the changes.
+        if !reader.is_empty() && !reader.lenenc_bytes()?.is_empty() {
+            kept = len - reader.remaining();
+        }
+        payload[status_at..status_at + 2].copy_from_slice(&status.0.to_le_bytes());
+        Ok(kept)
+    }
+
     /// Appends the payload with `first` (0x00, or 0xFE at the end of a result set) for a client of these
     /// capabilities; changes are left out, and their flag is cleared, where the client did not ask for them.
     pub fn put(&self, out: &mut Vec<u8>, first: u8, capabilities: Capabilities) {
@@ -93,6 +112,24 @@ mod tests {
         assert_eq!(OkPacket::parse(&out, TRACK), Ok(ok));
         for cut in 0..out.len() {
             let _ = OkPacket::parse(&out[..cut], TRACK);
+        }
+    }
+
+    #[test]
+    fn stripped_in_place_is_the_same_as_written_anew_for_a_client_that_does_not_track() {
+        let changes = [1, 4, 3, b'a', b'p', b'p'];
+        let status = Status(2).with(Status::SESSION_STATE_CHANGED);
+        for info in [&b"remark"[..], b""] {
+            let ok = OkPacket { affected_rows: 300, status, info, ..OkPacket::default() };
+            let ok = OkPacket { changes: SessionChanges::new(&changes), ..ok };
+            let (mut stripped, mut anew) = (Vec::new(), Vec::new());
+            ok.put(&mut stripped, 0, TRACK);
+            ok.put(&mut anew, 0, Capabilities::default());
+            let len = OkPacket::strip_changes(&mut stripped).expect("an OK packet");
+            assert_eq!(stripped[..len], anew);
+        }
+        for cut in 0..7 {
+            assert!(OkPacket::strip_changes(&mut [0u8; 7][..cut]).is_err());
         }
     }
 

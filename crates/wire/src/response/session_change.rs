@@ -45,6 +45,15 @@ impl<'a> SessionChanges<'a> {
         self.bytes
     }
 
+    /// True if there is nothing in it but the number that MySQL 9 gives to each statement, which no client asks for.
+    #[inline]
+    pub fn is_statement_id(self) -> bool {
+        // Kind, length, and a name with its length; one entry of MySQL holds one variable.
+        self.bytes.first() == Some(&0)
+            && self.bytes.get(1).is_some_and(|len| usize::from(*len) + 2 == self.bytes.len())
+            && self.bytes.get(2..15) == Some(b"\x0cstatement_id")
+    }
+
     /// Reads the changes one by one; ends after the first that is malformed.
     pub fn iter(self) -> impl Iterator<Item = Result<SessionChange<'a>, Malformed>> {
         let mut entries = Entries { reader: Reader::new(self.bytes), kind: None };
