@@ -1,6 +1,7 @@
 //! The whole proxy in this process, before real servers, under an allocator that counts on the threads of the proxy's
 //! workers. The client and the control plane are not counted.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 
 use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
@@ -75,17 +76,20 @@ fn alone(login: &Login, way: Way) -> Found {
 /// Many sessions at once.
 fn crowd(login: &Login, way: Way) -> Found {
     let gate = Barrier::new(CROWD as usize + 1);
+    // What goes wrong in a step is told after the last gate, where nobody waits for this session any more.
+    let step = |work: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(work));
     let serve = || {
-        let mut session = Session::start(login, way);
-        session.run(WARM_UP);
+        let mut session = None;
+        let begun = step(&mut || session.insert(Session::start(login, way)).run(WARM_UP));
         gate.wait();
         // The counting begins.
         gate.wait();
-        session.run(COUNTED / CROWD);
+        let run = step(&mut || session.as_mut().unwrap().run(COUNTED / CROWD));
         gate.wait();
         // The counting ends, and only then do the sessions.
         gate.wait();
-        session.client.quit().unwrap();
+        begun.and(run).unwrap_or_else(|panic| resume_unwind(panic));
+        session.unwrap().client.quit().unwrap();
     };
     std::thread::scope(|scope| {
         for _ in 0..CROWD {
