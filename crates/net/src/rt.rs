@@ -1,12 +1,45 @@
 //! The runtime: worker threads, tasks, timers, and the channels between the planes. The data plane knows
 //! tokio only through this file and `stream`.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use atomic_waker::AtomicWaker;
 pub use tokio::sync::{Notify, mpsc, oneshot, watch};
 pub use tokio::task::JoinHandle;
+
+/// A bell that one task listens to, between many others that it waits for: cheaper to wait for than a `Notify`, which
+/// keeps a list. A ring that nobody hears is remembered.
+#[derive(Debug, Default)]
+pub struct Bell {
+    rung: AtomicBool,
+    listener: AtomicWaker,
+}
+
+impl Bell {
+    /// Rings it.
+    pub fn ring(&self) {
+        self.rung.store(true, Ordering::Release);
+        self.listener.wake();
+    }
+
+    /// Waits until it rings.
+    pub async fn rung(&self) {
+        poll_fn(|context| self.poll_rung(context)).await;
+    }
+
+    fn poll_rung(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.listener.register(context.waker());
+        // After registering: a ring in between must not be missed.
+        if self.rung.load(Ordering::Acquire) && self.rung.swap(false, Ordering::AcqRel) {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
 
 /// Runs `main` to its end on a new single-threaded runtime, on the calling thread. Tasks made with
 /// `spawn_local` inside live as long as `main`.

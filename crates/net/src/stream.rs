@@ -1,6 +1,9 @@
 //! A byte stream to a client or a backend: TCP or Unix socket, with or without TLS.
 
+use std::future::poll_fn;
 use std::io;
+use std::ops::Range;
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -49,10 +52,19 @@ impl Socket {
         }
     }
 
-    async fn readable(&self) -> io::Result<()> {
+    /// Writes what fits without waiting.
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(socket) => socket.readable().await,
-            Self::Unix(socket) => socket.readable().await,
+            Self::Tcp(socket) => socket.try_write(bytes),
+            Self::Unix(socket) => socket.try_write(bytes),
+        }
+    }
+
+    // By `poll_read_ready`, which has a place for one waiter, and not `readable`, which keeps a list of them.
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(socket) => socket.poll_read_ready(context),
+            Self::Unix(socket) => socket.poll_read_ready(context),
         }
     }
 }
@@ -103,7 +115,7 @@ impl Stream {
         if self.tls.as_mut().is_some_and(|tls| tls.has_plaintext()) {
             return Ok(());
         }
-        self.io.readable().await
+        poll_fn(|context| self.io.poll_readable(context)).await
     }
 
     /// True if the peer has sent nothing and has not closed: what an idle backend connection must be like.
@@ -127,10 +139,22 @@ impl Stream {
         (result, buffer)
     }
 
-    /// Writes the first `n` bytes of `buffer`, which stay in it.
+    /// Writes as much of `bytes` as goes without waiting, which may be nothing.
     #[inline]
-    pub async fn write(&mut self, buffer: Buffer, n: usize) -> (io::Result<()>, Buffer) {
-        let bytes = &buffer.data()[..n];
+    pub fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.tls.is_some() {
+            return Ok(0);
+        }
+        match self.io.try_write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            result => result,
+        }
+    }
+
+    /// Writes these bytes of `buffer`, which stay in it.
+    #[inline]
+    pub async fn write(&mut self, buffer: Buffer, part: Range<usize>) -> (io::Result<()>, Buffer) {
+        let bytes = &buffer.data()[part];
         let result = match &mut self.tls {
             None => self.io.write_all(bytes).await,
             Some(tls) => tls.write_all(&mut self.io, bytes).await,

@@ -35,13 +35,21 @@ pub(crate) async fn make_ready(
 ) -> Result<Ready, PoolError> {
     if !connection.is_owned_by(memory) {
         if !connection.unsaved.is_empty() {
-            bounded(target, save(connection)).await?;
+            Box::pin(bounded(target, save(connection))).await?;
         }
         connection.belong_to(memory.clone());
     }
     if connection.have.is_same(want) {
+        // The same maps, not only equal ones: the next comparison is one of pointers.
+        connection.have = want.clone();
         return Ok(Ready::AsItWas);
     }
+    // Boxed, so that an idle session does not carry the room of it.
+    Box::pin(fix_up(connection, target, want)).await?;
+    Ok(Ready::FixedUp)
+}
+
+async fn fix_up(connection: &mut Connection, target: &Target, want: &SessionState) -> Result<(), PoolError> {
     // Fix-ups are statements too: they would wipe out what the session's last statement left here.
     bounded(target, save(connection)).await?;
     let steps = diff(want, &connection.have);
@@ -59,7 +67,7 @@ pub(crate) async fn make_ready(
         run_all(connection, target, want, diff(want, &connection.have)).await?;
     }
     connection.have = want.clone();
-    Ok(Ready::FixedUp)
+    Ok(())
 }
 
 async fn run_all(

@@ -2,26 +2,66 @@
 //! in, never by a hash alone; the least recently used one is closed when there are too many.
 
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
+use delphinus_state::SessionState;
 use delphinus_wire::command::BackendStmtId;
 
 /// What a prepared statement is the same by: its text, and the schema and variables it was prepared under.
 #[derive(Debug, Clone)]
 pub struct StatementKey {
+    text: Rc<[u8]>,
+    state: SessionState,
+    classes: Rc<[u8]>,
+    /// Made once: the statement is looked up each time it runs.
+    hash: u64,
+}
+
+impl StatementKey {
+    /// A statement with this text, prepared in this state, of which user variables play no part.
+    pub fn new(text: Rc<[u8]>, state: SessionState) -> Self {
+        Self::with(text, state, Rc::default())
+    }
+
+    fn with(text: Rc<[u8]>, state: SessionState, classes: Rc<[u8]>) -> Self {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((&text, &state.schema, &classes));
+        Self { text, state, classes, hash }
+    }
+
+    /// The same with another text.
+    #[must_use]
+    pub fn with_text(&self, text: Rc<[u8]>) -> Self {
+        Self::with(text, self.state.clone(), self.classes.clone())
+    }
+
+    /// The same with parameters of these classes, one byte each, as the backend remembers them.
+    #[must_use]
+    pub fn with_classes(&self, classes: Rc<[u8]>) -> Self {
+        Self::with(self.text.clone(), self.state.clone(), classes)
+    }
+
     /// The text.
-    pub text: Rc<[u8]>,
-    /// The state in which it was prepared; user variables play no part.
-    pub state: delphinus_state::SessionState,
-    /// The classes of its parameters, one byte each, where the backend remembers them; empty until it has run.
-    pub classes: Rc<[u8]>,
+    pub fn text(&self) -> &Rc<[u8]> {
+        &self.text
+    }
+
+    /// The state it was prepared in.
+    pub fn state(&self) -> &SessionState {
+        &self.state
+    }
+
+    /// The classes of its parameters; empty until it has run.
+    pub fn classes(&self) -> &[u8] {
+        &self.classes
+    }
 }
 
 impl PartialEq for StatementKey {
     fn eq(&self, other: &Self) -> bool {
         let (a, b) = (&self.state, &other.state);
-        (Rc::ptr_eq(&self.text, &other.text) || self.text == other.text)
+        self.hash == other.hash
+            && (Rc::ptr_eq(&self.text, &other.text) || self.text == other.text)
             && self.classes == other.classes
             && a.schema == b.schema
             && (Rc::ptr_eq(&a.vars, &b.vars) || a.vars == b.vars)
@@ -32,8 +72,7 @@ impl Eq for StatementKey {}
 
 impl Hash for StatementKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
-        self.state.schema.hash(state);
+        state.write_u64(self.hash);
     }
 }
 
@@ -49,10 +88,30 @@ pub struct BackendStatement {
     used: u64,
 }
 
+/// Takes the hash that the key brings along.
+#[derive(Debug, Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = self.0.rotate_left(5) ^ hash;
+    }
+}
+
 /// The statements of one connection.
 #[derive(Debug)]
 pub struct Statements {
-    by_key: HashMap<Rc<StatementKey>, BackendStatement>,
+    by_key: HashMap<Rc<StatementKey>, BackendStatement, BuildHasherDefault<KeyHasher>>,
     limit: usize,
     clock: u64,
 }
@@ -60,7 +119,7 @@ pub struct Statements {
 impl Statements {
     /// Room for `limit` statements.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { by_key: HashMap::new(), limit: limit.max(1), clock: 0 }
+        Self { by_key: HashMap::default(), limit: limit.max(1), clock: 0 }
     }
 
     /// The statement, which counts as used now.
@@ -93,7 +152,7 @@ impl Statements {
         if key.classes.is_empty() {
             return false;
         }
-        let bare = StatementKey { classes: Rc::default(), ..(**key).clone() };
+        let bare = key.with_classes(Rc::default());
         let has_run = |statement: &BackendStatement| statement.bound_by != 0 || statement.has_run_with_values;
         if self.by_key.get(&bare).is_none_or(has_run) {
             return false;
@@ -138,11 +197,10 @@ impl Statements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use delphinus_state::SessionState;
 
     fn key(text: &str, schema: Option<&str>) -> Rc<StatementKey> {
         let state = SessionState { schema: schema.map(Into::into), ..SessionState::default() };
-        Rc::new(StatementKey { text: text.as_bytes().into(), state, classes: Rc::default() })
+        Rc::new(StatementKey::new(text.as_bytes().into(), state))
     }
 
     #[test]
@@ -156,9 +214,7 @@ mod tests {
 
     #[test]
     fn a_statement_is_shared_by_those_with_the_same_classes_of_parameters() {
-        let with = |classes: &[u8]| {
-            Rc::new(StatementKey { classes: classes.into(), ..(*key("SELECT ?", None)).clone() })
-        };
+        let with = |classes: &[u8]| Rc::new(key("SELECT ?", None).with_classes(classes.into()));
         let mut statements = Statements::new(10);
         assert!(!statements.adopt(&with(b"i")));
         assert_eq!(statements.insert(key("SELECT ?", None), BackendStmtId(1)), None);

@@ -50,8 +50,7 @@ impl Session {
     #[inline]
     pub(crate) async fn next_command(&mut self) -> Result<Waited, NetError> {
         if self.buffer.is_empty() {
-            let info = self.info.clone();
-            match rt::either(self.stream.readable(), info.disturbed()).await {
+            match rt::either(self.stream.readable(), self.info.disturbed()).await {
                 Either::First(ready) => ready?,
                 Either::Second(()) => return Ok(Waited::Disturbed),
             }
@@ -134,8 +133,12 @@ impl Session {
     #[inline]
     pub(crate) async fn write_client(&mut self, buffer: Buffer, n: usize) -> Result<Buffer, NetError> {
         self.worker.counters.client_bytes_out.add(n as u64);
+        let done = self.stream.write_now(&buffer.data()[..n])?;
+        if done == n {
+            return Ok(buffer);
+        }
         let seconds = self.worker.settings.net_timeout_s;
-        let written = rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, n)).await;
+        let written = rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, done..n)).await;
         let (result, buffer) = written.ok_or(NetError::TimedOut(seconds * 1000))?;
         result?;
         Ok(buffer)

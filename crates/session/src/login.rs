@@ -194,7 +194,7 @@ struct Seed {
 
 impl Seed {
     fn grow(self, worker: Rc<Worker>, facts: &ServerFacts, outcome: &LoginOutcome) -> Session {
-        let initial = first_state(&worker, facts, outcome);
+        let initial = worker.shared(first_state(&worker, facts, outcome));
         let identity = worker.pool.identity(Identity {
             user: outcome.user.clone(),
             secret: outcome.secret.clone(),
@@ -372,7 +372,7 @@ impl Session {
             return Err(NetError::Closed);
         }
         self.worker.users.learn(outcome);
-        self.initial = first_state(&self.worker, &facts, outcome);
+        self.initial = self.worker.shared(first_state(&self.worker, &facts, outcome));
         self.reset();
         self.seats = Seats::default();
         self.identity = self.worker.pool.identity(Identity {

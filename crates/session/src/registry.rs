@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use delphinus_net::rt::Notify;
+use delphinus_net::rt::Bell;
 use delphinus_topology::BackendId;
 
 /// A client connection's id: what the client sees as its connection id.
@@ -26,7 +26,7 @@ pub struct SessionInfo {
     /// When it last began a command, by the registry's clock.
     active_s: AtomicU32,
     killed: AtomicBool,
-    bell: Notify,
+    bell: Bell,
 }
 
 impl SessionInfo {
@@ -38,7 +38,7 @@ impl SessionInfo {
 
     /// Makes the session look whether it has to end.
     pub fn disturb(&self) {
-        self.bell.notify_one();
+        self.bell.ring();
     }
 
     /// Its user.
@@ -74,12 +74,12 @@ impl SessionInfo {
     /// Ends the session as soon as it can see it.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Relaxed);
-        self.bell.notify_one();
+        self.bell.ring();
     }
 
     /// Waits until somebody wants something of this session.
     pub(crate) async fn disturbed(&self) {
-        self.bell.notified().await;
+        self.bell.rung().await;
     }
 }
 
@@ -176,7 +176,7 @@ impl Registry {
             running: AtomicU64::new(0),
             active_s: AtomicU32::new(self.clock_s()),
             killed: AtomicBool::new(false),
-            bell: Notify::new(),
+            bell: Bell::default(),
         });
         sessions.insert(id, info.clone());
         Some(info)

@@ -3,7 +3,6 @@
 //! `read -> classify -> plan -> (answer locally) -> checkout -> sync -> forward -> track -> settle`.
 
 use delphinus_net::NetError;
-use delphinus_telemetry::Counter;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN};
 
@@ -108,15 +107,13 @@ impl Session {
             self.skip(input).await?;
             return Ok(Served::Error(ProxyError::Malformed));
         };
-        let counters = self.worker.counters.clone();
-        let count = |counter: &Counter| counter.increment();
         match command {
             Command::Query(_) => {
-                count(&counters.command_query);
+                self.worker.counters.command_query.increment();
                 self.query(input).await
             }
             Command::StmtExecute { id, flags } => {
-                count(&counters.command_stmt_execute);
+                self.worker.counters.command_stmt_execute.increment();
                 self.execute(input, id, flags).await
             }
             other => Box::pin(self.serve_rare(input, other.into())).await,

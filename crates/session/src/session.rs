@@ -58,13 +58,15 @@ pub(crate) struct LoginFacts {
 #[derive(Debug)]
 pub(crate) struct Lex {
     options: LexOptions,
+    /// `sql_select_limit` is set.
+    limits_rows: bool,
     made_from: Rc<Vars>,
 }
 
 impl Lex {
     pub(crate) fn new(flavor: Flavor, server_version: u32, vars: &Rc<Vars>) -> Self {
         let options = LexOptions { flavor, server_version, ..LexOptions::default() };
-        let mut lex = Self { options, made_from: vars.clone() };
+        let mut lex = Self { options, limits_rows: false, made_from: vars.clone() };
         lex.read(vars);
         lex
     }
@@ -79,10 +81,18 @@ impl Lex {
         self.options
     }
 
+    /// True if `sql_select_limit` cuts results short.
+    #[inline]
+    pub(crate) fn limits_rows(&mut self, vars: &Rc<Vars>) -> bool {
+        self.options(vars);
+        self.limits_rows
+    }
+
     fn read(&mut self, vars: &Vars) {
         let mode = vars.get("sql_mode").map(|mode| String::from_utf8_lossy(mode).to_ascii_uppercase());
         let has =
             |word: &str| mode.as_deref().is_some_and(|mode| mode.split(',').any(|one| one.trim() == word));
+        self.limits_rows = vars.contains_key("sql_select_limit");
         let ansi = has("ANSI_QUOTES") || has("ANSI");
         self.options.ansi_quotes = if ansi { Quotes::Ansi } else { Quotes::Standard };
         let literal = has("NO_BACKSLASH_ESCAPES");

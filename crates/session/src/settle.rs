@@ -43,10 +43,8 @@ impl Session {
         if let Some(status) = response.status {
             self.status = status;
         }
-        checkout.connection().remember(
-            response,
-            left_behind(statement, response, self.want.vars.contains_key("sql_select_limit")),
-        );
+        let left = left_behind(statement, response, self.lex.limits_rows(&self.want.vars));
+        checkout.connection().remember(response, left);
         let is_plain = statement.effects.is_empty() && response.changes.is_empty() && response.is_ok();
         if is_plain && self.pins.is_empty() && !self.status.contains(Status::IN_TRANS) {
             self.info.runs_nowhere();
@@ -65,7 +63,7 @@ impl Session {
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
         let learnt = learn(&mut self.want, &mut self.pins, &executed);
         if let Some(learnt) = learnt {
-            self.ask(checkout, &learnt, ran).await?;
+            Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
         let connection = checkout.connection();
         connection.have = self.want.clone();

@@ -10,6 +10,7 @@ use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Peer, rt};
 use delphinus_pool::Pool;
 use delphinus_route::Balance;
+use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
 use delphinus_topology::{BackendId, Health, Snapshot};
 use delphinus_wire::auth::{Plugin, RsaKey};
@@ -84,6 +85,7 @@ pub struct Worker {
     balance: RefCell<Balance>,
     failed: RefCell<Vec<(BackendId, Instant)>>,
     tokens: Cell<u64>,
+    first_states: RefCell<Vec<SessionState>>,
 }
 
 /// What a worker is made from.
@@ -110,6 +112,8 @@ pub struct Parts {
 const BUFFER_SIZE: usize = 16 * 1024;
 /// Spare buffers kept by a worker.
 const SPARE_BUFFERS: usize = 64;
+/// How many states that sessions begin with are remembered.
+const FIRST_STATES: usize = 32;
 /// How long a replica that could not be reached is left out, until the monitor has looked.
 const AVOID: Duration = Duration::from_secs(2);
 /// A backend that has been down for so long will not answer what was sent to it before.
@@ -133,7 +137,21 @@ impl Worker {
             balance: RefCell::default(),
             failed: RefCell::default(),
             tokens: Cell::new(0),
+            first_states: RefCell::default(),
         })
+    }
+
+    /// The same state, with the maps of an earlier session that began alike: to compare the two is to compare pointers.
+    pub(crate) fn shared(&self, state: SessionState) -> SessionState {
+        let mut known = self.first_states.borrow_mut();
+        if let Some(found) = known.iter().find(|known| known.is_same(&state)) {
+            return found.clone();
+        }
+        if known.len() == FIRST_STATES {
+            known.remove(0);
+        }
+        known.push(state.clone());
+        state
     }
 
     /// The cluster as it is now, and the balance of this worker.

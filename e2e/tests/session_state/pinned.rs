@@ -140,6 +140,7 @@ const TIES: &[(&[&str], &[&str])] = &[
     ),
     (
         &[
+            "SELECT LAST_INSERT_ID(9)",
             "SET @a = 1, sql_auto_is_null = 1",
             "INSERT INTO app.{t} (k) VALUES (960)",
             "SELECT k FROM app.{t} WHERE id IS NULL",

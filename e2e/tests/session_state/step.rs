@@ -193,12 +193,13 @@ fn forget_what_is_not_its_own(reply: &mut Reply, text: &str) {
 
 /// MySQL gives a user variable in a prepared statement the type of the value that it had when the statement was
 /// prepared; that of one that was never set, which nothing but a new connection brings back, differs from NULL's.
+/// MariaDB keeps a flag of columns made from parameters from the time when the statement was prepared.
 fn without_types(mut replies: Vec<Reply>) -> Vec<Reply> {
     let columns = replies.iter_mut().flat_map(|reply| match reply {
         Reply::Rows(rows) => rows.columns.as_mut_slice(),
         Reply::Done(_) | Reply::Failed(_) => &mut [],
     });
-    for column in columns.filter(|column| is_user_variable(column)) {
+    for column in columns.filter(|column| is_user_variable(column) || column.name.contains('?')) {
         *column = ColumnShape { name: std::mem::take(&mut column.name), ..ColumnShape::default() };
     }
     replies
@@ -247,10 +248,6 @@ fn columns(columns: &[ColumnShape]) -> String {
 /// cannot see that value can restore.
 fn rows_columns(columns: &[ColumnShape], rows: &[Vec<Option<Vec<u8>>>]) -> String {
     let shapes = columns.iter().enumerate().map(|(at, column)| {
-        // A bare parameter. Its type follows from what the statement was run with before, by whomever.
-        if column.name == "?" {
-            return " [?]".to_owned();
-        }
         if is_user_variable(column) && rows.iter().all(|row| row[at].is_none()) {
             return format!(" [{}]", column.name);
         }

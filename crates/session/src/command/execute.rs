@@ -133,9 +133,9 @@ impl Session {
     ) -> Result<Rc<StatementKey>, ProxyError> {
         self.memory.wait_until_saved().await;
         let known = self.known_from_memory();
-        match splice(&key.text, self.lex.options(&key.state.vars), known) {
+        match splice(key.text(), self.lex.options(&key.state().vars), known) {
             Some(text) if !statement.uses.contains(Uses::DIAGNOSTICS) => {
-                Ok(Rc::new(StatementKey { text: text.into(), ..key.clone() }))
+                Ok(Rc::new(key.with_text(text.into())))
             }
             _ => Err(ProxyError::DiagnosticsGone),
         }
@@ -165,8 +165,8 @@ impl Session {
         if has_cursor && found.pinned_id.is_none() {
             found.pinned_id = checkout.connection().statements.find(&key).map(|statement| statement.id);
         }
-        self.update_statement_pins(&key.text);
-        let ran = Ran { statement: &statement, sql: &key.text, response: &response };
+        self.update_statement_pins(key.text());
+        let ran = Ran { statement: &statement, sql: key.text(), response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);

@@ -38,7 +38,7 @@ impl Session {
         if let Some(status) = response.status {
             self.status = status;
         }
-        self.update_statement_pins(&key.text);
+        self.update_statement_pins(key.text());
         self.keep_or_give_back(checkout);
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);

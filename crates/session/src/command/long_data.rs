@@ -52,7 +52,7 @@ impl Session {
             found.has_long_data = true;
             found.pinned_id = Some(backend_id);
         }
-        self.update_statement_pins(&key.text);
+        self.update_statement_pins(key.text());
         self.keep_or_give_back(checkout);
         Ok(Served::Answered)
     }

@@ -4,7 +4,6 @@
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::Flavor;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header, param_classes};
 
@@ -39,17 +38,14 @@ impl Session {
     }
 
     /// MySQL gives a bare parameter the type of the first value, and converts later ones to it: 'abc' becomes 0 where
-    /// somebody has sent a number before. So only those share a statement whose parameters are of the same classes.
+    /// somebody has sent a number before; MariaDB keeps flags of a result's columns. So only those share a statement whose parameters are of the same classes.
     fn note_classes(&mut self, id: ClientStmtId) {
-        if self.lex.options(&self.want.vars).flavor != Flavor::MySql {
-            return;
-        }
         let capabilities = self.capabilities();
         let Some(found) = self.statements.find(id) else { return };
-        let classes =
-            param_classes(&found.types, usize::from(found.params), capabilities, &found.key.classes);
-        if *classes != *found.key.classes {
-            found.key = Rc::new(StatementKey { classes: classes.into(), ..(*found.key).clone() });
+        let before = found.key.classes();
+        let classes = param_classes(&found.types, usize::from(found.params), capabilities, before);
+        if classes != before {
+            found.key = Rc::new(found.key.with_classes(classes.into()));
         }
     }
 

@@ -97,7 +97,7 @@ impl Session {
         let assigns = response.prepared.is_some() && statement.effects.contains(Effects::SETS_USER_VARS);
         let assigning = assigns.then(|| text.clone());
         if let Some(prepared) = response.prepared {
-            let key = Rc::new(StatementKey { text, state: self.want.clone(), classes: Rc::default() });
+            let key = Rc::new(StatementKey::new(text, self.want.clone()));
             remember_prepared(&mut checkout, &key, prepared.id).await?;
             let statement = ClientStatement {
                 key,
@@ -141,12 +141,12 @@ impl Session {
             let found = checkout.connection().statements.find(key);
             return Ok(found.expect("invariant: it was just adopted").id);
         }
-        let mut then = key.state.clone();
+        let mut then = key.state().clone();
         then.user_vars = self.want.user_vars.clone();
         then.multi_statements = self.want.multi_statements;
         let memory = self.memory.clone();
         checkout.make_ready(&then, &memory).await?;
-        let prepared = checkout.prepare(&key.text).await?;
+        let prepared = checkout.prepare(key.text()).await?;
         if let Some(old) = checkout.connection().statements.insert(key.clone(), prepared) {
             checkout.close_statement(old).await?;
         }

@@ -17,7 +17,7 @@ impl Session {
             if checkout.close_statement(backend_id).await.is_err() {
                 return Ok(Served::End);
             }
-            self.update_statement_pins(&closed.key.text);
+            self.update_statement_pins(closed.key.text());
             self.keep_or_give_back(checkout);
         }
         Ok(Served::Answered)

@@ -41,7 +41,7 @@ impl Session {
             found.has_cursor = false;
             found.has_long_data = false;
         }
-        self.update_statement_pins(&key.text);
+        self.update_statement_pins(key.text());
         self.keep_or_give_back(checkout);
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);
