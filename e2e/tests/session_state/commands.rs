@@ -108,7 +108,7 @@ const TEXTS: &[&str] = &[
     "SELECT ? + 1, CONCAT(?, 'x')",
     "SELECT @a, @b, ?",
     "SET @c = ?",
-    "SELECT @a := HEX(?)",
+    "SELECT HEX(?) INTO @a",
     "SELECT \"id\", ? FROM d_fixed",
     "SELECT 'a\\\\', ?",
     "SELECT 1/0, ?",

@@ -253,7 +253,11 @@ fn rows_columns(columns: &[ColumnShape], rows: &[Vec<Option<Vec<u8>>>]) -> Strin
         }
         let ColumnShape { name, kind, collation, flags, decimals } = column;
         // How long its value might have been, by which a text is of one type or another, shows only where it was set.
-        let kind = if is_user_variable(column) && (249..=253).contains(kind) { &252 } else { kind };
+        let (mut kind, mut flags) = (*kind, *flags);
+        if is_user_variable(column) && (249..=253).contains(&kind) {
+            // So does the flag that it came from an expression with numbers in it; its collation is asked for by SQL.
+            (kind, flags) = (252, flags & !BINARY);
+        }
         // A login, or SET NAMES .. COLLATE, with a collation that is not its character set's default leaves that one
         // in `character_set_results`, which no other statement can do: only the character set comes through.
         let collation = match collation {
@@ -265,6 +269,8 @@ fn rows_columns(columns: &[ColumnShape], rows: &[Vec<Option<Vec<u8>>>]) -> Strin
     });
     shapes.collect()
 }
+
+const BINARY: u16 = 128;
 
 /// Flags that are the session's: in a transaction, autocommit, more results, NO_BACKSLASH_ESCAPES,
 /// OUT parameters, READ ONLY transaction.
