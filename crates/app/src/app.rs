@@ -80,7 +80,8 @@ impl App {
                 stopping: stop.clone(),
                 deadline: come.clone(),
             };
-            threads.push(rt::spawn_worker(format!("worker-{at}"), move || serve(seed))?);
+            threads
+                .push(rt::spawn_worker(format!("worker-{at}"), config.proxy.io_uring, move || serve(seed))?);
         }
         let acceptor = Acceptor {
             workers: seats,

@@ -33,6 +33,7 @@ pub(crate) struct Seed {
 /// Serves clients until the acceptor is gone and the last session has ended, or the deadline has come.
 pub(crate) async fn serve(seed: Seed) {
     let Seed { mut arrivals, sessions, mut deadline, .. } = seed;
+    tracing::debug!(in_batches = rt::sends_in_batches(), "worker is ready");
     let pool = Pool::new(seed.pool, seed.backends, seed.bell, seed.counters.clone());
     let tending = rt::spawn_local(pool.clone().tend());
     let worker = Worker::new(Parts {

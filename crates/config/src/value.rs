@@ -80,6 +80,21 @@ macro_rules! unsigned {
 }
 unsigned!(u8, u32, u64);
 
+impl Value for bool {
+    fn kind() -> String {
+        "true or false".to_owned()
+    }
+    fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
+        match raw {
+            DeValue::Boolean(value) => Ok(*value),
+            _ => Err(wrong_type(raw)),
+        }
+    }
+    fn literal(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl<T: Value> Value for Option<T> {
     fn kind() -> String {
         T::kind()

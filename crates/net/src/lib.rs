@@ -8,8 +8,10 @@ mod error;
 mod handshake;
 mod listen;
 mod nonce;
+mod outbox;
 mod packet_io;
 pub mod rt;
+mod socket;
 mod stream;
 pub mod tls;
 

@@ -8,8 +8,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
+use tokio::runtime::LocalOptions;
 pub use tokio::sync::{Notify, mpsc, oneshot, watch};
 pub use tokio::task::JoinHandle;
+
+use crate::outbox;
 
 /// A bell that one task listens to, between many others that it waits for: cheaper to wait for than a `Notify`, which
 /// keeps a list. A ring that nobody hears is remembered.
@@ -44,23 +47,45 @@ impl Bell {
 /// Runs `main` to its end on a new single-threaded runtime, on the calling thread. Tasks made with
 /// `spawn_local` inside live as long as `main`.
 pub fn block_on<F: Future>(main: F) -> io::Result<F::Output> {
+    run(main, false)
+}
+
+/// Runs `main`; with `io_uring`, small packets leave in batches where the kernel allows that.
+pub(crate) fn run<F: Future>(main: F, io_uring: bool) -> io::Result<F::Output> {
     // Passwords are hashed on these threads: few of them, so that a login storm cannot take every core.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(2)
         .thread_keep_alive(Duration::from_secs(10))
-        .build()?;
-    let local = tokio::task::LocalSet::new();
-    Ok(local.block_on(&runtime, main))
+        .on_thread_park(outbox::flush)
+        .build_local(LocalOptions::default())?;
+    outbox::open(io_uring);
+    let out = runtime.block_on(async {
+        let out = main.await;
+        outbox::flush();
+        out
+    });
+    outbox::close();
+    Ok(out)
 }
 
-/// Starts a named thread that runs the future made by `main` on a runtime of its own.
-pub fn spawn_worker<M, F>(name: String, main: M) -> io::Result<std::thread::JoinHandle<io::Result<()>>>
+/// Starts a named thread that runs the future made by `main` on a runtime of its own. With `io_uring`, small packets
+/// leave it in batches where the kernel allows that.
+pub fn spawn_worker<M, F>(
+    name: String,
+    io_uring: bool,
+    main: M,
+) -> io::Result<std::thread::JoinHandle<io::Result<()>>>
 where
     M: FnOnce() -> F + Send + 'static,
     F: Future<Output = ()>,
 {
-    std::thread::Builder::new().name(name).spawn(move || block_on(main()))
+    std::thread::Builder::new().name(name).spawn(move || run(main(), io_uring))
+}
+
+/// True if small packets leave this thread in batches.
+pub fn sends_in_batches() -> bool {
+    outbox::is_batched()
 }
 
 /// Starts a task on this thread's runtime.

@@ -3,83 +3,36 @@
 use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use std::rc::Rc;
+
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::buffer::Buffer;
 use crate::error::NetError;
+use crate::outbox;
+use crate::socket::{Posted, Socket};
 use crate::tls::TlsLayer;
 
 /// A connected socket.
 #[derive(Debug)]
 pub struct Stream {
-    io: Socket,
+    io: Rc<Socket>,
     tls: Option<Box<TlsLayer>>,
-}
-
-/// The socket below TLS.
-#[derive(Debug)]
-pub(crate) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
 }
 
 /// Smallest room a read starts with.
 const READ_ROOM: usize = 4096;
 
-impl Socket {
-    pub(crate) async fn read(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
-        match self {
-            Self::Tcp(socket) => socket.read_buf(into).await,
-            Self::Unix(socket) => socket.read_buf(into).await,
-        }
-    }
-
-    pub(crate) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.write_all(bytes).await,
-            Self::Unix(socket) => socket.write_all(bytes).await,
-        }
-    }
-
-    /// Reads what is there, without waiting. No system call where nothing has arrived.
-    pub(crate) fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(socket) => socket.try_read(into),
-            Self::Unix(socket) => socket.try_read(into),
-        }
-    }
-
-    /// Writes what fits without waiting.
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(socket) => socket.try_write(bytes),
-            Self::Unix(socket) => socket.try_write(bytes),
-        }
-    }
-
-    // By `poll_read_ready`, which has a place for one waiter, and not `readable`, which keeps a list of them.
-    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Self::Tcp(socket) => socket.poll_read_ready(context),
-            Self::Unix(socket) => socket.poll_read_ready(context),
-        }
-    }
-}
-
 impl Stream {
     /// Wraps a TCP socket; small packets are sent at once (TCP_NODELAY).
     pub fn tcp(socket: TcpStream) -> Self {
-        // A socket that refuses the option is slower, not wrong.
-        let _ = socket.set_nodelay(true);
-        Self { io: Socket::Tcp(socket), tls: None }
+        Self { io: Rc::new(Socket::tcp(socket)), tls: None }
     }
 
     /// Wraps a Unix socket.
     pub fn unix(socket: UnixStream) -> Self {
-        Self { io: Socket::Unix(socket), tls: None }
+        Self { io: Rc::new(Socket::unix(socket)), tls: None }
     }
 
     /// Two ends of a new connection inside this process, for tests.
@@ -90,7 +43,7 @@ impl Stream {
 
     /// Starts TLS. `early` are bytes already read that belong to the first record.
     pub async fn start_tls(&mut self, mut layer: TlsLayer, early: &[u8]) -> Result<(), NetError> {
-        layer.shake_hands(&mut self.io, early).await?;
+        layer.shake_hands(&self.io, early).await?;
         self.tls = Some(Box::new(layer));
         Ok(())
     }
@@ -102,12 +55,12 @@ impl Stream {
 
     /// True if nobody on a network can listen: TLS, or a Unix socket.
     pub fn is_secure(&self) -> bool {
-        self.is_tls() || matches!(self.io, Socket::Unix(_))
+        self.is_tls() || self.io.is_unix()
     }
 
     /// True on a Unix socket.
     pub fn is_unix(&self) -> bool {
-        matches!(self.io, Socket::Unix(_))
+        self.io.is_unix()
     }
 
     /// Waits until a read would find something (or the end), without holding a buffer.
@@ -134,21 +87,21 @@ impl Stream {
         }
         let result = match &mut self.tls {
             None => self.io.read(buffer.tail()).await,
-            Some(tls) => tls.read(&mut self.io, buffer.tail()).await,
+            Some(tls) => tls.read(&self.io, buffer.tail()).await,
         };
         (result, buffer)
     }
 
-    /// Writes as much of `bytes` as goes without waiting, which may be nothing.
+    /// Takes a copy of a small packet, which is sent before this thread sleeps; false if it has to be written. Should it
+    /// not reach the peer, the next read or write says so.
     #[inline]
-    pub fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.tls.is_some() {
-            return Ok(0);
-        }
-        match self.io.try_write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            result => result,
-        }
+    pub fn post(&mut self, bytes: &[u8]) -> bool {
+        self.tls.is_none() && outbox::post(&self.io, bytes)
+    }
+
+    /// Waits until everything posted has been written.
+    pub async fn write_posted(&mut self) -> io::Result<()> {
+        self.io.write_posted().await
     }
 
     /// Writes these bytes of `buffer`, which stay in it.
@@ -157,7 +110,7 @@ impl Stream {
         let bytes = &buffer.data()[part];
         let result = match &mut self.tls {
             None => self.io.write_all(bytes).await,
-            Some(tls) => tls.write_all(&mut self.io, bytes).await,
+            Some(tls) => tls.write_all(&self.io, bytes).await,
         };
         (result, buffer)
     }
@@ -166,7 +119,7 @@ impl Stream {
     pub async fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.tls {
             None => self.io.write_all(bytes).await,
-            Some(tls) => tls.write_all(&mut self.io, bytes).await,
+            Some(tls) => tls.write_all(&self.io, bytes).await,
         }
     }
 
@@ -187,11 +140,17 @@ impl Stream {
 
     async fn shut_down(&mut self) {
         if let Some(tls) = &mut self.tls {
-            tls.close(&mut self.io).await;
+            tls.close(&self.io).await;
         }
-        let _ = match &mut self.io {
-            Socket::Tcp(socket) => socket.shutdown().await,
-            Socket::Unix(socket) => socket.shutdown().await,
-        };
+        let _ = self.io.write_posted().await;
+        self.io.end();
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.io.posted() == Posted::Stuck {
+            self.io.cut();
+        }
     }
 }

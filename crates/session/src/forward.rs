@@ -107,10 +107,13 @@ impl Session {
 
     #[inline]
     async fn send_held(&mut self, checkout: &mut Checkout, n: usize) -> Result<(), NetError> {
-        let buffer = std::mem::take(&mut self.buffer);
-        let (result, buffer) = checkout.connection().stream.write(buffer, 0..n).await;
-        self.buffer = buffer;
         self.worker.counters.backend_bytes_out.add(n as u64);
+        let stream = &mut checkout.connection().stream;
+        if stream.post(&self.buffer.data()[..n]) {
+            return Ok(());
+        }
+        let (result, buffer) = stream.write(std::mem::take(&mut self.buffer), 0..n).await;
+        self.buffer = buffer;
         Ok(result?)
     }
 

@@ -133,12 +133,11 @@ impl Session {
     #[inline]
     pub(crate) async fn write_client(&mut self, buffer: Buffer, n: usize) -> Result<Buffer, NetError> {
         self.worker.counters.client_bytes_out.add(n as u64);
-        let done = self.stream.write_now(&buffer.data()[..n])?;
-        if done == n {
+        if self.stream.post(&buffer.data()[..n]) {
             return Ok(buffer);
         }
         let seconds = self.worker.settings.net_timeout_s;
-        let written = rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, done..n)).await;
+        let written = rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, 0..n)).await;
         let (result, buffer) = written.ok_or(NetError::TimedOut(seconds * 1000))?;
         result?;
         Ok(buffer)

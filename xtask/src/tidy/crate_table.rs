@@ -13,7 +13,8 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 15] = [
+const TABLE: [(&str, &[&str]); 16] = [
+    ("uring", &[]),
     ("wire", &[]),
     ("sql", &[]),
     ("config", &[]),
@@ -22,7 +23,7 @@ const TABLE: [(&str, &[&str]); 15] = [
     ("testkit", &["wire"]),
     ("state", &["wire", "sql"]),
     ("topology", &["wire"]),
-    ("net", &["wire", "telemetry"]),
+    ("net", &["uring", "wire", "telemetry"]),
     ("route", &["sql", "state", "topology"]),
     ("pool", &["wire", "state", "net", "topology", "telemetry"]),
     ("monitor", &["wire", "topology", "net", "telemetry"]),

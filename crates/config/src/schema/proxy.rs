@@ -10,6 +10,10 @@ section! {
     pub struct Proxy = "[proxy]" at "proxy" {
         /// Data-plane threads. Each one has its own sessions and its own share of the backend connections.
         workers: Option<u32> = unset("the number of cores"), "threads", Restart, in 1..=1024, aka "threads";
+        /// Sends the small packets that many sessions have ready with one system call, which saves much of the time
+        /// that a query costs. Where the kernel has no io_uring, or does not let the process use it, as in many
+        /// containers, each packet is sent on its own.
+        io_uring: bool = is(true), "", Restart;
         /// Client connections at the same time, over all listeners. One more is refused with error 1040.
         max_connections: u32 = is(10_000), "connections", Restart, in 1..=1_000_000;
         /// Time that a client has to finish its login, TLS included.

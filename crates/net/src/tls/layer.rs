@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use crate::error::NetError;
-use crate::stream::Socket;
+use crate::socket::Socket;
 
 /// The TLS state of one connection.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl TlsLayer {
             .is_ok_and(|state| state.plaintext_bytes_to_read() == 0 && !state.peer_has_closed())
     }
 
-    pub(crate) async fn shake_hands(&mut self, io: &mut Socket, early: &[u8]) -> Result<(), NetError> {
+    pub(crate) async fn shake_hands(&mut self, io: &Socket, early: &[u8]) -> Result<(), NetError> {
         self.incoming.extend_from_slice(early);
         while self.session.is_handshaking() {
             if self.session.wants_write() {
@@ -71,7 +71,7 @@ impl TlsLayer {
     }
 
     /// Appends decrypted bytes; 0 is the end of the stream.
-    pub(crate) async fn read(&mut self, io: &mut Socket, into: &mut Vec<u8>) -> io::Result<usize> {
+    pub(crate) async fn read(&mut self, io: &Socket, into: &mut Vec<u8>) -> io::Result<usize> {
         loop {
             if let Some(n) = self.take_plaintext(into)? {
                 return Ok(n);
@@ -100,7 +100,7 @@ impl TlsLayer {
     }
 
     /// Feeds rustls with what is there, or with what the socket brings next; 0 is the end of the stream.
-    async fn fill(&mut self, io: &mut Socket) -> io::Result<usize> {
+    async fn fill(&mut self, io: &Socket) -> io::Result<usize> {
         if self.incoming.is_empty() {
             self.incoming.reserve(CHUNK);
             if io.read(&mut self.incoming).await? == 0 {
@@ -122,7 +122,7 @@ impl TlsLayer {
         Ok(n)
     }
 
-    async fn flush(&mut self, io: &mut Socket) -> io::Result<()> {
+    async fn flush(&mut self, io: &Socket) -> io::Result<()> {
         while self.session.wants_write() {
             self.session.write_tls(&mut self.outgoing)?;
         }
@@ -134,7 +134,7 @@ impl TlsLayer {
         Ok(())
     }
 
-    pub(crate) async fn write_all(&mut self, io: &mut Socket, mut bytes: &[u8]) -> io::Result<()> {
+    pub(crate) async fn write_all(&mut self, io: &Socket, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let n = self.session.writer().write(bytes)?;
             bytes = &bytes[n..];
@@ -143,7 +143,7 @@ impl TlsLayer {
         Ok(())
     }
 
-    pub(crate) async fn close(&mut self, io: &mut Socket) {
+    pub(crate) async fn close(&mut self, io: &Socket) {
         self.session.send_close_notify();
         let _ = self.flush(io).await;
     }

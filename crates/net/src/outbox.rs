@@ -1,0 +1,142 @@
+//! The outbox of a worker thread: small packets wait here until the thread has nothing else to do, and leave with one
+//! system call. Each send on its own wakes its receiver, which then takes the processor from a worker that has more
+//! to send; in a batch that happens once.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use delphinus_uring::Sender;
+
+use crate::rt;
+use crate::socket::{Posted, Socket};
+
+/// Larger ones are written at once, in bytes: copying them would cost more than it saves.
+const LARGEST: usize = 8 * 1024;
+
+/// More than these do not wait, so that the first of them does not wait for ever.
+const MOST: usize = 64;
+
+/// Nor do more bytes.
+const FULL: usize = 128 * 1024;
+
+/// How long a peer may leave no room for what was posted, should its session not wait for it.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[derive(Debug, Default)]
+struct Outbox {
+    letters: Vec<Letter>,
+    bytes: Vec<u8>,
+    sender: Option<Sender>,
+}
+
+#[derive(Debug)]
+struct Letter {
+    socket: Rc<Socket>,
+    part: Range<usize>,
+    is_sent: Cell<bool>,
+}
+
+thread_local! {
+    /// None on a thread that does not empty it before it sleeps.
+    static OUTBOX: RefCell<Option<Outbox>> = const { RefCell::new(None) };
+}
+
+/// Opens this thread's outbox. Who does so calls `flush` before the thread sleeps. With `io_uring`, packets leave with
+/// one system call; without, or where the kernel does not allow it, each is sent on its own.
+pub(crate) fn open(io_uring: bool) {
+    let sender = if io_uring { Sender::new().ok() } else { None };
+    OUTBOX.set(Some(Outbox { sender, ..Outbox::default() }));
+}
+
+/// True if packets leave with one system call.
+pub(crate) fn is_batched() -> bool {
+    OUTBOX.with_borrow(|outbox| outbox.as_ref().is_some_and(|outbox| outbox.sender.is_some()))
+}
+
+/// Closes the outbox.
+pub(crate) fn close() {
+    OUTBOX.set(None);
+}
+
+/// Takes a copy of `bytes` to be sent soon; false if they are not for the outbox and have to be written.
+#[inline]
+pub(crate) fn post(socket: &Rc<Socket>, bytes: &[u8]) -> bool {
+    bytes.len() <= LARGEST
+        && OUTBOX.with_borrow_mut(|outbox| outbox.as_mut().is_some_and(|outbox| outbox.take(socket, bytes)))
+}
+
+/// Sends everything.
+pub(crate) fn flush() {
+    OUTBOX.with_borrow_mut(|outbox| {
+        if let Some(outbox) = outbox.as_mut().filter(|outbox| !outbox.letters.is_empty()) {
+            outbox.send();
+        }
+    });
+}
+
+impl Outbox {
+    fn take(&mut self, socket: &Rc<Socket>, bytes: &[u8]) -> bool {
+        let continues = self.letters.last().is_some_and(|last| Rc::ptr_eq(&last.socket, socket));
+        if socket.posted() == Posted::InOutbox && !continues {
+            // Two packets of one socket in one batch could change their order.
+            self.send();
+        }
+        let start = self.bytes.len();
+        let part = start..start + bytes.len();
+        match (socket.posted(), self.letters.last_mut()) {
+            (Posted::InOutbox, Some(last)) => last.part.end = part.end,
+            (Posted::Nothing, _) => {
+                self.letters.push(Letter { socket: socket.clone(), part, is_sent: Cell::new(false) });
+                socket.has_posted();
+            }
+            _ => return false,
+        }
+        self.bytes.extend_from_slice(bytes);
+        if self.letters.len() >= MOST || self.bytes.len() >= FULL {
+            self.send();
+        }
+        true
+    }
+
+    fn send(&mut self) {
+        self.send_by_ring();
+        for letter in self.letters.drain(..) {
+            let socket = letter.socket;
+            if !letter.is_sent.get() {
+                let bytes = &self.bytes[letter.part];
+                socket.was_sent(bytes, socket.send_now(bytes));
+            }
+            if socket.posted() == Posted::Stuck {
+                rt::spawn_local(write_rest(socket));
+            }
+        }
+        self.bytes.clear();
+    }
+
+    fn send_by_ring(&mut self) {
+        let Self { letters, bytes, sender } = self;
+        // For one packet the ring is the longer way.
+        let Some(ring) = sender.as_mut().filter(|_| letters.len() > 1) else { return };
+        let part = |at: usize| &bytes[letters[at].part.clone()];
+        let done = |at: usize, result| {
+            letters[at].is_sent.set(true);
+            letters[at].socket.was_sent(part(at), result);
+        };
+        if ring.send_all(letters.len(), |at| (letters[at].socket.as_fd(), part(at)), done).is_err() {
+            *sender = None;
+        }
+    }
+}
+
+/// Writes what found no room, though the socket's session may be busy elsewhere.
+async fn write_rest(socket: Rc<Socket>) {
+    if rt::timeout(PATIENCE, socket.write_posted()).await.is_none() {
+        socket.cut();
+    }
+}
+
+#[cfg(test)]
+mod tests;
