@@ -150,6 +150,11 @@ impl Client {
         self.packets.write(&[&[number], payload].concat())
     }
 
+    /// The bytes below, for tests that break off in the middle.
+    pub fn into_wire(self) -> packet::Wire {
+        self.packets.wire
+    }
+
     /// Reads the answers to a text command that [`Client::send`] has sent.
     pub fn read_answers(&mut self) -> Result<Vec<Answer>> {
         self.answers(false)

@@ -27,6 +27,7 @@ const SETTINGS: Settings = Settings {
     idle_timeout_s: 0,
     max_lifetime_s: 0,
     statements_per_connection: 100,
+    kills_abandoned: true,
 };
 
 pub(crate) fn run() -> Result<()> {

@@ -18,8 +18,6 @@ use delphinus_wire::handshake::TlsMode;
 use crate::error::Error;
 use crate::keys::own_certificate;
 
-/// MySQL's `max_prepared_stmt_count`, here for each client.
-const MAX_PREPARED_STATEMENTS: usize = 16_382;
 /// MySQL's `net_write_timeout`, in seconds.
 const NET_TIMEOUT_S: u64 = 60;
 
@@ -36,7 +34,8 @@ pub(crate) fn sessions(config: &Config) -> delphinus_session::Settings {
             config::AuthPlugin::MysqlNativePassword => Plugin::Native,
             config::AuthPlugin::CachingSha2Password => Plugin::CachingSha2,
         }),
-        max_prepared_statements: MAX_PREPARED_STATEMENTS,
+        max_prepared_statements: proxy.max_prepared_stmt_count as usize,
+        kills_abandoned: proxy.kill_abandoned_queries,
     }
 }
 
@@ -49,6 +48,7 @@ pub(crate) fn pool(config: &Config) -> delphinus_pool::Settings {
         idle_timeout_s: pool.idle_timeout_s,
         max_lifetime_s: pool.max_lifetime_s,
         statements_per_connection: pool.statements_per_connection as usize,
+        kills_abandoned: config.proxy.kill_abandoned_queries,
     }
 }
 

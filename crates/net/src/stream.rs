@@ -79,6 +79,17 @@ impl Stream {
         }
     }
 
+    /// True if the peer has closed, or at least will send no more: also where bytes that it sent before are unread, and
+    /// with TLS. One system call.
+    pub fn is_gone(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let watched = PollFlags::RDHUP;
+        let mut socket = [PollFd::new(&*self.io, watched)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let gone = watched | PollFlags::HUP | PollFlags::ERR;
+        poll(&mut socket, Some(&at_once)).is_ok() && socket[0].revents().intersects(gone)
+    }
+
     /// Appends what has arrived to `buffer`; 0 is the end of the stream.
     #[inline]
     pub async fn read(&mut self, mut buffer: Buffer) -> (io::Result<usize>, Buffer) {

@@ -16,17 +16,35 @@ use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::ready::{Ready, make_ready, save};
 
+/// What a backend is doing for the session, as far as it matters when the session ends in the middle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Nothing: the connection is between two commands.
+    Nothing,
+    /// It has part of a command. Whatever is written now would be taken for the rest.
+    Sending,
+    /// It runs a command or sends the answer.
+    Running,
+}
+
 /// The only way to a connection, and back.
 #[derive(Debug)]
 pub struct Checkout {
     connection: Option<Box<Connection>>,
     pool: Rc<Pool>,
     backend: BackendId,
+    doing: Doing,
 }
 
 impl Checkout {
     pub(crate) fn new(connection: Box<Connection>, pool: Rc<Pool>, backend: BackendId) -> Self {
-        Self { connection: Some(connection), pool, backend }
+        Self { connection: Some(connection), pool, backend, doing: Doing::Nothing }
+    }
+
+    /// Says what the backend is doing from now on.
+    #[inline]
+    pub fn note(&mut self, doing: Doing) {
+        self.doing = doing;
     }
 
     /// Which backend it leads to.
@@ -139,7 +157,7 @@ impl Drop for Checkout {
         if let Some(mut connection) = self.connection.take() {
             // In the middle of a command: there is nothing to ask it any more.
             connection.belong_to(Rc::default());
-            self.pool.close_later(connection);
+            self.pool.abandon(self.backend, connection, self.doing);
         }
     }
 }

@@ -9,6 +9,7 @@ mod checkout;
 mod connection;
 mod error;
 mod idle;
+mod kill;
 mod memory;
 mod open;
 mod pool;
@@ -17,7 +18,7 @@ mod statements;
 mod waiters;
 
 pub use budget::{Budget, Permit};
-pub use checkout::Checkout;
+pub use checkout::{Checkout, Doing};
 pub use connection::{BackendConnId, Connection, Identity, LeftBehind, RowsLeft, SHAPE};
 pub use error::PoolError;
 pub use idle::Seat;

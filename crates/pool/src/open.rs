@@ -50,16 +50,7 @@ pub(crate) async fn open(
     let limit = Duration::from_millis(settings.connect_timeout_ms);
     let unreachable = |error| PoolError::Unreachable { backend: target.name.clone(), error };
     let stream = dial(&target.address, limit).await.map_err(unreachable)?;
-    let login = BackendLogin {
-        user: identity.user.clone(),
-        secret: identity.secret.clone(),
-        schema: None,
-        capabilities: ALWAYS | identity.shape,
-        collation: COLLATION,
-        tls: target.tls.clone(),
-        host: target.address.host().to_owned(),
-    };
-    let logged_in = rt::timeout(limit, log_in(stream, &login))
+    let logged_in = rt::timeout(limit, log_in(stream, &login(target, identity)))
         .await
         .unwrap_or(Err(LoginError::Net(delphinus_net::NetError::TimedOut(settings.connect_timeout_ms))))
         .map_err(|error| login_failed(target, error))?;
@@ -90,6 +81,19 @@ pub(crate) async fn open(
     });
     initialise(&mut connection, target).await?;
     Ok(connection)
+}
+
+/// The login of an identity.
+pub(crate) fn login(target: &Target, identity: &Identity) -> BackendLogin {
+    BackendLogin {
+        user: identity.user.clone(),
+        secret: identity.secret.clone(),
+        schema: None,
+        capabilities: ALWAYS | identity.shape,
+        collation: COLLATION,
+        tls: target.tls.clone(),
+        host: target.address.host().to_owned(),
+    }
 }
 
 /// Sets what `INIT` sets, on a new connection or after COM_CHANGE_USER.
@@ -124,7 +128,7 @@ fn known_state() -> SessionState {
     }
 }
 
-fn login_failed(target: &Target, error: LoginError) -> PoolError {
+pub(crate) fn login_failed(target: &Target, error: LoginError) -> PoolError {
     let backend = target.name.clone();
     match error {
         LoginError::Net(error) => PoolError::Unreachable { backend, error },

@@ -38,6 +38,8 @@ pub struct Settings {
     pub max_lifetime_s: u64,
     /// Prepared statements kept on each connection.
     pub statements_per_connection: usize,
+    /// A statement that nobody waits for any more is ended on its backend.
+    pub kills_abandoned: bool,
 }
 
 impl Settings {
@@ -92,7 +94,7 @@ struct BackendPool {
 /// The connections of one worker.
 #[derive(Debug)]
 pub struct Pool {
-    settings: Settings,
+    pub(crate) settings: Settings,
     backends: Vec<BackendPool>,
     identities: RefCell<HashMap<(String, u64), Rc<Identity>>>,
     next_id: Cell<u64>,
@@ -319,7 +321,7 @@ impl Pool {
     }
 
     /// Says goodbye to the backend, which would count an aborted connection otherwise.
-    async fn close_now(mut connection: Box<Connection>) -> Permit {
+    pub(crate) async fn close_now(mut connection: Box<Connection>) -> Permit {
         let quit = [1, 0, 0, 0, Code::Quit as u8];
         connection.leave();
         rt::timeout(Duration::from_secs(1), async {
@@ -337,11 +339,16 @@ impl Pool {
     pub(crate) fn close_later(self: &Rc<Self>, mut connection: Box<Connection>) {
         // Now: its session must not look into its memory before the task below has begun.
         connection.leave();
+        self.close_by(Self::close_now(connection));
+    }
+
+    /// Closes a connection in the background: `work` ends with the place that it had.
+    pub(crate) fn close_by(self: &Rc<Self>, work: impl Future<Output = Permit> + 'static) {
         let this = self.clone();
         this.closing.set(this.closing.get() + 1);
         this.counters.backend_closes.increment();
         rt::spawn_local(async move {
-            drop(Self::close_now(connection).await);
+            drop(work.await);
             this.closing.set(this.closing.get() - 1);
             this.closed.notify_one();
         });

@@ -14,6 +14,7 @@ pub struct StatementKey {
     text: Rc<[u8]>,
     state: SessionState,
     classes: Rc<[u8]>,
+    has_cursor: bool,
     /// Made once: the statement is looked up each time it runs.
     hash: u64,
 }
@@ -21,24 +22,37 @@ pub struct StatementKey {
 impl StatementKey {
     /// A statement with this text, prepared in this state, of which user variables play no part.
     pub fn new(text: Rc<[u8]>, state: SessionState) -> Self {
-        Self::with(text, state, Rc::default())
+        Self::with(text, state, Rc::default(), false)
     }
 
-    fn with(text: Rc<[u8]>, state: SessionState, classes: Rc<[u8]>) -> Self {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((&text, &state.schema, &classes));
-        Self { text, state, classes, hash }
+    fn with(text: Rc<[u8]>, state: SessionState, classes: Rc<[u8]>, has_cursor: bool) -> Self {
+        let facts = (&text, &state.schema, &classes, has_cursor);
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(facts);
+        Self { text, state, classes, has_cursor, hash }
     }
 
     /// The same with another text.
     #[must_use]
     pub fn with_text(&self, text: Rc<[u8]>) -> Self {
-        Self::with(text, self.state.clone(), self.classes.clone())
+        Self::with(text, self.state.clone(), self.classes.clone(), self.has_cursor)
     }
 
     /// The same with parameters of these classes, one byte each, as the backend remembers them.
     #[must_use]
     pub fn with_classes(&self, classes: Rc<[u8]>) -> Self {
-        Self::with(self.text.clone(), self.state.clone(), classes)
+        Self::with(self.text.clone(), self.state.clone(), classes, self.has_cursor)
+    }
+
+    /// The same, run with a cursor: MySQL 9.7 sends rows of the text protocol when a statement that has had a cursor is
+    /// run without one.
+    #[must_use]
+    pub fn with_cursor(&self) -> Self {
+        Self::with(self.text.clone(), self.state.clone(), self.classes.clone(), true)
+    }
+
+    /// True for the one that is run with a cursor.
+    pub fn has_cursor(&self) -> bool {
+        self.has_cursor
     }
 
     /// The text.
@@ -63,6 +77,7 @@ impl PartialEq for StatementKey {
         self.hash == other.hash
             && (Rc::ptr_eq(&self.text, &other.text) || self.text == other.text)
             && self.classes == other.classes
+            && self.has_cursor == other.has_cursor
             && a.schema == b.schema
             && (Rc::ptr_eq(&a.vars, &b.vars) || a.vars == b.vars)
     }
@@ -146,13 +161,13 @@ impl Statements {
         self.by_key.remove(&oldest).map(|statement| statement.id)
     }
 
-    /// Makes a statement that was prepared but never run the one of `key`, which differs in the classes of its
-    /// parameters only; false if there is none.
+    /// Makes a statement that was prepared but never run the one of `key`, which differs only in the classes of its
+    /// parameters and in having a cursor; false if there is none.
     pub fn adopt(&mut self, key: &Rc<StatementKey>) -> bool {
-        if key.classes.is_empty() {
+        if key.classes.is_empty() && !key.has_cursor {
             return false;
         }
-        let bare = key.with_classes(Rc::default());
+        let bare = StatementKey::with(key.text.clone(), key.state.clone(), Rc::default(), false);
         let has_run = |statement: &BackendStatement| statement.bound_by != 0 || statement.has_run_with_values;
         if self.by_key.get(&bare).is_none_or(has_run) {
             return false;
@@ -162,21 +177,22 @@ impl Statements {
         true
     }
 
-    /// The statement with this id is `key`'s from now on: its parameters have changed their classes.
-    pub fn rename(&mut self, id: BackendStmtId, key: &Rc<StatementKey>) {
-        if self.by_key.get(key).is_some_and(|statement| statement.id == id) {
-            return;
-        }
-        let old = self.by_key.iter().find(|(_, statement)| statement.id == id).map(|(old, _)| old.clone());
-        if let Some(statement) = old.and_then(|old| self.by_key.remove(&old)) {
-            // One that is there under the new key already stays there: this one is closed with its pin.
-            self.by_key.entry(key.clone()).or_insert(statement);
-        }
+    /// Takes a statement out: to be closed, or for one client alone, as long as it has an open cursor or pieces of a
+    /// parameter that nobody else may touch.
+    pub fn take(&mut self, key: &Rc<StatementKey>) -> Option<BackendStatement> {
+        self.by_key.remove(key)
     }
 
-    /// Takes a statement out, to be closed or because the backend does not know it any more.
-    pub fn forget(&mut self, key: &Rc<StatementKey>) -> Option<BackendStmtId> {
-        self.by_key.remove(key).map(|statement| statement.id)
+    /// Gives a statement back that was taken out; returns one that has to be closed: to make room, or this one where
+    /// another has taken its place.
+    #[must_use]
+    pub fn put_back(&mut self, key: Rc<StatementKey>, statement: BackendStatement) -> Option<BackendStmtId> {
+        if self.by_key.contains_key(&key) {
+            return Some(statement.id);
+        }
+        let evicted = if self.by_key.len() >= self.limit { self.evict() } else { None };
+        self.by_key.insert(key, statement);
+        evicted
     }
 
     /// How many there are.
@@ -221,8 +237,21 @@ mod tests {
         assert!(statements.adopt(&with(b"i")));
         assert!(statements.find(&with(b"s")).is_none() && !statements.adopt(&with(b"s")));
         assert_eq!(statements.find(&with(b"i")).map(|found| found.id), Some(BackendStmtId(1)));
-        statements.rename(BackendStmtId(1), &with(b"s"));
-        assert!(statements.find(&with(b"i")).is_none() && statements.find(&with(b"s")).is_some());
+    }
+
+    #[test]
+    fn one_that_is_taken_out_is_nobody_elses() {
+        let mut statements = Statements::new(2);
+        assert_eq!(statements.insert(key("1", None), BackendStmtId(1)), None);
+        let taken = statements.take(&key("1", None)).expect("it is there");
+        assert!(statements.find(&key("1", None)).is_none());
+        assert_eq!(statements.insert(key("1", None), BackendStmtId(2)), None);
+        assert_eq!(statements.put_back(key("1", None), taken), Some(BackendStmtId(1)), "its place is taken");
+        let other = statements.take(&key("1", None)).expect("it is there");
+        assert_eq!(statements.insert(key("2", None), BackendStmtId(3)), None);
+        assert_eq!(statements.insert(key("3", None), BackendStmtId(4)), None);
+        assert_eq!(statements.put_back(key("1", None), other), Some(BackendStmtId(3)), "there is no room");
+        assert_eq!(statements.find(&key("1", None)).map(|found| found.id), Some(BackendStmtId(2)));
     }
 
     #[test]

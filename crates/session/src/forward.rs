@@ -2,7 +2,7 @@
 
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, Doing};
 use delphinus_state::{Progress, Response, ResponseTracker, Shape};
 use delphinus_wire::response::OkPacket;
 use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
@@ -48,10 +48,14 @@ impl Session {
         shape: Shape,
     ) -> Result<Relayed, Cut> {
         self.send(checkout, input).await?;
+        checkout.note(Doing::Running);
         let mut tracker =
             ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities());
         match self.relay(checkout, &mut tracker).await {
-            Ok((rest, len)) => Ok(Relayed { response: tracker.into_response(), rest, len }),
+            Ok((rest, len)) => {
+                checkout.note(Doing::Nothing);
+                Ok(Relayed { response: tracker.into_response(), rest, len })
+            }
             Err(Cut::Backend { error, untouched, .. }) => {
                 Err(Cut::Backend { error, untouched, whole: input.is_whole() })
             }
@@ -62,8 +66,10 @@ impl Session {
     /// Sends a command. A whole one stays in the buffer, to be sent again should the connection break.
     pub(crate) async fn send(&mut self, checkout: &mut Checkout, input: Input) -> Result<(), Cut> {
         let broken = |error| Cut::Backend { error, untouched: true, whole: input.is_whole() };
+        checkout.note(Doing::Sending);
         self.send_held(checkout, input.held).await.map_err(broken)?;
         if input.is_whole() {
+            checkout.note(Doing::Nothing);
             self.kept = input.held;
             return Ok(());
         }
@@ -82,6 +88,7 @@ impl Session {
                 missing -= n;
             }
             if !continued {
+                checkout.note(Doing::Nothing);
                 return Ok(());
             }
             let frame = loop {
@@ -145,7 +152,7 @@ impl Session {
                         bytes = self.pass(bytes, n).await?;
                         sent = true;
                     }
-                    bytes = self.read_backend(checkout, bytes).await.map_err(|error| cut(error, sent))?;
+                    bytes = self.read_backend(checkout, bytes, sent).await?;
                 }
                 Progress::Rewrite(n, len) => {
                     let out = self.rewritten(&bytes.data()[n..n + len], checkout.connection().capabilities);
@@ -188,17 +195,22 @@ impl Session {
     }
 
     #[inline]
-    async fn read_backend(&mut self, checkout: &mut Checkout, mut bytes: Buffer) -> Result<Buffer, NetError> {
-        self.await_backend(checkout).await?;
+    async fn read_backend(
+        &mut self,
+        checkout: &mut Checkout,
+        mut bytes: Buffer,
+        sent: bool,
+    ) -> Result<Buffer, Cut> {
+        self.await_backend(checkout, sent).await?;
         let before = bytes.len();
         let (result, buffer) = {
             let stream = &mut checkout.connection().stream;
             stream.read(bytes).await
         };
         bytes = buffer;
-        let n = result?;
+        let n = result.map_err(|error| cut(error.into(), sent))?;
         if n == 0 {
-            return Err(NetError::Closed);
+            return Err(cut(NetError::Closed, sent));
         }
         self.worker.counters.backend_bytes_in.add(n as u64);
         if bytes.spare() == 0 && bytes.len() - before == n && bytes.capacity() < LARGE_READ {
@@ -208,16 +220,21 @@ impl Session {
         Ok(bytes)
     }
 
-    /// Waits for the backend's next bytes, but not for those of one that hangs: the monitor's word ends that.
+    /// Waits for the backend's next bytes, but not for those of one that hangs: the monitor's word ends that. Nor does it
+    /// wait on behalf of a client that has gone.
     #[inline]
-    async fn await_backend(&mut self, checkout: &mut Checkout) -> Result<(), NetError> {
+    async fn await_backend(&mut self, checkout: &mut Checkout, sent: bool) -> Result<(), Cut> {
         loop {
             let backend = checkout.backend();
             let readable = checkout.connection().stream.readable();
             match rt::either(readable, self.info.disturbed()).await {
-                Either::First(ready) => return Ok(ready?),
+                Either::First(ready) => return ready.map_err(|error| cut(error.into(), sent)),
                 Either::Second(()) if self.worker.is_hung(backend) => {
-                    return Err(NetError::TimedOut(HUNG.as_millis() as u64));
+                    return Err(cut(NetError::TimedOut(HUNG.as_millis() as u64), sent));
+                }
+                // Asked once a second: to wait for it all the time would cost every statement something.
+                Either::Second(()) if self.worker.settings.kills_abandoned && self.stream.is_gone() => {
+                    return Err(Cut::Client(NetError::Closed));
                 }
                 Either::Second(()) => {}
             }
@@ -242,6 +259,7 @@ impl Session {
     async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<(), Cut> {
         // The command that asked for it has been sent and is not needed any more; what follows is the file.
         self.drop_kept();
+        checkout.note(Doing::Sending);
         loop {
             let frame = loop {
                 if let Some(frame) = parse_header(self.buffer.data()) {
@@ -261,6 +279,7 @@ impl Session {
                 missing -= n;
             }
             if frame.len == 0 {
+                checkout.note(Doing::Running);
                 return Ok(());
             }
         }

@@ -114,13 +114,16 @@ impl Registry {
         self.clock_s.load(Ordering::Relaxed)
     }
 
-    /// Advances the clock, and ends the sessions that have been idle for `limit_s`.
+    /// Advances the clock, ends the sessions that have been idle for `limit_s`, and wakes those whose statement has run
+    /// for a second and more: they look whether their client is still there.
     pub fn tick(&self, now_s: u32, limit_s: u64) {
         self.clock_s.store(now_s, Ordering::Relaxed);
         for info in self.sessions().values() {
-            let idle_s = now_s.saturating_sub(info.active_s.load(Ordering::Relaxed));
-            if u64::from(idle_s) >= limit_s && info.place().is_none() {
-                info.kill();
+            let since_s = now_s.saturating_sub(info.active_s.load(Ordering::Relaxed));
+            match info.place() {
+                None if u64::from(since_s) >= limit_s => info.kill(),
+                Some(_) if since_s >= 1 => info.disturb(),
+                _ => {}
             }
         }
     }

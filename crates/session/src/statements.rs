@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use delphinus_pool::StatementKey;
+use delphinus_pool::{BackendStatement, StatementKey};
 use delphinus_sql::Statement;
-use delphinus_wire::command::{BackendStmtId, ClientStmtId};
+use delphinus_wire::command::ClientStmtId;
 
 /// A statement as its client knows it.
 #[derive(Debug)]
@@ -20,12 +20,22 @@ pub(crate) struct ClientStatement {
     pub types: Vec<u8>,
     /// What tells this statement from all others of the worker, for `BackendStatement::bound_by`.
     pub token: u64,
-    /// Its id on the connection that the session is pinned to: with an open cursor or pieces of a parameter.
-    pub pinned_id: Option<BackendStmtId>,
+    /// The backend's statement that is this one's alone, on the connection that the session is pinned to: with an open
+    /// cursor or pieces of a parameter.
+    pub own: Option<Own>,
     /// A cursor is open.
     pub has_cursor: bool,
     /// Pieces of a parameter were sent ahead.
     pub has_long_data: bool,
+}
+
+/// A backend's statement that is one client's alone for a while.
+#[derive(Debug, Clone)]
+pub(crate) struct Own {
+    /// What it is found by when it is given back.
+    pub key: Rc<StatementKey>,
+    /// The statement.
+    pub statement: BackendStatement,
 }
 
 /// All statements of one client.
@@ -67,15 +77,6 @@ impl ClientStatements {
 
     pub(crate) fn clear(&mut self) {
         self.by_id.clear();
-    }
-
-    /// The connection that they were bound to is gone.
-    pub(crate) fn forget_connection(&mut self) {
-        for statement in self.by_id.values_mut() {
-            statement.pinned_id = None;
-            statement.has_cursor = false;
-            statement.has_long_data = false;
-        }
     }
 
     /// True if there is any statement: without one there is no cursor and no long data.

@@ -38,6 +38,8 @@ pub struct Settings {
     pub default_plugin: Option<Plugin>,
     /// Prepared statements of one client.
     pub max_prepared_statements: usize,
+    /// What a client leaves running when it goes is ended on the server.
+    pub kills_abandoned: bool,
 }
 
 /// One listener, as far as its clients notice.

@@ -112,6 +112,7 @@ counters! {
         backend_connects_failed = "result" "failed",
     }
     "delphinus_backend_closes_total" "Connections to backends that have been closed." { backend_closes }
+    "delphinus_queries_killed_total" "KILL QUERY sent because the client had gone." { queries_killed }
     "delphinus_fixups_total" "Statements run to bring a backend connection into the state of its session." { fixups }
     "delphinus_pool_waits_total" "Commands that had to wait for a backend connection." { pool_waits }
     "delphinus_pool_wait_microseconds_total" "Time that commands waited for a backend connection, microseconds." { pool_wait_us }

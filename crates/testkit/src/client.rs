@@ -82,20 +82,40 @@ impl Client {
         }
         let ok = PrepareOk::parse(&first)?;
         self.definitions(ok.params)?;
-        let columns = self.definitions(ok.columns)?;
+        let (columns, _) = self.definitions(ok.columns)?;
         Ok(Ok(Prepared { id: ok.id.0, params: ok.params, columns }))
     }
 
     /// Runs a prepared statement. The types of the parameters are sent with the first execution only; an error of
     /// the other side's if they were never sent is what `with_types: false` is for.
     pub fn execute(&mut self, id: u32, params: &[Param], with_types: bool) -> Result<Vec<Reply>> {
-        let mut payload = vec![Code::StmtExecute as u8];
-        payload.put_u32(id);
-        payload.put_u8(0);
-        payload.put_u32(1);
-        put_params(&mut payload, params, with_types);
-        self.packets.command(&payload)?;
+        self.packets.command(&execute_payload(id, params, with_types, 0))?;
         self.replies(Protocol::Binary)
+    }
+
+    /// Runs a prepared statement with a cursor: the answer has the columns, the rows are for [`Client::fetch`].
+    pub fn open_cursor(&mut self, id: u32, params: &[Param]) -> Result<Reply> {
+        self.packets.command(&execute_payload(id, params, true, CURSOR_READ_ONLY))?;
+        self.reply(Protocol::Binary)
+    }
+
+    /// More rows of the cursor of a statement with these columns.
+    pub fn fetch(&mut self, id: u32, count: u32, columns: &[ColumnShape]) -> Result<Reply> {
+        let mut payload = vec![Code::StmtFetch as u8];
+        payload.put_u32(id);
+        payload.put_u32(count);
+        self.packets.command(&payload)?;
+        self.rows(columns.to_vec(), Protocol::Binary)
+    }
+
+    /// Sends a command as it is, and reads nothing.
+    pub fn send(&mut self, payload: &[u8]) -> Result<()> {
+        self.packets.command(payload)
+    }
+
+    /// Reads the answers to a text that [`Client::send`] has sent.
+    pub fn read_replies(&mut self) -> Result<Vec<Reply>> {
+        self.replies(Protocol::Text)
     }
 
     /// Sends a piece of a parameter; there is no answer.
@@ -197,7 +217,16 @@ impl Client {
 
     fn result_set(&mut self, first: &[u8], protocol: Protocol) -> Result<Reply> {
         let count = Reader::new(first).lenenc_int()?;
-        let columns = self.definitions(u16::try_from(count)?)?;
+        let (columns, end) = self.definitions(u16::try_from(count)?)?;
+        if let Some(end) = end.filter(|end| end.status.contains(Status::CURSOR_EXISTS)) {
+            // The rows stay on the other side.
+            let end = Success { warnings: end.warnings, status: end.status, ..Success::default() };
+            return Ok(Reply::Rows(Rows { columns, rows: Vec::new(), end }));
+        }
+        self.rows(columns, protocol)
+    }
+
+    fn rows(&mut self, columns: Vec<ColumnShape>, protocol: Protocol) -> Result<Reply> {
         let mut rows = Vec::new();
         loop {
             let packet = self.packets.read()?;
@@ -213,13 +242,14 @@ impl Client {
     }
 
     /// Column or parameter definitions, and the EOF after them.
-    fn definitions(&mut self, count: u16) -> Result<Vec<ColumnShape>> {
+    fn definitions(&mut self, count: u16) -> Result<(Vec<ColumnShape>, Option<EofPacket>)> {
         let found: Result<Vec<_>> = (0..count).map(|_| ColumnShape::parse(&self.packets.read()?)).collect();
-        if count > 0 && !self.has(Capabilities::DEPRECATE_EOF) {
-            let eof = self.packets.read()?;
-            EofPacket::parse(&eof).context("no EOF after the definitions")?;
+        let found = found?;
+        if count == 0 || self.has(Capabilities::DEPRECATE_EOF) {
+            return Ok((found, None));
         }
-        found
+        let eof = self.packets.read()?;
+        Ok((found, Some(EofPacket::parse(&eof).context("no EOF after the definitions")?)))
     }
 
     fn is_end(&self, packet: &[u8]) -> bool {
@@ -233,6 +263,18 @@ impl Client {
         let eof = EofPacket::parse(packet)?;
         Ok(Success { warnings: eof.warnings, status: eof.status, ..Success::default() })
     }
+}
+
+/// CURSOR_TYPE_READ_ONLY.
+const CURSOR_READ_ONLY: u8 = 1;
+
+fn execute_payload(id: u32, params: &[Param], with_types: bool, flags: u8) -> Vec<u8> {
+    let mut payload = vec![Code::StmtExecute as u8];
+    payload.put_u32(id);
+    payload.put_u8(flags);
+    payload.put_u32(1);
+    put_params(&mut payload, params, with_types);
+    payload
 }
 
 fn text_row(packet: &[u8], columns: usize) -> Result<Vec<Option<Vec<u8>>>> {

@@ -34,6 +34,12 @@ section! {
         max_allowed_packet: u64 = is(1_073_741_824), "bytes", Restart, in 1024..=1_073_741_824;
         /// A client that sends no command for so long is disconnected.
         wait_timeout_s: u64 = is(28_800), "s", Restart, in 1..=31_536_000;
+        /// A statement whose client goes away is ended on its server (KILL QUERY), at most two seconds later, and its
+        /// transaction is rolled back. A client that only ends its sending side counts as gone too. `false`: the
+        /// statement runs to its end first.
+        kill_abandoned_queries: bool = is(true), "", Restart;
+        /// Prepared statements that one client may have at the same time. One more gets error 1461.
+        max_prepared_stmt_count: u32 = is(16_382), "statements", Restart, in 0..=4_194_304;
         /// Authentication plugin in the greeting to clients. A client that starts with another one is
         /// asked to switch.
         default_authentication_plugin: Option<AuthPlugin> = unset("\"caching_sha2_password\" in front of MySQL, \"mysql_native_password\" in front of MariaDB"), "", Restart;

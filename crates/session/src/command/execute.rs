@@ -20,6 +20,7 @@ use crate::local::splice;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
+use crate::statements::Own;
 
 /// How often a statement that only reads is tried on other backends.
 const READ_ATTEMPTS: u32 = 5;
@@ -50,7 +51,7 @@ impl Session {
         };
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
-            let Chosen { mut checkout, plan, key } = match self.choose_to_execute(id, &avoid).await {
+            let Chosen { mut checkout, plan, mut key } = match self.choose_to_execute(id, &avoid).await {
                 Ok(chosen) => chosen,
                 Err((error, plan)) => {
                     match plan.and_then(|plan| Self::may_go_elsewhere(plan, &error, attempt)) {
@@ -65,6 +66,9 @@ impl Session {
                     }
                 }
             };
+            if flags & CURSOR_FLAGS != 0 {
+                key = Rc::new(key.with_cursor());
+            }
             let input = match self.bind(&mut checkout, input, (id, params.as_ref()), &key).await {
                 Ok(input) => input,
                 Err(ProxyError::Pool(PoolError::Lost { .. }))
@@ -78,7 +82,7 @@ impl Session {
                 }
             };
             match self.forward(&mut checkout, input, Shape::Results).await {
-                Ok(relayed) => return self.finish_execute(checkout, id, flags, relayed).await,
+                Ok(relayed) => return self.finish_execute(checkout, (id, &key), flags, relayed).await,
                 Err(Cut::Client(error)) => return Err(error),
                 Err(Cut::Backend { error, .. }) if plan.is_none() => {
                     self.worker.report_lost(checkout.backend(), &error.to_string());
@@ -151,7 +155,7 @@ impl Session {
     async fn finish_execute(
         &mut self,
         mut checkout: Checkout,
-        id: ClientStmtId,
+        (id, ran_as): (ClientStmtId, &Rc<StatementKey>),
         flags: u8,
         relayed: Relayed,
     ) -> Outcome {
@@ -162,10 +166,12 @@ impl Session {
             && response.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
         found.has_long_data = false;
         found.has_cursor = has_cursor;
-        if has_cursor && found.pinned_id.is_none() {
-            found.pinned_id = checkout.connection().statements.find(&key).map(|statement| statement.id);
+        if has_cursor && found.own.is_none() {
+            // Whoever runs the same text meanwhile gets another one: to run this one would close its cursor.
+            let own = checkout.connection().statements.take(ran_as);
+            found.own = own.map(|statement| Own { key: ran_as.clone(), statement });
         }
-        self.update_statement_pins(key.text());
+        self.update_statement_pins(&mut checkout, id).await;
         let ran = Ran { statement: &statement, sql: key.text(), response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
@@ -173,18 +179,26 @@ impl Session {
         Ok(self.after_settling(settled))
     }
 
-    /// Pins for open cursors and long data, or ends these pins.
-    pub(crate) fn update_statement_pins(&mut self, text: &[u8]) {
+    /// Pins for open cursors and long data, or ends these pins. A statement that has neither any more is there for all
+    /// again.
+    pub(crate) async fn update_statement_pins(&mut self, checkout: &mut Checkout, id: ClientStmtId) {
         if self.pins.is_empty() && !self.statements.may_pin() {
             return;
         }
-        let (cursor, long_data) = (self.statements.has_cursor(), self.statements.has_long_data());
-        let now = rt::now();
-        self.pins.set(PinReason::Cursor, cursor, now, text);
-        self.pins.set(PinReason::LongData, long_data, now, text);
-        if !cursor && !long_data {
-            self.statements.forget_connection();
+        let Some(found) = self.statements.find(id) else { return };
+        let text = found.key.text().clone();
+        if !found.has_cursor && !found.has_long_data {
+            let own = found.own.take();
+            put_back(checkout, own).await;
         }
+        self.pin_for_statements(&text);
+    }
+
+    /// Sets the pins that come from the state of statements.
+    pub(crate) fn pin_for_statements(&mut self, text: &[u8]) {
+        let now = rt::now();
+        self.pins.set(PinReason::Cursor, self.statements.has_cursor(), now, text);
+        self.pins.set(PinReason::LongData, self.statements.has_long_data(), now, text);
     }
 
     /// An array of parameters: always on the primary, for it writes.
@@ -192,7 +206,8 @@ impl Session {
         let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute")).await;
         };
-        let (key, mut statement): (Rc<_>, _) = (found.key.clone(), found.statement);
+        let (key, mut statement) = (found.key.clone(), found.statement);
+        let own = found.own.as_ref().map(|own| own.statement.id);
         // Types always come with it, and stay on the backend as nobody's.
         statement.access = Access::Write;
         let mut checkout = match self.connection_for(&statement).await {
@@ -200,7 +215,11 @@ impl Session {
             Err(error @ ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
             Err(error) => return self.refuse(input, error).await,
         };
-        let backend_id = match self.ensure_prepared(&mut checkout, &key).await {
+        let prepared = match own {
+            Some(backend_id) => Ok(backend_id),
+            None => self.ensure_prepared(&mut checkout, &key).await,
+        };
+        let backend_id = match prepared {
             Ok(backend_id) => backend_id,
             Err(error) => {
                 self.keep_or_give_back(checkout);
@@ -208,12 +227,16 @@ impl Session {
             }
         };
         self.write_stmt_id(backend_id);
-        if let Some(statement) = checkout.connection().statements.find(&key) {
+        let bound = match own {
+            Some(_) => self.statements.find(id).and_then(|found| Some(&mut found.own.as_mut()?.statement)),
+            None => checkout.connection().statements.find(&key),
+        };
+        if let Some(statement) = bound {
             statement.bound_by = 0;
             statement.has_run_with_values = true;
         }
         match self.forward(&mut checkout, input, Shape::Results).await {
-            Ok(relayed) => self.finish_execute(checkout, id, 0, relayed).await,
+            Ok(relayed) => self.finish_execute(checkout, (id, &key), 0, relayed).await,
             Err(cut) if self.pins.is_empty() => {
                 match self.after_cut(checkout, cut, &statement, READ_ATTEMPTS)? {
                     Retry::Never(served) => Ok(served),
@@ -223,5 +246,14 @@ impl Session {
             Err(Cut::Client(error)) => Err(error),
             Err(Cut::Backend { error, .. }) => Ok(Served::Fatal(self.lost_state(&error.to_string()))),
         }
+    }
+}
+
+/// Makes a statement that was one client's alone one for all again.
+pub(super) async fn put_back(checkout: &mut Checkout, own: Option<Own>) {
+    let Some(Own { key, statement }) = own else { return };
+    if let Some(closed) = checkout.connection().statements.put_back(key, statement) {
+        // An error shows when the connection is used next.
+        let _ = checkout.close_statement(closed).await;
     }
 }

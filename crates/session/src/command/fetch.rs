@@ -12,8 +12,8 @@ use crate::session::Session;
 
 impl Session {
     pub(crate) async fn fetch(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        let found = self.statements.find(id).and_then(|found| Some((found.pinned_id?, found.key.clone())));
-        let Some((backend_id, key)) = found else {
+        let own = self.statements.find(id).and_then(|found| found.own.as_ref());
+        let Some(own) = own.map(|own| own.statement.id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_fetch")).await;
         };
         let mut checkout = match self.take_bound() {
@@ -23,7 +23,7 @@ impl Session {
             }
             Err(error) => return self.refuse_fatal(input, error).await,
         };
-        self.write_stmt_id(backend_id);
+        self.write_stmt_id(own);
         let Relayed { response, rest, len } = match self.forward(&mut checkout, input, Shape::Rows).await {
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
@@ -38,7 +38,7 @@ impl Session {
         if let Some(status) = response.status {
             self.status = status;
         }
-        self.update_statement_pins(key.text());
+        self.update_statement_pins(&mut checkout, id).await;
         self.keep_or_give_back(checkout);
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);

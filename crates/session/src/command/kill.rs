@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use delphinus_route::Target;
 use delphinus_sql::KillScope;
 use delphinus_topology::BackendId;
 
@@ -40,20 +39,8 @@ impl Session {
         backend: BackendId,
         thread_id: u32,
     ) -> Result<(), ProxyError> {
-        let mut checkout = self.checkout(Target::Replica(backend)).await?;
         // It may have ended meanwhile, and its connection may run somebody else's statement.
-        let still_there = victim.place() == Some((backend, thread_id));
-        let result = if still_there {
-            checkout.query(&format!("KILL QUERY {thread_id}")).await.map(drop)
-        } else {
-            Ok(())
-        };
-        self.info.runs_nowhere();
-        self.seats.put(backend, checkout.give_back());
-        match result {
-            // The statement has just ended by itself.
-            Err(delphinus_pool::PoolError::Refused { error, .. }) if error.code == 1094 => Ok(()),
-            other => other.map_err(ProxyError::Pool),
-        }
+        let still_there = || (victim.place() == Some((backend, thread_id))).then_some(thread_id);
+        self.worker.pool.kill_query_if(backend, &self.identity, still_there).await.map_err(ProxyError::Pool)
     }
 }

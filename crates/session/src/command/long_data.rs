@@ -4,13 +4,14 @@
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, PoolError, StatementKey};
-use delphinus_wire::command::{BackendStmtId, ClientStmtId};
+use delphinus_wire::command::ClientStmtId;
 
 use crate::client_error::ProxyError;
 use crate::forward::Cut;
 use crate::input::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
+use crate::statements::Own;
 
 impl Session {
     pub(crate) async fn long_data(&mut self, input: Input, id: ClientStmtId) -> Outcome {
@@ -20,28 +21,31 @@ impl Session {
             self.late_error = Some(ProxyError::UnknownStatement(id.0, "mysqld_stmt_send_long_data"));
             return Ok(Served::Answered);
         };
-        let (statement, key, pinned_id) = (found.statement, found.key.clone(), found.pinned_id);
+        let (statement, key, own) = (found.statement, found.key.clone(), found.own.clone());
         let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
+            // What the session was pinned for is lost; there is no answer that could say so.
+            Err(ProxyError::LostState(..)) => return Ok(Served::End),
             Err(error) => {
                 self.skip(input).await?;
                 self.late_error = Some(error);
                 return Ok(Served::Answered);
             }
         };
-        let backend_id = match pinned_id {
-            Some(backend_id) => backend_id,
-            None => match self.prepare_for_long_data(&mut checkout, &key).await {
-                Ok(backend_id) => backend_id,
-                Err(error) => {
-                    self.keep_or_give_back(checkout);
-                    self.skip(input).await?;
-                    self.late_error = Some(ProxyError::Pool(error));
-                    return Ok(Served::Answered);
-                }
-            },
+        let prepared = match own {
+            Some(own) => Ok(own),
+            None => self.prepare_for_long_data(&mut checkout, &key).await,
         };
-        self.write_stmt_id(backend_id);
+        let own = match prepared {
+            Ok(own) => own,
+            Err(error) => {
+                self.keep_or_give_back(checkout);
+                self.skip(input).await?;
+                self.late_error = Some(ProxyError::Pool(error));
+                return Ok(Served::Answered);
+            }
+        };
+        self.write_stmt_id(own.statement.id);
         match self.send(&mut checkout, input).await {
             Ok(()) => {}
             Err(Cut::Client(error)) => return Err(error),
@@ -50,9 +54,9 @@ impl Session {
         self.drop_kept();
         if let Some(found) = self.statements.find(id) {
             found.has_long_data = true;
-            found.pinned_id = Some(backend_id);
+            found.own = Some(own);
         }
-        self.update_statement_pins(key.text());
+        self.pin_for_statements(key.text());
         self.keep_or_give_back(checkout);
         Ok(Served::Answered)
     }
@@ -63,12 +67,15 @@ impl Session {
         &mut self,
         checkout: &mut Checkout,
         key: &Rc<StatementKey>,
-    ) -> Result<BackendStmtId, PoolError> {
+    ) -> Result<Own, PoolError> {
         let statements = &mut checkout.connection().statements;
         let has_values = statements.find(key).is_some_and(|statement| statement.has_run_with_values);
-        if has_values && let Some(old) = statements.forget(key) {
-            checkout.close_statement(old).await?;
+        if has_values && let Some(old) = statements.take(key) {
+            checkout.close_statement(old.id).await?;
         }
-        self.ensure_prepared(checkout, key).await
+        self.ensure_prepared(checkout, key).await?;
+        // From here on nobody else may use it.
+        let own = checkout.connection().statements.take(key).expect("invariant: it was just prepared");
+        Ok(Own { key: key.clone(), statement: own })
     }
 }

@@ -7,6 +7,7 @@ use delphinus_pool::{Checkout, StatementKey};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header, param_classes};
 
+use super::execute::put_back;
 use crate::client_error::ProxyError;
 use crate::input::Input;
 use crate::session::Session;
@@ -59,17 +60,29 @@ impl Session {
     ) -> Result<Input, ProxyError> {
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
-        let (pinned_id, token, has_long_data) = (found.pinned_id, found.token, found.has_long_data);
-        let backend_id = match pinned_id {
-            Some(backend_id) => {
-                checkout.connection().statements.rename(backend_id, key);
-                backend_id
-            }
+        let (token, has_long_data) = (found.token, found.has_long_data);
+        if !has_long_data && found.own.as_ref().is_some_and(|own| own.key.has_cursor() != key.has_cursor()) {
+            // Its cursor ends with this, and what has had one is not run without one.
+            found.has_cursor = false;
+            let own = found.own.take();
+            put_back(checkout, own).await;
+        }
+        let own = self.statements.find(id).and_then(|found| found.own.as_mut());
+        let own_id = own.map(|own| {
+            // The classes of its parameters may be others now.
+            own.key = if own.key.has_cursor() { Rc::new(key.with_cursor()) } else { key.clone() };
+            own.statement.id
+        });
+        let backend_id = match own_id {
+            Some(backend_id) => backend_id,
             None => self.ensure_prepared(checkout, key).await.map_err(ProxyError::Pool)?,
         };
         self.write_stmt_id(backend_id);
         let Some(params) = params else { return Ok(input) };
-        let bound = checkout.connection().statements.find(key);
+        let bound = match own_id {
+            Some(_) => self.statements.find(id).and_then(|found| Some(&mut found.own.as_mut()?.statement)),
+            None => checkout.connection().statements.find(key),
+        };
         let is_bound = bound.as_ref().is_some_and(|statement| statement.bound_by == token);
         if let Some(statement) = bound {
             statement.bound_by = token;

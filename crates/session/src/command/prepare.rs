@@ -105,7 +105,7 @@ impl Session {
                 params: prepared.params,
                 types: Vec::new(),
                 token: self.worker.token(),
-                pinned_id: None,
+                own: None,
                 has_cursor: false,
                 has_long_data: false,
             };

@@ -49,7 +49,11 @@ impl Session {
             return Ok(Served::Error(ProxyError::UnknownCommand));
         }
         self.want.multi_statements = option == 0;
-        if let Ok(Some(mut checkout)) = self.take_bound() {
+        let bound = match self.take_bound() {
+            Ok(bound) => bound,
+            Err(error) => return Ok(Served::Fatal(error)),
+        };
+        if let Some(mut checkout) = bound {
             let memory = self.memory.clone();
             if checkout.make_ready(&self.want, &memory).await.is_err() {
                 return Ok(Served::Fatal(self.lost_state("it broke")));

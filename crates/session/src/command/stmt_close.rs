@@ -10,16 +10,20 @@ impl Session {
     pub(crate) async fn stmt_close(&mut self, input: Input, id: ClientStmtId) -> Outcome {
         self.skip(input).await?;
         let Some(closed) = self.statements.remove(id) else { return Ok(Served::Answered) };
-        let Some(backend_id) = closed.pinned_id else { return Ok(Served::Answered) };
-        if let Ok(Some(mut checkout)) = self.take_bound() {
+        let Some(own) = closed.own else { return Ok(Served::Answered) };
+        match self.take_bound() {
             // It has an open cursor or pieces of a parameter, which nobody else may find.
-            let _ = checkout.connection().statements.forget(&closed.key);
-            if checkout.close_statement(backend_id).await.is_err() {
-                return Ok(Served::End);
+            Ok(Some(mut checkout)) => {
+                if checkout.close_statement(own.statement.id).await.is_err() {
+                    return Ok(Served::End);
+                }
+                self.pin_for_statements(closed.key.text());
+                self.keep_or_give_back(checkout);
+                Ok(Served::Answered)
             }
-            self.update_statement_pins(closed.key.text());
-            self.keep_or_give_back(checkout);
+            Ok(None) => Ok(Served::Answered),
+            // What the session was pinned for is lost; there is no answer that could say so.
+            Err(_) => Ok(Served::End),
         }
-        Ok(Served::Answered)
     }
 }

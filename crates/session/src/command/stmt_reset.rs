@@ -15,8 +15,7 @@ impl Session {
         let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_reset")).await;
         };
-        let key = found.key.clone();
-        let Some(backend_id) = found.pinned_id else {
+        let Some(own) = found.own.as_ref().map(|own| own.statement.id) else {
             self.skip(input).await?;
             self.worker.counters.routed_local.increment();
             self.answer_ok().await?;
@@ -29,7 +28,7 @@ impl Session {
             }
             Err(error) => return self.refuse_fatal(input, error).await,
         };
-        self.write_stmt_id(backend_id);
+        self.write_stmt_id(own);
         let Relayed { rest, len, .. } = match self.forward(&mut checkout, input, Shape::Single).await {
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
@@ -41,7 +40,7 @@ impl Session {
             found.has_cursor = false;
             found.has_long_data = false;
         }
-        self.update_statement_pins(key.text());
+        self.update_statement_pins(&mut checkout, id).await;
         self.keep_or_give_back(checkout);
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);

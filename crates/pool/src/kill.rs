@@ -1,0 +1,128 @@
+//! Ends statements on a backend from the side: on a connection of its own, for it has to work also where the pool is
+//! full of statements that do not end.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use delphinus_net::{Buffer, NetError, PacketIo, dial, log_in, rt};
+use delphinus_topology::BackendId;
+use delphinus_wire::Capabilities;
+use delphinus_wire::command::Code;
+use delphinus_wire::response::{self, ErrPacket};
+
+use crate::budget::Permit;
+use crate::checkout::Doing;
+use crate::connection::{Connection, Identity, SHAPE};
+use crate::error::PoolError;
+use crate::open::{login, login_failed};
+use crate::pool::{Pool, Target};
+
+/// How often a statement whose client is gone is killed: the first time it may not have begun, and is not touched.
+const ATTEMPTS: u32 = 5;
+/// How long a killed statement has to end before it is killed again; twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// The largest answer to KILL, in bytes.
+const MAX_ANSWER: usize = 64 * 1024;
+
+impl Pool {
+    /// Closes a connection whose session has ended. What the backend still runs is ended first.
+    pub(crate) fn abandon(self: &Rc<Self>, backend: BackendId, connection: Box<Connection>, doing: Doing) {
+        match doing {
+            // What is written now would be taken for the rest of the command: only the end of the stream is safe.
+            Doing::Sending => self.close_by(async move { connection.permit }),
+            Doing::Running if self.settings.kills_abandoned => {
+                let this = self.clone();
+                self.close_by(async move { this.kill_and_close(backend, connection).await });
+            }
+            Doing::Running | Doing::Nothing => self.close_later(connection),
+        }
+    }
+
+    async fn kill_and_close(&self, backend: BackendId, mut connection: Box<Connection>) -> Permit {
+        let mut wait = FIRST_WAIT;
+        for _ in 0..ATTEMPTS {
+            // The answer to a statement that has just ended tells that as well as the end of the stream.
+            let killed = self.kill_query(backend, &connection.identity, connection.thread_id).await;
+            if killed.is_err() {
+                break;
+            }
+            self.counters.queries_killed.increment();
+            if rt::timeout(wait, say_goodbye(&mut connection)).await.is_some() {
+                break;
+            }
+            wait *= 2;
+        }
+        connection.permit
+    }
+
+    /// KILL QUERY of a statement of `identity`, which may be gone by now. Fails where the backend cannot be reached, or
+    /// says no.
+    pub async fn kill_query(
+        &self,
+        backend: BackendId,
+        identity: &Identity,
+        thread_id: u32,
+    ) -> Result<(), PoolError> {
+        self.kill_query_if(backend, identity, || Some(thread_id)).await
+    }
+
+    /// The same with a last look, once the way to the backend is open: `None` if there is nothing to kill any more.
+    pub async fn kill_query_if(
+        &self,
+        backend: BackendId,
+        identity: &Identity,
+        thread_id: impl Fn() -> Option<u32>,
+    ) -> Result<(), PoolError> {
+        let target = self.target(backend);
+        let limit = Duration::from_millis(self.settings.connect_timeout_ms);
+        let timed_out = || unreachable(target, NetError::TimedOut(self.settings.connect_timeout_ms));
+        rt::timeout(limit, kill(target, identity, thread_id)).await.unwrap_or_else(|| Err(timed_out()))
+    }
+}
+
+/// Lets the backend end by itself, so that it counts no aborted connection, and takes what it still sends.
+async fn say_goodbye(connection: &mut Connection) {
+    // If it is gone already, there is nobody to say goodbye to. Said twice it does no harm.
+    let _ = connection.stream.write_bytes(&[1, 0, 0, 0, Code::Quit as u8]).await;
+    connection.stream.finish().await;
+}
+
+fn unreachable(target: &Target, error: NetError) -> PoolError {
+    PoolError::Unreachable { backend: target.name.clone(), error }
+}
+
+async fn kill(
+    target: &Target,
+    identity: &Identity,
+    thread_id: impl Fn() -> Option<u32>,
+) -> Result<(), PoolError> {
+    let broken = |error: NetError| unreachable(target, error);
+    let limit = Duration::from_hours(1);
+    let stream = dial(&target.address, limit).await.map_err(broken)?;
+    let mut login = login(target, identity);
+    // Without attributes in front of a text.
+    login.capabilities = Capabilities(login.capabilities.0 & !SHAPE.0);
+    let mut stream = log_in(stream, &login).await.map_err(|error| login_failed(target, error))?.stream;
+    let mut buffer = Buffer::default();
+    let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
+    let answer = match thread_id() {
+        Some(id) => {
+            let command = format!("{}KILL QUERY {id}", char::from(Code::Query as u8));
+            io.write(command.as_bytes()).await.map_err(broken)?;
+            Some(io.read(MAX_ANSWER).await.map_err(broken)?.payload)
+        }
+        None => None,
+    };
+    io.restart();
+    let _ = io.write(&[Code::Quit as u8]).await;
+    stream.finish().await;
+    match answer {
+        Some(payload) if payload.first() == Some(&response::ERR) => {
+            let error = ErrPacket::parse(&payload).map_err(|error| broken(error.into()))?;
+            // The thread has ended by itself.
+            let is_gone = error.code == 1094;
+            if is_gone { Ok(()) } else { Err(PoolError::Refused { backend: target.name.clone(), error }) }
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,315 @@
+//! Prepared statements over their life: cursors, long data, DDL under them, connections lost under them, and very
+//! many of them. What sharing does to their meaning is in `prepared.rs`.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use delphinus_e2e::{Address, ConfigFile, Stage, until};
+use delphinus_sandbox::Flavor;
+use delphinus_testkit::{Client, ColumnShape, Login, Param, Prepared, Reply};
+
+const NOTICE: Duration = Duration::from_secs(20);
+
+/// Few connections, and less room for statements on each than the tests use at a time.
+fn small() -> ConfigFile {
+    ConfigFile::with_pool(&["max_connections = 2", "statements_per_connection = 5"])
+}
+
+fn login(address: &Address) -> Login {
+    Login::new(&address.socket, &address.user, &address.password).schema(&address.database)
+}
+
+fn connect(stage: &Stage) -> Client {
+    login(&stage.address).connect().unwrap()
+}
+
+fn prepare(client: &mut Client, sql: &str) -> Prepared {
+    client.prepare(sql).unwrap().unwrap()
+}
+
+/// Runs a text that must not fail.
+fn run(client: &mut Client, sql: &str) -> Vec<Reply> {
+    let replies = client.query(sql).unwrap();
+    assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
+    replies
+}
+
+fn columns_of(reply: &Reply) -> Vec<ColumnShape> {
+    let Reply::Rows(rows) = reply else { panic!("no rows: {reply:?}") };
+    rows.columns.clone()
+}
+
+/// The first column of all rows, as numbers.
+fn numbers(reply: Reply) -> Vec<u64> {
+    let rows = reply.rows().unwrap();
+    rows.iter().map(|row| String::from_utf8_lossy(row[0].as_ref().unwrap()).parse().unwrap()).collect()
+}
+
+fn execute(client: &mut Client, statement: &Prepared, params: &[Param]) -> Reply {
+    client.execute(statement.id, params, true).unwrap().remove(0)
+}
+
+/// Numbers from 1 to 9.
+const NINE: &str = "SELECT n FROM app.nine WHERE n > ? ORDER BY n";
+
+/// A table with nine rows, on all servers.
+fn make_nine(stage: &Stage) {
+    let mut client = connect(stage);
+    run(&mut client, "CREATE TABLE app.nine (n INT PRIMARY KEY)");
+    run(&mut client, "INSERT INTO app.nine VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)");
+    wait_for_replicas(stage, "SELECT COUNT(*) FROM app.nine");
+}
+
+/// Waits until all servers answer the same.
+fn wait_for_replicas(stage: &Stage, question: &str) {
+    let servers = &stage.cluster.servers;
+    until(NOTICE, "the replicas to follow", || {
+        let wanted = servers[0].query(question)?;
+        Ok(servers[1].query(question)? == wanted && servers[2].query(question)? == wanted)
+    })
+    .unwrap();
+}
+
+/// One after another, so that each flavour's servers are started once.
+#[test]
+fn statements_live_as_long_as_their_clients_on_mariadb() {
+    statements_live(Flavor::MariaDb);
+}
+
+#[test]
+fn statements_live_as_long_as_their_clients_on_mysql() {
+    statements_live(Flavor::MySql);
+}
+
+fn statements_live(flavor: Flavor) {
+    let mut stage = Stage::with(flavor, &small()).unwrap();
+    make_nine(&stage);
+    cursors_of_one_text_do_not_disturb_each_other(&stage);
+    more_cursors_than_there_is_room_for(&stage);
+    long_data_is_its_statements_own(&stage);
+    ddl_is_not_noticed(&stage);
+    lost_connections_are_not_noticed(&stage);
+    thousands_of_statements(&mut stage);
+    one_too_many_is_an_error(&stage);
+}
+
+fn cursors_of_one_text_do_not_disturb_each_other(stage: &Stage) {
+    let mut client = connect(stage);
+    let (first, second) = (prepare(&mut client, NINE), prepare(&mut client, NINE));
+    let columns = columns_of(&client.open_cursor(first.id, &[Param::Int(0)]).unwrap());
+    assert_eq!(numbers(client.fetch(first.id, 2, &columns).unwrap()), [1, 2]);
+    // The same text and types, without a cursor, with one, and closed in the middle.
+    assert_eq!(numbers(execute(&mut client, &second, &[Param::Int(7)])), [8, 9]);
+    client.open_cursor(second.id, &[Param::Int(4)]).unwrap();
+    assert_eq!(numbers(client.fetch(second.id, 3, &columns).unwrap()), [5, 6, 7]);
+    assert_eq!(numbers(client.fetch(first.id, 3, &columns).unwrap()), [3, 4, 5]);
+    let third = prepare(&mut client, NINE);
+    assert_eq!(numbers(execute(&mut client, &third, &[Param::Int(8)])), [9]);
+    client.close(second.id).unwrap();
+    assert_eq!(numbers(execute(&mut client, &third, &[Param::Int(7)])), [8, 9]);
+    assert_eq!(numbers(client.fetch(first.id, 9, &columns).unwrap()), [6, 7, 8, 9]);
+    // To run a statement again closes its cursor, and nobody else's.
+    client.open_cursor(third.id, &[Param::Int(0)]).unwrap();
+    client.open_cursor(first.id, &[Param::Int(0)]).unwrap();
+    assert_eq!(numbers(execute(&mut client, &first, &[Param::Int(6)])), [7, 8, 9]);
+    assert_eq!(numbers(client.fetch(third.id, 1, &columns).unwrap()), [1]);
+    client.reset_statement(third.id).unwrap();
+    let gone = client.fetch(third.id, 1, &columns).unwrap();
+    assert!(gone.failure().is_some(), "a cursor after COM_STMT_RESET: {gone:?}");
+    // With and without a cursor, in turn.
+    for _ in 0..3 {
+        assert_eq!(numbers(execute(&mut client, &third, &[Param::Int(8)])), [9]);
+        client.open_cursor(third.id, &[Param::Int(6)]).unwrap();
+        assert_eq!(numbers(client.fetch(third.id, 9, &columns).unwrap()), [7, 8, 9]);
+    }
+    // Other sessions of the same text went on sharing.
+    let mut other = connect(stage);
+    let shared = prepare(&mut other, NINE);
+    assert_eq!(numbers(execute(&mut other, &shared, &[Param::Int(8)])), [9]);
+    assert_eq!(numbers(execute(&mut client, &first, &[Param::Int(8)])), [9]);
+}
+
+fn more_cursors_than_there_is_room_for(stage: &Stage) {
+    let mut client = connect(stage);
+    let mut open = Vec::new();
+    for number in 0..12 {
+        let sql = format!("SELECT n + {number} FROM app.nine WHERE n > ? ORDER BY n");
+        let statement = prepare(&mut client, &sql);
+        let columns = columns_of(&client.open_cursor(statement.id, &[Param::Int(0)]).unwrap());
+        open.push((number, statement, columns));
+    }
+    for turn in 1..=9 {
+        for (number, statement, columns) in &open {
+            let found = numbers(client.fetch(statement.id, 1, columns).unwrap());
+            assert_eq!(found, [number + turn], "cursor {number}");
+        }
+    }
+}
+
+fn long_data_is_its_statements_own(stage: &Stage) {
+    let mut client = connect(stage);
+    let text = "SELECT LENGTH(?)";
+    let (first, second) = (prepare(&mut client, text), prepare(&mut client, text));
+    let empty = [Param::Bytes(Vec::new())];
+    client.send_long_data(first.id, 0, &[b'x'; 1000]).unwrap();
+    client.send_long_data(second.id, 0, b"yz").unwrap();
+    client.send_long_data(first.id, 0, &[b'x'; 11]).unwrap();
+    let third = prepare(&mut client, text);
+    assert_eq!(numbers(execute(&mut client, &third, &[Param::Text("abc".into())])), [3]);
+    assert_eq!(numbers(execute(&mut client, &first, &empty)), [1011]);
+    assert_eq!(numbers(execute(&mut client, &second, &empty)), [2]);
+    // A reset drops the pieces.
+    client.send_long_data(first.id, 0, b"dropped").unwrap();
+    client.reset_statement(first.id).unwrap();
+    assert_eq!(numbers(execute(&mut client, &first, &[Param::Bytes(b"kept".to_vec())])), [4]);
+}
+
+/// What the servers themselves say is what clients of the proxy see: of the same table, before and after.
+fn ddl_is_not_noticed(stage: &Stage) {
+    let direct = stage.primary_address();
+    let mut direct = login(&direct).connect().unwrap();
+    let mut clients = [connect(stage), connect(stage), connect(stage)];
+    run(&mut direct, "CREATE TABLE app.shape (id INT PRIMARY KEY, a INT)");
+    run(&mut direct, "INSERT INTO app.shape VALUES (1, 10)");
+    let shape = "SELECT GROUP_CONCAT(COLUMN_NAME, COLUMN_TYPE ORDER BY ORDINAL_POSITION) FROM information_schema.COLUMNS \
+                 WHERE TABLE_SCHEMA = 'app' AND TABLE_NAME = 'shape'";
+    wait_for_replicas(stage, shape);
+    wait_for_replicas(stage, "SELECT COUNT(*) FROM app.shape");
+    let all = "SELECT * FROM app.shape WHERE id = ?";
+    let write = "UPDATE app.shape SET a = a + ? WHERE id = 1";
+    let own = (prepare(&mut direct, all), prepare(&mut direct, write));
+    let statements: Vec<_> =
+        clients.iter_mut().map(|client| (prepare(client, all), prepare(client, write))).collect();
+    let changes = [
+        "ALTER TABLE app.shape ADD COLUMN b VARCHAR(10) DEFAULT 'new'",
+        "ALTER TABLE app.shape MODIFY a BIGINT UNSIGNED NOT NULL, DROP COLUMN b",
+        "DROP TABLE app.shape",
+        "CREATE TABLE app.shape (a DOUBLE, id INT, c DATE)",
+        "INSERT INTO app.shape VALUES (1.5, 1, '2026-01-02')",
+    ];
+    for change in changes {
+        run(&mut direct, change);
+        wait_for_replicas(stage, shape);
+        until(NOTICE, "the replicas to follow", || {
+            let counts = stage.cluster.servers.iter().map(|one| one.query("SELECT COUNT(*) FROM app.shape"));
+            let counts: Vec<_> = counts.map(|count| count.unwrap_or_default()).collect();
+            Ok(counts.iter().all(|count| *count == counts[0]))
+        })
+        .unwrap();
+        let wanted = execute(&mut direct, &own.0, &[Param::Int(1)]);
+        for (client, (read, _)) in clients.iter_mut().zip(&statements) {
+            for place in ["a replica", "the primary"] {
+                let is_primary = place == "the primary";
+                if is_primary {
+                    run(client, "BEGIN");
+                }
+                let found = execute(client, read, &[Param::Int(1)]);
+                assert_eq!(shown(&found), shown(&wanted), "on {place} after {change}");
+                if is_primary {
+                    run(client, "COMMIT");
+                }
+            }
+        }
+        let wanted = shown(&execute(&mut direct, &own.1, &[Param::Int(0)]));
+        for (client, (_, write)) in clients.iter_mut().zip(&statements) {
+            assert_eq!(shown(&execute(client, write, &[Param::Int(0)])), wanted, "after {change}");
+        }
+    }
+}
+
+/// Columns, values, errors: not the status flags, which say in which transaction they were read.
+fn shown(reply: &Reply) -> String {
+    match reply {
+        Reply::Rows(rows) => format!("{:?} {:?}", rows.columns, rows.rows),
+        Reply::Failed(failure) => failure.to_string(),
+        Reply::Done(done) => format!("{} rows", done.affected_rows),
+    }
+}
+
+/// The servers end all connections, again and again: nobody had anything on them that could not be made again.
+fn lost_connections_are_not_noticed(stage: &Stage) {
+    let mut clients = [connect(stage), connect(stage), connect(stage)];
+    run(&mut clients[0], "CREATE TABLE app.kept (n INT AUTO_INCREMENT PRIMARY KEY, v INT)");
+    let insert = "INSERT INTO app.kept (v) VALUES (?)";
+    let statements: Vec<_> = clients
+        .iter_mut()
+        .map(|client| {
+            run(client, "SET @mine = 5, time_zone = '+03:00'");
+            (prepare(client, NINE), prepare(client, insert), prepare(client, "SELECT @mine, @@time_zone, ?"))
+        })
+        .collect();
+    for turn in 0..4_usize {
+        for (client, (read, write, state)) in clients.iter_mut().zip(&statements) {
+            assert_eq!(numbers(execute(client, read, &[Param::Int(7)])), [8, 9]);
+            let written = execute(client, write, &[Param::Int(1)]);
+            assert_eq!(shown(&written), "1 rows");
+            let row = execute(client, state, &[Param::Int(2)]).rows().unwrap().remove(0);
+            let row: Vec<_> =
+                row.into_iter().map(|cell| String::from_utf8(cell.unwrap()).unwrap()).collect();
+            assert_eq!(row, ["5", "+03:00", "2"]);
+        }
+        for server in &stage.cluster.servers {
+            let list = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'";
+            for id in server.query(list).unwrap().lines() {
+                // It may be gone by now.
+                let _ = server.query(&format!("KILL {id}"));
+            }
+            until(NOTICE, "the connections to end", || Ok(server.query(list)?.is_empty())).unwrap();
+        }
+        let count = stage.cluster.servers[0].query("SELECT COUNT(*) FROM app.kept").unwrap();
+        assert_eq!(count, (3 * (turn + 1)).to_string(), "each was written once");
+    }
+}
+
+/// How many statements of each client, how many clients, and what each statement may cost in the proxy, with a text
+/// of 40 bytes.
+const MANY: usize = 4000;
+const HOLDERS: usize = 3;
+const BYTES_EACH: u64 = 2048;
+
+fn thousands_of_statements(stage: &mut Stage) {
+    let before = stage.proxy().unwrap().resident_kib().unwrap();
+    let mut clients: Vec<_> = (0..HOLDERS).map(|_| connect(stage)).collect();
+    let mut held: Vec<Vec<Prepared>> = vec![Vec::new(); HOLDERS];
+    for number in 0..MANY {
+        for (holder, client) in clients.iter_mut().enumerate() {
+            held[holder].push(prepare(client, &format!("SELECT {number} + 1000000 * {holder} + ?")));
+        }
+    }
+    let after = stage.proxy().unwrap().resident_kib().unwrap();
+    let limit = (MANY * HOLDERS) as u64 * BYTES_EACH / 1024;
+    assert!(after < before + limit, "{} statements: {before} to {after} KiB", MANY * HOLDERS);
+    let each = (after.saturating_sub(before)) * 1024 / (MANY * HOLDERS) as u64;
+    eprintln!("{} statements of {HOLDERS} clients: {each} bytes each", MANY * HOLDERS);
+    for number in (0..MANY).step_by(37).chain(0..20) {
+        for (holder, client) in clients.iter_mut().enumerate() {
+            let found = numbers(execute(client, &held[holder][number], &[Param::Int(7)]));
+            assert_eq!(found, [(number + 1_000_000 * holder + 7) as u64]);
+        }
+    }
+    for (client, held) in clients.iter_mut().zip(&held) {
+        for statement in held.iter().skip(1) {
+            client.close(statement.id).unwrap();
+        }
+        let closed = client.execute(held[1].id, &[Param::Int(1)], true).unwrap().remove(0);
+        assert_eq!(closed.failure().map(|failure| failure.code), Some(1243));
+        assert_eq!(execute(client, &held[0], &[Param::Int(1)]).failure(), None);
+    }
+}
+
+fn one_too_many_is_an_error(stage: &Stage) {
+    let config = ConfigFile::with_proxy(&["max_prepared_stmt_count = 3"]);
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    let mut client = login(&address).connect().unwrap();
+    let held: Vec<_> = (0..3).map(|number| prepare(&mut client, &format!("SELECT {number}"))).collect();
+    let failure = client.prepare("SELECT 3").unwrap().unwrap_err();
+    assert_eq!((failure.code, failure.state.as_str()), (1461, "42000"), "{failure}");
+    // Of this client alone, and until one is closed.
+    let mut other = login(&address).connect().unwrap();
+    prepare(&mut other, "SELECT 3");
+    client.close(held[1].id).unwrap();
+    let again = prepare(&mut client, "SELECT 4");
+    assert_eq!(numbers(execute(&mut client, &again, &[])), [4]);
+    assert_eq!(numbers(execute(&mut client, &held[2], &[])), [2]);
+}
