@@ -90,6 +90,9 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("log of the proxy:\n{}", self.log());
+        }
         // The watchdog first: the proxy's number may belong to another process once it is gone.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();

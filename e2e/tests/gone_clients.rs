@@ -50,7 +50,11 @@ fn running(stage: &Stage, marker: &str) -> anyhow::Result<u32> {
     let sql = format!(
         "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{marker}%' AND USER = 'app'"
     );
-    stage.cluster.servers.iter().try_fold(0, |sum, server| Ok(sum + server.query(&sql)?.trim().parse::<u32>()?))
+    stage
+        .cluster
+        .servers
+        .iter()
+        .try_fold(0, |sum, server| Ok(sum + server.query(&sql)?.trim().parse::<u32>()?))
 }
 
 fn wait_until_running(stage: &Stage, marker: &str, count: u32) {
@@ -104,7 +108,9 @@ fn a_transaction_is_rolled_back(stage: &Stage) {
     let mut client = stage.address.connect().unwrap();
     client.query("BEGIN").unwrap();
     client.query("INSERT INTO left_behind VALUES (4, 40)").unwrap();
-    client.send(3, format!("UPDATE left_behind SET v = v + 1 + SLEEP({LONG}) /*endless*/").as_bytes()).unwrap();
+    client
+        .send(3, format!("UPDATE left_behind SET v = v + 1 + SLEEP({LONG}) /*endless*/").as_bytes())
+        .unwrap();
     wait_until_running(stage, "endless", 1);
     drop(client);
     wait_until_ended(stage, "endless");
@@ -130,12 +136,13 @@ fn a_large_result_is_cut(stage: &Stage) {
 /// All connections of the pool are taken by statements that do not end: then KILL matters most.
 fn kill_needs_no_connection_of_the_pool(stage: &Stage) {
     let text = format!("SELECT SLEEP({LONG}) /*in the way*/ FROM left_behind FOR UPDATE");
+    // A login with a schema needs a connection, too.
+    let mut other = stage.address.connect().unwrap();
     let mut stuck: Vec<Client> = (0..2).map(|_| stage.address.connect().unwrap()).collect();
     for client in &mut stuck {
         client.send(3, text.as_bytes()).unwrap();
     }
     wait_until_running(stage, "in the way", 2);
-    let mut other = stage.address.connect().unwrap();
     for client in &mut stuck {
         let begun = Instant::now();
         other.query(&format!("KILL QUERY {}", client.connection_id)).unwrap();

@@ -25,6 +25,8 @@ mod plan;
 mod probes;
 #[path = "session_state/random.rs"]
 mod random;
+#[path = "session_state/rare.rs"]
+mod rare;
 #[path = "session_state/shrink.rs"]
 mod shrink;
 #[path = "session_state/step.rs"]

@@ -14,7 +14,7 @@ use crate::error::PoolError;
 use crate::idle::Seat;
 use crate::memory::Memory;
 use crate::pool::Pool;
-use crate::ready::{Ready, make_ready, save};
+use crate::ready::{Ready, make_ready, save, start_over};
 
 /// What a backend is doing for the session, as far as it matters when the session ends in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +141,16 @@ impl Checkout {
     pub fn give_back(mut self) -> Option<Seat> {
         let connection = self.connection.take()?;
         self.pool.clone().put_back(self.backend, connection)
+    }
+
+    /// Drops everything that the session has on the backend, and gives the connection back for anybody. One that cannot
+    /// start over is closed.
+    pub async fn start_over(mut self) -> Result<(), PoolError> {
+        let (pool, backend) = (self.pool.clone(), self.backend);
+        self.connection().belong_to(Rc::default());
+        start_over(self.connection(), pool.target(backend)).await?;
+        self.release();
+        Ok(())
     }
 
     /// Gives the connection back for anybody: its session has ended.

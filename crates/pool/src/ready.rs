@@ -70,6 +70,12 @@ async fn fix_up(connection: &mut Connection, target: &Target, want: &SessionStat
     Ok(())
 }
 
+/// COM_CHANGE_USER to the same user: nothing of a session survives that.
+pub(crate) async fn start_over(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
+    let want = SessionState::default();
+    run_all(connection, target, &want, vec![FixUp::ChangeUser]).await
+}
+
 async fn run_all(
     connection: &mut Connection,
     target: &Target,

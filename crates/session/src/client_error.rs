@@ -36,6 +36,8 @@ pub enum ProxyError {
     NoSuchThread(u64),
     /// KILL of somebody else's connection.
     NotOwner(u64),
+    /// KILL of an expression, whose value may be a connection of somebody else on the backend.
+    KillOfExpression,
     /// The session was killed.
     Killed,
     /// The proxy stops.
@@ -104,6 +106,9 @@ impl From<&ProxyError> for ClientError {
             }
             E::NoSuchThread(id) => Self::new(1094, *b"HY000", format!("Unknown thread id: {id}")),
             E::NotOwner(id) => Self::new(1095, *b"HY000", format!("You are not owner of thread {id}")),
+            E::KillOfExpression => {
+                Self::new(1235, *b"42000", "Delphinus: KILL takes a number or CONNECTION_ID()")
+            }
             E::Killed => Self::new(1317, *b"70100", "Query execution was interrupted"),
             E::Shutdown => Self::new(1053, *b"08S01", "Server shutdown in progress"),
             E::TooManyConnections => Self::new(1040, *b"08004", "Too many connections"),

@@ -17,6 +17,7 @@ mod forward;
 mod input;
 mod local;
 mod login;
+mod process_list;
 mod registry;
 mod route;
 mod serve;

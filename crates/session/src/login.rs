@@ -330,6 +330,7 @@ impl Session {
             let _ = rt::timeout(Duration::from_secs(1), self.stream.finish()).await;
             return Err(NetError::Closed);
         }
+        self.info.enters(self.want.schema.as_deref());
         self.put_login_ok(&mut out, outcome.next_seq);
         self.write_client_bytes(&out).await
     }
@@ -348,7 +349,10 @@ impl Session {
             return Ok(());
         }
         let Ok(primary) = self.resolve(delphinus_route::Target::Primary) else { return Ok(()) };
-        match self.checkout_in_state(primary).await {
+        // Not for the whole time of a login: one that is right must not fail because the pool is full.
+        let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms / 2);
+        let Some(checked) = rt::timeout(limit, self.checkout_in_state(primary)).await else { return Ok(()) };
+        match checked {
             Ok(checkout) => {
                 self.info.runs_nowhere();
                 self.seats.put(checkout.backend(), checkout.give_back());
@@ -373,7 +377,7 @@ impl Session {
         }
         self.worker.users.learn(outcome);
         self.initial = self.worker.shared(first_state(&self.worker, &facts, outcome));
-        self.reset();
+        self.reset().await;
         self.seats = Seats::default();
         self.identity = self.worker.pool.identity(Identity {
             user: outcome.user.clone(),

@@ -21,6 +21,8 @@ pub struct SessionInfo {
     user: Mutex<Arc<str>>,
     /// The client's host.
     pub host: String,
+    /// The schema that it is in; changes rarely.
+    schema: Mutex<Option<Arc<str>>>,
     /// Where its statement runs: backend in the high half, thread id there in the low half; 0 is nowhere.
     running: AtomicU64,
     /// When it last began a command, by the registry's clock.
@@ -44,6 +46,21 @@ impl SessionInfo {
     /// Its user.
     pub fn user(&self) -> Arc<str> {
         self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The schema that it is in.
+    pub fn schema(&self) -> Option<Arc<str>> {
+        self.schema.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that it is in another schema.
+    pub(crate) fn enters(&self, schema: Option<&str>) {
+        *self.schema.lock().unwrap_or_else(PoisonError::into_inner) = schema.map(Arc::from);
+    }
+
+    /// Seconds since it last began a command.
+    pub fn since_s(&self, now_s: u32) -> u32 {
+        now_s.saturating_sub(self.active_s.load(Ordering::Relaxed))
     }
 
     /// Says where its statement runs now.
@@ -176,6 +193,7 @@ impl Registry {
             id,
             user: Mutex::new(user.clone()),
             host,
+            schema: Mutex::default(),
             running: AtomicU64::new(0),
             active_s: AtomicU32::new(self.clock_s()),
             killed: AtomicBool::new(false),

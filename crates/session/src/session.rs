@@ -134,9 +134,13 @@ impl Session {
         self.login.capabilities
     }
 
-    /// Back to the state after login; a connection that the session was pinned to is given up.
-    pub(crate) fn reset(&mut self) {
-        self.bound = None;
+    /// Back to the state after login. A connection that the session was pinned to starts over: locks, transactions and
+    /// temporary tables are gone when this ends, as they are on a server when it says OK.
+    pub(crate) async fn reset(&mut self) {
+        if let Some(checkout) = self.bound.take() {
+            // One that cannot start over is closed.
+            let _ = Box::pin(checkout.start_over()).await;
+        }
         self.pins.clear();
         self.statements.clear();
         self.leave_seats();

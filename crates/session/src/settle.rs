@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft};
-use delphinus_sql::{Class, Effects, Statement, Uses, user_variables_assigned};
+use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, user_variables_assigned};
 use delphinus_state::{
     Changed, Executed, Learnt, PinReason, Response, UserValue, learn, quote_identifier, read_back_sql,
 };
@@ -65,6 +65,9 @@ impl Session {
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
+        if before != self.want.schema {
+            self.info.enters(self.want.schema.as_deref());
+        }
         let connection = checkout.connection();
         connection.have = self.want.clone();
         if had != before && self.want.schema == before {
@@ -98,12 +101,38 @@ impl Session {
             let name = answer.rows.first().and_then(|row| row.first()?.as_deref());
             self.want.schema = name.map(|name| Rc::from(String::from_utf8_lossy(name)));
         }
+        if learnt.role {
+            self.ask_role(checkout).await?;
+        }
         if learnt.ping {
             let (status, changes) = checkout.ping().await?;
             self.status = status;
             let (now, holds) = (rt::now(), status.contains(Status::IN_TRANS));
             self.pins.set(PinReason::Transaction, holds, now, ran.sql);
             self.apply_late(&changes, ran);
+        }
+        Ok(())
+    }
+
+    /// SET ROLE pins until the role is that of a new login again: none, where the user has no default roles.
+    async fn ask_role(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
+        let activated = match self.lex.options(&self.want.vars).flavor {
+            Flavor::MySql => "@@global.activate_all_roles_on_login",
+            Flavor::MariaDb => "0",
+        };
+        let sql = format!(
+            "SELECT CURRENT_ROLE(), {activated} + (SELECT COUNT(*) FROM information_schema.APPLICABLE_ROLES \
+             WHERE IS_DEFAULT = 'YES') LIMIT 1"
+        );
+        let answer = match checkout.query(&sql).await {
+            Err(PoolError::Refused { .. }) => return Ok(()),
+            answer => answer?,
+        };
+        if let Some([role, defaults]) = answer.rows.first().map(Vec::as_slice) {
+            let has_none = role.as_deref().is_none_or(|role| matches!(role, b"" | b"NONE"));
+            if has_none && defaults.as_deref() == Some(b"0") {
+                self.pins.remove(PinReason::Role);
+            }
         }
         Ok(())
     }

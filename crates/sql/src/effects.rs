@@ -77,4 +77,6 @@ bit_set! {
     UNKNOWN = 31;
     /// `COMMIT RELEASE`, `ROLLBACK RELEASE`, `SHUTDOWN`, `RESTART`: the backend closes the connection afterwards.
     CLOSES_CONNECTION = 32;
+    /// MariaDB's `SET STATEMENT .. FOR`: what is reported of the variables named there does not outlive the statement.
+    SETS_FOR_STATEMENT = 33;
 }

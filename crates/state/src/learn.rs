@@ -46,12 +46,14 @@ pub struct Learnt {
     pub schema: bool,
     /// A COM_PING must tell the transaction's status and changes not yet reported.
     pub ping: bool,
+    /// Whether the role is that of the login again must be asked.
+    pub role: bool,
 }
 
 impl Learnt {
     /// True if nothing has to be asked.
     pub fn is_empty(&self) -> bool {
-        self.vars.is_empty() && self.user_vars.is_empty() && !self.schema && !self.ping
+        self.vars.is_empty() && self.user_vars.is_empty() && !self.schema && !self.ping && !self.role
     }
 }
 
@@ -79,6 +81,7 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         learn_unreported(&mut learnt, pins, executed, seen);
     }
     if !response.is_ok() {
+        pins::learn_failure(pins, executed);
         learnt.has_failed = true;
         learnt.ping |= status_is_unknown(state, pins, executed);
         if is_cut_short(executed) {
@@ -98,8 +101,10 @@ struct Seen {
 
 fn apply_changes(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>) -> Seen {
     let mut seen = Seen::default();
+    let passing = variables::for_statement(executed);
     for change in &executed.response.changes {
         match change {
+            Changed::Var(name, _) if passing.iter().any(|one| **one == **name) => {}
             Changed::Var(name, value) => variables::apply(state, pins, executed, (name, value)),
             Changed::Schema(schema) => {
                 state.schema = schema.as_deref().map(Rc::from);
@@ -124,6 +129,7 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
         // An EOF packet ends a result set without a word about changes: the next OK has them.
         learnt.ping |= executed.response.affected_rows.is_none();
     }
+    learnt.role = effects.contains(Effects::SETS_ROLE);
     if effects.contains(Effects::CHANGES_SCHEMA) && !seen.schema && executed.statement.class != Class::Use {
         learnt.schema = true;
     }

@@ -52,6 +52,13 @@ impl Login {
         }
     }
 
+    /// As another user.
+    #[must_use]
+    pub fn user(mut self, user: &str, password: &str) -> Self {
+        (self.user, self.password) = (user.to_owned(), password.to_owned());
+        self
+    }
+
     /// Starts in this schema.
     #[must_use]
     pub fn schema(mut self, schema: &str) -> Self {

@@ -31,8 +31,26 @@ impl Arena {
         }
         let primary = &arena.stage.cluster.servers[0];
         primary.query(&format!("GRANT ALL ON `diff\\_%`.* TO {}@'%'", arena.stage.cluster.app_user))?;
+        arena.allow_much(flavor)?;
         arena.make_shared()?;
         Ok(arena)
+    }
+
+    /// A role, and the rights for what locks everything.
+    fn allow_much(&self, flavor: Flavor) -> Result<()> {
+        let rights = match flavor {
+            Flavor::MariaDb => "RELOAD",
+            Flavor::MySql | Flavor::Group => "RELOAD, BACKUP_ADMIN, SYSTEM_VARIABLES_ADMIN",
+        };
+        let user = &self.stage.cluster.app_user;
+        let primary = &self.stage.cluster.servers[0];
+        primary.query("CREATE ROLE d_role")?;
+        primary.query(&format!("GRANT d_role TO {user}@'%'"))?;
+        primary.query(&format!("GRANT {rights} ON *.* TO {user}@'%'"))?;
+        for server in &self.stage.cluster.servers {
+            server.query("SET GLOBAL log_bin_trust_function_creators = ON")?;
+        }
+        Ok(())
     }
 
     /// The login of a session, at the primary itself.
@@ -112,6 +130,7 @@ impl Arena {
         for procedure in PROCEDURES {
             run(&mut client, &format!("CREATE PROCEDURE app.{procedure}"))?;
         }
+        run(&mut client, &format!("CREATE FUNCTION app.{FUNCTION}"))?;
         self.wait_for_replicas(&mut client)
     }
 
@@ -134,6 +153,9 @@ fn run(client: &mut Client, sql: &str) -> Result<()> {
     failure.map_or(Ok(()), |failure| Err(failure.clone())).with_context(|| sql.to_owned())
 }
 
+const FUNCTION: &str =
+    "d_function(n INT) RETURNS INT BEGIN SET @a = n, @b = CONCAT('<', n, '>'); RETURN n * 2; END";
+
 const PROCEDURES: &[&str] = &[
     "d_set_mode(IN mode TEXT) SET SESSION sql_mode = mode",
     "d_zone(IN zone TEXT) BEGIN SET time_zone = zone; SELECT @@time_zone; END",
@@ -142,5 +164,8 @@ const PROCEDURES: &[&str] = &[
     "d_out(IN n INT, OUT twice INT) SET twice = n * 2",
     "d_mixed() BEGIN SET @c = 'from the procedure', @@sql_notes = 0; SELECT @c; SET div_precision_increment = 7; SELECT 1/3; END",
     "d_fails() BEGIN SET @d = 'before'; SET max_error_count = 9; SELECT * FROM app.no_such_table; SET @d = 'after'; END",
+    "d_opens(IN what INT) BEGIN IF what = 1 THEN SET autocommit = 0; START TRANSACTION; \
+     ELSEIF what = 2 THEN CREATE TEMPORARY TABLE app.tmp_proc AS SELECT 5 AS five; \
+     ELSE DO GET_LOCK('by procedure', 0); END IF; END",
     "d_transaction(OUT n INT) BEGIN START TRANSACTION; SELECT COUNT(*) INTO n FROM app.d_fixed; COMMIT; END",
 ];

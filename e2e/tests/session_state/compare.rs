@@ -100,8 +100,11 @@ pub(crate) fn run_interleaved(
     let mut found = Vec::new();
     // Only one session at a time may pin: the others have to share the second connection.
     let mut pinned: Option<usize> = None;
+    let mut alone: Option<usize> = None;
     while !runners.is_empty() {
-        let at = random.below(runners.len());
+        let at = alone
+            .and_then(|session| runners.iter().position(|runner| runner.session == session))
+            .unwrap_or_else(|| random.below(runners.len()));
         let session = runners[at].session;
         let Some((_, pins)) = runners[at].next() else {
             runners.swap_remove(at);
@@ -118,6 +121,11 @@ pub(crate) fn run_interleaved(
         } else if pinned == Some(session) && (!pins || runners[at].step == 0) {
             pinned = None;
         }
+        // In the middle of a block that has to be alone.
+        let goes_on = |runner: &Runner<'_>| {
+            runner.session == session && runner.step > 0 && runner.blocks[runner.block].is_alone
+        };
+        alone = runners.get(at).filter(|runner| goes_on(runner)).map(|runner| runner.session);
     }
     Ok(found)
 }
@@ -165,7 +173,9 @@ pub(crate) fn run_disturbed(
         if let Err(answers) = runner.run() {
             return Ok(Some(runner.difference(answers)));
         }
-        noise.disturb()?;
+        if runner.step == 0 || !runner.blocks[runner.block].is_alone {
+            noise.disturb()?;
+        }
     }
     Ok(None)
 }

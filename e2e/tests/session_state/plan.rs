@@ -4,7 +4,7 @@ use delphinus_sandbox::Flavor;
 
 use crate::random::Random;
 use crate::step::{Block, Step};
-use crate::{changes, commands, pinned, probes, variables};
+use crate::{changes, commands, pinned, probes, rare, variables};
 
 /// At least `steps` steps of one session.
 pub(crate) fn generate(seed: u64, session: usize, steps: usize, flavor: Flavor) -> Vec<Block> {
@@ -21,7 +21,7 @@ pub(crate) fn generate(seed: u64, session: usize, steps: usize, flavor: Flavor) 
 }
 
 fn one(random: &mut Random, session: usize, flavor: Flavor) -> Block {
-    match random.below(100) {
+    match random.below(103) {
         0..=15 => variables::system(random, flavor),
         16..=22 => variables::sql_mode(random),
         23..=29 => variables::names(random),
@@ -40,7 +40,8 @@ fn one(random: &mut Random, session: usize, flavor: Flavor) -> Block {
         95 | 96 => pinned::transaction(random, session, &mut |random| harmless(random, flavor)),
         97 => pinned::autocommit_off(random, session, &mut |random| harmless(random, flavor)),
         98 => pinned::other(random, session, &mut |random| harmless(random, flavor)),
-        _ => pinned::until_reset(random, session),
+        99 => pinned::until_reset(random, session),
+        _ => rare::rare(random, session, flavor, &mut |random| harmless(random, flavor)),
     }
 }
 

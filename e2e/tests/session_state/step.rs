@@ -3,6 +3,7 @@
 use std::fmt;
 
 use anyhow::Result;
+use delphinus_sandbox::APP2;
 use delphinus_testkit::{Change, Client, ColumnShape, Failure, Login, Param, Prepared, Reply, Success};
 
 /// What a session does.
@@ -21,6 +22,14 @@ pub(crate) enum Step {
     Ping,
     ResetConnection,
     ChangeUser(Option<&'static str>),
+    /// COM_CHANGE_USER to the other account.
+    OtherUser,
+    /// The client goes away without a word, and comes back.
+    Reconnect,
+    /// KILL or KILL QUERY of another session of this user, which is idle.
+    KillOther(&'static str),
+    /// What SHOW PROCESSLIST says of the session itself.
+    ProcessList,
 }
 
 /// Statements that a session can have prepared at a time.
@@ -32,19 +41,21 @@ pub(crate) struct Block {
     pub steps: Vec<Step>,
     /// The session may keep its backend connection from the first to the last of them.
     pub pins: bool,
+    /// Nobody else runs anything between its steps, because it would have to wait for a lock of this session.
+    pub is_alone: bool,
 }
 
 impl Block {
     pub(crate) fn of(sql: &str) -> Self {
-        Self { steps: vec![query(sql)], pins: false }
+        Self::free(vec![query(sql)])
     }
 
     pub(crate) fn free(steps: Vec<Step>) -> Self {
-        Self { steps, pins: false }
+        Self { steps, pins: false, is_alone: false }
     }
 
     pub(crate) fn pinned(steps: Vec<Step>) -> Self {
-        Self { steps, pins: true }
+        Self { steps, pins: true, is_alone: false }
     }
 }
 
@@ -90,7 +101,7 @@ impl Side {
         Ok(match step {
             // MySQL's answer to a CALL counts rows that a statement before it has changed.
             Step::Query(sql) => {
-                let mut replies = self.client.query(sql)?;
+                let mut replies = self.client.query(self.with_id(sql))?;
                 let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
                 for reply in &mut replies {
                     forget_what_is_not_its_own(reply, &text);
@@ -131,7 +142,57 @@ impl Side {
                 self.client.change_user(&login)?;
                 "changed".to_owned()
             }
+            Step::OtherUser => {
+                self.slots = Default::default();
+                self.client.change_user(&self.login.clone().user(APP2.user, APP2.password))?;
+                "changed".to_owned()
+            }
+            Step::Reconnect => {
+                self.slots = Default::default();
+                self.client = self.login.connect()?;
+                "connected".to_owned()
+            }
+            Step::KillOther(word) => self.kill_other(word)?,
+            Step::ProcessList => self.process_list()?,
         })
+    }
+
+    /// The text with the id that the greeting told in it, which is another one on each side.
+    fn with_id(&self, sql: &[u8]) -> Vec<u8> {
+        match std::str::from_utf8(sql) {
+            Ok(text) if text.contains("{id}") => {
+                text.replace("{id}", &self.client.connection_id().to_string()).into_bytes()
+            }
+            _ => sql.to_vec(),
+        }
+    }
+
+    fn kill_other(&mut self, word: &str) -> Result<String> {
+        let mut other = self.login.connect()?;
+        let killed = show(&self.client.query(format!("{word} {}", other.connection_id()))?);
+        // It may take a moment until it is gone.
+        for _ in 0..200 {
+            if other.ping().is_err() {
+                return Ok(format!("{killed}\nthe other is gone"));
+            }
+            if word != "KILL" {
+                return Ok(format!("{killed}\nthe other has {}", show(&other.query("SELECT 1")?)));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Ok(format!("{killed}\nthe other lives on"))
+    }
+
+    fn process_list(&mut self) -> Result<String> {
+        let id = self.client.connection_id().to_string();
+        let Some(Reply::Rows(list)) = self.client.query("SHOW PROCESSLIST")?.into_iter().next() else {
+            return Ok("no list".to_owned());
+        };
+        let names: Vec<_> = list.columns.iter().map(|column| column.name.as_str()).collect();
+        let own = list.rows.iter().find(|row| row[0].as_deref() == Some(id.as_bytes()));
+        // The address is the proxy's or the client's; times and states come and go.
+        let cells = own.map(|row| [1, 3, 4, 7].map(|at| cell_text(row[at].as_deref())).join(" | "));
+        Ok(format!("{} of {}", cells.unwrap_or_else(|| "nothing".to_owned()), names.join(", ")))
     }
 
     fn prepare(&mut self, slot: usize, sql: &str) -> Result<String> {

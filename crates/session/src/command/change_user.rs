@@ -16,7 +16,7 @@ impl Session {
         let payload = self.buffer.data()[HEADER_LEN..input.held].to_vec();
         self.skip(input).await?;
         // Whatever comes of it, the old user's session is over.
-        self.reset();
+        self.reset().await;
         let listener = self.login.listener.clone();
         let worker = self.worker.clone();
         let services =

@@ -22,7 +22,11 @@ impl Session {
             victim.kill();
         }
         if victim.id == self.info.id {
-            return Ok(Served::Fatal(ProxyError::Killed));
+            return Ok(match scope {
+                KillScope::Connection => Served::Fatal(ProxyError::Killed),
+                // The statement that it ends is this one.
+                KillScope::Query => Served::Error(ProxyError::Killed),
+            });
         }
         if let Some((backend, thread_id)) = victim.place()
             && let Err(error) = self.kill_on_backend(&victim, backend, thread_id).await

@@ -26,7 +26,8 @@ const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::FOUND_ROWS)
     .union(Uses::ROW_COUNT)
     .union(Uses::DIAGNOSTICS)
-    .union(Uses::CONNECTION_ID);
+    .union(Uses::CONNECTION_ID)
+    .union(Uses::PROCESS_LIST);
 
 /// Statements that the proxy has to do something for before they run.
 const SPECIAL_EFFECTS: Effects = Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID);
@@ -230,11 +231,25 @@ impl Session {
     async fn special_query(&mut self, input: Input, text_at: usize, statement: Statement) -> Outcome {
         let lex = self.lex.options(&self.want.vars);
         let sql = self.buffer.data()[text_at..input.held].to_vec();
-        if statement.effects.contains(Effects::KILLS)
-            && let Some(kill) = kill_target(&sql, lex)
-        {
-            self.skip(input).await?;
-            return self.kill(kill.id, kill.scope).await;
+        if statement.effects.contains(Effects::KILLS) {
+            // CONNECTION_ID() is the only expression that is worth anything here.
+            let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
+            match kill_target(&sql, lex)
+                .or_else(|| kill_target(&crate::local::with_own_id(&sql, lex, known)?, lex))
+            {
+                Some(kill) => {
+                    self.skip(input).await?;
+                    return self.kill(kill.id, kill.scope).await;
+                }
+                None if !names_no_connection(&sql) => {
+                    return self.refuse(input, ProxyError::KillOfExpression).await;
+                }
+                None => {}
+            }
+        }
+        if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
+            let shape = self.text_shape();
+            return self.show_process_list(input, &sql, shape).await;
         }
         let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
         let mut known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
@@ -409,6 +424,12 @@ impl Session {
         self.answer_rows(&result).await?;
         Ok(Served::Answered)
     }
+}
+
+/// True for MariaDB's KILL USER and KILL QUERY ID: what they name is the servers' own.
+fn names_no_connection(sql: &[u8]) -> bool {
+    sql.split(u8::is_ascii_whitespace)
+        .any(|word| word.eq_ignore_ascii_case(b"user") || word.eq_ignore_ascii_case(b"id"))
 }
 
 /// True for SHOW WARNINGS and SHOW ERRORS, false for statements that count them.

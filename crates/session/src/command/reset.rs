@@ -11,7 +11,7 @@ impl Session {
         self.skip(input).await?;
         // Servers keep the schema, and forget the one of the login.
         let schema = self.want.schema.clone();
-        self.reset();
+        self.reset().await;
         self.want.schema = schema;
         if self.lex.options(&self.want.vars).flavor == Flavor::MySql {
             // MySQL forgets the login's character set too, and goes back to its own.

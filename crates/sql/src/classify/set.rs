@@ -214,6 +214,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             }
             self.cursor.bump();
             let value = self.value(|token| token.keyword == Keyword::For);
+            self.effects |= Effects::SETS_FOR_STATEMENT;
             self.emit(Event::Assignment { place: Place::Statement(name), value });
             if !self.cursor.here.is(TokenKind::Comma) {
                 break;

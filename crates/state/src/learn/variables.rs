@@ -32,6 +32,18 @@ pub(super) fn apply(
     }
 }
 
+/// The variables that were set for this statement only: they are what they were again.
+pub(super) fn for_statement(executed: &Executed<'_>) -> Vec<String> {
+    if !executed.statement.effects.contains(Effects::SETS_FOR_STATEMENT) {
+        return Vec::new();
+    }
+    let name = |assignment: Assignment<'_>| match assignment.target {
+        Target::Statement(name) => Some(name),
+        _ => None,
+    };
+    assignments(executed.sql, executed.lex).into_iter().filter_map(name).collect()
+}
+
 /// Finds the variables that the statement set and the server did not report.
 pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Executed<'_>) {
     let effects = executed.statement.effects;
