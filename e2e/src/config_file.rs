@@ -16,6 +16,8 @@ pub struct ConfigFile {
     pub pool: Vec<String>,
     /// Lines of `[monitor]`; without any, probes come every 200 ms.
     pub monitor: Vec<String>,
+    /// The primary alone, reached over this Unix socket.
+    pub only_primary_at: Option<PathBuf>,
 }
 
 impl ConfigFile {
@@ -50,6 +52,10 @@ impl ConfigFile {
         for server in &cluster.servers {
             let role = if server.role == Role::Primary { "primary" } else { "replica" };
             write!(text, "\n[[cluster.backend]]\nname = \"{}\"\nrole = \"{role}\"\n", server.name)?;
+            if let Some(socket) = &self.only_primary_at {
+                writeln!(text, "address = \"unix:{}\"", socket.display())?;
+                break;
+            }
             writeln!(text, "address = \"{}:{}\"", server.host, server.port)?;
         }
         let monitor = if self.monitor.is_empty() { "interval_ms = 200" } else { &self.monitor.join("\n") };

@@ -12,6 +12,7 @@ mod go_toolchain;
 mod poll;
 mod programs;
 mod proxy;
+mod relay;
 mod stage;
 
 pub use client::packet::{Packets, Wire};
@@ -22,4 +23,5 @@ pub use general_log::GeneralLog;
 pub use poll::{eventually, until};
 pub use programs::{Outcome, run};
 pub use proxy::{Proxy, proxy_binary};
+pub use relay::{From, Relay, Way};
 pub use stage::{Address, Stage};

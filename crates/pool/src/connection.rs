@@ -84,6 +84,8 @@ pub struct Connection {
     pub have: SessionState,
     /// Its prepared statements.
     pub statements: Statements,
+    /// How many temporary tables have been made on it, as far as somebody has asked.
+    pub temporary_tables_made: u64,
     pub(crate) identity: Rc<Identity>,
     pub(crate) memory: Rc<Memory>,
     pub(crate) unsaved: Unsaved,

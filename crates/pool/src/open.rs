@@ -68,6 +68,7 @@ pub(crate) async fn open(
         link: logged_in.link,
         have: known_state(),
         statements: Statements::new(settings.statements_per_connection),
+        temporary_tables_made: 0,
         identity: identity.clone(),
         memory: Rc::new(Memory::default()),
         unsaved: Unsaved::default(),
@@ -104,6 +105,7 @@ pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> 
             let multi_statements = connection.have.multi_statements;
             connection.have = SessionState { multi_statements, ..known_state() };
             connection.statements.clear();
+            connection.temporary_tables_made = 0;
             connection.unsaved = Unsaved::default();
             connection.insert_seq = UNKNOWN_SEQ;
             Ok(())

@@ -40,6 +40,8 @@ pub enum ProxyError {
     KillOfExpression,
     /// The session was killed.
     Killed,
+    /// The same in MariaDB's words.
+    ConnectionKilled,
     /// The proxy stops.
     Shutdown,
     /// Too many clients.
@@ -110,6 +112,7 @@ impl From<&ProxyError> for ClientError {
                 Self::new(1235, *b"42000", "Delphinus: KILL takes a number or CONNECTION_ID()")
             }
             E::Killed => Self::new(1317, *b"70100", "Query execution was interrupted"),
+            E::ConnectionKilled => Self::new(1927, *b"70100", "Connection was killed"),
             E::Shutdown => Self::new(1053, *b"08S01", "Server shutdown in progress"),
             E::TooManyConnections => Self::new(1040, *b"08004", "Too many connections"),
             E::TooManyUserConnections(user, limit) => {

@@ -57,6 +57,7 @@ impl Session {
                 Ok(Relayed { response: tracker.into_response(), rest, len })
             }
             Err(Cut::Backend { error, untouched, .. }) => {
+                self.error_seq = self.error_seq.and(tracker.error_seq());
                 Err(Cut::Backend { error, untouched, whole: input.is_whole() })
             }
             Err(cut) => Err(cut),
@@ -178,7 +179,10 @@ impl Session {
                 Progress::LocalInfile(n) => {
                     bytes = self.pass(bytes, n).await?;
                     sent = true;
-                    self.relay_file(checkout).await?;
+                    // Until the backend answers, there is no place for an error.
+                    self.error_seq = None;
+                    tracker.follow_file(self.relay_file(checkout).await?);
+                    self.error_seq = Some(1);
                 }
             }
         }
@@ -255,8 +259,8 @@ impl Session {
         Ok(out)
     }
 
-    /// Relays a file from the client to the backend: packets up to an empty one.
-    async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<(), Cut> {
+    /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.
+    async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Cut> {
         // The command that asked for it has been sent and is not needed any more; what follows is the file.
         self.drop_kept();
         checkout.note(Doing::Sending);
@@ -280,7 +284,7 @@ impl Session {
             }
             if frame.len == 0 {
                 checkout.note(Doing::Running);
-                return Ok(());
+                return Ok(frame.seq);
             }
         }
     }

@@ -42,8 +42,10 @@ impl Session {
 
     /// An error.
     pub(crate) async fn answer_error(&mut self, error: &ProxyError) -> Result<(), delphinus_net::NetError> {
+        // After part of a packet, only the end of the connection is an error.
+        let Some(seq) = self.error_seq else { return Ok(()) };
         let mut out = Vec::new();
-        ClientError::from(error).put(&mut out, 1, self.capabilities());
+        ClientError::from(error).put(&mut out, seq, self.capabilities());
         self.write_client_bytes(&out).await
     }
 }

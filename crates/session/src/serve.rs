@@ -71,6 +71,7 @@ impl Session {
                 Waited::Gone => return Ok(()),
             };
             self.info.touch(self.worker.registry.clock_s());
+            self.error_seq = Some(1);
             let served = self.serve_command(input).await?;
             self.drop_kept();
             self.info.runs_nowhere();
@@ -90,7 +91,7 @@ impl Session {
     }
 
     async fn say_goodbye(&mut self) -> Result<(), NetError> {
-        let error = if self.info.is_killed() { ProxyError::Killed } else { ProxyError::Shutdown };
+        let error = if self.info.is_killed() { self.killed() } else { ProxyError::Shutdown };
         let mut out = Vec::new();
         crate::ClientError::from(&error).put(&mut out, 0, self.capabilities());
         self.write_client_bytes(&out).await

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use delphinus_net::{Buffer, Stream};
 use delphinus_pool::{Checkout, Identity, Memory, Seat};
 use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
-use delphinus_state::{Pins, SessionState, Vars};
+use delphinus_state::{PinReason, Pins, SessionState, Vars};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::server::{Established, ServerSettings};
@@ -44,6 +44,8 @@ pub struct Session {
     pub(crate) last_backend: Option<BackendId>,
     /// An error of a command without answer, for the next one that has one.
     pub(crate) late_error: Option<crate::ProxyError>,
+    /// The sequence id of an error that would be sent now; `None` where part of a packet has been sent.
+    pub(crate) error_seq: Option<u8>,
 }
 
 /// What the login settled for as long as the connection lives.
@@ -127,6 +129,19 @@ impl Seats {
     }
 }
 
+/// What COM_CHANGE_USER ends on every server.
+const ENDS_WITH_ITS_USER: [PinReason; 9] = [
+    PinReason::Transaction,
+    PinReason::TemporaryTable,
+    PinReason::TableLock,
+    PinReason::ReadLock,
+    PinReason::AdvisoryLock,
+    PinReason::Handler,
+    PinReason::SqlPrepared,
+    PinReason::Cursor,
+    PinReason::LongData,
+];
+
 impl Session {
     /// What the client and the proxy agreed on.
     #[inline]
@@ -137,7 +152,10 @@ impl Session {
     /// Back to the state after login. A connection that the session was pinned to starts over: locks, transactions and
     /// temporary tables are gone when this ends, as they are on a server when it says OK.
     pub(crate) async fn reset(&mut self) {
-        if let Some(checkout) = self.bound.take() {
+        // Any other is closed: MariaDB keeps the role over COM_CHANGE_USER, and who knows what a routine has done.
+        if let Some(checkout) = self.bound.take()
+            && self.pins.iter().all(|pin| ENDS_WITH_ITS_USER.contains(&pin.reason))
+        {
             // One that cannot start over is closed.
             let _ = Box::pin(checkout.start_over()).await;
         }

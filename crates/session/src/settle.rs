@@ -104,12 +104,34 @@ impl Session {
         if learnt.role {
             self.ask_role(checkout).await?;
         }
+        if learnt.temporary_tables {
+            self.ask_temporary_tables(checkout, ran).await?;
+        }
         if learnt.ping {
             let (status, changes) = checkout.ping().await?;
             self.status = status;
             let (now, holds) = (rt::now(), status.contains(Status::IN_TRANS));
             self.pins.set(PinReason::Transaction, holds, now, ran.sql);
             self.apply_late(&changes, ran);
+        }
+        Ok(())
+    }
+
+    /// A routine that has made temporary tables pins, whatever has become of them.
+    async fn ask_temporary_tables(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
+        // MySQL counts them among all tables: a connection that has made others pins once for nothing.
+        let counter = match self.lex.options(&self.want.vars).flavor {
+            Flavor::MySql => "Com_create_table",
+            Flavor::MariaDb => "Com_create_temporary_table",
+        };
+        let answer = checkout.query(&format!("SHOW SESSION STATUS LIKE '{counter}'")).await?;
+        let count = answer.rows.first().and_then(|row| row.get(1)?.clone()).unwrap_or_default();
+        let count = std::str::from_utf8(&count).ok().and_then(|count| count.parse().ok());
+        let known = &mut checkout.connection().temporary_tables_made;
+        // Those that its sessions made by themselves have pinned, and are gone.
+        if count != Some(*known) {
+            *known = count.unwrap_or_default();
+            self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
         }
         Ok(())
     }

@@ -46,6 +46,8 @@ pub struct Learnt {
     pub schema: bool,
     /// A COM_PING must tell the transaction's status and changes not yet reported.
     pub ping: bool,
+    /// Whether a temporary table was made must be asked.
+    pub temporary_tables: bool,
     /// Whether the role is that of the login again must be asked.
     pub role: bool,
 }
@@ -53,7 +55,8 @@ pub struct Learnt {
 impl Learnt {
     /// True if nothing has to be asked.
     pub fn is_empty(&self) -> bool {
-        self.vars.is_empty() && self.user_vars.is_empty() && !self.schema && !self.ping && !self.role
+        let asks = self.schema || self.ping || self.role || self.temporary_tables;
+        self.vars.is_empty() && self.user_vars.is_empty() && !asks
     }
 }
 
@@ -125,6 +128,9 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
     if effects.intersects(OPAQUE) {
         if seen.state {
             pins.add(PinReason::UnknownState, executed.now, executed.sql);
+        } else {
+            // Servers report CREATE TEMPORARY TABLE, but not the form with SELECT.
+            learnt.temporary_tables = true;
         }
         // An EOF packet ends a result set without a word about changes: the next OK has them.
         learnt.ping |= executed.response.affected_rows.is_none();

@@ -63,6 +63,8 @@ pub struct ResponseTracker {
     skip: usize,
     /// The packet that passes is continued by the next one.
     continued: bool,
+    /// The sequence id of the last packet recognised.
+    seq: u8,
     backend: Capabilities,
     client: Capabilities,
     response: Response,
@@ -90,7 +92,19 @@ impl ResponseTracker {
     #[inline]
     pub fn new(shape: Shape, backend: Capabilities, client: Capabilities) -> Self {
         let phase = if shape == Shape::Rows { Phase::Rows } else { Phase::First };
-        Self { shape, phase, skip: 0, continued: false, backend, client, response: Response::default() }
+        let response = Response::default();
+        Self { shape, phase, skip: 0, continued: false, seq: 0, backend, client, response }
+    }
+
+    /// The sequence id of an error in the place of what is missing, if everything recognised has passed; `None` in the
+    /// middle of a packet, where nothing can follow.
+    pub fn error_seq(&self) -> Option<u8> {
+        (self.skip == 0 && !self.continued).then(|| self.seq.wrapping_add(1))
+    }
+
+    /// The client has sent a file, whose last packet had this sequence id.
+    pub fn follow_file(&mut self, seq: u8) {
+        self.seq = seq;
     }
 
     /// What has been learnt so far; complete once `advance` has returned `Done`.
@@ -132,6 +146,7 @@ impl ResponseTracker {
             let Some(frame) = parse_header(&bytes[at..]) else { return Ok(Progress::More(at)) };
             if self.continued {
                 self.continued = frame.is_continued();
+                self.seq = frame.seq;
                 self.skip = HEADER_LEN + frame.len;
                 continue;
             }
@@ -145,7 +160,9 @@ impl ResponseTracker {
             }
             let end = (at + HEADER_LEN + frame.len).min(bytes.len());
             let total = HEADER_LEN + frame.len;
-            match self.packet(frame.len, &mut bytes[at + HEADER_LEN..end])? {
+            let meaning = self.packet(frame.len, &mut bytes[at + HEADER_LEN..end])?;
+            self.seq = frame.seq;
+            match meaning {
                 Meaning::Pass => {
                     self.skip = total;
                     self.continued = frame.is_continued();
@@ -165,7 +182,8 @@ impl ResponseTracker {
     /// Passes whole rows as long as there are any: the loop that large results spend their time in.
     #[inline]
     fn pass_rows(&mut self, bytes: &[u8], mut at: usize) -> usize {
-        while let Some(&[a, b, c, _, first]) = bytes[at..].first_chunk::<5>() {
+        let mut last = None;
+        while let Some(&[a, b, c, seq, first]) = bytes[at..].first_chunk::<5>() {
             let len = u32::from_le_bytes([a, b, c, 0]) as usize;
             if first >= packets::EOF
                 || len == delphinus_wire::MAX_PAYLOAD
@@ -175,7 +193,9 @@ impl ResponseTracker {
             }
             self.response.rows += 1;
             at += HEADER_LEN + len;
+            last = Some(seq);
         }
+        self.seq = last.unwrap_or(self.seq);
         at
     }
 

@@ -108,6 +108,12 @@ impl Client {
         self.rows(columns.to_vec(), Protocol::Binary)
     }
 
+    /// The column definitions that `prepare` gives, or a cursor's rows, are read whole or not at all: an error of this
+    /// client's, which is not a [`Failure`], says that the other side has ended the connection if this is true.
+    pub fn is_at_end(&mut self) -> bool {
+        self.packets.is_at_end().unwrap_or(true)
+    }
+
     /// Sends a command as it is, and reads nothing.
     pub fn send(&mut self, payload: &[u8]) -> Result<()> {
         self.packets.command(payload)

@@ -94,6 +94,11 @@ impl Login {
         self
     }
 
+    /// Where it goes to.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// Connects and logs in.
     pub fn connect(&self) -> Result<Client> {
         let stream = UnixStream::connect(&self.socket)

@@ -165,7 +165,6 @@ const PROCEDURES: &[&str] = &[
     "d_mixed() BEGIN SET @c = 'from the procedure', @@sql_notes = 0; SELECT @c; SET div_precision_increment = 7; SELECT 1/3; END",
     "d_fails() BEGIN SET @d = 'before'; SET max_error_count = 9; SELECT * FROM app.no_such_table; SET @d = 'after'; END",
     "d_opens(IN what INT) BEGIN IF what = 1 THEN SET autocommit = 0; START TRANSACTION; \
-     ELSEIF what = 2 THEN CREATE TEMPORARY TABLE app.tmp_proc AS SELECT 5 AS five; \
-     ELSE DO GET_LOCK('by procedure', 0); END IF; END",
+     ELSE CREATE TEMPORARY TABLE app.tmp_proc AS SELECT 5 AS five; END IF; END",
     "d_transaction(OUT n INT) BEGIN START TRANSACTION; SELECT COUNT(*) INTO n FROM app.d_fixed; COMMIT; END",
 ];

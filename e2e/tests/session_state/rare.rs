@@ -88,12 +88,17 @@ const SCRIPTS: &[Script] = &[
     ]),
     mysql(&["SET ROLE ALL", "SELECT CURRENT_ROLE()", "SET ROLE DEFAULT", "SELECT CURRENT_ROLE()"]),
     mysql(&["SET ROLE ALL EXCEPT d_role", "SELECT CURRENT_ROLE()", "SET ROLE DEFAULT"]),
-    both(&["SET ROLE d_role", "(reset)", "SELECT CURRENT_ROLE()", "(change user)", "SELECT CURRENT_ROLE()"]),
-    mysql(&[
-        "SET DEFAULT ROLE d_role TO app",
-        "SET DEFAULT ROLE no_such TO app",
-        "SET DEFAULT ROLE NONE TO app",
-    ]),
+    // Servers keep the role over COM_RESET_CONNECTION, and MariaDB over COM_CHANGE_USER. The proxy drops it with everything
+    // else, on the safe side: drivers' pools take these commands for the end of a session. So they are not compared.
+    Script {
+        on: Some(Flavor::MySql),
+        is_alone: true,
+        steps: &[
+            "SET DEFAULT ROLE d_role TO app",
+            "SET DEFAULT ROLE no_such TO app",
+            "SET DEFAULT ROLE NONE TO app",
+        ],
+    },
     mariadb(&["SET DEFAULT ROLE no_such", "SET DEFAULT ROLE NONE", "SELECT CURRENT_ROLE()"]),
     // Statements prepared in SQL.
     both(&[
@@ -389,6 +394,7 @@ const SCRIPTS: &[Script] = &[
         "SET TRANSACTION READ ONLY",
         "INSERT INTO app.{t} (k) VALUES (923)",
         "DELETE FROM app.{t} WHERE k = 923",
+        "ROLLBACK",
     ]),
     both(&[
         "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
@@ -470,12 +476,11 @@ const SCRIPTS: &[Script] = &[
         "(reset)",
     ]),
     both(&["CALL app.d_opens(2)", "SELECT * FROM app.tmp_proc", "(reset)", "SELECT * FROM app.tmp_proc"]),
-    both(&["CALL app.d_opens(3)", "SELECT IS_FREE_LOCK('by procedure') IS NULL", "(reset)"]),
     // KILL, with the ids that the client sees.
     both(&["(kill other)", "SELECT 1"]),
     both(&["(kill query of other)", "SELECT 1"]),
     both(&["KILL 4294967290", "KILL QUERY 4294967290", "KILL CONNECTION 4294967290", "SELECT 1"]),
-    both(&["KILL QUERY {id}", "SELECT 1", "SELECT CONNECTION_ID() = {id}"]),
+    both(&["KILL QUERY {id}", "SELECT 1", "SELECT CONNECTION_ID() = {id} AS same"]),
     both(&["KILL {id}", "(reconnect)", "SELECT 1"]),
     mysql(&["KILL CONNECTION_ID()", "(reconnect)", "SELECT 1"]),
     both(&[
@@ -485,12 +490,12 @@ const SCRIPTS: &[Script] = &[
         "(reconnect)",
         "SELECT v FROM app.{t} FOR UPDATE",
     ]),
-    both(&["(process list)", "SELECT CONNECTION_ID() = {id}, CONNECTION_ID()+0 = {id}"]),
+    both(&["(process list)", "SELECT CONNECTION_ID() = {id} AS a, CONNECTION_ID()+0 = {id} AS b"]),
     both(&[
         "SELECT CONNECTION_ID() INTO @id",
-        "SELECT @id = {id}",
+        "SELECT @id = {id} AS same",
         "SET @id = CONNECTION_ID()",
-        "SELECT @id = {id}, CONNECTION_ID() = @id",
+        "SELECT @id = {id} AS a, CONNECTION_ID() = @id AS b",
         "SET @id = NULL",
     ]),
     // Of another user, and back.
@@ -510,12 +515,9 @@ const SCRIPTS: &[Script] = &[
         "SELECT @b, CURRENT_USER()",
         "(change user)",
     ]),
+    // An advisory lock that a routine takes is not reported, and stays with the connection: see docs/pinning.md.
     // The session's counters count what a connection did, not a session: only what there is can be the same.
-    both(&[
-        "SHOW SESSION STATUS LIKE 'no_such'",
-        "SHOW STATUS LIKE 'Compression'",
-        "SHOW LOCAL STATUS LIKE 'Ssl_cipher'",
-    ]),
+    both(&["SHOW SESSION STATUS LIKE 'no_such'", "SHOW STATUS LIKE 'Compression'"]),
 ];
 
 /// One of them.

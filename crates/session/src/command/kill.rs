@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use delphinus_sql::KillScope;
+use delphinus_sql::{Flavor, KillScope};
 use delphinus_topology::BackendId;
 
 use crate::client_error::ProxyError;
@@ -23,7 +23,7 @@ impl Session {
         }
         if victim.id == self.info.id {
             return Ok(match scope {
-                KillScope::Connection => Served::Fatal(ProxyError::Killed),
+                KillScope::Connection => Served::Fatal(self.killed()),
                 // The statement that it ends is this one.
                 KillScope::Query => Served::Error(ProxyError::Killed),
             });
@@ -35,6 +35,14 @@ impl Session {
         }
         self.answer_ok().await?;
         Ok(Served::Answered)
+    }
+
+    /// The error of a connection that was killed.
+    pub(crate) fn killed(&mut self) -> ProxyError {
+        match self.lex.options(&self.want.vars).flavor {
+            Flavor::MySql => ProxyError::Killed,
+            Flavor::MariaDb => ProxyError::ConnectionKilled,
+        }
     }
 
     async fn kill_on_backend(
