@@ -71,7 +71,7 @@ impl Relay {
         std::thread::spawn(move || {
             while let Ok((near, _)) = listener.accept() {
                 if let Ok(far) = UnixStream::connect(&target) {
-                    connect(&shared, near, far);
+                    connect(&shared, &near, &far);
                 }
             }
         });
@@ -100,7 +100,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn connect(state: &Arc<Mutex<State>>, near: UnixStream, far: UnixStream) {
+fn connect(state: &Arc<Mutex<State>>, near: &UnixStream, far: &UnixStream) {
     let number = {
         let mut state = lock(state);
         state.connections += 1;

@@ -3,8 +3,9 @@
 //! connections are taken away all the time. Every answer must be the same: values, column names and types, errors,
 //! warnings, status flags.
 //!
-//! It can fail: a `diff` that does not set `time_zone`, or one that forgets user variables, is caught within 1,500
-//! steps (both were planted by hand as mutants).
+//! It can fail. Mutants planted by hand were caught, with the seed of the ordinary run on MariaDB, after so many steps of
+//! all sessions: a `diff` that never sets `time_zone`, 1,254; one that leaves out the user variable `@b`, 324; backend
+//! statements that are found by the length of their text instead of the text, 2,368.
 //!
 //! `DELPHINUS_DIFF_STEPS` sets the number of steps in all (10,000), `DELPHINUS_DIFF_SEED` the seed: a number, or `time`
 //! for another one in each run, to look for what nobody has found yet.
@@ -98,9 +99,10 @@ fn report(arena: &Arena, seed: u64, found: &[Difference]) -> Result<()> {
         let skipped = steps.len().saturating_sub(SHOWN);
         writeln!(
             text,
-            "\n== session {}, {} steps{}",
+            "\n== session {}, {} steps, found after {} of all{}",
             difference.session,
             steps.len(),
+            found[at].after,
             if is_short { " (shrunk)" } else { "" }
         )?;
         for step in &steps[skipped..] {

@@ -193,7 +193,7 @@ fn ddl_is_not_noticed(stage: &Stage) {
         wait_for_replicas(stage, shape);
         until(NOTICE, "the replicas to follow", || {
             let counts = stage.cluster.servers.iter().map(|one| one.query("SELECT COUNT(*) FROM app.shape"));
-            let counts: Vec<_> = counts.map(|count| count.unwrap_or_default()).collect();
+            let counts: Vec<_> = counts.map(Result::unwrap_or_default).collect();
             Ok(counts.iter().all(|count| *count == counts[0]))
         })
         .unwrap();

@@ -10,6 +10,8 @@ use crate::step::{Block, Side, Step};
 #[derive(Debug, Clone)]
 pub(crate) struct Difference {
     pub session: usize,
+    /// How many steps all sessions had run by then.
+    pub after: usize,
     /// All steps of the session, up to the one that differs.
     pub blocks: Vec<Block>,
     pub direct: String,
@@ -78,7 +80,7 @@ impl Runner<'_> {
         if let Some(last) = blocks.last_mut() {
             last.steps.truncate(self.step + 1);
         }
-        Difference { session: self.session, blocks, direct, proxied }
+        Difference { session: self.session, after: 0, blocks, direct, proxied }
     }
 }
 
@@ -98,6 +100,7 @@ pub(crate) fn run_interleaved(
         runners.push(Runner { session, side, blocks, answers, block: 0, step: 0, done: 0 });
     }
     let mut found = Vec::new();
+    let mut count = 0;
     // Only one session at a time may pin: the others have to share the second connection.
     let mut pinned: Option<usize> = None;
     let mut alone: Option<usize> = None;
@@ -114,9 +117,10 @@ pub(crate) fn run_interleaved(
             continue;
         }
         pinned = if pins { Some(session) } else { pinned };
+        count += 1;
         if let Err(answers) = runners[at].run() {
             let runner = runners.swap_remove(at);
-            found.push(runner.difference(answers));
+            found.push(Difference { after: count, ..runner.difference(answers) });
             pinned = pinned.filter(|other| *other != session);
         } else if pinned == Some(session) && (!pins || runners[at].step == 0) {
             pinned = None;

@@ -120,7 +120,7 @@ const SCRIPTS: &[Script] = &[
         "EXECUTE p USING @k",
         "SELECT LAST_INSERT_ID() > 0, ROW_COUNT()",
         "EXECUTE p USING @k",
-        "SHOW WARNINGS",
+        "SELECT @k",
         "DROP PREPARE p",
         "DELETE FROM app.{t} WHERE k = 980",
         "(reset)",
