@@ -6,7 +6,7 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError, StatementKey};
 use delphinus_route::Plan;
 use delphinus_sql::{Access, Statement, Uses};
-use delphinus_state::{PinReason, Shape};
+use delphinus_state::{Changed, PinReason, Shape};
 use delphinus_wire::HEADER_LEN;
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::response::Status;
@@ -159,7 +159,11 @@ impl Session {
         flags: u8,
         relayed: Relayed,
     ) -> Outcome {
-        let Relayed { response, rest, len } = relayed;
+        let Relayed { mut response, rest, len } = relayed;
+        if self.want.schema.is_none() {
+            // It has run in the schema that it was prepared in; servers leave that one afterwards, whatever it says.
+            response.changes.retain(|change| !matches!(change, Changed::Schema(_)));
+        }
         let Some(found) = self.statements.find(id) else { return Ok(Served::End) };
         let (key, statement) = (found.key.clone(), found.statement);
         let has_cursor = flags & CURSOR_FLAGS != 0
