@@ -18,6 +18,8 @@ impl Session {
         let Some(own) = found.own.as_ref().map(|own| own.statement.id) else {
             self.skip(input).await?;
             self.worker.counters.routed_local.increment();
+            // Its OK packet counts as one of a statement.
+            self.memory.row_count.set(0);
             self.answer_ok().await?;
             return Ok(Served::Answered);
         };
