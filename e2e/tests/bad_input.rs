@@ -25,6 +25,8 @@ const HALF_OPEN_MIB: u64 = 120;
 
 fn stage(more: &[&str]) -> Stage {
     let mut config = ConfigFile::with_proxy(more);
+    // The other tests have it on where the machine allows it.
+    config.proxy.push("io_uring = false".to_owned());
     config.proxy.push(format!("connect_timeout_ms = {LOGIN_LIMIT_MS}"));
     Stage::with(Flavor::MariaDb, &config).unwrap()
 }
