@@ -44,7 +44,7 @@ impl Driver {
         let mut command = self.command().with_context(|| format!("{self:?}"))?;
         command.envs(address.environment());
         command.env("DELPHINUS_TLS", if with_tls { "on" } else { "off" });
-        command.env("DELPHINUS_SCENARIOS", source("scenarios.json"));
+        command.env("DELPHINUS_SCENARIOS", Self::scenarios());
         let outcome = run(&mut command, RUN_LIMIT).with_context(|| format!("{self:?}"))?;
         let failed: Vec<&str> = outcome.output.lines().filter(|line| line.starts_with("FAIL")).collect();
         let passed = outcome.output.lines().filter(|line| line.starts_with("ok ")).count();
@@ -54,7 +54,12 @@ impl Driver {
         Ok(())
     }
 
-    fn command(self) -> Result<Command> {
+    /// The file with the scenarios that all programs play.
+    pub(crate) fn scenarios() -> PathBuf {
+        source("scenarios.json")
+    }
+
+    pub(crate) fn command(self) -> Result<Command> {
         match self {
             Self::PyMySql => python("check_pymysql.py", &[]),
             Self::ConnectorPure => python("check_connector.py", &["pure"]),

@@ -13,6 +13,7 @@ mod poll;
 mod programs;
 mod proxy;
 mod stage;
+pub mod suites;
 
 pub use client::packet::{Packets, Wire};
 pub use client::{Answer, Client, Login, ServerError};
