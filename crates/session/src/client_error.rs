@@ -38,6 +38,8 @@ pub enum ProxyError {
     NotOwner(u64),
     /// The session was killed.
     Killed,
+    /// The client was idle for its own `wait_timeout`.
+    Expired,
     /// The proxy stops.
     Shutdown,
     /// Too many clients.
@@ -105,6 +107,10 @@ impl From<&ProxyError> for ClientError {
             E::NoSuchThread(id) => Self::new(1094, *b"HY000", format!("Unknown thread id: {id}")),
             E::NotOwner(id) => Self::new(1095, *b"HY000", format!("You are not owner of thread {id}")),
             E::Killed => Self::new(1317, *b"70100", "Query execution was interrupted"),
+            E::Expired => {
+                let text = "Disconnected: the session was idle for longer than its wait_timeout";
+                Self::new(4031, *b"HY000", text)
+            }
             E::Shutdown => Self::new(1053, *b"08S01", "Server shutdown in progress"),
             E::TooManyConnections => Self::new(1040, *b"08004", "Too many connections"),
             E::TooManyUserConnections(user, limit) => {

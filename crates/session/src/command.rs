@@ -8,6 +8,7 @@ mod kill;
 mod long_data;
 mod params;
 mod prepare;
+mod process_list;
 mod query;
 mod reset;
 mod simple;

@@ -228,6 +228,7 @@ impl Seed {
             statements: ClientStatements::default(),
             last_backend: None,
             late_error: None,
+            idle_limit_s: 0,
         }
     }
 }

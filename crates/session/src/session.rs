@@ -44,6 +44,8 @@ pub struct Session {
     pub(crate) last_backend: Option<BackendId>,
     /// An error of a command without answer, for the next one that has one.
     pub(crate) late_error: Option<crate::ProxyError>,
+    /// The client's own `wait_timeout`, 0 if it has set none.
+    pub(crate) idle_limit_s: u32,
 }
 
 /// What the login settled for as long as the connection lives.
@@ -147,5 +149,6 @@ impl Session {
         self.status = Status::AUTOCOMMIT;
         self.last_backend = None;
         self.late_error = None;
+        self.idle_limit_s = 0;
     }
 }
