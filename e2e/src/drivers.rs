@@ -131,9 +131,9 @@ fn java() -> Result<Command> {
         copy_tree(&from, dir)?;
         let mvn = ["--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib"];
         install(Command::new("mvn").args(mvn).current_dir(dir))?;
-        let javac =
-            ["-encoding", "UTF-8", "-d", "classes", "-cp", "lib/*", "src/Checks.java", "src/Main.java"];
-        install(Command::new("javac").args(javac).current_dir(dir))
+        let sources = ["src/Checks.java", "src/Main.java", "src/More.java"];
+        let javac = ["-encoding", "UTF-8", "-d", "classes", "-cp", "lib/*"];
+        install(Command::new("javac").args(javac).args(sources).current_dir(dir))
     })?;
     let mut command = Command::new("java");
     command.current_dir(built).args(["-Xmx1g", "-Dfile.encoding=UTF-8", "-cp", "classes:lib/*", "Main"]);

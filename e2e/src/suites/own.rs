@@ -54,6 +54,8 @@ fn program(driver: Driver, target: &Target, only: Option<&str>) -> Result<Comman
     command.env("DELPHINUS_TLS", target.on_off());
     command.env("DELPHINUS_COMPRESSION", if target.variant.compression { "on" } else { "off" });
     command.env("DELPHINUS_SCENARIOS", Driver::scenarios());
+    // There are no replicas that may lag behind.
+    command.env("DELPHINUS_MORE", "on");
     // It takes a part of a name; the others with that part run as well.
     command.env("DELPHINUS_ONLY", only.unwrap_or_default());
     Ok(command)
