@@ -8,7 +8,6 @@ mod kill;
 mod long_data;
 mod params;
 mod prepare;
-mod process_list;
 mod query;
 mod reset;
 mod simple;

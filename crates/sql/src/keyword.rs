@@ -42,7 +42,7 @@ keywords! {
     Offline "offline" Online "online" Open "open" Optimize "optimize" Or "or" Outfile "outfile"
     Package "package" Parser "parser" Partitions "partitions" Password "password"
     PerformanceSchema "performance_schema" Persist "persist" PersistOnly "persist_only" Plugins "plugins"
-    Prepare "prepare" Previous "previous" Privileges "privileges" Procedure "procedure" Processlist "processlist"
+    Prepare "prepare" Previous "previous" Privileges "privileges" Procedure "procedure"
     PseudoThreadId "pseudo_thread_id" Purge "purge" Query "query" Quick "quick" Read "read"
     Recursive "recursive" Release "release" Rename "rename" Repair "repair" Repeat "repeat"
     Replace "replace" Replica "replica" Reset "reset" Resignal "resignal" Resource "resource"

@@ -22,6 +22,4 @@ bit_set! {
     USER_VARS = 5;
     /// Reads a system variable (`@@x`, `SHOW VARIABLES`).
     SESSION_VARS = 6;
-    /// Ids of connections as the server knows them: `SHOW PROCESSLIST`.
-    PROCESS_LIST = 7;
 }

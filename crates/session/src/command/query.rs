@@ -26,8 +26,7 @@ const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::FOUND_ROWS)
     .union(Uses::ROW_COUNT)
     .union(Uses::DIAGNOSTICS)
-    .union(Uses::CONNECTION_ID)
-    .union(Uses::PROCESS_LIST);
+    .union(Uses::CONNECTION_ID);
 
 /// Statements that the proxy has to do something for before they run.
 const SPECIAL_EFFECTS: Effects = Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID);
@@ -273,10 +272,6 @@ impl Session {
                 Err(error) => return self.refuse(input, error).await,
             },
         };
-        let is_alone = input.is_whole() && statement.class == Class::Show;
-        if is_alone && statement.uses.contains(Uses::PROCESS_LIST) {
-            return self.process_list(checkout, input, &sql).await;
-        }
         // One that may set it may also leave it, and what was left of another session there must not be taken for it.
         let about_id = statement.uses.contains(Uses::LAST_INSERT_ID)
             || statement.effects.contains(Effects::SETS_LAST_INSERT_ID);

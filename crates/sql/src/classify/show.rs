@@ -74,10 +74,6 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
                 self.uses |= Uses::SESSION_VARS;
                 self.refuse(Why::SystemVariable);
             }
-            (Keyword::Processlist, _) => {
-                self.uses |= Uses::PROCESS_LIST;
-                self.refuse(Why::Show);
-            }
             _ => {
                 self.refuse(Why::Show);
                 // Accounts (`u@h`) are not user variables.
