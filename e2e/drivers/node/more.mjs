@@ -240,7 +240,8 @@ const shapes = {
   }),
   statements_of_every_size: async (method) => using({}, async (connection) => {
     // The driver itself cannot send those of exactly 16 MiB less 1 byte.
-    for (const size of [1000, 70_000, 16_000_000, 16_777_000, 17_000_000]) {
+    // Delphinus prepares no text of more than 16 MiB.
+    for (const size of [1000, 70_000, 16_000_000, 16_777_000, ...(method === "query" ? [17_000_000] : [])]) {
       const text = "SELECT LENGTH('') + 5 AS v /* ";
       const [[row]] = await connection[method](`${text}${"c".repeat(size - text.length - 4)} */`);
       assert.equal(Number(row.v), 5);

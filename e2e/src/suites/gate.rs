@@ -41,6 +41,8 @@ pub struct Compared {
     pub through: Side,
     /// Tests that pass straight and not through Delphinus, each with what it said when it ran alone.
     pub new_failures: Vec<(String, String)>,
+    /// Tests that are known to differ, each with the reason.
+    pub known: Vec<(String, &'static str)>,
     /// Tests that differed between the runs and not when they were run once more, alone.
     pub flaky: Vec<String>,
 }
@@ -105,8 +107,13 @@ fn compare(suite: &Suite, variant: Variant, arena: &Arena) -> Result<Compared> {
     let (direct, straight) = side(suite, variant, (arena, Way::Direct)).context("straight to the primary")?;
     let (through, proxied) = side(suite, variant, (arena, Way::Through)).context("through Delphinus")?;
     let mut compared = Compared { direct, through, ..Compared::default() };
-    let differing: Vec<&str> =
+    let mut differing: Vec<&str> =
         straight.verdicts.passed().filter(|name| !proxied.verdicts.has_passed(name)).collect();
+    differing.retain(|name| {
+        let known = suite.known.iter().find(|(known, _)| known == name);
+        compared.known.extend(known.map(|(known, why)| ((*known).to_owned(), *why)));
+        known.is_none()
+    });
     for (number, name) in differing.into_iter().enumerate() {
         if number >= RETRIES {
             compared.new_failures.push((name.to_owned(), "not run again: too many differ".to_owned()));

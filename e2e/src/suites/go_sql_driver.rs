@@ -32,6 +32,7 @@ pub(crate) const SUITE: Suite = Suite {
     fewest: 200,
     flavors: &[Flavor::MariaDb, Flavor::MySql],
     limit: Duration::from_mins(6),
+    known: &[],
     command,
     read: verdicts::of_go,
 };

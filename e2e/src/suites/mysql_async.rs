@@ -26,6 +26,7 @@ pub(crate) const SUITE: Suite = Suite {
     fewest: 60,
     flavors: &[Flavor::MariaDb, Flavor::MySql],
     limit: Duration::from_mins(6),
+    known: &[],
     command,
     read: verdicts::of_libtest,
 };

@@ -26,6 +26,7 @@ pub(crate) const SUITE: Suite = Suite {
     fewest: 150,
     flavors: &[Flavor::MariaDb, Flavor::MySql],
     limit: Duration::from_mins(5),
+    known: &[],
     command,
     read: verdicts::of_pytest,
 };

@@ -20,6 +20,7 @@ const OURS: Suite = Suite {
     fewest: 50,
     flavors: &[Flavor::MariaDb, Flavor::MySql],
     limit: Duration::from_mins(8),
+    known: &[],
     command: node,
     read: verdicts::of_own,
 };

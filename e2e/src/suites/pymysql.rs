@@ -30,6 +30,7 @@ pub(crate) const SUITE: Suite = Suite {
     fewest: 100,
     flavors: &[Flavor::MariaDb, Flavor::MySql],
     limit: Duration::from_mins(5),
+    known: &[],
     command,
     read: verdicts::of_pytest,
 };

@@ -1,5 +1,6 @@
 //! What the gate has found, for a terminal and for `docs/drivers.md`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use delphinus_sandbox::Flavor;
@@ -14,7 +15,7 @@ const INTRODUCTION: &str = "\
 Every suite runs twice on the same server: straight to the primary, and then through Delphinus, which has a pool of two
 backend connections. A test that passes straight has to pass through Delphinus; one that differs is run once more
 by itself, both ways. It counts as flaky if it passes then, and as a new failure if not. A suite that cannot connect, does
-not end, or passes no test counts as failed.
+not end, or passes too few tests counts as failed. What is *known* to differ is listed with its reason below.
 
 There is one server and no replica: tests read what they have just written. *Logins* are those that the server has
 seen during the run, the monitor's included: how far sessions share the two connections.
@@ -29,7 +30,7 @@ pub fn document(outcomes: &[Outcome]) -> String {
         let rows: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.flavor == flavor).collect();
         if !rows.is_empty() {
             let _ = write!(text, "\n## {}\n\n{TABLE_HEAD}", name(flavor));
-            rows.iter().for_each(|outcome| text.push_str(&row(outcome)));
+            text.extend(rows.into_iter().map(row));
         }
     }
     text.push_str("\n## Where the tests come from\n\n");
@@ -40,28 +41,43 @@ pub fn document(outcomes: &[Outcome]) -> String {
             let _ = writeln!(text, "- {} (`--only {}`): {}.", outcome.title, outcome.key, outcome.origin);
         }
     }
+    text.push_str(&known(outcomes));
     text.push_str(&flaky(outcomes));
     text
 }
 
+fn known(outcomes: &[Outcome]) -> String {
+    let all =
+        outcomes.iter().flat_map(|outcome| outcome.result.iter().map(move |compared| (outcome, compared)));
+    let all =
+        all.flat_map(|(outcome, compared)| compared.known.iter().map(move |known| (outcome.title, known)));
+    let lines: BTreeSet<String> =
+        all.map(|(title, (test, why))| format!("- {title}: `{test}` {why}.\n")).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    lines.into_iter().fold("\n## Known differences\n\n".to_owned(), |text, line| text + &line)
+}
+
 const TABLE_HEAD: &str = "\
-| driver | variant | tests | passed straight | passed through | new failures | flaky | logins straight → through |
-|---|---|--:|--:|--:|--:|--:|--:|
+| driver | variant | tests | passed straight | passed through | new failures | known | flaky | logins straight → through |
+|---|---|--:|--:|--:|--:|--:|--:|--:|
 ";
 
 fn row(outcome: &Outcome) -> String {
     let (title, variant) = (outcome.title, outcome.variant);
     if let Some(reason) = outcome.not_run {
-        return format!("| {title} | {variant} | not run: {reason} | | | | | |\n");
+        return format!("| {title} | {variant} | not run: {reason} | | | | | | |\n");
     }
     match &outcome.result {
-        Err(_) => format!("| {title} | {variant} | failed | | | | | |\n"),
-        Ok(Compared { direct, through, new_failures, flaky }) => format!(
-            "| {title} | {variant} | {} | {} | {} | {} | {} | {} → {} |\n",
+        Err(_) => format!("| {title} | {variant} | failed | | | | | | |\n"),
+        Ok(Compared { direct, through, new_failures, known, flaky }) => format!(
+            "| {title} | {variant} | {} | {} | {} | {} | {} | {} | {} → {} |\n",
             direct.tests,
             direct.passed,
             through.passed,
             new_failures.len(),
+            known.len(),
             flaky.len(),
             direct.logins,
             through.logins
@@ -89,22 +105,26 @@ pub fn summary(outcome: &Outcome) -> String {
         Err(error) => return format!("FAILED {what}: {error}"),
         Ok(compared) => compared,
     };
-    let Compared { direct, through, new_failures, flaky } = compared;
+    let Compared { direct, through, new_failures, known, flaky } = compared;
     let verdict = if outcome.is_good() { "ok" } else { "FAILED" };
     let mut text = format!(
-        "{verdict} {what}: {} tests, {} passed straight ({:.0} s), {} through ({:.0} s), {} new failures, {} flaky, logins {} → {}",
+        "{verdict} {what}: {} tests, {} passed straight ({:.0} s), {} through ({:.0} s), {} new failures, {} known, {} flaky, logins {} → {}",
         direct.tests,
         direct.passed,
         direct.took.as_secs_f64(),
         through.passed,
         through.took.as_secs_f64(),
         new_failures.len(),
+        known.len(),
         flaky.len(),
         direct.logins,
         through.logins
     );
     for (test, said) in new_failures {
         let _ = write!(text, "\n  new failure: {test}\n    {}", said.replace('\n', "\n    "));
+    }
+    for (test, why) in known {
+        let _ = write!(text, "\n  known: {test}: it {why}");
     }
     for test in flaky {
         let _ = write!(text, "\n  flaky: {test}");
@@ -165,6 +185,6 @@ mod tests {
         let side = Side { tests: 12, passed: 11, failed: 1, logins: 7, ..Side::default() };
         let through = Side { logins: 3, ..side };
         let page = document(&[outcome(Ok(Compared { direct: side, through, ..Compared::default() }))]);
-        assert!(page.contains("| driver 1 | plain | 12 | 11 | 11 | 0 | 0 | 7 → 3 |"), "{page}");
+        assert!(page.contains("| driver 1 | plain | 12 | 11 | 11 | 0 | 0 | 0 | 7 → 3 |"), "{page}");
     }
 }

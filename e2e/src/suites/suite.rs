@@ -39,6 +39,9 @@ pub(crate) struct Suite {
     pub(crate) flavors: &'static [Flavor],
     /// Time for one run.
     pub(crate) limit: Duration,
+    /// Tests that pass straight and cannot pass through a proxy, or not yet, each with the reason. They are in the
+    /// report.
+    pub(crate) known: &'static [(&'static str, &'static str)],
     /// Brings what is missing and makes the command that runs all tests, or one by its name.
     pub(crate) command: fn(&Target, Option<&str>) -> Result<Command>,
     /// Reads the results from what the command says.
