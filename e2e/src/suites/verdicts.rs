@@ -67,7 +67,11 @@ pub(crate) fn of_pytest(output: &str) -> Verdicts {
         let (before, _) = line.rsplit_once(" [")?;
         let before = before.trim_end();
         // A skipped test has its reason in parentheses.
-        let before = if before.ends_with(')') { before.rsplit_once(" (")?.0 } else { before };
+        let reason = [" SKIPPED (", " XFAIL (", " XPASS ("].into_iter().find_map(|word| {
+            // The word stays, its parenthesis goes.
+            Some(&before[..before.find(word)? + word.len() - 2])
+        });
+        let before = reason.unwrap_or(before);
         let (name, word) = before.rsplit_once(' ')?;
         let verdict = match word {
             "PASSED" | "XPASS" => Verdict::Passed,
