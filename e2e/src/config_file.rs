@@ -18,6 +18,8 @@ pub struct ConfigFile {
     pub monitor: Vec<String>,
     /// The primary alone, reached over this Unix socket.
     pub only_primary_at: Option<PathBuf>,
+    /// Names and passwords of users beside those that every server of the sandbox has.
+    pub users: Vec<(String, String)>,
 }
 
 impl ConfigFile {
@@ -45,7 +47,8 @@ impl ConfigFile {
         write!(text, "\n[[listener]]\naddress = \"unix:{}\"\n", socket.display())?;
         let app = (cluster.app_user.as_str(), cluster.app_password.as_str());
         let others = [APP2, NOPW].map(|account| (account.user, account.password));
-        for (name, password) in [app].into_iter().chain(others) {
+        let own = self.users.iter().map(|(name, password)| (name.as_str(), password.as_str()));
+        for (name, password) in [app].into_iter().chain(others).chain(own) {
             write!(text, "\n[[user]]\nname = \"{name}\"\npassword = \"{password}\"\n")?;
         }
         text.push_str("\n[cluster]\n");

@@ -44,7 +44,7 @@ impl Driver {
         let mut command = self.command().with_context(|| format!("{self:?}"))?;
         command.envs(address.environment());
         command.env("DELPHINUS_TLS", if with_tls { "on" } else { "off" });
-        command.env("DELPHINUS_SCENARIOS", source("scenarios.json"));
+        command.env("DELPHINUS_SCENARIOS", Self::scenarios());
         let outcome = run(&mut command, RUN_LIMIT).with_context(|| format!("{self:?}"))?;
         let failed: Vec<&str> = outcome.output.lines().filter(|line| line.starts_with("FAIL")).collect();
         let passed = outcome.output.lines().filter(|line| line.starts_with("ok ")).count();
@@ -54,7 +54,12 @@ impl Driver {
         Ok(())
     }
 
-    fn command(self) -> Result<Command> {
+    /// The file with the scenarios that all programs play.
+    pub(crate) fn scenarios() -> PathBuf {
+        source("scenarios.json")
+    }
+
+    pub(crate) fn command(self) -> Result<Command> {
         match self {
             Self::PyMySql => python("check_pymysql.py", &[]),
             Self::ConnectorPure => python("check_connector.py", &["pure"]),
@@ -126,9 +131,9 @@ fn java() -> Result<Command> {
         copy_tree(&from, dir)?;
         let mvn = ["--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib"];
         install(Command::new("mvn").args(mvn).current_dir(dir))?;
-        let javac =
-            ["-encoding", "UTF-8", "-d", "classes", "-cp", "lib/*", "src/Checks.java", "src/Main.java"];
-        install(Command::new("javac").args(javac).current_dir(dir))
+        let sources = ["src/Checks.java", "src/Main.java", "src/More.java"];
+        let javac = ["-encoding", "UTF-8", "-d", "classes", "-cp", "lib/*"];
+        install(Command::new("javac").args(javac).args(sources).current_dir(dir))
     })?;
     let mut command = Command::new("java");
     command.current_dir(built).args(["-Xmx1g", "-Dfile.encoding=UTF-8", "-cp", "classes:lib/*", "Main"]);

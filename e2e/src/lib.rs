@@ -14,6 +14,7 @@ mod programs;
 mod proxy;
 mod relay;
 mod stage;
+pub mod suites;
 
 pub use client::packet::{Packets, Wire};
 pub use client::{Answer, Client, Login, ServerError};

@@ -33,6 +33,14 @@ impl Outcome {
 
 /// Runs a program to its end, at most `limit`; after that it is killed and the call fails.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome> {
+    let (status, output) = run_or_kill(command, limit)?;
+    let name = command.get_program().display();
+    let status = status.with_context(|| format!("waited {limit:?} for {name} to end, it said:\n{output}"))?;
+    Ok(Outcome { status, output })
+}
+
+/// Runs a program and gives what it said; no status if it had to be killed after `limit`.
+pub(crate) fn run_or_kill(command: &mut Command, limit: Duration) -> Result<(Option<ExitStatus>, String)> {
     // A file, not a pipe: a program that says a lot must not wait for us.
     let mut said = unnamed_file()?;
     command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said.try_clone()?);
@@ -46,9 +54,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome> {
     let mut bytes = Vec::new();
     said.seek(SeekFrom::Start(0))?;
     said.read_to_end(&mut bytes)?;
-    let output = String::from_utf8_lossy(&bytes).into_owned();
-    let status = ended.with_context(|| format!("it said:\n{output}"))?;
-    Ok(Outcome { status, output })
+    Ok((ended.ok(), String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// True if a program of this name is found in `PATH`.

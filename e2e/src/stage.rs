@@ -118,7 +118,7 @@ impl Stage {
     }
 }
 
-fn straight_to_primary(cluster: &Cluster) -> Address {
+pub(crate) fn straight_to_primary(cluster: &Cluster) -> Address {
     let primary = &cluster.servers[0];
     address_of(cluster, primary.port, primary.socket.clone())
 }
@@ -134,7 +134,8 @@ fn address_of(cluster: &Cluster, port: u16, socket: PathBuf) -> Address {
     }
 }
 
-fn start_proxy(cluster: &Cluster, config: &ConfigFile) -> Result<(PortLease, Proxy, Address)> {
+/// Starts a proxy before these servers and waits until it answers.
+pub(crate) fn start_proxy(cluster: &Cluster, config: &ConfigFile) -> Result<(PortLease, Proxy, Address)> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let dir = cluster.dir().join(format!("proxy{number}"));

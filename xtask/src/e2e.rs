@@ -1,38 +1,93 @@
 //! `cargo xtask e2e`: the tests of `e2e/` against real servers and drivers.
 
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::cargo::{self, cargo};
+use crate::libtest;
 use crate::needs;
-use crate::steps::Steps;
+use crate::steps::{Steps, Tally};
 use crate::test::run_tests;
+
+/// The program that runs the drivers' suites.
+const SUITES: &str = "delphinus-driver-suites";
 
 /// Options of `e2e`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct E2eArgs {
     /// A file of e2e/tests without its ending, or a part of a test's name; all tests without it.
     name: Option<String>,
     /// Test the release build.
-    #[arg(long)]
+    #[arg(long, global = true)]
     release: bool,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// The drivers' own test suites, straight to a server and then through Delphinus.
+    ///
+    /// What passes straight has to pass through Delphinus, which has a pool of two connections. Brings the suites from
+    /// package registries and Debian's sources into the cache; a whole run takes more than half an hour.
+    Drivers(DriversArgs),
+}
+
+/// Options of `e2e drivers`.
+#[derive(Debug, Args)]
+struct DriversArgs {
+    /// Only this suite; can be repeated. A wrong name lists them.
+    #[arg(long)]
+    only: Vec<String>,
+    /// Only these servers: mariadb or mysql.
+    #[arg(long)]
+    flavor: Option<String>,
+    /// Only without TLS and compression.
+    #[arg(long)]
+    plain: bool,
+    /// Write the results of a whole run to docs/drivers.md.
+    #[arg(long, conflicts_with_all = ["only", "flavor", "plain"])]
+    docs: bool,
 }
 
 /// Runs the tests.
 pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
     let mut steps = Steps::begin();
     steps.check("what the tests need", needs::ensure);
-    steps.tests("e2e", || {
-        let mut build = cargo(&["build", "--package", "delphinus-cli"]);
-        build.args(args.release.then_some("--release"));
-        let binary = cargo::build_program(build, "delphinus").context("delphinus cannot be built")?;
-        let (packages, arguments) = selection(args.name.as_deref(), &cargo::root().join("e2e/tests"));
-        run_tests(&packages, &arguments, &binary)
-    });
+    match &args.part {
+        None => steps.tests("e2e", || {
+            let (packages, arguments) = selection(args.name.as_deref(), &cargo::root().join("e2e/tests"));
+            run_tests(&packages, &arguments, &proxy(args.release)?)
+        }),
+        Some(Part::Drivers(drivers)) => {
+            steps.tests("drivers' own suites", || run_suites(drivers, &proxy(args.release)?));
+        }
+    }
     steps.finish()
+}
+
+fn proxy(is_release: bool) -> Result<PathBuf> {
+    let mut build = cargo(&["build", "--package", "delphinus-cli"]);
+    build.args(is_release.then_some("--release"));
+    cargo::build_program(build, "delphinus").context("delphinus cannot be built")
+}
+
+fn run_suites(args: &DriversArgs, proxy: &Path) -> Result<Tally> {
+    let build = cargo(&["build", "--package", "delphinus-e2e", "--bins"]);
+    let program = cargo::build_program(build, SUITES).context("the suites' program cannot be built")?;
+    let mut command = Command::new(program);
+    command.env("DELPHINUS_BIN", proxy);
+    command.args(args.only.iter().flat_map(|suite| ["--only", suite]));
+    command.args(args.flavor.iter().flat_map(|flavor| ["--flavor", flavor]));
+    command.args(args.plain.then_some("--plain"));
+    if args.docs {
+        command.arg("--docs").arg(cargo::root().join("docs/drivers.md"));
+    }
+    libtest::run_counted(command)
 }
 
 /// What to say to cargo, and what to the test programs.

@@ -13,6 +13,29 @@ pub(crate) fn run(command: Command) -> Result<Tally> {
     run_shown_on(&mut std::io::stdout(), command)
 }
 
+/// Runs a program whose last line is "N passed, M failed".
+pub(crate) fn run_counted(mut command: Command) -> Result<Tally> {
+    announce(&command);
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start it")?;
+    let said = child.stdout.take().context("invariant: standard output is a pipe")?;
+    let mut last = String::new();
+    for line in BufReader::new(said).lines() {
+        last = line?;
+        writeln!(std::io::stdout(), "{last}").context("cannot show the output")?;
+    }
+    let status = child.wait()?;
+    match counts_of(&last) {
+        Some(tally) if status.success() || tally.failed > 0 => Ok(tally),
+        _ => bail!("it ended with {status} after `{last}`"),
+    }
+}
+
+/// Reads "12 passed, 0 failed".
+fn counts_of(line: &str) -> Option<Tally> {
+    let (passed, failed) = line.split_once(" passed, ")?;
+    Some(Tally { passed: passed.parse().ok()?, failed: failed.strip_suffix(" failed")?.parse().ok()? })
+}
+
 fn run_shown_on(screen: &mut impl Write, mut command: Command) -> Result<Tally> {
     announce(&command);
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
@@ -76,6 +99,20 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'test result: ok. 4 passed; 0 failed;'; exit 101"]);
         assert_eq!(run_shown_on(&mut Vec::new(), command).unwrap(), Tally { passed: 4, failed: 1 });
+    }
+
+    #[test]
+    fn counts_are_read_and_a_program_without_them_is_an_error() {
+        assert_eq!(counts_of("3 passed, 1 failed"), Some(Tally { passed: 3, failed: 1 }));
+        assert_eq!(counts_of("error: 3 passed, 1 failed"), None);
+        let program = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            run_counted(command)
+        };
+        assert!(program("echo 3 passed, 0 failed; exit 1").is_err());
+        assert!(program("exit 0").is_err());
+        assert_eq!(program("echo 3 passed, 2 failed; exit 1").unwrap(), Tally { passed: 3, failed: 2 });
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! included, and unpacked, never installed: no root is needed, and the system's libraries, packages
 //! and services stay as they are. Programs run through the folder's own dynamic loader.
 
-mod private_apt;
 mod unpack;
 mod wrappers;
 
@@ -14,10 +13,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::cache;
+use crate::private_apt::PrivateApt;
 use crate::progress::{Progress, step};
 
 /// Changes when the folder's layout changes, so that an old folder is made anew.
 const LAYOUT: &str = "delphinus mysql prefix, layout 2";
+
+/// The suite of Debian that carries MySQL.
+const SUITE: &str = "sid";
 
 /// What goes into the folder, beside all that these depend on.
 const PACKAGES: [&str; 3] = ["mysql-server-core", "mysql-client-core", "mysql-router"];
@@ -80,7 +83,7 @@ impl MySqlPrefix {
 fn install(dir: &Path, progress: &dyn Progress) -> Result<MySqlPrefix> {
     let done = dir.join("done");
     let _ = fs::remove_file(&done);
-    let apt = private_apt::PrivateApt::new(dir)?;
+    let apt = PrivateApt::new(dir, "deb", SUITE)?;
     step(progress, "reading the package list", || apt.update(progress))?;
     let packages = step(progress, "downloading MySQL", || apt.download(&PACKAGES, progress))?;
     let root = dir.join("root");

@@ -42,6 +42,8 @@ pub enum ProxyError {
     Killed,
     /// The same in MariaDB's words.
     ConnectionKilled,
+    /// The client was idle for its own `wait_timeout`.
+    Expired,
     /// The proxy stops.
     Shutdown,
     /// Too many clients.
@@ -113,6 +115,10 @@ impl From<&ProxyError> for ClientError {
             }
             E::Killed => Self::new(1317, *b"70100", "Query execution was interrupted"),
             E::ConnectionKilled => Self::new(1927, *b"70100", "Connection was killed"),
+            E::Expired => {
+                let text = "Disconnected: the session was idle for longer than its wait_timeout";
+                Self::new(4031, *b"HY000", text)
+            }
             E::Shutdown => Self::new(1053, *b"08S01", "Server shutdown in progress"),
             E::TooManyConnections => Self::new(1040, *b"08004", "Too many connections"),
             E::TooManyUserConnections(user, limit) => {

@@ -43,6 +43,15 @@ pub(crate) enum Waited {
     Disturbed,
     /// The client has gone.
     Gone,
+    /// The client has sent nothing for the `wait_timeout` that it has set.
+    Expired,
+}
+
+/// Who woke an idle session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    ByClient,
+    Disturbed,
 }
 
 impl Session {
@@ -50,9 +59,19 @@ impl Session {
     #[inline]
     pub(crate) async fn next_command(&mut self) -> Result<Waited, NetError> {
         if self.buffer.is_empty() {
-            match rt::either(self.stream.readable(), self.info.disturbed()).await {
-                Either::First(ready) => ready?,
-                Either::Second(()) => return Ok(Waited::Disturbed),
+            let woken = match self.idle_limit_s {
+                0 => self.wait_for_client().await?,
+                // Boxed, so that an idle session without a limit of its own does not carry the timer's room.
+                limit_s => {
+                    let limit = Duration::from_secs(limit_s.into());
+                    match Box::pin(rt::timeout(limit, self.wait_for_client())).await {
+                        Some(woken) => woken?,
+                        None => return Ok(Waited::Expired),
+                    }
+                }
+            };
+            if woken == Woken::Disturbed {
+                return Ok(Waited::Disturbed);
             }
             if self.buffer.capacity() == 0 {
                 self.buffer = self.worker.buffers.take();
@@ -71,6 +90,14 @@ impl Session {
                 self.buffer.reserve(held - self.buffer.len());
             }
             self.read_in_time().await?;
+        }
+    }
+
+    #[inline]
+    async fn wait_for_client(&mut self) -> Result<Woken, NetError> {
+        match rt::either(self.stream.readable(), self.info.disturbed()).await {
+            Either::First(ready) => Ok(ready.map(|()| Woken::ByClient)?),
+            Either::Second(()) => Ok(Woken::Disturbed),
         }
     }
 

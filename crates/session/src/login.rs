@@ -229,6 +229,7 @@ impl Seed {
             last_backend: None,
             late_error: None,
             error_seq: Some(1),
+            idle_limit_s: 0,
         }
     }
 }

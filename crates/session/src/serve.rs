@@ -3,6 +3,7 @@
 //! `read -> classify -> plan -> (answer locally) -> checkout -> sync -> forward -> track -> settle`.
 
 use delphinus_net::NetError;
+use delphinus_sql::Flavor;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN};
 
@@ -69,6 +70,7 @@ impl Session {
                 Waited::Command(input) => input,
                 Waited::Disturbed => continue,
                 Waited::Gone => return Ok(()),
+                Waited::Expired => return self.say_expired().await,
             };
             self.info.touch(self.worker.registry.clock_s());
             self.error_seq = Some(1);
@@ -94,6 +96,16 @@ impl Session {
         let error = if self.info.is_killed() { self.killed() } else { ProxyError::Shutdown };
         let mut out = Vec::new();
         crate::ClientError::from(&error).put(&mut out, 0, self.capabilities());
+        self.write_client_bytes(&out).await
+    }
+
+    /// MySQL says why it closes the connection, MariaDB closes it.
+    async fn say_expired(&mut self) -> Result<(), NetError> {
+        if self.lex.options(&self.want.vars).flavor != Flavor::MySql {
+            return Ok(());
+        }
+        let mut out = Vec::new();
+        crate::ClientError::from(&ProxyError::Expired).put(&mut out, 0, self.capabilities());
         self.write_client_bytes(&out).await
     }
 

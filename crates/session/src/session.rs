@@ -46,6 +46,8 @@ pub struct Session {
     pub(crate) late_error: Option<crate::ProxyError>,
     /// The sequence id of an error that would be sent now; `None` where part of a packet has been sent.
     pub(crate) error_seq: Option<u8>,
+    /// The client's own `wait_timeout`, 0 if it has set none.
+    pub(crate) idle_limit_s: u32,
 }
 
 /// What the login settled for as long as the connection lives.
@@ -169,5 +171,6 @@ impl Session {
         self.status = Status::AUTOCOMMIT;
         self.last_backend = None;
         self.late_error = None;
+        self.idle_limit_s = 0;
     }
 }

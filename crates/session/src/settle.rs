@@ -7,7 +7,7 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft};
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, user_variables_assigned};
 use delphinus_state::{
-    Changed, Executed, Learnt, PinReason, Response, UserValue, learn, quote_identifier, read_back_sql,
+    Changed, Executed, Learnt, PinReason, Response, UserValue, Vars, learn, quote_identifier, read_back_sql,
 };
 use delphinus_wire::Put;
 use delphinus_wire::response::{SessionChange, SessionChanges, Status};
@@ -33,6 +33,13 @@ const REPORTED: [&[u8]; 5] = [
     b"character_set_results",
     b"time_zone",
 ];
+
+/// The `wait_timeout` that the session has set, 0 if none. The connection to the backend is shared, and its own clock
+/// says nothing of the client.
+fn idle_limit_s(vars: &Vars) -> u32 {
+    let value = vars.get("wait_timeout").and_then(|value| std::str::from_utf8(value).ok());
+    value.and_then(|value| value.parse().ok()).unwrap_or(0)
+}
 
 impl Session {
     /// Settles a statement. An error means that the session's state is not known any more: it has to end.
@@ -62,11 +69,15 @@ impl Session {
         let executed = Executed { statement, sql, lex, response, now: rt::now() };
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
         let learnt = learn(&mut self.want, &mut self.pins, &executed);
+        let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
         if before != self.want.schema {
             self.info.enters(self.want.schema.as_deref());
+        }
+        if may_change_vars {
+            self.idle_limit_s = idle_limit_s(&self.want.vars);
         }
         let connection = checkout.connection();
         connection.have = self.want.clone();

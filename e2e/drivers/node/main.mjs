@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import crypto from "node:crypto";
 import { Readable } from "node:stream";
 import mysql from "mysql2/promise";
+import { more } from "./more.mjs";
 import { check, connect, encrypted, env, exitStatus, expectError, one, play, prefix, scenarios, settings, using } from "./checks.mjs";
 
 const MEGABYTE = 1024 * 1024;
@@ -354,4 +355,5 @@ for (const scenario of scenarios(flavor)) {
     }
   }
 }
+if (env("MORE") === "on") await more();
 process.exit(exitStatus());

@@ -1,6 +1,7 @@
 //! Column definitions: read where the proxy asks on its own account, written where it answers by itself.
 //! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html>
 
+use crate::capability::Capabilities;
 use crate::cursor::{Malformed, Put, Reader};
 
 /// What the proxy has to know of a column's type.
@@ -65,14 +66,17 @@ impl Column {
         Ok(Self { name, collation, length, kind: fixed.u8()?, flags: fixed.u16()?, decimals: fixed.u8()? })
     }
 
-    /// Appends the payload.
-    pub fn put(&self, out: &mut Vec<u8>) {
+    /// Appends the payload for a client of these capabilities.
+    pub fn put(&self, out: &mut Vec<u8>, capabilities: Capabilities) {
         out.put_lenenc_bytes(b"def");
         for _schema_table_org_table in 0..3 {
             out.put_u8(0);
         }
         out.put_lenenc_bytes(&self.name);
         out.put_u8(0);
+        if capabilities.contains(Capabilities::MARIADB_EXTENDED_METADATA) {
+            out.put_u8(0);
+        }
         out.put_u8(12);
         out.put_u16(self.collation);
         out.put_u32(self.length);
@@ -106,11 +110,16 @@ mod tests {
     #[test]
     fn a_definition_comes_back() {
         let column = Column::integer(b"ROW_COUNT()");
-        let mut out = Vec::new();
-        column.put(&mut out);
-        assert_eq!(Column::parse(&out), Ok(column));
-        for cut in 0..out.len() - 2 {
-            assert!(Column::parse(&out[..cut]).is_err());
+        let mut plain = Vec::new();
+        column.put(&mut plain, Capabilities(0));
+        let mut extended = Vec::new();
+        column.put(&mut extended, Capabilities::MARIADB_EXTENDED_METADATA);
+        assert_eq!(extended.len(), plain.len() + 1, "an empty string more");
+        for out in [plain, extended] {
+            assert_eq!(Column::parse(&out), Ok(column.clone()));
+            for cut in 0..out.len() - 2 {
+                assert!(Column::parse(&out[..cut]).is_err());
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ impl TextResult {
         let eof = EofPacket { warnings: 0, status };
         packet(out, &|out| out.put_lenenc_int(self.columns.len() as u64));
         for column in &self.columns {
-            packet(out, &|out| column.put(out));
+            packet(out, &|out| column.put(out, capabilities));
         }
         if !deprecate_eof {
             packet(out, &|out| eof.put(out));

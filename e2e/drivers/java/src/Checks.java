@@ -41,6 +41,7 @@ final class Checks {
         all.setProperty("database", env("DATABASE"));
         all.setProperty("sslMode", encrypted() ? "REQUIRED" : "DISABLED");
         all.setProperty("allowPublicKeyRetrieval", "true");
+        all.setProperty("useCompression", env("COMPRESSION").equals("on") ? "true" : "false");
         all.setProperty("connectTimeout", "20000");
         all.setProperty("socketTimeout", "120000");
         all.setProperty("connectionTimeZone", "UTC");

@@ -64,6 +64,9 @@ public final class Main {
         Checks.check("ping_reset_and_change_user", Main::pingResetChangeUser);
         Checks.check("query_timeout", Main::queryTimeout);
         Checks.check("metadata", Main::metadata);
+        if (Checks.env("MORE").equals("on")) {
+            More.run();
+        }
         for (Checks.Scenario scenario : Checks.scenarios(flavor)) {
             Checks.check("scenario_" + scenario.name + "_text", () -> Checks.play(scenario, false));
             if (!scenario.text_only) {

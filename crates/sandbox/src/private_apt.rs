@@ -10,22 +10,21 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process;
 use crate::progress::Progress;
 
-/// The suite of Debian that carries MySQL.
-const SUITE: &str = "sid";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// A private apt below the folder `apt` of a prefix.
-pub(super) struct PrivateApt {
+pub(crate) struct PrivateApt {
     dir: PathBuf,
 }
 
 impl PrivateApt {
-    /// Writes the sources and the list of what counts as installed.
-    pub(super) fn new(prefix: &Path) -> Result<Self> {
+    /// Writes the sources and the list of what counts as installed. `kind` is `deb` or `deb-src`, `suite` is
+    /// Debian's name for a release.
+    pub(crate) fn new(prefix: &Path, kind: &str, suite: &str) -> Result<Self> {
         ensure!(
             Path::new(KEYRING).exists(),
-            "no {KEYRING}: MySQL comes from Debian's packages, and their signatures are checked with \
-             Debian's keys (package debian-archive-keyring)"
+            "no {KEYRING}: the signatures of Debian's packages are checked with Debian's keys (package \
+             debian-archive-keyring)"
         );
         let apt = Self { dir: prefix.join("apt") };
         let _ = fs::remove_dir_all(&apt.dir);
@@ -33,7 +32,7 @@ impl PrivateApt {
         fs::create_dir_all(apt.archives().join("partial"))?;
         let arch = process::output(Command::new("dpkg").arg("--print-architecture"))?;
         let mirror = mirror()?;
-        let source = format!("deb [arch={arch} signed-by={KEYRING}] {mirror} {SUITE} main\n");
+        let source = format!("{kind} [arch={arch} signed-by={KEYRING}] {mirror} {suite} main\n");
         fs::write(apt.dir.join("sources.list"), source)?;
         // Nothing is installed, so that libc comes along. Perl is wanted by scripts only that nobody
         // calls: saying that it is there saves 10 MB.
@@ -46,7 +45,7 @@ impl PrivateApt {
     }
 
     /// Fetches the suite's list of packages.
-    pub(super) fn update(&self, progress: &dyn Progress) -> Result<()> {
+    pub(crate) fn update(&self, progress: &dyn Progress) -> Result<()> {
         let mut command = self.command();
         command.arg("update");
         let said = process::run(command, progress)?;
@@ -60,7 +59,7 @@ impl PrivateApt {
     }
 
     /// Downloads the packages with all that they depend on; gives back the files.
-    pub(super) fn download(&self, packages: &[&str], progress: &dyn Progress) -> Result<Vec<PathBuf>> {
+    pub(crate) fn download(&self, packages: &[&str], progress: &dyn Progress) -> Result<Vec<PathBuf>> {
         let mut list = self.command();
         list.args(["install", "-y", "--print-uris"]).args(packages);
         let listed = process::output(&mut list).context("the packages cannot be resolved")?;
@@ -78,8 +77,15 @@ impl PrivateApt {
         Ok(files)
     }
 
+    /// Downloads what the authors of a source package released (its `orig.tar`) into the folder `into`.
+    pub(crate) fn download_source(&self, package: &str, into: &Path) -> Result<()> {
+        let mut fetch = self.command();
+        fetch.current_dir(into).args(["source", "--download-only", "--tar-only", package]);
+        process::output(&mut fetch).map(drop)
+    }
+
     /// Removes what is of no use after unpacking: lists and packages.
-    pub(super) fn remove(&self) -> Result<()> {
+    pub(crate) fn remove(&self) -> Result<()> {
         fs::remove_dir_all(&self.dir).with_context(|| format!("cannot remove {}", self.dir.display()))
     }
 
