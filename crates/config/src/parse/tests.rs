@@ -121,7 +121,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, cluster, monitor, pool, log
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, monitor, pool, log
         "#]],
     );
 }
@@ -222,7 +222,7 @@ fn the_reference_page_is_up_to_date() {
 const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
-    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[pool]\nPOOL[log]\nLOG";
+    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[log]\nLOG";
 
 /// The minimal file with further options in their sections.
 fn minimal(options: &[(&OptionDoc, String)]) -> String {
@@ -234,6 +234,7 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("cluster", "CLUSTER"),
         ("cluster.backend", "BACKEND"),
         ("monitor", "MONITOR"),
+        ("authentication", "AUTHENTICATION"),
         ("pool", "POOL"),
         ("log", "LOG"),
     ];
