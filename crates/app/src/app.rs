@@ -200,12 +200,7 @@ async fn announce(mut reader: SnapshotReader) {
 
 /// Once a second: the sessions' clock, passwords that are remembered for too long, sessions that are idle for too long,
 /// and those that wait for a hung backend.
-async fn tick(
-    registry: Arc<Registry>,
-    reader: SnapshotReader,
-    users: Arc<Users>,
-    wait_timeout_s: u64,
-) {
+async fn tick(registry: Arc<Registry>, reader: SnapshotReader, users: Arc<Users>, wait_timeout_s: u64) {
     let start = rt::now();
     loop {
         rt::sleep(Duration::from_secs(1)).await;

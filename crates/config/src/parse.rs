@@ -8,13 +8,14 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    Authentication, BackendSection, ClusterSection, ListenerSection, Log, MonitorSection, Pool, Proxy, Section, UserSection,
-    Written, read,
+    Authentication, BackendSection, ClusterSection, ListenerSection, Log, MonitorSection, Pool, Proxy,
+    Section, UserSection, Written, read,
 };
 use crate::validate;
 
 /// The keys at the top of the file.
-const SECTIONS: &[&str] = &["proxy", "listener", "user", "authentication", "cluster", "monitor", "pool", "log"];
+const SECTIONS: &[&str] =
+    &["proxy", "listener", "user", "authentication", "cluster", "monitor", "pool", "log"];
 
 /// A file as read: each section that could be.
 pub(crate) struct WrittenFile {

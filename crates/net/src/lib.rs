@@ -19,8 +19,8 @@ pub use buffer::{Buffer, BufferPool};
 pub use dial::{Address, dial};
 pub use error::NetError;
 pub use handshake::{
-    BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, change_user, log_in,
-    Verifying, serve_change_user, serve_login,
+    BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, Verifying, change_user, log_in,
+    serve_change_user, serve_login,
 };
 pub use listen::{ListenAddress, Listener, Peer};
 pub use nonce::{fresh_bytes, fresh_nonce};

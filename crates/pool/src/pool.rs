@@ -238,7 +238,8 @@ impl Pool {
         let pool = &self.backends[request.backend.index()];
         let id = BackendConnId(self.next_id.get());
         self.next_id.set(id.0 + 1);
-        let opened = open((request.backend, &pool.target), request.identity, id, permit, &self.settings).await;
+        let opened =
+            open((request.backend, &pool.target), request.identity, id, permit, &self.settings).await;
         match &opened {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),

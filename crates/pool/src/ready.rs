@@ -121,8 +121,7 @@ async fn start_over(connection: &mut Connection, target: &Target) -> Result<(), 
     let keys = identity.keys().ok_or_else(lost)?;
     let (key, secret) = keys.first_for(connection.backend).ok_or_else(lost)?;
     let login = crate::pool::change_user_request(&identity, secret);
-    let changed =
-        change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login).await;
+    let changed = change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login).await;
     match changed.map_err(|error| crate::pool::change_user_failed(target, error)) {
         Ok(link) => connection.link = link,
         // The backend has closed the connection. The password was changed: a new one may do better with another key.

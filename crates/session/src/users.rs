@@ -67,11 +67,12 @@ impl Users {
     pub fn new(listed: HashMap<String, User>, settings: BackendAuth) -> Self {
         let model = listed.values().next();
         let credential = model.map_or(Credential::Plain(Password::new(".")), |user| user.credential.clone());
-        let mut model = UserRecord { secondary: model.and_then(|user| user.secondary.clone()), ..UserRecord::new(credential) };
-        model.plugin = None;
+        let mut record = UserRecord::new(credential);
+        record.secondary = model.and_then(|user| user.secondary.clone());
+        record.plugin = model.and_then(|user| user.plugin);
         let gate = Semaphore::new(settings.max_backend_logins);
         let listed = listed.into_iter().map(|(name, user)| (name, Listed::new(user))).collect();
-        Self { listed, settings, checked: Mutex::default(), gate, decoy: model.decoy() }
+        Self { listed, settings, checked: Mutex::default(), gate, decoy: record.decoy() }
     }
 
     fn checked(&self) -> MutexGuard<'_, HashMap<String, Checked>> {

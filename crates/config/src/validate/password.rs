@@ -90,12 +90,7 @@ impl Check<'_, '_> {
     }
 
     /// The password of a source that is not a hash.
-    pub(super) fn plain<S>(
-        &mut self,
-        source: &Source<'_>,
-        prefix: &str,
-        row: &Written<S>,
-    ) -> Option<Secret> {
+    pub(super) fn plain<S>(&mut self, source: &Source<'_>, prefix: &str, row: &Written<S>) -> Option<Secret> {
         let read = match source {
             Source::Text(secret) | Source::Hash(secret) => return Some((*secret).clone()),
             Source::Variable(name) => self.variable(name),
@@ -153,10 +148,7 @@ pub(super) fn read_hash(text: &str, option: &str) -> Result<Credential, Problem>
     if let Some(hex) = text.strip_prefix('*') {
         let bytes = unhex(hex).and_then(|bytes| <[u8; 20]>::try_from(bytes).ok());
         return bytes.map(Credential::NativeHash).ok_or_else(|| Problem {
-            what: format!(
-                "{option} has {} characters after the *, not 40 hex digits",
-                hex.chars().count()
-            ),
+            what: format!("{option} has {} characters after the *, not 40 hex digits", hex.chars().count()),
             instead: "write \"*\" and 40 hex digits, as mysql.user has it",
         });
     }

@@ -81,7 +81,8 @@ impl Check<'_, '_> {
 
     fn refuse_password_beside_backend(&mut self, row: &Written<UserSection>) {
         let options = ["", "secondary_"].map(|prefix| {
-            ["password", "password_env", "password_file", "password_hash"].map(|name| format!("{prefix}{name}"))
+            ["password", "password_env", "password_file", "password_hash"]
+                .map(|name| format!("{prefix}{name}"))
         });
         for option in options.iter().flatten().filter(|option| row.has(option)) {
             let what = format!("user {:?} has both {option} and auth = \"backend\"", row.value.name);
@@ -112,7 +113,9 @@ impl Check<'_, '_> {
     /// A client answers for one plugin before anybody knows which of the two passwords it has.
     fn pair(&mut self, row: &Written<UserSection>, primary: &Credential, secondary: Option<&Credential>) {
         let Some(secondary) = secondary else { return };
-        if std::mem::discriminant(primary) != std::mem::discriminant(secondary) && *primary != Credential::Backend {
+        if std::mem::discriminant(primary) != std::mem::discriminant(secondary)
+            && *primary != Credential::Backend
+        {
             let what = format!("the two passwords of user {:?} are not of the same kind", row.value.name);
             let instead = "write both as passwords, or both as hashes of the same plugin";
             self.mistakes.push(row.at(""), what, instead);
@@ -127,13 +130,21 @@ impl Check<'_, '_> {
             Credential::CachingSha2Hash(_) | Credential::Backend => plugin == UserPlugin::CachingSha2Password,
         };
         if !fits {
-            let what = format!("authentication_plugin = \"{plugin}\" cannot be checked with what is known of user {:?}", row.value.name);
+            let what = format!(
+                "authentication_plugin = \"{plugin}\" cannot be checked with what is known of user {:?}",
+                row.value.name
+            );
             let instead = "remove it, or write the password itself (password_file, password_env or password)";
             self.mistakes.push(row.at("authentication_plugin"), what, instead);
         }
     }
 
-    fn hash(&mut self, hash: &Secret, option: &'static str, row: &Written<UserSection>) -> Option<Credential> {
+    fn hash(
+        &mut self,
+        hash: &Secret,
+        option: &'static str,
+        row: &Written<UserSection>,
+    ) -> Option<Credential> {
         read_hash(hash.expose(), option)
             .map_err(|problem| self.mistakes.push(row.at(option), problem.what, problem.instead))
             .ok()

@@ -1,8 +1,7 @@
 use super::*;
 
 fn users(max_verifiers: usize, ttl: Duration) -> Users {
-    let settings =
-        BackendAuth { unlisted: true, verifier_ttl: ttl, max_verifiers, max_backend_logins: 1 };
+    let settings = BackendAuth { unlisted: true, verifier_ttl: ttl, max_verifiers, max_backend_logins: 1 };
     let user = |credential, secondary| User {
         credential,
         secondary,

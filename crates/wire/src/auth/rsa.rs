@@ -9,8 +9,8 @@ use aws_lc_rs::rsa::{
     KeySize, OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, OaepPublicEncryptingKey, PrivateDecryptingKey,
     PublicEncryptingKey,
 };
-use rustls_pki_types::{PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -215,8 +215,17 @@ mod tests {
         let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).unwrap();
         let old = pem("RSA PRIVATE KEY", &der.secret_pkcs8_der()[26..]);
         assert_eq!(RsaKey::from_private_pem(old.as_bytes()).unwrap().public_pem(), key.public_pem());
-        for bad in ["", key.public_pem(), &old[..200], "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n"] {
-            assert_eq!(RsaKey::from_private_pem(bad.as_bytes()).unwrap_err(), RsaError::BadPrivateKey, "{bad}");
+        for bad in [
+            "",
+            key.public_pem(),
+            &old[..200],
+            "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n",
+        ] {
+            assert_eq!(
+                RsaKey::from_private_pem(bad.as_bytes()).unwrap_err(),
+                RsaError::BadPrivateKey,
+                "{bad}"
+            );
         }
     }
 

@@ -18,7 +18,9 @@ pub(super) fn first(settings: &ClientSettings, link: &ClientLink) -> Result<Answ
     let reply = |payload| Ok(Answer { payload, waiting: Waiting::Reply });
     match (link.plugin, &settings.secret) {
         (Plugin::Clear, _) if !link.is_tls => Err(needs_tls(settings, link)),
-        (Plugin::Ed25519, _) => Err(ClientFailure::Unexpected("a switch to client_ed25519 without its nonce")),
+        (Plugin::Ed25519, _) => {
+            Err(ClientFailure::Unexpected("a switch to client_ed25519 without its nonce"))
+        }
         (Plugin::Native, BackendSecret::Plain(password)) if password.is_empty() => reply(Vec::new()),
         (_, BackendSecret::Plain(password)) if password.is_empty() => reply(vec![0]),
         (Plugin::Native, BackendSecret::Plain(password)) => {

@@ -6,8 +6,8 @@ use crate::handshake::exchange::{FAST_AUTH_OK, FULL_AUTH_NEEDED, PUBLIC_KEY_REQU
 use crate::handshake::{AuthMoreData, AuthSwitchRequest, ComChangeUser, ConnectAttributes, Login, Packet};
 
 use super::{
-    AwaitResult, ComputeJob, Connection, Established, LoginOutcome, PasswordQuery, Refusal, ServerLogin, State,
-    Step, UserRecord,
+    AwaitResult, ComputeJob, Connection, Established, LoginOutcome, PasswordQuery, Refusal, ServerLogin,
+    State, Step, UserRecord,
 };
 
 /// A login that is not decided yet.
@@ -207,9 +207,10 @@ impl Pending {
             Plugin::CachingSha2 => {
                 self.known_passwords().map(|one| verify_fast(one, answer, &settings.nonce)).fold(None, last)
             }
-            Plugin::Ed25519 => {
-                self.credentials().map(|one| one.verify_ed25519(answer, &settings.long_nonce)).fold(None, last)
-            }
+            Plugin::Ed25519 => self
+                .credentials()
+                .map(|one| one.verify_ed25519(answer, &settings.long_nonce))
+                .fold(None, last),
             Plugin::Sha256 | Plugin::Clear => None,
         }
     }
@@ -219,7 +220,11 @@ impl Pending {
     }
 
     /// A password that was verified a while ago is right; a backend has to be asked about every other.
-    pub(super) fn check_by_backend(self: Box<Self>, connection: Connection, password: Option<Password>) -> Step {
+    pub(super) fn check_by_backend(
+        self: Box<Self>,
+        connection: Connection,
+        password: Option<Password>,
+    ) -> Step {
         let Some(password) = password else { return self.deny(&connection, "password cannot be decrypted") };
         let known = self.record().verified.iter().filter(|known| **known == password).count();
         if known > 0 {

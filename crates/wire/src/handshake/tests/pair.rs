@@ -75,7 +75,10 @@ pub(super) fn credentials() -> [(&'static str, UserRecord); 8] {
         ("sha2 hash, cached", cached),
         ("backend", UserRecord::new(Credential::Backend)),
         ("backend, cached", remembered),
-        ("plain, two", rotating(Credential::Plain(Password::new("next")), Credential::Plain(Password::new(PASSWORD)))),
+        (
+            "plain, two",
+            rotating(Credential::Plain(Password::new("next")), Credential::Plain(Password::new(PASSWORD))),
+        ),
         ("plain, ed25519", signing),
     ]
 }

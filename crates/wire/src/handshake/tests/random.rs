@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use super::pair::*;
 use crate::Capabilities;
 use crate::handshake::client::{ClientLogin, Step as ClientStep};
-use crate::handshake::server::{MAX_ANSWER_LEN, MAX_LOGIN_LEN, ServerLogin, Step as ServerStep, Verdict as Said};
+use crate::handshake::server::{
+    MAX_ANSWER_LEN, MAX_LOGIN_LEN, ServerLogin, Step as ServerStep, Verdict as Said,
+};
 use crate::handshake::{AuthSwitchRequest, ComChangeUser, ConnectAttributes, Greeting, Login, SslRequest};
 
 /// Gives the server machine one payload after the other. True if it lets the client in.
@@ -24,7 +26,9 @@ fn feed_server(payloads: &[Vec<u8>], kind: usize) -> bool {
                 ServerStep::StartTls(next) => break next,
                 ServerStep::Lookup(query) => query.answer(credentials()[kind].1.clone()),
                 ServerStep::Compute(job, next) => next.resume(job.run()),
-                ServerStep::Verify(query) => query.answer(Said::Refused(backend_error(true), "wrong password")),
+                ServerStep::Verify(query) => {
+                    query.answer(Said::Refused(backend_error(true), "wrong password"))
+                }
                 ServerStep::Done(_) => return true,
                 ServerStep::Refuse(_) => return false,
             };
