@@ -201,7 +201,9 @@ impl State {
     }
 
     fn forgive(&mut self) {
-        self.places.iter_mut().for_each(|place| place.refused = None);
+        for place in &mut self.places {
+            place.refused = None;
+        }
     }
 }
 

@@ -118,8 +118,8 @@ async fn log_in(
     let user: Arc<str> = outcome.user.as_str().into();
     let limit = worker.users.find(&user).and_then(|user| user.max_connections);
     let Some(info) = worker.registry.enter(id, &user, host, limit) else {
-        let error = ProxyError::TooManyUserConnections(outcome.user, limit.unwrap_or(0));
-        refuse(&mut stream, &ClientError::from(&error), outcome.next_seq, Capabilities::PROTOCOL_41).await;
+        let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
+        refuse_after(&mut stream, &ClientError::from(&error), &outcome).await;
         return Err(NetError::Closed);
     };
     worker.counters.logins_ok.increment();
@@ -259,6 +259,18 @@ fn low_collation(id: u16) -> u8 {
     id as u8
 }
 
+/// Refuses a client whose password was right: what the plugin still has to say comes first, or the error would have
+/// a wrong number.
+async fn refuse_after(stream: &mut Stream, error: &ClientError, outcome: &LoginOutcome) {
+    if let Some(packet) = &outcome.before_ok {
+        let mut out = Vec::new();
+        put_packet(&mut out, packet.seq, &packet.payload);
+        // A client that is gone cannot be told.
+        let _ = stream.write_bytes(&out).await;
+    }
+    refuse(stream, error, outcome.next_seq, Capabilities::PROTOCOL_41).await;
+}
+
 async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities: Capabilities) {
     let mut out = Vec::new();
     error.put(&mut out, seq, capabilities);
@@ -317,8 +329,7 @@ impl Session {
         let limit = self.worker.users.find(&user).and_then(|user| user.max_connections);
         if !self.worker.registry.change_user(&self.info, &user, limit) {
             let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
-            refuse(&mut self.stream, &ClientError::from(&error), outcome.next_seq, self.login.capabilities)
-                .await;
+            refuse_after(&mut self.stream, &ClientError::from(&error), outcome).await;
             return Err(NetError::Closed);
         }
         self.initial = self.worker.shared(first_state(&self.worker, &facts, outcome));

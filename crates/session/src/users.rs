@@ -160,7 +160,9 @@ impl Users {
                 keys.distrust();
             }
         }
-        self.listed.values().filter_map(|listed| listed.keys.as_ref()).for_each(|keys| keys.distrust());
+        for keys in self.listed.values().filter_map(|listed| listed.keys.as_ref()) {
+            keys.distrust();
+        }
     }
 
     /// Lets go of what has come to its end; once a second.

@@ -1,11 +1,13 @@
 //! The command-line clients: a password goes over plain TCP by RSA or not at all.
 
-use super::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use delphinus_e2e::{Outcome, run};
+use delphinus_e2e::{Outcome, Stage, run};
 use delphinus_sandbox::ensure_packages;
+
+use super::log_in;
 
 const LIMIT: Duration = Duration::from_mins(2);
 
@@ -50,9 +52,10 @@ pub(super) fn programs_log_in(stage: &Stage) {
             for _ in 0..2 {
                 let outcome = client(stage, &program, way, password);
                 let given = if password.is_empty() { "NO" } else { "YES" };
-                let expected = match is_right {
-                    true => "carl@%".to_owned(),
-                    false => format!("Access denied for user 'carl'@'127.0.0.1' (using password: {given})"),
+                let expected = if is_right {
+                    "carl@%".to_owned()
+                } else {
+                    format!("Access denied for user 'carl'@'127.0.0.1' (using password: {given})")
                 };
                 assert!(outcome.output.contains(&expected), "{way:?} {password:?}: {}", outcome.output);
                 assert_eq!(outcome.status.success(), is_right, "{way:?} {password:?}");

@@ -1,10 +1,15 @@
 //! Two valid passwords, and MariaDB's ed25519.
 
-use super::*;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use delphinus_e2e::run;
-use delphinus_sandbox::{ED25519, ensure_packages};
+use delphinus_e2e::{ConfigFile, Stage, eventually, run, until};
+use delphinus_sandbox::{ED25519, Flavor, ensure_packages};
+
+use super::{
+    NOTICE, create, denied, end_connections_of, keep_logging_in, log_in, logins, on_primary, refusal,
+};
 
 const LIMIT: Duration = Duration::from_mins(2);
 

@@ -210,6 +210,19 @@ fn no_primary() {
 }
 
 #[test]
+fn bad_authentication() {
+    check_mistakes(include_str!("../../tests/data/bad-authentication.toml"), &expect![[""]]);
+}
+
+#[test]
+fn nobody_need_be_listed_where_the_primary_is_asked() {
+    let text = "[[listener]]\naddress = '127.0.0.1:0'\n[authentication]\nauth = 'backend'\n[cluster]\n\
+                [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'";
+    let config = parse_text(text).unwrap();
+    assert!(config.asks_backend() && config.users.is_empty());
+}
+
+#[test]
 fn the_example_is_valid() {
     parse_text(example()).unwrap();
 }

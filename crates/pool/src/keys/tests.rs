@@ -62,7 +62,7 @@ fn a_backend_that_has_refused_everything_is_left_alone_for_longer_and_longer() {
 #[test]
 fn trust_ends_with_its_time_and_with_every_sign_of_a_change() {
     let now = Instant::now();
-    let end = now + Duration::from_secs(60);
+    let end = now + Duration::from_mins(1);
     let trusted = |keys: &Keys, now| keys.trusted(now);
     let keys = Keys::default();
     keys.learn(&plain("a"), Trust::Until(end));
@@ -97,7 +97,7 @@ fn what_the_file_lists_is_not_doubted() {
 #[test]
 fn no_more_than_two_are_kept_and_the_useless_go_first() {
     let now = Instant::now();
-    let end = now + Duration::from_secs(60);
+    let end = now + Duration::from_mins(1);
     let keys = Keys::default();
     for password in ["a", "b"] {
         keys.learn(&plain(password), Trust::Until(end));

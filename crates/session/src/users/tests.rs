@@ -17,7 +17,7 @@ fn users(max_verifiers: usize, ttl: Duration) -> Users {
     Users::new(listed, settings)
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn verified(users: &Users, name: &str) -> Vec<Password> {
     users.record(name).verified

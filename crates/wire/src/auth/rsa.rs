@@ -136,7 +136,9 @@ fn as_pkcs8(pkcs1: &[u8]) -> Zeroizing<Vec<u8>> {
             out.push(0x80 | (4 - skip) as u8);
         }
         out.extend_from_slice(&len[skip..]);
-        parts.iter().for_each(|part| out.extend_from_slice(part));
+        for part in parts {
+            out.extend_from_slice(part);
+        }
         out
     };
     let key = tagged(0x04, &[pkcs1]);
@@ -163,8 +165,7 @@ fn pem(label: &str, der: &[u8]) -> String {
         text.push('\n');
         body = tail;
     }
-    text.push_str(&format!("-----END {label}-----\n"));
-    text
+    text + &format!("-----END {label}-----\n")
 }
 
 #[cfg(test)]
