@@ -31,8 +31,7 @@ fn stage(flavor: Flavor) -> Stage {
 /// Over the Unix socket and without a schema, so that a login alone opens no backend connection.
 fn log_in(address: &Address, user: &str, password: &str) -> Result<Client> {
     let mut login = Login::new(address);
-    login.user = user.to_owned();
-    login.password = password.to_owned();
+    (login.user, login.password) = (user.to_owned(), password.to_owned());
     login.database = String::new();
     Client::connect(&login)
 }

@@ -36,7 +36,7 @@ pub(crate) fn validate(
     let mut check = Check { directory, environment, mistakes };
     let proxy = file.proxy.map(|proxy| check.proxy(proxy));
     let listeners = check.listeners(file.listeners);
-    let authentication = file.authentication.map(|written| check.authentication(written));
+    let authentication = file.authentication.map(|written| check.authentication(&written));
     let asks_backend = authentication.as_ref().is_some_and(|one| one.auth == AuthSource::Backend);
     let users = check.users(&file.users, asks_backend);
     check.refuse_sockets_where_asked(&file.users, &file.backends, asks_backend);

@@ -91,7 +91,7 @@ impl Users {
             return record;
         };
         let mut record = UserRecord::new(user.credential.clone());
-        record.secondary = user.secondary.clone();
+        record.secondary.clone_from(&user.secondary);
         record.plugin = user.plugin;
         record.verified = match (&user.credential, keys) {
             (Credential::Sha2Hash(_), Some(keys)) => keys.trusted(now),

@@ -6,11 +6,11 @@ use crate::parse::Rows;
 use crate::schema::{Authentication, BackendSection, UserSection, Written};
 
 impl Check<'_, '_> {
-    pub(super) fn authentication(&mut self, written: Written<Authentication>) -> Authentication {
+    pub(super) fn authentication(&mut self, written: &Written<Authentication>) -> Authentication {
         let field = "caching_sha2_password_private_key_path";
         let path = written.value.caching_sha2_password_private_key_path.clone();
         let key = path.map(|path| self.pem_file(field, &path, written.at(field)));
-        Authentication { caching_sha2_password_private_key_path: key, ..written.value }
+        Authentication { caching_sha2_password_private_key_path: key, ..written.value.clone() }
     }
 
     /// On its own socket a server may know who it talks to, and let the system user of the proxy in as a database

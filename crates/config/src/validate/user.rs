@@ -73,6 +73,10 @@ impl Check<'_, '_> {
             self.refuse_password_beside_backend(row);
             return Some(Credential::Backend);
         }
+        if row.has("auth") {
+            // It is wrong; the complaint about that is enough.
+            return None;
+        }
         match self.one_source(&sources, row)? {
             Source::Hash(hash) => self.hash(hash, "password_hash", row),
             plain => self.plain(&plain, "", row).map(Credential::Password),

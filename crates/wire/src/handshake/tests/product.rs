@@ -96,8 +96,7 @@ fn expected(case: Case, kind: &str, secret: &BackendSecret, is_right: bool) -> E
     match (kind, secret) {
         ("plain" | "plain, two", _) | ("plain, ed25519", BackendSecret::Plain(_)) => right(in_clear),
         // Nothing but the password makes a signature.
-        ("plain, ed25519", _) => Expected::Unfit,
-        ("native hash", BackendSecret::Sha2Stage1(_)) => Expected::Unfit,
+        ("plain, ed25519", _) | ("native hash", BackendSecret::Sha2Stage1(_)) => Expected::Unfit,
         ("native hash", _) => {
             right(Expected::LoggedIn(BackendSecret::NativeSha1(native::stage1(PASSWORD.as_bytes()))))
         }
