@@ -32,7 +32,7 @@ fn forget(stage: &Stage) {
 
 pub(super) fn programs_log_in(stage: &Stage) {
     let (program, ways): (PathBuf, Vec<Vec<&str>>) = if stage.cluster.flavor.is_mysql() {
-        let key = stage.cluster.dir().join("proxy0/public_key.pem");
+        let key = stage.address.socket.with_file_name("public_key.pem");
         let key = format!("--server-public-key-path={}", key.display());
         let ways = vec![
             vec!["--ssl-mode=REQUIRED"],
