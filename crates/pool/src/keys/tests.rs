@@ -1,3 +1,5 @@
+//! Which key is tried where, and for how long it is trusted. The clock is an argument.
+
 use super::*;
 
 const DB1: BackendId = BackendId(0);

@@ -1,3 +1,5 @@
+//! What is remembered of users, and when it is forgotten. No backend is asked here.
+
 use super::*;
 
 fn users(max_verifiers: usize, ttl: Duration) -> Users {
