@@ -20,6 +20,8 @@ pub struct ConfigFile {
     pub only_primary_at: Option<PathBuf>,
     /// Names and passwords of users beside those that every server of the sandbox has.
     pub users: Vec<(String, String)>,
+    /// Whole further sections, for example `[authentication]` and what belongs to it.
+    pub sections: Vec<String>,
 }
 
 impl ConfigFile {
@@ -31,6 +33,11 @@ impl ConfigFile {
     /// Lines for `[proxy]` and the defaults for the rest.
     pub fn with_proxy(lines: &[&str]) -> Self {
         Self { proxy: owned(lines), ..Self::default() }
+    }
+
+    /// Whole further sections and the defaults for the rest.
+    pub fn with_sections(sections: &str) -> Self {
+        Self { sections: vec![sections.to_owned()], ..Self::default() }
     }
 
     /// Writes the file into `dir`, with a TCP and a Unix-socket listener.
@@ -65,6 +72,7 @@ impl ConfigFile {
         let (user, password) = (&cluster.monitor_user, &cluster.monitor_password);
         write!(text, "\n[monitor]\nuser = \"{user}\"\npassword = \"{password}\"\n{monitor}\n")?;
         write!(text, "\n[pool]\n{}\n", self.pool.join("\n"))?;
+        write!(text, "\n{}\n", self.sections.join("\n"))?;
         Ok(text)
     }
 }

@@ -79,6 +79,13 @@ fn install(command: &mut Command) -> Result<()> {
     run(command, INSTALL_LIMIT)?.success().map(drop)
 }
 
+/// Runs a program of `drivers/python` whose lines say `ok` or `FAIL`; gives what it said.
+pub fn run_python(program: &str, address: &Address, environment: &[(&str, String)]) -> Result<String> {
+    let mut command = python(program, &[])?;
+    command.envs(address.environment()).envs(environment.iter().cloned());
+    run(&mut command, RUN_LIMIT)?.success()
+}
+
 fn python(program: &str, arguments: &[&str]) -> Result<Command> {
     let requirements = source("python/requirements.txt");
     let venv = folder("python", std::slice::from_ref(&requirements), |dir| {

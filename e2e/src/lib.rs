@@ -19,7 +19,7 @@ pub mod suites;
 pub use client::packet::{Packets, Wire};
 pub use client::{Answer, Client, Login, ServerError};
 pub use config_file::ConfigFile;
-pub use drivers::Driver;
+pub use drivers::{Driver, run_python};
 pub use general_log::GeneralLog;
 pub use poll::{eventually, until};
 pub use programs::{Outcome, run};

@@ -6,8 +6,11 @@ use std::sync::{Arc, LazyLock};
 use delphinus_fuzz::Input;
 use delphinus_wire::auth::caching_sha2::StoredHash;
 use delphinus_wire::auth::{Credential, Password, Plugin, RsaKey, native};
-use delphinus_wire::handshake::server::{Established, ServerLogin, ServerSettings, Step, UserRecord};
+use delphinus_wire::handshake::server::{
+    Established, ServerLogin, ServerSettings, Step, UserRecord, Verdict,
+};
 use delphinus_wire::handshake::{Greeting, Login, SslRequest, TlsMode, Transport};
+use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{Capabilities, Malformed};
 use libfuzzer_sys::fuzz_target;
 
@@ -44,6 +47,7 @@ fn settings(choice: u8) -> ServerSettings {
         collation: 255,
         connection_id: 1,
         nonce: *b"abcdefghijklmnopqrst",
+        long_nonce: [7; 32],
         default_plugin: if bit(1) { Plugin::Native } else { Plugin::CachingSha2 },
         tls: [TlsMode::Optional, TlsMode::Disabled, TlsMode::Required][usize::from(choice >> 2) % 3],
         transport: if bit(5) { Transport::Unix } else { Transport::Tcp },
@@ -53,12 +57,18 @@ fn settings(choice: u8) -> ServerSettings {
 }
 
 fn record(choice: u8) -> UserRecord {
-    let mut record = UserRecord::new(match choice % 3 {
+    let credential = || match choice % 4 {
         0 => Credential::Plain(Password::new(PASSWORD)),
         1 => Credential::NativeHash(native::stored_hash(PASSWORD)),
-        _ => Credential::Sha2Hash(STORED.clone()),
-    });
-    record.verified_password = (choice & 0x10 != 0).then(|| Password::new(PASSWORD));
+        2 => Credential::Sha2Hash(STORED.clone()),
+        _ => Credential::Backend,
+    };
+    let mut record = UserRecord::new(credential());
+    record.secondary = (choice & 0x40 != 0).then(credential);
+    record.plugin = (choice & 0x80 != 0).then_some(Plugin::Ed25519);
+    if choice & 0x10 != 0 {
+        record.verified = vec![Password::new(PASSWORD)];
+    }
     if choice & 0x20 != 0 { record.decoy() } else { record }
 }
 
@@ -111,6 +121,11 @@ fn follow(mut step: Step, record: &UserRecord, input: &mut Input<'_>) {
             }
             Step::Lookup(query) => query.answer(record.clone()),
             Step::Compute(job, next) => next.resume(job.run()),
+            Step::Verify(query) => {
+                let text = format!("Access denied for user '{}'@'proxy'", query.user());
+                let error = ErrPacket { code: 1045, state: *b"28000", message: text.into_bytes() };
+                query.answer(Verdict::Refused(error, "wrong password"))
+            }
             Step::Done(outcome) => panic!("let in: {outcome:?}"),
             Step::Refuse(refusal) => {
                 assert!(matches!(refusal.code, 1043 | 1045 | 1047 | 1156 | 1251 | 3159));

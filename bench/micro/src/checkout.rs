@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use delphinus_net::rt::{self, Notify};
 use delphinus_net::{Address, Buffer, ListenAddress, Listener, PacketIo, Stream};
-use delphinus_pool::{Budget, Identity, Memory, Pool, Request, Settings, Target};
+use delphinus_pool::{Budget, Keys, Memory, Pool, Request, Settings, Target};
 use delphinus_state::SessionState;
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::BackendId;
@@ -36,11 +36,8 @@ pub(crate) fn run() -> Result<()> {
 
 async fn take_and_put_back() -> Result<()> {
     let pool = pool()?;
-    let identity = pool.identity(Identity {
-        user: "app".to_owned(),
-        secret: BackendSecret::Plain(Password::new(b"secret")),
-        shape: Capabilities::default(),
-    });
+    let keys = Arc::new(Keys::listed([BackendSecret::Plain(Password::new(b"secret"))]));
+    let identity = pool.identity("app", Capabilities::default(), &keys);
     let memory = Rc::new(Memory::default());
     let want = SessionState::default();
     let request = Request { backend: BACKEND, identity: &identity, want: &want, memory: &memory };

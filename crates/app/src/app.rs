@@ -11,13 +11,13 @@ use delphinus_monitor::{Monitor, SnapshotReader};
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
 use delphinus_pool::{Budget, Target};
-use delphinus_session::{ListenerSettings, Registry, is_hung};
+use delphinus_session::{ListenerSettings, Registry, Users, is_hung};
 use delphinus_telemetry::CounterSet;
-use delphinus_wire::auth::RsaKey;
 
 use crate::acceptor::{Acceptor, Seat};
 use crate::drain::drain;
 use crate::error::Error;
+use crate::keys::login_key;
 use crate::settings;
 use crate::worker::{Seed, serve};
 
@@ -29,6 +29,7 @@ type WorkerThread = thread::JoinHandle<std::io::Result<()>>;
 /// Runs the proxy until SIGTERM or SIGINT; blocks. The log is the caller's affair.
 pub fn run(config: Config) -> Result<(), Error> {
     raise_file_limit();
+    forbid_core_files();
     // The control plane runs on this thread, each worker on one of its own.
     rt::block_on(async move { App::build(&config)?.run(&config).await })?
 }
@@ -42,13 +43,14 @@ struct App {
     threads: Vec<WorkerThread>,
     stopping: watch::Sender<bool>,
     deadline: watch::Sender<bool>,
+    users: Arc<Users>,
 }
 
 impl App {
     fn build(config: &Config) -> Result<Self, Error> {
         let targets = settings::targets(config)?;
         let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
-        let rsa_key = RsaKey::generate().map_err(|error| Error::RsaKey(error.to_string()))?;
+        let rsa_key = login_key(config)?;
         let (monitor, reader) = Monitor::new(settings::monitor(config, &targets));
         let count = worker_count(config);
         let counters = CounterSet::new(count + 1);
@@ -89,18 +91,19 @@ impl App {
             max_connections: config.proxy.max_connections,
             counters: counters.thread(count).unwrap_or_default(),
         };
-        Ok(Self { monitor, reader, listeners, acceptor, threads, stopping, deadline })
+        Ok(Self { monitor, reader, listeners, acceptor, threads, stopping, deadline, users })
     }
 
     async fn run(self, config: &Config) -> Result<(), Error> {
-        let Self { monitor, reader, listeners, acceptor, threads, stopping, deadline } = self;
+        let Self { monitor, reader, listeners, acceptor, threads, stopping, deadline, users } = self;
         let registry = acceptor.registry.clone();
         let (end_monitor, mut monitor_ends) = watch::channel(false);
         let monitoring = rt::spawn_local(monitor.run(async move {
             // An error means that the sender is gone, which is a stop too.
             let _ = monitor_ends.wait_for(|end| *end).await;
         }));
-        let ticking = rt::spawn_local(tick(registry.clone(), reader.clone(), config.proxy.wait_timeout_s));
+        let ticking =
+            rt::spawn_local(tick(registry.clone(), reader.clone(), users, config.proxy.wait_timeout_s));
         let acceptor = Rc::new(acceptor);
         let accepting: Vec<_> = listeners
             .into_iter()
@@ -139,6 +142,17 @@ fn raise_file_limit() {
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "cannot raise the limit on open files");
+    }
+}
+
+/// Passwords are in memory, also in buffers of libraries that no mark on single pages would reach. Only the soft limit:
+/// who looks for a crash raises it again (`prlimit --core=unlimited --pid`).
+fn forbid_core_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Core);
+    limit.current = Some(0);
+    if let Err(error) = setrlimit(Resource::Core, limit) {
+        tracing::warn!(%error, "cannot forbid core files, which would hold passwords");
     }
 }
 
@@ -184,12 +198,14 @@ async fn announce(mut reader: SnapshotReader) {
     }
 }
 
-/// Once a second: the sessions' clock, those that are idle for too long, those that wait for a hung backend.
-async fn tick(registry: Arc<Registry>, reader: SnapshotReader, wait_timeout_s: u64) {
+/// Once a second: the sessions' clock, passwords that are remembered for too long, sessions that are idle for too long,
+/// and those that wait for a hung backend.
+async fn tick(registry: Arc<Registry>, reader: SnapshotReader, users: Arc<Users>, wait_timeout_s: u64) {
     let start = rt::now();
     loop {
         rt::sleep(Duration::from_secs(1)).await;
         registry.tick(start.elapsed().as_secs() as u32, wait_timeout_s);
+        users.tick();
         let snapshot = reader.load();
         let now = rt::now();
         if snapshot.backends.iter().any(|backend| is_hung(&snapshot, backend.id, now)) {

@@ -41,8 +41,8 @@ pub enum Error {
         /// Why.
         error: io::Error,
     },
-    /// The key for logins cannot be made.
-    #[error("cannot make an RSA key: {0}")]
+    /// The key for logins cannot be made or read.
+    #[error("RSA key for logins: {0}")]
     RsaKey(String),
     /// A thread or its runtime cannot be started.
     #[error("cannot start a thread: {0}")]

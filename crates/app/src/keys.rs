@@ -1,11 +1,15 @@
-//! The certificate that the proxy makes for itself where none is given, kept in `data_dir` if there is one.
+//! The certificate and the RSA key that the proxy makes for itself where none is given, kept in `data_dir` if there is
+//! one.
 
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use delphinus_config::Config;
 use delphinus_net::tls::ServerTls;
+use delphinus_wire::auth::RsaKey;
+use zeroize::Zeroizing;
 
 use crate::error::Error;
 
@@ -31,6 +35,38 @@ pub(crate) fn own_certificate(data_dir: Option<&Path>) -> Result<(String, String
     write_private(&key_path, &key).map_err(at(&key_path))?;
     write_private(&cert_path, &cert).map_err(at(&cert_path))?;
     Ok((cert, key))
+}
+
+/// The key that clients without TLS encrypt their password for: the one that is configured, that of earlier starts, or a
+/// new one. The files are called as a server calls them, so that clients find the public half for
+/// `--server-public-key-path`.
+pub(crate) fn login_key(config: &Config) -> Result<RsaKey, Error> {
+    if let Some(path) = &config.authentication.caching_sha2_password_private_key_path {
+        return read_key(path);
+    }
+    let Some(dir) = config.proxy.data_dir.as_deref() else {
+        return RsaKey::generate().map_err(|error| Error::RsaKey(error.to_string()));
+    };
+    let (private, public) = (dir.join("private_key.pem"), dir.join("public_key.pem"));
+    if private.exists() {
+        return read_key(&private);
+    }
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |error| Error::DataDir { path, error }
+    };
+    fs::create_dir_all(dir).map_err(at(dir))?;
+    let (key, text) = RsaKey::generate_pem().map_err(|error| Error::RsaKey(error.to_string()))?;
+    write_private(&private, &text).map_err(at(&private))?;
+    fs::write(&public, key.public_pem()).map_err(at(&public))?;
+    Ok(key)
+}
+
+fn read_key(path: &Path) -> Result<RsaKey, Error> {
+    let text = fs::read(path).map_err(|error| Error::DataDir { path: path.to_owned(), error })?;
+    let text = Zeroizing::new(text);
+    let named = |error| Error::RsaKey(format!("{}: {error}", path.display()));
+    RsaKey::from_private_pem(&text).map_err(named)
 }
 
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use delphinus_config as config;
 use delphinus_config::Config;
@@ -10,7 +11,7 @@ use delphinus_monitor::BackendSpec;
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
 use delphinus_net::{Address, ListenAddress};
 use delphinus_pool::Target;
-use delphinus_session::{ListenerSettings, User, Users};
+use delphinus_session::{BackendAuth, ListenerSettings, User, Users};
 use delphinus_topology::{Kind, Role};
 use delphinus_wire::auth::{Credential, Password, Plugin};
 use delphinus_wire::handshake::TlsMode;
@@ -103,16 +104,37 @@ fn target(backend: &config::Backend) -> Result<Target, Error> {
 pub(crate) fn users(config: &Config) -> Arc<Users> {
     let listed: HashMap<String, User> =
         config.users.iter().map(|user| (user.name.clone(), one_user(user))).collect();
-    Arc::new(Users::new(listed))
+    let authentication = &config.authentication;
+    let settings = BackendAuth {
+        unlisted: authentication.auth == config::AuthSource::Backend,
+        verifier_ttl: Duration::from_secs(authentication.verifier_ttl_s),
+        max_verifiers: authentication.max_verifiers as usize,
+        max_backend_logins: authentication.max_backend_logins as usize,
+    };
+    Arc::new(Users::new(listed, settings))
 }
 
 fn one_user(user: &config::User) -> User {
-    let credential = match &user.credential {
+    User {
+        credential: credential(&user.credential),
+        secondary: user.secondary.as_ref().map(credential),
+        plugin: user.plugin.map(|plugin| match plugin {
+            config::UserPlugin::MysqlNativePassword => Plugin::Native,
+            config::UserPlugin::CachingSha2Password => Plugin::CachingSha2,
+            config::UserPlugin::ClientEd25519 => Plugin::Ed25519,
+        }),
+        default_schema: user.default_schema.clone(),
+        max_connections: user.max_connections,
+    }
+}
+
+fn credential(listed: &config::Credential) -> Credential {
+    match listed {
         config::Credential::Password(password) => Credential::Plain(Password::new(password.expose())),
         config::Credential::NativeHash(hash) => Credential::NativeHash(*hash),
         config::Credential::CachingSha2Hash(stored) => stored_hash(stored.expose()),
-    };
-    User { credential, default_schema: user.default_schema.clone(), max_connections: user.max_connections }
+        config::Credential::Backend => Credential::Backend,
+    }
 }
 
 fn stored_hash(stored: &str) -> Credential {

@@ -5,10 +5,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::address::{BackendAddress, ListenAddress};
-use crate::schema::{Log, Pool, Proxy};
+use crate::schema::{Authentication, Log, Pool, Proxy};
 use crate::secret::Secret;
 use crate::value::SocketMode;
-use crate::word::{BackendTls, ClientTls, Flavor, Role, TopologyKind};
+use crate::word::{AuthSource, BackendTls, ClientTls, Flavor, Role, TopologyKind, UserPlugin};
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
 /// was; all secrets have been read.
@@ -19,8 +19,10 @@ pub struct Config {
     pub proxy: Proxy,
     /// Where clients connect; at least one.
     pub listeners: Vec<Listener>,
-    /// Who may log in; at least one.
+    /// Who may log in; at least one, unless the primary says who may.
     pub users: Vec<User>,
+    /// How they prove who they are.
+    pub authentication: Authentication,
     /// The servers behind the proxy.
     pub cluster: Cluster,
     /// How their health is found out.
@@ -66,6 +68,10 @@ pub struct User {
     pub name: String,
     /// What the client's password is compared with.
     pub credential: Credential,
+    /// A second password that is right too, of the same kind.
+    pub secondary: Option<Credential>,
+    /// The plugin that clients have to use.
+    pub plugin: Option<UserPlugin>,
     /// Schema of a client that names none.
     pub default_schema: Option<String>,
     /// Most client connections at the same time; `None`: no limit of its own.
@@ -81,6 +87,8 @@ pub enum Credential {
     NativeHash([u8; 20]),
     /// `$A$005$`, 20 bytes of salt, 43 of digest: the stored form of caching_sha2_password.
     CachingSha2Hash(Secret),
+    /// Nothing here: the primary is asked.
+    Backend,
 }
 
 impl fmt::Debug for Credential {
@@ -89,6 +97,7 @@ impl fmt::Debug for Credential {
             Self::Password(_) => "Password(hidden)",
             Self::NativeHash(_) => "NativeHash(hidden)",
             Self::CachingSha2Hash(_) => "CachingSha2Hash(hidden)",
+            Self::Backend => "Backend",
         })
     }
 }
@@ -105,6 +114,14 @@ pub struct Cluster {
     pub flavor: Flavor,
     /// In the order of the file; exactly one is the primary.
     pub backends: Vec<Backend>,
+}
+
+impl Config {
+    /// True if some user's password is checked by a login to the primary.
+    pub fn asks_backend(&self) -> bool {
+        self.authentication.auth == AuthSource::Backend
+            || self.users.iter().any(|user| user.credential == Credential::Backend)
+    }
 }
 
 impl Cluster {

@@ -30,7 +30,10 @@ pub use mistake::Mistake;
 pub use option_doc::{OptionDoc, Reload};
 pub use parse::parse;
 pub use reference::{options, reference};
-pub use schema::{Log, Pool, Proxy};
+pub use schema::{Authentication, Log, Pool, Proxy};
 pub use secret::Secret;
 pub use value::SocketMode;
-pub use word::{AuthPlugin, BackendTls, ClientTls, Flavor, LogFormat, LogLevel, Role, TopologyKind};
+pub use word::{
+    AuthPlugin, AuthSource, BackendTls, ClientTls, Flavor, LogFormat, LogLevel, Role, TopologyKind, UserAuth,
+    UserPlugin,
+};

@@ -8,19 +8,21 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    BackendSection, ClusterSection, ListenerSection, Log, MonitorSection, Pool, Proxy, Section, UserSection,
-    Written, read,
+    Authentication, BackendSection, ClusterSection, ListenerSection, Log, MonitorSection, Pool, Proxy,
+    Section, UserSection, Written, read,
 };
 use crate::validate;
 
 /// The keys at the top of the file.
-const SECTIONS: &[&str] = &["proxy", "listener", "user", "cluster", "monitor", "pool", "log"];
+const SECTIONS: &[&str] =
+    &["proxy", "listener", "user", "authentication", "cluster", "monitor", "pool", "log"];
 
 /// A file as read: each section that could be.
 pub(crate) struct WrittenFile {
     pub(crate) proxy: Option<Written<Proxy>>,
     pub(crate) listeners: Rows<ListenerSection>,
     pub(crate) users: Rows<UserSection>,
+    pub(crate) authentication: Option<Written<Authentication>>,
     pub(crate) cluster: Option<Written<ClusterSection>>,
     pub(crate) backends: Rows<BackendSection>,
     pub(crate) monitor: Option<Written<MonitorSection>>,
@@ -94,6 +96,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         proxy: optional(root, "proxy", mistakes),
         listeners,
         users,
+        authentication: optional(root, "authentication", mistakes),
         cluster: cluster.and_then(|table| read(&table, mistakes)),
         backends,
         monitor: monitor.and_then(|table| read(&table, mistakes)),

@@ -67,6 +67,7 @@ macro_rules! section {
     };
 }
 
+mod authentication;
 mod cluster;
 mod listener;
 mod log;
@@ -75,6 +76,7 @@ mod pool;
 mod proxy;
 mod user;
 
+pub use authentication::Authentication;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub(crate) use listener::ListenerSection;
 pub use log::Log;
@@ -256,6 +258,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<Proxy>(),
         chapter::<ListenerSection>(),
         chapter::<UserSection>(),
+        chapter::<Authentication>(),
         chapter::<ClusterSection>(),
         chapter::<BackendSection>(),
         chapter::<MonitorSection>(),

@@ -9,7 +9,9 @@ use crate::mistake::{Mistakes, Span};
 use crate::parse::WrittenFile;
 use crate::schema::{Log, Proxy, Written};
 use crate::secret::Secret;
+use crate::word::AuthSource;
 
+mod authentication;
 mod cluster;
 mod listener;
 mod monitor;
@@ -34,7 +36,10 @@ pub(crate) fn validate(
     let mut check = Check { directory, environment, mistakes };
     let proxy = file.proxy.map(|proxy| check.proxy(proxy));
     let listeners = check.listeners(file.listeners);
-    let users = check.users(&file.users);
+    let authentication = file.authentication.map(|written| check.authentication(&written));
+    let asks_backend = authentication.as_ref().is_some_and(|one| one.auth == AuthSource::Backend);
+    let users = check.users(&file.users, asks_backend);
+    check.refuse_sockets_where_asked(&file.users, &file.backends, asks_backend);
     let backends = check.backends(file.backends);
     let cluster = check.cluster(file.cluster, backends);
     let monitor = file.monitor.and_then(|monitor| check.monitor(&monitor));
@@ -43,6 +48,7 @@ pub(crate) fn validate(
         proxy: proxy?,
         listeners,
         users,
+        authentication: authentication?,
         cluster: cluster?,
         monitor: monitor?,
         pool: file.pool?.value,

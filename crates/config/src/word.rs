@@ -96,6 +96,27 @@ words! {
         /// Salted SHA-256, the default of MySQL 8 and 9.
         CachingSha2Password = "caching_sha2_password",
     }
+    /// Who may log in.
+    AuthSource {
+        /// The users of the file.
+        Listed = "listed",
+        /// All users of the primary.
+        Backend = "backend",
+    }
+    /// Where a listed user's password is checked, if not by the proxy.
+    UserAuth {
+        /// By a login to the primary.
+        Backend = "backend",
+    }
+    /// The authentication plugin of one user.
+    UserPlugin {
+        /// Double SHA-1.
+        MysqlNativePassword = "mysql_native_password",
+        /// Salted SHA-256.
+        CachingSha2Password = "caching_sha2_password",
+        /// MariaDB's signatures.
+        ClientEd25519 = "client_ed25519",
+    }
     /// How a log line is written.
     LogFormat {
         /// For people: time, level, target, message, fields.
@@ -130,6 +151,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("off", "disabled"),
     ("none", "disabled"),
     ("percona", "mysql"),
+    ("ed25519", "client_ed25519"),
+    ("server", "backend"),
 ];
 
 fn one_of(words: &[&str]) -> String {

@@ -4,6 +4,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use zeroize::{Zeroize, Zeroizing};
+
 /// Bytes read and not yet consumed.
 #[derive(Debug, Default)]
 pub struct Buffer {
@@ -61,6 +63,14 @@ impl Buffer {
     #[inline]
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.start = 0;
+    }
+
+    /// Overwrites everything but the unconsumed bytes: a login leaves passwords.
+    pub fn wipe(&mut self) {
+        let rest = Zeroizing::new(self.data().to_vec());
+        self.bytes.zeroize();
+        self.bytes.extend_from_slice(&rest);
         self.start = 0;
     }
 
@@ -146,6 +156,20 @@ mod tests {
         buffer.consume(4);
         assert!(buffer.is_empty());
         assert_eq!(buffer.spare(), 8);
+    }
+
+    #[test]
+    fn wiping_leaves_what_is_to_come_and_nothing_else() {
+        let mut buffer = Buffer::with_capacity(16);
+        buffer.extend(b"secret\0next");
+        buffer.consume(7);
+        buffer.wipe();
+        assert_eq!((buffer.data(), buffer.capacity()), (&b"next"[..], 16));
+        buffer.consume(4);
+        buffer.wipe();
+        // What safe code can see of the room: it is written again with what is there.
+        buffer.tail().resize(16, 0);
+        assert_eq!(buffer.data(), [0; 16]);
     }
 
     #[test]

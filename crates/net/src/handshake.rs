@@ -4,4 +4,4 @@ mod backend;
 mod client;
 
 pub use backend::{BackendLogin, LoggedIn, LoginError, change_user, log_in};
-pub use client::{LoginEnd, LoginServices, serve_change_user, serve_login};
+pub use client::{LoginEnd, LoginServices, Verifying, serve_change_user, serve_login};

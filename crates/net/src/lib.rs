@@ -19,10 +19,10 @@ pub use buffer::{Buffer, BufferPool};
 pub use dial::{Address, dial};
 pub use error::NetError;
 pub use handshake::{
-    BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, change_user, log_in, serve_change_user,
-    serve_login,
+    BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, Verifying, change_user, log_in,
+    serve_change_user, serve_login,
 };
 pub use listen::{ListenAddress, Listener, Peer};
-pub use nonce::fresh_nonce;
+pub use nonce::{fresh_bytes, fresh_nonce};
 pub use packet_io::{Packet, PacketIo};
 pub use stream::Stream;

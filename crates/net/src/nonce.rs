@@ -4,14 +4,20 @@ use crate::error::NetError;
 
 /// A nonce for a greeting: printable, without NUL and `$`, which some clients take for its end.
 pub fn fresh_nonce() -> Result<[u8; 20], NetError> {
-    let mut nonce = [0; 20];
-    aws_lc_rs::rand::fill(&mut nonce).map_err(|_| std::io::Error::other("the system has no random bytes"))?;
+    let mut nonce: [u8; 20] = fresh_bytes()?;
     for byte in &mut nonce {
         // 93 of 94 characters; what is lost to the remainder is far less than a bit.
         let letter = b'!' + *byte % 93;
         *byte = if letter >= b'$' { letter + 1 } else { letter };
     }
     Ok(nonce)
+}
+
+/// Random bytes of any value.
+pub fn fresh_bytes<const N: usize>() -> Result<[u8; N], NetError> {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| std::io::Error::other("the system has no random bytes"))?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

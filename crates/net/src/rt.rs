@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
 use tokio::runtime::LocalOptions;
-pub use tokio::sync::{Notify, mpsc, oneshot, watch};
+pub use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 pub use tokio::task::JoinHandle;
 
 use crate::outbox;

@@ -1,16 +1,19 @@
 //! One connection to a backend, and the state it is in.
 
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use delphinus_net::{Buffer, Stream};
 use delphinus_state::{Response, SessionState};
+use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
-use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::handshake::client::ClientLink;
 use delphinus_wire::response::Status;
 
 use crate::budget::Permit;
+use crate::keys::Keys;
 use crate::memory::{Diagnostics, Leaving, Memory, Unsaved};
 use crate::statements::Statements;
 
@@ -23,10 +26,25 @@ pub struct BackendConnId(pub u64);
 pub struct Identity {
     /// User name.
     pub user: String,
-    /// What the login needs.
-    pub secret: BackendSecret,
     /// The capabilities that a connection cannot change any more: see `SHAPE`.
     pub shape: Capabilities,
+    /// Sessions hold them. Idle connections do not: a password does not stay in memory for their sake.
+    keys: RefCell<Weak<Keys>>,
+}
+
+impl Identity {
+    pub(crate) fn new(user: String, shape: Capabilities, keys: &Arc<Keys>) -> Self {
+        Self { user, shape, keys: RefCell::new(Arc::downgrade(keys)) }
+    }
+
+    /// What to log in with, as long as a session of the user lives.
+    pub(crate) fn keys(&self) -> Option<Arc<Keys>> {
+        self.keys.borrow().upgrade()
+    }
+
+    pub(crate) fn set_keys(&self, keys: &Arc<Keys>) {
+        self.keys.replace(Arc::downgrade(keys));
+    }
 }
 
 /// Capabilities that shape packets or meanings and so must be the same on both sides.
@@ -69,6 +87,8 @@ pub(crate) const UNKNOWN_SEQ: u64 = u64::MAX;
 /// An open connection.
 #[derive(Debug)]
 pub struct Connection {
+    /// Where it leads.
+    pub(crate) backend: BackendId,
     /// Its id in this worker.
     pub id: BackendConnId,
     /// The id that the backend shows for it, in SHOW PROCESSLIST.

@@ -64,6 +64,17 @@ impl PoolError {
         }
     }
 
+    /// True if the backend does not take what it was given for a password; another may do.
+    pub fn is_about_password(&self) -> bool {
+        match self {
+            // Access denied, and the same of MariaDB for an account without a password.
+            Self::Refused { error, .. } => matches!(error.code, 1045 | 1698),
+            // A hash that does not serve for the backend's plugin.
+            Self::Login { .. } => true,
+            Self::Exhausted { .. } | Self::Unreachable { .. } | Self::Lost { .. } => false,
+        }
+    }
+
     /// A short word for metrics.
     pub fn kind(&self) -> &'static str {
         match self {

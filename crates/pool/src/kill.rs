@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{Buffer, NetError, PacketIo, dial, log_in, rt};
+use delphinus_net::{Buffer, NetError, PacketIo, rt};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::command::Code;
@@ -12,10 +12,10 @@ use delphinus_wire::response::{self, ErrPacket};
 
 use crate::budget::Permit;
 use crate::checkout::Doing;
-use crate::connection::{Connection, Identity, SHAPE};
+use crate::connection::{Connection, Identity};
 use crate::error::PoolError;
-use crate::open::{login, login_failed};
-use crate::pool::{Pool, Target};
+use crate::open::log_in_with_keys;
+use crate::pool::{Pool, Settings, Target};
 
 /// How often a statement whose client is gone is killed: the first time it may not have begun, and is not touched.
 const ATTEMPTS: u32 = 5;
@@ -76,7 +76,8 @@ impl Pool {
         let target = self.target(backend);
         let limit = Duration::from_millis(self.settings.connect_timeout_ms);
         let timed_out = || unreachable(target, NetError::TimedOut(self.settings.connect_timeout_ms));
-        rt::timeout(limit, kill(target, identity, thread_id)).await.unwrap_or_else(|| Err(timed_out()))
+        let killed = kill((backend, target), identity, &self.settings, thread_id);
+        rt::timeout(limit, killed).await.unwrap_or_else(|| Err(timed_out()))
     }
 }
 
@@ -92,17 +93,15 @@ fn unreachable(target: &Target, error: NetError) -> PoolError {
 }
 
 async fn kill(
-    target: &Target,
+    (backend, target): (BackendId, &Target),
     identity: &Identity,
+    settings: &Settings,
     thread_id: impl Fn() -> Option<u32>,
 ) -> Result<(), PoolError> {
     let broken = |error: NetError| unreachable(target, error);
-    let limit = Duration::from_hours(1);
-    let stream = dial(&target.address, limit).await.map_err(broken)?;
-    let mut login = login(target, identity);
-    // Without attributes in front of a text.
-    login.capabilities = Capabilities(login.capabilities.0 & !SHAPE.0);
-    let mut stream = log_in(stream, &login).await.map_err(|error| login_failed(target, error))?.stream;
+    // Of no shape: without attributes in front of a text.
+    let shape = Capabilities::default();
+    let mut stream = log_in_with_keys((backend, target), identity, shape, settings).await?.stream;
     let mut buffer = Buffer::default();
     let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
     let answer = match thread_id() {

@@ -3,9 +3,11 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{BackendLogin, Buffer, LoginError, dial, log_in, rt};
+use delphinus_net::{BackendLogin, Buffer, LoggedIn, LoginError, dial, log_in, rt};
 use delphinus_state::SessionState;
+use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
+use delphinus_wire::auth::BackendSecret;
 
 use crate::ask::{AskError, query};
 use crate::budget::Permit;
@@ -41,25 +43,20 @@ const INIT: &str = "SET @@session.session_track_system_variables='*', @@session.
 
 /// Opens a connection for `identity`.
 pub(crate) async fn open(
-    target: &Target,
+    (backend, target): (BackendId, &Target),
     identity: &Rc<Identity>,
     id: BackendConnId,
     permit: Permit,
     settings: &Settings,
 ) -> Result<Box<Connection>, PoolError> {
-    let limit = Duration::from_millis(settings.connect_timeout_ms);
-    let unreachable = |error| PoolError::Unreachable { backend: target.name.clone(), error };
-    let stream = dial(&target.address, limit).await.map_err(unreachable)?;
-    let logged_in = rt::timeout(limit, log_in(stream, &login(target, identity)))
-        .await
-        .unwrap_or(Err(LoginError::Net(delphinus_net::NetError::TimedOut(settings.connect_timeout_ms))))
-        .map_err(|error| login_failed(target, error))?;
+    let logged_in = log_in_with_keys((backend, target), identity, identity.shape, settings).await?;
     if logged_in.capabilities & SHAPE != identity.shape {
         let reason = "it lacks a protocol capability that the other backends have".to_owned();
         return Err(PoolError::Login { backend: target.name.clone(), reason });
     }
     let now = rt::now();
     let mut connection = Box::new(Connection {
+        backend,
         id,
         thread_id: logged_in.thread_id,
         stream: logged_in.stream,
@@ -84,17 +81,63 @@ pub(crate) async fn open(
     Ok(connection)
 }
 
-/// The login of an identity.
-pub(crate) fn login(target: &Target, identity: &Identity) -> BackendLogin {
-    BackendLogin {
-        user: identity.user.clone(),
-        secret: identity.secret.clone(),
+/// Tries the user's keys, the one that the backend took last before the other. A backend that has refused all of them
+/// is not asked again at once: an account would be locked by it.
+pub(crate) async fn log_in_with_keys(
+    (backend, target): (BackendId, &Target),
+    identity: &Identity,
+    shape: Capabilities,
+    settings: &Settings,
+) -> Result<LoggedIn, PoolError> {
+    let name = || target.name.clone();
+    let nothing = || PoolError::Login { backend: name(), reason: "no password is known".to_owned() };
+    let keys = identity.keys().ok_or_else(nothing)?;
+    let list = keys
+        .for_backend(backend, rt::now())
+        .map_err(|error| PoolError::Refused { backend: name(), error })?;
+    let mut last = nothing();
+    for (key, secret) in list {
+        match log_in_as(target, (&identity.user, secret), shape, settings).await {
+            Ok(logged_in) => {
+                keys.accepted(backend, key);
+                return Ok(logged_in);
+            }
+            Err(error) if error.is_about_password() => {
+                keys.refused(backend, key);
+                last = error;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let PoolError::Refused { error, .. } = &last {
+        keys.refused_all(backend, error.clone(), rt::now());
+    }
+    Err(last)
+}
+
+/// Dials and logs in.
+pub(crate) async fn log_in_as(
+    target: &Target,
+    (user, secret): (&str, BackendSecret),
+    shape: Capabilities,
+    settings: &Settings,
+) -> Result<LoggedIn, PoolError> {
+    let limit = Duration::from_millis(settings.connect_timeout_ms);
+    let unreachable = |error| PoolError::Unreachable { backend: target.name.clone(), error };
+    let stream = dial(&target.address, limit).await.map_err(unreachable)?;
+    let login = BackendLogin {
+        user: user.to_owned(),
+        secret,
         schema: None,
-        capabilities: ALWAYS | identity.shape,
+        capabilities: ALWAYS | shape,
         collation: COLLATION,
         tls: target.tls.clone(),
         host: target.address.host().to_owned(),
-    }
+    };
+    rt::timeout(limit, log_in(stream, &login))
+        .await
+        .unwrap_or(Err(LoginError::Net(delphinus_net::NetError::TimedOut(settings.connect_timeout_ms))))
+        .map_err(|error| login_failed(target, error))
 }
 
 /// Sets what `INIT` sets, on a new connection or after COM_CHANGE_USER.

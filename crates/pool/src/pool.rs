@@ -11,6 +11,8 @@ use delphinus_net::{Address, BackendLogin, LoginError, rt};
 use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
 use delphinus_topology::BackendId;
+use delphinus_wire::Capabilities;
+use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
 
 use crate::budget::{Budget, Permit};
@@ -18,10 +20,14 @@ use crate::checkout::Checkout;
 use crate::connection::{BackendConnId, Connection, Identity, SHAPE};
 use crate::error::PoolError;
 use crate::idle::{Fit, Idle, Seat};
+use crate::keys::Keys;
 use crate::memory::Memory;
 use crate::open::open;
 use crate::ready::save;
 use crate::waiters::{Grant, Waiters};
+
+/// So many identities may be known that nobody has any more.
+const SWEEP_EACH: usize = 256;
 
 /// What an operator sets.
 #[derive(Debug, Clone)]
@@ -135,19 +141,26 @@ impl Pool {
         })
     }
 
-    /// The identity of this user in this shape; sessions of the same one share connections.
-    pub fn identity(&self, identity: Identity) -> Rc<Identity> {
-        let shape = identity.shape & SHAPE;
-        let key = (identity.user.clone(), shape.0);
+    /// The identity of this user in this shape; sessions of the same one share connections. `keys` are what new
+    /// connections log in with, as long as the caller holds them.
+    pub fn identity(&self, user: &str, capabilities: Capabilities, keys: &Arc<Keys>) -> Rc<Identity> {
+        let shape = capabilities & SHAPE;
         let mut known = self.identities.borrow_mut();
-        match known.get(&key) {
-            Some(found) if found.secret == identity.secret => found.clone(),
-            _ => {
-                let new = Rc::new(Identity { shape, ..identity });
-                known.insert(key, new.clone());
-                new
-            }
+        if let Some(found) = known.get(&(user.to_owned(), shape.0)) {
+            found.set_keys(keys);
+            return found.clone();
         }
+        if known.len() % SWEEP_EACH == SWEEP_EACH - 1 {
+            // Users that have neither sessions nor connections here any more.
+            known.retain(|_, identity| Rc::strong_count(identity) > 1);
+        }
+        let new = Rc::new(Identity::new(user.to_owned(), shape, keys));
+        known.insert((user.to_owned(), shape.0), new.clone());
+        new
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     pub(crate) fn target(&self, backend: BackendId) -> &Target {
@@ -227,7 +240,8 @@ impl Pool {
         let pool = &self.backends[request.backend.index()];
         let id = BackendConnId(self.next_id.get());
         self.next_id.set(id.0 + 1);
-        let opened = open(&pool.target, request.identity, id, permit, &self.settings).await;
+        let opened =
+            open((request.backend, &pool.target), request.identity, id, permit, &self.settings).await;
         match &opened {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),
@@ -428,10 +442,10 @@ impl Drop for Waiting<'_> {
 }
 
 /// What COM_CHANGE_USER needs to start the same identity over.
-pub(crate) fn change_user_request(identity: &Identity) -> BackendLogin {
+pub(crate) fn change_user_request(identity: &Identity, secret: BackendSecret) -> BackendLogin {
     BackendLogin {
         user: identity.user.clone(),
-        secret: identity.secret.clone(),
+        secret,
         schema: None,
         capabilities: identity.shape,
         collation: 45,

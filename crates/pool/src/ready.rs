@@ -98,13 +98,7 @@ async fn run(
 ) -> Result<(), PoolError> {
     match step {
         FixUp::ChangeUser => {
-            let identity = connection.identity.clone();
-            let login = crate::pool::change_user_request(&identity);
-            connection.link =
-                change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login)
-                    .await
-                    .map_err(|error| crate::pool::change_user_failed(target, error))?;
-            initialise(connection, target).await?;
+            change_user_again(connection, target).await?;
         }
         FixUp::SetOption(on) => {
             let payload = [Code::SetOption as u8, u8::from(!on), 0];
@@ -124,6 +118,26 @@ async fn run(
         }
     }
     Ok(())
+}
+
+/// COM_CHANGE_USER to the same user.
+async fn change_user_again(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
+    let identity = connection.identity.clone();
+    let lost = || PoolError::Lost { backend: target.name.clone(), error: delphinus_net::NetError::Closed };
+    let keys = identity.keys().ok_or_else(lost)?;
+    let (key, secret) = keys.first_for(connection.backend).ok_or_else(lost)?;
+    let login = crate::pool::change_user_request(&identity, secret);
+    let changed = change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login).await;
+    match changed.map_err(|error| crate::pool::change_user_failed(target, error)) {
+        Ok(link) => connection.link = link,
+        // The backend has closed the connection. The password was changed: a new one may do better with another key.
+        Err(error) if error.is_about_password() => {
+            keys.refused(connection.backend, key);
+            return Err(lost());
+        }
+        Err(error) => return Err(error),
+    }
+    initialise(connection, target).await
 }
 
 /// Moves what only the connection knows of its owner's last statement into the owner's memory.

@@ -65,6 +65,11 @@ impl ClientError {
         self.0.code
     }
 
+    /// The error by itself, for those who make the packet.
+    pub(crate) fn into_packet(self) -> ErrPacket {
+        self.0
+    }
+
     /// Appends the packet.
     pub fn put(&self, out: &mut Vec<u8>, seq: u8, capabilities: Capabilities) {
         let at = begin_packet(out);

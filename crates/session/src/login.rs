@@ -1,19 +1,18 @@
 //! From a new client to a session: greeting, user lookup, the first state.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_net::rt;
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
-use delphinus_pool::{Identity, Memory, SHAPE};
+use delphinus_pool::Memory;
 use delphinus_sql::Flavor as SqlFlavor;
 use delphinus_state::{Pins, SessionState};
 use delphinus_topology::{Flavor, ServerFacts, Snapshot};
-use delphinus_wire::auth::{Credential, Password, Plugin};
+use delphinus_wire::auth::Plugin;
 use delphinus_wire::handshake::Transport;
-use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings, UserRecord};
+use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings};
 use delphinus_wire::response::{OkPacket, Status};
 use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 
@@ -23,57 +22,6 @@ use crate::route::is_about_schema;
 use crate::session::{Lex, LoginFacts, Seats, Session};
 use crate::statements::ClientStatements;
 use crate::worker::{Arrival, Worker};
-
-/// A listed user.
-#[derive(Debug)]
-pub struct User {
-    /// What passwords are compared with.
-    pub credential: Credential,
-    /// Schema of a client that names none.
-    pub default_schema: Option<String>,
-    /// Most connections at the same time.
-    pub max_connections: Option<u32>,
-}
-
-/// All listed users, and what logins have taught about them.
-#[derive(Debug)]
-pub struct Users {
-    listed: HashMap<String, User>,
-    /// Passwords that were verified against a stored caching_sha2 hash: they spare later logins the slow way, and
-    /// log in to backends.
-    verified: std::sync::Mutex<HashMap<String, Password>>,
-    decoy: UserRecord,
-}
-
-impl Users {
-    /// From the configuration.
-    pub fn new(listed: HashMap<String, User>) -> Self {
-        let model = listed.values().next().map(|user| user.credential.clone());
-        let decoy = UserRecord::new(model.unwrap_or(Credential::Plain(Password::new(".")))).decoy();
-        Self { listed, verified: std::sync::Mutex::default(), decoy }
-    }
-
-    pub(crate) fn record(&self, name: &str) -> UserRecord {
-        let Some(user) = self.listed.get(name) else { return self.decoy.clone() };
-        let mut record = UserRecord::new(user.credential.clone());
-        let verified = self.verified.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        record.verified_password = verified.get(name).cloned();
-        record
-    }
-
-    fn find(&self, name: &str) -> Option<&User> {
-        self.listed.get(name)
-    }
-
-    fn learn(&self, outcome: &LoginOutcome) {
-        let is_hash =
-            self.find(&outcome.user).is_some_and(|user| matches!(user.credential, Credential::Sha2Hash(_)));
-        if let (true, delphinus_wire::auth::BackendSecret::Plain(password)) = (is_hash, &outcome.secret) {
-            let mut verified = self.verified.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            verified.insert(outcome.user.clone(), password.clone());
-        }
-    }
-}
 
 /// What clients may agree on with the proxy, as far as all backends can do it.
 const SHARED: Capabilities = Capabilities(
@@ -150,7 +98,11 @@ async fn log_in(
         return Err(NetError::Closed);
     };
     let settings = server_settings(&worker, &snapshot, &listener, (&stream, id, host.clone()))?;
-    let services = LoginServices { tls: listener.tls.as_ref(), lookup: &|name| worker.users.record(name) };
+    let services = LoginServices {
+        tls: listener.tls.as_ref(),
+        lookup: &|name| worker.users.record(name),
+        verify: &|query| Box::pin(worker.check_password(query)),
+    };
     let mut buffer = Buffer::default();
     let outcome = match serve_login(&mut stream, &mut buffer, settings.clone(), &services).await {
         Ok(outcome) => outcome,
@@ -163,12 +115,11 @@ async fn log_in(
             return Err(NetError::Closed);
         }
     };
-    worker.users.learn(&outcome);
     let user: Arc<str> = outcome.user.as_str().into();
     let limit = worker.users.find(&user).and_then(|user| user.max_connections);
     let Some(info) = worker.registry.enter(id, &user, host, limit) else {
-        let error = ProxyError::TooManyUserConnections(outcome.user, limit.unwrap_or(0));
-        refuse(&mut stream, &ClientError::from(&error), outcome.next_seq, Capabilities::PROTOCOL_41).await;
+        let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
+        refuse_after(&mut stream, &ClientError::from(&error), &outcome).await;
         return Err(NetError::Closed);
     };
     worker.counters.logins_ok.increment();
@@ -195,11 +146,8 @@ struct Seed {
 impl Seed {
     fn grow(self, worker: Rc<Worker>, facts: &ServerFacts, outcome: &LoginOutcome) -> Session {
         let initial = worker.shared(first_state(&worker, facts, outcome));
-        let identity = worker.pool.identity(Identity {
-            user: outcome.user.clone(),
-            secret: outcome.secret.clone(),
-            shape: outcome.connection.capabilities & SHAPE,
-        });
+        let keys = worker.users.keys(&outcome.user, &outcome.secret);
+        let identity = worker.pool.identity(&outcome.user, outcome.connection.capabilities, &keys);
         let flavor = match facts.flavor {
             Flavor::MySql => SqlFlavor::MySql,
             Flavor::MariaDb => SqlFlavor::MariaDb,
@@ -218,6 +166,7 @@ impl Seed {
                 listener: self.listener,
             },
             identity,
+            keys,
             want: initial.clone(),
             initial,
             pins: Pins::default(),
@@ -287,6 +236,7 @@ fn server_settings(
         collation: settings.default_collation.unwrap_or(low_collation(facts.default_collation)),
         connection_id: id.0,
         nonce: delphinus_net::fresh_nonce()?,
+        long_nonce: delphinus_net::fresh_bytes()?,
         default_plugin,
         tls: listener.tls_mode,
         transport: if stream.is_unix() { Transport::Unix } else { Transport::Tcp },
@@ -309,6 +259,18 @@ fn greeting_version(set: Option<&String>, facts: &ServerFacts) -> String {
 /// The greeting has one byte for the collation, as servers send it: the low one.
 fn low_collation(id: u16) -> u8 {
     id as u8
+}
+
+/// Refuses a client whose password was right: what the plugin still has to say comes first, or the error would have
+/// a wrong number.
+async fn refuse_after(stream: &mut Stream, error: &ClientError, outcome: &LoginOutcome) {
+    if let Some(packet) = &outcome.before_ok {
+        let mut out = Vec::new();
+        put_packet(&mut out, packet.seq, &packet.payload);
+        // A client that is gone cannot be told.
+        let _ = stream.write_bytes(&out).await;
+    }
+    refuse(stream, error, outcome.next_seq, Capabilities::PROTOCOL_41).await;
 }
 
 async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities: Capabilities) {
@@ -373,19 +335,15 @@ impl Session {
         let limit = self.worker.users.find(&user).and_then(|user| user.max_connections);
         if !self.worker.registry.change_user(&self.info, &user, limit) {
             let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
-            refuse(&mut self.stream, &ClientError::from(&error), outcome.next_seq, self.login.capabilities)
-                .await;
+            refuse_after(&mut self.stream, &ClientError::from(&error), outcome).await;
             return Err(NetError::Closed);
         }
-        self.worker.users.learn(outcome);
         self.initial = self.worker.shared(first_state(&self.worker, &facts, outcome));
         self.reset().await;
         self.seats = Seats::default();
-        self.identity = self.worker.pool.identity(Identity {
-            user: outcome.user.clone(),
-            secret: outcome.secret.clone(),
-            shape: outcome.connection.capabilities & SHAPE,
-        });
+        self.keys = self.worker.users.keys(&outcome.user, &outcome.secret);
+        let capabilities = outcome.connection.capabilities;
+        self.identity = self.worker.pool.identity(&outcome.user, capabilities, &self.keys);
         self.finish_login(outcome).await
     }
 }

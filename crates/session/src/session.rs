@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use delphinus_net::{Buffer, Stream};
-use delphinus_pool::{Checkout, Identity, Memory, Seat};
+use delphinus_pool::{Checkout, Identity, Keys, Memory, Seat};
 use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 use delphinus_state::{PinReason, Pins, SessionState, Vars};
 use delphinus_topology::BackendId;
@@ -27,6 +27,8 @@ pub struct Session {
     pub(crate) kept: usize,
     pub(crate) login: LoginFacts,
     pub(crate) identity: Rc<Identity>,
+    /// What the identity logs in to backends with: kept alive by its sessions.
+    pub(crate) keys: Arc<Keys>,
     /// The state to go back to with COM_RESET_CONNECTION.
     pub(crate) initial: SessionState,
     /// The state that the client wants.

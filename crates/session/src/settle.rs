@@ -52,7 +52,10 @@ impl Session {
         }
         let left = left_behind(statement, response, self.lex.limits_rows(&self.want.vars));
         checkout.connection().remember(response, left);
-        let is_plain = statement.effects.is_empty() && response.changes.is_empty() && response.is_ok();
+        let is_plain = statement.effects.is_empty()
+            && response.changes.is_empty()
+            && response.is_ok()
+            && statement.class != Class::Flush;
         if is_plain && self.pins.is_empty() && !self.status.contains(Status::IN_TRANS) {
             self.info.runs_nowhere();
             self.seats.put(checkout.backend(), checkout.give_back());
@@ -68,6 +71,9 @@ impl Session {
         let Ran { statement, sql, response } = ran;
         let executed = Executed { statement, sql, lex, response, now: rt::now() };
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
+        if may_change_accounts(statement) {
+            self.worker.users.accounts_changed();
+        }
         let learnt = learn(&mut self.want, &mut self.pins, &executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
@@ -291,6 +297,16 @@ impl Session {
             told.put_lenenc_bytes(&data);
         }
         told
+    }
+}
+
+/// True for what may give a user another password. Of several statements in one only what they do to the session is
+/// known, and statements about accounts end transactions.
+fn may_change_accounts(statement: &Statement) -> bool {
+    match statement.class {
+        Class::Account | Class::Flush => true,
+        Class::Multi => statement.effects.intersects(Effects::IMPLICIT_COMMIT.union(Effects::SETS_PASSWORD)),
+        _ => statement.effects.contains(Effects::SETS_PASSWORD),
     }
 }
 

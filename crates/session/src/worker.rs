@@ -16,8 +16,8 @@ use delphinus_topology::{BackendId, Health, Snapshot};
 use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::handshake::TlsMode;
 
-use crate::login::Users;
 use crate::registry::{Connected, Registry};
+use crate::users::Users;
 
 /// What an operator sets for sessions.
 #[derive(Debug, Clone)]

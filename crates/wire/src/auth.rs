@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `mysql_native_password` | SHA1(pw) xor SHA1(nonce, SHA1(SHA1(pw))) | `native` |
 //! | `caching_sha2_password` | SHA256(pw) xor SHA256(SHA256(SHA256(pw)), nonce), or the password itself | `caching_sha2` |
+//! | `client_ed25519` | a signature of the nonce, MariaDB's `ed25519` | `ed25519` |
 //! | `sha256_password` | the password itself, by RSA or inside TLS | `rsa` |
 //! | `mysql_clear_password` | the password itself, inside TLS | |
 //!
@@ -13,6 +14,7 @@
 
 pub mod caching_sha2;
 mod credential;
+pub mod ed25519;
 pub(crate) mod hash;
 pub mod native;
 mod rsa;
@@ -41,6 +43,8 @@ pub enum Plugin {
     Sha256,
     /// `mysql_clear_password`: only inside TLS.
     Clear,
+    /// `client_ed25519` of MariaDB: always by a switch, because its nonce is longer than that of a greeting.
+    Ed25519,
 }
 
 impl Plugin {
@@ -51,6 +55,7 @@ impl Plugin {
             b"caching_sha2_password" => Some(Self::CachingSha2),
             b"sha256_password" => Some(Self::Sha256),
             b"mysql_clear_password" => Some(Self::Clear),
+            b"client_ed25519" => Some(Self::Ed25519),
             _ => None,
         }
     }
@@ -62,6 +67,7 @@ impl Plugin {
             Self::CachingSha2 => "caching_sha2_password",
             Self::Sha256 => "sha256_password",
             Self::Clear => "mysql_clear_password",
+            Self::Ed25519 => "client_ed25519",
         }
     }
 }

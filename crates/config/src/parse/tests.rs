@@ -71,6 +71,7 @@ fn secrets_are_read_from_where_they_are() {
         .map(|user| match &user.credential {
             crate::Credential::Password(secret) => format!("password {:?}", secret.expose()),
             crate::Credential::NativeHash(bytes) => format!("native {:02x}{:02x}", bytes[0], bytes[19]),
+            crate::Credential::Backend => "asked".to_owned(),
             crate::Credential::CachingSha2Hash(text) => format!("sha2 {:?}", &text.expose()[..27]),
         })
         .collect();
@@ -121,7 +122,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, cluster, monitor, pool, log
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, monitor, pool, log
         "#]],
     );
 }
@@ -210,6 +211,32 @@ fn no_primary() {
 }
 
 #[test]
+fn bad_authentication() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-authentication.toml"),
+        &expect![[r#"
+        d.toml:6:1: user "both" has both password and auth = "backend"; keep one of them
+        d.toml:11:1: auth = "server" is not known; write "backend" (known: "backend")
+        d.toml:13:1: the two passwords of user "kinds" are not of the same kind; write both as passwords, or both as hashes of the same plugin
+        d.toml:22:1: user "two" has both secondary_password and secondary_password_env; keep one of them
+        d.toml:27:1: authentication_plugin = "client_ed25519" cannot be checked with what is known of user "signer"; remove it, or write the password itself (password_file, password_env or password)
+        d.toml:32:1: secondary_password_hash has 2 characters after the *, not 40 hex digits; write "*" and 40 hex digits, as mysql.user has it
+        d.toml:36:1: max_verifiers = 0 is out of range; write a whole number from 1 to 1000000
+        d.toml:37:1: caching_sha2_password_private_key_path missing.pem cannot be read: no such file; write the path of a file that the proxy may read
+        d.toml:41:1: auth = "backend" cannot check passwords over a backend's Unix socket: servers let the proxy's own system user in without one; write "127.0.0.1:3306", or list the users with their passwords
+    "#]],
+    );
+}
+
+#[test]
+fn nobody_need_be_listed_where_the_primary_is_asked() {
+    let text = "[[listener]]\naddress = '127.0.0.1:0'\n[authentication]\nauth = 'backend'\n[cluster]\n\
+                [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'";
+    let config = parse_text(text).unwrap();
+    assert!(config.asks_backend() && config.users.is_empty());
+}
+
+#[test]
 fn the_example_is_valid() {
     parse_text(example()).unwrap();
 }
@@ -222,7 +249,7 @@ fn the_reference_page_is_up_to_date() {
 const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
-    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[pool]\nPOOL[log]\nLOG";
+    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[log]\nLOG";
 
 /// The minimal file with further options in their sections.
 fn minimal(options: &[(&OptionDoc, String)]) -> String {
@@ -234,6 +261,7 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("cluster", "CLUSTER"),
         ("cluster.backend", "BACKEND"),
         ("monitor", "MONITOR"),
+        ("authentication", "AUTHENTICATION"),
         ("pool", "POOL"),
         ("log", "LOG"),
     ];

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use super::{required, unset};
 use crate::secret::Secret;
+use crate::word::{UserAuth, UserPlugin};
 
 section! {
     /// One for each user that may log in. Backend connections are made as the same user. Exactly one of the
-    /// password options is needed.
+    /// password options is needed, or auth = "backend".
     pub(crate) struct UserSection = "[[user]]" at "user" {
         /// Name that the client gives. Unique; the same on the backends.
         name: String = required(), "", Restart;
@@ -21,6 +22,21 @@ section! {
         /// Stored hash, as mysql.user has it: "*" and 40 hex digits for mysql_native_password,
         /// "$A$005$..." (70 characters) for caching_sha2_password, the latter also as hex: "0x2441...".
         password_hash: Option<Secret> = unset("another password option"), "", Restart, aka "authentication_string";
+        /// A second password that is right too, while the first one is being changed: that of the "secondary
+        /// password" of MySQL. Clients may use either; backends are tried with both. Both are passwords, or
+        /// both are hashes of the same kind.
+        secondary_password: Option<Secret> = unset("there is one password"), "", Restart, aka "password_old";
+        /// Environment variable that holds the second password.
+        secondary_password_env: Option<String> = unset("there is one password"), "", Restart;
+        /// File that holds the second password and nothing else.
+        secondary_password_file: Option<PathBuf> = unset("there is one password"), "", Restart;
+        /// Stored hash of the second password.
+        secondary_password_hash: Option<Secret> = unset("there is one password"), "", Restart;
+        /// "backend" checks the password by a login to the primary, instead of with a password option.
+        auth: Option<UserAuth> = unset("a password option"), "", Restart;
+        /// Authentication plugin that clients of this user have to use. Without it they choose among those that
+        /// the password serves. "client_ed25519" needs the password itself, not a hash.
+        authentication_plugin: Option<UserPlugin> = unset("the client chooses"), "", Restart;
         /// Schema of a client that names none at login.
         default_schema: Option<String> = unset("none"), "", Restart;
         /// Client connections of this user at the same time. One more is refused with error 1226.

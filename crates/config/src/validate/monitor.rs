@@ -11,12 +11,13 @@ impl Check<'_, '_> {
         self.user_name(&written.user, row.at("user"));
         let sources = Sources {
             of: "[monitor]".to_owned(),
+            prefix: "",
             password: written.password.as_ref(),
             password_env: written.password_env.as_deref(),
             password_file: written.password_file.as_deref(),
             password_hash: None,
         };
-        let password = self.one_source(&sources, row).and_then(|source| self.plain(&source, row))?;
+        let password = self.one_source(&sources, row).and_then(|source| self.plain(&source, "", row))?;
         Some(Monitor {
             user: written.user.clone(),
             password,

@@ -15,10 +15,19 @@ const CACHING_SHA2_LEN: usize = 7 + 20 + 43;
 pub(super) struct Sources<'a> {
     /// Whose password it is, for mistakes.
     pub(super) of: String,
+    /// What stands before the name of each option.
+    pub(super) prefix: &'static str,
     pub(super) password: Option<&'a Secret>,
     pub(super) password_env: Option<&'a str>,
     pub(super) password_file: Option<&'a Path>,
     pub(super) password_hash: Option<&'a Secret>,
+}
+
+impl Sources<'_> {
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { password, password_env, password_file, password_hash, .. } = self;
+        password.is_none() && password_env.is_none() && password_file.is_none() && password_hash.is_none()
+    }
 }
 
 /// The one that is written.
@@ -61,8 +70,9 @@ impl Check<'_, '_> {
             return None;
         };
         for second in written {
-            let what = format!("{} has both {} and {}", sources.of, first.option(), second.option());
-            self.mistakes.push(row.at(second.option()), what, "keep one of them");
+            let [one, two] = [&first, &second].map(|source| format!("{}{}", sources.prefix, source.option()));
+            let what = format!("{} has both {one} and {two}", sources.of);
+            self.mistakes.push(row.at(&two), what, "keep one of them");
         }
         Some(first)
     }
@@ -80,14 +90,14 @@ impl Check<'_, '_> {
     }
 
     /// The password of a source that is not a hash.
-    pub(super) fn plain<S>(&mut self, source: &Source<'_>, row: &Written<S>) -> Option<Secret> {
+    pub(super) fn plain<S>(&mut self, source: &Source<'_>, prefix: &str, row: &Written<S>) -> Option<Secret> {
         let read = match source {
             Source::Text(secret) | Source::Hash(secret) => return Some((*secret).clone()),
             Source::Variable(name) => self.variable(name),
             Source::File(path) => self.password_file(path),
         };
-        read.map_err(|problem| self.mistakes.push(row.at(source.option()), problem.what, problem.instead))
-            .ok()
+        let option = format!("{prefix}{}", source.option());
+        read.map_err(|problem| self.mistakes.push(row.at(&option), problem.what, problem.instead)).ok()
     }
 
     fn variable(&self, name: &str) -> Result<Secret, Problem> {
@@ -134,14 +144,11 @@ pub(super) struct Problem {
 }
 
 /// Reads a stored hash; the complaint does not contain it.
-pub(super) fn read_hash(text: &str) -> Result<Credential, Problem> {
+pub(super) fn read_hash(text: &str, option: &str) -> Result<Credential, Problem> {
     if let Some(hex) = text.strip_prefix('*') {
         let bytes = unhex(hex).and_then(|bytes| <[u8; 20]>::try_from(bytes).ok());
         return bytes.map(Credential::NativeHash).ok_or_else(|| Problem {
-            what: format!(
-                "password_hash has {} characters after the *, not 40 hex digits",
-                hex.chars().count()
-            ),
+            what: format!("{option} has {} characters after the *, not 40 hex digits", hex.chars().count()),
             instead: "write \"*\" and 40 hex digits, as mysql.user has it",
         });
     }
@@ -155,7 +162,7 @@ pub(super) fn read_hash(text: &str) -> Result<Credential, Problem> {
         return Ok(Credential::CachingSha2Hash(stored));
     }
     Err(Problem {
-        what: "password_hash is no hash of mysql_native_password or caching_sha2_password".to_owned(),
+        what: format!("{option} is no hash of mysql_native_password or caching_sha2_password"),
         instead: "write \"*\" and 40 hex digits, or \"$A$005$...\" (70 characters), or the latter in hex after \"0x\"",
     })
 }

@@ -6,6 +6,8 @@ use crate::config::{Credential, User};
 use crate::mistake::Span;
 use crate::parse::Rows;
 use crate::schema::{UserSection, Written};
+use crate::secret::Secret;
+use crate::word::UserPlugin;
 
 /// The longest user name of any server (MariaDB); MySQL's limit is 32.
 const USER_NAME_MAX: usize = 80;
@@ -14,8 +16,8 @@ const USER_NAME_MAX: usize = 80;
 const SCHEMA_NAME_MAX: usize = 64;
 
 impl Check<'_, '_> {
-    pub(super) fn users(&mut self, users: &Rows<UserSection>) -> Vec<User> {
-        if users.rows.is_empty() && users.complete {
+    pub(super) fn users(&mut self, users: &Rows<UserSection>, asks_backend: bool) -> Vec<User> {
+        if users.rows.is_empty() && users.complete && !asks_backend {
             self.mistakes.push(
                 &(0..0),
                 "there is no [[user]], so that nobody could log in",
@@ -36,10 +38,15 @@ impl Check<'_, '_> {
             let instead = format!("write 1 to {SCHEMA_NAME_MAX} characters, or remove it");
             self.mistakes.push(row.at("default_schema"), what, instead);
         }
+        let secondary = self.secondary(row);
         let credential = self.credential(row)?;
+        self.pair(row, &credential, secondary.as_ref());
+        self.plugin(row, &credential);
         Some(User {
             name: written.name.clone(),
             credential,
+            secondary,
+            plugin: written.authentication_plugin,
             default_schema: written.default_schema.clone(),
             max_connections: written.max_connections,
         })
@@ -56,16 +63,94 @@ impl Check<'_, '_> {
         let written = &row.value;
         let sources = Sources {
             of: format!("user {:?}", written.name),
+            prefix: "",
             password: written.password.as_ref(),
             password_env: written.password_env.as_deref(),
             password_file: written.password_file.as_deref(),
             password_hash: written.password_hash.as_ref(),
         };
-        match self.one_source(&sources, row)? {
-            Source::Hash(hash) => read_hash(hash.expose())
-                .map_err(|problem| self.mistakes.push(row.at("password_hash"), problem.what, problem.instead))
-                .ok(),
-            plain => self.plain(&plain, row).map(Credential::Password),
+        if written.auth.is_some() {
+            self.refuse_password_beside_backend(row);
+            return Some(Credential::Backend);
         }
+        if row.has("auth") {
+            // It is wrong; the complaint about that is enough.
+            return None;
+        }
+        match self.one_source(&sources, row)? {
+            Source::Hash(hash) => self.hash(hash, "password_hash", row),
+            plain => self.plain(&plain, "", row).map(Credential::Password),
+        }
+    }
+
+    fn refuse_password_beside_backend(&mut self, row: &Written<UserSection>) {
+        let options = ["", "secondary_"].map(|prefix| {
+            ["password", "password_env", "password_file", "password_hash"]
+                .map(|name| format!("{prefix}{name}"))
+        });
+        for option in options.iter().flatten().filter(|option| row.has(option)) {
+            let what = format!("user {:?} has both {option} and auth = \"backend\"", row.value.name);
+            self.mistakes.push(row.at(option), what, "keep one of them");
+        }
+    }
+
+    /// The second password, if there is one.
+    fn secondary(&mut self, row: &Written<UserSection>) -> Option<Credential> {
+        let written = &row.value;
+        let sources = Sources {
+            of: format!("user {:?}", written.name),
+            prefix: "secondary_",
+            password: written.secondary_password.as_ref(),
+            password_env: written.secondary_password_env.as_deref(),
+            password_file: written.secondary_password_file.as_deref(),
+            password_hash: written.secondary_password_hash.as_ref(),
+        };
+        if sources.is_empty() {
+            return None;
+        }
+        match self.one_source(&sources, row)? {
+            Source::Hash(hash) => self.hash(hash, "secondary_password_hash", row),
+            plain => self.plain(&plain, "secondary_", row).map(Credential::Password),
+        }
+    }
+
+    /// A client answers for one plugin before anybody knows which of the two passwords it has.
+    fn pair(&mut self, row: &Written<UserSection>, primary: &Credential, secondary: Option<&Credential>) {
+        let Some(secondary) = secondary else { return };
+        if std::mem::discriminant(primary) != std::mem::discriminant(secondary)
+            && *primary != Credential::Backend
+        {
+            let what = format!("the two passwords of user {:?} are not of the same kind", row.value.name);
+            let instead = "write both as passwords, or both as hashes of the same plugin";
+            self.mistakes.push(row.at(""), what, instead);
+        }
+    }
+
+    fn plugin(&mut self, row: &Written<UserSection>, credential: &Credential) {
+        let Some(plugin) = row.value.authentication_plugin else { return };
+        let fits = match credential {
+            Credential::Password(_) => true,
+            Credential::NativeHash(_) => plugin == UserPlugin::MysqlNativePassword,
+            Credential::CachingSha2Hash(_) | Credential::Backend => plugin == UserPlugin::CachingSha2Password,
+        };
+        if !fits {
+            let what = format!(
+                "authentication_plugin = \"{plugin}\" cannot be checked with what is known of user {:?}",
+                row.value.name
+            );
+            let instead = "remove it, or write the password itself (password_file, password_env or password)";
+            self.mistakes.push(row.at("authentication_plugin"), what, instead);
+        }
+    }
+
+    fn hash(
+        &mut self,
+        hash: &Secret,
+        option: &'static str,
+        row: &Written<UserSection>,
+    ) -> Option<Credential> {
+        read_hash(hash.expose(), option)
+            .map_err(|problem| self.mistakes.push(row.at(option), problem.what, problem.instead))
+            .ok()
     }
 }

@@ -6,8 +6,9 @@ use delphinus_wire::handshake::client::{
 };
 use delphinus_wire::handshake::{ConnectAttributes, Greeting, Packet, TlsMode, Transport};
 use delphinus_wire::response::ErrPacket;
-use delphinus_wire::{Capabilities, put_packet};
+use delphinus_wire::{Capabilities, HEADER_LEN, put_packet};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 use crate::buffer::Buffer;
 use crate::error::NetError;
@@ -126,6 +127,7 @@ async fn drive(
         step = match step {
             Step::Send(packet, next) => {
                 send(io, &packet).await?;
+                drop(Zeroizing::new(packet.payload));
                 read(io, next).await?
             }
             Step::Read(next) => read(io, next).await?,
@@ -148,7 +150,8 @@ async fn read(io: &mut PacketIo<'_>, machine: ClientLogin) -> Result<Step, Login
 }
 
 async fn send(io: &mut PacketIo<'_>, packet: &Packet) -> Result<(), LoginError> {
-    let mut bytes = Vec::new();
+    // With room for all of it: growing would leave a copy behind, and it may be a password.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(packet.payload.len() + HEADER_LEN));
     put_packet(&mut bytes, packet.seq, &packet.payload);
     io.stream().write_bytes(&bytes).await.map_err(NetError::from)?;
     Ok(())

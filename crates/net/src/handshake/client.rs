@@ -1,10 +1,13 @@
 //! A client logs in to the proxy.
 
+use std::pin::Pin;
+
 use delphinus_wire::handshake::Packet;
 use delphinus_wire::handshake::server::{
-    Established, LoginOutcome, Refusal, ServerLogin, ServerSettings, Step, UserRecord,
+    Established, LoginOutcome, PasswordQuery, Refusal, ServerLogin, ServerSettings, Step, UserRecord,
 };
 use delphinus_wire::put_packet;
+use zeroize::Zeroizing;
 
 use crate::buffer::Buffer;
 use crate::error::NetError;
@@ -13,12 +16,17 @@ use crate::rt;
 use crate::stream::Stream;
 use crate::tls::ServerTls;
 
+/// The word of a backend, on its way.
+pub type Verifying<'a> = Pin<Box<dyn Future<Output = Step> + 'a>>;
+
 /// What a login needs of its surroundings.
 pub struct LoginServices<'a> {
     /// For clients that ask for TLS.
     pub tls: Option<&'a ServerTls>,
     /// What is known of a user; a decoy for one that is not listed.
     pub lookup: &'a dyn Fn(&str) -> UserRecord,
+    /// Asks a backend whether a password is right.
+    pub verify: &'a dyn Fn(PasswordQuery) -> Verifying<'a>,
 }
 
 /// How a login ended without success.
@@ -45,7 +53,9 @@ pub async fn serve_login(
 ) -> Result<LoginOutcome, LoginEnd> {
     let (greeting, machine) = ServerLogin::start(settings);
     let mut io = PacketIo::new(stream, buffer, 0);
-    drive(&mut io, Step::Send(greeting, machine), services).await
+    let end = drive(&mut io, Step::Send(greeting, machine), services).await;
+    buffer.wipe();
+    end
 }
 
 /// Lets a client become another user: `payload` is that of its COM_CHANGE_USER.
@@ -58,7 +68,9 @@ pub async fn serve_change_user(
 ) -> Result<LoginOutcome, LoginEnd> {
     let first = ServerLogin::change_user(settings, established, payload);
     let mut io = PacketIo::new(stream, buffer, 0);
-    drive(&mut io, first, services).await
+    let end = drive(&mut io, first, services).await;
+    buffer.wipe();
+    end
 }
 
 async fn drive(
@@ -89,6 +101,7 @@ async fn drive(
                 let result = rt::compute(move || job.run()).await.ok_or(NetError::Closed)?;
                 waiting.resume(result)
             }
+            Step::Verify(query) => (services.verify)(query).await,
             Step::Done(outcome) => return Ok(*outcome),
             Step::Refuse(refusal) => return Err(LoginEnd::Refused(refusal)),
         };
@@ -99,7 +112,9 @@ async fn read(io: &mut PacketIo<'_>, machine: ServerLogin) -> Result<Step, Login
     // Without a buffer while nothing comes: a connection that never logs in costs little.
     io.wait().await?;
     let packet = io.read(machine.max_payload_len()).await?;
-    Ok(machine.receive(packet.seq, &packet.payload))
+    // It may be a password.
+    let payload = Zeroizing::new(packet.payload);
+    Ok(machine.receive(packet.seq, &payload))
 }
 
 async fn send(io: &mut PacketIo<'_>, packet: &Packet) -> Result<(), LoginEnd> {

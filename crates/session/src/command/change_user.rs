@@ -19,8 +19,11 @@ impl Session {
         self.reset().await;
         let listener = self.login.listener.clone();
         let worker = self.worker.clone();
-        let services =
-            LoginServices { tls: listener.tls.as_ref(), lookup: &|name| worker.users.record(name) };
+        let services = LoginServices {
+            tls: listener.tls.as_ref(),
+            lookup: &|name| worker.users.record(name),
+            verify: &|query| Box::pin(worker.check_password(query)),
+        };
         let start = (self.login.settings.clone(), self.login.established);
         let result = serve_change_user(&mut self.stream, &mut self.buffer, start, &payload, &services).await;
         match result {

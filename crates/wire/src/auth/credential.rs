@@ -1,8 +1,8 @@
 //! What the proxy knows of a listed user, and what a login tells it for logging in to backends in the user's name.
 
-use super::{Nonce, Password, Plugin, Secret, caching_sha2, native};
+use super::{Nonce, Password, Plugin, Secret, caching_sha2, ed25519, native};
 
-/// What the proxy knows of a listed user.
+/// What the proxy knows of a user.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
     /// The password: serves every plugin, on both sides.
@@ -11,6 +11,8 @@ pub enum Credential {
     NativeHash([u8; native::HASH_LEN]),
     /// A stored hash of `caching_sha2_password`.
     Sha2Hash(caching_sha2::StoredHash),
+    /// Nothing of its own: a backend is asked whether a password is right.
+    Backend,
 }
 
 /// What the proxy can log in to a backend with, after a client has logged in.
@@ -30,7 +32,8 @@ impl Credential {
         match self {
             Self::Plain(_) => None,
             Self::NativeHash(_) => Some(Plugin::Native),
-            Self::Sha2Hash(_) => Some(Plugin::CachingSha2),
+            // The plugin that gets the password itself out of a client, and spares it that while it is remembered.
+            Self::Sha2Hash(_) | Self::Backend => Some(Plugin::CachingSha2),
         }
     }
 
@@ -40,7 +43,8 @@ impl Credential {
         matches!(self, Self::Plain(password) if password.is_empty())
     }
 
-    /// Checks a password in clear. Milliseconds for `Sha2Hash`: see `is_slow`.
+    /// Checks a password in clear. Milliseconds for `Sha2Hash`: see `is_slow`. What only a backend can check is not
+    /// right.
     pub fn verify_clear(&self, password: Password) -> Option<BackendSecret> {
         let is_right = match self {
             Self::Plain(known) => *known == password,
@@ -49,6 +53,7 @@ impl Credential {
                 super::hash::is_equal(&given, hash)
             }
             Self::Sha2Hash(stored) => stored.verify(password.expose()),
+            Self::Backend => false,
         };
         is_right.then_some(BackendSecret::Plain(password))
     }
@@ -66,8 +71,14 @@ impl Credential {
                 Some(BackendSecret::Plain(password.clone()))
             }
             Self::NativeHash(hash) => native::verify(answer, nonce, hash).map(BackendSecret::NativeSha1),
-            Self::Sha2Hash(_) => None,
+            Self::Sha2Hash(_) | Self::Backend => None,
         }
+    }
+
+    /// Checks an answer of `client_ed25519`, which takes the password in clear.
+    pub fn verify_ed25519(&self, answer: &[u8], nonce: &ed25519::LongNonce) -> Option<BackendSecret> {
+        let Self::Plain(password) = self else { return None };
+        ed25519::verify(answer, nonce, password.expose()).then(|| BackendSecret::Plain(password.clone()))
     }
 
     /// Something of the same kind, to check the answers of unknown users against, so that they cost what the answers
@@ -78,6 +89,7 @@ impl Credential {
             Self::Plain(password) => Self::Plain(Password::new(vec![b'.'; password.expose().len().max(1)])),
             Self::NativeHash(_) => Self::NativeHash([0; native::HASH_LEN]),
             Self::Sha2Hash(stored) => Self::Sha2Hash(stored.decoy()),
+            Self::Backend => Self::Backend,
         }
     }
 }
@@ -99,6 +111,7 @@ impl std::fmt::Debug for Credential {
             Self::Plain(_) => "Plain(..)",
             Self::NativeHash(_) => "NativeHash(..)",
             Self::Sha2Hash(_) => "Sha2Hash(..)",
+            Self::Backend => "Backend",
         })
     }
 }

@@ -4,13 +4,13 @@
 
 use std::fmt;
 
-use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa::{
     KeySize, OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, OaepPublicEncryptingKey, PrivateDecryptingKey,
     PublicEncryptingKey,
 };
-use rustls_pki_types::SubjectPublicKeyInfoDer;
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -25,6 +25,9 @@ pub enum RsaError {
     /// Not a PEM text of an RSA public key.
     #[error("the RSA public key cannot be read")]
     BadKey,
+    /// Not a PEM text of an RSA private key, or one of less than 2048 or more than 8192 bits.
+    #[error("the RSA private key cannot be read; it must be PEM, without a passphrase, of 2048 to 8192 bits")]
+    BadPrivateKey,
     /// The password does not fit into one block.
     #[error("the password is too long for the RSA key")]
     TooLong,
@@ -39,9 +42,32 @@ pub struct RsaKey {
 impl RsaKey {
     /// Makes a new key of 2048 bits. Takes tens to hundreds of milliseconds.
     pub fn generate() -> Result<Self, RsaError> {
+        Self::new(PrivateDecryptingKey::generate(KeySize::Rsa2048).map_err(|_| RsaError::Generate)?)
+    }
+
+    /// Makes a new key as `generate` does, and its private half as a PEM text.
+    pub fn generate_pem() -> Result<(Self, Zeroizing<String>), RsaError> {
         let key = PrivateDecryptingKey::generate(KeySize::Rsa2048).map_err(|_| RsaError::Generate)?;
-        let der = key.public_key().as_der().map_err(|_| RsaError::Generate)?;
-        let public_pem = pem(der.as_ref());
+        let der: Pkcs8V1Der<'_> = key.as_der().map_err(|_| RsaError::Generate)?;
+        let text = Zeroizing::new(pem("PRIVATE KEY", der.as_ref()));
+        Ok((Self::new(key)?, text))
+    }
+
+    /// Reads a private key, in the form of PKCS#8 ("BEGIN PRIVATE KEY") or PKCS#1 ("BEGIN RSA PRIVATE KEY"), which
+    /// MySQL servers made up to 8.0.
+    pub fn from_private_pem(text: &[u8]) -> Result<Self, RsaError> {
+        let key = if let Ok(key) = PrivatePkcs8KeyDer::from_pem_slice(text) {
+            PrivateDecryptingKey::from_pkcs8(key.secret_pkcs8_der())
+        } else {
+            let key = PrivatePkcs1KeyDer::from_pem_slice(text).map_err(|_| RsaError::BadPrivateKey)?;
+            PrivateDecryptingKey::from_pkcs8(&as_pkcs8(key.secret_pkcs1_der()))
+        };
+        Self::new(key.map_err(|_| RsaError::BadPrivateKey)?)
+    }
+
+    fn new(key: PrivateDecryptingKey) -> Result<Self, RsaError> {
+        let der: PublicKeyX509Der<'_> = key.public_key().as_der().map_err(|_| RsaError::Generate)?;
+        let public_pem = pem("PUBLIC KEY", der.as_ref());
         let private = OaepPrivateDecryptingKey::new(key).map_err(|_| RsaError::Generate)?;
         Ok(Self { private, public_pem })
     }
@@ -96,8 +122,31 @@ fn xor_with_nonce(bytes: &mut [u8], nonce: &Nonce) {
     }
 }
 
+/// Puts what PKCS#1 has into the frame of PKCS#8, which is all that the library reads.
+fn as_pkcs8(pkcs1: &[u8]) -> Zeroizing<Vec<u8>> {
+    /// Version 0, and the algorithm: rsaEncryption without parameters.
+    const HEAD: &[u8] = b"\x02\x01\x00\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
+    let tagged = |tag: u8, parts: &[&[u8]]| {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let len = (len as u32).to_be_bytes();
+        // As short as it can be: another form is not DER.
+        let skip = len.iter().take_while(|byte| **byte == 0).count();
+        let mut out = Zeroizing::new(vec![tag]);
+        if skip < 3 || len[3] >= 0x80 {
+            out.push(0x80 | (4 - skip) as u8);
+        }
+        out.extend_from_slice(&len[skip..]);
+        for part in parts {
+            out.extend_from_slice(part);
+        }
+        out
+    };
+    let key = tagged(0x04, &[pkcs1]);
+    tagged(0x30, &[HEAD, &key])
+}
+
 /// A PEM text. `rustls-pki-types` reads PEM but does not write it.
-fn pem(der: &[u8]) -> String {
+fn pem(label: &str, der: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut body = String::new();
     for chunk in der.chunks(3) {
@@ -109,15 +158,14 @@ fn pem(der: &[u8]) -> String {
             body.push(if position > chunk.len() { '=' } else { char::from(ALPHABET[sextet]) });
         }
     }
-    let mut text = String::from("-----BEGIN PUBLIC KEY-----\n");
+    let mut text = format!("-----BEGIN {label}-----\n");
     while !body.is_empty() {
         let tail = body.split_off(body.len().min(64));
         text.push_str(&body);
         text.push('\n');
         body = tail;
     }
-    text.push_str("-----END PUBLIC KEY-----\n");
-    text
+    text + &format!("-----END {label}-----\n")
 }
 
 #[cfg(test)]
@@ -157,10 +205,36 @@ mod tests {
     }
 
     #[test]
+    fn keys_come_back_from_both_forms() {
+        use rustls_pki_types::pem::PemObject;
+        let (key, text) = RsaKey::generate_pem().unwrap();
+        let again = RsaKey::from_private_pem(text.as_bytes()).unwrap();
+        assert_eq!(again.public_pem(), key.public_pem());
+        let sent = encrypt_password(&Password::new("secret"), &NONCE, key.public_pem().as_bytes()).unwrap();
+        assert_eq!(again.decrypt_password(&sent, &NONCE), Some(Password::new("secret")));
+        // PKCS#8 without its frame is PKCS#1.
+        let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).unwrap();
+        let old = pem("RSA PRIVATE KEY", &der.secret_pkcs8_der()[26..]);
+        assert_eq!(RsaKey::from_private_pem(old.as_bytes()).unwrap().public_pem(), key.public_pem());
+        for bad in [
+            "",
+            key.public_pem(),
+            &old[..200],
+            "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n",
+        ] {
+            assert_eq!(
+                RsaKey::from_private_pem(bad.as_bytes()).unwrap_err(),
+                RsaError::BadPrivateKey,
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
     fn pem_is_padded_and_wrapped() {
         for len in [1, 2, 3, 47, 48, 49, 294] {
             let der: Vec<u8> = (0..=255).cycle().take(len).collect();
-            let text = pem(&der);
+            let text = pem("PUBLIC KEY", &der);
             assert!(text.lines().all(|line| line.len() <= 64));
             let back = SubjectPublicKeyInfoDer::from_pem_slice(text.as_bytes()).unwrap();
             assert_eq!(back.as_ref(), der, "{len}");

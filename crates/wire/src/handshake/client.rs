@@ -8,6 +8,7 @@
 mod answer;
 mod failure;
 
+use crate::auth::ed25519::LongNonce;
 use crate::auth::{BackendSecret, Nonce, Plugin};
 use crate::capability::Capabilities;
 use crate::response;
@@ -140,8 +141,9 @@ impl ClientLogin {
         if let Err(failure) = check_names(&settings) {
             return Step::Failed(failure);
         }
-        let plugin =
-            if settings.secret.fits(link.plugin) { link.plugin } else { own_plugin(&settings.secret) };
+        // A nonce of ed25519 serves for one answer: the server switches to a new one.
+        let is_usable = settings.secret.fits(link.plugin) && link.plugin != Plugin::Ed25519;
+        let plugin = if is_usable { link.plugin } else { own_plugin(&settings.secret) };
         let login = Self { settings, seq: 0, state: State::Connected };
         let link = ClientLink { plugin, collation: login.settings.collation, ..link };
         let Answer { payload, waiting } = match answer::first(&login.settings, &link) {
@@ -253,14 +255,24 @@ impl ClientLogin {
             let plugin = String::from_utf8_lossy(&request.plugin).into_owned();
             return Step::Failed(ClientFailure::UnknownPlugin { user: self.settings.user, plugin });
         };
+        exchange.link.plugin = plugin;
+        exchange.is_switched = true;
+        if let (Plugin::Ed25519, Some(nonce)) = (plugin, request.long_nonce()) {
+            return self.sign(exchange, &nonce);
+        }
         if let Some(nonce) = request.nonce() {
             exchange.link.nonce = nonce;
         } else if plugin != Plugin::Clear {
             return Step::Failed(ClientFailure::Unexpected("a switch of the plugin without a nonce"));
         }
-        exchange.link.plugin = plugin;
-        exchange.is_switched = true;
         match answer::first(&self.settings, &exchange.link) {
+            Ok(Answer { payload, waiting }) => self.send(payload, exchange, waiting),
+            Err(failure) => Step::Failed(failure),
+        }
+    }
+
+    fn sign(self, exchange: Box<Exchange>, nonce: &LongNonce) -> Step {
+        match answer::signed(&self.settings, &exchange.link, nonce) {
             Ok(Answer { payload, waiting }) => self.send(payload, exchange, waiting),
             Err(failure) => Step::Failed(failure),
         }
@@ -362,7 +374,8 @@ fn first_plugin(secret: &BackendSecret, greeting: &Greeting) -> Plugin {
         return Plugin::Native;
     }
     match Plugin::from_name(greeting.plugin.as_bytes()) {
-        Some(plugin) if plugin != Plugin::Clear && secret.fits(plugin) => plugin,
+        // Nor is a signature: the greeting's nonce is too short for it.
+        Some(plugin) if !matches!(plugin, Plugin::Clear | Plugin::Ed25519) && secret.fits(plugin) => plugin,
         _ => own_plugin(secret),
     }
 }

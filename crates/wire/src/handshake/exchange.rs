@@ -1,6 +1,7 @@
 //! The packets between the login packet and its OK: Protocol::AuthSwitchRequest and Protocol::AuthMoreData.
 //! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase.html>
 
+use crate::auth::ed25519::{self, LongNonce};
 use crate::auth::{NONCE_LEN, Nonce};
 use crate::cursor::{Malformed, Put, Reader};
 
@@ -48,6 +49,12 @@ impl AuthSwitchRequest {
     /// The nonce, if `data` is one.
     pub fn nonce(&self) -> Option<Nonce> {
         let (nonce, rest) = self.data.split_first_chunk::<NONCE_LEN>()?;
+        matches!(rest, [] | [0]).then_some(*nonce)
+    }
+
+    /// The nonce of `client_ed25519`, if `data` is one.
+    pub fn long_nonce(&self) -> Option<LongNonce> {
+        let (nonce, rest) = self.data.split_first_chunk::<{ ed25519::NONCE_LEN }>()?;
         matches!(rest, [] | [0]).then_some(*nonce)
     }
 }

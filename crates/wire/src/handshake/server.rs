@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! start -> greeting -> [SSLRequest -> TLS] -> login -> Lookup -> [AuthSwitch -> answer]
-//!       -> [full authentication: [public key ->] password -> Compute] -> Done | Refuse
+//!       -> [full authentication: [public key ->] password -> Compute | Verify] -> Done | Refuse
 //! ```
 //!
 //! The caller sends the packets of each step before it reads on, gives what it has read beyond an SSLRequest to TLS
@@ -15,13 +15,14 @@ mod outcome;
 
 use std::sync::Arc;
 
-use crate::auth::{Nonce, Plugin, RsaKey};
+use crate::auth::ed25519::LongNonce;
+use crate::auth::{BackendSecret, Nonce, Password, Plugin, RsaKey};
 use crate::capability::Capabilities;
 
 use super::{ComChangeUser, Greeting, Login, Packet, SslRequest, TlsMode, Transport};
 use authenticate::{Pending, Waiting};
 pub use compute::{ComputeJob, ComputeResult};
-pub use outcome::{Established, LoginOutcome, Refusal, UserRecord};
+pub use outcome::{Established, LoginOutcome, Refusal, UserRecord, Verdict};
 
 /// Largest payload of a login packet, in bytes: connection attributes may have 64 KiB.
 pub const MAX_LOGIN_LEN: usize = 66 * 1024;
@@ -44,6 +45,8 @@ pub struct ServerSettings {
     pub connection_id: u32,
     /// Fresh random bytes, no zero among them (and no `$`, which some servers avoid too).
     pub nonce: Nonce,
+    /// Fresh random bytes for `client_ed25519`.
+    pub long_nonce: LongNonce,
     /// The plugin of the greeting, and of users without one of their own: `Native` or `CachingSha2`.
     pub default_plugin: Plugin,
     /// Whether clients may or must use TLS.
@@ -67,6 +70,8 @@ pub enum Step {
     Lookup(UserQuery),
     /// Run the job where it disturbs nobody and go on with `AwaitResult::resume`.
     Compute(ComputeJob, AwaitResult),
+    /// Ask a backend whether the password is right and go on with `PasswordQuery::answer`.
+    Verify(PasswordQuery),
     /// The client is who it says. Send `LoginOutcome::before_ok`, if any, and an OK packet.
     Done(Box<LoginOutcome>),
     /// Send the error and close the connection.
@@ -250,7 +255,43 @@ pub struct AwaitResult {
 impl AwaitResult {
     /// Goes on with the job's result.
     pub fn resume(self, result: ComputeResult) -> Step {
+        if self.pending.is_for_backend() {
+            return self.pending.check_by_backend(self.connection, result.into_password());
+        }
         self.pending.settle(self.connection, result.into_secret(), None)
+    }
+}
+
+/// The machine, waiting for a backend's word on a password.
+#[derive(Debug)]
+pub struct PasswordQuery {
+    connection: Connection,
+    pending: Box<Pending>,
+    password: Password,
+}
+
+impl PasswordQuery {
+    /// The user's name.
+    pub fn user(&self) -> &str {
+        &self.pending.user
+    }
+
+    /// The password that the client gave; empty for none.
+    pub fn password(&self) -> &Password {
+        &self.password
+    }
+
+    /// Goes on with the backend's word.
+    pub fn answer(self, verdict: Verdict) -> Step {
+        let Self { connection, pending, password } = self;
+        match verdict {
+            Verdict::Right => pending.settle(connection, Some(BackendSecret::Plain(password)), None),
+            Verdict::Refused(error, reason) => {
+                let host = &connection.settings.client_host;
+                let refusal = Refusal::by_backend(&error, &pending.user, host, reason);
+                connection.refuse(refusal)
+            }
+        }
     }
 }
 

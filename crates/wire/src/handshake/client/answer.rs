@@ -1,5 +1,6 @@
 //! What is sent to a backend for each plugin, made of the secret that there is.
 
+use crate::auth::ed25519::{self, LongNonce};
 use crate::auth::{BackendSecret, Password, Plugin, caching_sha2, encrypt_password, native};
 use crate::handshake::Transport;
 use crate::handshake::exchange::{PUBLIC_KEY_REQUEST, SHA256_PUBLIC_KEY_REQUEST};
@@ -17,6 +18,9 @@ pub(super) fn first(settings: &ClientSettings, link: &ClientLink) -> Result<Answ
     let reply = |payload| Ok(Answer { payload, waiting: Waiting::Reply });
     match (link.plugin, &settings.secret) {
         (Plugin::Clear, _) if !link.is_tls => Err(needs_tls(settings, link)),
+        (Plugin::Ed25519, _) => {
+            Err(ClientFailure::Unexpected("a switch to client_ed25519 without its nonce"))
+        }
         (Plugin::Native, BackendSecret::Plain(password)) if password.is_empty() => reply(Vec::new()),
         (_, BackendSecret::Plain(password)) if password.is_empty() => reply(vec![0]),
         (Plugin::Native, BackendSecret::Plain(password)) => {
@@ -38,6 +42,18 @@ pub(super) fn first(settings: &ClientSettings, link: &ClientLink) -> Result<Answ
         (Plugin::Clear, BackendSecret::Plain(password)) => reply(with_nul(password)),
         _ => Err(unfit(settings, link)),
     }
+}
+
+/// The answer to a switch to `client_ed25519`.
+pub(super) fn signed(
+    settings: &ClientSettings,
+    link: &ClientLink,
+    nonce: &LongNonce,
+) -> Result<Answer, ClientFailure> {
+    let BackendSecret::Plain(password) = &settings.secret else { return Err(unfit(settings, link)) };
+    // An empty password too: its account has a key like any other.
+    let payload = ed25519::sign(password.expose(), nonce).to_vec();
+    Ok(Answer { payload, waiting: Waiting::Reply })
 }
 
 /// The answer to caching_sha2_password's wish for the password itself.

@@ -6,8 +6,8 @@ use crate::handshake::exchange::{FAST_AUTH_OK, FULL_AUTH_NEEDED, PUBLIC_KEY_REQU
 use crate::handshake::{AuthMoreData, AuthSwitchRequest, ComChangeUser, ConnectAttributes, Login, Packet};
 
 use super::{
-    AwaitResult, ComputeJob, Connection, Established, LoginOutcome, Refusal, ServerLogin, State, Step,
-    UserRecord,
+    AwaitResult, ComputeJob, Connection, Established, LoginOutcome, PasswordQuery, Refusal, ServerLogin,
+    State, Step, UserRecord,
 };
 
 /// A login that is not decided yet.
@@ -84,7 +84,11 @@ impl Pending {
             };
         }
         self.plugin = Some(wanted);
-        let data = [&connection.settings.nonce[..], &[0]].concat();
+        let data = match wanted {
+            // Without a NUL: clients count.
+            Plugin::Ed25519 => connection.settings.long_nonce.to_vec(),
+            _ => [&connection.settings.nonce[..], &[0]].concat(),
+        };
         let request = AuthSwitchRequest { plugin: wanted.name().into(), data };
         let packet = connection.packet(request.encode());
         self.send(connection, packet, Waiting::Answer)
@@ -142,9 +146,10 @@ impl Pending {
         if self.plugin == Some(Plugin::Clear) && connection.is_secure() {
             return Plugin::Clear;
         }
-        match (record.credential.required_plugin(), self.plugin) {
-            (Some(plugin), _) | (None, Some(plugin @ (Plugin::Native | Plugin::CachingSha2))) => plugin,
-            (None, _) => record.plugin.unwrap_or(connection.settings.default_plugin),
+        match (record.credential.required_plugin().or(record.plugin), self.plugin) {
+            (Some(plugin), _)
+            | (None, Some(plugin @ (Plugin::Native | Plugin::CachingSha2 | Plugin::Ed25519))) => plugin,
+            (None, _) => connection.settings.default_plugin,
         }
     }
 
@@ -155,7 +160,8 @@ impl Pending {
     /// - when a COM_CHANGE_USER came with an answer that is not right at once. Servers always ask then, and some
     ///   clients count on it and make their answer with something else than the connection's nonce.
     fn is_answered(&self, connection: &Connection, wanted: Plugin) -> bool {
-        if self.plugin != Some(wanted) {
+        // A signature is of a nonce that the client has not had yet.
+        if self.plugin != Some(wanted) || wanted == Plugin::Ed25519 {
             return false;
         }
         if connection.is_change && wanted != Plugin::Clear {
@@ -168,37 +174,81 @@ impl Pending {
         self.record.as_ref().is_some_and(UserRecord::is_listed)
     }
 
-    fn credential(&self) -> &Credential {
-        &self.record.as_ref().expect("invariant: set by begin, before any check").credential
+    fn record(&self) -> &UserRecord {
+        self.record.as_ref().expect("invariant: set by begin, before any check")
     }
 
-    /// The password that a fast answer is compared with.
-    fn known_password(&self) -> Option<&Password> {
-        match self.credential() {
+    fn credential(&self) -> &Credential {
+        &self.record().credential
+    }
+
+    /// What the answer may fit: one, or two while the password is changed.
+    fn credentials(&self) -> impl Iterator<Item = &Credential> {
+        std::iter::once(self.credential()).chain(&self.record().secondary)
+    }
+
+    /// The passwords that a fast answer is compared with.
+    fn known_passwords(&self) -> impl Iterator<Item = &Password> {
+        let listed = self.credentials().filter_map(|credential| match credential {
             Credential::Plain(password) => Some(password),
-            _ => self.record.as_ref()?.verified_password.as_ref(),
-        }
+            _ => None,
+        });
+        listed.chain(&self.record().verified)
     }
 
     fn verify_at_once(&self, connection: &Connection, plugin: Plugin) -> Option<BackendSecret> {
-        let (answer, nonce) = (self.answer.expose(), &connection.settings.nonce);
+        let (answer, settings) = (self.answer.expose(), &connection.settings);
+        // All that may fit are tried, so that the time does not tell which one does.
+        let last = |right: Option<BackendSecret>, one: Option<BackendSecret>| one.or(right);
         match plugin {
-            Plugin::Native => self.credential().verify_native(answer, nonce),
-            Plugin::CachingSha2 => verify_fast(self.known_password()?, answer, nonce),
+            Plugin::Native => {
+                self.credentials().map(|one| one.verify_native(answer, &settings.nonce)).fold(None, last)
+            }
+            Plugin::CachingSha2 => {
+                self.known_passwords().map(|one| verify_fast(one, answer, &settings.nonce)).fold(None, last)
+            }
+            Plugin::Ed25519 => self
+                .credentials()
+                .map(|one| one.verify_ed25519(answer, &settings.long_nonce))
+                .fold(None, last),
             Plugin::Sha256 | Plugin::Clear => None,
         }
+    }
+
+    pub(super) fn is_for_backend(&self) -> bool {
+        matches!(self.credential(), Credential::Backend)
+    }
+
+    /// A password that was verified a while ago is right; a backend has to be asked about every other.
+    pub(super) fn check_by_backend(
+        self: Box<Self>,
+        connection: Connection,
+        password: Option<Password>,
+    ) -> Step {
+        let Some(password) = password else { return self.deny(&connection, "password cannot be decrypted") };
+        let known = self.record().verified.iter().filter(|known| **known == password).count();
+        if known > 0 {
+            return self.settle(connection, Some(BackendSecret::Plain(password)), None);
+        }
+        Step::Verify(PasswordQuery { connection, pending: self, password })
     }
 
     /// Checks `answer`, made with `plugin`.
     fn check_answer(self: Box<Self>, connection: Connection) -> Step {
         let Some(plugin) = self.plugin else { return self.deny(&connection, "unknown plugin") };
-        if !self.has_password() || self.credential().is_passwordless() {
-            let is_right = !self.has_password() && self.credential().is_passwordless();
+        if !self.has_password() {
+            if self.is_for_backend() {
+                return self.check_by_backend(connection, Some(Password::new("")));
+            }
+            let is_right = self.credentials().any(Credential::is_passwordless);
             let secret = is_right.then(|| BackendSecret::Plain(Password::new("")));
             return self.settle(connection, secret, None);
         }
+        if self.credentials().all(Credential::is_passwordless) && plugin != Plugin::Ed25519 {
+            return self.settle(connection, None, None);
+        }
         match plugin {
-            Plugin::Native | Plugin::Sha256 => {
+            Plugin::Native | Plugin::Sha256 | Plugin::Ed25519 => {
                 let secret = self.verify_at_once(&connection, plugin);
                 self.settle(connection, secret, None)
             }
@@ -240,12 +290,15 @@ impl Pending {
             return self.deny(&connection, "the client needs an RSA key or TLS");
         };
         let nonce = connection.settings.nonce;
-        let job = ComputeJob::encrypted(self.credential().clone(), ciphertext, key, nonce);
+        let job = ComputeJob::encrypted(self.credentials().cloned().collect(), ciphertext, key, nonce);
         Step::Compute(job, AwaitResult { connection, pending: self })
     }
 
     fn check_clear(self: Box<Self>, connection: Connection, password: Password) -> Step {
-        let job = ComputeJob::clear(self.credential().clone(), password);
+        if self.is_for_backend() {
+            return self.check_by_backend(connection, Some(password));
+        }
+        let job = ComputeJob::clear(self.credentials().cloned().collect(), password);
         if self.credential().is_slow() {
             return Step::Compute(job, AwaitResult { connection, pending: self });
         }
@@ -261,7 +314,7 @@ impl Pending {
     fn has_password(&self) -> bool {
         match self.answer.expose() {
             [] => false,
-            [0] => self.plugin == Some(Plugin::Native),
+            [0] => matches!(self.plugin, Some(Plugin::Native | Plugin::Ed25519)),
             _ => true,
         }
     }

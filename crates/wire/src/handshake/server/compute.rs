@@ -8,7 +8,8 @@ use crate::auth::{BackendSecret, Credential, Nonce, Password, RsaKey};
 /// A password to check.
 #[derive(Debug)]
 pub struct ComputeJob {
-    credential: Credential,
+    /// Those that the password may fit.
+    credentials: Vec<Credential>,
     given: Given,
 }
 
@@ -19,17 +20,17 @@ enum Given {
 }
 
 impl ComputeJob {
-    pub(super) fn clear(credential: Credential, password: Password) -> Self {
-        Self { credential, given: Given::Clear(password) }
+    pub(super) fn clear(credentials: Vec<Credential>, password: Password) -> Self {
+        Self { credentials, given: Given::Clear(password) }
     }
 
     pub(super) fn encrypted(
-        credential: Credential,
+        credentials: Vec<Credential>,
         ciphertext: &[u8],
         key: Arc<RsaKey>,
         nonce: Nonce,
     ) -> Self {
-        Self { credential, given: Given::Encrypted { ciphertext: ciphertext.to_vec(), key, nonce } }
+        Self { credentials, given: Given::Encrypted { ciphertext: ciphertext.to_vec(), key, nonce } }
     }
 
     /// Does the work: milliseconds, no I/O.
@@ -40,17 +41,28 @@ impl ComputeJob {
         };
         // What cannot be decrypted is checked too, as a password that is wrong: both cost the same.
         let is_readable = password.is_some();
-        let secret = self.credential.verify_clear(password.unwrap_or_else(|| Password::new("")));
-        ComputeResult(secret.filter(|_| is_readable))
+        let password = password.unwrap_or_else(|| Password::new(""));
+        // All of them, so that the time does not tell which one fits.
+        let fits = self.credentials.iter().filter(|one| one.verify_clear(password.clone()).is_some()).count();
+        ComputeResult { is_right: fits > 0 && is_readable, password: is_readable.then_some(password) }
     }
 }
 
 /// What came of a `ComputeJob`.
 #[derive(Debug)]
-pub struct ComputeResult(Option<BackendSecret>);
+pub struct ComputeResult {
+    is_right: bool,
+    password: Option<Password>,
+}
 
 impl ComputeResult {
+    /// What the client sent, if it could be read.
+    pub(super) fn into_password(self) -> Option<Password> {
+        self.password
+    }
+
+    /// The same, if it is right.
     pub(super) fn into_secret(self) -> Option<BackendSecret> {
-        self.0
+        self.password.filter(|_| self.is_right).map(BackendSecret::Plain)
     }
 }

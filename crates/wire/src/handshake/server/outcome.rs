@@ -3,25 +3,28 @@
 use crate::auth::{BackendSecret, Credential, Password, Plugin};
 use crate::capability::Capabilities;
 use crate::handshake::{ConnectAttributes, Packet};
+use crate::response::ErrPacket;
 
 /// What the caller knows of a user.
 #[derive(Debug, Clone)]
 pub struct UserRecord {
     /// What the user's answers are compared with.
     pub credential: Credential,
-    /// The plugin that a client which starts with an unknown one is switched to, for a `Plain` credential; `None` for
-    /// the listener's default.
+    /// A second password, of the same kind, that is right too: the old one, while passwords are changed.
+    pub secondary: Option<Credential>,
+    /// The plugin that the user has to use, for `Plain` credentials; `None` for the one that the client starts with,
+    /// or the listener's default.
     pub plugin: Option<Plugin>,
-    /// For a `Sha2Hash` credential: the password of an earlier login that was verified against it (its outcome's
-    /// secret). Spares the client the full authentication.
-    pub verified_password: Option<Password>,
+    /// For `Sha2Hash` and `Backend` credentials: passwords of earlier logins that were verified (their outcomes'
+    /// secrets). They spare the client the full authentication.
+    pub verified: Vec<Password>,
     is_listed: bool,
 }
 
 impl UserRecord {
     /// A listed user.
     pub fn new(credential: Credential) -> Self {
-        Self { credential, plugin: None, verified_password: None, is_listed: true }
+        Self { credential, secondary: None, plugin: None, verified: Vec::new(), is_listed: true }
     }
 
     /// What to answer for an unknown user: the login takes the course that it takes for this record with a wrong
@@ -30,8 +33,9 @@ impl UserRecord {
     pub fn decoy(&self) -> Self {
         Self {
             credential: self.credential.decoy(),
+            secondary: self.secondary.as_ref().map(Credential::decoy),
             plugin: self.plugin,
-            verified_password: self.verified_password.as_ref().map(|_| Password::new(".")),
+            verified: self.verified.iter().map(|_| Password::new(".")).collect(),
             is_listed: false,
         }
     }
@@ -39,6 +43,15 @@ impl UserRecord {
     pub(super) fn is_listed(&self) -> bool {
         self.is_listed
     }
+}
+
+/// What a backend says of a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The password is the user's.
+    Right,
+    /// It is not, or nobody can tell. What the client is told, and the reason for the log.
+    Refused(ErrPacket, &'static str),
 }
 
 /// What a login settles for as long as the connection lives; COM_CHANGE_USER changes only the collation.
@@ -118,6 +131,17 @@ impl Refusal {
     pub(super) fn insecure_transport() -> Self {
         let text = "Connections using insecure transport are prohibited while --require_secure_transport=ON.";
         Self::new(3159, *b"HY000", text, "TLS is required")
+    }
+
+    /// A backend's words. Where they name the user, the host beside it is that which the backend sees, the proxy's:
+    /// the client is told its own.
+    pub(super) fn by_backend(error: &ErrPacket, user: &str, host: &str, reason: &'static str) -> Self {
+        let (text, named) = (error.text(), format!("'{user}'@'"));
+        let told = text.split_once(&named).and_then(|(before, after)| {
+            let (_, after) = after.split_once('\'')?;
+            Some(format!("{before}{named}{host}'{after}"))
+        });
+        Self::new(error.code, error.state, told.unwrap_or_else(|| text.into_owned()), reason)
     }
 
     pub(super) fn access_denied(user: &str, host: &str, has_password: bool, reason: &'static str) -> Self {

@@ -20,6 +20,7 @@ fn settings() -> ServerSettings {
         collation: 255,
         connection_id: 1,
         nonce: NONCE,
+        long_nonce: [7; 32],
         default_plugin: Plugin::CachingSha2,
         tls: TlsMode::Optional,
         transport: Transport::Tcp,
@@ -260,7 +261,7 @@ fn guessing_a_decoy_helps_nobody() {
     assert_eq!(code(after_login(settings(), &payload, plain().decoy())), 1045);
 
     let mut cached = sha2();
-    cached.verified_password = Some(Password::new("secret"));
+    cached.verified = vec![Password::new("secret")];
     for password in [".", "secret"] {
         let stage1 = caching_sha2::stage1(password.as_bytes());
         let payload = login(FLAGS, "caching_sha2_password", &caching_sha2::scramble(&stage1, &NONCE));
@@ -277,4 +278,105 @@ fn what_cannot_be_decrypted_is_not_an_empty_password() {
     let Step::Send(_, next) = after_login(settings, &payload, UserRecord::new(empty)) else { panic!() };
     let Step::Compute(job, next) = next.receive(3, &[7; 256]) else { panic!() };
     assert_eq!(code(next.resume(job.run())), 1045);
+}
+
+fn backend() -> UserRecord {
+    UserRecord::new(Credential::Backend)
+}
+
+#[test]
+fn a_backends_words_come_with_the_clients_host() {
+    let said = |text: &str| {
+        let payload = login(FLAGS, "caching_sha2_password", b"");
+        let Step::Verify(query) = after_login(settings(), &payload, backend()) else { panic!("no query") };
+        assert_eq!((query.user(), query.password().is_empty()), ("ann", true));
+        let error = crate::response::ErrPacket { code: 3118, state: *b"HY000", message: text.into() };
+        let Step::Refuse(refusal) = query.answer(Verdict::Refused(error, "r")) else { panic!("let in") };
+        assert_eq!((refusal.code, refusal.seq), (3118, 2));
+        refusal.message
+    };
+    assert_eq!(
+        said("Access denied for user 'ann'@'proxy'. Account is locked."),
+        "Access denied for user 'ann'@'h'. Account is locked."
+    );
+    for same in ["Too many connections", "user 'bob'@'proxy'", "user 'ann'@'no end", ""] {
+        assert_eq!(said(same), same);
+    }
+}
+
+#[test]
+fn a_password_for_a_backend_is_asked_for_by_rsa_or_inside_tls_only() {
+    for plugin in ["mysql_clear_password", "mysql_native_password", "caching_sha2_password"] {
+        let payload = login(FLAGS, plugin, b"12345678901234567890123456789012");
+        let mut step = after_login(settings(), &payload, backend());
+        let mut seq = 3;
+        if plugin != "caching_sha2_password" {
+            let (name, next) = switched_to(step);
+            assert_eq!(name, "caching_sha2_password", "{plugin}");
+            step = next.receive(3, &[7; 32]);
+            seq = 5;
+        }
+        let Step::Send(packet, next) = step else { panic!("{plugin}: {step:?}") };
+        assert_eq!(packet.payload, [1, 4]);
+        // Without a key and without TLS: what is sent in clear is not looked at.
+        assert_eq!(code(next.receive(seq, b"secret\0")), 1045, "{plugin}");
+    }
+}
+
+#[test]
+fn what_was_verified_is_not_asked_again_and_everything_else_is() {
+    let unix = ServerSettings { transport: Transport::Unix, ..settings() };
+    let mut record = backend();
+    record.verified = vec![Password::new("secret"), Password::new("older")];
+    for (password, is_known) in [("secret", true), ("older", true), ("wrong", false)] {
+        let payload = login(FLAGS, "mysql_clear_password", format!("{password}\0").as_bytes());
+        match after_login(unix.clone(), &payload, record.clone()) {
+            Step::Done(outcome) => {
+                assert!(is_known, "{password}");
+                assert_eq!(outcome.secret, BackendSecret::Plain(Password::new(password)));
+            }
+            Step::Verify(query) => {
+                assert!(!is_known, "{password}");
+                assert_eq!(query.password(), &Password::new(password));
+            }
+            step => panic!("{password}: {step:?}"),
+        }
+    }
+}
+
+#[test]
+fn both_passwords_of_a_rotation_are_right_and_no_third() {
+    let pairs = [
+        (Credential::Plain(Password::new("new")), Credential::Plain(Password::new("old"))),
+        (
+            Credential::NativeHash(native::stored_hash(b"new")),
+            Credential::NativeHash(native::stored_hash(b"old")),
+        ),
+    ];
+    for (primary, secondary) in pairs {
+        let mut record = UserRecord::new(primary);
+        record.secondary = Some(secondary);
+        for (password, is_right) in [("new", true), ("old", true), ("older", false)] {
+            let answer = native::scramble(&native::stage1(password.as_bytes()), &NONCE);
+            let payload = login(FLAGS, "mysql_native_password", &answer);
+            let step = after_login(settings(), &payload, record.clone());
+            assert_eq!(matches!(step, Step::Done(_)), is_right, "{record:?} {password}");
+        }
+    }
+}
+
+#[test]
+fn a_user_of_ed25519_is_switched_to_a_nonce_of_32_bytes_without_a_nul() {
+    let mut record = plain();
+    record.plugin = Some(Plugin::Ed25519);
+    for plugin in ["client_ed25519", "mysql_native_password", "caching_sha2_password"] {
+        let payload = login(FLAGS, plugin, &right_native());
+        let step = after_login(settings(), &payload, record.clone());
+        let Step::Send(packet, next) = step else { panic!("{plugin}: {step:?}") };
+        let request = AuthSwitchRequest::parse(&packet.payload).unwrap();
+        assert_eq!((&request.plugin[..], &request.data[..]), (&b"client_ed25519"[..], &[7; 32][..]));
+        let answer = crate::auth::ed25519::sign(b"secret", &[7; 32]);
+        let Step::Done(outcome) = next.receive(3, &answer) else { panic!("{plugin}") };
+        assert_eq!(outcome.plugin, Plugin::Ed25519);
+    }
 }

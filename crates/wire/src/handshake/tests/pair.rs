@@ -8,7 +8,7 @@ use crate::handshake::client::{
     ClientFailure, ClientLogin, ClientOutcome, ClientSettings, Step as ClientStep,
 };
 use crate::handshake::server::{
-    LoginOutcome, Refusal, ServerLogin, ServerSettings, Step as ServerStep, UserRecord,
+    LoginOutcome, Refusal, ServerLogin, ServerSettings, Step as ServerStep, UserRecord, Verdict as Said,
 };
 use crate::handshake::{ConnectAttributes, Packet, TlsMode, Transport};
 
@@ -29,6 +29,7 @@ pub(super) fn server_settings() -> ServerSettings {
         collation: 255,
         connection_id: 42,
         nonce: NONCE,
+        long_nonce: [7; 32],
         default_plugin: Plugin::CachingSha2,
         tls: TlsMode::Optional,
         transport: Transport::Tcp,
@@ -58,17 +59,42 @@ pub(super) fn plain(password: &str) -> BackendSecret {
     BackendSecret::Plain(Password::new(password))
 }
 
-pub(super) fn credentials() -> [(&'static str, UserRecord); 4] {
+pub(super) fn credentials() -> [(&'static str, UserRecord); 8] {
     static STORED: LazyLock<caching_sha2::StoredHash> =
         LazyLock::new(|| caching_sha2::StoredHash::new(PASSWORD.as_bytes(), *b"0123456789abcdefghij"));
     let mut cached = UserRecord::new(Credential::Sha2Hash(STORED.clone()));
-    cached.verified_password = Some(Password::new(PASSWORD));
+    cached.verified = vec![Password::new(PASSWORD)];
+    let mut remembered = UserRecord::new(Credential::Backend);
+    remembered.verified = vec![Password::new("another"), Password::new(PASSWORD)];
+    let mut signing = UserRecord::new(Credential::Plain(Password::new(PASSWORD)));
+    signing.plugin = Some(Plugin::Ed25519);
     [
         ("plain", UserRecord::new(Credential::Plain(Password::new(PASSWORD)))),
         ("native hash", UserRecord::new(Credential::NativeHash(native::stored_hash(PASSWORD.as_bytes())))),
         ("sha2 hash", UserRecord::new(Credential::Sha2Hash(STORED.clone()))),
         ("sha2 hash, cached", cached),
+        ("backend", UserRecord::new(Credential::Backend)),
+        ("backend, cached", remembered),
+        (
+            "plain, two",
+            rotating(Credential::Plain(Password::new("next")), Credential::Plain(Password::new(PASSWORD))),
+        ),
+        ("plain, ed25519", signing),
     ]
+}
+
+/// What a backend says to the proxy, whose host it sees.
+pub(super) fn backend_error(has_password: bool) -> crate::response::ErrPacket {
+    let given = if has_password { "YES" } else { "NO" };
+    let message = format!("Access denied for user 'ann'@'the.proxy' (using password: {given})");
+    crate::response::ErrPacket { code: 1045, state: *b"28000", message: message.into_bytes() }
+}
+
+/// A user with two passwords.
+pub(super) fn rotating(primary: Credential, secondary: Credential) -> UserRecord {
+    let mut record = UserRecord::new(primary);
+    record.secondary = Some(secondary);
+    record
 }
 
 /// What came of a login.
@@ -171,6 +197,15 @@ impl Run {
             ServerStep::Compute(job, next) => {
                 self.trace.push("compute".into());
                 let step = next.resume(std::thread::spawn(move || job.run()).join().unwrap());
+                self.server_step(step, client)
+            }
+            ServerStep::Verify(query) => {
+                self.trace.push("verify".into());
+                let verdict = match query.password().expose() {
+                    given if given == PASSWORD.as_bytes() => Said::Right,
+                    given => Said::Refused(backend_error(!given.is_empty()), "wrong password"),
+                };
+                let step = query.answer(verdict);
                 self.server_step(step, client)
             }
             ServerStep::Done(outcome) => self.done(*outcome, client),

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use super::pair::*;
 use crate::Capabilities;
 use crate::handshake::client::{ClientLogin, Step as ClientStep};
-use crate::handshake::server::{MAX_ANSWER_LEN, MAX_LOGIN_LEN, ServerLogin, Step as ServerStep};
+use crate::handshake::server::{
+    MAX_ANSWER_LEN, MAX_LOGIN_LEN, ServerLogin, Step as ServerStep, Verdict as Said,
+};
 use crate::handshake::{AuthSwitchRequest, ComChangeUser, ConnectAttributes, Greeting, Login, SslRequest};
 
 /// Gives the server machine one payload after the other. True if it lets the client in.
@@ -24,6 +26,9 @@ fn feed_server(payloads: &[Vec<u8>], kind: usize) -> bool {
                 ServerStep::StartTls(next) => break next,
                 ServerStep::Lookup(query) => query.answer(credentials()[kind].1.clone()),
                 ServerStep::Compute(job, next) => next.resume(job.run()),
+                ServerStep::Verify(query) => {
+                    query.answer(Said::Refused(backend_error(true), "wrong password"))
+                }
                 ServerStep::Done(_) => return true,
                 ServerStep::Refuse(_) => return false,
             };
@@ -56,6 +61,7 @@ fn login_packet() -> impl Strategy<Value = Vec<u8>> {
         "caching_sha2_password",
         "sha256_password",
         "mysql_clear_password",
+        "client_ed25519",
         "dialog",
     ]);
     let answers = prop::collection::vec(any::<u8>(), 0..40);
@@ -101,7 +107,7 @@ proptest! {
     fn no_login_packet_and_no_answer_gets_in_by_chance(
         login in login_packet(),
         answers in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..4),
-        kind in 0usize..4,
+        kind in 0usize..8,
     ) {
         let payloads: Vec<_> = std::iter::once(login).chain(answers).collect();
         prop_assert!(!feed_server(&payloads, kind));

@@ -1,0 +1,39 @@
+//! Logging in to find out whether a password is right. The connection is closed at once: it was opened beside the
+//! limit of the pool, and in no session's shape.
+
+use std::time::Duration;
+
+use delphinus_net::rt;
+use delphinus_topology::BackendId;
+use delphinus_wire::Capabilities;
+use delphinus_wire::auth::{BackendSecret, Password};
+use delphinus_wire::command::Code;
+
+use crate::error::PoolError;
+use crate::open::log_in_as;
+use crate::pool::Pool;
+
+impl Pool {
+    /// Whether `backend` lets `user` in with `password`: an error of another kind than `is_about_password` means that
+    /// nobody knows.
+    pub async fn prove(&self, backend: BackendId, user: &str, password: &Password) -> Result<(), PoolError> {
+        let secret = BackendSecret::Plain(password.clone());
+        let (target, settings) = (self.target(backend), self.settings());
+        let proven = log_in_as(target, (user, secret), Capabilities::default(), settings).await;
+        match &proven {
+            Ok(_) => self.counters.backend_connects_ok.increment(),
+            Err(_) => self.counters.backend_connects_failed.increment(),
+        }
+        let mut stream = proven?.stream;
+        rt::spawn_local(async move {
+            let quit = [1, 0, 0, 0, Code::Quit as u8];
+            rt::timeout(Duration::from_secs(1), async {
+                // If it is gone already, there is nobody to say goodbye to.
+                let _ = stream.write_bytes(&quit).await;
+                stream.finish().await;
+            })
+            .await;
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Checks a password by logging in to the primary with it.
+
+use std::time::Duration;
+
+use delphinus_net::rt;
+use delphinus_pool::PoolError;
+use delphinus_topology::BackendId;
+use delphinus_wire::auth::Password;
+use delphinus_wire::handshake::server::{PasswordQuery, Step, Verdict};
+
+use crate::client_error::{ClientError, ProxyError};
+use crate::worker::Worker;
+
+impl Worker {
+    /// Asks the primary, in its turn; a password that another login has proven meanwhile needs no further proof.
+    pub(crate) async fn check_password(&self, query: PasswordQuery) -> Step {
+        let verdict = self.verdict(query.user(), query.password()).await;
+        query.answer(verdict)
+    }
+
+    async fn verdict(&self, user: &str, password: &Password) -> Verdict {
+        let limit = Duration::from_millis(self.settings.connect_timeout_ms);
+        let Some(Ok(turn)) = rt::timeout(limit, self.users.gate().acquire()).await else {
+            return unknown("too many logins wait for the primary", "no turn at the primary");
+        };
+        if self.users.is_verified(user, password, rt::now()) {
+            return Verdict::Right;
+        }
+        let primary = match self.primary_that_answers() {
+            Ok(primary) => primary,
+            Err(why) => return unknown(&why, "the primary is down"),
+        };
+        let proven = self.pool.prove(primary, user, password).await;
+        drop(turn);
+        match proven {
+            Ok(()) => {
+                self.users.verify(user, password, rt::now());
+                Verdict::Right
+            }
+            // Not necessarily 1045: locked and expired accounts have their own words.
+            Err(PoolError::Refused { error, .. }) => Verdict::Refused(error, "refused by the primary"),
+            Err(error) => {
+                if let PoolError::Unreachable { error: reason, .. } = &error {
+                    self.report_unreachable(primary, &reason.to_string());
+                }
+                unknown(&error.to_string(), "the primary cannot be asked")
+            }
+        }
+    }
+
+    fn primary_that_answers(&self) -> Result<BackendId, String> {
+        self.with_snapshot(|snapshot, _| match snapshot.primary() {
+            Some(primary) if primary.is_up() => Ok(primary.id),
+            Some(primary) => Err(format!("primary {} is down", primary.name)),
+            None => Err("there is no primary".to_owned()),
+        })
+    }
+}
+
+/// Nobody can tell whether the password is right.
+fn unknown(why: &str, reason: &'static str) -> Verdict {
+    let error = ProxyError::NoBackend(format!("cannot check the password: {why}"));
+    Verdict::Refused(ClientError::from(&error).into_packet(), reason)
+}

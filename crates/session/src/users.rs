@@ -1,0 +1,218 @@
+//! Who may log in: the users of the configuration, those whose password a backend checks, and what is remembered of
+//! both. Shared by all workers; locked when a client logs in or an account is changed, never on the path of a query.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use delphinus_net::rt::{self, Semaphore};
+use delphinus_pool::{Keys, Trust};
+use delphinus_wire::auth::{BackendSecret, Credential, Password, Plugin};
+use delphinus_wire::handshake::server::UserRecord;
+
+/// A user that the configuration lists.
+#[derive(Debug)]
+pub struct User {
+    /// What passwords are compared with.
+    pub credential: Credential,
+    /// A second password that is right too, of the same kind.
+    pub secondary: Option<Credential>,
+    /// The plugin that clients have to use; where the credential serves more than one.
+    pub plugin: Option<Plugin>,
+    /// Schema of a client that names none.
+    pub default_schema: Option<String>,
+    /// Most connections at the same time.
+    pub max_connections: Option<u32>,
+}
+
+/// How passwords are checked by logging in to the primary.
+#[derive(Debug, Clone)]
+pub struct BackendAuth {
+    /// Also those of users that are not listed.
+    pub unlisted: bool,
+    /// How long a password that was right is not checked again; zero is never.
+    pub verifier_ttl: Duration,
+    /// So many users' passwords are remembered.
+    pub max_verifiers: usize,
+    /// So many checks run at the same time.
+    pub max_backend_logins: usize,
+}
+
+/// All users.
+#[derive(Debug)]
+pub struct Users {
+    listed: HashMap<String, Listed>,
+    settings: BackendAuth,
+    checked: Mutex<HashMap<String, Checked>>,
+    gate: Semaphore,
+    decoy: UserRecord,
+}
+
+#[derive(Debug)]
+struct Listed {
+    user: User,
+    /// `None` where a backend checks the password.
+    keys: Option<Arc<Keys>>,
+}
+
+/// A user whose password a backend checks. Its keys live as long as a session of it, or as long as they are trusted.
+#[derive(Debug, Default)]
+struct Checked {
+    keys: Weak<Keys>,
+    held: Option<(Arc<Keys>, Instant)>,
+}
+
+impl Users {
+    /// From the configuration.
+    pub fn new(listed: HashMap<String, User>, settings: BackendAuth) -> Self {
+        let model = listed.values().next();
+        let credential = model.map_or(Credential::Plain(Password::new(".")), |user| user.credential.clone());
+        let mut record = UserRecord::new(credential);
+        record.secondary = model.and_then(|user| user.secondary.clone());
+        record.plugin = model.and_then(|user| user.plugin);
+        let gate = Semaphore::new(settings.max_backend_logins);
+        let listed = listed.into_iter().map(|(name, user)| (name, Listed::new(user))).collect();
+        Self { listed, settings, checked: Mutex::default(), gate, decoy: record.decoy() }
+    }
+
+    fn checked(&self) -> MutexGuard<'_, HashMap<String, Checked>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a login is compared with.
+    pub(crate) fn record(&self, name: &str) -> UserRecord {
+        let now = rt::now();
+        let Some(Listed { user, keys }) = self.listed.get(name) else {
+            if !self.settings.unlisted {
+                return self.decoy.clone();
+            }
+            let mut record = UserRecord::new(Credential::Backend);
+            record.verified = self.verified(name, now);
+            return record;
+        };
+        let mut record = UserRecord::new(user.credential.clone());
+        record.secondary.clone_from(&user.secondary);
+        record.plugin = user.plugin;
+        record.verified = match (&user.credential, keys) {
+            (Credential::Sha2Hash(_), Some(keys)) => keys.trusted(now),
+            (Credential::Backend, _) => self.verified(name, now),
+            _ => Vec::new(),
+        };
+        record
+    }
+
+    /// The listed user.
+    pub(crate) fn find(&self, name: &str) -> Option<&User> {
+        self.listed.get(name).map(|listed| &listed.user)
+    }
+
+    /// What sessions of this user log in to backends with, after a login that left `secret`.
+    pub(crate) fn keys(&self, name: &str, secret: &BackendSecret) -> Arc<Keys> {
+        if let Some(Listed { user, keys: Some(keys) }) = self.listed.get(name) {
+            // The other passwords of a listed user are in the file.
+            let is_hash = !matches!(user.credential, Credential::Plain(_));
+            if is_hash {
+                keys.learn(secret, Trust::Always);
+            }
+            return keys.clone();
+        }
+        let keys = self.checked().entry(name.to_owned()).or_default().keys();
+        keys.learn(secret, Trust::Never);
+        keys
+    }
+
+    fn verified(&self, name: &str, now: Instant) -> Vec<Password> {
+        let keys = self.checked().get(name).and_then(|checked| checked.keys.upgrade());
+        keys.map(|keys| keys.trusted(now)).unwrap_or_default()
+    }
+
+    /// True if the password was right a short while ago.
+    pub(crate) fn is_verified(&self, name: &str, password: &Password, now: Instant) -> bool {
+        self.verified(name, now).contains(password)
+    }
+
+    /// The primary has let the user in with this password.
+    pub(crate) fn verify(&self, name: &str, password: &Password, now: Instant) {
+        if self.settings.verifier_ttl.is_zero() {
+            return;
+        }
+        let end = now + self.settings.verifier_ttl;
+        let mut checked = self.checked();
+        let one = checked.entry(name.to_owned()).or_default();
+        let keys = one.keys();
+        keys.learn(&BackendSecret::Plain(password.clone()), Trust::Until(end));
+        one.held = Some((keys, end));
+        if checked.values().filter(|one| one.held.is_some()).count() > self.settings.max_verifiers {
+            forget_oldest(&mut checked, name);
+        }
+    }
+
+    /// Waits for a turn to ask the primary: a storm of logins must not become one there.
+    pub(crate) fn gate(&self) -> &Semaphore {
+        &self.gate
+    }
+
+    /// An account was changed, or may have been: every password is checked again at its next login.
+    pub(crate) fn accounts_changed(&self) {
+        for one in self.checked().values_mut() {
+            one.held = None;
+            if let Some(keys) = one.keys.upgrade() {
+                keys.distrust();
+            }
+        }
+        for keys in self.listed.values().filter_map(|listed| listed.keys.as_ref()) {
+            keys.distrust();
+        }
+    }
+
+    /// Lets go of what has come to its end; once a second.
+    pub fn tick(&self) {
+        let now = rt::now();
+        self.checked().retain(|_, one| {
+            if one.held.as_ref().is_some_and(|(keys, _)| keys.is_untrusted(now)) {
+                one.held = None;
+            }
+            one.keys.strong_count() > 0
+        });
+    }
+}
+
+impl Listed {
+    fn new(user: User) -> Self {
+        let known = std::iter::once(&user.credential).chain(&user.secondary);
+        let secrets = known.filter_map(|credential| match credential {
+            Credential::Plain(password) => Some(BackendSecret::Plain(password.clone())),
+            _ => None,
+        });
+        let keys = match user.credential {
+            Credential::Backend => None,
+            _ => Some(Arc::new(Keys::listed(secrets))),
+        };
+        Self { user, keys }
+    }
+}
+
+impl Checked {
+    fn keys(&mut self) -> Arc<Keys> {
+        self.keys.upgrade().unwrap_or_else(|| {
+            let new = Arc::new(Keys::default());
+            self.keys = Arc::downgrade(&new);
+            new
+        })
+    }
+}
+
+/// One too many is remembered: the one that would be forgotten first, but not the newest, is forgotten now.
+fn forget_oldest(checked: &mut HashMap<String, Checked>, newest: &str) {
+    let others = checked.iter_mut().filter(|(name, _)| *name != newest);
+    let oldest = others
+        .filter_map(|(_, one)| Some((one.held.as_ref()?.1, one)))
+        .min_by_key(|(end, _)| *end)
+        .map(|(_, one)| one);
+    if let Some((keys, _)) = oldest.and_then(|one| one.held.take()) {
+        keys.distrust();
+    }
+}
+
+#[cfg(test)]
+mod tests;

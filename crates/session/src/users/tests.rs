@@ -1,0 +1,100 @@
+//! What is remembered of users, and when it is forgotten. No backend is asked here.
+
+use super::*;
+
+fn users(max_verifiers: usize, ttl: Duration) -> Users {
+    let settings = BackendAuth { unlisted: true, verifier_ttl: ttl, max_verifiers, max_backend_logins: 1 };
+    let user = |credential, secondary| User {
+        credential,
+        secondary,
+        plugin: None,
+        default_schema: None,
+        max_connections: None,
+    };
+    let plain = |text| Credential::Plain(Password::new(text));
+    let listed = HashMap::from([
+        ("app".to_owned(), user(plain("new"), Some(plain("old")))),
+        ("asked".to_owned(), user(Credential::Backend, None)),
+    ]);
+    Users::new(listed, settings)
+}
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn verified(users: &Users, name: &str) -> Vec<Password> {
+    users.record(name).verified
+}
+
+#[test]
+fn what_is_remembered_ends_with_its_time_and_with_a_change() {
+    let users = users(10, MINUTE);
+    let right = Password::new("right");
+    let now = rt::now();
+    for name in ["bob", "asked"] {
+        assert!(verified(&users, name).is_empty());
+        users.verify(name, &right, now);
+        assert_eq!(verified(&users, name), std::slice::from_ref(&right), "{name}");
+        assert!(users.is_verified(name, &right, now));
+        assert!(!users.is_verified(name, &Password::new("wrong"), now));
+        assert!(!users.is_verified(name, &right, now + MINUTE), "its time is over");
+    }
+    users.accounts_changed();
+    assert!(verified(&users, "bob").is_empty() && verified(&users, "asked").is_empty());
+    assert!(users.checked().values().all(|one| one.keys.strong_count() == 0), "nobody holds the password");
+}
+
+#[test]
+fn a_password_lives_as_long_as_a_session_or_its_trust() {
+    let users = users(10, MINUTE);
+    let right = Password::new("right");
+    users.verify("bob", &right, rt::now());
+    let session = users.keys("bob", &BackendSecret::Plain(right.clone()));
+    let trusted = session.trusted(rt::now());
+    assert_eq!(trusted, std::slice::from_ref(&right), "a session's login takes no trust away");
+    users.accounts_changed();
+    users.tick();
+    assert!(verified(&users, "bob").is_empty());
+    assert!(session.first_for(delphinus_topology::BackendId(0)).is_some(), "the session still has it");
+    drop(session);
+    users.tick();
+    assert!(users.checked().is_empty(), "and nobody after it");
+    // Without trust only sessions keep it.
+    let users = self::users(10, Duration::ZERO);
+    users.verify("bob", &right, rt::now());
+    assert!(verified(&users, "bob").is_empty());
+}
+
+#[test]
+fn the_number_of_remembered_users_is_bounded() {
+    let users = users(3, MINUTE);
+    let start = rt::now();
+    for number in 0_u32..10 {
+        users.verify(&format!("u{number}"), &Password::new("p"), start + Duration::from_secs(number.into()));
+    }
+    let known: Vec<u32> = (0..10).filter(|n| !verified(&users, &format!("u{n}")).is_empty()).collect();
+    assert_eq!(known, [7, 8, 9]);
+    users.tick();
+    assert_eq!(users.checked().len(), 3);
+}
+
+#[test]
+fn listed_users_come_first_and_both_of_their_passwords_serve_backends() {
+    let users = users(10, MINUTE);
+    users.verify("app", &Password::new("of the server"), rt::now());
+    let record = users.record("app");
+    assert_eq!(record.credential, Credential::Plain(Password::new("new")));
+    assert_eq!(record.secondary, Some(Credential::Plain(Password::new("old"))));
+    assert!(record.verified.is_empty());
+    let keys = users.keys("app", &BackendSecret::Plain(Password::new("old")));
+    let list = keys.for_backend(delphinus_topology::BackendId(0), rt::now()).unwrap();
+    let secrets: Vec<_> = list.into_iter().map(|(_, secret)| secret).collect();
+    assert_eq!(secrets, ["new", "old"].map(|text| BackendSecret::Plain(Password::new(text))));
+}
+
+#[test]
+fn unknown_users_are_decoys_unless_a_backend_is_asked() {
+    let mut users = users(10, MINUTE);
+    assert_eq!(users.record("nobody").credential, Credential::Backend);
+    users.settings.unlisted = false;
+    assert_eq!(users.record("nobody").credential, users.decoy.credential);
+}
