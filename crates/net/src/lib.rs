@@ -3,6 +3,7 @@
 //! reads and writes hand the buffer over and get it back.
 
 mod buffer;
+mod compression;
 mod dial;
 mod error;
 mod handshake;

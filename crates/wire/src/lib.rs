@@ -4,6 +4,7 @@
 //! |---|---|
 //! | integers and strings inside a payload | `cursor` |
 //! | the 4-byte header around each payload | `frame` |
+//! | the 7-byte header and the compression around packets | `compression` |
 //! | capability flags of both sides | `capability` |
 //! | what a client asks (first payload byte) | `command` |
 //! | what a server answers: OK, ERR, EOF, columns, rows | `response` |
@@ -13,6 +14,7 @@
 pub mod auth;
 pub mod capability;
 pub mod command;
+pub mod compression;
 mod cursor;
 mod frame;
 pub mod handshake;
