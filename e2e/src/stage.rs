@@ -76,6 +76,11 @@ impl Stage {
 
     /// A primary and two replicas, and the proxy with these settings.
     pub fn with(flavor: Flavor, config: &ConfigFile) -> Result<Self> {
+        Self::with_servers(flavor, &[], config)
+    }
+
+    /// The same with more lines for the servers' option files.
+    pub fn with_servers(flavor: Flavor, cnf: &[&str], config: &ConfigFile) -> Result<Self> {
         let extra_cnf = [
             // Room for the drivers' values of 17 MiB, and LOAD DATA LOCAL, which MySQL refuses unless told otherwise.
             "max_allowed_packet=64M",
@@ -84,7 +89,7 @@ impl Stage {
             "general_log=ON",
             "log_output=TABLE",
         ];
-        let extra_cnf = extra_cnf.map(str::to_owned).to_vec();
+        let extra_cnf = extra_cnf.iter().chain(cnf).map(|line| (*line).to_owned()).collect();
         let cluster = Cluster::start(&ClusterSpec { flavor, extra_cnf, ..ClusterSpec::default() }, &Silent)?;
         if std::env::var_os(DIRECT).is_some() {
             let address = straight_to_primary(&cluster);

@@ -13,7 +13,7 @@ use delphinus_telemetry::CounterSet;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{BackendSecret, Password};
-use delphinus_wire::handshake::{Greeting, Login};
+use delphinus_wire::handshake::{ConnectAttributes, Greeting, Login};
 use delphinus_wire::response::OkPacket;
 
 use crate::measure;
@@ -27,6 +27,7 @@ const SETTINGS: Settings = Settings {
     idle_timeout_s: 0,
     max_lifetime_s: 0,
     statements_per_connection: 100,
+    passed_attributes: Vec::new(),
 };
 
 pub(crate) fn run() -> Result<()> {
@@ -39,6 +40,8 @@ async fn take_and_put_back() -> Result<()> {
         user: "app".to_owned(),
         secret: BackendSecret::Plain(Password::new(b"secret")),
         shape: Capabilities::default(),
+        client_ip: None,
+        attributes: ConnectAttributes::default(),
     });
     let memory = Rc::new(Memory::default());
     let want = SessionState::default();
@@ -74,7 +77,7 @@ fn pool() -> Result<Rc<Pool>> {
         }
     });
     let bell = Arc::new(Notify::new());
-    let target = Target { name: "b".into(), address, tls: None };
+    let target = Target { name: "b".into(), address, tls: None, compression: None, proxy_protocol: None };
     let budget = Budget::new(10, vec![bell.clone()]);
     let counters = CounterSet::new(1).thread(0).context("no counters")?;
     Ok(Pool::new(SETTINGS, vec![(target, budget)], bell, counters))

@@ -22,7 +22,7 @@ mod validate;
 mod value;
 mod word;
 
-pub use address::{BackendAddress, ListenAddress};
+pub use address::{BackendAddress, ListenAddress, Network};
 pub use config::{Backend, Cluster, Config, Credential, Listener, Monitor, TlsIdentity, User};
 pub use environment::Environment;
 pub use example::example;
@@ -33,4 +33,7 @@ pub use reference::{options, reference};
 pub use schema::{Log, Pool, Proxy};
 pub use secret::Secret;
 pub use value::SocketMode;
-pub use word::{AuthPlugin, BackendTls, ClientTls, Flavor, LogFormat, LogLevel, Role, TopologyKind};
+pub use word::{
+    AuthPlugin, BackendTls, ClientTls, Compression, Flavor, LogFormat, LogLevel, ProxyProtocol, Role,
+    TopologyKind,
+};

@@ -1,5 +1,6 @@
 //! One connection to a backend, and the state it is in.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use delphinus_net::{Buffer, Stream};
 use delphinus_state::{Response, SessionState};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::BackendSecret;
+use delphinus_wire::handshake::ConnectAttributes;
 use delphinus_wire::handshake::client::ClientLink;
 use delphinus_wire::response::Status;
 
@@ -18,7 +20,8 @@ use crate::statements::Statements;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BackendConnId(pub u64);
 
-/// Who is logged in, and in which shape of the protocol: connections of the same identity can be shared.
+/// Who is logged in, in which shape of the protocol, and what the backend is told of the client: connections of the
+/// same identity can be shared.
 #[derive(Debug)]
 pub struct Identity {
     /// User name.
@@ -27,6 +30,10 @@ pub struct Identity {
     pub secret: BackendSecret,
     /// The capabilities that a connection cannot change any more: see `SHAPE`.
     pub shape: Capabilities,
+    /// The client's address, where a backend is told of it (`Target::proxy_protocol`).
+    pub client_ip: Option<IpAddr>,
+    /// Of the client's connection attributes those that backends are told of (`Settings::passed_attributes`).
+    pub attributes: ConnectAttributes,
 }
 
 /// Capabilities that shape packets or meanings and so must be the same on both sides.

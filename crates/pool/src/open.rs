@@ -3,9 +3,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{BackendLogin, Buffer, LoginError, dial, log_in, rt};
+use delphinus_net::{Announce, BackendLogin, Buffer, LoginError, dial, log_in, rt};
 use delphinus_state::SessionState;
 use delphinus_wire::Capabilities;
+use delphinus_wire::compression::Algorithm;
 
 use crate::ask::{AskError, query};
 use crate::budget::Permit;
@@ -49,15 +50,19 @@ pub(crate) async fn open(
 ) -> Result<Box<Connection>, PoolError> {
     let limit = Duration::from_millis(settings.connect_timeout_ms);
     let unreachable = |error| PoolError::Unreachable { backend: target.name.clone(), error };
-    let stream = dial(&target.address, limit).await.map_err(unreachable)?;
+    let announce = target.proxy_protocol.map(|version| Announce { version, client: identity.client_ip });
+    let stream = dial(&target.address, announce, limit).await.map_err(unreachable)?;
+    let (compression, zstd_level) = Algorithm::asked_for(target.compression);
     let login = BackendLogin {
         user: identity.user.clone(),
         secret: identity.secret.clone(),
         schema: None,
-        capabilities: ALWAYS | identity.shape,
+        capabilities: ALWAYS | identity.shape | compression,
         collation: COLLATION,
         tls: target.tls.clone(),
         host: target.address.host().to_owned(),
+        attributes: identity.attributes.clone(),
+        zstd_level,
     };
     let logged_in = rt::timeout(limit, log_in(stream, &login))
         .await

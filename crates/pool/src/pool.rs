@@ -1,7 +1,6 @@
 //! The pool of one worker.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,11 +11,14 @@ use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
 use delphinus_topology::BackendId;
 use delphinus_wire::command::Code;
+use delphinus_wire::compression::Algorithm;
+use delphinus_wire::proxy_header::ProxyVersion;
 
 use crate::budget::{Budget, Permit};
 use crate::checkout::Checkout;
-use crate::connection::{BackendConnId, Connection, Identity, SHAPE};
+use crate::connection::{BackendConnId, Connection, Identity};
 use crate::error::PoolError;
+use crate::identities::{Identities, passed};
 use crate::idle::{Fit, Idle, Seat};
 use crate::memory::Memory;
 use crate::open::open;
@@ -38,6 +40,8 @@ pub struct Settings {
     pub max_lifetime_s: u64,
     /// Prepared statements kept on each connection.
     pub statements_per_connection: usize,
+    /// Names of the clients' connection attributes that backends are told of.
+    pub passed_attributes: Vec<String>,
 }
 
 impl Settings {
@@ -62,6 +66,10 @@ pub struct Target {
     pub address: Address,
     /// TLS, and true if it must be used.
     pub tls: Option<(ClientTls, bool)>,
+    /// What to compress with, if the backend can.
+    pub compression: Option<Algorithm>,
+    /// How the backend is told of the client's address, if it is.
+    pub proxy_protocol: Option<ProxyVersion>,
 }
 
 /// What a session asks for.
@@ -94,7 +102,8 @@ struct BackendPool {
 pub struct Pool {
     settings: Settings,
     backends: Vec<BackendPool>,
-    identities: RefCell<HashMap<(String, u64), Rc<Identity>>>,
+    identities: Identities,
+    tells_addresses: bool,
     next_id: Cell<u64>,
     closing: Cell<u32>,
     bell: Arc<rt::Notify>,
@@ -110,6 +119,7 @@ impl Pool {
         bell: Arc<rt::Notify>,
         counters: Arc<Counters>,
     ) -> Rc<Self> {
+        let tells_addresses = backends.iter().any(|(target, _)| target.proxy_protocol.is_some());
         let backends = backends
             .into_iter()
             .map(|(target, budget)| BackendPool {
@@ -124,7 +134,8 @@ impl Pool {
         Rc::new(Self {
             settings,
             backends,
-            identities: RefCell::default(),
+            identities: Identities::default(),
+            tells_addresses,
             next_id: Cell::new(0),
             closing: Cell::new(0),
             bell,
@@ -133,19 +144,14 @@ impl Pool {
         })
     }
 
-    /// The identity of this user in this shape; sessions of the same one share connections.
-    pub fn identity(&self, identity: Identity) -> Rc<Identity> {
-        let shape = identity.shape & SHAPE;
-        let key = (identity.user.clone(), shape.0);
-        let mut known = self.identities.borrow_mut();
-        match known.get(&key) {
-            Some(found) if found.secret == identity.secret => found.clone(),
-            _ => {
-                let new = Rc::new(Identity { shape, ..identity });
-                known.insert(key, new.clone());
-                new
-            }
+    /// The identity for this user, shape and client; sessions of the same one share connections. What no backend is
+    /// told of a client does not count.
+    pub fn identity(&self, mut identity: Identity) -> Rc<Identity> {
+        if !self.tells_addresses {
+            identity.client_ip = None;
         }
+        identity.attributes = passed(&identity.attributes, &self.settings.passed_attributes);
+        self.identities.known(identity)
     }
 
     pub(crate) fn target(&self, backend: BackendId) -> &Target {
@@ -430,6 +436,8 @@ pub(crate) fn change_user_request(identity: &Identity) -> BackendLogin {
         collation: 45,
         tls: None,
         host: String::new(),
+        attributes: identity.attributes.clone(),
+        zstd_level: 0,
     }
 }
 

@@ -42,6 +42,15 @@ impl Algorithm {
             None
         }
     }
+
+    /// The capability by which a client asks for it, and the level that goes with it.
+    pub fn asked_for(algorithm: Option<Self>) -> (Capabilities, u8) {
+        match algorithm {
+            None => (Capabilities::default(), 0),
+            Some(Self::Zlib) => (Capabilities::COMPRESS, 0),
+            Some(Self::Zstd { level }) => (Capabilities::ZSTD_COMPRESSION, level),
+        }
+    }
 }
 
 #[cfg(test)]

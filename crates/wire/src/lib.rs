@@ -9,6 +9,7 @@
 //! | what a client asks (first payload byte) | `command` |
 //! | what a server answers: OK, ERR, EOF, columns, rows | `response` |
 //! | login, as machines without I/O | `handshake` |
+//! | what a load balancer puts before a login | `proxy_header` |
 //! | scrambles and verifiers | `auth` |
 
 pub mod auth;
@@ -18,6 +19,7 @@ pub mod compression;
 mod cursor;
 mod frame;
 pub mod handshake;
+pub mod proxy_header;
 mod query_attributes;
 pub mod response;
 
