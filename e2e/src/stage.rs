@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -48,6 +49,11 @@ impl Address {
             ("DELPHINUS_PASSWORD", self.password.clone()),
             ("DELPHINUS_DATABASE", self.database.clone()),
         ]
+    }
+
+    /// Gives a driver program what it reads.
+    pub fn give_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.envs(self.environment())
     }
 
     /// A session of our own client, over the Unix socket.

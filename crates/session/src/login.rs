@@ -181,16 +181,15 @@ async fn log_in(
     if listener.must_compress && Algorithm::agreed(agreed, 0).is_none() {
         worker.counters.logins_denied.increment();
         tracing::info!(client.host = %host, "login refused: the client does not compress");
-        let error = ClientError::from(&ProxyError::NotCompressed);
-        refuse(&mut stream, &error, outcome.next_seq, Capabilities::PROTOCOL_41).await;
+        refuse_known(&mut stream, &ProxyError::NotCompressed, &outcome).await;
         return Err(NetError::Closed);
     }
     worker.users.learn(&outcome);
     let user: Arc<str> = outcome.user.as_str().into();
     let limit = worker.users.find(&user).and_then(|user| user.max_connections);
     let Some(info) = worker.registry.enter(id, &user, host, limit) else {
-        let error = ProxyError::TooManyUserConnections(outcome.user, limit.unwrap_or(0));
-        refuse(&mut stream, &ClientError::from(&error), outcome.next_seq, Capabilities::PROTOCOL_41).await;
+        let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
+        refuse_known(&mut stream, &error, &outcome).await;
         return Err(NetError::Closed);
     };
     worker.counters.logins_ok.increment();
@@ -335,6 +334,17 @@ fn low_collation(id: u16) -> u8 {
     id as u8
 }
 
+/// Refuses a client whose password was right.
+async fn refuse_known(stream: &mut Stream, error: &ProxyError, outcome: &LoginOutcome) {
+    if let Some(packet) = &outcome.before_ok {
+        let mut out = Vec::new();
+        put_packet(&mut out, packet.seq, &packet.payload);
+        // As below.
+        let _ = stream.write_bytes(&out).await;
+    }
+    refuse(stream, &ClientError::from(error), outcome.next_seq, Capabilities::PROTOCOL_41).await;
+}
+
 async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities: Capabilities) {
     let mut out = Vec::new();
     error.put(&mut out, seq, capabilities);
@@ -406,8 +416,7 @@ impl Session {
         let limit = self.worker.users.find(&user).and_then(|user| user.max_connections);
         if !self.worker.registry.change_user(&self.info, &user, limit) {
             let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
-            refuse(&mut self.stream, &ClientError::from(&error), outcome.next_seq, self.login.capabilities)
-                .await;
+            refuse_known(&mut self.stream, &error, outcome).await;
             return Err(NetError::Closed);
         }
         self.worker.users.learn(outcome);

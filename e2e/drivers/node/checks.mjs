@@ -15,6 +15,7 @@ export function settings(changes = {}) {
   const all = {
     host: env("HOST"), port: Number(env("PORT")), user: env("USER"), password: env("PASSWORD"),
     database: env("DATABASE"), charset: "utf8mb4", timezone: "Z", connectTimeout: 20_000,
+    compress: env("COMPRESS") === "on",
     ssl: encrypted ? { rejectUnauthorized: false } : undefined, ...changes,
   };
   if (all.socketPath) {

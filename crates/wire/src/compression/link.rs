@@ -9,10 +9,14 @@ use super::codec::{Codec, Header};
 use super::packets::Packets;
 use super::{Algorithm, FRAME_HEADER_LEN};
 use crate::cursor::Malformed;
+use crate::frame::{HEADER_LEN, parse_header};
 use crate::response::LOCAL_INFILE;
 
 /// Most bytes that are compressed as one frame: the other connections of the thread wait meanwhile.
 const PIECE: usize = 64 * 1024;
+
+/// Longest packet of an answer, in bytes, that is sent in one frame: compressing it takes some 10 ms.
+const LONGEST_HELD: usize = 2 * 1024 * 1024;
 
 /// Which side of the connection this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +37,10 @@ pub struct CompressedLink {
     outgoing: Packets,
     /// A frame has been sent since one came.
     has_turned: bool,
+    /// The beginning of a packet of an answer.
+    held: Vec<u8>,
+    /// Bytes of a packet that are still to come, after it was too long to be held back.
+    long_left: usize,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +59,8 @@ impl CompressedLink {
             incoming: Packets::default(),
             outgoing: Packets::default(),
             has_turned: true,
+            held: Vec::new(),
+            long_left: 0,
         }
     }
 
@@ -59,27 +69,77 @@ impl CompressedLink {
         self.algorithm
     }
 
-    /// Appends frames with `bytes`, the next piece of the packets to send.
+    /// Appends frames with `bytes`, the next piece of the packets to send. Of an answer, the beginning of a packet is
+    /// held back until the rest comes.
     pub fn encode(&mut self, codec: &mut Codec, bytes: &[u8], out: &mut Vec<u8>) {
+        match self.side {
+            Side::Client => self.encode_command(codec, bytes, out),
+            Side::Server if self.held.is_empty() => {
+                let rest = self.encode_answer(codec, bytes, out);
+                self.held = bytes[rest..].to_vec();
+            }
+            Side::Server => {
+                let mut held = std::mem::take(&mut self.held);
+                held.extend_from_slice(bytes);
+                let rest = self.encode_answer(codec, &held, out);
+                held.drain(..rest);
+                if !held.is_empty() {
+                    self.held = held;
+                }
+            }
+        }
+    }
+
+    fn encode_command(&mut self, codec: &mut Codec, bytes: &[u8], out: &mut Vec<u8>) {
         let (mut at, mut sent) = (0, 0);
         while let Some(found) = self.outgoing.next(bytes, &mut at) {
             let seq = bytes[found.seq_at];
-            match self.side {
-                Side::Client => {
-                    let begins = found.begins && !in_file(&mut self.incoming, found.is_empty) && seq == 0;
-                    if begins {
-                        self.put(codec, &bytes[sent..found.start], out);
-                        sent = found.start;
-                        self.numbers.frame = 0;
-                    }
-                }
-                // What nobody asked for, such as a goodbye, has the number 0.
-                Side::Server if seq == 0 && self.numbers.packet != 0 => self.numbers.frame = 0,
-                Side::Server => {}
+            if found.begins && !in_file(&mut self.incoming.first_byte, found.is_empty) && seq == 0 {
+                self.put(codec, &bytes[sent..found.start], out);
+                sent = found.start;
+                self.numbers.frame = 0;
             }
             self.numbers.packet = seq.wrapping_add(1);
         }
         self.put(codec, &bytes[sent..], out);
+    }
+
+    /// `bytes` begin with a packet, or with more of a very long one. Gives how many of them are done with.
+    fn encode_answer(&mut self, codec: &mut Codec, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+        let mut at = self.long_left.min(bytes.len());
+        self.put(codec, &bytes[..at], out);
+        self.long_left -= at;
+        let mut sent = at;
+        while let Some(frame) = parse_header(&bytes[at..]) {
+            let end = at + HEADER_LEN + frame.len;
+            if end > bytes.len() && bytes.len() - at <= LONGEST_HELD {
+                break;
+            }
+            // What nobody asked for, such as a goodbye, has the number 0.
+            if frame.seq == 0 && self.numbers.packet != 0 {
+                self.numbers.frame = 0;
+            }
+            self.numbers.packet = frame.seq.wrapping_add(1);
+            self.outgoing.first_byte = bytes.get(at + HEADER_LEN).copied().filter(|_| frame.len > 0);
+            self.long_left = end.saturating_sub(bytes.len());
+            at = end.min(bytes.len());
+            if at - sent >= PIECE {
+                self.put_whole(codec, &bytes[sent..at], out);
+                sent = at;
+            }
+        }
+        self.put_whole(codec, &bytes[sent..at], out);
+        at
+    }
+
+    /// Some clients want the header of a packet in one frame, and the packet in not more than two.
+    fn put_whole(&mut self, codec: &mut Codec, bytes: &[u8], out: &mut Vec<u8>) {
+        if self.long_left == 0 && !bytes.is_empty() && bytes.len() <= LONGEST_HELD + PIECE {
+            codec.put(out, self.algorithm, self.numbers.frame, bytes);
+            self.numbers.frame = self.numbers.frame.wrapping_add(1);
+        } else {
+            self.put(codec, bytes, out);
+        }
     }
 
     fn put(&mut self, codec: &mut Codec, bytes: &[u8], out: &mut Vec<u8>) {
@@ -107,7 +167,7 @@ impl CompressedLink {
             let seq = &mut out[found.seq_at];
             if self.side == Side::Server
                 && found.begins
-                && !in_file(&mut self.outgoing, found.is_empty)
+                && !in_file(&mut self.outgoing.first_byte, found.is_empty)
                 && *seq == 0
             {
                 self.numbers.packet = 0;
@@ -137,10 +197,10 @@ impl CompressedLink {
 
 /// True if the server's last packet has asked for a file: then what the client sends is no command until it has sent
 /// an empty packet. (A row can begin with the same byte, but is not the last packet of an answer.)
-fn in_file(server: &mut Packets, is_empty: bool) -> bool {
-    let asked = server.first_byte == Some(LOCAL_INFILE);
+fn in_file(last: &mut Option<u8>, is_empty: bool) -> bool {
+    let asked = *last == Some(LOCAL_INFILE);
     if asked && is_empty {
-        server.first_byte = None;
+        *last = None;
     }
     asked
 }

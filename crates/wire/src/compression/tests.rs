@@ -149,6 +149,37 @@ fn payloads_of_sixteen_mib_and_more_pass() {
 }
 
 #[test]
+fn frames_of_an_answer_hold_whole_packets() {
+    let mut pair = Pair::new(ZSTD);
+    let answer = packets(&[&[1; 40_000], &[2; 40_000], &[3; 1_000_000], &[4; 9]], 1);
+    let mut wire = Vec::new();
+    for piece in answer.chunks(10_001) {
+        pair.server.encode(&mut pair.codec, piece, &mut wire);
+    }
+    let (mut rest, mut part) = (&wire[..], Vec::new());
+    while let Some(len) = CompressedLink::frame_len(rest) {
+        pair.client.decode(&mut pair.codec, &rest[..len], &mut part).unwrap();
+        let mut packets = &part[..];
+        while let Some(frame) = parse_header(packets) {
+            packets = &packets[HEADER_LEN + frame.len..];
+        }
+        assert!(packets.is_empty());
+        rest = &rest[len..];
+    }
+    assert!(rest.is_empty());
+    // A packet that is too long for that is not held back.
+    let long = packets(&[&vec![5; 4_000_000]], 5);
+    wire.clear();
+    pair.server.encode(&mut pair.codec, &long[..1_000_000], &mut wire);
+    assert!(wire.is_empty());
+    pair.server.encode(&mut pair.codec, &long[1_000_000..2_500_000], &mut wire);
+    assert!(!wire.is_empty());
+    let before = wire.len();
+    pair.server.encode(&mut pair.codec, &long[2_500_000..2_500_100], &mut wire);
+    assert!(wire.len() > before);
+}
+
+#[test]
 fn a_server_may_answer_before_it_has_read_everything() {
     let mut pair = Pair::new(Algorithm::Zlib);
     pair.client.encode(&mut pair.codec, &packets(&[&[3; 200_000]], 0), &mut pair.wire);
