@@ -50,10 +50,10 @@ fn check_connection_attributes(flavor: Flavor) {
         assert!(connection["_delphinus_version"].starts_with(char::is_numeric));
         assert!(connection["_pid"].parse::<u32>().is_ok());
     }
+    let before: BTreeSet<_> = attributes(&stage).into_keys().collect();
     // With the option, what is listed is the client's, and shared with nobody who has something else.
     let config = config(&["pass_connection_attributes = [\"program_name\", \"_client_name\"]"]);
     let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
-    let before: BTreeSet<_> = attributes(&stage).into_keys().collect();
     for _ in 0..4 {
         client(&stage, &address).success().unwrap();
         let mut own = address.connect().unwrap();

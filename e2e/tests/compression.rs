@@ -167,11 +167,9 @@ fn stage_client() -> PathBuf {
 
 #[test]
 fn drivers_do_all_that_they_do_with_compression() {
-    for (driver, flavor) in [
-        (Driver::ConnectorC, Flavor::MySql),
-        (Driver::Go, Flavor::MySql),
-        (Driver::Node, Flavor::MariaDb),
-    ] {
+    for (driver, flavor) in
+        [(Driver::ConnectorC, Flavor::MySql), (Driver::Go, Flavor::MySql), (Driver::Node, Flavor::MariaDb)]
+    {
         if let Err(error) = driver.check_compressed(&stage(flavor).address, false) {
             panic!("{flavor}: {error:#}");
         }

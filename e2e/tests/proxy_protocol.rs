@@ -4,12 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Command;
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Address, Client, ConfigFile, Haproxy, Login, Packets, ServerError, Stage, run, until};
+use delphinus_e2e::{Address, Client, ConfigFile, Haproxy, Login, Packets, ServerError, Stage, eventually};
 use delphinus_sandbox::{Flavor, PortLease};
 use delphinus_wire::proxy_header::{ProxyVersion, encode};
 
@@ -150,37 +149,26 @@ fn a_header_from_anybody_else_is_refused() {
     }
 }
 
+/// Two of HAProxy, one behind the other: the first connects from another address of this machine, which the second
+/// tells to the proxy.
 #[test]
 fn behind_a_real_haproxy() {
     let stage = stage();
     for (name, send) in [("v1", "send-proxy"), ("v2", "send-proxy-v2")] {
-        let front = PortLease::take().unwrap();
+        let (front, middle) = (PortLease::take().unwrap(), PortLease::take().unwrap());
         let dir = stage.cluster.dir().join(format!("haproxy-{name}"));
         std::fs::create_dir(&dir).unwrap();
+        let (front, middle, back) = (front.port(), middle.port(), stage.address.port);
         let sections = format!(
-            "listen mysql\n    bind 127.0.0.1:{}\n    server one 127.0.0.1:{} {send}\n",
-            front.port(),
-            stage.address.port
+            "listen front\n    bind 127.0.0.1:{front}\n    server one 127.0.0.1:{middle} source 127.0.0.77\n\n\
+             listen middle\n    bind 127.0.0.1:{middle}\n    server one 127.0.0.1:{back} {send}\n"
         );
         let _haproxy = Haproxy::start(&dir, &sections).unwrap();
-        let port = front.port().to_string();
-        // From another address of this machine, so that it can be told from HAProxy's own.
-        let own = Ipv4Addr::new(127, 0, 0, 77).to_string();
-        let ask = || {
-            let mut command = Command::new("mariadb");
-            command.args(["--no-defaults", "--protocol=tcp", "-h", "127.0.0.1", "-P", &port, "-N"]);
-            command.args([
-                "--bind-address",
-                &own,
-                "-u",
-                &stage.address.user,
-                "-e",
-                "SELECT USER() FROM app.answered_by",
-            ]);
-            run(command.env("MYSQL_PWD", &stage.address.password), LIMIT)
-        };
-        until(LIMIT, "HAProxy to listen", || Ok(ask()?.status.success())).unwrap();
-        assert_eq!(ask().unwrap().success().unwrap().trim(), "app@127.0.0.77", "{name}");
+        let address = Address { port: front, ..stage.address.clone() };
+        let login = Login::new(&address).over_tcp(&address);
+        let mut client =
+            eventually(LIMIT, "HAProxy to listen", || Client::connect(&login).map(Some)).unwrap();
+        assert_eq!(host(&mut client), "127.0.0.77", "{name}");
     }
 }
 
