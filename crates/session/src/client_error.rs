@@ -118,12 +118,7 @@ impl From<&ProxyError> for ClientError {
                 Self::new(1226, *b"42000", text)
             }
             E::ProxyHeader(what, host) => Self::new(1105, *b"HY000", format!("Delphinus: {what} {host}")),
-            E::NotCompressed => Self::new(
-                4166,
-                *b"HY000",
-                "Connections without compression are not allowed: the listener's compression_algorithms lack \
-                 'uncompressed'",
-            ),
+            E::NotCompressed => Self::new(3922, *b"HY000", "Invalid compression algorithm 'uncompressed'."),
             E::DiagnosticsGone => Self::new(
                 1105,
                 *b"HY000",

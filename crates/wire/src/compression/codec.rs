@@ -26,9 +26,9 @@ pub(super) struct Header {
 
 impl Header {
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let &[a, b, c, seq, x, y, z] = bytes.first_chunk::<FRAME_HEADER_LEN>()?;
-        let number = |bytes: [u8; 3]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]) as usize;
-        Some(Self { len: number([a, b, c]), seq, original_len: number([x, y, z]) })
+        let head = bytes.first_chunk::<FRAME_HEADER_LEN>()?;
+        let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], 0]) as usize;
+        Some(Self { len: number(0), seq: head[3], original_len: number(4) })
     }
 
     fn write(self, at: &mut [u8]) {
