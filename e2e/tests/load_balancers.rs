@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
@@ -55,14 +56,14 @@ fn check_by_haproxy(stage: &Stage) {
     let state = dir.join("stats");
     let mut sections = format!("global\n    stats socket {} level admin\n\n", state.display());
     for (number, (kind, relay)) in kinds.iter().zip(&relays).enumerate() {
-        sections += &format!(
+        write!(sections,
             "backend kind{number}\n    option {kind}\n    server one 127.0.0.1:{} check inter 50ms fall 1 rise 1\n\n",
             relay.port
-        );
+        ).unwrap();
     }
     // A bare one ends with a reset before the connection is accepted, so a relay does not see it.
-    sections +=
-        &format!("backend bare\n    server one 127.0.0.1:{} check inter 50ms\n\n", stage.address.port);
+    write!(sections, "backend bare\n    server one 127.0.0.1:{} check inter 50ms\n\n", stage.address.port)
+        .unwrap();
     let _haproxy = Haproxy::start(&dir, &sections).unwrap();
     until(LIMIT, "the checks", || {
         let counts: Vec<u64> = relays.iter().map(Relay::connections).collect();

@@ -37,8 +37,8 @@ async fn read_exactly(stream: &mut Stream, len: usize) -> Vec<u8> {
 async fn passes_both_ways(mut client: Stream, mut server: Stream) {
     compress(&mut client, Side::Client, b"");
     compress(&mut server, Side::Server, b"");
-    let command = packet(&[3; 700_000], 0);
-    let answer = packet(&[b'x'; 900_000], 1);
+    let command = packet(&vec![3; 700_000], 0);
+    let answer = packet(&vec![b'x'; 900_000], 1);
     let talk = async {
         client.write_bytes(&command).await.expect("written");
         assert!(read_exactly(&mut client, answer.len()).await == answer);

@@ -112,7 +112,7 @@ fn numbers_of_packets_are_put_right() {
     // A command of three frames: servers number the packets of the answer like the frames, and after the first of
     // several results again.
     let mut pair = Pair::new(Algorithm::Zlib);
-    pair.pass(Side::Client, &[&packets(&[&[3; 150_000]], 0)]);
+    pair.pass(Side::Client, &[&packets(&[&vec![3; 150_000]], 0)]);
     let run_away = [packets(&[&[1], &[2]], 3), packets(&[&[0; 7]], 77), packets(&[&[1], &[2]], 5)].concat();
     let (arrived, frames) = pair.pass(Side::Server, &[&run_away]);
     assert_eq!((numbers(&arrived), frames), (vec![1, 2, 3, 4, 5], vec![3]));
@@ -151,7 +151,7 @@ fn payloads_of_sixteen_mib_and_more_pass() {
 #[test]
 fn frames_of_an_answer_hold_whole_packets() {
     let mut pair = Pair::new(ZSTD);
-    let answer = packets(&[&[1; 40_000], &[2; 40_000], &[3; 1_000_000], &[4; 9]], 1);
+    let answer = packets(&[&vec![1; 40_000], &vec![2; 40_000], &vec![3; 1_000_000], &[4; 9]], 1);
     let mut wire = Vec::new();
     for piece in answer.chunks(10_001) {
         pair.server.encode(&mut pair.codec, piece, &mut wire);
@@ -182,7 +182,7 @@ fn frames_of_an_answer_hold_whole_packets() {
 #[test]
 fn a_server_may_answer_before_it_has_read_everything() {
     let mut pair = Pair::new(Algorithm::Zlib);
-    pair.client.encode(&mut pair.codec, &packets(&[&[3; 200_000]], 0), &mut pair.wire);
+    pair.client.encode(&mut pair.codec, &packets(&[&vec![3; 200_000]], 0), &mut pair.wire);
     let mut early = CompressedLink::new(Algorithm::Zlib, Side::Server);
     let (mut wire, mut out) = (Vec::new(), Vec::new());
     let len = CompressedLink::frame_len(&pair.wire).unwrap();
