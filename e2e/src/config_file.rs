@@ -14,6 +14,10 @@ pub struct ConfigFile {
     pub proxy: Vec<String>,
     /// Lines of `[pool]`, for example `max_connections = 4`.
     pub pool: Vec<String>,
+    /// Lines of the TCP listener, for example `compression_algorithms = ["zlib"]`.
+    pub listener: Vec<String>,
+    /// Lines of each backend, for example `compression = "zlib"`.
+    pub backend: Vec<String>,
     /// Lines of `[monitor]`; without any, probes come every 200 ms.
     pub monitor: Vec<String>,
     /// The primary alone, reached over this Unix socket.
@@ -50,7 +54,7 @@ impl ConfigFile {
 
     fn text(&self, cluster: &Cluster, dir: &Path, (port, socket): (u16, &Path)) -> Result<String> {
         let mut text = format!("[proxy]\ndata_dir = \"{}\"\n{}\n", dir.display(), self.proxy.join("\n"));
-        write!(text, "\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n")?;
+        write!(text, "\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n{}\n", self.listener.join("\n"))?;
         write!(text, "\n[[listener]]\naddress = \"unix:{}\"\n", socket.display())?;
         let app = (cluster.app_user.as_str(), cluster.app_password.as_str());
         let others = [APP2, NOPW].map(|account| (account.user, account.password));
@@ -66,7 +70,7 @@ impl ConfigFile {
                 writeln!(text, "address = \"unix:{}\"", socket.display())?;
                 break;
             }
-            writeln!(text, "address = \"{}:{}\"", server.host, server.port)?;
+            writeln!(text, "address = \"{}:{}\"\n{}", server.host, server.port, self.backend.join("\n"))?;
         }
         let monitor = if self.monitor.is_empty() { "interval_ms = 200" } else { &self.monitor.join("\n") };
         let (user, password) = (&cluster.monitor_user, &cluster.monitor_password);

@@ -41,8 +41,18 @@ pub enum Driver {
 impl Driver {
     /// Runs the driver's program; fails with its failed checks.
     pub fn check(self, address: &Address, with_tls: bool) -> Result<()> {
+        self.check_with(address, with_tls, false)
+    }
+
+    /// The same with compression, which PyMySQL does not have.
+    pub fn check_compressed(self, address: &Address, with_tls: bool) -> Result<()> {
+        self.check_with(address, with_tls, true)
+    }
+
+    fn check_with(self, address: &Address, with_tls: bool, compressed: bool) -> Result<()> {
         let mut command = self.command().with_context(|| format!("{self:?}"))?;
         command.envs(address.environment());
+        command.env("DELPHINUS_COMPRESS", if compressed { "on" } else { "off" });
         command.env("DELPHINUS_TLS", if with_tls { "on" } else { "off" });
         command.env("DELPHINUS_SCENARIOS", Self::scenarios());
         let outcome = run(&mut command, RUN_LIMIT).with_context(|| format!("{self:?}"))?;
@@ -57,6 +67,11 @@ impl Driver {
     /// The file with the scenarios that all programs play.
     pub(crate) fn scenarios() -> PathBuf {
         source("scenarios.json")
+    }
+
+    /// A program of `drivers/python`, ready to run.
+    pub fn python(program: &str, arguments: &[&str]) -> Result<Command> {
+        python(program, arguments)
     }
 
     pub(crate) fn command(self) -> Result<Command> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -50,6 +51,11 @@ impl Address {
         ]
     }
 
+    /// Gives a driver program what it reads.
+    pub fn give_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.envs(self.environment())
+    }
+
     /// A session of our own client, over the Unix socket.
     pub fn connect(&self) -> Result<Client> {
         Client::connect(&Login::new(self))
@@ -76,6 +82,11 @@ impl Stage {
 
     /// A primary and two replicas, and the proxy with these settings.
     pub fn with(flavor: Flavor, config: &ConfigFile) -> Result<Self> {
+        Self::with_servers(flavor, &[], config)
+    }
+
+    /// The same with more lines for the servers' option files.
+    pub fn with_servers(flavor: Flavor, cnf: &[&str], config: &ConfigFile) -> Result<Self> {
         let extra_cnf = [
             // Room for the drivers' values of 17 MiB, and LOAD DATA LOCAL, which MySQL refuses unless told otherwise.
             "max_allowed_packet=64M",
@@ -84,7 +95,7 @@ impl Stage {
             "general_log=ON",
             "log_output=TABLE",
         ];
-        let extra_cnf = extra_cnf.map(str::to_owned).to_vec();
+        let extra_cnf = extra_cnf.iter().chain(cnf).map(|line| (*line).to_owned()).collect();
         let cluster = Cluster::start(&ClusterSpec { flavor, extra_cnf, ..ClusterSpec::default() }, &Silent)?;
         if std::env::var_os(DIRECT).is_some() {
             let address = straight_to_primary(&cluster);

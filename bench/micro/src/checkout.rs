@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use delphinus_net::rt::{self, Notify};
 use delphinus_net::{Address, Buffer, ListenAddress, Listener, PacketIo, Stream};
-use delphinus_pool::{Budget, Keys, Memory, Pool, Request, Settings, Target};
+use delphinus_pool::{Budget, Identity, Keys, Memory, Pool, Request, Settings, Target};
 use delphinus_state::SessionState;
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::BackendId;
@@ -28,6 +28,7 @@ const SETTINGS: Settings = Settings {
     max_lifetime_s: 0,
     statements_per_connection: 100,
     kills_abandoned: true,
+    passed_attributes: Vec::new(),
 };
 
 pub(crate) fn run() -> Result<()> {
@@ -37,7 +38,7 @@ pub(crate) fn run() -> Result<()> {
 async fn take_and_put_back() -> Result<()> {
     let pool = pool()?;
     let keys = Arc::new(Keys::listed([BackendSecret::Plain(Password::new(b"secret"))]));
-    let identity = pool.identity("app", Capabilities::default(), &keys);
+    let identity = pool.identity(Identity::new("app".to_owned(), Capabilities::default(), &keys));
     let memory = Rc::new(Memory::default());
     let want = SessionState::default();
     let request = Request { backend: BACKEND, identity: &identity, want: &want, memory: &memory };
@@ -72,7 +73,7 @@ fn pool() -> Result<Rc<Pool>> {
         }
     });
     let bell = Arc::new(Notify::new());
-    let target = Target { name: "b".into(), address, tls: None };
+    let target = Target { name: "b".into(), address, tls: None, compression: None, proxy_protocol: None };
     let budget = Budget::new(10, vec![bell.clone()]);
     let counters = CounterSet::new(1).thread(0).context("no counters")?;
     Ok(Pool::new(SETTINGS, vec![(target, budget)], bell, counters))

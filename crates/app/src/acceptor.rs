@@ -34,6 +34,10 @@ impl Acceptor {
         loop {
             match listener.accept().await {
                 Ok(peer) => self.hand_over(peer, &settings).await,
+                // Gone before it was accepted: nothing is wrong here.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {
+                    tracing::debug!(listener = %settings.name, %error, "a client did not wait");
+                }
                 Err(error) => {
                     // Out of file descriptors, as a rule: some have to be closed first.
                     tracing::warn!(listener = %settings.name, %error, "cannot accept a client");

@@ -6,13 +6,15 @@ use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Duration;
 
-use delphinus_config::Config;
+use delphinus_config::{Compression, Config};
 use delphinus_monitor::{Monitor, SnapshotReader};
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
 use delphinus_pool::{Budget, Target};
 use delphinus_session::{ListenerSettings, Registry, Users, is_hung};
 use delphinus_telemetry::CounterSet;
+use delphinus_wire::Capabilities;
+use delphinus_wire::auth::RsaKey;
 
 use crate::acceptor::{Acceptor, Seat};
 use crate::drain::drain;
@@ -109,7 +111,7 @@ impl App {
             .into_iter()
             .map(|(listener, settings)| rt::spawn_local(acceptor.clone().accept(listener, settings)))
             .collect();
-        rt::spawn_local(announce(reader));
+        rt::spawn_local(announce(reader, wanted_compression(config)));
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
         accepting.iter().for_each(rt::JoinHandle::abort);
@@ -190,9 +192,27 @@ fn bind(
     listeners.iter().map(one).collect()
 }
 
-/// Says once when every backend has been looked at.
-async fn announce(mut reader: SnapshotReader) {
+/// What connections to each backend are to be compressed with, in the order of the file.
+fn wanted_compression(config: &Config) -> Vec<Compression> {
+    config.cluster.backends.iter().map(|backend| backend.compression).collect()
+}
+
+/// Says once when every backend has been looked at, and what they cannot do.
+async fn announce(mut reader: SnapshotReader, wanted: Vec<Compression>) {
     if let Some(snapshot) = reader.wait_for(|snapshot| snapshot.settled).await {
+        for (backend, wanted) in snapshot.backends.iter().zip(wanted) {
+            let flag = match wanted {
+                Compression::Uncompressed => continue,
+                Compression::Zlib => Capabilities::COMPRESS,
+                Compression::Zstd => Capabilities::ZSTD_COMPRESSION,
+            };
+            if backend.capabilities.is_some_and(|offered| !offered.contains(flag)) {
+                tracing::warn!(
+                    backend = %backend.name,
+                    "does not offer compression = \"{wanted}\": connections to it are not compressed"
+                );
+            }
+        }
         let up = snapshot.backends.iter().filter(|backend| backend.is_up()).count();
         tracing::info!(backends = snapshot.backends.len(), up, "ready");
     }

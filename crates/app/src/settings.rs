@@ -9,12 +9,15 @@ use delphinus_config as config;
 use delphinus_config::Config;
 use delphinus_monitor::BackendSpec;
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
-use delphinus_net::{Address, ListenAddress};
+use delphinus_net::{Address, ListenAddress, Network};
 use delphinus_pool::Target;
 use delphinus_session::{BackendAuth, ListenerSettings, User, Users};
 use delphinus_topology::{Kind, Role};
+use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
+use delphinus_wire::compression::Algorithm;
 use delphinus_wire::handshake::TlsMode;
+use delphinus_wire::proxy_header::ProxyVersion;
 
 use crate::error::Error;
 use crate::keys::own_certificate;
@@ -50,6 +53,7 @@ pub(crate) fn pool(config: &Config) -> delphinus_pool::Settings {
         max_lifetime_s: pool.max_lifetime_s,
         statements_per_connection: pool.statements_per_connection as usize,
         kills_abandoned: config.proxy.kill_abandoned_queries,
+        passed_attributes: pool.pass_connection_attributes.clone(),
     }
 }
 
@@ -63,6 +67,8 @@ pub(crate) fn monitor(config: &Config, targets: &[Target]) -> delphinus_monitor:
         },
         weight: backend.weight,
         tls: target.tls.clone(),
+        compression: target.compression,
+        proxy_protocol: target.proxy_protocol,
     };
     delphinus_monitor::Settings {
         backends: config.cluster.backends.iter().zip(targets).map(spec).collect(),
@@ -98,7 +104,16 @@ fn target(backend: &config::Backend) -> Result<Target, Error> {
         .map(made)
         .transpose()
         .map_err(|error| Error::BackendTls { backend: backend.name.clone(), error })?;
-    Ok(Target { name: backend.name.as_str().into(), address, tls })
+    let compression = match backend.compression {
+        config::Compression::Uncompressed => None,
+        config::Compression::Zlib => Some(Algorithm::Zlib),
+        config::Compression::Zstd => Some(Algorithm::Zstd { level: backend.zstd_compression_level }),
+    };
+    let proxy_protocol = backend.send_proxy_protocol.map(|version| match version {
+        config::ProxyProtocol::V1 => ProxyVersion::V1,
+        config::ProxyProtocol::V2 => ProxyVersion::V2,
+    });
+    Ok(Target { name: backend.name.as_str().into(), address, tls, compression, proxy_protocol })
 }
 
 pub(crate) fn users(config: &Config) -> Arc<Users> {
@@ -161,6 +176,13 @@ pub(crate) fn listeners(
                 config::ClientTls::Required => TlsMode::Required,
             },
             tls,
+            compression: offered_compression(listener),
+            must_compress: !listener.compression_algorithms.contains(&config::Compression::Uncompressed),
+            balancers: listener
+                .proxy_protocol_networks
+                .iter()
+                .map(|network| Network::new(network.ip, network.prefix))
+                .collect(),
         };
         let address = match &listener.address {
             config::ListenAddress::Tcp(address) => ListenAddress::Tcp(*address),
@@ -169,6 +191,15 @@ pub(crate) fn listeners(
         list.push((address, Arc::new(settings)));
     }
     Ok(list)
+}
+
+fn offered_compression(listener: &config::Listener) -> Capabilities {
+    let flag = |algorithm: &config::Compression| match algorithm {
+        config::Compression::Uncompressed => Capabilities::default(),
+        config::Compression::Zlib => Capabilities::COMPRESS,
+        config::Compression::Zstd => Capabilities::ZSTD_COMPRESSION,
+    };
+    listener.compression_algorithms.iter().map(flag).fold(Capabilities::default(), |all, one| all | one)
 }
 
 fn server_tls(

@@ -1,7 +1,7 @@
 //! Addresses as they are written in the file: where to listen, where the backends are.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -29,6 +29,41 @@ pub enum BackendAddress {
     },
     /// Absolute path of a Unix socket.
     Unix(PathBuf),
+}
+
+/// A block of IP addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Network {
+    /// The first of them.
+    pub ip: IpAddr,
+    /// How many bits of an address count.
+    pub prefix: u8,
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (ip, prefix) = text.split_once('/').map_or((text, None), |(ip, prefix)| (ip, Some(prefix)));
+        let Ok(ip) = ip.parse::<IpAddr>() else {
+            return Err(
+                "write networks like \"10.0.0.0/8\" or \"fd00::/8\", or single IP addresses".to_owned()
+            );
+        };
+        let longest = if ip.is_ipv4() { 32 } else { 128 };
+        let Some(prefix) = prefix else { return Ok(Self { ip, prefix: longest }) };
+        let is_number = prefix.bytes().all(|byte| byte.is_ascii_digit());
+        match prefix.parse() {
+            Ok(prefix) if is_number && prefix <= longest => Ok(Self { ip, prefix }),
+            _ => Err(format!("write a number from 0 to {longest} after the slash")),
+        }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.ip, self.prefix)
+    }
 }
 
 impl FromStr for ListenAddress {
@@ -140,6 +175,17 @@ mod tests {
     fn listen_addresses_come_back_as_written() {
         for text in ["127.0.0.1:6446", "[::1]:6446", "0.0.0.0:0", "unix:/run/x.sock"] {
             assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn networks_come_back_as_written() {
+        for text in ["10.0.0.0/8", "0.0.0.0/0", "fd00::/8", "::1/128"] {
+            assert_eq!(text.parse::<Network>().unwrap().to_string(), text);
+        }
+        assert_eq!("10.1.2.3".parse::<Network>().unwrap().to_string(), "10.1.2.3/32");
+        for text in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/", "10.0.0.0/+8", "lb1/8", "*"] {
+            assert!(text.parse::<Network>().is_err(), "{text}");
         }
     }
 

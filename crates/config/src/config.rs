@@ -4,11 +4,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::address::{BackendAddress, ListenAddress};
+use crate::address::{BackendAddress, ListenAddress, Network};
 use crate::schema::{Authentication, Log, Pool, Proxy};
 use crate::secret::Secret;
 use crate::value::SocketMode;
-use crate::word::{AuthSource, BackendTls, ClientTls, Flavor, Role, TopologyKind, UserPlugin};
+use crate::word::{
+    AuthSource, BackendTls, ClientTls, Compression, Flavor, ProxyProtocol, Role, TopologyKind, UserPlugin,
+};
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
 /// was; all secrets have been read.
@@ -47,6 +49,10 @@ pub struct Listener {
     pub tls_identity: Option<TlsIdentity>,
     /// PEM file of the authorities that client certificates are checked with.
     pub tls_ca: Option<PathBuf>,
+    /// What clients may ask for; not empty.
+    pub compression_algorithms: Vec<Compression>,
+    /// Load balancers.
+    pub proxy_protocol_networks: Vec<Network>,
     /// Permissions, where the address is a Unix socket.
     pub socket_mode: SocketMode,
 }
@@ -148,6 +154,12 @@ pub struct Backend {
     pub tls: BackendTls,
     /// PEM file of the authorities; set where `tls` checks certificates.
     pub tls_ca: Option<PathBuf>,
+    /// Compression of the connections to it.
+    pub compression: Compression,
+    /// Level of zstd, 1..=22.
+    pub zstd_compression_level: u8,
+    /// How it is told where clients come from, if it is.
+    pub send_proxy_protocol: Option<ProxyProtocol>,
 }
 
 /// How the health of the backends is found out.

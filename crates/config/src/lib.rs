@@ -22,7 +22,7 @@ mod validate;
 mod value;
 mod word;
 
-pub use address::{BackendAddress, ListenAddress};
+pub use address::{BackendAddress, ListenAddress, Network};
 pub use config::{Backend, Cluster, Config, Credential, Listener, Monitor, TlsIdentity, User};
 pub use environment::Environment;
 pub use example::example;
@@ -34,6 +34,6 @@ pub use schema::{Authentication, Log, Pool, Proxy};
 pub use secret::Secret;
 pub use value::SocketMode;
 pub use word::{
-    AuthPlugin, AuthSource, BackendTls, ClientTls, Flavor, LogFormat, LogLevel, Role, TopologyKind, UserAuth,
-    UserPlugin,
+    AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, LogFormat, LogLevel, ProxyProtocol,
+    Role, TopologyKind, UserAuth, UserPlugin,
 };

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use toml::de::DeValue;
 
-use crate::address::{BackendAddress, ListenAddress};
+use crate::address::{BackendAddress, ListenAddress, Network};
 use crate::secret::Secret;
 
 /// Why a value cannot be taken.
@@ -107,6 +107,27 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
+impl<T: Value> Value for Vec<T> {
+    fn kind() -> String {
+        format!("a list in brackets, each item {}", T::kind())
+    }
+    fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
+        let DeValue::Array(items) = raw else { return Err(wrong_type(raw)) };
+        items.iter().map(|item| T::read(item.get_ref()).map_err(in_list)).collect()
+    }
+    fn literal(&self) -> String {
+        format!("[{}]", self.iter().map(Value::literal).collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn in_list(wrong: Wrong) -> Wrong {
+    let what = match wrong.what.strip_prefix("= ") {
+        Some(rest) => format!("has an item: {rest}"),
+        None => format!("has an item that {}", wrong.what),
+    };
+    Wrong { what, ..wrong }
+}
+
 impl Value for String {
     fn kind() -> String {
         "text in quotes".to_owned()
@@ -160,6 +181,18 @@ impl Value for ListenAddress {
     }
     fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
         read_parsed(raw)
+    }
+}
+
+impl Value for Network {
+    fn kind() -> String {
+        "\"ip/bits\" or \"ip\"".to_owned()
+    }
+    fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
+        read_parsed(raw)
+    }
+    fn literal(&self) -> String {
+        format!("\"{self}\"")
     }
 }
 

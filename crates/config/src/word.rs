@@ -68,6 +68,22 @@ words! {
         /// Always; the certificate has to be signed by `tls_ca` and to name the backend's host.
         VerifyIdentity = "verify_identity",
     }
+    /// What packets are compressed with, if at all.
+    Compression {
+        /// Not compressed.
+        Uncompressed = "uncompressed",
+        /// Deflate, known to every client and server.
+        Zlib = "zlib",
+        /// Zstandard, known to MySQL.
+        Zstd = "zstd",
+    }
+    /// Which form of the PROXY protocol's header is sent.
+    ProxyProtocol {
+        /// A line of text.
+        V1 = "v1",
+        /// Binary.
+        V2 = "v2",
+    }
     /// What a backend is in a static topology.
     Role {
         /// Takes writes, and reads where no replica can.

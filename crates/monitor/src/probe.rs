@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_net::rt;
+use delphinus_net::{Announce, rt};
 use delphinus_topology::{Answer, BackendId, ProbeOutcome, ServerFacts};
 
 use self::connection::Connection;
@@ -103,7 +103,8 @@ impl Prober {
 
     async fn connect(&self) -> Result<Kept, ProbeError> {
         self.step.set(Step::Connect);
-        let stream = delphinus_net::dial(&self.spec().address, self.settings.timeout()).await?;
+        let announce = self.spec().proxy_protocol.map(|version| Announce { version, client: None });
+        let stream = delphinus_net::dial(&self.spec().address, announce, self.settings.timeout()).await?;
         self.step.set(Step::Login);
         let connection = Connection::log_in(stream, self.spec(), &self.settings).await?;
         Ok(Kept { connection, facts: None })

@@ -7,6 +7,8 @@ use delphinus_net::Address;
 use delphinus_net::tls::ClientTls;
 use delphinus_topology::{Kind, Role};
 use delphinus_wire::auth::Password;
+use delphinus_wire::compression::Algorithm;
+use delphinus_wire::proxy_header::ProxyVersion;
 
 /// Which backends there are, and how they are probed.
 #[derive(Debug, Clone)]
@@ -42,6 +44,10 @@ pub struct BackendSpec {
     pub weight: u32,
     /// How TLS is done, and whether a backend that does not offer it is refused; `None`: without TLS.
     pub tls: Option<(ClientTls, bool)>,
+    /// What to compress with, if the backend can: it may refuse a login without.
+    pub compression: Option<Algorithm>,
+    /// In which form the backend wants to know where a connection comes from, if it does.
+    pub proxy_protocol: Option<ProxyVersion>,
 }
 
 impl Settings {

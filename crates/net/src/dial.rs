@@ -1,12 +1,16 @@
 //! Connecting to a backend, with a deadline.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
 
+use delphinus_wire::proxy_header::ProxyVersion;
+
 use crate::error::NetError;
+use crate::proxy_protocol::write_proxy_header;
 use crate::rt;
 use crate::stream::Stream;
 
@@ -39,14 +43,30 @@ impl Address {
     }
 }
 
-/// Opens a connection, or fails after `limit`.
-pub async fn dial(address: &Address, limit: Duration) -> Result<Stream, NetError> {
+/// What a backend is told, by the PROXY protocol, of where a connection comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announce {
+    /// In which form.
+    pub version: ProxyVersion,
+    /// The client's address; `None` for a connection of the proxy's own, or a client on a Unix socket.
+    pub client: Option<IpAddr>,
+}
+
+/// Opens a connection, or fails after `limit`. Says first whom it is for, where the backend wants to know.
+pub async fn dial(
+    address: &Address,
+    announce: Option<Announce>,
+    limit: Duration,
+) -> Result<Stream, NetError> {
     let connect = async {
-        match address {
-            Address::Tcp(host, port) => TcpStream::connect((host.as_str(), *port)).await.map(Stream::tcp),
-            Address::Unix(path) => UnixStream::connect(path).await.map(Stream::unix),
+        let mut stream = match address {
+            Address::Tcp(host, port) => TcpStream::connect((host.as_str(), *port)).await.map(Stream::tcp)?,
+            Address::Unix(path) => UnixStream::connect(path).await.map(Stream::unix)?,
+        };
+        if let Some(Announce { version, client }) = announce {
+            write_proxy_header(&mut stream, version, client).await?;
         }
+        Ok(stream)
     };
-    let stream = rt::timeout(limit, connect).await.ok_or(NetError::TimedOut(limit.as_millis() as u64))??;
-    Ok(stream)
+    rt::timeout(limit, connect).await.ok_or(NetError::TimedOut(limit.as_millis() as u64))?
 }

@@ -3,6 +3,7 @@
 //! reads and writes hand the buffer over and get it back.
 
 mod buffer;
+mod compression;
 mod dial;
 mod error;
 mod handshake;
@@ -10,13 +11,14 @@ mod listen;
 mod nonce;
 mod outbox;
 mod packet_io;
+mod proxy_protocol;
 pub mod rt;
 mod socket;
 mod stream;
 pub mod tls;
 
 pub use buffer::{Buffer, BufferPool};
-pub use dial::{Address, dial};
+pub use dial::{Address, Announce, dial};
 pub use error::NetError;
 pub use handshake::{
     BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, Verifying, change_user, log_in,
@@ -25,4 +27,5 @@ pub use handshake::{
 pub use listen::{ListenAddress, Listener, Peer};
 pub use nonce::{fresh_bytes, fresh_nonce};
 pub use packet_io::{Packet, PacketIo};
+pub use proxy_protocol::{Network, read_proxy_header};
 pub use stream::Stream;

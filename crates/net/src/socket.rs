@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
 
@@ -63,6 +64,14 @@ impl Socket {
 
     /// Appends what has arrived, up to the room there is; waits for it if nothing has. 0 is the end.
     #[inline]
+    /// The other end's address, on TCP.
+    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+        match &self.io {
+            Io::Tcp(socket) => socket.peer_addr().ok(),
+            Io::Unix(_) => None,
+        }
+    }
+
     pub(crate) async fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         poll_fn(|context| self.poll_read(context, into)).await
     }

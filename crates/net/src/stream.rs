@@ -1,14 +1,18 @@
-//! A byte stream to a client or a backend: TCP or Unix socket, with or without TLS.
+//! A byte stream to a client or a backend: TCP or Unix socket, with or without TLS, with or without compression.
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use std::rc::Rc;
 
 use tokio::net::{TcpStream, UnixStream};
 
+use delphinus_wire::compression::CompressedLink;
+
 use crate::buffer::Buffer;
+use crate::compression::{CompressionLayer, Lower};
 use crate::error::NetError;
 use crate::outbox;
 use crate::socket::{Posted, Socket};
@@ -19,6 +23,7 @@ use crate::tls::TlsLayer;
 pub struct Stream {
     io: Rc<Socket>,
     tls: Option<Box<TlsLayer>>,
+    compression: Option<Box<CompressionLayer>>,
 }
 
 /// Smallest room a read starts with.
@@ -27,12 +32,12 @@ const READ_ROOM: usize = 4096;
 impl Stream {
     /// Wraps a TCP socket; small packets are sent at once (TCP_NODELAY).
     pub fn tcp(socket: TcpStream) -> Self {
-        Self { io: Rc::new(Socket::tcp(socket)), tls: None }
+        Self { io: Rc::new(Socket::tcp(socket)), tls: None, compression: None }
     }
 
     /// Wraps a Unix socket.
     pub fn unix(socket: UnixStream) -> Self {
-        Self { io: Rc::new(Socket::unix(socket)), tls: None }
+        Self { io: Rc::new(Socket::unix(socket)), tls: None, compression: None }
     }
 
     /// Two ends of a new connection inside this process, for tests.
@@ -46,6 +51,27 @@ impl Stream {
         layer.shake_hands(&self.io, early).await?;
         self.tls = Some(Box::new(layer));
         Ok(())
+    }
+
+    /// Compresses from now on, inside TLS if that is there. `early` are bytes already read that are compressed.
+    pub fn start_compression(&mut self, link: CompressedLink, early: &[u8]) {
+        self.compression = Some(Box::new(CompressionLayer::new(link, early)));
+    }
+
+    /// True with compression.
+    pub fn is_compressed(&self) -> bool {
+        self.compression.is_some()
+    }
+
+    /// The other end's IP address and port, on TCP.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.io.peer_address()
+    }
+
+    /// The compression, if there is one, and what is below it.
+    fn compressed(&mut self) -> Option<(&mut CompressionLayer, Lower<'_>)> {
+        let layer = self.compression.as_deref_mut()?;
+        Some((layer, Lower { io: &self.io, tls: self.tls.as_deref_mut() }))
     }
 
     /// True with TLS.
@@ -65,6 +91,10 @@ impl Stream {
 
     /// Waits until a read would find something (or the end), without holding a buffer.
     pub async fn readable(&mut self) -> io::Result<()> {
+        if let Some((layer, lower)) = self.compressed() {
+            // Boxed, here and below, so that connections without compression do not carry the room of it.
+            return Box::pin(layer.fill(lower)).await;
+        }
         if self.tls.as_mut().is_some_and(|tls| tls.has_plaintext()) {
             return Ok(());
         }
@@ -73,6 +103,9 @@ impl Stream {
 
     /// True if the peer has sent nothing and has not closed: what an idle backend connection must be like.
     pub fn is_quiet(&mut self) -> bool {
+        if self.compression.as_ref().is_some_and(|layer| !layer.is_drained()) {
+            return false;
+        }
         match &mut self.tls {
             Some(tls) => tls.is_quiet(&self.io),
             None => self.io.try_read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock),
@@ -96,6 +129,10 @@ impl Stream {
         if buffer.spare() < READ_ROOM / 4 {
             buffer.reserve(READ_ROOM);
         }
+        if let Some((layer, lower)) = self.compressed() {
+            let result = Box::pin(layer.read(lower, buffer.tail())).await;
+            return (result, buffer);
+        }
         let result = match &mut self.tls {
             None => self.io.read(buffer.tail()).await,
             Some(tls) => tls.read(&self.io, buffer.tail()).await,
@@ -107,7 +144,7 @@ impl Stream {
     /// not reach the peer, the next read or write says so.
     #[inline]
     pub fn post(&mut self, bytes: &[u8]) -> bool {
-        self.tls.is_none() && outbox::post(&self.io, bytes)
+        self.tls.is_none() && self.compression.is_none() && outbox::post(&self.io, bytes)
     }
 
     /// Waits until everything posted has been written.
@@ -119,6 +156,10 @@ impl Stream {
     #[inline]
     pub async fn write(&mut self, buffer: Buffer, part: Range<usize>) -> (io::Result<()>, Buffer) {
         let bytes = &buffer.data()[part];
+        if let Some((layer, lower)) = self.compressed() {
+            let result = Box::pin(layer.write_all(lower, bytes)).await;
+            return (result, buffer);
+        }
         let result = match &mut self.tls {
             None => self.io.write_all(bytes).await,
             Some(tls) => tls.write_all(&self.io, bytes).await,
@@ -128,6 +169,9 @@ impl Stream {
 
     /// Writes `bytes`: for packets made by the proxy itself, off the path of a query.
     pub async fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some((layer, lower)) = self.compressed() {
+            return Box::pin(layer.write_all(lower, bytes)).await;
+        }
         match &mut self.tls {
             None => self.io.write_all(bytes).await,
             Some(tls) => tls.write_all(&self.io, bytes).await,

@@ -1,6 +1,7 @@
 //! One connection to a backend, and the state it is in.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -9,6 +10,7 @@ use delphinus_net::{Buffer, Stream};
 use delphinus_state::{Response, SessionState};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
+use delphinus_wire::handshake::ConnectAttributes;
 use delphinus_wire::handshake::client::ClientLink;
 use delphinus_wire::response::Status;
 
@@ -21,20 +23,39 @@ use crate::statements::Statements;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BackendConnId(pub u64);
 
-/// Who is logged in, and in which shape of the protocol: connections of the same identity can be shared.
+/// Who is logged in, in which shape of the protocol, and what the backend is told of the client: connections of the
+/// same identity can be shared.
 #[derive(Debug)]
 pub struct Identity {
     /// User name.
     pub user: String,
     /// The capabilities that a connection cannot change any more: see `SHAPE`.
     pub shape: Capabilities,
+    /// The client's address, where a backend is told of it (`Target::proxy_protocol`).
+    pub client_ip: Option<IpAddr>,
+    /// Of the client's connection attributes those that backends are told of (`Settings::passed_attributes`).
+    pub attributes: ConnectAttributes,
     /// Sessions hold them. Idle connections do not: a password does not stay in memory for their sake.
     keys: RefCell<Weak<Keys>>,
 }
 
 impl Identity {
-    pub(crate) fn new(user: String, shape: Capabilities, keys: &Arc<Keys>) -> Self {
-        Self { user, shape, keys: RefCell::new(Arc::downgrade(keys)) }
+    /// A user in the shape that these capabilities have, whose connections log in with `keys` as long as the caller holds
+    /// them.
+    pub fn new(user: String, capabilities: Capabilities, keys: &Arc<Keys>) -> Self {
+        Self {
+            user,
+            shape: capabilities & SHAPE,
+            client_ip: None,
+            attributes: ConnectAttributes::default(),
+            keys: RefCell::new(Arc::downgrade(keys)),
+        }
+    }
+
+    /// The same for a client at this address, with these connection attributes.
+    #[must_use]
+    pub fn of_client(self, client_ip: Option<IpAddr>, attributes: ConnectAttributes) -> Self {
+        Self { client_ip, attributes, ..self }
     }
 
     /// What to log in with, as long as a session of the user lives.
@@ -42,8 +63,9 @@ impl Identity {
         self.keys.borrow().upgrade()
     }
 
-    pub(crate) fn set_keys(&self, keys: &Arc<Keys>) {
-        self.keys.replace(Arc::downgrade(keys));
+    /// Takes the keys of another one.
+    pub(crate) fn take_keys_of(&self, other: &Self) {
+        self.keys.replace(other.keys.borrow().clone());
     }
 }
 

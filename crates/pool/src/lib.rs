@@ -8,6 +8,7 @@ mod budget;
 mod checkout;
 mod connection;
 mod error;
+mod identities;
 mod idle;
 mod keys;
 mod kill;

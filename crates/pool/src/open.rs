@@ -3,11 +3,12 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{BackendLogin, Buffer, LoggedIn, LoginError, dial, log_in, rt};
+use delphinus_net::{Announce, BackendLogin, Buffer, LoggedIn, LoginError, dial, log_in, rt};
 use delphinus_state::SessionState;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::BackendSecret;
+use delphinus_wire::compression::Algorithm;
 
 use crate::ask::{AskError, query};
 use crate::budget::Permit;
@@ -97,7 +98,7 @@ pub(crate) async fn log_in_with_keys(
         .map_err(|error| PoolError::Refused { backend: name(), error })?;
     let mut last = nothing();
     for (key, secret) in list {
-        match log_in_as(target, (&identity.user, secret), shape, settings).await {
+        match log_in_as(target, (identity, secret), shape, settings).await {
             Ok(logged_in) => {
                 keys.accepted(backend, key);
                 return Ok(logged_in);
@@ -118,21 +119,25 @@ pub(crate) async fn log_in_with_keys(
 /// Dials and logs in.
 pub(crate) async fn log_in_as(
     target: &Target,
-    (user, secret): (&str, BackendSecret),
+    (identity, secret): (&Identity, BackendSecret),
     shape: Capabilities,
     settings: &Settings,
 ) -> Result<LoggedIn, PoolError> {
     let limit = Duration::from_millis(settings.connect_timeout_ms);
     let unreachable = |error| PoolError::Unreachable { backend: target.name.clone(), error };
-    let stream = dial(&target.address, limit).await.map_err(unreachable)?;
+    let announce = target.proxy_protocol.map(|version| Announce { version, client: identity.client_ip });
+    let stream = dial(&target.address, announce, limit).await.map_err(unreachable)?;
+    let (compression, zstd_level) = Algorithm::asked_for(target.compression);
     let login = BackendLogin {
-        user: user.to_owned(),
+        user: identity.user.clone(),
         secret,
         schema: None,
-        capabilities: ALWAYS | shape,
+        capabilities: ALWAYS | shape | compression,
         collation: COLLATION,
         tls: target.tls.clone(),
         host: target.address.host().to_owned(),
+        attributes: identity.attributes.clone(),
+        zstd_level,
     };
     rt::timeout(limit, log_in(stream, &login))
         .await

@@ -1,7 +1,6 @@
 //! The pool of one worker.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,23 +10,21 @@ use delphinus_net::{Address, BackendLogin, LoginError, rt};
 use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
 use delphinus_topology::BackendId;
-use delphinus_wire::Capabilities;
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
+use delphinus_wire::compression::Algorithm;
+use delphinus_wire::proxy_header::ProxyVersion;
 
 use crate::budget::{Budget, Permit};
 use crate::checkout::Checkout;
-use crate::connection::{BackendConnId, Connection, Identity, SHAPE};
+use crate::connection::{BackendConnId, Connection, Identity};
 use crate::error::PoolError;
+use crate::identities::{Identities, passed};
 use crate::idle::{Fit, Idle, Seat};
-use crate::keys::Keys;
 use crate::memory::Memory;
 use crate::open::open;
 use crate::ready::save;
 use crate::waiters::{Grant, Waiters};
-
-/// So many identities may be known that nobody has any more.
-const SWEEP_EACH: usize = 256;
 
 /// What an operator sets.
 #[derive(Debug, Clone)]
@@ -46,6 +43,8 @@ pub struct Settings {
     pub statements_per_connection: usize,
     /// A statement that nobody waits for any more is ended on its backend.
     pub kills_abandoned: bool,
+    /// Names of the clients' connection attributes that backends are told of.
+    pub passed_attributes: Vec<String>,
 }
 
 impl Settings {
@@ -70,6 +69,10 @@ pub struct Target {
     pub address: Address,
     /// TLS, and true if it must be used.
     pub tls: Option<(ClientTls, bool)>,
+    /// What to compress with, if the backend can.
+    pub compression: Option<Algorithm>,
+    /// How the backend is told of the client's address, if it is.
+    pub proxy_protocol: Option<ProxyVersion>,
 }
 
 /// What a session asks for.
@@ -102,7 +105,8 @@ struct BackendPool {
 pub struct Pool {
     pub(crate) settings: Settings,
     backends: Vec<BackendPool>,
-    identities: RefCell<HashMap<(String, u64), Rc<Identity>>>,
+    identities: Identities,
+    tells_addresses: bool,
     next_id: Cell<u64>,
     closing: Cell<u32>,
     bell: Arc<rt::Notify>,
@@ -118,6 +122,7 @@ impl Pool {
         bell: Arc<rt::Notify>,
         counters: Arc<Counters>,
     ) -> Rc<Self> {
+        let tells_addresses = backends.iter().any(|(target, _)| target.proxy_protocol.is_some());
         let backends = backends
             .into_iter()
             .map(|(target, budget)| BackendPool {
@@ -132,7 +137,8 @@ impl Pool {
         Rc::new(Self {
             settings,
             backends,
-            identities: RefCell::default(),
+            identities: Identities::default(),
+            tells_addresses,
             next_id: Cell::new(0),
             closing: Cell::new(0),
             bell,
@@ -141,22 +147,14 @@ impl Pool {
         })
     }
 
-    /// The identity of this user in this shape; sessions of the same one share connections. `keys` are what new
-    /// connections log in with, as long as the caller holds them.
-    pub fn identity(&self, user: &str, capabilities: Capabilities, keys: &Arc<Keys>) -> Rc<Identity> {
-        let shape = capabilities & SHAPE;
-        let mut known = self.identities.borrow_mut();
-        if let Some(found) = known.get(&(user.to_owned(), shape.0)) {
-            found.set_keys(keys);
-            return found.clone();
+    /// The identity for this user, shape and client; sessions of the same one share connections. What no backend is
+    /// told of a client does not count.
+    pub fn identity(&self, mut identity: Identity) -> Rc<Identity> {
+        if !self.tells_addresses {
+            identity.client_ip = None;
         }
-        if known.len() % SWEEP_EACH == SWEEP_EACH - 1 {
-            // Users that have neither sessions nor connections here any more.
-            known.retain(|_, identity| Rc::strong_count(identity) > 1);
-        }
-        let new = Rc::new(Identity::new(user.to_owned(), shape, keys));
-        known.insert((user.to_owned(), shape.0), new.clone());
-        new
+        identity.attributes = passed(&identity.attributes, &self.settings.passed_attributes);
+        self.identities.known(identity)
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -451,6 +449,8 @@ pub(crate) fn change_user_request(identity: &Identity, secret: BackendSecret) ->
         collation: 45,
         tls: None,
         host: String::new(),
+        attributes: identity.attributes.clone(),
+        zstd_level: 0,
     }
 }
 

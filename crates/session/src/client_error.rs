@@ -50,6 +50,10 @@ pub enum ProxyError {
     TooManyConnections,
     /// Too many clients of one user: name and limit.
     TooManyUserConnections(String, u32),
+    /// A PROXY protocol header where there must be none, or none where there must be one; which, from where.
+    ProxyHeader(&'static str, String),
+    /// The listener insists on compression, and the client asks for none.
+    NotCompressed,
     /// A statement that needs the diagnostics of the one before, which are not to be had any more.
     DiagnosticsGone,
 }
@@ -132,6 +136,8 @@ impl From<&ProxyError> for ClientError {
                 );
                 Self::new(1226, *b"42000", text)
             }
+            E::ProxyHeader(what, host) => Self::new(1105, *b"HY000", format!("Delphinus: {what} {host}")),
+            E::NotCompressed => Self::new(3922, *b"HY000", "Invalid compression algorithm 'uncompressed'."),
             E::DiagnosticsGone => Self::new(
                 1105,
                 *b"HY000",

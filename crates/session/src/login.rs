@@ -1,21 +1,26 @@
 //! From a new client to a session: greeting, user lookup, the first state.
 
+mod origin;
+
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_net::rt;
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
-use delphinus_pool::Memory;
+use delphinus_pool::{Identity, Memory};
 use delphinus_sql::Flavor as SqlFlavor;
 use delphinus_state::{Pins, SessionState};
 use delphinus_topology::{Flavor, ServerFacts, Snapshot};
 use delphinus_wire::auth::Plugin;
+use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::Transport;
 use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings};
 use delphinus_wire::response::{OkPacket, Status};
 use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 
+use self::origin::Origin;
 use crate::client_error::{ClientError, ProxyError};
 use crate::registry::ClientConnId;
 use crate::route::is_about_schema;
@@ -55,6 +60,9 @@ const OWN: Capabilities = Capabilities(
         | Capabilities::PLUGIN_AUTH_LENENC_DATA.0,
 );
 
+/// Clients choose the level that answers to them are compressed with; from 10 on, a worker would do little else.
+const MOST_ZSTD_LEVEL: u8 = 9;
+
 /// How long a client waits for the first word of any backend before it is refused.
 const FIRST_CONTACT: Duration = Duration::from_secs(8);
 
@@ -62,11 +70,12 @@ impl Session {
     /// Serves a client from its first byte to its last.
     pub async fn run(worker: Rc<Worker>, arrival: Arrival) {
         let Arrival { peer, listener, connected } = arrival;
-        let host = peer.host();
+        let origin = Origin { host: peer.host(), ip: peer.ip };
+        let host = origin.host.clone();
         worker.counters.sessions_opened.increment();
         if let Ok(stream) = peer.into_stream() {
             let limit = Duration::from_millis(worker.settings.connect_timeout_ms);
-            let login = Box::pin(log_in(worker.clone(), stream, listener, host.clone()));
+            let login = Box::pin(log_in(worker.clone(), stream, listener, origin));
             match rt::timeout(limit, login).await {
                 // Boxed, so that a client that has not logged in does not carry the room of one that has.
                 Some(Ok(session)) => Box::pin(session.serve()).await,
@@ -89,8 +98,11 @@ async fn log_in(
     worker: Rc<Worker>,
     mut stream: Stream,
     listener: Arc<crate::ListenerSettings>,
-    host: String,
+    peer: Origin,
 ) -> Result<Session, NetError> {
+    let mut buffer = Buffer::default();
+    let limit = worker.settings.connect_timeout_ms;
+    let Origin { host, ip } = peer.resolve(&mut stream, &mut buffer, (&listener, limit)).await?;
     let id = worker.registry.next_id();
     let Some(snapshot) = rt::timeout(FIRST_CONTACT, worker.facts_known()).await.flatten() else {
         let error = ProxyError::NoBackend("no backend has been reached yet".into());
@@ -101,12 +113,14 @@ async fn log_in(
     let services = LoginServices {
         tls: listener.tls.as_ref(),
         lookup: &|name| worker.users.record(name),
-        verify: &|query| Box::pin(worker.check_password(query)),
+        verify: &|query| Box::pin(worker.check_password(query, ip)),
     };
-    let mut buffer = Buffer::default();
     let outcome = match serve_login(&mut stream, &mut buffer, settings.clone(), &services).await {
         Ok(outcome) => outcome,
-        Err(LoginEnd::Broken(error)) => return Err(error),
+        Err(LoginEnd::Broken(error)) => {
+            origin::refuse_header(&mut stream, &buffer, &host).await;
+            return Err(error);
+        }
         Err(LoginEnd::Refused(refusal)) => {
             worker.counters.logins_denied.increment();
             tracing::info!(client.host = %host, code = refusal.code, reason = refusal.reason, "login refused");
@@ -115,16 +129,23 @@ async fn log_in(
             return Err(NetError::Closed);
         }
     };
+    let agreed = outcome.connection.capabilities;
+    if listener.must_compress && Algorithm::agreed(agreed, 0).is_none() {
+        worker.counters.logins_denied.increment();
+        tracing::info!(client.host = %host, "login refused: the client does not compress");
+        refuse_known(&mut stream, &ProxyError::NotCompressed, &outcome).await;
+        return Err(NetError::Closed);
+    }
     let user: Arc<str> = outcome.user.as_str().into();
     let limit = worker.users.find(&user).and_then(|user| user.max_connections);
     let Some(info) = worker.registry.enter(id, &user, host, limit) else {
         let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
-        refuse_after(&mut stream, &ClientError::from(&error), &outcome).await;
+        refuse_known(&mut stream, &error, &outcome).await;
         return Err(NetError::Closed);
     };
     worker.counters.logins_ok.increment();
     let facts = snapshot.facts.clone().ok_or(NetError::Closed)?;
-    let seed = Seed { stream, buffer, listener, settings, info };
+    let seed = Seed { stream, buffer, listener, settings, info, client_ip: ip };
     let mut session = seed.grow(worker, &facts, &outcome);
     // Boxed for the same reason: it may have to check a connection out, which takes most of the room.
     if let Err(error) = Box::pin(session.finish_login(&outcome)).await {
@@ -141,13 +162,17 @@ struct Seed {
     listener: Arc<crate::ListenerSettings>,
     settings: ServerSettings,
     info: Arc<crate::SessionInfo>,
+    client_ip: Option<IpAddr>,
 }
 
 impl Seed {
     fn grow(self, worker: Rc<Worker>, facts: &ServerFacts, outcome: &LoginOutcome) -> Session {
         let initial = worker.shared(first_state(&worker, facts, outcome));
         let keys = worker.users.keys(&outcome.user, &outcome.secret);
-        let identity = worker.pool.identity(&outcome.user, outcome.connection.capabilities, &keys);
+        let identity = worker.pool.identity(
+            Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
+                .of_client(self.client_ip, outcome.attributes.clone()),
+        );
         let flavor = match facts.flavor {
             Flavor::MySql => SqlFlavor::MySql,
             Flavor::MariaDb => SqlFlavor::MariaDb,
@@ -164,6 +189,7 @@ impl Seed {
                 established: outcome.connection,
                 settings: self.settings,
                 listener: self.listener,
+                client_ip: self.client_ip,
             },
             identity,
             keys,
@@ -231,7 +257,7 @@ fn server_settings(
         Flavor::MariaDb => Capabilities::default(),
     };
     Ok(ServerSettings {
-        capabilities: (snapshot.common_capabilities() & SHARED) | OWN | family,
+        capabilities: (snapshot.common_capabilities() & SHARED) | OWN | family | listener.compression,
         server_version: greeting_version(settings.server_version.as_ref(), facts),
         collation: settings.default_collation.unwrap_or(low_collation(facts.default_collation)),
         connection_id: id.0,
@@ -261,16 +287,15 @@ fn low_collation(id: u16) -> u8 {
     id as u8
 }
 
-/// Refuses a client whose password was right: what the plugin still has to say comes first, or the error would have
-/// a wrong number.
-async fn refuse_after(stream: &mut Stream, error: &ClientError, outcome: &LoginOutcome) {
+/// Refuses a client whose password was right.
+async fn refuse_known(stream: &mut Stream, error: &ProxyError, outcome: &LoginOutcome) {
     if let Some(packet) = &outcome.before_ok {
         let mut out = Vec::new();
         put_packet(&mut out, packet.seq, &packet.payload);
-        // A client that is gone cannot be told.
+        // As below.
         let _ = stream.write_bytes(&out).await;
     }
-    refuse(stream, error, outcome.next_seq, Capabilities::PROTOCOL_41).await;
+    refuse(stream, &ClientError::from(error), outcome.next_seq, Capabilities::PROTOCOL_41).await;
 }
 
 async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities: Capabilities) {
@@ -296,7 +321,20 @@ impl Session {
         }
         self.info.enters(self.want.schema.as_deref());
         self.put_login_ok(&mut out, outcome.next_seq);
-        self.write_client_bytes(&out).await
+        self.write_client_bytes(&out).await?;
+        self.start_compression();
+        Ok(())
+    }
+
+    /// From the OK packet of the login on, as was agreed.
+    fn start_compression(&mut self) {
+        let level = self.login.established.zstd_level.clamp(1, MOST_ZSTD_LEVEL);
+        if let Some(algorithm) = Algorithm::agreed(self.capabilities(), level)
+            && !self.stream.is_compressed()
+        {
+            self.stream.start_compression(CompressedLink::new(algorithm, Side::Server), self.buffer.data());
+            self.buffer.clear();
+        }
     }
 
     fn put_login_ok(&self, out: &mut Vec<u8>, seq: u8) {
@@ -335,15 +373,17 @@ impl Session {
         let limit = self.worker.users.find(&user).and_then(|user| user.max_connections);
         if !self.worker.registry.change_user(&self.info, &user, limit) {
             let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
-            refuse_after(&mut self.stream, &ClientError::from(&error), outcome).await;
+            refuse_known(&mut self.stream, &error, outcome).await;
             return Err(NetError::Closed);
         }
         self.initial = self.worker.shared(first_state(&self.worker, &facts, outcome));
         self.reset().await;
         self.seats = Seats::default();
         self.keys = self.worker.users.keys(&outcome.user, &outcome.secret);
-        let capabilities = outcome.connection.capabilities;
-        self.identity = self.worker.pool.identity(&outcome.user, capabilities, &self.keys);
+        self.identity = self.worker.pool.identity(
+            Identity::new(outcome.user.clone(), outcome.connection.capabilities, &self.keys)
+                .of_client(self.login.client_ip, outcome.attributes.clone()),
+        );
         self.finish_login(outcome).await
     }
 }

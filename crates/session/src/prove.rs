@@ -1,5 +1,6 @@
 //! Checks a password by logging in to the primary with it.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use delphinus_net::rt;
@@ -13,12 +14,12 @@ use crate::worker::Worker;
 
 impl Worker {
     /// Asks the primary, in its turn; a password that another login has proven meanwhile needs no further proof.
-    pub(crate) async fn check_password(&self, query: PasswordQuery) -> Step {
-        let verdict = self.verdict(query.user(), query.password()).await;
+    pub(crate) async fn check_password(&self, query: PasswordQuery, client_ip: Option<IpAddr>) -> Step {
+        let verdict = self.verdict((query.user(), client_ip), query.password()).await;
         query.answer(verdict)
     }
 
-    async fn verdict(&self, user: &str, password: &Password) -> Verdict {
+    async fn verdict(&self, (user, client_ip): (&str, Option<IpAddr>), password: &Password) -> Verdict {
         let limit = Duration::from_millis(self.settings.connect_timeout_ms);
         let Some(Ok(turn)) = rt::timeout(limit, self.users.gate().acquire()).await else {
             return unknown("too many logins wait for the primary", "no turn at the primary");
@@ -30,7 +31,7 @@ impl Worker {
             Ok(primary) => primary,
             Err(why) => return unknown(&why, "the primary is down"),
         };
-        let proven = self.pool.prove(primary, user, password).await;
+        let proven = self.pool.prove(primary, (user, client_ip), password).await;
         drop(turn);
         match proven {
             Ok(()) => {

@@ -1,5 +1,6 @@
 //! One logged-in client: what it wants, what pins it, and the connection it holds.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub(crate) struct LoginFacts {
     pub(crate) established: Established,
     pub(crate) settings: ServerSettings,
     pub(crate) listener: Arc<ListenerSettings>,
+    /// `None` on a Unix socket.
+    pub(crate) client_ip: Option<IpAddr>,
 }
 
 /// How this session's texts are read; follows its variables.

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use delphinus_monitor::{SnapshotCache, SnapshotReader};
 use delphinus_net::tls::ServerTls;
-use delphinus_net::{BufferPool, Peer, rt};
+use delphinus_net::{BufferPool, Network, Peer, rt};
 use delphinus_pool::Pool;
 use delphinus_route::Balance;
 use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
 use delphinus_topology::{BackendId, Health, Snapshot};
+use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::handshake::TlsMode;
 
@@ -51,6 +52,12 @@ pub struct ListenerSettings {
     pub tls_mode: TlsMode,
     /// With which certificate.
     pub tls: Option<ServerTls>,
+    /// Which compression clients may ask for: `COMPRESS` (zlib), `ZSTD_COMPRESSION`, both or none.
+    pub compression: Capabilities,
+    /// Clients that ask for none of it are refused.
+    pub must_compress: bool,
+    /// Load balancers, which have to tell by the PROXY protocol whom they connect for.
+    pub balancers: Vec<Network>,
 }
 
 /// A client on its way from the acceptor to its worker.

@@ -4,18 +4,22 @@
 //! |---|---|
 //! | integers and strings inside a payload | `cursor` |
 //! | the 4-byte header around each payload | `frame` |
+//! | the 7-byte header and the compression around packets | `compression` |
 //! | capability flags of both sides | `capability` |
 //! | what a client asks (first payload byte) | `command` |
 //! | what a server answers: OK, ERR, EOF, columns, rows | `response` |
 //! | login, as machines without I/O | `handshake` |
+//! | what a load balancer puts before a login | `proxy_header` |
 //! | scrambles and verifiers | `auth` |
 
 pub mod auth;
 pub mod capability;
 pub mod command;
+pub mod compression;
 mod cursor;
 mod frame;
 pub mod handshake;
+pub mod proxy_header;
 mod query_attributes;
 pub mod response;
 

@@ -45,6 +45,9 @@ func config() *mysql.Config {
 	if env("TLS") == "on" {
 		c.TLSConfig = tlsSettings
 	}
+	if os.Getenv("DELPHINUS_COMPRESS") == "on" {
+		must(c.Apply(mysql.EnableCompression(true)))
+	}
 	return c
 }
 

@@ -15,8 +15,8 @@ export function settings(changes = {}) {
   const all = {
     host: env("HOST"), port: Number(env("PORT")), user: env("USER"), password: env("PASSWORD"),
     database: env("DATABASE"), charset: "utf8mb4", timezone: "Z", connectTimeout: 20_000,
-    ssl: encrypted ? { rejectUnauthorized: false } : undefined,
-    compress: env("COMPRESSION") === "on", ...changes,
+    compress: env("COMPRESS") === "on",
+    ssl: encrypted ? { rejectUnauthorized: false } : undefined, ...changes,
   };
   if (all.socketPath) {
     delete all.host;

@@ -31,7 +31,7 @@ def options(**changes):
     result = dict(
         host=settings.host, port=settings.port, user=settings.user, password=settings.password,
         database=settings.database, charset="utf8mb4", collation="utf8mb4_general_ci", autocommit=True,
-        connection_timeout=60, use_pure=PURE, ssl_disabled=not settings.tls, compress=settings.compression,
+        connection_timeout=60, use_pure=PURE, ssl_disabled=not settings.tls, compress=settings.compress,
         allow_local_infile=True,
     )
     result.update(changes)

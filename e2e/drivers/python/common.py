@@ -37,7 +37,7 @@ class Settings:
         self.password = env.get("DELPHINUS_PASSWORD", "")
         self.database = env["DELPHINUS_DATABASE"]
         self.tls = env.get("DELPHINUS_TLS", "off") == "on"
-        self.compression = env.get("DELPHINUS_COMPRESSION", "off") == "on"
+        self.compress = env.get("DELPHINUS_COMPRESS", "off") == "on"
 
 
 class Failed(Exception):

@@ -1,5 +1,7 @@
 //! The login, from the greeting to OK.
 
+use std::io::Write;
+
 use anyhow::{Context, Result, bail, ensure};
 
 use super::auth;
@@ -29,6 +31,7 @@ pub struct Login {
     pub database: String,
     /// Whether several statements may stand in one text.
     pub allows_multi_statements: bool,
+    pub(crate) start: Vec<u8>,
 }
 
 /// What the greeting told.
@@ -49,6 +52,7 @@ impl Login {
             password: address.password.clone(),
             database: address.database.clone(),
             allows_multi_statements: false,
+            start: Vec::new(),
         }
     }
 
@@ -59,7 +63,15 @@ impl Login {
         self
     }
 
+    /// The same after these bytes, which are no packet.
+    #[must_use]
+    pub fn after(mut self, start: &[u8]) -> Self {
+        self.start = start.to_vec();
+        self
+    }
+
     pub(crate) fn run(&self, packets: &mut Packets) -> Result<Greeting> {
+        packets.wire.write_all(&self.start).context("cannot write")?;
         let greeting = read_greeting(packets)?;
         packets.write(&self.response(&greeting)?)?;
         let mut plugin = greeting.plugin.clone();

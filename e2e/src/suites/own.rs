@@ -53,7 +53,7 @@ fn program(driver: Driver, target: &Target, only: Option<&str>) -> Result<Comman
     let mut command = driver.command()?;
     command.envs(target.address.environment());
     command.env("DELPHINUS_TLS", target.on_off());
-    command.env("DELPHINUS_COMPRESSION", if target.variant.compression { "on" } else { "off" });
+    command.env("DELPHINUS_COMPRESS", if target.variant.compression { "on" } else { "off" });
     command.env("DELPHINUS_SCENARIOS", Driver::scenarios());
     // There are no replicas that may lag behind.
     command.env("DELPHINUS_MORE", "on");

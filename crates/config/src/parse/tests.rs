@@ -229,6 +229,25 @@ fn bad_authentication() {
 }
 
 #[test]
+fn wrong_lists() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-lists.toml"),
+        &expect![[r#"
+            d.toml:3:1: compression_algorithms is empty, so that nobody could connect; write ["uncompressed"] for no compression
+            d.toml:4:1: proxy_protocol_networks has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
+            d.toml:7:1: compression_algorithms is text; write a list in brackets, each item "uncompressed", "zlib" or "zstd"
+            d.toml:8:1: proxy_protocol_networks means nothing for unix:/run/x.sock; remove it: clients of a Unix socket have no IP address
+            d.toml:11:1: protocol_compression_algorithms has an item: "lz4" is not known; write a list in brackets, each item "uncompressed", "zlib" or "zstd"
+            d.toml:12:1: proxy_protocol_networks has an item: "lb1" is not usable; write networks like "10.0.0.0/8" or "fd00::/8", or single IP addresses
+            d.toml:21:1: compression = "zstd", but MariaDB servers cannot do that; write "zlib" or "uncompressed"
+            d.toml:22:1: zstd_compression_level = 23 is out of range; write a whole number from 1 to 22
+            d.toml:23:1: send_proxy_protocol = "v3" is not known; write "v1" (known: "v1" or "v2")
+            d.toml:28:1: pass_connection_attributes has an item that is a whole number; write a list in brackets, each item text in quotes
+        "#]],
+    );
+}
+
+#[test]
 fn nobody_need_be_listed_where_the_primary_is_asked() {
     let text = "[[listener]]\naddress = '127.0.0.1:0'\n[authentication]\nauth = 'backend'\n[cluster]\n\
                 [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'";
@@ -324,6 +343,7 @@ fn a_file_cut_anywhere_gives_a_configuration_or_mistakes() {
         include_str!("../../tests/data/good.toml"),
         include_str!("../../tests/data/bad-values.toml"),
         include_str!("../../tests/data/bad-relations.toml"),
+        include_str!("../../tests/data/bad-lists.toml"),
     ];
     for file in files {
         for cut in 0..file.len() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{is, required, unset};
 use crate::address::BackendAddress;
-use crate::word::{BackendTls, Flavor, Role, TopologyKind};
+use crate::word::{BackendTls, Compression, Flavor, ProxyProtocol, Role, TopologyKind};
 
 section! {
     /// The servers behind the proxy.
@@ -35,5 +35,14 @@ section! {
         /// Certificates of authorities, PEM, for "verify_ca" and "verify_identity". Relative paths start at the
         /// directory of the configuration file.
         tls_ca: Option<PathBuf> = unset("none"), "", Restart, aka "ssl_ca";
+        /// Compression of the connections to this backend. It saves bytes on the way and costs time on both sides.
+        /// MariaDB knows only "zlib". Where the backend does not offer it, a warning is logged and nothing compressed.
+        compression: Compression = is(Compression::Uncompressed), "", Restart;
+        /// Level of "zstd": 1 is fast, 22 is small.
+        zstd_compression_level: u8 = is(3), "", Restart, in 1..=22;
+        /// Tells this backend the address of the client with a header of the PROXY protocol, "v1" (text) or "v2"
+        /// (binary). The backend has to expect it (MariaDB: `proxy_protocol_networks`; MySQL itself cannot).
+        /// Connections are then shared only between clients with the same address, to all backends.
+        send_proxy_protocol: Option<ProxyProtocol> = unset("the backend sees the address of the proxy"), "", Restart;
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{required, unset};
-use crate::address::ListenAddress;
+use super::{is, required, unset};
+use crate::address::{ListenAddress, Network};
 use crate::value::SocketMode;
-use crate::word::ClientTls;
+use crate::word::{ClientTls, Compression};
 
 section! {
     /// One for each address where clients connect. At least one is needed.
@@ -24,6 +24,12 @@ section! {
         /// Certificates of authorities, PEM. If set, a client that shows a certificate has to show one signed
         /// by them.
         tls_ca: Option<PathBuf> = unset("clients are not asked for a certificate"), "", Restart;
+        /// What clients may ask for: compression with zlib, with zstd, none. Without "uncompressed" a client that asks
+        /// for no compression is refused.
+        compression_algorithms: Vec<Compression> = is(vec![Compression::Zlib, Compression::Zstd, Compression::Uncompressed]), "", Restart, aka "protocol_compression_algorithms";
+        /// Addresses of load balancers. From these every connection has to begin with a header of the PROXY protocol
+        /// (version 1 or 2), and the client is where that says. From others such a header is refused.
+        proxy_protocol_networks: Vec<Network> = is(vec![]), "", Restart;
         /// Permissions of a Unix socket.
         socket_mode: Option<SocketMode> = unset("\"0777\", as MySQL does: the login decides who gets in"), "", Restart;
     }

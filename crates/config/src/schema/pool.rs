@@ -22,5 +22,9 @@ section! {
         /// Times `max_connections` it has to stay below the `max_prepared_stmt_count` of the servers (16382 by
         /// default), which other clients use too.
         statements_per_connection: u32 = is(100), "statements", Restart, in 1..=65_536;
+        /// Names of connection attributes of the client, for example "program_name", that are passed on to the
+        /// backends in place of the proxy's own. Connections are then shared only between sessions with the same
+        /// values of these.
+        pass_connection_attributes: Vec<String> = is(vec![]), "", Restart;
     }
 }

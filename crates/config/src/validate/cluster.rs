@@ -5,7 +5,7 @@ use crate::address::BackendAddress;
 use crate::config::{Backend, Cluster};
 use crate::parse::Rows;
 use crate::schema::{BackendSection, ClusterSection, Written};
-use crate::word::{BackendTls, Role};
+use crate::word::{BackendTls, Compression, Flavor, Role};
 
 impl Check<'_, '_> {
     pub(super) fn cluster(
@@ -20,7 +20,7 @@ impl Check<'_, '_> {
             name: cluster.name,
             topology: cluster.topology,
             flavor: cluster.flavor,
-            backends: backends.rows.into_iter().map(|row| self.backend(&row)).collect(),
+            backends: backends.rows.into_iter().map(|row| self.backend(&row, cluster.flavor)).collect(),
         })
     }
 
@@ -57,9 +57,13 @@ impl Check<'_, '_> {
         }
     }
 
-    fn backend(&mut self, row: &Written<BackendSection>) -> Backend {
+    fn backend(&mut self, row: &Written<BackendSection>, flavor: Flavor) -> Backend {
         let written = &row.value;
         self.backend_tls(row);
+        if written.compression == Compression::Zstd && flavor == Flavor::Mariadb {
+            let what = "compression = \"zstd\", but MariaDB servers cannot do that";
+            self.mistakes.push(row.at("compression"), what, "write \"zlib\" or \"uncompressed\"");
+        }
         Backend {
             name: name_of(written),
             address: written.address.clone(),
@@ -67,6 +71,9 @@ impl Check<'_, '_> {
             weight: written.weight,
             tls: written.tls,
             tls_ca: written.tls_ca.as_ref().map(|path| self.pem_file("tls_ca", path, row.at("tls_ca"))),
+            compression: written.compression,
+            zstd_compression_level: written.zstd_compression_level,
+            send_proxy_protocol: written.send_proxy_protocol,
         }
     }
 

@@ -1,12 +1,12 @@
 //! `[[listener]]`: addresses, TLS files that belong together, permissions of sockets.
 
 use super::Check;
-use crate::address::ListenAddress;
+use crate::address::{ListenAddress, Network};
 use crate::config::{Listener, TlsIdentity};
 use crate::parse::Rows;
 use crate::schema::{ListenerSection, Written};
 use crate::value::SocketMode;
-use crate::word::ClientTls;
+use crate::word::{ClientTls, Compression};
 
 /// MySQL lets everybody connect to its socket and asks for the password afterwards.
 const SOCKET_MODE_DEFAULT: SocketMode = SocketMode(0o777);
@@ -43,8 +43,35 @@ impl Check<'_, '_> {
             tls,
             tls_identity: self.identity(row),
             tls_ca: written.tls_ca.as_ref().map(|path| self.pem_file("tls_ca", path, row.at("tls_ca"))),
+            compression_algorithms: self.compression_algorithms(row),
+            proxy_protocol_networks: self.proxy_protocol_networks(row, is_unix),
             socket_mode: written.socket_mode.unwrap_or(SOCKET_MODE_DEFAULT),
         }
+    }
+
+    fn compression_algorithms(&mut self, row: &Written<ListenerSection>) -> Vec<Compression> {
+        let algorithms = row.value.compression_algorithms.clone();
+        if algorithms.is_empty() {
+            self.mistakes.push(
+                row.at("compression_algorithms"),
+                "compression_algorithms is empty, so that nobody could connect",
+                "write [\"uncompressed\"] for no compression",
+            );
+        }
+        algorithms
+    }
+
+    fn proxy_protocol_networks(&mut self, row: &Written<ListenerSection>, is_unix: bool) -> Vec<Network> {
+        let networks = row.value.proxy_protocol_networks.clone();
+        if is_unix && !networks.is_empty() {
+            let what = format!("proxy_protocol_networks means nothing for {}", row.value.address);
+            self.mistakes.push(
+                row.at("proxy_protocol_networks"),
+                what,
+                "remove it: clients of a Unix socket have no IP address",
+            );
+        }
+        networks
     }
 
     fn refuse_tls_files(&mut self, row: &Written<ListenerSection>, is_unix: bool) {

@@ -5,6 +5,8 @@ use delphinus_net::{BackendLogin, Buffer, PacketIo, Stream, log_in};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
+use delphinus_wire::compression::Algorithm;
+use delphinus_wire::handshake::ConnectAttributes;
 
 use super::error::ProbeError;
 use crate::settings::{BackendSpec, Settings};
@@ -40,14 +42,17 @@ impl Connection {
         spec: &BackendSpec,
         settings: &Settings,
     ) -> Result<Self, ProbeError> {
+        let (compression, zstd_level) = Algorithm::asked_for(spec.compression);
         let login = BackendLogin {
             user: settings.user.clone(),
             secret: BackendSecret::Plain(settings.password.clone()),
             schema: None,
-            capabilities: WANTED,
+            capabilities: WANTED | compression,
             collation: COLLATION,
             tls: spec.tls.clone(),
             host: spec.address.host().to_owned(),
+            attributes: ConnectAttributes::default(),
+            zstd_level,
         };
         let login = log_in(stream, &login).await?;
         Ok(Self {

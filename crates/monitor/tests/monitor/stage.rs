@@ -55,6 +55,8 @@ pub(crate) fn settings(addresses: Vec<Address>) -> Settings {
         role: if index == 0 { Role::Primary } else { Role::Replica },
         weight: 100,
         tls: None,
+        compression: None,
+        proxy_protocol: None,
     };
     Settings {
         backends: addresses.into_iter().enumerate().map(spec).collect(),

@@ -1,6 +1,7 @@
 //! The proxy logs in to a backend.
 
 use delphinus_wire::auth::BackendSecret;
+use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::client::{
     ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step,
 };
@@ -33,6 +34,10 @@ pub struct BackendLogin {
     pub tls: Option<(ClientTls, bool)>,
     /// The name that the certificate must carry.
     pub host: String,
+    /// Connection attributes beside the proxy's own; of two with one name, these.
+    pub attributes: ConnectAttributes,
+    /// Level of zstd compression, if that is among the capabilities.
+    pub zstd_level: u8,
 }
 
 /// A connection that is logged in.
@@ -77,6 +82,9 @@ pub async fn log_in(mut stream: Stream, login: &BackendLogin) -> Result<LoggedIn
     let outcome =
         drive(&mut io, Step::Read(machine), login.tls.as_ref().map(|(tls, _)| tls), &login.host).await?;
     let greeting = outcome.greeting.ok_or(NetError::Closed)?;
+    if let Some(algorithm) = Algorithm::agreed(outcome.link.capabilities, login.zstd_level) {
+        stream.start_compression(CompressedLink::new(algorithm, Side::Client), buffer.data());
+    }
     let thread_id = greeting.connection_id;
     Ok(LoggedIn { stream, thread_id, capabilities: outcome.link.capabilities, link: outcome.link, greeting })
 }
@@ -94,10 +102,6 @@ pub async fn change_user(
 }
 
 fn settings(stream: &Stream, login: &BackendLogin) -> ClientSettings {
-    let mut attributes = ConnectAttributes::default();
-    attributes.push(b"program_name", b"delphinus");
-    attributes.push(b"_client_name", b"delphinus");
-    attributes.push(b"_client_version", env!("CARGO_PKG_VERSION").as_bytes());
     ClientSettings {
         capabilities: login.capabilities,
         collation: u16::from(login.collation),
@@ -105,15 +109,34 @@ fn settings(stream: &Stream, login: &BackendLogin) -> ClientSettings {
         user: login.user.clone(),
         secret: login.secret.clone(),
         schema: login.schema.clone().map(String::into_bytes),
-        attributes,
+        attributes: attributes(&login.attributes),
         tls: match login.tls {
             None => TlsMode::Disabled,
             Some((_, false)) => TlsMode::Optional,
             Some((_, true)) => TlsMode::Required,
         },
         transport: if stream.is_unix() { Transport::Unix } else { Transport::Tcp },
-        zstd_level: 3,
+        zstd_level: login.zstd_level,
     }
+}
+
+/// What backends are told about the connection: what of the client was chosen to be, and the proxy's own.
+fn attributes(clients: &ConnectAttributes) -> ConnectAttributes {
+    let mut all = clients.clone();
+    let pid = std::process::id().to_string();
+    for (name, value) in [
+        ("program_name", "delphinus"),
+        ("_client_name", "delphinus"),
+        ("_client_version", env!("CARGO_PKG_VERSION")),
+        ("_pid", &pid),
+        ("_delphinus_version", env!("CARGO_PKG_VERSION")),
+        ("_delphinus_pid", &pid),
+    ] {
+        if !clients.iter().any(|(taken, _)| taken == name.as_bytes()) {
+            all.push(name.as_bytes(), value.as_bytes());
+        }
+    }
+    all
 }
 
 async fn drive(

@@ -40,8 +40,8 @@ final class Checks {
         all.setProperty("password", env("PASSWORD"));
         all.setProperty("database", env("DATABASE"));
         all.setProperty("sslMode", encrypted() ? "REQUIRED" : "DISABLED");
+        all.setProperty("useCompression", String.valueOf(env("COMPRESS").equals("on")));
         all.setProperty("allowPublicKeyRetrieval", "true");
-        all.setProperty("useCompression", env("COMPRESSION").equals("on") ? "true" : "false");
         all.setProperty("connectTimeout", "20000");
         all.setProperty("socketTimeout", "120000");
         all.setProperty("connectionTimeZone", "UTC");
