@@ -89,6 +89,12 @@ impl Checkout {
         answer.await.map(|answer| answer.result).map_err(|error| error.into_pool_error(backend))
     }
 
+    /// Moves what only the connection knows of the session's last statement into the session's memory.
+    pub async fn save(&mut self) -> Result<(), PoolError> {
+        let backend = self.pool.target(self.backend).name.clone();
+        save(self.connection()).await.map_err(|error| error.into_pool_error(backend))
+    }
+
     /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
     pub async fn restore_insert_id(&mut self, memory: &Rc<Memory>) -> Result<(), PoolError> {
         if self.connection().insert_seq == memory.insert_seq.get() {

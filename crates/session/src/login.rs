@@ -196,6 +196,7 @@ impl Seed {
             want: initial.clone(),
             initial,
             pins: Pins::default(),
+            published_pin: None,
             memory: Rc::new(Memory::default()),
             status: Status::AUTOCOMMIT,
             seats: Seats::default(),

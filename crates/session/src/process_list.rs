@@ -82,7 +82,10 @@ impl Session {
             schema.as_deref().and_then(text),
             text(if runs { "Query" } else { "Sleep" }),
             text(&info.since_s(now_s).to_string()),
-            text(if is_own { "starting" } else { "" }),
+            match info.pin() {
+                Some(pin) => text(&format!("pinned: {}", pin.reason.as_str())),
+                None => text(if is_own { "starting" } else { "" }),
+            },
             statement,
         ];
         if flavor == Flavor::MariaDb {

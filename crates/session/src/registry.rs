@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delphinus_net::rt::Bell;
+use delphinus_state::Pin;
 use delphinus_topology::BackendId;
 
 /// A client connection's id: what the client sees as its connection id.
@@ -23,6 +24,8 @@ pub struct SessionInfo {
     pub host: String,
     /// The schema that it is in; changes rarely.
     schema: Mutex<Option<Arc<str>>>,
+    /// The oldest of its pins.
+    pin: Mutex<Option<Pin>>,
     /// Where its statement runs: backend in the high half, thread id there in the low half; 0 is nowhere.
     running: AtomicU64,
     /// When it last began a command, by the registry's clock.
@@ -56,6 +59,16 @@ impl SessionInfo {
     /// Notes that it is in another schema.
     pub(crate) fn enters(&self, schema: Option<&str>) {
         *self.schema.lock().unwrap_or_else(PoisonError::into_inner) = schema.map(Arc::from);
+    }
+
+    /// Why it keeps its connection, since when, and because of which statement: the oldest of its pins.
+    pub fn pin(&self) -> Option<Pin> {
+        self.pin.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes its oldest pin.
+    pub(crate) fn is_pinned(&self, pin: Option<Pin>) {
+        *self.pin.lock().unwrap_or_else(PoisonError::into_inner) = pin;
     }
 
     /// Seconds since it last began a command.
@@ -194,6 +207,7 @@ impl Registry {
             user: Mutex::new(user.clone()),
             host,
             schema: Mutex::default(),
+            pin: Mutex::default(),
             running: AtomicU64::new(0),
             active_s: AtomicU32::new(self.clock_s()),
             killed: AtomicBool::new(false),

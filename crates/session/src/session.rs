@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use delphinus_net::{Buffer, Stream};
 use delphinus_pool::{Checkout, Identity, Keys, Memory, Seat};
@@ -35,6 +36,8 @@ pub struct Session {
     /// The state that the client wants.
     pub(crate) want: SessionState,
     pub(crate) pins: Pins,
+    /// Reason and time of the pin that others know of.
+    pub(crate) published_pin: Option<(PinReason, Instant)>,
     pub(crate) memory: Rc<Memory>,
     /// Status flags as the last answer of a backend had them.
     pub(crate) status: Status,
@@ -167,6 +170,7 @@ impl Session {
             let _ = Box::pin(checkout.start_over()).await;
         }
         self.pins.clear();
+        self.publish_pin();
         self.statements.clear();
         self.leave_seats();
         self.memory = Rc::default();

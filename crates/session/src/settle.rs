@@ -97,10 +97,21 @@ impl Session {
     /// Keeps the connection if the session is pinned to it.
     pub(crate) fn keep_or_give_back(&mut self, checkout: Checkout) {
         self.info.runs_nowhere();
+        self.publish_pin();
         if self.pins.is_empty() {
             self.seats.put(checkout.backend(), checkout.give_back());
         } else {
             self.bound = Some(checkout);
+        }
+    }
+
+    /// Lets others know of the oldest pin, where it is another one now.
+    pub(crate) fn publish_pin(&mut self) {
+        let first = self.pins.iter().next();
+        let key = first.map(|pin| (pin.reason, pin.since));
+        if key != self.published_pin {
+            self.info.is_pinned(first.cloned());
+            self.published_pin = key;
         }
     }
 
@@ -136,7 +147,7 @@ impl Session {
 
     /// A routine that has made temporary tables pins, whatever has become of them.
     async fn ask_temporary_tables(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
-        // MySQL counts them among all tables: a connection that has made others pins once for nothing.
+        // MySQL counts them among all tables.
         let counter = match self.lex.options(&self.want.vars).flavor {
             Flavor::MySql => "Com_create_table",
             Flavor::MariaDb => "Com_create_temporary_table",
@@ -145,25 +156,23 @@ impl Session {
         let count = answer.rows.first().and_then(|row| row.get(1)?.clone()).unwrap_or_default();
         let count = std::str::from_utf8(&count).ok().and_then(|count| count.parse().ok());
         let known = &mut checkout.connection().temporary_tables_made;
-        // Those that its sessions made by themselves have pinned, and are gone.
-        if count != Some(*known) {
-            *known = count.unwrap_or_default();
+        let is_new = count != Some(*known);
+        *known = count.unwrap_or_default();
+        if is_new && ran.statement.effects.intersects(OPAQUE) {
             self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
         }
         Ok(())
     }
 
-    /// SET ROLE pins until the role is that of a new login again: none, where the user has no default roles.
+    /// SET ROLE pins until the role is that of a new login again: none, where the user has no default roles. MySQL
+    /// connections that have had a role were seen to refuse what the user may do: there it pins until the reset.
     async fn ask_role(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
-        let activated = match self.lex.options(&self.want.vars).flavor {
-            Flavor::MySql => "@@global.activate_all_roles_on_login",
-            Flavor::MariaDb => "0",
-        };
-        let sql = format!(
-            "SELECT CURRENT_ROLE(), {activated} + (SELECT COUNT(*) FROM information_schema.APPLICABLE_ROLES \
-             WHERE IS_DEFAULT = 'YES') LIMIT 1"
-        );
-        let answer = match checkout.query(&sql).await {
+        if self.lex.options(&self.want.vars).flavor == Flavor::MySql {
+            return Ok(());
+        }
+        let sql = "SELECT CURRENT_ROLE(), (SELECT COUNT(*) FROM information_schema.APPLICABLE_ROLES \
+                   WHERE IS_DEFAULT = 'YES') LIMIT 1";
+        let answer = match checkout.query(sql).await {
             Err(PoolError::Refused { .. }) => return Ok(()),
             answer => answer?,
         };

@@ -70,7 +70,8 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     if let Some(status) = response.status {
         pins.set(PinReason::Transaction, status.contains(Status::IN_TRANS), executed.now, executed.sql);
     }
-    if executed.statement.effects.is_empty() && response.changes.is_empty() && response.is_ok() {
+    let is_plain = executed.statement.effects.is_empty() && executed.statement.class != Class::CreateTable;
+    if is_plain && response.changes.is_empty() && response.is_ok() {
         end_next_transaction(pins, executed);
         return None;
     }
@@ -83,6 +84,9 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         pins::learn(pins, state.schema.as_deref(), executed);
         learn_unreported(&mut learnt, pins, executed, seen);
     }
+    // The counter of tables made counts the session's own ones, too.
+    learnt.temporary_tables |= executed.statement.effects.contains(Effects::CREATES_TEMP_TABLE)
+        || executed.statement.class == Class::CreateTable;
     if !response.is_ok() {
         pins::learn_failure(pins, executed);
         learnt.has_failed = true;

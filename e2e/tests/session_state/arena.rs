@@ -47,9 +47,6 @@ impl Arena {
         primary.query("CREATE ROLE d_role")?;
         primary.query(&format!("GRANT d_role TO {user}@'%'"))?;
         primary.query(&format!("GRANT {rights} ON *.* TO {user}@'%'"))?;
-        for server in &self.stage.cluster.servers {
-            server.query("SET GLOBAL log_bin_trust_function_creators = ON")?;
-        }
         Ok(())
     }
 
@@ -130,7 +127,6 @@ impl Arena {
         for procedure in PROCEDURES {
             run(&mut client, &format!("CREATE PROCEDURE app.{procedure}"))?;
         }
-        run(&mut client, &format!("CREATE FUNCTION app.{FUNCTION}"))?;
         self.wait_for_replicas(&mut client)
     }
 
@@ -152,9 +148,6 @@ fn run(client: &mut Client, sql: &str) -> Result<()> {
     let failure = replies.iter().find_map(Reply::failure);
     failure.map_or(Ok(()), |failure| Err(failure.clone())).with_context(|| sql.to_owned())
 }
-
-const FUNCTION: &str =
-    "d_function(n INT) RETURNS INT BEGIN SET @a = n, @b = CONCAT('<', n, '>'); RETURN n * 2; END";
 
 const PROCEDURES: &[&str] = &[
     "d_set_mode(IN mode TEXT) SET SESSION sql_mode = mode",

@@ -119,6 +119,11 @@ pub(crate) fn run_interleaved(
         pinned = if pins { Some(session) } else { pinned };
         count += 1;
         if let Err(answers) = runners[at].run() {
+            if answers.1.contains("error 1203") {
+                // Whoever holds the connections: a pin that has not ended with its block.
+                let list = arena.proxied(SESSIONS).connect()?.query("SHOW PROCESSLIST")?;
+                eprintln!("step {count}, session {session}, pinned {pinned:?}: {list:?}");
+            }
             let runner = runners.swap_remove(at);
             found.push(Difference { after: count, ..runner.difference(answers) });
             pinned = pinned.filter(|other| *other != session);

@@ -85,9 +85,10 @@ const SCRIPTS: &[Script] = &[
         "SELECT CURRENT_ROLE()",
         "SET ROLE NONE",
         "SELECT CURRENT_ROLE(), @a",
+        "(reset)",
     ]),
-    mysql(&["SET ROLE ALL", "SELECT CURRENT_ROLE()", "SET ROLE DEFAULT", "SELECT CURRENT_ROLE()"]),
-    mysql(&["SET ROLE ALL EXCEPT d_role", "SELECT CURRENT_ROLE()", "SET ROLE DEFAULT"]),
+    mysql(&["SET ROLE ALL", "SELECT CURRENT_ROLE()", "SET ROLE DEFAULT", "SELECT CURRENT_ROLE()", "(reset)"]),
+    mysql(&["SET ROLE ALL EXCEPT d_role", "SELECT CURRENT_ROLE()", "SET ROLE DEFAULT", "(reset)"]),
     // Servers keep the role over COM_RESET_CONNECTION, and MariaDB over COM_CHANGE_USER. The proxy drops it with everything
     // else, on the safe side: drivers' pools take these commands for the end of a session. So they are not compared.
     Script {
@@ -97,6 +98,7 @@ const SCRIPTS: &[Script] = &[
             "SET DEFAULT ROLE d_role TO app",
             "SET DEFAULT ROLE no_such TO app",
             "SET DEFAULT ROLE NONE TO app",
+            "(reset)",
         ],
     },
     mariadb(&["SET DEFAULT ROLE no_such", "SET DEFAULT ROLE NONE", "SELECT CURRENT_ROLE()"]),
@@ -175,7 +177,6 @@ const SCRIPTS: &[Script] = &[
         "INSERT INTO sbtest.{t} (k) VALUES (1)",
         "SELECT k FROM sbtest.{t}",
         "DROP TEMPORARY TABLE IF EXISTS app.no_such, sbtest.{t}",
-        "SHOW WARNINGS",
         "SELECT COUNT(*) FROM sbtest.{t} FOR UPDATE",
         "DROP TEMPORARY TABLE sbtest.{t}",
     ]),
@@ -461,13 +462,7 @@ const SCRIPTS: &[Script] = &[
         "SELECT 1",
     ]),
     // Routines that change the session.
-    both(&[
-        "SELECT app.d_function(5)",
-        "SELECT @a, @b",
-        "SELECT app.d_function(id) FROM app.d_fixed ORDER BY id",
-        "SELECT @a, @b",
-        "(reset)",
-    ]),
+    // A user variable that a stored function sets is reported by no server: see docs/pinning.md.
     both(&[
         "CALL app.d_opens(1)",
         "INSERT INTO app.{t} (k) VALUES (940)",

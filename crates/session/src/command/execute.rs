@@ -108,7 +108,14 @@ impl Session {
         let (statement, mut key) = (found.statement, found.key.clone());
         if is_about_last_statement(&statement) {
             match self.connection_of_last_statement() {
-                Ok(Some(checkout)) => return Ok(Chosen { checkout, plan: None, key }),
+                Ok(Some(checkout)) if self.may_run_there(checkout.backend(), &statement, key.text()) => {
+                    return Ok(Chosen { checkout, plan: None, key });
+                }
+                Ok(Some(mut checkout)) => {
+                    checkout.save().await.map_err(|error| (ProxyError::Pool(error), None))?;
+                    self.keep_or_give_back(checkout);
+                    key = self.with_memory(&statement, &key).await.map_err(|error| (error, None))?;
+                }
                 Ok(None) => key = self.with_memory(&statement, &key).await.map_err(|error| (error, None))?,
                 Err(error) => return Err((error, None)),
             }

@@ -256,6 +256,13 @@ impl Session {
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(about_last) && statement.class != Class::Multi {
             match self.connection_of_last_statement() {
+                // What locks or writes has to run on the primary, wherever the last one ran.
+                Ok(Some(mut checkout)) if !self.may_run_there(checkout.backend(), &statement, &sql) => {
+                    if let Err(error) = checkout.save().await {
+                        return self.refuse(input, ProxyError::Pool(error)).await;
+                    }
+                    self.keep_or_give_back(checkout);
+                }
                 Ok(Some(mut checkout)) => {
                     let wants_id = statement.uses.contains(Uses::LAST_INSERT_ID);
                     if !wants_id || checkout.connection().has_insert_id(&self.memory) {
@@ -297,6 +304,19 @@ impl Session {
             Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
             None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
         }
+    }
+
+    /// False for what must not run on a replica, beside being about the last statement.
+    pub(crate) fn may_run_there(&self, backend: BackendId, statement: &Statement, sql: &[u8]) -> bool {
+        let is_primary = self.resolve(Target::Primary).is_ok_and(|primary| primary == backend);
+        let reads = matches!(statement.class, Class::Select | Class::Show | Class::Set | Class::Do);
+        let may_write = Effects::CALLS_ROUTINE.union(Effects::UNKNOWN).union(Effects::GETS_LOCK);
+        let words = || sql.split(|byte| !byte.is_ascii_alphanumeric());
+        // FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE: in a text that names none of them nothing locks.
+        let locks = || {
+            words().any(|word| [&b"update"[..], b"share"].iter().any(|lock| word.eq_ignore_ascii_case(lock)))
+        };
+        is_primary || !self.pins.is_empty() || reads && !statement.effects.intersects(may_write) && !locks()
     }
 
     /// Where the last statement ran, if what it left behind is still there.
