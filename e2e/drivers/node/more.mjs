@@ -240,7 +240,7 @@ const shapes = {
   }),
   statements_of_every_size: async (method) => using({}, async (connection) => {
     // The driver itself cannot send those of exactly 16 MiB less 1 byte.
-    // Delphinus prepares no text of more than 16 MiB.
+    // Delphinus prepares no text of 16 MiB and more.
     for (const size of [1000, 70_000, 16_000_000, 16_777_000, ...(method === "query" ? [17_000_000] : [])]) {
       const text = "SELECT LENGTH('') + 5 AS v /* ";
       const [[row]] = await connection[method](`${text}${"c".repeat(size - text.length - 4)} */`);

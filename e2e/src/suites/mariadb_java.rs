@@ -21,7 +21,7 @@ const BUILD_LIMIT: Duration = Duration::from_mins(15);
 const ACCOUNT: &str =
     "logs in as a user that the test has just made, which the proxy's configuration does not list";
 const COUNTERS: &str = "reads session counters of SHOW STATUS, which go on counting on a shared connection";
-const KNOWN: [(&str, &str); 11] = [
+const KNOWN: [(&str, &str); 12] = [
     ("org.mariadb.jdbc.ConnectionTest.multiAuthPlugin", ACCOUNT),
     ("org.mariadb.jdbc.ConnectionTest.verificationEd25519AuthPlugin", ACCOUNT),
     ("org.mariadb.jdbc.CredentialPluginTest.propertiesIdentityTest", ACCOUNT),
@@ -35,6 +35,7 @@ const KNOWN: [(&str, &str); 11] = [
     ),
     ("org.mariadb.jdbc.DriverTest.parameterMetaDataPreparable", COUNTERS),
     ("org.mariadb.jdbc.MultiTest.semicolonTest", COUNTERS),
+    ("org.mariadb.jdbc.MultiTest.rewriteErrorRewriteMulti", COUNTERS),
     ("org.mariadb.jdbc.MariaDbPoolDataSourceTest.ensureClosed", "counts the connections that the server has"),
 ];
 

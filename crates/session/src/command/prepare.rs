@@ -23,8 +23,9 @@ impl Session {
         if self.statements.len() >= limit {
             return self.refuse(input, ProxyError::TooManyStatements(limit)).await;
         }
+        // The text is needed to prepare it elsewhere.
+        let input = self.hold(input).await?;
         if !input.is_whole() {
-            // The text is needed to prepare it elsewhere.
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
         let (input, text) = self.own_text(input);
