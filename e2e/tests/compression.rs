@@ -166,12 +166,11 @@ fn stage_client() -> PathBuf {
     stage(Flavor::MySql).cluster.client_program().to_owned()
 }
 
+/// The other drivers' programs know `DELPHINUS_COMPRESS`, too; one of them is enough for an ordinary run.
 #[test]
-fn drivers_do_all_that_they_do_with_compression() {
-    for (driver, flavor) in [(Driver::ConnectorC, Flavor::MySql), (Driver::Go, Flavor::MariaDb)] {
-        if let Err(error) = driver.check_compressed(&stage(flavor).address, false) {
-            panic!("{flavor}: {error:#}");
-        }
+fn a_driver_does_all_that_it_does_with_compression() {
+    if let Err(error) = Driver::ConnectorC.check_compressed(&stage(Flavor::MySql).address, false) {
+        panic!("{error:#}");
     }
 }
 
