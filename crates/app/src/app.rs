@@ -14,7 +14,6 @@ use delphinus_pool::{Budget, Target};
 use delphinus_session::{ListenerSettings, Registry, Users, is_hung};
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::Capabilities;
-use delphinus_wire::auth::RsaKey;
 
 use crate::acceptor::{Acceptor, Seat};
 use crate::drain::drain;

@@ -29,22 +29,18 @@ impl Identities {
         let attributes = identity.attributes.as_bytes().to_vec();
         let key = (identity.user.clone(), identity.shape.0, identity.client_ip, attributes);
         let mut known = self.known.borrow_mut();
-        match known.get(&key) {
-            Some(found) => {
-                found.take_keys_of(&identity);
-                found.clone()
-            }
-            None => {
-                // Each client's address may make one.
-                if known.len() >= FEW.max(2 * self.kept.get()) {
-                    known.retain(|_, identity| Rc::strong_count(identity) > 1);
-                    self.kept.set(known.len());
-                }
-                let new = Rc::new(identity);
-                known.insert(key, new.clone());
-                new
-            }
+        if let Some(found) = known.get(&key) {
+            found.take_keys_of(&identity);
+            return found.clone();
         }
+        // Each client's address may make one.
+        if known.len() >= FEW.max(2 * self.kept.get()) {
+            known.retain(|_, identity| Rc::strong_count(identity) > 1);
+            self.kept.set(known.len());
+        }
+        let new = Rc::new(identity);
+        known.insert(key, new.clone());
+        new
     }
 }
 

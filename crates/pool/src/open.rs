@@ -98,7 +98,7 @@ pub(crate) async fn log_in_with_keys(
         .map_err(|error| PoolError::Refused { backend: name(), error })?;
     let mut last = nothing();
     for (key, secret) in list {
-        match log_in_as(target, (identity, secret), shape, settings).await {
+        match Box::pin(log_in_as(target, (identity, secret), shape, settings)).await {
             Ok(logged_in) => {
                 keys.accepted(backend, key);
                 return Ok(logged_in);

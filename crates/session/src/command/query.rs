@@ -3,7 +3,7 @@
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Target};
 use delphinus_sql::{
-    Access, Class, Effects, Flavor, LexOptions, Statement, Uses, Why, classify, kill_target,
+    Access, Class, Effects, Flavor, Kill, LexOptions, Statement, Uses, Why, classify, kill_target,
 };
 use delphinus_state::Shape;
 use delphinus_topology::BackendId;
@@ -232,19 +232,13 @@ impl Session {
         let lex = self.lex.options(&self.want.vars);
         let sql = self.buffer.data()[text_at..input.held].to_vec();
         if statement.effects.contains(Effects::KILLS) {
-            // CONNECTION_ID() is the only expression that is worth anything here.
-            let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
-            match kill_target(&sql, lex)
-                .or_else(|| kill_target(&crate::local::with_own_id(&sql, lex, known)?, lex))
-            {
-                Some(kill) => {
+            match self.kill_wish(&sql, lex) {
+                KillWish::Of(kill) => {
                     self.skip(input).await?;
                     return self.kill(kill.id, kill.scope).await;
                 }
-                None if !names_no_connection(&sql) => {
-                    return self.refuse(input, ProxyError::KillOfExpression).await;
-                }
-                None => {}
+                KillWish::Unclear => return self.refuse(input, ProxyError::KillOfExpression).await,
+                KillWish::OfNoConnection => {}
             }
         }
         if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
@@ -303,6 +297,17 @@ impl Session {
         match splice(&sql, lex, known).filter(|_| input.is_whole()) {
             Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
             None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
+        }
+    }
+
+    fn kill_wish(&self, sql: &[u8], lex: LexOptions) -> KillWish {
+        // CONNECTION_ID() is the only expression that is worth anything here.
+        let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
+        let with_own_id = || kill_target(&crate::local::with_own_id(sql, lex, known)?, lex);
+        match kill_target(sql, lex).or_else(with_own_id) {
+            Some(kill) => KillWish::Of(kill),
+            None if names_no_connection(sql) => KillWish::OfNoConnection,
+            None => KillWish::Unclear,
         }
     }
 
@@ -464,4 +469,14 @@ pub(crate) enum Retry {
     Elsewhere(BackendId),
     /// Not again.
     Never(Served),
+}
+
+/// Whom a KILL is about.
+enum KillWish {
+    /// This connection.
+    Of(Kill),
+    /// Users or queries, by name or by number: the backend's business.
+    OfNoConnection,
+    /// The value of an expression.
+    Unclear,
 }
