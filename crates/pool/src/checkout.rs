@@ -98,7 +98,12 @@ impl Checkout {
     /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
     pub async fn restore_insert_id(&mut self, memory: &Rc<Memory>) -> Result<(), PoolError> {
         if self.connection().insert_seq == memory.insert_seq.get() {
-            return Ok(());
+            if !self.connection().unsaved.reported.is_empty() {
+                self.save().await?;
+            }
+            if self.connection().insert_seq == memory.insert_seq.get() {
+                return Ok(());
+            }
         }
         memory.wait_until_saved().await;
         let id = memory.last_insert_id.get();

@@ -156,7 +156,9 @@ impl Connection {
 
     /// True if LAST_INSERT_ID() is here what `memory`'s session made it.
     pub fn has_insert_id(&self, memory: &Rc<Memory>) -> bool {
-        self.is_owned_by(memory) && self.insert_seq == memory.insert_seq.get()
+        self.is_owned_by(memory)
+            && self.insert_seq == memory.insert_seq.get()
+            && self.unsaved.reported.is_empty()
     }
 
     /// True if only the connection knows FOUND_ROWS(); false if the memory has it.
@@ -190,9 +192,12 @@ impl Connection {
             self.unsaved.diagnostics = Diagnostics::default();
         }
         // Where the id was another session's before, it is no better now.
-        let may_be_new = left.sets_insert_id && self.insert_seq == self.memory.insert_seq.get();
-        if response.last_insert_id != 0 || may_be_new {
-            self.memory.last_insert_id.set(response.last_insert_id);
+        let was_own = self.insert_seq == self.memory.insert_seq.get();
+        if response.last_insert_id != 0 || left.sets_insert_id && was_own {
+            let before = self.memory.last_insert_id.replace(response.last_insert_id);
+            if !left.sets_insert_id && (!was_own || !self.unsaved.reported.is_empty()) {
+                self.unsaved.reported.push(response.last_insert_id, before);
+            }
             self.unsaved.insert_id = true;
             self.insert_seq = self.memory.insert_seq.get() + 1;
             self.memory.insert_seq.set(self.insert_seq);

@@ -28,10 +28,47 @@ pub struct Memory {
 }
 
 /// Parts of the memory that only the connection knows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Unsaved {
     pub insert_id: bool,
+    pub reported: Reported,
     pub diagnostics: Diagnostics,
+}
+
+/// Ids that INSERTs reported on a connection whose LAST_INSERT_ID() was another session's before. An id that the
+/// statement gave itself is reported as one that the server made is, but leaves LAST_INSERT_ID() as it was.
+#[derive(Debug, Default)]
+pub(crate) struct Reported {
+    ids: Vec<u64>,
+    /// LAST_INSERT_ID() if none of them was made by the server.
+    before: u64,
+}
+
+/// Of more inserts than these in a row the oldest are forgotten.
+const MOST_REPORTED: usize = 64;
+
+impl Reported {
+    /// One more; before the first of them the session's LAST_INSERT_ID() was `before`.
+    pub(crate) fn push(&mut self, id: u64, before: u64) {
+        if self.ids.is_empty() {
+            self.before = before;
+        }
+        if self.ids.len() == MOST_REPORTED {
+            self.ids.remove(0);
+        }
+        self.ids.push(id);
+    }
+
+    /// True if it is certain that LAST_INSERT_ID() is the session's.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// What LAST_INSERT_ID() is for the session if the connection says `id`, and whether it is the same there.
+    pub(crate) fn judge(&self, id: u64) -> (u64, bool) {
+        let is_own = self.is_empty() || self.ids.contains(&id);
+        (if is_own { id } else { self.before }, is_own)
+    }
 }
 
 /// What of the last statement's diagnostics has to be asked for.
@@ -42,8 +79,8 @@ pub(crate) struct Diagnostics {
 }
 
 impl Unsaved {
-    pub(crate) fn is_empty(self) -> bool {
-        self == Self::default()
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.insert_id && self.diagnostics == Diagnostics::default()
     }
 }
 
@@ -72,5 +109,26 @@ impl Leaving {
 impl Drop for Leaving {
     fn drop(&mut self) {
         self.0.saving.set(self.0.saving.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_were_given_are_not_the_last_insert_id() {
+        let mut reported = Reported::default();
+        assert_eq!(reported.judge(992), (992, true));
+        reported.push(5000, 2);
+        // 992 is what another session left there.
+        assert_eq!(reported.judge(992), (2, false));
+        reported.push(3, 5000);
+        assert_eq!(reported.judge(3), (3, true));
+        assert_eq!(reported.judge(992), (2, false));
+        for id in 10..1000 {
+            reported.push(id, 0);
+        }
+        assert_eq!(reported.ids.len(), MOST_REPORTED);
     }
 }

@@ -167,7 +167,11 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
             connection.memory.found_rows.set(number(0).unwrap_or(0));
         }
         if unsaved.insert_id {
-            connection.memory.last_insert_id.set(number(1).unwrap_or(0));
+            let (id, is_there) = unsaved.reported.judge(number(1).unwrap_or(0));
+            connection.memory.last_insert_id.set(id);
+            if !is_there {
+                connection.insert_seq = UNKNOWN_SEQ;
+            }
         }
     }
     Ok(())
