@@ -2,9 +2,7 @@
 
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Target};
-use delphinus_sql::{
-    Access, Class, Effects, Flavor, LexOptions, Statement, Uses, Why, classify, kill_target,
-};
+use delphinus_sql::{Access, Class, Effects, Flavor, LexOptions, Statement, Uses, Why, classify};
 use delphinus_state::Shape;
 use delphinus_topology::BackendId;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_text_at};
@@ -232,19 +230,13 @@ impl Session {
         let lex = self.lex.options(&self.want.vars);
         let sql = self.buffer.data()[text_at..input.held].to_vec();
         if statement.effects.contains(Effects::KILLS) {
-            // CONNECTION_ID() is the only expression that is worth anything here.
-            let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
-            match kill_target(&sql, lex)
-                .or_else(|| kill_target(&crate::local::with_own_id(&sql, lex, known)?, lex))
-            {
-                Some(kill) => {
+            match self.kill_named_by(&sql) {
+                Ok(Some(kill)) => {
                     self.skip(input).await?;
                     return self.kill(kill.id, kill.scope).await;
                 }
-                None if !names_no_connection(&sql) => {
-                    return self.refuse(input, ProxyError::KillOfExpression).await;
-                }
-                None => {}
+                Ok(None) => {}
+                Err(error) => return self.refuse(input, error).await,
             }
         }
         if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
@@ -444,12 +436,6 @@ impl Session {
         self.answer_rows(&result).await?;
         Ok(Served::Answered)
     }
-}
-
-/// True for MariaDB's KILL USER and KILL QUERY ID: what they name is the servers' own.
-fn names_no_connection(sql: &[u8]) -> bool {
-    sql.split(u8::is_ascii_whitespace)
-        .any(|word| word.eq_ignore_ascii_case(b"user") || word.eq_ignore_ascii_case(b"id"))
 }
 
 /// True for SHOW WARNINGS and SHOW ERRORS, false for statements that count them.
