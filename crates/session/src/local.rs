@@ -89,11 +89,11 @@ pub(crate) fn splice(sql: &[u8], options: LexOptions, known: Known) -> Option<Ve
 }
 
 /// The text with this client's id in the place of CONNECTION_ID(), as a bare number; `None` if it is not there.
-pub(crate) fn with_own_id(sql: &[u8], options: LexOptions, known: Known) -> Option<Vec<u8>> {
+pub(crate) fn with_own_id(sql: &[u8], options: LexOptions, id: u32) -> Option<Vec<u8>> {
     let span = builtin_calls(sql, options)
         .into_iter()
         .find(|span| span.function == SessionFunction::ConnectionId)?;
-    Some([&sql[..span.start], known.connection_id.to_string().as_bytes(), &sql[span.end..]].concat())
+    Some([&sql[..span.start], id.to_string().as_bytes(), &sql[span.end..]].concat())
 }
 
 /// A value with the type that the function has, which a bare number would not have.

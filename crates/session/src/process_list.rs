@@ -16,7 +16,7 @@ const SHOWN: usize = 100;
 const LONG: u8 = 3;
 const FLOAT: u8 = 4;
 
-fn columns(flavor: Flavor, shape: TextShape) -> Vec<Column> {
+fn columns(has_progress: bool, shape: TextShape) -> Vec<Column> {
     let text = |name: &[u8], chars, flags| Column {
         decimals: shape.decimals,
         flags,
@@ -34,7 +34,7 @@ fn columns(flavor: Flavor, shape: TextShape) -> Vec<Column> {
         text(b"State", 30, 0),
         text(b"Info", 100, 0),
     ];
-    if flavor == Flavor::MariaDb {
+    if has_progress {
         list.push(Column {
             length: 7,
             kind: FLOAT,
@@ -51,22 +51,24 @@ impl Session {
     pub(crate) async fn show_process_list(&mut self, input: Input, sql: &[u8], shape: TextShape) -> Outcome {
         self.skip(input).await?;
         let is_full = sql.split(u8::is_ascii_whitespace).any(|word| word.eq_ignore_ascii_case(b"full"));
-        let flavor = self.lex.options(&self.want.vars).flavor;
+        let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
+        let old_mode = self.want.vars.get("old_mode").map(|mode| String::from_utf8_lossy(mode));
+        let has_progress = is_mariadb && !old_mode.is_some_and(|mode| mode.contains("NO_PROGRESS_INFO"));
         let now_s = self.worker.registry.clock_s();
         let own = self.info.user();
         let sessions = self.worker.registry.list();
         let rows = sessions.iter().filter(|info| info.user() == own);
-        let rows = rows.map(|info| self.row(info, (now_s, flavor), sql, is_full)).collect();
+        let rows = rows.map(|info| self.row(info, (now_s, has_progress), sql, is_full)).collect();
         self.worker.counters.routed_local.increment();
         self.memory.row_count.set(-1);
-        self.answer_rows(&TextResult { columns: columns(flavor, shape), rows }).await?;
+        self.answer_rows(&TextResult { columns: columns(has_progress, shape), rows }).await?;
         Ok(Served::Answered)
     }
 
     fn row(
         &self,
         info: &SessionInfo,
-        (now_s, flavor): (u32, Flavor),
+        (now_s, has_progress): (u32, bool),
         sql: &[u8],
         is_full: bool,
     ) -> Vec<Option<Vec<u8>>> {
@@ -88,7 +90,7 @@ impl Session {
             },
             statement,
         ];
-        if flavor == Flavor::MariaDb {
+        if has_progress {
             row.push(text("0.000"));
         }
         row

@@ -114,6 +114,7 @@ const SCRIPTS: &[Script] = &[
         "PREPARE `q``q` FROM 'SELECT ?, ?'",
         "EXECUTE `q``q` USING @a, @a",
         "DEALLOCATE PREPARE `q``q`",
+        "(reset)",
         "SELECT DATABASE()",
     ]),
     both(&[

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use delphinus_sql::{Flavor, KillScope};
+use delphinus_sql::{Flavor, Kill, KillScope, kill_target};
 use delphinus_topology::BackendId;
 
 use crate::client_error::ProxyError;
+use crate::local::with_own_id;
 use crate::registry::{ClientConnId, SessionInfo};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -35,6 +36,20 @@ impl Session {
         }
         self.answer_ok().await?;
         Ok(Served::Answered)
+    }
+
+    /// What a text with KILL kills; `None` for MariaDB's KILL USER and KILL QUERY ID, which name what is the servers' own.
+    pub(crate) fn kill_named_by(&mut self, sql: &[u8]) -> Result<Option<Kill>, ProxyError> {
+        let lex = self.lex.options(&self.want.vars);
+        // CONNECTION_ID() is the only expression that is worth anything here.
+        let with_id = || with_own_id(sql, lex, self.info.id.0);
+        if let Some(kill) = kill_target(sql, lex).or_else(|| kill_target(&with_id()?, lex)) {
+            return Ok(Some(kill));
+        }
+        let is_the_servers_own = sql
+            .split(u8::is_ascii_whitespace)
+            .any(|word| word.eq_ignore_ascii_case(b"user") || word.eq_ignore_ascii_case(b"id"));
+        if is_the_servers_own { Ok(None) } else { Err(ProxyError::KillOfExpression) }
     }
 
     /// The error of a connection that was killed.

@@ -2,9 +2,7 @@
 
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Target};
-use delphinus_sql::{
-    Access, Class, Effects, Flavor, Kill, LexOptions, Statement, Uses, Why, classify, kill_target,
-};
+use delphinus_sql::{Access, Class, Effects, Flavor, LexOptions, Statement, Uses, Why, classify};
 use delphinus_state::Shape;
 use delphinus_topology::BackendId;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_text_at};
@@ -232,13 +230,13 @@ impl Session {
         let lex = self.lex.options(&self.want.vars);
         let sql = self.buffer.data()[text_at..input.held].to_vec();
         if statement.effects.contains(Effects::KILLS) {
-            match self.kill_wish(&sql, lex) {
-                KillWish::Of(kill) => {
+            match self.kill_named_by(&sql) {
+                Ok(Some(kill)) => {
                     self.skip(input).await?;
                     return self.kill(kill.id, kill.scope).await;
                 }
-                KillWish::Unclear => return self.refuse(input, ProxyError::KillOfExpression).await,
-                KillWish::OfNoConnection => {}
+                Ok(None) => {}
+                Err(error) => return self.refuse(input, error).await,
             }
         }
         if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
@@ -297,17 +295,6 @@ impl Session {
         match splice(&sql, lex, known).filter(|_| input.is_whole()) {
             Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
             None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
-        }
-    }
-
-    fn kill_wish(&self, sql: &[u8], lex: LexOptions) -> KillWish {
-        // CONNECTION_ID() is the only expression that is worth anything here.
-        let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
-        let with_own_id = || kill_target(&crate::local::with_own_id(sql, lex, known)?, lex);
-        match kill_target(sql, lex).or_else(with_own_id) {
-            Some(kill) => KillWish::Of(kill),
-            None if names_no_connection(sql) => KillWish::OfNoConnection,
-            None => KillWish::Unclear,
         }
     }
 
@@ -451,12 +438,6 @@ impl Session {
     }
 }
 
-/// True for MariaDB's KILL USER and KILL QUERY ID: what they name is the servers' own.
-fn names_no_connection(sql: &[u8]) -> bool {
-    sql.split(u8::is_ascii_whitespace)
-        .any(|word| word.eq_ignore_ascii_case(b"user") || word.eq_ignore_ascii_case(b"id"))
-}
-
 /// True for SHOW WARNINGS and SHOW ERRORS, false for statements that count them.
 fn is_list(sql: &[u8]) -> bool {
     let is_show = sql.trim_ascii_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"show"));
@@ -469,14 +450,4 @@ pub(crate) enum Retry {
     Elsewhere(BackendId),
     /// Not again.
     Never(Served),
-}
-
-/// Whom a KILL is about.
-enum KillWish {
-    /// This connection.
-    Of(Kill),
-    /// Users or queries, by name or by number: the backend's business.
-    OfNoConnection,
-    /// The value of an expression.
-    Unclear,
 }
