@@ -249,10 +249,16 @@ fn comparable(param: &Param, with_numbers: bool) -> Param {
 /// rows that a statement before it has changed. Neither belongs to the statement.
 fn forget_what_is_not_its_own(reply: &mut Reply, text: &str) {
     let may_set = text.contains("set ");
-    let of_names = ["names", "char", "collation"].iter().any(|word| text.contains(word));
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    // SET NAMES and SET CHARACTER SET set all of them; the character set of the connection and its collation each other.
+    let of_names =
+        has(&["names", "charset", "character set", "character_set_client", "character_set_results"]);
+    let of_connection = has(&["collation_connection", "character_set_connection"]);
     let is_own = |change: &Change| match change {
         Change::Variable(name, _) if may_set => {
-            text.contains(name) || of_names && (name.contains("character_set") || name.contains("collation"))
+            let is_connection = name == "collation_connection" || name == "character_set_connection";
+            let is_any = name.contains("character_set") || name.contains("collation");
+            text.contains(name) || of_names && is_any || of_connection && is_connection
         }
         Change::Variable(..) | Change::Schema(_) | Change::Other(_) => false,
     };
