@@ -52,9 +52,9 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Everything that the report is about.
+    /// Every suite on all servers: what the report is about.
     pub fn is_whole(&self) -> bool {
-        self.suites.is_empty() && self.flavors.is_empty() && !self.is_plain
+        self.suites.is_empty() && self.flavors.is_empty()
     }
 
     fn suites(&self) -> Result<Vec<&'static Suite>> {

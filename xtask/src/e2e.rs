@@ -50,7 +50,7 @@ struct DriversArgs {
     #[arg(long)]
     plain: bool,
     /// Write the results of a whole run to docs/drivers.md.
-    #[arg(long, conflicts_with_all = ["only", "flavor", "plain"])]
+    #[arg(long, conflicts_with_all = ["only", "flavor"])]
     docs: bool,
 }
 

@@ -21,7 +21,7 @@ const MODULE: &str = "github.com/go-sql-driver/mysql@v1.10.1";
 const NOT_ABOUT_SERVERS: &str = "^TestConnectorReturnsTimeout$";
 const BUILD_LIMIT: Duration = Duration::from_mins(10);
 /// Where the suite makes the address that most of its tests use; there is no setting for more than this.
-const ADDRESS: &str = "?timeout=30s\"";
+const ADDRESS: &str = "?timeout=30s\", user, pass, netAddr, dbname)";
 
 const KILLED: &str = "is skipped unless an INSERT whose client has gone runs on, of which the test itself says that the statement should be \
      killed, as `proxy.kill_abandoned_queries` does";
@@ -100,7 +100,7 @@ fn built(tls: bool) -> Result<PathBuf> {
 fn encrypt(file: &std::path::Path) -> Result<()> {
     let text = std::fs::read_to_string(file)?;
     ensure!(text.matches(ADDRESS).count() == 1, "{} makes its address elsewhere now", file.display());
-    Ok(std::fs::write(file, text.replace(ADDRESS, "?timeout=30s&tls=skip-verify\""))?)
+    Ok(std::fs::write(file, text.replace(ADDRESS, &ADDRESS.replace("30s", "30s&tls=skip-verify")))?)
 }
 
 /// Names of tests are patterns for Go; a name may hold what has a meaning there.

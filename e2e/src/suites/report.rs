@@ -26,6 +26,9 @@ admin side.
 /// The page.
 pub fn document(outcomes: &[Outcome]) -> String {
     let mut text = INTRODUCTION.to_owned();
+    if outcomes.iter().all(|outcome| !outcome.variant.tls && !outcome.variant.compression) {
+        text.push_str("\nThis was a run with `--plain`: without TLS and compression.\n");
+    }
     for flavor in [Flavor::MariaDb, Flavor::MySql] {
         let rows: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.flavor == flavor).collect();
         if !rows.is_empty() {
