@@ -130,4 +130,4 @@ impl CompressionLayer {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

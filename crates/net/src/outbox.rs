@@ -14,7 +14,7 @@ use crate::rt;
 use crate::socket::{Posted, Socket};
 
 /// Larger ones are written at once, in bytes: copying them would cost more than it saves.
-const LARGEST: usize = 8 * 1024;
+pub(crate) const LARGEST: usize = 8 * 1024;
 
 /// More than these do not wait, so that the first of them does not wait for ever.
 const MOST: usize = 64;
@@ -68,6 +68,11 @@ pub(crate) fn post(socket: &Rc<Socket>, bytes: &[u8]) -> bool {
         && OUTBOX.with_borrow_mut(|outbox| outbox.as_mut().is_some_and(|outbox| outbox.take(socket, bytes)))
 }
 
+/// True if a packet of up to `LARGEST` bytes for this socket would be taken now.
+pub(crate) fn takes(socket: &Rc<Socket>) -> bool {
+    OUTBOX.with_borrow_mut(|outbox| outbox.as_mut().is_some_and(|outbox| outbox.makes_way_for(socket)))
+}
+
 /// Sends everything.
 pub(crate) fn flush() {
     OUTBOX.with_borrow_mut(|outbox| {
@@ -78,11 +83,18 @@ pub(crate) fn flush() {
 }
 
 impl Outbox {
-    fn take(&mut self, socket: &Rc<Socket>, bytes: &[u8]) -> bool {
+    fn makes_way_for(&mut self, socket: &Rc<Socket>) -> bool {
         let continues = self.letters.last().is_some_and(|last| Rc::ptr_eq(&last.socket, socket));
         if socket.posted() == Posted::InOutbox && !continues {
             // Two packets of one socket in one batch could change their order.
             self.send();
+        }
+        matches!(socket.posted(), Posted::Nothing | Posted::InOutbox)
+    }
+
+    fn take(&mut self, socket: &Rc<Socket>, bytes: &[u8]) -> bool {
+        if !self.makes_way_for(socket) {
+            return false;
         }
         let start = self.bytes.len();
         let part = start..start + bytes.len();

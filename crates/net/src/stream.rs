@@ -144,7 +144,11 @@ impl Stream {
     /// not reach the peer, the next read or write says so.
     #[inline]
     pub fn post(&mut self, bytes: &[u8]) -> bool {
-        self.tls.is_none() && self.compression.is_none() && outbox::post(&self.io, bytes)
+        match &mut self.tls {
+            _ if self.compression.is_some() => false,
+            None => outbox::post(&self.io, bytes),
+            Some(tls) => tls.post(&self.io, bytes),
+        }
     }
 
     /// Waits until everything posted has been written.

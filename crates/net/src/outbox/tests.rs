@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::buffer::Buffer;
+use crate::compression::tests::encrypted_pair;
 use crate::stream::Stream;
 
 /// Runs `script` with an outbox that sends in batches, where the kernel allows it, and with one that does not.
@@ -130,5 +131,27 @@ fn a_peer_that_has_gone_is_told_by_the_next_write() {
         assert_eq!(read(&mut other_far, 11).await, b"to somebody");
         assert!(!near.post(b"again"));
         assert_eq!(near.write_bytes(b"again").await.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    });
+}
+
+#[test]
+fn with_tls_the_order_of_records_stays() {
+    both(|| async {
+        let (mut near, mut far) = encrypted_pair().await;
+        let (mut other, mut other_far) = encrypted_pair().await;
+        assert!(near.post(b"1") && near.post(b"2") && other.post(b"x") && near.post(b"3"));
+        near.write_bytes(b"4").await.unwrap();
+        assert!(near.post(b"5") && !near.post(&[0; LARGEST]));
+        assert_eq!(read(&mut far, 5).await, b"12345");
+        assert_eq!(read(&mut other_far, 1).await, b"x");
+        let mut posted = 0;
+        while near.post(&[7; LARGEST / 2]) {
+            posted += LARGEST / 2;
+            rt::sleep(Duration::from_millis(1)).await;
+        }
+        let writing = rt::spawn_local(async move { near.write_bytes(b"end").await.unwrap() });
+        let got = read(&mut far, posted + 3).await;
+        assert!(got.len() == posted + 3 && got.ends_with(b"end"));
+        writing.await.unwrap();
     });
 }

@@ -1,8 +1,10 @@
 //! Moves records between a socket and rustls, which does no I/O here.
 
 use std::io::{self, Read, Write};
+use std::rc::Rc;
 
 use crate::error::NetError;
+use crate::outbox;
 use crate::socket::Socket;
 
 /// The TLS state of one connection.
@@ -15,6 +17,9 @@ pub struct TlsLayer {
 
 /// How much is read from the socket at once: a full record and some.
 const CHUNK: usize = 20 * 1024;
+
+/// Posted up to this size, in bytes: with its records' headers it has to fit into the outbox.
+const LARGEST_POSTED: usize = outbox::LARGEST / 2;
 
 fn broken(error: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {error}"))
@@ -141,6 +146,26 @@ impl TlsLayer {
             self.flush(io).await?;
         }
         Ok(())
+    }
+
+    /// Posts `bytes` encrypted; false if they have to be written.
+    pub(crate) fn post(&mut self, io: &Rc<Socket>, bytes: &[u8]) -> bool {
+        // What is encrypted has to be sent, and in its order: whether that will do is asked first.
+        if bytes.len() > LARGEST_POSTED || !self.outgoing.is_empty() || !outbox::takes(io) {
+            return false;
+        }
+        let is_taken = self.session.writer().write(bytes).is_ok_and(|n| n == bytes.len());
+        while is_taken && self.session.wants_write() {
+            if self.session.write_tls(&mut self.outgoing).is_err() {
+                break;
+            }
+        }
+        if !is_taken || !outbox::post(io, &self.outgoing) {
+            // Cannot happen, for it was asked before; but then a record is lost, and no other may follow.
+            io.cut();
+        }
+        self.outgoing.clear();
+        true
     }
 
     pub(crate) async fn close(&mut self, io: &Socket) {
