@@ -105,7 +105,10 @@ const TEXTS: &[&str] = &[
     "SELECT ?, ?, DATABASE()",
     "SELECT * FROM d_fixed WHERE id = ? ORDER BY id",
     "SELECT id, t FROM d_fixed WHERE id > ? LIMIT ?",
+    // Of the same length, so that one that is found by less than its text shows.
     "SELECT ? + 1, CONCAT(?, 'x')",
+    "SELECT ? + 2, CONCAT(?, 'y')",
+    "SELECT 3 + ?, CONCAT(?, 'z')",
     "SELECT @a, @b, ?",
     "SET @c = ?",
     "SELECT HEX(?) INTO @a",
@@ -131,7 +134,8 @@ const TEXTS: &[&str] = &[
 pub(crate) fn prepared(random: &mut Random, session: usize) -> Block {
     let slot = random.below(SLOTS);
     let t = table(session);
-    let step = match random.below(12) {
+    let step = match random.below(13) {
+        12 => return twins(random),
         0 | 1 => Step::Prepare(slot, random.pick(TEXTS).to_owned()),
         2 => Step::Prepare(
             slot,
@@ -165,6 +169,20 @@ pub(crate) fn prepared(random: &mut Random, session: usize) -> Block {
         }
     };
     Block::free(vec![step])
+}
+
+/// Several statements prepared in the same state, run in turn: only their texts tell them apart.
+fn twins(random: &mut Random) -> Block {
+    let first = random.below(SLOTS);
+    let second = (first + 1) % SLOTS;
+    let number = random.digit();
+    let prepare = |slot, how: &str| Step::Prepare(slot, format!("SELECT ? {how} {number}"));
+    let run = |slot| Step::Execute(slot, vec![Param::Int(5)]);
+    let mut steps = vec![prepare(first, "+"), prepare(second, "-"), run(first), run(second), run(first)];
+    if random.once_in(2) {
+        steps.extend([prepare(first, "*"), run(second), run(first)]);
+    }
+    Block::free(steps)
 }
 
 /// Not all are valid in every character set: a user variable that is assigned one of them would pin.
