@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(column) = Column::parse(payload) {
         let mut out = Vec::new();
-        column.put(&mut out);
+        column.put(&mut out, Capabilities::PROTOCOL_41);
         assert_eq!(Column::parse(&out), Ok(column));
     }
     let _ = EofPacket::parse(payload);
