@@ -9,7 +9,7 @@ use delphinus_sandbox::{Flavor, ensure_packages, unpack_debian_source};
 
 use crate::cached::{files_below, folder};
 use crate::programs::{copy_tree, is_installed, run};
-use crate::suites::suite::{Compression, Suite};
+use crate::suites::suite::{COUNTERS, Compression, Suite};
 use crate::suites::target::Target;
 use crate::suites::verdicts;
 
@@ -20,7 +20,6 @@ const BUILD_LIMIT: Duration = Duration::from_mins(15);
 
 const ACCOUNT: &str =
     "logs in as a user that the test has just made, which the proxy's configuration does not list";
-const COUNTERS: &str = "reads session counters of SHOW STATUS, which go on counting on a shared connection";
 const KNOWN: [(&str, &str); 12] = [
     ("org.mariadb.jdbc.ConnectionTest.multiAuthPlugin", ACCOUNT),
     ("org.mariadb.jdbc.ConnectionTest.verificationEd25519AuthPlugin", ACCOUNT),
