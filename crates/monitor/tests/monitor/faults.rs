@@ -46,7 +46,7 @@ fn a_hung_backend_is_down_and_finds_its_connection_again() {
         let mut stage = Stage::with_peers(&[&primary], log).await;
         primary.set_mood(Mood::Hung);
         let backend = stage.until_health(0, "down").await;
-        assert!(reason(&backend).contains("no answer to the probe query for 1"), "{}", reason(&backend));
+        assert!(reason(&backend).contains("no answer to the probe query for "), "{}", reason(&backend));
         primary.set_mood(Mood::Well);
         stage.until_health(0, "up").await;
         let log = stage.log.clone();
@@ -199,6 +199,8 @@ fn a_killed_probe_connection_is_no_failure() {
         let primary = Peer::start(mysql());
         let mut settings = crate::stage::settings(vec![primary.dial_address()]);
         settings.fall = 1;
+        // Nobody hangs here, but on a busy machine it might look so.
+        settings.timeout_ms = 10_000;
         let mut stage = Stage::new(settings, log);
         stage.until_health(0, "up").await;
         for killed in 1..=5 {
