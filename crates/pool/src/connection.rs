@@ -128,6 +128,9 @@ pub struct Connection {
     pub statements: Statements,
     /// How many temporary tables have been made on it, as far as somebody has asked.
     pub temporary_tables_made: u64,
+    /// Code in the database may have set user variables on it that no server told of: it starts over before another
+    /// session gets it.
+    pub may_hide_user_vars: bool,
     pub(crate) identity: Rc<Identity>,
     pub(crate) memory: Rc<Memory>,
     pub(crate) unsaved: Unsaved,

@@ -134,7 +134,8 @@ impl Idle {
 fn fit(connection: &Connection, want: &SessionState, now: Instant) -> Fit {
     if connection.held_until > now {
         Fit::Held
-    } else if connection.have.is_same(want) && connection.unsaved.is_empty() {
+    } else if connection.have.is_same(want) && connection.unsaved.is_empty() && !connection.may_hide_user_vars
+    {
         Fit::Ready
     } else {
         Fit::Free

@@ -67,6 +67,7 @@ pub(crate) async fn open(
         have: known_state(),
         statements: Statements::new(settings.statements_per_connection),
         temporary_tables_made: 0,
+        may_hide_user_vars: false,
         identity: identity.clone(),
         memory: Rc::new(Memory::default()),
         unsaved: Unsaved::default(),
@@ -154,6 +155,7 @@ pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> 
             connection.have = SessionState { multi_statements, ..known_state() };
             connection.statements.clear();
             connection.temporary_tables_made = 0;
+            connection.may_hide_user_vars = false;
             connection.unsaved = Unsaved::default();
             connection.insert_seq = UNKNOWN_SEQ;
             Ok(())

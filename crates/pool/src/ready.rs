@@ -37,6 +37,9 @@ pub(crate) async fn make_ready(
         if !connection.unsaved.is_empty() {
             Box::pin(bounded(target, save(connection))).await?;
         }
+        if connection.may_hide_user_vars {
+            Box::pin(start_over(connection, target)).await?;
+        }
         connection.belong_to(memory.clone());
     }
     if connection.have.is_same(want) {

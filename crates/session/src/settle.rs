@@ -135,6 +135,9 @@ impl Session {
         if learnt.temporary_tables {
             self.ask_temporary_tables(checkout, ran).await?;
         }
+        if learnt.hidden_user_vars {
+            self.ask_hidden_user_vars(checkout, ran).await?;
+        }
         if learnt.ping {
             let (status, changes) = checkout.ping().await?;
             self.status = status;
@@ -158,8 +161,35 @@ impl Session {
         let known = &mut checkout.connection().temporary_tables_made;
         let is_new = count != Some(*known);
         *known = count.unwrap_or_default();
-        if is_new && ran.statement.effects.intersects(OPAQUE) {
+        // Of those that the client makes itself it is known what becomes of them.
+        let is_own = ran.statement.effects.contains(Effects::CREATES_TEMP_TABLE)
+            || ran.statement.class == Class::CreateTable;
+        if is_new && (!is_own || ran.statement.effects.intersects(OPAQUE)) {
             self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
+        }
+        Ok(())
+    }
+
+    /// What a function or trigger has assigned is read back where the server lists it. `MySQL` lists it to nobody but
+    /// administrators: there the connection starts over before another session gets it.
+    async fn ask_hidden_user_vars(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
+        if self.lex.options(&self.want.vars).flavor == Flavor::MySql {
+            checkout.connection().may_hide_user_vars = true;
+            return Ok(());
+        }
+        let sql = "SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES LIMIT 18446744073709551615";
+        let answer = match checkout.query(sql).await {
+            Err(PoolError::Refused { .. }) => {
+                self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
+                return Ok(());
+            }
+            answer => answer?,
+        };
+        let cells = answer.rows.iter().filter_map(|row| row.first()?.as_deref());
+        let names: Vec<Box<str>> =
+            cells.map(|name| String::from_utf8_lossy(name).to_lowercase().into_boxed_str()).collect();
+        if !names.is_empty() {
+            self.ask_user_vars(checkout, &names).await?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ mod variables;
 use std::rc::Rc;
 use std::time::Instant;
 
-use delphinus_sql::{Class, Effects, LexOptions, Statement};
+use delphinus_sql::{Class, Effects, Flavor, LexOptions, Statement};
 use delphinus_wire::response::Status;
 
 use crate::pin::{PinReason, Pins};
@@ -48,6 +48,9 @@ pub struct Learnt {
     pub ping: bool,
     /// Whether a temporary table was made must be asked.
     pub temporary_tables: bool,
+    /// User variables may have been set that the text does not name, by code in the database: all there are must be read
+    /// back, where the server can list them.
+    pub hidden_user_vars: bool,
     /// Whether the role is that of the login again must be asked.
     pub role: bool,
 }
@@ -55,7 +58,7 @@ pub struct Learnt {
 impl Learnt {
     /// True if nothing has to be asked.
     pub fn is_empty(&self) -> bool {
-        let asks = self.schema || self.ping || self.role || self.temporary_tables;
+        let asks = self.schema || self.ping || self.role || self.temporary_tables || self.hidden_user_vars;
         self.vars.is_empty() && self.user_vars.is_empty() && !asks
     }
 }
@@ -129,12 +132,13 @@ const OPAQUE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).unio
 
 fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_>, seen: Seen) {
     let effects = executed.statement.effects;
-    if effects.intersects(OPAQUE) {
-        if seen.state {
+    if effects.intersects(OPAQUE) || seen.state && changes_rows(executed.statement) {
+        if seen.state && !is_state_listed(executed) {
             pins.add(PinReason::UnknownState, executed.now, executed.sql);
         } else {
-            // Servers report CREATE TEMPORARY TABLE, but not the form with SELECT.
+            // Servers report CREATE TEMPORARY TABLE, but not the form with SELECT, and SET @a, but not SELECT INTO @a.
             learnt.temporary_tables = true;
+            learnt.hidden_user_vars = true;
         }
         // An EOF packet ends a result set without a word about changes: the next OK has them.
         learnt.ping |= executed.response.affected_rows.is_none();
@@ -143,6 +147,25 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
     if effects.contains(Effects::CHANGES_SCHEMA) && !seen.schema && executed.statement.class != Class::Use {
         learnt.schema = true;
     }
+}
+
+/// Statements that change nothing of the session by themselves: where a server reports that one did, a trigger or a
+/// function in a view has.
+fn changes_rows(statement: &Statement) -> bool {
+    let class = matches!(
+        statement.class,
+        Class::Insert | Class::Replace | Class::Update | Class::Delete | Class::LoadData | Class::LoadXml
+    );
+    class && !statement.effects.contains(Effects::SETS_FOR_STATEMENT)
+}
+
+/// True if everything that a change may have been can be asked for: of functions and triggers, which cannot prepare
+/// statements as procedures can, on servers that list the user variables of a session to everybody.
+fn is_state_listed(executed: &Executed<'_>) -> bool {
+    let dynamic = Effects::SQL_EXECUTES.union(Effects::UNKNOWN);
+    executed.lex.flavor == Flavor::MariaDb
+        && executed.statement.class != Class::Call
+        && !executed.statement.effects.intersects(dynamic)
 }
 
 /// Errors of a CALL or EXECUTE that did not begin: syntax, no such routine or statement, wrong number of arguments,

@@ -1,17 +1,18 @@
 //! What statements and responses teach about a session.
 
 use super::*;
-use delphinus_sql::classify;
+use delphinus_sql::{Flavor, classify};
 
 #[derive(Default)]
 struct Session {
     state: SessionState,
     pins: Pins,
+    lex: LexOptions,
 }
 
 impl Session {
     fn run(&mut self, sql: &str, response: &Response) -> Learnt {
-        let lex = LexOptions::default();
+        let lex = self.lex;
         let statement = classify(sql.as_bytes(), lex);
         let executed =
             Executed { statement: &statement, sql: sql.as_bytes(), lex, response, now: Instant::now() };
@@ -183,4 +184,25 @@ fn the_clock_runs_again_after_a_default_timestamp() {
     assert!(learnt.is_empty() && !session.state.vars.contains_key("timestamp"));
     session.run("SET @@session.timestamp = 5", &done(2, vec![var("timestamp", "5")]));
     assert!(session.ok("SET timestamp = 0").is_empty() && session.state.vars.is_empty());
+}
+
+#[test]
+fn what_a_function_or_trigger_sets_is_listed_or_pins() {
+    let reported = || done(2, vec![Changed::State]);
+    for (flavor, sql, pins) in [
+        (Flavor::MariaDb, "DO f()", false),
+        (Flavor::MariaDb, "INSERT INTO t VALUES (1)", false),
+        (Flavor::MariaDb, "CALL p()", true),
+        (Flavor::MySql, "DO f()", true),
+        (Flavor::MySql, "UPDATE t SET a = 1", true),
+        (Flavor::MySql, "CALL p()", true),
+    ] {
+        let mut session =
+            Session { lex: LexOptions { flavor, ..LexOptions::default() }, ..Session::default() };
+        let learnt = session.run(sql, &reported());
+        assert_eq!(session.pins() == ["unknown_state"], pins, "{flavor:?} {sql}");
+        assert_eq!(learnt.hidden_user_vars, !pins, "{flavor:?} {sql}");
+        let learnt = Session { lex: session.lex, ..Session::default() }.ok(sql);
+        assert_eq!(learnt.hidden_user_vars, !sql.contains(" t "), "not reported: {flavor:?} {sql}");
+    }
 }

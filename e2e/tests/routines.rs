@@ -1,0 +1,124 @@
+//! What functions and triggers do to a session behind its back: user variables that no text of the client names follow
+//! their client where the server tells or lists them, and are never seen by another session.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use delphinus_e2e::{ConfigFile, Stage, until};
+use delphinus_sandbox::Flavor;
+use delphinus_testkit::{Client, Login};
+
+const NOTICE: Duration = Duration::from_secs(20);
+
+/// Each sets `@hidden` to its own name.
+const MADE: [&str; 8] = [
+    "CREATE FUNCTION app.f_set() RETURNS INT DETERMINISTIC BEGIN SET @hidden = 'f_set'; RETURN 1; END",
+    "CREATE FUNCTION app.f_into() RETURNS INT DETERMINISTIC BEGIN SELECT 'f_into' INTO @hidden; RETURN 1; END",
+    "CREATE FUNCTION app.f_none() RETURNS INT DETERMINISTIC RETURN 1",
+    "CREATE PROCEDURE app.p_set() SET @hidden = 'p_set'",
+    "CREATE TABLE app.plain (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
+    "CREATE TABLE app.fired (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
+    "CREATE TRIGGER app.fires BEFORE INSERT ON app.fired FOR EACH ROW SET @hidden = 'fires'",
+    "CREATE TRIGGER app.fires_too BEFORE UPDATE ON app.fired FOR EACH ROW SET @hidden = 'fires_too'",
+];
+
+/// What runs, and what `@hidden` is then.
+const CASES: [(&str, Option<&str>); 8] = [
+    ("SELECT app.f_set()", Some("f_set")),
+    ("DO app.f_set()", Some("f_set")),
+    ("INSERT INTO app.plain (a) VALUES (app.f_set())", Some("f_set")),
+    ("CALL app.p_set()", Some("p_set")),
+    ("INSERT INTO app.fired (a) VALUES (1)", Some("fires")),
+    ("UPDATE app.fired SET a = a + 1", Some("fires_too")),
+    ("SELECT app.f_none()", None),
+    ("INSERT INTO app.plain (a) VALUES (1)", None),
+];
+
+/// One worker and room for two connections: one for a pinned session, one for all others.
+fn stage(flavor: Flavor) -> Stage {
+    let config = ConfigFile {
+        proxy: vec!["workers = 1".to_owned()],
+        pool: vec!["max_connections = 2".to_owned()],
+        ..ConfigFile::default()
+    };
+    let stage = Stage::with(flavor, &config).unwrap();
+    let primary = &stage.cluster.servers[0];
+    primary.query("SET GLOBAL log_bin_trust_function_creators = 1").unwrap();
+    let mut client = connect(&stage);
+    for sql in MADE {
+        run(&mut client, sql);
+    }
+    until(NOTICE, "the replicas to follow", || {
+        let question = "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'app'";
+        let wanted = primary.query(question)?;
+        Ok(stage.cluster.servers[1..]
+            .iter()
+            .all(|server| server.query(question).is_ok_and(|got| got == wanted)))
+    })
+    .unwrap();
+    stage
+}
+
+fn connect(stage: &Stage) -> Client {
+    let address = &stage.address;
+    Login::new(&address.socket, &address.user, &address.password).schema(&address.database).connect().unwrap()
+}
+
+fn run(client: &mut Client, sql: &str) {
+    let replies = client.query(sql).unwrap();
+    assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
+}
+
+/// `@hidden` in a session, read where a write would go: on the connection that functions ran on.
+fn hidden(client: &mut Client) -> Option<String> {
+    let reply = client.query("SELECT @hidden, LAST_INSERT_ID() >= 0 FOR UPDATE").unwrap().remove(0);
+    let rows = reply.rows().unwrap();
+    rows[0][0].as_ref().map(|value| String::from_utf8_lossy(value).into_owned())
+}
+
+#[test]
+fn hidden_user_variables_on_mariadb() {
+    hidden_user_variables(&stage(Flavor::MariaDb));
+}
+
+#[test]
+fn hidden_user_variables_on_mysql() {
+    hidden_user_variables(&stage(Flavor::MySql));
+}
+
+fn hidden_user_variables(stage: &Stage) {
+    for (sql, wanted) in CASES {
+        let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage), connect(stage)]);
+        run(&mut client, sql);
+        for other in &mut others {
+            assert_eq!(hidden(other), None, "another session after {sql}");
+        }
+        assert_eq!(hidden(&mut client).as_deref(), wanted, "the same session after {sql}");
+        // Also after the session has had a statement of its own about it.
+        run(&mut client, "SET @hidden = 'own'");
+        assert_eq!(hidden(&mut others[0]), None, "another session after SET");
+        assert_eq!(hidden(&mut client).as_deref(), Some("own"));
+        run(&mut client, "DO 1");
+    }
+    unreported(stage);
+}
+
+/// `SELECT .. INTO @a` in a function: `MariaDB` lists the variable, `MySQL` says nothing to anybody.
+fn unreported(stage: &Stage) {
+    let (mut client, mut other) = (connect(stage), connect(stage));
+    for _ in 0..4 {
+        run(&mut client, "SELECT app.f_into()");
+        assert_eq!(hidden(&mut client).as_deref(), Some("f_into"), "on its own connection");
+        run(&mut client, "SELECT app.f_into()");
+        // More sessions than connections: one of them has the client's.
+        for _ in 0..3 {
+            assert_eq!(hidden(&mut other), None);
+            assert_eq!(hidden(&mut connect(stage)), None);
+        }
+        let kept = hidden(&mut client);
+        if stage.cluster.flavor == Flavor::MariaDb {
+            assert_eq!(kept.as_deref(), Some("f_into"));
+        }
+    }
+}
