@@ -93,7 +93,10 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     if !response.is_ok() {
         pins::learn_failure(pins, executed);
         learnt.has_failed = true;
-        learnt.ping |= status_is_unknown(state, pins, executed);
+        // An ERR packet says nothing of changes, and the next OK, which has them, may be that of another statement.
+        let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS);
+        learnt.ping |=
+            executed.statement.effects.intersects(assigns) || status_is_unknown(state, pins, executed);
         if is_cut_short(executed) {
             pins.add(PinReason::UnknownState, executed.now, executed.sql);
         }
@@ -133,7 +136,9 @@ const OPAQUE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).unio
 fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_>, seen: Seen) {
     let effects = executed.statement.effects;
     if effects.intersects(OPAQUE) || seen.state && changes_rows(executed.statement) {
-        if seen.state && !is_state_listed(executed) {
+        // A prepared statement whose schema is not the session's makes servers report both, whatever it does.
+        let is_certain = effects.intersects(OPAQUE) || !seen.schema;
+        if seen.state && is_certain && !is_state_listed(executed) {
             pins.add(PinReason::UnknownState, executed.now, executed.sql);
         } else {
             // Servers report CREATE TEMPORARY TABLE, but not the form with SELECT, and SET @a, but not SELECT INTO @a.

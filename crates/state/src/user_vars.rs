@@ -52,7 +52,7 @@ impl UserValue {
     }
 
     fn from_cells(column: &Column, cells: &[Option<Vec<u8>>]) -> Option<Self> {
-        let Some(text) = &cells[0] else { return Some(Self("NULL".into())) };
+        let Some(text) = &cells[0] else { return Some(Self(null_of(column).into())) };
         let number = || String::from_utf8(text.clone()).ok();
         let sql = match column.value_kind() {
             ColumnKind::Integer if column.is_unsigned() => format!("CAST({} AS UNSIGNED)", number()?),
@@ -104,6 +104,18 @@ impl UserValue {
     }
 }
 
+/// NULL of the column's type: a prepared statement is compiled for the type that a variable has then, also of one that is
+/// NULL, and converts what it is given later.
+fn null_of(column: &Column) -> &'static str {
+    match column.value_kind() {
+        ColumnKind::Integer if column.is_unsigned() => "CAST(NULL AS UNSIGNED)",
+        ColumnKind::Integer => "CAST(NULL AS SIGNED)",
+        ColumnKind::Decimal => "CAST(NULL AS DECIMAL(65,30))",
+        ColumnKind::Real => "(NULL + 0e0)",
+        ColumnKind::Null | ColumnKind::Bytes => "NULL",
+    }
+}
+
 /// Character sets whose strings may be invalid, other than those of Unicode.
 const MULTI_BYTE: [&str; 9] =
     ["big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis"];
@@ -139,6 +151,8 @@ mod tests {
         assert_eq!(sql(246, [Some("1.50"), None, None, None]), "1.50");
         assert_eq!(sql(246, [Some("15"), None, None, None]), "CAST(15 AS DECIMAL(65,0))");
         assert_eq!(sql(253, [None, Some("utf8mb4"), Some("utf8mb4_bin"), None]), "NULL");
+        assert_eq!(sql(5, [None, Some("binary"), Some("binary"), None]), "(NULL + 0e0)");
+        assert_eq!(sql(8, [None, Some("binary"), Some("binary"), None]), "CAST(NULL AS SIGNED)");
         assert_eq!(
             sql(251, [Some("a"), Some("latin1"), Some("latin1_bin"), Some("61")]),
             "_latin1 X'61' COLLATE latin1_bin"

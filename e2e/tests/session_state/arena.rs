@@ -93,7 +93,7 @@ impl Arena {
                 client,
                 &format!(
                     "CREATE TABLE {schema}.{t} (id INT AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL DEFAULT 0 UNIQUE, \
-                     v VARCHAR(10)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+                     v VARCHAR(10)) ENGINE=InnoDB AUTO_INCREMENT=10000 DEFAULT CHARSET=utf8mb4"
                 ),
             )?;
         }

@@ -43,8 +43,8 @@ pub(crate) enum Ids {
 
 pub(crate) fn change_step(random: &mut Random, table: &str, ids: Ids) -> Step {
     let k = random.below(12);
-    // Negative ids: higher ones than the next would move the counter, which InnoDB does by the increment of whoever
-    // inserted into the table last.
+    // Ids below the counter, which begins at 10,000: higher ones would move it by the increment of whoever inserted into
+    // the table last, and a negative one moves it on MariaDB if no FLUSH TABLES came since the last id was made.
     let id = 1000 + random.below(40);
     let kind = match random.below(19) {
         3 | 4 | 16 if ids == Ids::Told => 0,
@@ -53,7 +53,7 @@ pub(crate) fn change_step(random: &mut Random, table: &str, ids: Ids) -> Step {
     let sql = match kind {
         0 | 1 => format!("INSERT INTO app.{table} (k, v) VALUES ({k}, 'v{k}')"),
         2 => format!("INSERT INTO app.{table} (k) VALUES ({}), ({}), ({})", k + 100, k + 200, k + 300),
-        3 => format!("INSERT INTO app.{table} (id, k) VALUES (-{id}, {})", id + 5000),
+        3 => format!("INSERT INTO app.{table} (id, k) VALUES ({id}, {})", id + 5000),
         4 => format!(
             "INSERT INTO app.{table} (k, v) VALUES ({k}, 'a') ON DUPLICATE KEY UPDATE v = CONCAT(v, 'b')"
         ),
@@ -70,8 +70,9 @@ pub(crate) fn change_step(random: &mut Random, table: &str, ids: Ids) -> Step {
         13 => format!("SELECT LAST_INSERT_ID({k} + 70)"),
         14 => format!("SELECT id, k, v FROM app.{table} ORDER BY k, id FOR UPDATE"),
         15 => format!("SELECT COUNT(*), MAX(k) FROM {table} LOCK IN SHARE MODE"),
-        16 => format!("INSERT INTO app.{table} (id, k, v) VALUES (-{id}, {k}, 'x'), (-{id}, {k}, 'y')"),
-        17 => format!("TRUNCATE TABLE app.{table}"),
+        16 => format!("INSERT INTO app.{table} (id, k, v) VALUES ({id}, {k}, 'x'), ({id}, {k}, 'y')"),
+        // Not that of `app`, whose counter it would set to 1.
+        17 => format!("TRUNCATE TABLE sbtest.{table}"),
         _ => format!("SELECT id FROM app.{table} WHERE id IS NULL FOR UPDATE"),
     };
     query(&sql)

@@ -374,5 +374,7 @@ fn change(change: &Change) -> Option<String> {
 fn failed(failure: &Failure) -> String {
     // Ids of statements are each side's own.
     let message = if failure.code == 1243 { "" } else { &failure.message };
+    // The primary knows the proxy by its address, and the direct client by its socket.
+    let message = message.replace("@'127.0.0.1'", "@'localhost'");
     format!("error {} {} {message}", failure.code, failure.state)
 }

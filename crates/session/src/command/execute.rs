@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use delphinus_net::rt;
-use delphinus_pool::{Checkout, PoolError, StatementKey};
+use delphinus_pool::{Checkout, Connection, PoolError, StatementKey};
 use delphinus_route::Plan;
 use delphinus_sql::{Access, Statement, Uses};
-use delphinus_state::{Changed, PinReason, Shape};
+use delphinus_state::{Changed, PinReason, Response, Shape};
 use delphinus_wire::HEADER_LEN;
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::response::Status;
@@ -167,12 +167,13 @@ impl Session {
         relayed: Relayed,
     ) -> Outcome {
         let Relayed { mut response, rest, len } = relayed;
-        if self.want.schema.is_none() {
-            // It has run in the schema that it was prepared in; servers leave that one afterwards, whatever it says.
-            response.changes.retain(|change| !matches!(change, Changed::Schema(_)));
-        }
+        let has_no_schema = self.want.schema.is_none();
         let Some(found) = self.statements.find(id) else { return Ok(Served::End) };
         let (key, statement) = (found.key.clone(), found.statement);
+        if has_no_schema {
+            // It has run in the schema that it was prepared in; servers leave that one afterwards, whatever it says.
+            forget_schema(checkout.connection(), &statement, &mut response);
+        }
         let has_cursor = flags & CURSOR_FLAGS != 0
             && response.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
         found.has_long_data = false;
@@ -257,6 +258,17 @@ impl Session {
             Err(Cut::Client(error)) => Err(error),
             Err(Cut::Backend { error, .. }) => Ok(Served::Fatal(self.lost_state(&error.to_string()))),
         }
+    }
+}
+
+/// Takes a change of the schema that did not outlive its statement for none. Servers report a change of state with it, which
+/// may hide that of a trigger.
+fn forget_schema(connection: &mut Connection, statement: &Statement, response: &mut Response) {
+    let all = response.changes.len();
+    response.changes.retain(|change| !matches!(change, Changed::Schema(_)));
+    if response.changes.len() < all && statement.effects.is_empty() {
+        connection.may_hide_user_vars |= response.changes.contains(&Changed::State);
+        response.changes.retain(|change| *change != Changed::State);
     }
 }
 

@@ -34,6 +34,8 @@ impl Session {
         {
             return Ok(Served::Error(error));
         }
+        // It is the last statement now, for ROW_COUNT().
+        self.memory.row_count.set(0);
         self.answer_ok().await?;
         Ok(Served::Answered)
     }

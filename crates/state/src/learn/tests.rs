@@ -202,6 +202,11 @@ fn what_a_function_or_trigger_sets_is_listed_or_pins() {
         let learnt = session.run(sql, &reported());
         assert_eq!(session.pins() == ["unknown_state"], pins, "{flavor:?} {sql}");
         assert_eq!(learnt.hidden_user_vars, !pins, "{flavor:?} {sql}");
+        let prepared_elsewhere = done(2, vec![Changed::Schema(Some("x".into())), Changed::State]);
+        let mut other = Session { lex: session.lex, ..Session::default() };
+        let learnt = other.run(sql, &prepared_elsewhere);
+        assert_eq!(other.pins().is_empty(), !pins || sql.contains(" t "), "with a schema: {flavor:?} {sql}");
+        assert!(learnt.hidden_user_vars || pins, "{flavor:?} {sql}");
         let learnt = Session { lex: session.lex, ..Session::default() }.ok(sql);
         assert_eq!(learnt.hidden_user_vars, !sql.contains(" t "), "not reported: {flavor:?} {sql}");
     }
