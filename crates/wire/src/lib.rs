@@ -18,6 +18,7 @@ pub mod command;
 pub mod compression;
 mod cursor;
 mod frame;
+pub mod gtid;
 pub mod handshake;
 pub mod proxy_header;
 mod query_attributes;

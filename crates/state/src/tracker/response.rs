@@ -83,6 +83,8 @@ impl Changed {
     pub fn from_wire(change: SessionChange<'_>) -> Option<Self> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
         Some(match change {
+            // MariaDB's way to tell the id of the transaction that has been written.
+            SessionChange::SystemVariable { name: b"last_gtid", value } => Changed::Gtids(text(value)),
             SessionChange::SystemVariable { name, value } => {
                 Changed::Var(text(name).to_ascii_lowercase().into(), value.into())
             }

@@ -1,0 +1,61 @@
+//! MariaDB's positions: of each replication domain the last transaction, as `domain-server-sequence`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{BadGtidSet, join};
+
+/// The last transaction of each domain. A domain's sequence numbers only grow, whichever server writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GtidPosition(BTreeMap<u32, Last>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Last {
+    server: u32,
+    sequence: u64,
+}
+
+impl GtidPosition {
+    /// Reads `0-1-14,1-2-30`.
+    pub fn parse(text: &str) -> Result<Self, BadGtidSet> {
+        let mut position = Self::default();
+        for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+            let mut numbers = one.splitn(3, '-');
+            let mut next = || numbers.next().ok_or(BadGtidSet);
+            let domain = next()?.parse().map_err(|_| BadGtidSet)?;
+            let server = next()?.parse().map_err(|_| BadGtidSet)?;
+            let sequence = next()?.parse().map_err(|_| BadGtidSet)?;
+            position.add(domain, Last { server, sequence });
+        }
+        Ok(position)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn contains(&self, part: &Self) -> bool {
+        part.0
+            .iter()
+            .all(|(domain, last)| self.0.get(domain).is_some_and(|own| own.sequence >= last.sequence))
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (domain, last) in &other.0 {
+            self.add(*domain, *last);
+        }
+    }
+
+    fn add(&mut self, domain: u32, last: Last) {
+        let own = self.0.entry(domain).or_insert(last);
+        if own.sequence < last.sequence {
+            *own = last;
+        }
+    }
+}
+
+impl fmt::Display for GtidPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        join(&self.0, f, |domain, last, f| write!(f, "{domain}-{}-{}", last.server, last.sequence))
+    }
+}

@@ -1,0 +1,135 @@
+//! MySQL's sets: for each source, and each tag of it since 8.3, intervals of numbers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{BadGtidSet, join};
+
+/// Transactions by source and tag.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GtidIntervals(BTreeMap<Source, Vec<Interval>>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Source {
+    /// The 32 digits of the uuid, without hyphens.
+    uuid: u128,
+    /// In lower case; empty where there is none.
+    tag: Box<str>,
+}
+
+/// First and last number, both in it. Those of one source are sorted and do not touch.
+type Interval = (u64, u64);
+
+/// Tags have at most this many characters.
+const LONGEST_TAG: usize = 32;
+
+impl GtidIntervals {
+    /// Reads `uuid:1-5:7, uuid:tag:1-3`; white space may stand around the parts.
+    pub fn parse(text: &str) -> Result<Self, BadGtidSet> {
+        let mut set = Self::default();
+        for one in text.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+            set.read_source(one)?;
+        }
+        Ok(set)
+    }
+
+    fn read_source(&mut self, text: &str) -> Result<(), BadGtidSet> {
+        let mut parts = text.split(':').map(str::trim);
+        let uuid = read_uuid(parts.next().ok_or(BadGtidSet)?)?;
+        let mut tag = "".into();
+        let mut is_bare = true;
+        for part in parts {
+            if part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+                tag = read_tag(part)?;
+                is_bare = true;
+            } else {
+                let interval = read_interval(part)?;
+                add(self.0.entry(Source { uuid, tag: tag.clone() }).or_default(), interval);
+                is_bare = false;
+            }
+        }
+        if is_bare { Err(BadGtidSet) } else { Ok(()) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn contains(&self, part: &Self) -> bool {
+        part.0.iter().all(|(source, wanted)| {
+            let own = self.0.get(source).map(Vec::as_slice).unwrap_or_default();
+            wanted.iter().all(|(first, last)| own.iter().any(|(begin, end)| begin <= first && last <= end))
+        })
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (source, intervals) in &other.0 {
+            let own = self.0.entry(source.clone()).or_default();
+            for interval in intervals {
+                add(own, *interval);
+            }
+        }
+    }
+}
+
+fn read_uuid(text: &str) -> Result<u128, BadGtidSet> {
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(BadGtidSet);
+    }
+    u128::from_str_radix(&digits, 16).map_err(|_| BadGtidSet)
+}
+
+fn read_tag(text: &str) -> Result<Box<str>, BadGtidSet> {
+    let is_tag = text.len() <= LONGEST_TAG && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+    if is_tag { Ok(text.to_ascii_lowercase().into()) } else { Err(BadGtidSet) }
+}
+
+fn read_interval(text: &str) -> Result<Interval, BadGtidSet> {
+    let number = |text: &str| text.trim().parse::<u64>().ok().filter(|number| *number > 0).ok_or(BadGtidSet);
+    match text.split_once('-') {
+        None => number(text).map(|one| (one, one)),
+        Some((first, last)) => {
+            let interval = (number(first)?, number(last)?);
+            if interval.0 <= interval.1 { Ok(interval) } else { Err(BadGtidSet) }
+        }
+    }
+}
+
+/// Adds an interval, and joins those that overlap or follow one another.
+fn add(intervals: &mut Vec<Interval>, (first, last): Interval) {
+    // The usual case: the next transaction of a source.
+    if let Some(end) = intervals.last_mut()
+        && end.0 <= first
+        && end.1.checked_add(1).is_none_or(|next| first <= next)
+    {
+        end.1 = end.1.max(last);
+        return;
+    }
+    intervals.push((first, last));
+    intervals.sort_unstable();
+    let mut joined: Vec<Interval> = Vec::with_capacity(intervals.len());
+    for &(first, last) in intervals.iter() {
+        match joined.last_mut() {
+            Some(end) if end.1.checked_add(1).is_none_or(|next| first <= next) => end.1 = end.1.max(last),
+            _ => joined.push((first, last)),
+        }
+    }
+    *intervals = joined;
+}
+
+impl fmt::Display for GtidIntervals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        join(&self.0, f, |source, intervals, f| {
+            let digits = format!("{:032x}", source.uuid);
+            let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+            f.write_str(&parts.join("-"))?;
+            if !source.tag.is_empty() {
+                write!(f, ":{}", source.tag)?;
+            }
+            intervals.iter().try_for_each(|&(first, last)| {
+                if first == last { write!(f, ":{first}") } else { write!(f, ":{first}-{last}") }
+            })
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! Texts of both families, and what is part of what.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+const B: &str = "4e11fa47-71ca-11e1-9e33-c80aa9429562";
+
+fn set(text: &str) -> GtidSet {
+    GtidSet::parse(text).unwrap_or_else(|_| panic!("{text}"))
+}
+
+#[test]
+fn texts_come_back_in_order() {
+    for (text, shown) in [
+        ("", String::new()),
+        ("0-1-14", "0-1-14".to_owned()),
+        ("1-2-30, 0-1-14", "0-1-14,1-2-30".to_owned()),
+        ("0-1-14,0-2-13", "0-1-14".to_owned()),
+        (&format!("{A}:5"), format!("{A}:5")),
+        (&format!("{B}:1-3,\n{A}:7-9:1-5:6"), format!("{A}:1-9,{B}:1-3")),
+        (&format!("{A}:1-3:Backup:2-4:5, {A}:backup:1"), format!("{A}:1-3,{A}:backup:1-5")),
+        (&A.replace('-', "").to_uppercase().add_one(), format!("{A}:1")),
+    ] {
+        assert_eq!(set(text).to_string(), shown, "{text}");
+    }
+}
+
+trait AddOne {
+    fn add_one(&self) -> String;
+}
+
+impl AddOne for String {
+    fn add_one(&self) -> String {
+        format!("{self}:1")
+    }
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for text in [
+        "x",
+        "1",
+        "0-1",
+        "0-1-x",
+        "0-1-2-3",
+        "-",
+        "4294967296-1-1",
+        A,
+        ":",
+        ":1",
+        "abc:1",
+        &format!("{A}:"),
+        &format!("{A}:0"),
+        &format!("{A}:5-3"),
+        &format!("{A}:1:tag"),
+        &format!("{A}:1:t!g:2"),
+        &format!("{A}:99999999999999999999"),
+        &format!("{A}1:1"),
+    ] {
+        assert_eq!(GtidSet::parse(text), Err(BadGtidSet), "{text}");
+    }
+}
+
+#[test]
+fn one_contains_another() {
+    for (all, part, contains) in [
+        ("0-1-14", "0-2-14", true),
+        ("0-1-14", "0-1-15", false),
+        ("0-1-14", "1-1-1", false),
+        ("0-1-14,1-1-1", "1-1-1", true),
+        ("0-1-14", "", true),
+        ("", "0-1-14", false),
+        (&format!("{A}:1-9"), &format!("{A}:3-4"), true),
+        (&format!("{A}:1-9"), &format!("{A}:9-10"), false),
+        (&format!("{A}:1-3:5-9"), &format!("{A}:3-5"), false),
+        (&format!("{A}:1-9"), &format!("{A}:t:1"), false),
+        (&format!("{A}:1-9,{A}:t:1-2"), &format!("{A}:t:1"), true),
+        (&format!("{A}:1-9"), "0-1-1", false),
+        ("0-1-1", &format!("{A}:1"), false),
+    ] {
+        assert_eq!(set(all).contains(&set(part)), contains, "{all} / {part}");
+    }
+}
+
+#[test]
+fn the_last_number_does_not_overflow() {
+    let mut all = set(&format!("{A}:18446744073709551615"));
+    all.merge(&set(&format!("{A}:1")));
+    all.merge(&set(&format!("{A}:18446744073709551614")));
+    assert_eq!(all.to_string(), format!("{A}:1:18446744073709551614-18446744073709551615"));
+}
+
+fn numbers() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    prop::collection::vec((1_u64..60, 0_u64..5).prop_map(|(first, more)| (first, first + more)), 1..12)
+}
+
+fn written(intervals: &[(u64, u64)]) -> GtidSet {
+    let list: Vec<_> = intervals.iter().map(|(first, last)| format!("{first}-{last}")).collect();
+    set(&format!("{A}:{}", list.join(":")))
+}
+
+proptest! {
+    /// Sets of intervals are sets of numbers.
+    #[test]
+    fn intervals_are_sets(one in numbers(), other in numbers()) {
+        let members = |list: &[(u64, u64)]| -> std::collections::BTreeSet<u64> {
+            list.iter().flat_map(|(first, last)| *first..=*last).collect()
+        };
+        let (a, b) = (written(&one), written(&other));
+        prop_assert_eq!(a.contains(&b), members(&one).is_superset(&members(&other)));
+        let mut both = a.clone();
+        both.merge(&b);
+        let all: Vec<_> = one.iter().chain(&other).copied().collect();
+        prop_assert_eq!(&both, &written(&all));
+        prop_assert!(both.contains(&a) && both.contains(&b));
+        prop_assert_eq!(&set(&both.to_string()), &both);
+    }
+
+    /// Nothing that comes from a server panics.
+    #[test]
+    fn any_text_is_a_set_or_refused(text in "[0-9a-f:, t_-]{0,80}") {
+        if let Ok(found) = GtidSet::parse(&text) {
+            prop_assert_eq!(GtidSet::parse(&found.to_string()), Ok(found));
+        }
+    }
+}
