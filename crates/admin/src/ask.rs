@@ -1,5 +1,7 @@
 //! The client of `delphinus ctl`: logs in, runs one command, and brings its rows.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use delphinus_net::{Address, BackendLogin, Buffer, LoginError, NetError, PacketIo, dial, log_in, rt};
@@ -17,16 +19,32 @@ const MAX_ROW: usize = 1 << 24;
 /// Payloads of an EOF packet are shorter.
 const EOF_LEN: usize = 9;
 
-/// A command for the admin listener.
+/// Where an admin listener is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// IP address and port.
+    Tcp(SocketAddr),
+    /// Path of a Unix socket.
+    Unix(PathBuf),
+}
+
+/// A command for an admin listener.
 pub struct Question {
-    /// Where it listens.
-    pub address: Address,
-    /// The operator.
-    pub user: String,
-    /// The operator's password.
-    pub password: Password,
-    /// The command.
-    pub text: String,
+    address: Address,
+    user: String,
+    password: Password,
+    text: String,
+}
+
+impl Question {
+    /// The command `text` of this operator for the listener at `place`.
+    pub fn new(place: Place, user: String, password: &[u8], text: String) -> Self {
+        let address = match place {
+            Place::Tcp(address) => Address::Tcp(address.ip().to_string(), address.port()),
+            Place::Unix(path) => Address::Unix(path),
+        };
+        Self { address, user, password: Password::new(password), text }
+    }
 }
 
 /// An answer.

@@ -119,8 +119,10 @@ fn items(text: &str) -> Vec<&str> {
 
 /// An item and its alias.
 fn alias(item: &str) -> (&str, Option<&str>) {
-    let is_quoted = |text: &str| text.starts_with(['\'', '"']);
-    let Some((before, name)) = item.rsplit_once(char::is_whitespace).filter(|_| !is_quoted(item)) else {
+    let is_text = ['\'', '"'].into_iter().any(|quote| {
+        item.strip_prefix(quote).and_then(|rest| rest.find(quote)).is_some_and(|end| end + 2 == item.len())
+    });
+    let Some((before, name)) = item.rsplit_once(char::is_whitespace).filter(|_| !is_text) else {
         return (item, None);
     };
     let before = before.trim_end();

@@ -27,7 +27,7 @@ mod time;
 mod users;
 mod worker;
 
-pub use ask::{AskError, Asked, Question, ask};
+pub use ask::{AskError, Asked, Place, Question, ask};
 pub use command::reference;
 pub use console::{ClientUser, Console, ListenerRow, Parts};
 pub use users::{AdminRole, AdminUser};

@@ -53,6 +53,7 @@ impl Table {
         self.columns.iter().any(|head| head.name == name)
     }
 
+    #[cfg(test)]
     pub(crate) fn rows(&self) -> &[Vec<Value>] {
         &self.rows
     }
