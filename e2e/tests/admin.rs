@@ -83,7 +83,9 @@ fn kill_ends_a_statement_or_its_session() {
                 assert_eq!(error.downcast_ref::<ServerError>().unwrap().code, 1317);
             }
             assert!(began.elapsed() < Duration::from_secs(30));
-            let count = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {thread} AND info LIKE '%SLEEP%'");
+            let count = format!(
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {thread} AND info LIKE '%SLEEP%'"
+            );
             assert_eq!(server.query(&count).unwrap().trim(), "0", "it runs on");
             assert_eq!(client.value("SELECT 1").unwrap(), "1", "the session lives");
 
@@ -126,7 +128,9 @@ fn an_offline_backend_finishes_what_it_has_and_gets_nothing_new() {
             slow.send(3, b"SELECT SLEEP(2), server_id FROM app.answered_by")?;
             let is_there = until(Duration::from_secs(1), "it", || {
                 let rows = operator.rows("SHOW SESSIONS")?;
-                Ok(rows.iter().any(|row| row[0] == Some(slow.connection_id.to_string()) && row[6].as_deref() == Some(name)))
+                Ok(rows.iter().any(|row| {
+                    row[0] == Some(slow.connection_id.to_string()) && row[6].as_deref() == Some(name)
+                }))
             });
             if is_there.is_err() {
                 slow.read_answers()?;
@@ -146,7 +150,8 @@ fn an_offline_backend_finishes_what_it_has_and_gets_nothing_new() {
         assert!(format!("{answers:?}").contains(&format!("{one:?}")), "{answers:?}");
         until(LIMIT, "maintenance", || Ok(state(&mut operator, name) == "maintenance")).unwrap();
         let sessions = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'app'";
-        until(LIMIT, "no connection on the server", || Ok(servers[1].query(sessions)?.trim() == "0")).unwrap();
+        until(LIMIT, "no connection on the server", || Ok(servers[1].query(sessions)?.trim() == "0"))
+            .unwrap();
 
         // The probes go on, and it stays offline whatever they say.
         std::thread::sleep(Duration::from_millis(500));
@@ -166,10 +171,16 @@ fn an_offline_backend_finishes_what_it_has_and_gets_nothing_new() {
         assert!(error.code == 2003 && error.message.contains("is set OFFLINE"), "{error}");
         assert_ne!(who(&mut client), primary);
         let problem = operator.rows("EXPLAIN ROUTE DELETE FROM app.drained").unwrap();
-        assert!(problem.iter().any(|row| row[1].as_deref() == Some("the primary is set OFFLINE")), "{problem:?}");
+        assert!(
+            problem.iter().any(|row| row[1].as_deref() == Some("the primary is set OFFLINE")),
+            "{problem:?}"
+        );
         operator.query(&format!("SET BACKEND {} ONLINE", servers[0].name)).unwrap();
         client.query("INSERT INTO app.drained VALUES (4)").unwrap();
-        assert_eq!(servers[0].query("SELECT GROUP_CONCAT(a ORDER BY a) FROM app.drained").unwrap().trim(), "1,2,4");
+        assert_eq!(
+            servers[0].query("SELECT GROUP_CONCAT(a ORDER BY a) FROM app.drained").unwrap().trim(),
+            "1,2,4"
+        );
     }
 }
 
@@ -194,7 +205,8 @@ fn an_operator_gets_in_when_applications_have_taken_everything() {
     let waits = clients[1].connection_id.to_string();
     until(LIMIT, "the one that waits", || Ok(waiting(&mut operator)? == [waits.clone()])).unwrap();
     let pools = operator.rows(&format!("SHOW POOLS LIKE '{}'", admin.primary)).unwrap();
-    let sum = |at: usize| pools.iter().map(|row| row[at].as_ref().unwrap().parse::<u32>().unwrap()).sum::<u32>();
+    let sum =
+        |at: usize| pools.iter().map(|row| row[at].as_ref().unwrap().parse::<u32>().unwrap()).sum::<u32>();
     assert_eq!((sum(5), sum(6)), (1, 1), "in use, and waiting: {pools:?}");
     operator.query(&format!("KILL {}", clients[0].connection_id)).unwrap();
     clients[1].read_answers().unwrap();
@@ -220,7 +232,9 @@ fn the_clients_of_servers_work_as_operators_tools() {
         let tls = if flavor == Flavor::MySql { "--ssl-mode=REQUIRED" } else { "--ssl" };
         let plain = if flavor == Flavor::MySql { "--ssl-mode=DISABLED" } else { "--skip-ssl" };
         for option in [tls, plain] {
-            let said = admin.program(client, &[option], "SHOW LISTENERS; SHOW WARNINGS; SELECT DATABASE(); HELP;").success();
+            let said = admin
+                .program(client, &[option], "SHOW LISTENERS; SHOW WARNINGS; SELECT DATABASE(); HELP;")
+                .success();
             let said = said.unwrap();
             assert!(said.contains("operators") && said.contains("clients"), "{said}");
             let commands: &[&str] = if flavor == Flavor::MySql { &["--commands"] } else { &[] };
@@ -229,7 +243,9 @@ fn the_clients_of_servers_work_as_operators_tools() {
         }
         let denied = admin.login("ops", "wrong").unwrap_err();
         assert_eq!(denied.downcast_ref::<ServerError>().unwrap().code, 1045);
-        for (user, password) in [("nobody", "x"), ("ops", ""), (&*stage.address.user, &*stage.address.password)] {
+        for (user, password) in
+            [("nobody", "x"), ("ops", ""), (&*stage.address.user, &*stage.address.password)]
+        {
             let denied = admin.login(user, password).unwrap_err();
             assert_eq!(denied.downcast_ref::<ServerError>().unwrap().code, 1045, "{user}");
         }
@@ -268,11 +284,17 @@ fn ctl_prints_tables_and_json() {
     assert!(lines.len() == 4 && lines[1].starts_with(&admin.primary), "{table}");
     let json = ctl(&["--json", "SHOW BACKENDS LIKE '%1'"]).success().unwrap();
     let list: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((list[0]["role"].as_str(), list[0]["weight"].as_u64()), (Some("replica"), Some(100)), "{json}");
+    assert_eq!(
+        (list[0]["role"].as_str(), list[0]["weight"].as_u64()),
+        (Some("replica"), Some(100)),
+        "{json}"
+    );
     assert_eq!(ctl(&["SET BACKEND", &stage.cluster.servers[1].name, "OFFLINE"]).success().unwrap(), "");
     assert!(ctl(&["SHOW BACKENDS"]).success().unwrap().contains("maintenance"));
     let refused = ctl(&["--user", "look", "KILL 1"]);
     assert!(refused.status.code() == Some(1) && refused.output.contains("error 1227"), "{refused:?}");
+    let tcp = format!("127.0.0.1:{}", admin.port);
+    assert!(ctl(&["--address", &tcp, "SHOW VERSION"]).success().unwrap().contains("uptime_s"));
     let wrong = ctl(&["--address", "127.0.0.1:1", "HELP"]);
     assert!(wrong.status.code() == Some(1) && wrong.output.contains("efused"), "{wrong:?}");
     let unknown = ctl(&["--user", "nobody", "HELP"]);

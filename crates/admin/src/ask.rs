@@ -1,9 +1,10 @@
 //! The client of `delphinus ctl`: logs in, runs one command, and brings its rows.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use delphinus_net::tls::{ClientTls, Verify};
 use delphinus_net::{Address, BackendLogin, Buffer, LoginError, NetError, PacketIo, dial, log_in, rt};
 use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::command::Code;
@@ -34,6 +35,8 @@ pub struct Question {
     user: String,
     password: Password,
     text: String,
+    /// Authorities that have to have signed the listener's certificate.
+    ca: Option<PathBuf>,
 }
 
 impl Question {
@@ -43,8 +46,28 @@ impl Question {
             Place::Tcp(address) => Address::Tcp(address.ip().to_string(), address.port()),
             Place::Unix(path) => Address::Unix(path),
         };
-        Self { address, user, password: Password::new(password), text }
+        Self { address, user, password: Password::new(password), text, ca: None }
     }
+
+    /// The same, where the listener has to show a certificate signed by these authorities, PEM.
+    #[must_use]
+    pub fn trusting(self, ca: Option<PathBuf>) -> Self {
+        Self { ca, ..self }
+    }
+}
+
+/// With authorities, TLS is demanded and checked. Without them it is taken where it is offered on this machine, where
+/// nobody can stand between; elsewhere a certificate that nobody checks would make a password public.
+fn tls(address: &Address, ca: Option<&Path>) -> Result<Option<(ClientTls, bool)>, NetError> {
+    let is_local = |host: &str| host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    Ok(match (address, ca) {
+        (Address::Unix(_), _) => None,
+        (Address::Tcp(..), Some(_)) => Some((ClientTls::new(Verify::Authority, ca)?, true)),
+        (Address::Tcp(host, _), None) if is_local(host) => {
+            Some((ClientTls::new(Verify::Nothing, None)?, false))
+        }
+        (Address::Tcp(..), None) => None,
+    })
 }
 
 /// An answer.
@@ -82,7 +105,9 @@ impl From<Malformed> for AskError {
 /// Runs one command; blocks.
 pub fn ask(question: Question) -> Result<Asked, AskError> {
     rt::block_on(async move {
-        rt::timeout(LIMIT * 3, run(question)).await.unwrap_or(Err(NetError::TimedOut(LIMIT.as_millis() as u64 * 3).into()))
+        rt::timeout(LIMIT * 3, run(question))
+            .await
+            .unwrap_or(Err(NetError::TimedOut(LIMIT.as_millis() as u64 * 3).into()))
     })?
 }
 
@@ -100,7 +125,7 @@ async fn run(question: Question) -> Result<Asked, AskError> {
             | Capabilities::PLUGIN_AUTH_LENENC_DATA
             | Capabilities::CONNECT_ATTRS,
         collation: 45,
-        tls: None,
+        tls: tls(&question.address, question.ca.as_deref())?,
         host: question.address.host().to_owned(),
         attributes: ConnectAttributes::default(),
         zstd_level: 0,

@@ -15,6 +15,7 @@ use std::pin::Pin;
 use crate::answer::{Answer, Refused};
 use crate::console::Console;
 use crate::hello;
+use crate::table::Table;
 use crate::text::{Word, trimmed, words};
 use crate::users::AdminRole;
 
@@ -44,7 +45,9 @@ type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, Refused>> + 'a>>
 
 /// How a command runs.
 pub(crate) enum Run {
-    /// From what is published.
+    /// From what is published; it always can.
+    Showing(fn(&Call<'_>) -> Table),
+    /// The same where it may say no.
     Now(fn(&Call<'_>) -> Result<Answer, Refused>),
     /// By asking others.
     Asking(for<'a> fn(&'a Call<'a>) -> Answering<'a>),
@@ -85,17 +88,25 @@ impl Command {
 }
 
 /// A command that shows rows.
-const fn look(
-    names: &'static [&'static str],
-    like: &'static str,
-    help: &'static str,
-    run: Run,
-) -> Command {
-    Command { names, arguments: "[LIKE 'pattern']", group: Group::Look, role: AdminRole::Read, like, help, run }
+const fn look(names: &'static [&'static str], like: &'static str, help: &'static str, run: Run) -> Command {
+    Command {
+        names,
+        arguments: "[LIKE 'pattern']",
+        group: Group::Look,
+        role: AdminRole::Read,
+        like,
+        help,
+        run,
+    }
 }
 
 /// A statement that clients send by themselves.
-const fn client(names: &'static [&'static str], arguments: &'static str, help: &'static str, run: Run) -> Command {
+const fn client(
+    names: &'static [&'static str],
+    arguments: &'static str,
+    help: &'static str,
+    run: Run,
+) -> Command {
     Command { names, arguments, group: Group::Client, role: AdminRole::Read, like: "", help, run }
 }
 
@@ -133,26 +144,31 @@ pub(crate) const COMMANDS: &[Command] = &[
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
         "variable_name",
         "Everything that is counted since the start, over all workers.",
-        Run::Now(status::show),
+        Run::Showing(status::show),
     ),
-    look(&["SHOW VERSION"], "item", "Version, process and age of the proxy.", Run::Now(settings::show_version)),
+    look(
+        &["SHOW VERSION"],
+        "item",
+        "Version, process and age of the proxy.",
+        Run::Showing(settings::show_version),
+    ),
     look(
         &["SHOW LISTENERS"],
         "name",
         "The addresses where clients and operators connect.",
-        Run::Now(settings::show_listeners),
+        Run::Showing(settings::show_listeners),
     ),
     look(
         &["SHOW USERS"],
         "name",
         "The users of the configuration and those who are connected, clients and operators; never their passwords.",
-        Run::Now(settings::show_users),
+        Run::Showing(settings::show_users),
     ),
     look(
         &["SHOW CONFIG"],
         "option",
         "Every option with the value that it has, secrets hidden. An empty value: nothing is written, see the reference.",
-        Run::Now(settings::show_config),
+        Run::Showing(settings::show_config),
     ),
     Command {
         names: &["EXPLAIN ROUTE"],
@@ -164,7 +180,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                not run.",
         run: Run::Now(route::explain),
     },
-    look(&["SHOW COMMANDS", "HELP"], "command", "This table.", Run::Now(help::show)),
+    look(&["SHOW COMMANDS", "HELP"], "command", "This table.", Run::Showing(help::show)),
     Command {
         names: &["KILL"],
         arguments: "[CONNECTION | QUERY] id",
@@ -190,15 +206,18 @@ pub(crate) const COMMANDS: &[Command] = &[
         "Variables and functions that clients ask for when they connect.",
         Run::Now(hello::select),
     ),
-    look_for_clients(&["SHOW VARIABLES", "SHOW SESSION VARIABLES", "SHOW GLOBAL VARIABLES"], Run::Now(hello::show_variables)),
-    look_for_clients(&["SHOW WARNINGS", "SHOW ERRORS"], Run::Now(hello::show_warnings)),
-    look_for_clients(&["SHOW DATABASES", "SHOW SCHEMAS"], Run::Now(hello::show_databases)),
-    look_for_clients(&["SHOW TABLES", "SHOW FULL TABLES"], Run::Now(hello::show_tables)),
+    look_for_clients(
+        &["SHOW VARIABLES", "SHOW SESSION VARIABLES", "SHOW GLOBAL VARIABLES"],
+        Run::Showing(hello::show_variables),
+    ),
+    look_for_clients(&["SHOW WARNINGS", "SHOW ERRORS"], Run::Showing(hello::show_warnings)),
+    look_for_clients(&["SHOW DATABASES", "SHOW SCHEMAS"], Run::Showing(hello::show_databases)),
+    look_for_clients(&["SHOW TABLES", "SHOW FULL TABLES"], Run::Showing(hello::show_tables)),
     client(
         &["SET", "USE", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"],
         "...",
         "Taken and without effect.",
-        Run::Now(hello::nothing),
+        Run::Now(|_| Ok(Answer::Done)),
     ),
 ];
 
@@ -228,6 +247,7 @@ pub(crate) async fn run(console: &Console, caller: &Caller, text: &str) -> Resul
     let pattern = if command.like.is_empty() { None } else { like(command, &mut words)? };
     let call = Call { console, caller, words, rest };
     let mut answer = match command.run {
+        Run::Showing(run) => Ok(Answer::Rows(run(&call))),
         Run::Now(run) => run(&call),
         Run::Asking(run) => run(&call).await,
     }?;
@@ -242,7 +262,8 @@ fn find(text: &[Word]) -> Option<(&'static Command, usize)> {
     let names = COMMANDS.iter().flat_map(|command| command.names.iter().map(move |name| (command, *name)));
     let begins = |name: &str| {
         let count = name.split(' ').count();
-        (text.len() >= count && name.split(' ').zip(text).all(|(word, written)| written.is(word))).then_some(count)
+        (text.len() >= count && name.split(' ').zip(text).all(|(word, written)| written.is(word)))
+            .then_some(count)
     };
     names.filter_map(|(command, name)| Some((command, begins(name)?))).max_by_key(|(_, count)| *count)
 }

@@ -44,7 +44,7 @@ const COLLATION: u8 = 45;
 /// The largest command, in bytes.
 const MAX_COMMAND: usize = 64 * 1024;
 /// How long a command that has begun, or an answer that nobody takes, may last.
-const NET_TIMEOUT: Duration = Duration::from_secs(60);
+const NET_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Serves an operator from the first byte to the last.
 pub(crate) async fn run(console: Rc<Console>, peer: Peer, listener: Arc<ListenerSettings>, place: Place) {
@@ -167,7 +167,9 @@ impl Connection<'_> {
         let mut out = Vec::new();
         match Command::parse(payload) {
             Ok(Command::Quit) => return None,
-            Ok(Command::Ping | Command::InitDb(_) | Command::ResetConnection) => put_ok(&mut out, 1, self.capabilities),
+            Ok(Command::Ping | Command::InitDb(_) | Command::ResetConnection) => {
+                put_ok(&mut out, 1, self.capabilities);
+            }
             Ok(Command::Query(text)) => return Some(self.query(&String::from_utf8_lossy(text)).await),
             Ok(Command::ProcessKill(id)) => return Some(self.query(&format!("KILL {id}")).await),
             Ok(Command::SetOption(_)) => self.put_eof(&mut out),

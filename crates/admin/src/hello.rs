@@ -49,26 +49,21 @@ const VARIABLES: &[(&str, &str)] = &[
     ("wait_timeout", "28800"),
 ];
 
-/// Without effect.
-pub(crate) fn nothing(_: &Call<'_>) -> Result<Answer, Refused> {
-    Ok(Answer::Done)
-}
-
-pub(crate) fn show_variables(_: &Call<'_>) -> Result<Answer, Refused> {
+pub(crate) fn show_variables(_: &Call<'_>) -> Table {
     let rows = VARIABLES.iter().map(|(name, value)| vec![text(name), text(value)]);
-    Ok(Answer::Rows(Table::new(["Variable_name", "Value"]).with(rows)))
+    Table::new(["Variable_name", "Value"]).with(rows)
 }
 
-pub(crate) fn show_warnings(_: &Call<'_>) -> Result<Answer, Refused> {
-    Ok(Answer::Rows(Table::new(["Level", "#Code", "Message"])))
+pub(crate) fn show_warnings(_: &Call<'_>) -> Table {
+    Table::new(["Level", "#Code", "Message"])
 }
 
-pub(crate) fn show_databases(_: &Call<'_>) -> Result<Answer, Refused> {
-    Ok(Answer::Rows(Table::new(["Database"])))
+pub(crate) fn show_databases(_: &Call<'_>) -> Table {
+    Table::new(["Database"])
 }
 
-pub(crate) fn show_tables(_: &Call<'_>) -> Result<Answer, Refused> {
-    Ok(Answer::Rows(Table::new(["Tables"])))
+pub(crate) fn show_tables(_: &Call<'_>) -> Table {
+    Table::new(["Tables"])
 }
 
 /// `SELECT` of variables and functions, without a table.
@@ -102,7 +97,6 @@ fn items(text: &str) -> Vec<&str> {
     for (at, one) in text.char_indices() {
         match (quote, one) {
             (Some(open), one) if one == open => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"' | '`') => quote = Some(one),
             (None, '(') => depth += 1,
             (None, ')') => depth = depth.saturating_sub(1),
@@ -152,7 +146,11 @@ fn value(expression: &str, call: &Call<'_>) -> Result<(Value, bool), Refused> {
             [open @ (b'\'' | b'"'), .., close] if open == close => {
                 (text(&expression[1..expression.len() - 1]), false)
             }
-            _ => return Err(Refused::syntax(format!("no tables and no expressions here ('{expression}'); HELP shows all commands"))),
+            _ => {
+                return Err(Refused::syntax(format!(
+                    "no tables and no expressions here ('{expression}'); HELP shows all commands"
+                )));
+            }
         },
     })
 }

@@ -60,12 +60,14 @@ impl Table {
 
     /// As it is sent.
     pub(crate) fn into_result(self) -> TextResult {
-        let width = |at: usize| self.rows.iter().filter_map(|row| row.get(at)?.as_ref()).map(String::len).max();
+        let width =
+            |at: usize| self.rows.iter().filter_map(|row| row.get(at)?.as_ref()).map(String::len).max();
         let column = |(at, head): (usize, &Head)| {
             let chars = u32::try_from(width(at).unwrap_or(0)).unwrap_or(u32::MAX / 4).clamp(1, u32::MAX / 4);
-            let column = match head.is_number {
-                true => Column::integer(head.name.as_bytes()),
-                false => Column::text(head.name.as_bytes(), chars, COLLATION),
+            let column = if head.is_number {
+                Column::integer(head.name.as_bytes())
+            } else {
+                Column::text(head.name.as_bytes(), chars, COLLATION)
             };
             Column { flags: column.flags & !NOT_NULL, ..column }
         };
@@ -76,6 +78,11 @@ impl Table {
 }
 
 /// A text that is there.
+#[expect(
+    clippy::needless_pass_by_value,
+    clippy::unnecessary_wraps,
+    reason = "rows are lists of cells, most of them made here"
+)]
 pub(crate) fn text(value: impl ToString) -> Value {
     Some(value.to_string())
 }
@@ -148,9 +155,15 @@ mod tests {
         ] {
             assert!(is_like(value, pattern), "{value} like {pattern}");
         }
-        for (value, pattern) in
-            [("abc", ""), ("", "_"), ("abc", "ab"), ("abc", "%b"), ("axb", "a\\_b"), ("1000", "100\\%"), ("abc", "abcd%")]
-        {
+        for (value, pattern) in [
+            ("abc", ""),
+            ("", "_"),
+            ("abc", "ab"),
+            ("abc", "%b"),
+            ("axb", "a\\_b"),
+            ("1000", "100\\%"),
+            ("abc", "abcd%"),
+        ] {
             assert!(!is_like(value, pattern), "{value} not like {pattern}");
         }
         // Many wildcards must not take forever.
@@ -163,6 +176,9 @@ mod tests {
         table.keep_like("user", "a%");
         assert_eq!(table.rows(), [vec![text(1), text("app")]]);
         let result = table.into_result();
-        assert_eq!((result.columns[0].kind, result.columns[1].kind, result.columns[0].flags & 1), (8, 253, 0));
+        assert_eq!(
+            (result.columns[0].kind, result.columns[1].kind, result.columns[0].flags & 1),
+            (8, 253, 0)
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The operators' side from the configuration: its listeners, its users, and what it is shown.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,12 +22,11 @@ use crate::settings::{credential, server_tls, sessions, tls_mode};
 /// The addresses where operators connect; none without `[admin]`.
 pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<ListenerSettings>)>, Error> {
     let Some(admin) = &config.admin else { return Ok(Vec::new()) };
-    let tls = match admin.tls {
-        config::ClientTls::Disabled => None,
-        _ => {
-            let files = (admin.tls_identity.as_ref(), None);
-            Some(server_tls("admin", files, config.proxy.data_dir.as_deref(), &mut None)?)
-        }
+    let tls = if admin.tls == config::ClientTls::Disabled {
+        None
+    } else {
+        let files = (admin.tls_identity.as_ref(), None);
+        Some(server_tls("admin", files, config.proxy.data_dir.as_deref(), &mut None)?)
     };
     let one = |address: &config::ListenAddress| {
         let is_unix = matches!(address, config::ListenAddress::Unix(_));
@@ -56,24 +56,16 @@ pub(crate) struct Shown<'a> {
     pub backends: &'a [(Target, Arc<Budget>)],
     pub workers: Vec<WorkerLine>,
     pub rsa_key: Option<Arc<RsaKey>>,
-    /// All listeners as bound, those of clients first, and how many these are.
-    pub listeners: (&'a [(Listener, Arc<ListenerSettings>)], usize),
+    /// The listeners of clients, and those of operators.
+    pub listeners: [&'a [(Listener, Arc<ListenerSettings>)]; 2],
 }
 
 /// The operators' side; `None` without `[admin]`.
-pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Console> {
+pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> {
     let admin = config.admin.as_ref()?;
-    let (listeners, of_clients) = shown.listeners;
-    let listener = |(index, (listener, settings)): (usize, &(Listener, Arc<ListenerSettings>))| ListenerRow {
-        name: settings.name.to_string(),
-        address: listener.local_address().map(|address| address.to_string()).unwrap_or_default(),
-        tls: match settings.tls_mode {
-            TlsMode::Disabled => "disabled",
-            TlsMode::Optional => "optional",
-            TlsMode::Required => "required",
-        },
-        serves: if index < of_clients { "clients" } else { "operators" },
-    };
+    let [of_clients, of_operators] = shown.listeners;
+    let listeners = of_clients.iter().map(|one| listener(one, "clients"));
+    let listeners = listeners.chain(of_operators.iter().map(|one| listener(one, "operators"))).collect();
     let parts = Parts {
         users: admin.users.iter().map(operator).collect(),
         max_connections: admin.max_connections,
@@ -86,12 +78,25 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Console> {
         counters: shown.counters.clone(),
         backends: shown.backends.to_vec(),
         workers: shown.workers,
-        listeners: listeners.iter().enumerate().map(listener).collect(),
+        listeners,
         client_users: config.users.iter().map(client).collect(),
         options: config.effective.0.clone(),
         max_clients: config.proxy.max_connections,
     };
-    Some(Console::new(parts, rt::now()))
+    Some(Rc::new(Console::new(parts, rt::now())))
+}
+
+fn listener((bound, settings): &(Listener, Arc<ListenerSettings>), serves: &'static str) -> ListenerRow {
+    ListenerRow {
+        name: settings.name.to_string(),
+        address: bound.local_address().map(|address| address.to_string()).unwrap_or_default(),
+        tls: match settings.tls_mode {
+            TlsMode::Disabled => "disabled",
+            TlsMode::Optional => "optional",
+            TlsMode::Required => "required",
+        },
+        serves,
+    }
 }
 
 fn operator(user: &config::AdminUser) -> AdminUser {

@@ -55,9 +55,8 @@ struct App {
 impl App {
     fn build(config: &Config) -> Result<Self, Error> {
         let targets = settings::targets(config)?;
-        let mut listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
-        let of_clients = listeners.len();
-        listeners.extend(bind(&admin::listeners(config)?)?);
+        let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
+        let admin_listeners = bind(&admin::listeners(config)?)?;
         let rsa_key = login_key(config)?;
         let (monitor, reader) = Monitor::new(settings::monitor(config, &targets));
         let count = worker_count(config);
@@ -69,9 +68,7 @@ impl App {
         let backends = budgets(&targets, config.pool.max_connections, &bells);
         let users = settings::users(config);
         let rsa_key = Some(Arc::new(rsa_key));
-        let mut seats = Vec::new();
-        let mut threads = Vec::new();
-        let mut workers = Vec::new();
+        let (mut seats, mut threads, mut workers) = (Vec::new(), Vec::new(), Vec::new());
         for (at, bell) in bells.iter().enumerate() {
             let (sender, arrivals) = mpsc::channel(ARRIVALS);
             let sessions = Arc::new(AtomicU32::new(0));
@@ -104,10 +101,9 @@ impl App {
             backends: &backends,
             workers,
             rsa_key,
-            listeners: (&listeners, of_clients),
+            listeners: [&listeners, &admin_listeners],
         };
-        let console = admin::console(config, shown).map(Rc::new);
-        let admin_listeners = listeners.split_off(of_clients);
+        let console = admin::console(config, shown);
         let acceptor = Acceptor {
             workers: seats,
             registry,

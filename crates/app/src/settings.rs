@@ -164,12 +164,11 @@ pub(crate) fn listeners(
     let mut own: Option<(String, String)> = None;
     let mut list = Vec::new();
     for listener in &config.listeners {
-        let tls = match listener.tls {
-            config::ClientTls::Disabled => None,
-            _ => {
-                let files = (listener.tls_identity.as_ref(), listener.tls_ca.as_deref());
-                Some(server_tls(&listener.name, files, data_dir, &mut own)?)
-            }
+        let tls = if listener.tls == config::ClientTls::Disabled {
+            None
+        } else {
+            let files = (listener.tls_identity.as_ref(), listener.tls_ca.as_deref());
+            Some(server_tls(&listener.name, files, data_dir, &mut own)?)
         };
         let settings = ListenerSettings {
             name: listener.name.as_str().into(),

@@ -137,6 +137,10 @@ pub(crate) struct CtlArgs {
     /// File that holds the password. Without it: $DELPHINUS_ADMIN_PASSWORD, or the configuration's own.
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
+    /// Certificates of authorities, PEM: the admin listener has to show a certificate signed by them. Without it, TLS
+    /// is used on this machine only, and the certificate is not checked.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
     /// Print a list of objects instead of a table.
     #[arg(long)]
     pub(crate) json: bool,

@@ -31,14 +31,20 @@ pub(crate) fn ctl(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         },
     };
     let user = choose_user(args, admin.as_ref())?;
-    let password = match (given, user.1) {
-        (Some(password), _) => password,
-        (None, Some(password)) => password,
-        (None, None) => bail!("the password of {:?} is not to be had here: set {VARIABLE}, or use --password-file", user.0),
+    let password = match given.or(user.1) {
+        Some(password) => password,
+        None => bail!(
+            "the password of {:?} is not to be had here: set {VARIABLE}, or use --password-file",
+            user.0
+        ),
     };
-    let question =
-        Question::new(choose_place(args, admin.as_ref())?, user.0, password.as_bytes(), args.command.join(" "));
-    match ask(question)? {
+    let question = Question::new(
+        choose_place(args, admin.as_ref())?,
+        user.0,
+        password.as_bytes(),
+        args.command.join(" "),
+    );
+    match ask(question.trusting(args.tls_ca.clone()))? {
         Asked::Done => {}
         Asked::Rows(columns, rows) if args.json => print(&as_json(&columns, &rows)?)?,
         Asked::Rows(columns, rows) => print(&as_table(&columns, &rows))?,
@@ -119,7 +125,9 @@ fn as_json(columns: &[(String, bool)], rows: &[Row]) -> anyhow::Result<String> {
     };
     let object = |row: &Row| {
         let pairs = columns.iter().zip(row);
-        Value::Object(pairs.map(|((name, number), one)| (name.clone(), value((one, *number)))).collect::<Map<_, _>>())
+        Value::Object(
+            pairs.map(|((name, number), one)| (name.clone(), value((one, *number)))).collect::<Map<_, _>>(),
+        )
     };
     let list: Vec<Value> = rows.iter().map(object).collect();
     Ok(serde_json::to_string_pretty(&list)? + "\n")
@@ -133,14 +141,16 @@ fn as_table(columns: &[(String, bool)], rows: &[Row]) -> String {
     };
     let mut lines = vec![columns.iter().map(|(name, _)| name.to_uppercase()).collect::<Vec<_>>()];
     lines.extend(rows.iter().map(|row| row.iter().map(shown).collect()));
-    let width = |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max();
+    let width =
+        |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns.len()).map(|at| width(at).unwrap_or(0)).collect();
     let mut out = String::new();
     for line in &lines {
-        let cells = line.iter().zip(&widths).zip(columns).map(|((cell, width), (_, is_number))| match is_number {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
-        });
+        let cells =
+            line.iter().zip(&widths).zip(columns).map(|((cell, width), (_, is_number))| match is_number {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            });
         out += cells.collect::<Vec<_>>().join("  ").trim_end();
         out.push('\n');
     }

@@ -9,7 +9,8 @@ use crate::schema::{Authentication, Log, Pool, Proxy};
 use crate::secret::Secret;
 use crate::value::SocketMode;
 use crate::word::{
-    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Flavor, ProxyProtocol, Role, TopologyKind, UserPlugin,
+    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Flavor, ProxyProtocol, Role, TopologyKind,
+    UserPlugin,
 };
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file

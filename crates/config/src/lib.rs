@@ -36,6 +36,6 @@ pub use schema::{Authentication, Log, Pool, Proxy};
 pub use secret::Secret;
 pub use value::SocketMode;
 pub use word::{
-    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, LogFormat, LogLevel, ProxyProtocol,
-    Role, TopologyKind, UserAuth, UserPlugin,
+    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, LogFormat, LogLevel,
+    ProxyProtocol, Role, TopologyKind, UserAuth, UserPlugin,
 };

@@ -8,8 +8,8 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, BackendSection, ClusterSection, ListenerSection, Log, MonitorSection, Pool, Proxy,
-    Section, UserSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, BackendSection, ClusterSection, ListenerSection, Log,
+    MonitorSection, Pool, Proxy, Section, UserSection, Written, read,
 };
 use crate::validate;
 

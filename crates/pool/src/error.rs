@@ -77,7 +77,9 @@ impl PoolError {
             Self::Refused { error, .. } => matches!(error.code, 1045 | 1698),
             // A hash that does not serve for the backend's plugin.
             Self::Login { .. } => true,
-            Self::Exhausted { .. } | Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => false,
+            Self::Exhausted { .. } | Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => {
+                false
+            }
         }
     }
 

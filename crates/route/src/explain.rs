@@ -44,7 +44,8 @@ pub fn explain(sql: &[u8], lex: LexOptions, snapshot: &Snapshot) -> Vec<(&'stati
         && let Some(primary) = snapshot.primary()
         && (primary.is_offline() || !primary.is_up())
     {
-        let problem = if primary.is_offline() { "the primary is set OFFLINE" } else { "the primary is not up" };
+        let problem =
+            if primary.is_offline() { "the primary is set OFFLINE" } else { "the primary is not up" };
         rows.push(("problem", problem.to_owned()));
     }
     rows
@@ -84,7 +85,8 @@ mod tests {
 
     fn cluster() -> Snapshot {
         let member = |name: &str, role| Member { name: name.into(), role, weight: 100 };
-        let members = vec![member("db1", Role::Primary), member("db2", Role::Replica), member("db3", Role::Replica)];
+        let members =
+            vec![member("db1", Role::Primary), member("db2", Role::Replica), member("db3", Role::Replica)];
         let mut snapshot = Snapshot::new(members);
         for backend in &mut snapshot.backends {
             backend.health = Health::Up { since: Instant::now() };
@@ -106,7 +108,13 @@ mod tests {
             ("BEGIN", "begin", "db1", "controls a transaction", "transaction"),
             ("SELECT GET_LOCK('a', 1)", "select", "db1", "advisory lock", "get_lock"),
             ("CALL p()", "call", "db1", "calls a procedure", "unknown_state"),
-            ("CREATE TEMPORARY TABLE x (a INT)", "create_temporary_table", "db1", "changes the schema", "temporary_table"),
+            (
+                "CREATE TEMPORARY TABLE x (a INT)",
+                "create_temporary_table",
+                "db1",
+                "changes the schema",
+                "temporary_table",
+            ),
         ] {
             let all = ["class", "backends", "why", "may_pin"].map(|name| item(sql, &snapshot, name).unwrap());
             assert_eq!(all, [class, backends, why, may_pin], "{sql}");
@@ -117,6 +125,9 @@ mod tests {
         snapshot.backends[1].wish = Wish::Offline { since: Instant::now() };
         assert_eq!(item("SELECT 1", &snapshot, "backends").as_deref(), Some("db3"));
         snapshot.backends[0].wish = Wish::Offline { since: Instant::now() };
-        assert_eq!(item("DELETE FROM t", &snapshot, "problem").as_deref(), Some("the primary is set OFFLINE"));
+        assert_eq!(
+            item("DELETE FROM t", &snapshot, "problem").as_deref(),
+            Some("the primary is set OFFLINE")
+        );
     }
 }

@@ -66,7 +66,9 @@ impl Registry {
         // With room for all: a session that answers never waits.
         let (sender, mut answers) = mpsc::channel(sessions.len());
         *self.inquiry.answers() = Some(sender);
-        sessions.iter().for_each(|info| info.ask());
+        for info in sessions {
+            info.ask();
+        }
         rt::timeout(limit, async {
             while told.len() < sessions.len()
                 && let Some(one) = answers.recv().await
@@ -98,7 +100,10 @@ impl Session {
         let Some(answers) = self.worker.registry.inquiry.answers().clone() else { return };
         let backend = checkout.as_ref().map(|one| one.backend());
         let bound = || self.bound.as_ref().map(Checkout::backend);
-        let pins = self.pins.iter().map(|pin| Pin { statement: self.normalised(pin.statement.as_bytes()), ..pin.clone() });
+        let pins = self
+            .pins
+            .iter()
+            .map(|pin| Pin { statement: self.normalised(pin.statement.as_bytes()), ..pin.clone() });
         let told = Told {
             id: self.info.id,
             backend: backend.or_else(bound),

@@ -108,7 +108,10 @@ impl Session {
                 let primary =
                     snapshot.primary().ok_or_else(|| ProxyError::NoBackend("there is no primary".into()))?;
                 if primary.is_offline() {
-                    return Err(ProxyError::NoBackend(format!("the primary {} is set OFFLINE", primary.name)));
+                    return Err(ProxyError::NoBackend(format!(
+                        "the primary {} is set OFFLINE",
+                        primary.name
+                    )));
                 }
                 Ok(primary.id)
             }),

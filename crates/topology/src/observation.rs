@@ -81,7 +81,9 @@ impl Observation {
     /// Which backend it is about.
     pub fn backend(&self) -> BackendId {
         match self {
-            Self::Probe { backend, .. } | Self::Traffic { backend, .. } | Self::Wish { backend, .. } => *backend,
+            Self::Probe { backend, .. } | Self::Traffic { backend, .. } | Self::Wish { backend, .. } => {
+                *backend
+            }
         }
     }
 

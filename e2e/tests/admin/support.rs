@@ -8,7 +8,7 @@ use std::time::Duration;
 use delphinus_e2e::{Address, Client, ConfigFile, Login, Outcome, Stage, run};
 use delphinus_sandbox::{Flavor, PortLease};
 
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 pub(crate) const BOTH: [Flavor; 2] = [Flavor::MariaDb, Flavor::MySql];
 
 /// A plain read that says which server answered.

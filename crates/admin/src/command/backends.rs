@@ -9,7 +9,16 @@ use crate::table::{Table, Value, text};
 use crate::time::moment;
 
 const COLUMNS: [&str; 10] = [
-    "name", "address", "role", "state", "since", "reason", "#weight", "#connections", "#idle", "#max_connections",
+    "name",
+    "address",
+    "role",
+    "state",
+    "since",
+    "reason",
+    "#weight",
+    "#connections",
+    "#idle",
+    "#max_connections",
 ];
 
 pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
@@ -17,7 +26,8 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
     let census = console.census().await;
     let snapshot = console.parts.reader.load();
     let row = |backend: &Backend| {
-        let of_workers = census.iter().flatten().filter_map(|worker| worker.get(backend.id.index())).flatten();
+        let of_workers =
+            census.iter().flatten().filter_map(|worker| worker.get(backend.id.index())).flatten();
         let idle: u32 = of_workers.map(|one| one.idle).sum();
         let (target, budget) = console.parts.backends.get(backend.id.index())?;
         let mut row = vec![text(&backend.name), text(&target.address), text(backend.role.as_str())];
@@ -31,7 +41,7 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
 /// State, since when, and why.
 fn state(backend: &Backend, open: u32) -> [Value; 3] {
     let now = rt::now();
-    let health = backend.health.reason().map(|reason| reason.to_string());
+    let health = backend.health.reason().map(ToString::to_string);
     let fault = backend.fault.as_ref().map(|fault| format!("{}: {}", fault.kind(), fault.text()));
     match backend.wish {
         Wish::Offline { since } => {
@@ -60,11 +70,19 @@ pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
     let snapshot = reader.load();
     let Some(backend) = snapshot.backends.iter().find(|backend| *backend.name == *name.text) else {
         let known: Vec<_> = snapshot.backends.iter().map(|backend| &*backend.name).collect();
-        return Err(Refused::because(format!("there is no backend '{}'; there are {}", name.text, known.join(", "))));
+        return Err(Refused::because(format!(
+            "there is no backend '{}'; there are {}",
+            name.text,
+            known.join(", ")
+        )));
     };
     let caller = call.caller;
     tracing::warn!(
         admin.user = %caller.user, client.host = %caller.host, backend = %backend.name, wish = %word.text, "SET BACKEND"
     );
-    if reader.wish(backend.id, now, wish).await { Ok(Answer::Done) } else { Err(Refused::because("the proxy stops")) }
+    if reader.wish(backend.id, now, wish).await {
+        Ok(Answer::Done)
+    } else {
+        Err(Refused::because("the proxy stops"))
+    }
 }

@@ -1,13 +1,12 @@
 //! `SHOW COMMANDS`, `HELP`: the table of commands.
 
 use super::{COMMANDS, Call, Group};
-use crate::answer::{Answer, Refused};
 use crate::table::{Table, text};
 
-pub(super) fn show(_: &Call<'_>) -> Result<Answer, Refused> {
+pub(super) fn show(_: &Call<'_>) -> Table {
     let commands = COMMANDS.iter().filter(|command| command.group != Group::Client);
     let rows = commands.map(|command| {
         vec![text(command.name()), text(command.arguments), text(command.role.as_str()), text(command.help)]
     });
-    Ok(Answer::Rows(Table::new(["command", "arguments", "role", "help"]).with(rows)))
+    Table::new(["command", "arguments", "role", "help"]).with(rows)
 }

@@ -4,7 +4,8 @@ use super::Call;
 use crate::answer::{Answer, Refused};
 use crate::table::{Table, text};
 
-const COLUMNS: [&str; 8] = ["#worker", "backend", "user", "#idle", "#held", "#in_use", "#waiting", "#max_connections"];
+const COLUMNS: [&str; 8] =
+    ["#worker", "backend", "user", "#idle", "#held", "#in_use", "#waiting", "#max_connections"];
 
 pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
     let console = call.console;

@@ -14,7 +14,17 @@ use crate::table::{Table, Value, text};
 use crate::time::{moment, seconds_since};
 
 const SESSIONS: [&str; 11] = [
-    "#id", "user", "host", "db", "state", "#time_s", "backend", "#backend_thread_id", "pinned", "in_transaction", "statement",
+    "#id",
+    "user",
+    "host",
+    "db",
+    "state",
+    "#time_s",
+    "backend",
+    "#backend_thread_id",
+    "pinned",
+    "in_transaction",
+    "statement",
 ];
 const PINS: [&str; 7] = ["#session", "user", "backend", "reason", "since", "#pinned_s", "statement"];
 

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use delphinus_net::rt;
 
 use super::Call;
-use crate::answer::{Answer, Refused};
 use crate::table::{Table, text};
 use crate::time::{moment, seconds_since};
 
-pub(super) fn show_version(call: &Call<'_>) -> Result<Answer, Refused> {
+pub(super) fn show_version(call: &Call<'_>) -> Table {
     let console = call.console;
     let now = rt::now();
     let snapshot = console.parts.reader.load();
@@ -23,16 +22,17 @@ pub(super) fn show_version(call: &Call<'_>) -> Result<Answer, Refused> {
         ("backend_version", served),
     ];
     let rows = rows.map(|(item, value)| vec![text(item), value]);
-    Ok(Answer::Rows(Table::new(["item", "value"]).with(rows)))
+    Table::new(["item", "value"]).with(rows)
 }
 
-pub(super) fn show_listeners(call: &Call<'_>) -> Result<Answer, Refused> {
-    let row = |one: &crate::ListenerRow| vec![text(&one.name), text(&one.address), text(one.tls), text(one.serves)];
+pub(super) fn show_listeners(call: &Call<'_>) -> Table {
+    let row =
+        |one: &crate::ListenerRow| vec![text(&one.name), text(&one.address), text(one.tls), text(one.serves)];
     let rows = call.console.parts.listeners.iter().map(row);
-    Ok(Answer::Rows(Table::new(["name", "address", "tls", "serves"]).with(rows)))
+    Table::new(["name", "address", "tls", "serves"]).with(rows)
 }
 
-pub(super) fn show_users(call: &Call<'_>) -> Result<Answer, Refused> {
+pub(super) fn show_users(call: &Call<'_>) -> Table {
     let parts = &call.console.parts;
     let mut connected: BTreeMap<String, u32> = BTreeMap::new();
     for info in parts.registry.list() {
@@ -43,20 +43,30 @@ pub(super) fn show_users(call: &Call<'_>) -> Result<Answer, Refused> {
         let connections = connected.remove(&user.name).unwrap_or(0);
         let limit = user.max_connections.map(|limit| limit.to_string());
         let schema = user.default_schema.clone();
-        rows.push(vec![text(&user.name), text("client"), text(user.authentication), schema, text(connections), limit]);
+        rows.push(vec![
+            text(&user.name),
+            text("client"),
+            text(user.authentication),
+            schema,
+            text(connections),
+            limit,
+        ]);
     }
     // Whom the primary lets in without being listed.
     let others = connected.into_iter();
-    rows.extend(others.map(|(name, count)| vec![text(name), text("client"), text("backend"), None, text(count), None]));
+    rows.extend(
+        others
+            .map(|(name, count)| vec![text(name), text("client"), text("backend"), None, text(count), None]),
+    );
     let operator = |user: &crate::AdminUser| {
         vec![text(&user.name), text(user.role.as_str()), text("password"), None, None, None]
     };
     rows.extend(call.console.users.iter().map(operator));
     let columns = ["name", "role", "authentication", "default_schema", "#connections", "#max_connections"];
-    Ok(Answer::Rows(Table::new(columns).with(rows)))
+    Table::new(columns).with(rows)
 }
 
-pub(super) fn show_config(call: &Call<'_>) -> Result<Answer, Refused> {
+pub(super) fn show_config(call: &Call<'_>) -> Table {
     let rows = call.console.parts.options.iter().map(|(option, value)| vec![text(option), text(value)]);
-    Ok(Answer::Rows(Table::new(["option", "value"]).with(rows)))
+    Table::new(["option", "value"]).with(rows)
 }

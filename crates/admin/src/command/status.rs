@@ -4,11 +4,10 @@ use delphinus_net::rt;
 use delphinus_telemetry::Sample;
 
 use super::Call;
-use crate::answer::{Answer, Refused};
 use crate::table::{Table, text};
 use crate::time::seconds_since;
 
-pub(super) fn show(call: &Call<'_>) -> Result<Answer, Refused> {
+pub(super) fn show(call: &Call<'_>) -> Table {
     let console = call.console;
     let registry = &console.parts.registry;
     let sessions = registry.list();
@@ -23,8 +22,9 @@ pub(super) fn show(call: &Call<'_>) -> Result<Answer, Refused> {
     ];
     let now = now.map(|(name, value, help)| vec![text(name), text(value), text(help)]);
     let counted = console.parts.counters.snapshot();
-    let counted = counted.iter().map(|sample| vec![text(name(sample)), text(sample.value), text(sample.help)]);
-    Ok(Answer::Rows(Table::new(["variable_name", "#value", "help"]).with(now).with(counted)))
+    let counted =
+        counted.iter().map(|sample| vec![text(name(sample)), text(sample.value), text(sample.help)]);
+    Table::new(["variable_name", "#value", "help"]).with(now).with(counted)
 }
 
 /// As Prometheus has it: what tells samples of one name apart stands in braces.

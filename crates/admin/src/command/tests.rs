@@ -45,7 +45,10 @@ fn console() -> Console {
         workers: Vec::new(),
         listeners: Vec::new(),
         client_users: Vec::new(),
-        options: vec![("pool.hold_ms".to_owned(), "250".to_owned()), ("log.level".to_owned(), "info".to_owned())],
+        options: vec![
+            ("pool.hold_ms".to_owned(), "250".to_owned()),
+            ("log.level".to_owned(), "info".to_owned()),
+        ],
         max_clients: 100,
     };
     Console::new(parts, rt::now())
@@ -99,7 +102,9 @@ fn every_command_is_found_by_each_of_its_names_in_any_case() {
 #[test]
 fn like_names_a_column_of_its_command() {
     for command in COMMANDS.iter().filter(|command| !command.like.is_empty()) {
-        let Ok(Answer::Rows(table)) = run_as(AdminRole::Read, command.name()) else { panic!("{}", command.name()) };
+        let Ok(Answer::Rows(table)) = run_as(AdminRole::Read, command.name()) else {
+            panic!("{}", command.name())
+        };
         assert!(command.group == Group::Client || table.has_column(command.like), "{}", command.name());
     }
     assert_eq!(rows("SHOW CONFIG LIKE 'POOL%'"), [[Some("pool.hold_ms".to_owned()), Some("250".to_owned())]]);
@@ -118,7 +123,9 @@ fn who_may_read_may_not_operate() {
         assert_eq!(refused(AdminRole::Operate, command.name()).0, 1064, "it lacks its arguments");
         assert_eq!(command.group, Group::Change);
     }
-    assert!(COMMANDS.iter().all(|command| command.group != Group::Change || command.role == AdminRole::Operate));
+    assert!(
+        COMMANDS.iter().all(|command| command.group != Group::Change || command.role == AdminRole::Operate)
+    );
 }
 
 #[test]
@@ -187,7 +194,9 @@ fn what_clients_send_by_themselves_is_answered() {
 
 #[test]
 fn no_answer_holds_a_password() {
-    for command in COMMANDS.iter().filter(|command| command.group == Group::Look && command.name() != "EXPLAIN ROUTE") {
+    for command in
+        COMMANDS.iter().filter(|command| command.group == Group::Look && command.name() != "EXPLAIN ROUTE")
+    {
         for cell in rows(command.name()).into_iter().flatten().flatten() {
             assert!(!cell.contains("s3cret"), "{}: {cell}", command.name());
         }

@@ -250,7 +250,9 @@ fn wrong_lists() {
 #[test]
 fn bad_admin() {
     let text = include_str!("../../tests/data/bad-admin.toml");
-    check_mistakes(text, &expect![[r#"
+    check_mistakes(
+        text,
+        &expect![[r#"
         d.toml:19:1: addresses: 0.0.0.0:6448 can be reached from other machines; write 127.0.0.1, or tls = "required"
         d.toml:19:1: addresses has 127.0.0.1:6447 twice; remove one of the two
         d.toml:20:1: socket_mode means nothing without a Unix socket among the addresses; remove it, or add "unix:/path" to addresses
@@ -261,11 +263,16 @@ fn bad_admin() {
         d.toml:30:1: role = "write" is not known; write "read" or "operate"
         d.toml:33:1: name "empty" is there twice; write another name, or remove one of the two
         d.toml:34:1: password_hash is no hash of mysql_native_password or caching_sha2_password; write "*" and 40 hex digits, or "$A$005$..." (70 characters), or the latter in hex after "0x"
-    "#]]);
-    let text = include_str!("../../tests/data/good.toml").to_owned() + "[admin]\naddresses = ['127.0.0.1:1']\n";
-    check_mistakes(&text, &expect![[r#"
+    "#]],
+    );
+    let text =
+        include_str!("../../tests/data/good.toml").to_owned() + "[admin]\naddresses = ['127.0.0.1:1']\n";
+    check_mistakes(
+        &text,
+        &expect![[r#"
         d.toml:73:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -290,7 +297,8 @@ fn every_option_is_shown_and_no_secret_is() {
     for option in options() {
         let (section, name) = option.path.rsplit_once('.').unwrap();
         let is_it = |path: &str| {
-            path.rsplit_once('.').is_some_and(|(shown, last)| last == name && shown.split('[').next() == Some(section))
+            path.rsplit_once('.')
+                .is_some_and(|(shown, last)| last == name && shown.split('[').next() == Some(section))
         };
         assert!(shown.iter().any(|(path, _)| is_it(path)), "{}", option.path);
     }

@@ -13,11 +13,7 @@ use crate::word::ClientTls;
 const SOCKET_MODE_DEFAULT: SocketMode = SocketMode(0o700);
 
 impl Check<'_, '_> {
-    pub(super) fn admin(
-        &mut self,
-        row: &Written<AdminSection>,
-        users: &Rows<AdminUserSection>,
-    ) -> Admin {
+    pub(super) fn admin(&mut self, row: &Written<AdminSection>, users: &Rows<AdminUserSection>) -> Admin {
         let written = &row.value;
         self.admin_addresses(row);
         if users.rows.is_empty() && users.complete {
@@ -42,7 +38,11 @@ impl Check<'_, '_> {
         let written = &row.value;
         if written.addresses.is_empty() {
             let instead = "write [\"127.0.0.1:6447\"], or remove [admin]";
-            self.mistakes.push(row.at("addresses"), "addresses is empty, so that nobody could connect", instead);
+            self.mistakes.push(
+                row.at("addresses"),
+                "addresses is empty, so that nobody could connect",
+                instead,
+            );
         }
         for (index, address) in written.addresses.iter().enumerate() {
             let is_free = matches!(address, ListenAddress::Tcp(tcp) if tcp.port() == 0);
@@ -50,7 +50,8 @@ impl Check<'_, '_> {
                 let what = format!("addresses has {address} twice");
                 self.mistakes.push(row.at("addresses"), what, "remove one of the two");
             }
-            let is_open = matches!(address, ListenAddress::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback());
+            let is_open =
+                matches!(address, ListenAddress::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback());
             if is_open && written.tls != ClientTls::Required {
                 let what = format!("addresses: {address} can be reached from other machines");
                 let instead = "write 127.0.0.1, or tls = \"required\"";

@@ -34,7 +34,17 @@ impl Access {
             .unwrap_or_else(|| (cluster.app_user.clone(), cluster.app_password.clone()));
         let (config, log) = (settings.path.clone(), settings.log.clone());
         let admin_port = admin_port(&settings.table);
-        Ok(Self { host, port, socket, admin_port, user, password, database: cluster.database.clone(), config, log })
+        Ok(Self {
+            host,
+            port,
+            socket,
+            admin_port,
+            user,
+            password,
+            database: cluster.database.clone(),
+            config,
+            log,
+        })
     }
 }
 

@@ -182,9 +182,8 @@ fn an_operator_takes_a_backend_out_of_use_and_its_health_goes_on_by_itself() {
     bench.probe(0, answered(false));
     bench.probe(1, answered(true));
     let wished = |wish| vec![Event::Wished { backend: BackendId(1), wish }];
-    let say = |bench: &mut Bench, wish| {
-        bench.see(Observation::Wish { backend: BackendId(1), at: bench.now, wish })
-    };
+    let say =
+        |bench: &mut Bench, wish| bench.see(Observation::Wish { backend: BackendId(1), at: bench.now, wish });
     let generation = bench.snapshot.generation;
     let offline = Wish::Offline { since: bench.now };
     assert_eq!(say(&mut bench, offline), wished(offline));
