@@ -61,12 +61,11 @@ impl Question {
 fn tls(address: &Address, ca: Option<&Path>) -> Result<Option<(ClientTls, bool)>, NetError> {
     let is_local = |host: &str| host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
     Ok(match (address, ca) {
-        (Address::Unix(_), _) => None,
         (Address::Tcp(..), Some(_)) => Some((ClientTls::new(Verify::Authority, ca)?, true)),
         (Address::Tcp(host, _), None) if is_local(host) => {
             Some((ClientTls::new(Verify::Nothing, None)?, false))
         }
-        (Address::Tcp(..), None) => None,
+        (Address::Unix(_), _) | (Address::Tcp(..), None) => None,
     })
 }
 
