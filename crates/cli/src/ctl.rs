@@ -31,12 +31,8 @@ pub(crate) fn ctl(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         },
     };
     let user = choose_user(args, admin.as_ref())?;
-    let password = match given.or(user.1) {
-        Some(password) => password,
-        None => bail!(
-            "the password of {:?} is not to be had here: set {VARIABLE}, or use --password-file",
-            user.0
-        ),
+    let Some(password) = given.or(user.1) else {
+        bail!("the password of {:?} is not to be had here: set {VARIABLE}, or use --password-file", user.0);
     };
     let question = Question::new(
         choose_place(args, admin.as_ref())?,
