@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_monitor::SnapshotReader;
-use delphinus_pool::{Budget, Census, Target};
+use delphinus_net::rt;
+use delphinus_pool::{BackendCensus, Budget, Target};
 use delphinus_session::{ClientConnId, Registry, SessionInfo, Told};
 use delphinus_telemetry::CounterSet;
+use delphinus_topology::BackendId;
 use delphinus_wire::auth::{Plugin, RsaKey};
 
 use crate::users::{AdminUser, AdminUsers};
@@ -100,12 +102,26 @@ impl Console {
         self.parts.registry.ask(&busy, PATIENCE).await
     }
 
-    /// The connections of each worker's pool: by worker, backend and user. `None` for a worker that does not answer.
-    pub(crate) async fn census(&self) -> Vec<Option<Vec<Vec<Census>>>> {
+    /// What each worker's pool has to each backend; `None` for a worker that does not answer.
+    pub(crate) async fn census(&self) -> Vec<Option<Vec<BackendCensus>>> {
         let mut all = Vec::with_capacity(self.parts.workers.len());
         for worker in &self.parts.workers {
             all.push(worker.census(PATIENCE).await);
         }
         all
+    }
+
+    /// Waits until every worker's pool has followed an operator's wish; false if one has not in time.
+    pub(crate) async fn followed(&self, backend: BackendId, is_offline: bool) -> bool {
+        let follows = |worker: &Option<Vec<BackendCensus>>| {
+            let pool = worker.as_ref().and_then(|pools| pools.get(backend.index()));
+            pool.is_some_and(|pool| pool.is_draining == is_offline)
+        };
+        let all_follow = async {
+            while !self.census().await.iter().all(follows) {
+                rt::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        rt::timeout(PATIENCE * 10, all_follow).await.is_some()
     }
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt::{self, mpsc, oneshot};
-use delphinus_pool::{Census, Pool};
+use delphinus_pool::{BackendCensus, Pool};
 
 /// How many questions may wait for one worker.
 const QUESTIONS: usize = 16;
 
-/// A question: the pool's connections by backend and user.
-type CensusQuestion = oneshot::Sender<Vec<Vec<Census>>>;
+/// A question: what the pool has to each backend.
+type CensusQuestion = oneshot::Sender<Vec<BackendCensus>>;
 
 /// The asking end for one worker.
 #[derive(Debug, Clone)]
@@ -29,8 +29,8 @@ pub fn worker_line() -> (WorkerLine, Questions) {
 }
 
 impl WorkerLine {
-    /// The connections of the worker's pool to each backend, by user; `None` if it does not answer in time.
-    pub(crate) async fn census(&self, limit: Duration) -> Option<Vec<Vec<Census>>> {
+    /// What the worker's pool has to each backend; `None` if it does not answer in time.
+    pub(crate) async fn census(&self, limit: Duration) -> Option<Vec<BackendCensus>> {
         let (sender, answer) = oneshot::channel();
         self.0.try_send(sender).ok()?;
         rt::timeout(limit, answer).await?.ok()

@@ -26,6 +26,15 @@ pub struct Census {
     pub waiting: u32,
 }
 
+/// One backend in one worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendCensus {
+    /// It is out of use here.
+    pub is_draining: bool,
+    /// Its connections, by user.
+    pub users: Vec<Census>,
+}
+
 /// Counts one connection as its user's for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Member(Rc<Identity>);
@@ -54,7 +63,7 @@ impl BackendPool {
         PoolError::Offline { backend: self.target.name.clone() }
     }
 
-    fn census(&self) -> Vec<Census> {
+    fn census(&self) -> BackendCensus {
         let mut users: BTreeMap<String, Census> = BTreeMap::new();
         let now = rt::now();
         for member in self.members.0.borrow().iter().filter_map(Weak::upgrade) {
@@ -69,13 +78,14 @@ impl BackendPool {
         for identity in self.waiters.borrow().waiting() {
             users.entry(identity.user.clone()).or_default().waiting += 1;
         }
-        users.into_iter().map(|(user, census)| Census { user, ..census }).collect()
+        let users = users.into_iter().map(|(user, census)| Census { user, ..census }).collect();
+        BackendCensus { is_draining: self.is_draining.get(), users }
     }
 }
 
 impl Pool {
-    /// The connections of this worker to each backend, by user.
-    pub fn census(&self) -> Vec<Vec<Census>> {
+    /// The connections of this worker to each backend.
+    pub fn census(&self) -> Vec<BackendCensus> {
         self.backends.iter().map(BackendPool::census).collect()
     }
 

@@ -22,7 +22,7 @@ mod statements;
 mod waiters;
 
 pub use budget::{Budget, Permit};
-pub use census::Census;
+pub use census::{BackendCensus, Census};
 pub use checkout::{Checkout, Doing};
 pub use connection::{BackendConnId, Connection, Identity, LeftBehind, RowsLeft, SHAPE};
 pub use error::PoolError;

@@ -26,9 +26,8 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
     let census = console.census().await;
     let snapshot = console.parts.reader.load();
     let row = |backend: &Backend| {
-        let of_workers =
-            census.iter().flatten().filter_map(|worker| worker.get(backend.id.index())).flatten();
-        let idle: u32 = of_workers.map(|one| one.idle).sum();
+        let of_workers = census.iter().flatten().filter_map(|worker| worker.get(backend.id.index()));
+        let idle: u32 = of_workers.flat_map(|pool| &pool.users).map(|one| one.idle).sum();
         let (target, budget) = console.parts.backends.get(backend.id.index())?;
         let mut row = vec![text(&backend.name), text(&target.address), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));
@@ -80,9 +79,12 @@ pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
     tracing::warn!(
         admin.user = %caller.user, client.host = %caller.host, backend = %backend.name, wish = %word.text, "SET BACKEND"
     );
-    if reader.wish(backend.id, now, wish).await {
-        Ok(Answer::Done)
-    } else {
-        Err(Refused::because("the proxy stops"))
+    if !reader.wish(backend.id, now, wish).await {
+        return Err(Refused::because("the proxy stops"));
     }
+    // Only then is nothing new sent there, or everything that is wanted.
+    if !call.console.followed(backend.id, wish.is_offline()).await {
+        return Err(Refused::because("a worker has not followed yet; SHOW BACKENDS tells when it has"));
+    }
+    Ok(Answer::Done)
 }

@@ -14,8 +14,8 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
         let Some(census) = census else {
             return Err(Refused::because(format!("worker {worker} does not answer")));
         };
-        for ((target, budget), users) in console.parts.backends.iter().zip(census) {
-            for one in users {
+        for ((target, budget), pool) in console.parts.backends.iter().zip(census) {
+            for one in pool.users {
                 let counts = [one.idle, one.held, one.in_use, one.waiting, budget.max()].map(text);
                 let mut row = vec![text(worker), text(&target.name), text(one.user)];
                 row.extend(counts);
