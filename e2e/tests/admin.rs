@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Client, Login, ServerError, proxy_binary, run, run_python, until};
+use delphinus_e2e::{Client, Login, ServerError, eventually, proxy_binary, run, run_python, until};
 use delphinus_sandbox::{Flavor, ensure_packages};
 use support::{Admin, BOTH, LIMIT, WHO, admin_stage};
 
@@ -67,8 +67,7 @@ fn kill_ends_a_statement_or_its_session() {
                 let row = rows.into_iter().find(|row| row[0] == Some(id.to_string()));
                 Ok(row.filter(|row| row[4].as_deref() == Some("query") && row[10].is_some()))
             };
-            until(LIMIT, "the statement", || Ok(running(&mut operator)?.is_some())).unwrap();
-            let row = running(&mut operator).unwrap().unwrap();
+            let row = eventually(LIMIT, "the statement", || running(&mut operator)).unwrap();
             assert_eq!(row[10].as_deref(), Some("SELECT SLEEP(?), ? FROM app.answered_by"));
             let backend = row[6].clone().unwrap();
             let thread: u32 = row[7].clone().unwrap().parse().unwrap();
@@ -243,9 +242,12 @@ fn the_clients_of_servers_work_as_operators_tools() {
         }
         let denied = admin.login("ops", "wrong").unwrap_err();
         assert_eq!(denied.downcast_ref::<ServerError>().unwrap().code, 1045);
-        for (user, password) in
-            [("nobody", "x"), ("ops", ""), (&*stage.address.user, &*stage.address.password)]
-        {
+        for (user, password) in [
+            ("nobody", "reader-pw"),
+            ("look", "operator-pw"),
+            ("ops", ""),
+            (&*stage.address.user, &*stage.address.password),
+        ] {
             let denied = admin.login(user, password).unwrap_err();
             assert_eq!(denied.downcast_ref::<ServerError>().unwrap().code, 1045, "{user}");
         }

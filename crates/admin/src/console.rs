@@ -17,7 +17,7 @@ use crate::users::{AdminUser, AdminUsers};
 use crate::worker::WorkerLine;
 
 /// How long workers and sessions have to answer. One that waits for its client, or for a connection, does not.
-const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the operators' side is made from.
 pub struct Parts {
@@ -122,6 +122,6 @@ impl Console {
                 rt::sleep(Duration::from_millis(1)).await;
             }
         };
-        rt::timeout(PATIENCE * 10, all_follow).await.is_some()
+        rt::timeout(PATIENCE * 5, all_follow).await.is_some()
     }
 }
