@@ -67,11 +67,23 @@ fn kill_ends_a_statement_or_its_session() {
                 let row = rows.into_iter().find(|row| row[0] == Some(id.to_string()));
                 Ok(row.filter(|row| row[4].as_deref() == Some("query") && row[10].is_some()))
             };
-            let row = eventually(LIMIT, "the statement", || running(&mut operator)).unwrap();
+            let server_of = |row: &[Option<String>]| {
+                let name = row[6].as_deref();
+                stage.cluster.servers.iter().find(|server| Some(server.name.as_str()) == name).unwrap()
+            };
+            // Not what prepares it, which is over before anybody can end it.
+            let row = eventually(LIMIT, "the statement", || {
+                let Some(row) = running(&mut operator)? else { return Ok(None) };
+                let sleeps = format!(
+                    "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {} AND state = 'User sleep'",
+                    row[7].as_deref().unwrap_or("0")
+                );
+                Ok((server_of(&row).query(&sleeps)?.trim() == "1").then_some(row))
+            })
+            .unwrap();
             assert_eq!(row[10].as_deref(), Some("SELECT SLEEP(?), ? FROM app.answered_by"));
-            let backend = row[6].clone().unwrap();
+            let server = server_of(&row);
             let thread: u32 = row[7].clone().unwrap().parse().unwrap();
-            let server = stage.cluster.servers.iter().find(|server| server.name == backend).unwrap();
             let mut refused = admin.reader();
             assert_eq!(refused.error(&format!("KILL {id}")).unwrap().code, 1227, "a reader may not");
             let began = Instant::now();
