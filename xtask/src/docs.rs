@@ -21,7 +21,10 @@ struct Page {
     text: fn() -> String,
 }
 
-const PAGES: [Page; 1] = [Page { path: "docs/reference/options.md", text: delphinus_config::reference }];
+const PAGES: [Page; 2] = [
+    Page { path: "docs/reference/options.md", text: delphinus_config::reference },
+    Page { path: "docs/reference/commands.md", text: delphinus_admin::reference },
+];
 
 /// Writes or checks the pages.
 pub(crate) fn run(args: &DocsArgs) -> Result<()> {

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Duration;
 
+use delphinus_admin::{Console, worker_line};
 use delphinus_config::{Compression, Config};
 use delphinus_monitor::{Monitor, SnapshotReader};
 use delphinus_net::rt::{self, Notify, mpsc, watch};
@@ -16,6 +17,7 @@ use delphinus_telemetry::CounterSet;
 use delphinus_wire::Capabilities;
 
 use crate::acceptor::{Acceptor, Seat};
+use crate::admin;
 use crate::drain::drain;
 use crate::error::Error;
 use crate::keys::login_key;
@@ -40,6 +42,9 @@ struct App {
     monitor: Monitor,
     reader: SnapshotReader,
     listeners: Vec<(Listener, Arc<ListenerSettings>)>,
+    /// The operators' side and its listeners.
+    console: Option<Rc<Console>>,
+    admin_listeners: Vec<(Listener, Arc<ListenerSettings>)>,
     acceptor: Acceptor,
     threads: Vec<WorkerThread>,
     stopping: watch::Sender<bool>,
@@ -51,6 +56,7 @@ impl App {
     fn build(config: &Config) -> Result<Self, Error> {
         let targets = settings::targets(config)?;
         let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
+        let admin_listeners = bind(&admin::listeners(config)?)?;
         let rsa_key = login_key(config)?;
         let (monitor, reader) = Monitor::new(settings::monitor(config, &targets));
         let count = worker_count(config);
@@ -62,11 +68,12 @@ impl App {
         let backends = budgets(&targets, config.pool.max_connections, &bells);
         let users = settings::users(config);
         let rsa_key = Some(Arc::new(rsa_key));
-        let mut seats = Vec::new();
-        let mut threads = Vec::new();
+        let (mut seats, mut threads, mut workers) = (Vec::new(), Vec::new(), Vec::new());
         for (at, bell) in bells.iter().enumerate() {
             let (sender, arrivals) = mpsc::channel(ARRIVALS);
             let sessions = Arc::new(AtomicU32::new(0));
+            let (line, questions) = worker_line();
+            workers.push(line);
             seats.push(Seat { arrivals: sender, sessions: sessions.clone() });
             let seed = Seed {
                 settings: settings::sessions(config),
@@ -78,6 +85,7 @@ impl App {
                 counters: counters.thread(at).unwrap_or_default(),
                 rsa_key: rsa_key.clone(),
                 reader: reader.clone(),
+                questions,
                 arrivals,
                 sessions,
                 stopping: stop.clone(),
@@ -86,17 +94,39 @@ impl App {
             threads
                 .push(rt::spawn_worker(format!("worker-{at}"), config.proxy.io_uring, move || serve(seed))?);
         }
+        let shown = admin::Shown {
+            registry: &registry,
+            reader: &reader,
+            counters: &counters,
+            backends: &backends,
+            workers,
+            rsa_key,
+            listeners: [&listeners, &admin_listeners],
+        };
+        let console = admin::console(config, shown);
         let acceptor = Acceptor {
             workers: seats,
             registry,
             max_connections: config.proxy.max_connections,
             counters: counters.thread(count).unwrap_or_default(),
         };
-        Ok(Self { monitor, reader, listeners, acceptor, threads, stopping, deadline, users })
+        Ok(Self {
+            monitor,
+            reader,
+            listeners,
+            console,
+            admin_listeners,
+            acceptor,
+            threads,
+            stopping,
+            deadline,
+            users,
+        })
     }
 
     async fn run(self, config: &Config) -> Result<(), Error> {
-        let Self { monitor, reader, listeners, acceptor, threads, stopping, deadline, users } = self;
+        let Self { monitor, reader, listeners, acceptor, threads, stopping, deadline, users, .. } = self;
+        let operating = operate(self.console, self.admin_listeners);
         let registry = acceptor.registry.clone();
         let (end_monitor, mut monitor_ends) = watch::channel(false);
         let monitoring = rt::spawn_local(monitor.run(async move {
@@ -131,9 +161,27 @@ impl App {
         end_monitor.send_replace(true);
         let _ = rt::timeout(Duration::from_secs(5), monitoring).await;
         ticking.abort();
+        // To the end: an operator may want to see what the stop waits for.
+        for one in operating {
+            one.abort();
+            // Ended on purpose; its listener is closed with it.
+            let _ = one.await;
+        }
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// Accepts operators.
+fn operate(
+    console: Option<Rc<Console>>,
+    listeners: Vec<(Listener, Arc<ListenerSettings>)>,
+) -> Vec<rt::JoinHandle<()>> {
+    let Some(console) = console else { return Vec::new() };
+    listeners
+        .into_iter()
+        .map(|(listener, settings)| rt::spawn_local(console.clone().accept(listener, settings)))
+        .collect()
 }
 
 /// Each client and each backend connection is a file descriptor; the usual soft limit of 1024 is far too low.
@@ -177,15 +225,11 @@ fn budgets(targets: &[Target], max: u32, bells: &[Arc<Notify>]) -> Vec<(Target, 
 fn bind(
     listeners: &[(ListenAddress, Arc<ListenerSettings>)],
 ) -> Result<Vec<(Listener, Arc<ListenerSettings>)>, Error> {
-    let show = |address: &ListenAddress| match address {
-        ListenAddress::Tcp(address) => address.to_string(),
-        ListenAddress::Unix(path, _) => format!("unix:{}", path.display()),
-    };
     let one = |(address, settings): &(ListenAddress, Arc<ListenerSettings>)| {
         let listener =
-            Listener::bind(address).map_err(|error| Error::Listen { address: show(address), error })?;
+            Listener::bind(address).map_err(|error| Error::Listen { address: address.to_string(), error })?;
         let bound = listener.local_address().unwrap_or_else(|_| address.clone());
-        tracing::info!(listener = %settings.name, address = %show(&bound), "listening");
+        tracing::info!(listener = %settings.name, address = %bound, "listening");
         Ok((listener, settings.clone()))
     };
     listeners.iter().map(one).collect()

@@ -2,6 +2,7 @@
 //! them without dropping work. Beside the command line, only this crate knows the configuration.
 
 mod acceptor;
+mod admin;
 mod app;
 mod drain;
 mod error;

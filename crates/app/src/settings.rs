@@ -143,7 +143,7 @@ fn one_user(user: &config::User) -> User {
     }
 }
 
-fn credential(listed: &config::Credential) -> Credential {
+pub(crate) fn credential(listed: &config::Credential) -> Credential {
     match listed {
         config::Credential::Password(password) => Credential::Plain(Password::new(password.expose())),
         config::Credential::NativeHash(hash) => Credential::NativeHash(*hash),
@@ -164,17 +164,15 @@ pub(crate) fn listeners(
     let mut own: Option<(String, String)> = None;
     let mut list = Vec::new();
     for listener in &config.listeners {
-        let tls = match listener.tls {
-            config::ClientTls::Disabled => None,
-            _ => Some(server_tls(listener, data_dir, &mut own)?),
+        let tls = if listener.tls == config::ClientTls::Disabled {
+            None
+        } else {
+            let files = (listener.tls_identity.as_ref(), listener.tls_ca.as_deref());
+            Some(server_tls(&listener.name, files, data_dir, &mut own)?)
         };
         let settings = ListenerSettings {
             name: listener.name.as_str().into(),
-            tls_mode: match listener.tls {
-                config::ClientTls::Disabled => TlsMode::Disabled,
-                config::ClientTls::Optional => TlsMode::Optional,
-                config::ClientTls::Required => TlsMode::Required,
-            },
+            tls_mode: tls_mode(listener.tls),
             tls,
             compression: offered_compression(listener),
             must_compress: !listener.compression_algorithms.contains(&config::Compression::Uncompressed),
@@ -193,6 +191,14 @@ pub(crate) fn listeners(
     Ok(list)
 }
 
+pub(crate) fn tls_mode(tls: config::ClientTls) -> TlsMode {
+    match tls {
+        config::ClientTls::Disabled => TlsMode::Disabled,
+        config::ClientTls::Optional => TlsMode::Optional,
+        config::ClientTls::Required => TlsMode::Required,
+    }
+}
+
 fn offered_compression(listener: &config::Listener) -> Capabilities {
     let flag = |algorithm: &config::Compression| match algorithm {
         config::Compression::Uncompressed => Capabilities::default(),
@@ -202,13 +208,14 @@ fn offered_compression(listener: &config::Listener) -> Capabilities {
     listener.compression_algorithms.iter().map(flag).fold(Capabilities::default(), |all, one| all | one)
 }
 
-fn server_tls(
-    listener: &config::Listener,
+/// With the certificate and key that are configured, or else the proxy's own; and the authorities of clients.
+pub(crate) fn server_tls(
+    listener: &str,
+    (identity, ca): (Option<&config::TlsIdentity>, Option<&Path>),
     data_dir: Option<&Path>,
     own: &mut Option<(String, String)>,
 ) -> Result<ServerTls, Error> {
-    let ca = listener.tls_ca.as_deref();
-    let made = if let Some(identity) = &listener.tls_identity {
+    let made = if let Some(identity) = identity {
         ServerTls::from_files(&identity.cert, &identity.key, ca)
     } else {
         if own.is_none() {
@@ -218,5 +225,5 @@ fn server_tls(
             own.as_ref().map(|(cert, key)| (cert.as_bytes(), key.as_bytes())).unwrap_or_default();
         ServerTls::from_pem(cert, key, ca)
     };
-    made.map_err(|error| Error::ListenerTls { listener: listener.name.clone(), error })
+    made.map_err(|error| Error::ListenerTls { listener: listener.to_owned(), error })
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use delphinus_admin::{Questions, answer_questions, drain_as_wished};
 use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_pool::{Budget, Pool, Target};
@@ -23,6 +24,7 @@ pub(crate) struct Seed {
     pub counters: Arc<Counters>,
     pub rsa_key: Option<Arc<RsaKey>>,
     pub reader: SnapshotReader,
+    pub questions: Questions,
     pub arrivals: mpsc::Receiver<Arrival>,
     pub sessions: Arc<AtomicU32>,
     pub stopping: watch::Receiver<bool>,
@@ -35,7 +37,11 @@ pub(crate) async fn serve(seed: Seed) {
     let Seed { mut arrivals, sessions, mut deadline, .. } = seed;
     tracing::debug!(in_batches = rt::sends_in_batches(), "worker is ready");
     let pool = Pool::new(seed.pool, seed.backends, seed.bell, seed.counters.clone());
-    let tending = rt::spawn_local(pool.clone().tend());
+    let beside = [
+        rt::spawn_local(pool.clone().tend()),
+        rt::spawn_local(answer_questions(pool.clone(), seed.questions)),
+        rt::spawn_local(drain_as_wished(pool.clone(), seed.reader.clone())),
+    ];
     let worker = Worker::new(Parts {
         settings: seed.settings,
         users: seed.users,
@@ -65,6 +71,6 @@ pub(crate) async fn serve(seed: Seed) {
         }
     };
     rt::either(all_ended, deadline.wait_for(|come| *come)).await;
-    tending.abort();
+    beside.iter().for_each(rt::JoinHandle::abort);
     pool.close().await;
 }

@@ -18,6 +18,7 @@ const FIRST_STEPS: &str = "First steps:
   delphinus config example > delphinus.toml    a configuration to start from
   delphinus check delphinus.toml               every mistake in it
   delphinus run --config delphinus.toml        the proxy
+  delphinus ctl 'SHOW BACKENDS'                a look into the running proxy
 
 Exit codes: 0 done, 1 a mistake in the configuration or a failure, 2 wrong usage.";
 
@@ -44,6 +45,11 @@ pub(crate) enum Command {
     /// to connect and what to try. Ctrl-C stops everything and leaves nothing behind. Several demos can
     /// run at the same time.
     Demo(DemoArgs),
+    /// Run a command of the admin listener, such as 'SHOW BACKENDS', in a running proxy.
+    ///
+    /// Finds the address, the user and the password in [admin] of the configuration file, or where the options say.
+    /// HELP shows all commands. A command that changes something prints nothing when it is done.
+    Ctl(CtlArgs),
     /// Print a completion script for a shell.
     ///
     /// For example: delphinus completion bash > /etc/bash_completion.d/delphinus
@@ -95,7 +101,8 @@ pub(crate) struct DemoArgs {
     /// Run COMMAND with `sh -c` when everything is ready, clean up, and exit with its status.
     ///
     /// It sees DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
-    /// DELPHINUS_DATABASE, DELPHINUS_PID, and DELPHINUS_BACKENDS (a JSON list of the servers).
+    /// DELPHINUS_DATABASE, DELPHINUS_PID, DELPHINUS_ADMIN_PORT (with _USER and _PASSWORD), and DELPHINUS_BACKENDS
+    /// (a JSON list of the servers).
     #[arg(long, value_name = "COMMAND")]
     pub(crate) exec: Option<String>,
     /// A partial configuration file that is laid over the demo's own.
@@ -111,6 +118,32 @@ pub(crate) enum DemoFlavor {
     Mysql,
     /// MySQL: three nodes of Group Replication with a single primary.
     Group,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CtlArgs {
+    /// The command, in quotes or as several words.
+    #[arg(value_name = "COMMAND", required = true, num_args = 1..)]
+    pub(crate) command: Vec<String>,
+    /// The configuration file of the running proxy.
+    #[arg(short, long, value_name = "FILE", default_value = "delphinus.toml")]
+    pub(crate) config: PathBuf,
+    /// Where the admin listener is, as the configuration writes it: "127.0.0.1:6447" or "unix:/path".
+    #[arg(short, long, value_name = "ADDRESS")]
+    pub(crate) address: Option<String>,
+    /// Log in as this [[admin.user]]; without it as the first one that may operate, or the first.
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// File that holds the password. Without it: $DELPHINUS_ADMIN_PASSWORD, or the configuration's own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Certificates of authorities, PEM: the admin listener has to show a certificate signed by them. Without it, TLS
+    /// is used on this machine only, and the certificate is not checked.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Print a list of objects instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

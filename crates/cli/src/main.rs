@@ -6,6 +6,7 @@
 mod args;
 mod check;
 mod completion;
+mod ctl;
 mod demo;
 mod example;
 mod load;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Config(ConfigCommand::Reference(args)) => reference::print_reference(&args),
         Command::Config(ConfigCommand::Example) => example::print_example(),
         Command::Demo(args) => demo::demo(args),
+        Command::Ctl(args) => ctl::ctl(&args),
         Command::Completion(args) => completion::print_completion(&args),
     };
     done.unwrap_or_else(|error| {

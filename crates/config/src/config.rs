@@ -9,7 +9,8 @@ use crate::schema::{Authentication, Log, Pool, Proxy};
 use crate::secret::Secret;
 use crate::value::SocketMode;
 use crate::word::{
-    AuthSource, BackendTls, ClientTls, Compression, Flavor, ProxyProtocol, Role, TopologyKind, UserPlugin,
+    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Flavor, ProxyProtocol, Role, TopologyKind,
+    UserPlugin,
 };
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
@@ -33,6 +34,51 @@ pub struct Config {
     pub pool: Pool,
     /// What is written about it.
     pub log: Log,
+    /// Where operators connect; `None`: nobody can.
+    pub admin: Option<Admin>,
+    /// Every option with the value that it has.
+    pub effective: Effective,
+}
+
+/// Every option of every section, for people who ask: (path, value), secrets hidden. Sections that can be there more than
+/// once are numbered from 1.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Effective(pub Vec<(String, String)>);
+
+impl fmt::Debug for Effective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Effective(..)")
+    }
+}
+
+/// Where operators connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Admin {
+    /// Where to listen; not empty.
+    pub addresses: Vec<ListenAddress>,
+    /// Permissions of Unix sockets.
+    pub socket_mode: SocketMode,
+    /// TLS on TCP; required where an address is not loopback.
+    pub tls: ClientTls,
+    /// Certificate and key; `None`: the proxy makes them.
+    pub tls_identity: Option<TlsIdentity>,
+    /// Connections at the same time.
+    pub max_connections: u32,
+    /// Who may log in; not empty.
+    pub users: Vec<AdminUser>,
+}
+
+/// An operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AdminUser {
+    /// Unique name.
+    pub name: String,
+    /// What the password is compared with; never `Backend`.
+    pub credential: Credential,
+    /// What the operator may do.
+    pub role: AdminRole,
 }
 
 /// One address where clients connect.

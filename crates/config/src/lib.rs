@@ -23,7 +23,9 @@ mod value;
 mod word;
 
 pub use address::{BackendAddress, ListenAddress, Network};
-pub use config::{Backend, Cluster, Config, Credential, Listener, Monitor, TlsIdentity, User};
+pub use config::{
+    Admin, AdminUser, Backend, Cluster, Config, Credential, Effective, Listener, Monitor, TlsIdentity, User,
+};
 pub use environment::Environment;
 pub use example::example;
 pub use mistake::Mistake;
@@ -34,6 +36,6 @@ pub use schema::{Authentication, Log, Pool, Proxy};
 pub use secret::Secret;
 pub use value::SocketMode;
 pub use word::{
-    AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, LogFormat, LogLevel, ProxyProtocol,
-    Role, TopologyKind, UserAuth, UserPlugin,
+    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, LogFormat, LogLevel,
+    ProxyProtocol, Role, TopologyKind, UserAuth, UserPlugin,
 };

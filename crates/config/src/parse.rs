@@ -3,19 +3,19 @@
 
 use toml::de::DeTable;
 
-use crate::config::Config;
+use crate::config::{Config, Effective};
 use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    Authentication, BackendSection, ClusterSection, ListenerSection, Log, MonitorSection, Pool, Proxy,
-    Section, UserSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, BackendSection, ClusterSection, ListenerSection, Log,
+    MonitorSection, Pool, Proxy, Section, UserSection, Written, read,
 };
 use crate::validate;
 
 /// The keys at the top of the file.
 const SECTIONS: &[&str] =
-    &["proxy", "listener", "user", "authentication", "cluster", "monitor", "pool", "log"];
+    &["proxy", "listener", "user", "authentication", "cluster", "monitor", "pool", "log", "admin"];
 
 /// A file as read: each section that could be.
 pub(crate) struct WrittenFile {
@@ -28,6 +28,8 @@ pub(crate) struct WrittenFile {
     pub(crate) monitor: Option<Written<MonitorSection>>,
     pub(crate) pool: Option<Written<Pool>>,
     pub(crate) log: Option<Written<Log>>,
+    pub(crate) admin: Option<Written<AdminSection>>,
+    pub(crate) admin_users: Rows<AdminUserSection>,
 }
 
 /// The tables of one kind that could be read.
@@ -57,6 +59,34 @@ pub fn parse(text: &str, file_name: &str, environment: &dyn Environment) -> Resu
         Some(config) if mistakes.is_empty() => Ok(config),
         _ => Err(mistakes.into_sorted()),
     }
+}
+
+impl WrittenFile {
+    /// Every option with the value that it has.
+    pub(crate) fn effective(&self) -> Effective {
+        let mut list = one("proxy", self.proxy.as_ref());
+        list.extend(each("listener", &self.listeners));
+        list.extend(each("user", &self.users));
+        list.extend(one("authentication", self.authentication.as_ref()));
+        list.extend(one("cluster", self.cluster.as_ref()));
+        list.extend(each("cluster.backend", &self.backends));
+        list.extend(one("monitor", self.monitor.as_ref()));
+        list.extend(one("pool", self.pool.as_ref()));
+        list.extend(one("log", self.log.as_ref()));
+        list.extend(one("admin", self.admin.as_ref()));
+        list.extend(each("admin.user", &self.admin_users));
+        Effective(list)
+    }
+}
+
+fn one<S: Section>(path: &str, section: Option<&Written<S>>) -> Vec<(String, String)> {
+    let values = section.map(|section| section.value.values()).unwrap_or_default();
+    values.into_iter().map(|(name, value)| (format!("{path}.{name}"), value)).collect()
+}
+
+fn each<S: Section>(path: &str, rows: &Rows<S>) -> Vec<(String, String)> {
+    let numbered = rows.rows.iter().enumerate();
+    numbered.flat_map(|(index, row)| one(&format!("{path}[{}]", index + 1), Some(row))).collect()
 }
 
 fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> WrittenFile {
@@ -92,7 +122,15 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
             mistakes,
         );
     }
+    let admin = root.child("admin", AdminSection::HEAD, mistakes);
+    let mut admin_users = match &admin {
+        Some(table) => rows(table, "user", mistakes),
+        None => Rows { rows: Vec::new(), complete: false },
+    };
+    admin_users.complete &= is_whole("admin");
     WrittenFile {
+        admin: admin.and_then(|table| read(&table, mistakes)),
+        admin_users,
         proxy: optional(root, "proxy", mistakes),
         listeners,
         users,

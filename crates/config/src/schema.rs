@@ -55,6 +55,10 @@ macro_rules! section {
                 }),+]
             }
 
+            fn values(&self) -> Vec<(&'static str, String)> {
+                vec![$((stringify!($field), $crate::value::Value::shown(&self.$field))),+]
+            }
+
             fn read(reader: &mut $crate::schema::Reader<'_, '_, '_>) -> Option<Self> {
                 // Every field is read before the first missing one ends it, so that no mistake is left out.
                 $(let $field = {
@@ -67,6 +71,7 @@ macro_rules! section {
     };
 }
 
+mod admin;
 mod authentication;
 mod cluster;
 mod listener;
@@ -76,6 +81,7 @@ mod pool;
 mod proxy;
 mod user;
 
+pub(crate) use admin::{AdminSection, AdminUserSection};
 pub use authentication::Authentication;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub(crate) use listener::ListenerSection;
@@ -96,6 +102,8 @@ pub(crate) trait Section: Sized {
     fn about() -> String;
     /// Its rows in the reference.
     fn options() -> Vec<OptionDoc>;
+    /// Its fields as they are now, secrets hidden.
+    fn values(&self) -> Vec<(&'static str, String)>;
     /// Reads its fields; `None` if one that has no default is missing or wrong.
     fn read(reader: &mut Reader<'_, '_, '_>) -> Option<Self>;
 }
@@ -263,6 +271,8 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<BackendSection>(),
         chapter::<MonitorSection>(),
         chapter::<Pool>(),
+        chapter::<AdminSection>(),
+        chapter::<AdminUserSection>(),
         chapter::<Log>(),
     ]
 }

@@ -11,6 +11,7 @@ use crate::schema::{Log, Proxy, Written};
 use crate::secret::Secret;
 use crate::word::AuthSource;
 
+mod admin;
 mod authentication;
 mod cluster;
 mod listener;
@@ -34,6 +35,7 @@ pub(crate) fn validate(
 ) -> Option<Config> {
     let directory = Path::new(file_name).parent().unwrap_or(Path::new(""));
     let mut check = Check { directory, environment, mistakes };
+    let effective = file.effective();
     let proxy = file.proxy.map(|proxy| check.proxy(proxy));
     let listeners = check.listeners(file.listeners);
     let authentication = file.authentication.map(|written| check.authentication(&written));
@@ -44,6 +46,7 @@ pub(crate) fn validate(
     let cluster = check.cluster(file.cluster, backends);
     let monitor = file.monitor.and_then(|monitor| check.monitor(&monitor));
     let log = file.log.map(|log| check.log(log));
+    let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
     Some(Config {
         proxy: proxy?,
         listeners,
@@ -53,6 +56,8 @@ pub(crate) fn validate(
         monitor: monitor?,
         pool: file.pool?.value,
         log: log?,
+        admin,
+        effective,
     })
 }
 

@@ -29,6 +29,11 @@ pub(crate) trait Value: Sized {
         String::new()
     }
 
+    /// The value for people who ask; empty where nothing is set.
+    fn shown(&self) -> String {
+        self.literal()
+    }
+
     /// The number that a range is checked against, if it is one.
     fn number(&self) -> Option<u64> {
         None
@@ -102,6 +107,9 @@ impl<T: Value> Value for Option<T> {
     fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
         T::read(raw).map(Some)
     }
+    fn shown(&self) -> String {
+        self.as_ref().map(Value::shown).unwrap_or_default()
+    }
     fn number(&self) -> Option<u64> {
         self.as_ref().and_then(Value::number)
     }
@@ -117,6 +125,9 @@ impl<T: Value> Value for Vec<T> {
     }
     fn literal(&self) -> String {
         format!("[{}]", self.iter().map(Value::literal).collect::<Vec<_>>().join(", "))
+    }
+    fn shown(&self) -> String {
+        format!("[{}]", self.iter().map(Value::shown).collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -154,6 +165,9 @@ impl Value for Secret {
     fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
         String::read(raw).map(Secret::new)
     }
+    fn shown(&self) -> String {
+        self.to_string()
+    }
 }
 
 impl Value for PathBuf {
@@ -166,6 +180,9 @@ impl Value for PathBuf {
             Some(text) => Ok(Self::from(text)),
             None => Err(wrong_type(raw)),
         }
+    }
+    fn shown(&self) -> String {
+        format!("\"{}\"", self.display())
     }
 }
 
@@ -181,6 +198,9 @@ impl Value for ListenAddress {
     }
     fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
         read_parsed(raw)
+    }
+    fn shown(&self) -> String {
+        format!("\"{self}\"")
     }
 }
 
@@ -202,6 +222,9 @@ impl Value for BackendAddress {
     }
     fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
         read_parsed(raw)
+    }
+    fn shown(&self) -> String {
+        format!("\"{self}\"")
     }
 }
 
@@ -226,5 +249,8 @@ impl Value for SocketMode {
     }
     fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
         read_parsed(raw)
+    }
+    fn shown(&self) -> String {
+        format!("\"{:04o}\"", self.0)
     }
 }

@@ -133,6 +133,13 @@ words! {
         /// MariaDB's signatures.
         ClientEd25519 = "client_ed25519",
     }
+    /// What an operator may do.
+    AdminRole {
+        /// Look.
+        Read = "read",
+        /// Look and change.
+        Operate = "operate",
+    }
     /// How a log line is written.
     LogFormat {
         /// For people: time, level, target, message, fields.

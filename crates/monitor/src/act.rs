@@ -61,6 +61,11 @@ impl Actor {
                 let (name, role) = self.describe(*backend);
                 info!(backend = name, role, "backend has no fault any more");
             }
+            Event::Wished { backend, wish } => {
+                let (name, role) = self.describe(*backend);
+                let wish = if wish.is_offline() { "offline" } else { "online" };
+                warn!(backend = name, role, wish, "an operator has set a backend");
+            }
         }
     }
 

@@ -1,10 +1,11 @@
 //! How the snapshot gets from the control thread to everybody else: readers load a pointer and take no lock.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use delphinus_net::rt::watch;
-use delphinus_topology::Snapshot;
+use delphinus_topology::{BackendId, Snapshot, Wish};
 
 use crate::traffic::TrafficReporter;
 
@@ -59,6 +60,17 @@ impl SnapshotReader {
     /// Where to tell what real traffic sees.
     pub fn reporter(&self) -> &TrafficReporter {
         &self.reporter
+    }
+
+    /// Tells the monitor what an operator wants of a backend, and waits until everybody can see it. False if there is no
+    /// such backend, or the proxy stops.
+    pub async fn wish(&self, backend: BackendId, at: Instant, wish: Wish) -> bool {
+        let obeys = |snapshot: &Snapshot| {
+            snapshot.backend(backend).is_some_and(|backend| backend.is_offline() == wish.is_offline())
+        };
+        self.load().backend(backend).is_some()
+            && self.reporter.wish(backend, at, wish).await
+            && self.clone().wait_for(obeys).await.is_some()
     }
 
     /// Waits until `is_there` holds of the snapshot and returns that one; `None` if the monitor has stopped and

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use delphinus_net::rt::mpsc;
-use delphinus_topology::{BackendId, Observation, Traffic};
+use delphinus_topology::{BackendId, Observation, Traffic, Wish};
 
 /// A worker's way to tell the monitor. Never waits: when the monitor is behind by this many messages, one more
 /// says nothing new and is dropped.
@@ -27,6 +27,11 @@ impl TrafficReporter {
     /// A connection to `backend` broke while it was in use.
     pub fn connection_lost(&self, backend: BackendId, at: Instant, reason: &str) {
         self.send(backend, at, Traffic::Lost(reason.into()));
+    }
+
+    /// What an operator wants of `backend`. Waits for room: a wish must not get lost. False if the proxy stops.
+    pub(crate) async fn wish(&self, backend: BackendId, at: Instant, wish: Wish) -> bool {
+        self.sender.send(Observation::Wish { backend, at, wish }).await.is_ok()
     }
 
     fn send(&self, backend: BackendId, at: Instant, traffic: Traffic) {

@@ -1,5 +1,6 @@
 //! Listening sockets. Accepted sockets leave here as plain ones, which the acceptor hands to a worker.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -16,6 +17,15 @@ pub enum ListenAddress {
     Tcp(SocketAddr),
     /// Path of a Unix socket and its permission bits.
     Unix(PathBuf, u32),
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path, _) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// A bound socket.

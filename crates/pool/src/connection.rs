@@ -15,6 +15,7 @@ use delphinus_wire::handshake::client::ClientLink;
 use delphinus_wire::response::Status;
 
 use crate::budget::Permit;
+use crate::census::Member;
 use crate::keys::Keys;
 use crate::memory::{Diagnostics, Leaving, Memory, Unsaved};
 use crate::statements::Statements;
@@ -142,6 +143,8 @@ pub struct Connection {
     pub(crate) held_until: Instant,
     pub(crate) idle_since: Instant,
     pub(crate) retire_at: Instant,
+    /// By which it is counted: see `census`.
+    pub(crate) member: Rc<Member>,
     pub(crate) permit: Permit,
 }
 

@@ -19,6 +19,12 @@ pub enum PoolError {
         /// The limit, `pool.max_connections`.
         limit: u32,
     },
+    /// An operator has taken the backend out of use.
+    #[error("{backend} is set OFFLINE")]
+    Offline {
+        /// The backend's name.
+        backend: Arc<str>,
+    },
     /// The backend cannot be reached, or broke off.
     #[error("cannot connect to {backend}: {error}")]
     Unreachable {
@@ -57,7 +63,7 @@ impl PoolError {
     /// True if another connection, or another backend, may do better: nothing of the client's was sent.
     pub fn is_elsewhere_better(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => true,
             // Too many connections, and shutdown in progress.
             Self::Refused { error, .. } => matches!(error.code, 1040 | 1053 | 1129 | 1203),
             Self::Exhausted { .. } | Self::Login { .. } => false,
@@ -71,7 +77,9 @@ impl PoolError {
             Self::Refused { error, .. } => matches!(error.code, 1045 | 1698),
             // A hash that does not serve for the backend's plugin.
             Self::Login { .. } => true,
-            Self::Exhausted { .. } | Self::Unreachable { .. } | Self::Lost { .. } => false,
+            Self::Exhausted { .. } | Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => {
+                false
+            }
         }
     }
 
@@ -79,6 +87,7 @@ impl PoolError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Exhausted { .. } => "pool_exhausted",
+            Self::Offline { .. } => "backend_offline",
             Self::Unreachable { .. } => "backend_unreachable",
             Self::Refused { .. } => "backend_refused",
             Self::Login { .. } => "backend_login",

@@ -120,7 +120,7 @@ impl Idle {
         std::mem::take(&mut self.seats).into_iter().flatten().collect()
     }
 
-    fn occupied(&self) -> impl Iterator<Item = (u32, &Connection)> {
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = (u32, &Connection)> {
         (0u32..).zip(&self.seats).filter_map(|(at, seat)| seat.as_deref().map(|connection| (at, connection)))
     }
 

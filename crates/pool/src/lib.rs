@@ -5,6 +5,7 @@
 
 mod ask;
 mod budget;
+mod census;
 mod checkout;
 mod connection;
 mod error;
@@ -21,6 +22,7 @@ mod statements;
 mod waiters;
 
 pub use budget::{Budget, Permit};
+pub use census::{BackendCensus, Census};
 pub use checkout::{Checkout, Doing};
 pub use connection::{BackendConnId, Connection, Identity, LeftBehind, RowsLeft, SHAPE};
 pub use error::PoolError;

@@ -12,6 +12,7 @@ use delphinus_wire::compression::Algorithm;
 
 use crate::ask::{AskError, query};
 use crate::budget::Permit;
+use crate::census::Member;
 use crate::connection::{BackendConnId, Connection, Identity, SHAPE, UNKNOWN_SEQ};
 use crate::error::PoolError;
 use crate::memory::{Memory, Unsaved};
@@ -79,6 +80,7 @@ pub(crate) async fn open(
         held_until: now,
         idle_since: now,
         retire_at: now + settings.lifetime(id),
+        member: Rc::new(Member::of(identity)),
         permit,
     });
     initialise(&mut connection, target).await?;

@@ -16,6 +16,7 @@ use delphinus_wire::compression::Algorithm;
 use delphinus_wire::proxy_header::ProxyVersion;
 
 use crate::budget::{Budget, Permit};
+use crate::census::Members;
 use crate::checkout::Checkout;
 use crate::connection::{BackendConnId, Connection, Identity};
 use crate::error::PoolError;
@@ -89,22 +90,25 @@ pub struct Request<'a> {
 }
 
 #[derive(Debug)]
-struct BackendPool {
-    target: Target,
-    budget: Arc<Budget>,
-    idle: RefCell<Idle>,
-    waiters: RefCell<Waiters>,
+pub(crate) struct BackendPool {
+    pub(crate) target: Target,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) idle: RefCell<Idle>,
+    pub(crate) waiters: RefCell<Waiters>,
     /// Connections of this worker, idle, in use and being opened or closed.
-    count: Rc<Cell<u32>>,
+    pub(crate) count: Rc<Cell<u32>>,
     /// Clients of this worker that wait.
     waiting: Cell<u32>,
+    /// Nobody is given a connection any more, and those that come back are closed.
+    pub(crate) is_draining: Cell<bool>,
+    pub(crate) members: Members,
 }
 
 /// The connections of one worker.
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) settings: Settings,
-    backends: Vec<BackendPool>,
+    pub(crate) backends: Vec<BackendPool>,
     identities: Identities,
     tells_addresses: bool,
     next_id: Cell<u64>,
@@ -132,6 +136,8 @@ impl Pool {
                 waiters: RefCell::default(),
                 count: Rc::default(),
                 waiting: Cell::new(0),
+                is_draining: Cell::new(false),
+                members: Members::default(),
             })
             .collect();
         Rc::new(Self {
@@ -197,6 +203,9 @@ impl Pool {
 
     async fn find(self: &Rc<Self>, request: &Request<'_>) -> Result<(Box<Connection>, bool), PoolError> {
         let pool = &self.backends[request.backend.index()];
+        if pool.is_draining.get() {
+            return Err(pool.offline());
+        }
         if let Some(connection) = self.take_idle(request, Fit::Free) {
             return Ok((connection, false));
         }
@@ -244,6 +253,9 @@ impl Pool {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),
         }
+        if let Ok(connection) = &opened {
+            pool.members.count(connection);
+        }
         opened
     }
 
@@ -265,6 +277,7 @@ impl Pool {
         match granted {
             Some(Ok(Grant::Connection(connection))) => Ok((connection, false)),
             Some(Ok(Grant::Permit(permit))) => Ok((self.open(request, permit).await?, true)),
+            _ if pool.is_draining.get() => Err(pool.offline()),
             _ => Err(PoolError::Exhausted {
                 backend: pool.target.name.clone(),
                 waited_ms: self.settings.checkout_timeout_ms,
@@ -300,7 +313,7 @@ impl Pool {
         now: Instant,
     ) -> Option<Seat> {
         let pool = &self.backends[backend.index()];
-        if connection.retire_at <= now || !connection.buffer.is_empty() {
+        if connection.retire_at <= now || !connection.buffer.is_empty() || pool.is_draining.get() {
             self.close_later(connection);
             return None;
         }

@@ -65,6 +65,16 @@ impl Waiters {
         Err((connection, false))
     }
 
+    /// Who still waits.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Identity> {
+        self.queue.iter().filter(|waiter| !waiter.answer.is_closed()).map(|waiter| &*waiter.identity)
+    }
+
+    /// Sends everybody away.
+    pub(crate) fn dismiss(&mut self) {
+        self.queue.clear();
+    }
+
     /// Gives a permit to the first client that still waits.
     pub(crate) fn give_permit(&mut self, mut permit: Permit) -> bool {
         while let Some(waiter) = self.queue.pop_front() {

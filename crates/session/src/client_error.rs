@@ -150,7 +150,9 @@ impl From<&ProxyError> for ClientError {
 fn pool_error(error: &PoolError) -> ClientError {
     match error {
         PoolError::Exhausted { .. } => ClientError::new(1203, *b"42000", format!("Delphinus: {error}")),
-        PoolError::Unreachable { .. } => ClientError::new(2003, *b"HY000", format!("Delphinus: {error}")),
+        PoolError::Unreachable { .. } | PoolError::Offline { .. } => {
+            ClientError::new(2003, *b"HY000", format!("Delphinus: {error}"))
+        }
         PoolError::Login { .. } => ClientError::new(1045, *b"28000", format!("Delphinus: {error}")),
         PoolError::Lost { .. } => ClientError::new(2013, *b"HY000", format!("Delphinus: {error}")),
         PoolError::Refused { error, .. } => ClientError(error.clone()),

@@ -231,16 +231,16 @@ impl Session {
         loop {
             let backend = checkout.backend();
             let readable = checkout.connection().stream.readable();
-            match rt::either(readable, self.info.disturbed()).await {
-                Either::First(ready) => return ready.map_err(|error| cut(error.into(), sent)),
-                Either::Second(()) if self.worker.is_hung(backend) => {
-                    return Err(cut(NetError::TimedOut(HUNG.as_millis() as u64), sent));
-                }
-                // Asked once a second: to wait for it all the time would cost every statement something.
-                Either::Second(()) if self.worker.settings.kills_abandoned && self.stream.is_gone() => {
-                    return Err(Cut::Client(NetError::Closed));
-                }
-                Either::Second(()) => {}
+            if let Either::First(ready) = rt::either(readable, self.info.disturbed()).await {
+                return ready.map_err(|error| cut(error.into(), sent));
+            }
+            self.attend(Some(checkout));
+            if self.worker.is_hung(backend) {
+                return Err(cut(NetError::TimedOut(HUNG.as_millis() as u64), sent));
+            }
+            // Asked once a second: to wait for it all the time would cost every statement something.
+            if self.worker.settings.kills_abandoned && self.stream.is_gone() {
+                return Err(Cut::Client(NetError::Closed));
             }
         }
     }

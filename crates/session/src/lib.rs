@@ -9,12 +9,14 @@
 //! | what a statement changed | `settle` |
 //! | which error does a client see | `client_error` |
 //! | who is connected, and how KILL finds them | `registry` |
+//! | what a session says of itself when it is asked | `inquiry` |
 
 mod client_error;
 mod command;
 mod diagnostics;
 mod forward;
 mod input;
+mod inquiry;
 mod local;
 mod login;
 mod process_list;
@@ -29,6 +31,7 @@ mod users;
 mod worker;
 
 pub use client_error::{ClientError, ProxyError};
+pub use inquiry::Told;
 pub use registry::{ClientConnId, Registry, SessionInfo};
 pub use session::Session;
 pub use users::{BackendAuth, User, Users};

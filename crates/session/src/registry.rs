@@ -2,12 +2,14 @@
 //! goes and when somebody asks, never on the path of a query.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delphinus_net::rt::Bell;
 use delphinus_state::Pin;
 use delphinus_topology::BackendId;
+
+use crate::inquiry::Inquiry;
 
 /// A client connection's id: what the client sees as its connection id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,12 +28,40 @@ pub struct SessionInfo {
     schema: Mutex<Option<Arc<str>>>,
     /// The oldest of its pins.
     pin: Mutex<Option<Pin>>,
-    /// Where its statement runs: backend in the high half, thread id there in the low half; 0 is nowhere.
+    /// Where its statement runs: backend in the high half, thread id there in the low half; 0 is nowhere, `WAITING` not
+    /// yet anywhere.
     running: AtomicU64,
     /// When it last began a command, by the registry's clock.
     active_s: AtomicU32,
-    killed: AtomicBool,
+    /// What others want of it: the bits below.
+    signals: AtomicU8,
     bell: Bell,
+}
+
+/// A command has begun, and is on no backend: the session waits for a connection, as a rule.
+const WAITING: u64 = 1;
+
+/// The session has to end.
+const KILLED: u8 = 1;
+/// What it runs on a backend has to end.
+const KILL_QUERY: u8 = 2;
+/// It shall tell what only it knows: see `inquiry`.
+const TELL: u8 = 4;
+
+/// What somebody wanted of a session that has heard it now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted(u8);
+
+impl Wanted {
+    /// The statement has to end.
+    pub(crate) fn kills_query(self) -> bool {
+        self.0 & KILL_QUERY != 0
+    }
+
+    /// Somebody asks.
+    pub(crate) fn asks(self) -> bool {
+        self.0 & TELL != 0
+    }
 }
 
 impl SessionInfo {
@@ -39,6 +69,7 @@ impl SessionInfo {
     #[inline]
     pub(crate) fn touch(&self, clock_s: u32) {
         self.active_s.store(clock_s, Ordering::Relaxed);
+        self.running.store(WAITING, Ordering::Relaxed);
     }
 
     /// Makes the session look whether it has to end.
@@ -96,15 +127,39 @@ impl SessionInfo {
         Some((BackendId(backend), place as u32))
     }
 
-    /// True if the session has to end.
-    pub fn is_killed(&self) -> bool {
-        self.killed.load(Ordering::Relaxed)
+    /// True if a command has begun that is on no backend yet.
+    pub fn is_waiting(&self) -> bool {
+        self.running.load(Ordering::Relaxed) == WAITING
     }
 
-    /// Ends the session as soon as it can see it.
+    /// True if the session has to end.
+    pub fn is_killed(&self) -> bool {
+        self.signals.load(Ordering::Relaxed) & KILLED != 0
+    }
+
+    /// Ends the session as soon as it can see it: when its statement has come to its end.
     pub fn kill(&self) {
-        self.killed.store(true, Ordering::Relaxed);
+        self.signal(KILLED);
+    }
+
+    /// Makes the session end its statement on the backend, and itself as well if `ends_session`.
+    pub fn kill_from_outside(&self, ends_session: bool) {
+        self.signal(if ends_session { KILLED | KILL_QUERY } else { KILL_QUERY });
+    }
+
+    /// Makes the session tell what it knows.
+    pub(crate) fn ask(&self) {
+        self.signal(TELL);
+    }
+
+    fn signal(&self, bits: u8) {
+        self.signals.fetch_or(bits, Ordering::Relaxed);
         self.bell.ring();
+    }
+
+    /// What others want of the session, taken note of.
+    pub(crate) fn take_wanted(&self) -> Wanted {
+        Wanted(self.signals.fetch_and(KILLED, Ordering::Relaxed))
     }
 
     /// Waits until somebody wants something of this session.
@@ -121,6 +176,7 @@ pub struct Registry {
     connected: AtomicU32,
     /// Seconds since the start, advanced by `tick`: reading a clock for each command would cost more.
     clock_s: AtomicU32,
+    pub(crate) inquiry: Inquiry,
 }
 
 /// Counts one client as connected, from accept to the end.
@@ -140,7 +196,7 @@ impl Registry {
 
     /// Seconds since the start.
     #[inline]
-    pub(crate) fn clock_s(&self) -> u32 {
+    pub fn clock_s(&self) -> u32 {
         self.clock_s.load(Ordering::Relaxed)
     }
 
@@ -210,7 +266,7 @@ impl Registry {
             pin: Mutex::default(),
             running: AtomicU64::new(0),
             active_s: AtomicU32::new(self.clock_s()),
-            killed: AtomicBool::new(false),
+            signals: AtomicU8::new(0),
             bell: Bell::default(),
         });
         sessions.insert(id, info.clone());
@@ -272,7 +328,15 @@ mod tests {
         info.runs_on(BackendId(0), 7);
         assert_eq!(info.place(), Some((BackendId(0), 7)));
         info.runs_nowhere();
-        assert_eq!(info.place(), None);
+        assert_eq!((info.place(), info.is_waiting()), (None, false));
+        info.touch(1);
+        assert_eq!((info.place(), info.is_waiting()), (None, true));
+        info.kill_from_outside(false);
+        info.ask();
+        let wanted = info.take_wanted();
+        assert!(wanted.kills_query() && wanted.asks() && !info.is_killed());
+        info.kill_from_outside(true);
+        assert!(info.take_wanted().kills_query() && !info.take_wanted().kills_query() && info.is_killed());
         registry.leave(id);
         assert!(registry.find(id).is_none());
     }

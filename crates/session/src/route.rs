@@ -107,6 +107,12 @@ impl Session {
             Target::Primary => self.worker.with_snapshot(|snapshot, _| {
                 let primary =
                     snapshot.primary().ok_or_else(|| ProxyError::NoBackend("there is no primary".into()))?;
+                if primary.is_offline() {
+                    return Err(ProxyError::NoBackend(format!(
+                        "the primary {} is set OFFLINE",
+                        primary.name
+                    )));
+                }
                 Ok(primary.id)
             }),
         }

@@ -68,7 +68,10 @@ impl Session {
             }
             let input = match self.next_command().await? {
                 Waited::Command(input) => input,
-                Waited::Disturbed => continue,
+                Waited::Disturbed => {
+                    self.attend(None);
+                    continue;
+                }
                 Waited::Gone => return Ok(()),
                 Waited::Expired => return self.say_expired().await,
             };

@@ -93,6 +93,11 @@ impl Lex {
         self.options
     }
 
+    /// The options of the last text.
+    pub(crate) fn as_read(&self) -> LexOptions {
+        self.options
+    }
+
     /// True if `sql_select_limit` cuts results short.
     #[inline]
     pub(crate) fn limits_rows(&mut self, vars: &Rc<Vars>) -> bool {

@@ -1,7 +1,7 @@
 //! One backend as the rest of the proxy sees it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delphinus_wire::Capabilities;
 
@@ -37,6 +37,27 @@ impl Role {
             Self::Primary => "primary",
             Self::Replica => "replica",
         }
+    }
+}
+
+/// What an operator wants of a backend, whatever its health is. Holds until the operator says otherwise or the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wish {
+    /// It is used as its health allows.
+    #[default]
+    Online,
+    /// No new statement goes there; what is pinned to it, such as an open transaction, comes to its end.
+    Offline {
+        /// Since when it is wanted.
+        since: Instant,
+    },
+}
+
+impl Wish {
+    /// True if no new statement may go there.
+    #[inline]
+    pub fn is_offline(self) -> bool {
+        matches!(self, Self::Offline { .. })
     }
 }
 
@@ -83,6 +104,8 @@ pub struct Backend {
     pub weight: u32,
     /// Whether it can be used.
     pub health: Health,
+    /// Whether an operator wants it to be used.
+    pub wish: Wish,
     /// What is wrong with it although it is used.
     pub fault: Option<Fault>,
     /// What it says about itself.
@@ -95,15 +118,21 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// True if statements may be sent there.
+    /// True if it can be used, as far as its health goes.
     #[inline]
     pub fn is_up(&self) -> bool {
         self.health.is_up()
     }
 
+    /// True if an operator has taken it out of use.
+    #[inline]
+    pub fn is_offline(&self) -> bool {
+        self.wish.is_offline()
+    }
+
     /// True if it may take reads as a replica.
     #[inline]
     pub fn is_readable_replica(&self) -> bool {
-        self.role == Role::Replica && self.is_up()
+        self.role == Role::Replica && self.is_up() && !self.is_offline()
     }
 }

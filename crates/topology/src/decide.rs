@@ -6,7 +6,7 @@ mod static_roles;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, BackendId, Fault};
+use crate::backend::{Backend, BackendId, Fault, Wish};
 use crate::health::Health;
 use crate::observation::{Answer, Observation, ProbeOutcome, Traffic};
 use crate::snapshot::Snapshot;
@@ -59,6 +59,13 @@ pub enum Event {
         /// Which one.
         backend: BackendId,
     },
+    /// An operator has taken a backend out of use, or put it back.
+    Wished {
+        /// Which one.
+        backend: BackendId,
+        /// What is wanted now.
+        wish: Wish,
+    },
 }
 
 /// What was seen of a backend in a row.
@@ -93,6 +100,10 @@ pub fn decide(
     let mut has_changed = false;
     for observation in observations {
         let Some(backend) = next.backends.get_mut(observation.backend().index()) else { continue };
+        if let Observation::Wish { wish, .. } = observation {
+            has_changed |= obey(backend, *wish, &mut events);
+            continue;
+        }
         if backend.tally.newest.is_some_and(|newest| observation.at() < newest) {
             continue;
         }
@@ -104,6 +115,16 @@ pub fn decide(
         settle(&mut next);
     }
     (next, events)
+}
+
+/// Does what an operator wants; true if that is news. Who wants the same again does not start it over.
+fn obey(backend: &mut Backend, wish: Wish, events: &mut Vec<Event>) -> bool {
+    let is_news = backend.wish.is_offline() != wish.is_offline();
+    if is_news {
+        backend.wish = wish;
+        events.push(Event::Wished { backend: backend.id, wish });
+    }
+    is_news
 }
 
 /// Keeps what the backend told; true if that is news.
@@ -169,7 +190,9 @@ fn weigh(tally: &mut Tally, observation: &Observation) -> Evidence {
             }
             Evidence::Dead(text.clone())
         }
-        Observation::Traffic { traffic: Traffic::Lost(_), .. } => return Evidence::Nothing,
+        Observation::Traffic { traffic: Traffic::Lost(_), .. } | Observation::Wish { .. } => {
+            return Evidence::Nothing;
+        }
     };
     tally.newest = Some(observation.at());
     match evidence {

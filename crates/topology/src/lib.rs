@@ -18,7 +18,7 @@ mod health;
 mod observation;
 mod snapshot;
 
-pub use backend::{Backend, BackendId, Fault, Role};
+pub use backend::{Backend, BackendId, Fault, Role, Wish};
 pub use collation::{Collation, Collations};
 pub use decide::{Event, Kind, Settings, decide};
 pub use facts::{Flavor, ServerFacts};

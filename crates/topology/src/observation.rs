@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_wire::Capabilities;
 
-use crate::backend::BackendId;
+use crate::backend::{BackendId, Wish};
 use crate::facts::ServerFacts;
 
 /// One thing seen.
@@ -28,6 +28,15 @@ pub enum Observation {
         at: Instant,
         /// What happened.
         traffic: Traffic,
+    },
+    /// By nobody: an operator wants it so.
+    Wish {
+        /// Of which one.
+        backend: BackendId,
+        /// When the operator said so.
+        at: Instant,
+        /// What is wanted.
+        wish: Wish,
     },
 }
 
@@ -72,14 +81,16 @@ impl Observation {
     /// Which backend it is about.
     pub fn backend(&self) -> BackendId {
         match self {
-            Self::Probe { backend, .. } | Self::Traffic { backend, .. } => *backend,
+            Self::Probe { backend, .. } | Self::Traffic { backend, .. } | Self::Wish { backend, .. } => {
+                *backend
+            }
         }
     }
 
     /// When it was made.
     pub fn at(&self) -> Instant {
         match self {
-            Self::Probe { at, .. } | Self::Traffic { at, .. } => *at,
+            Self::Probe { at, .. } | Self::Traffic { at, .. } | Self::Wish { at, .. } => *at,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use delphinus_wire::Capabilities;
 
-use crate::backend::{Backend, BackendId, Role};
+use crate::backend::{Backend, BackendId, Role, Wish};
 use crate::decide::Tally;
 use crate::facts::ServerFacts;
 use crate::health::Health;
@@ -43,6 +43,7 @@ impl Snapshot {
             role: member.role,
             weight: member.weight,
             health: Health::Unknown,
+            wish: Wish::Online,
             fault: None,
             facts: None,
             capabilities: None,
@@ -60,7 +61,7 @@ impl Snapshot {
         self.backends.iter().find(|backend| backend.role == Role::Primary)
     }
 
-    /// The replicas that are up.
+    /// The replicas that may take reads: up, and not taken out of use.
     #[inline]
     pub fn readable_replicas(&self) -> impl Iterator<Item = &Backend> {
         self.backends.iter().filter(|backend| backend.is_readable_replica())

@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 16] = [
+const TABLE: [(&str, &[&str]); 17] = [
     ("uring", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -29,6 +29,10 @@ const TABLE: [(&str, &[&str]); 16] = [
     ("monitor", &["wire", "topology", "net", "telemetry"]),
     ("session", &["wire", "sql", "state", "topology", "route", "net", "pool", "monitor", "telemetry"]),
     (
+        "admin",
+        &["wire", "sql", "state", "topology", "route", "net", "pool", "monitor", "session", "telemetry"],
+    ),
+    (
         "app",
         &[
             "wire",
@@ -42,9 +46,10 @@ const TABLE: [(&str, &[&str]); 16] = [
             "pool",
             "monitor",
             "session",
+            "admin",
         ],
     ),
-    ("cli", &["app", "config", "sandbox", "telemetry"]),
+    ("cli", &["app", "admin", "config", "sandbox", "telemetry"]),
 ];
 
 /// Names every dependency that the table does not have, every crate that is not in it, and where the page differs.

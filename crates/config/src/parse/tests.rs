@@ -122,7 +122,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, monitor, pool, log
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, monitor, pool, log, admin
         "#]],
     );
 }
@@ -248,6 +248,63 @@ fn wrong_lists() {
 }
 
 #[test]
+fn bad_admin() {
+    let text = include_str!("../../tests/data/bad-admin.toml");
+    check_mistakes(
+        text,
+        &expect![[r#"
+        d.toml:19:1: addresses: 0.0.0.0:6448 can be reached from other machines; write 127.0.0.1, or tls = "required"
+        d.toml:19:1: addresses has 127.0.0.1:6447 twice; remove one of the two
+        d.toml:20:1: socket_mode means nothing without a Unix socket among the addresses; remove it, or add "unix:/path" to addresses
+        d.toml:21:1: tls_key without tls_cert; write tls_cert, too
+        d.toml:22:1: max_connections = 0 is out of range; write a whole number from 1 to 1000
+        d.toml:24:1: operator "none" has no password; write password_file, password_env or password ("" for a user without a password)
+        d.toml:29:1: operator "empty" has an empty password; write a password
+        d.toml:30:1: role = "write" is not known; write "read" or "operate"
+        d.toml:33:1: name "empty" is there twice; write another name, or remove one of the two
+        d.toml:34:1: password_hash is no hash of mysql_native_password or caching_sha2_password; write "*" and 40 hex digits, or "$A$005$..." (70 characters), or the latter in hex after "0x"
+    "#]],
+    );
+    let text =
+        include_str!("../../tests/data/good.toml").to_owned() + "[admin]\naddresses = ['127.0.0.1:1']\n";
+    check_mistakes(
+        &text,
+        &expect![[r#"
+        d.toml:73:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
+    "#]],
+    );
+}
+
+#[test]
+fn every_option_is_shown_and_no_secret_is() {
+    let text = include_str!("../../tests/data/good.toml").to_owned()
+        + "[admin]\naddresses = ['[::1]:1', 'unix:/a']\n[[admin.user]]\nname = 'ops'\npassword = 'admin-secret'\n";
+    let shown = parse_text(&text).unwrap().effective.0;
+    let value = |path: &str| shown.iter().find(|(name, _)| name == path).map(|(_, value)| value.as_str());
+    assert_eq!(value("proxy.workers"), Some("4"));
+    assert_eq!(value("pool.checkout_timeout_ms"), Some("10000"), "a default");
+    assert_eq!(value("listener[2].socket_mode"), Some("\"0770\""));
+    assert_eq!(value("cluster.backend[2].weight"), Some("0"));
+    assert_eq!(value("user[1].password"), Some("(hidden)"));
+    assert_eq!(value("user[4].password_hash"), Some("(hidden)"));
+    assert_eq!(value("admin.user[1].password"), Some("(hidden)"));
+    assert_eq!(value("admin.addresses"), Some("[\"[::1]:1\", \"unix:/a\"]"));
+    let all: String = shown.iter().map(|(_, value)| value.as_str()).collect();
+    for secret in ["secret\"", "app-secret", "monitor-secret", "admin-secret", "2470C0C0", "$A$005"] {
+        assert!(!all.contains(secret), "{secret}");
+    }
+    // Each option of the reference is there, for each section that is written.
+    for option in options() {
+        let (section, name) = option.path.rsplit_once('.').unwrap();
+        let is_it = |path: &str| {
+            path.rsplit_once('.')
+                .is_some_and(|(shown, last)| last == name && shown.split('[').next() == Some(section))
+        };
+        assert!(shown.iter().any(|(path, _)| is_it(path)), "{}", option.path);
+    }
+}
+
+#[test]
 fn nobody_need_be_listed_where_the_primary_is_asked() {
     let text = "[[listener]]\naddress = '127.0.0.1:0'\n[authentication]\nauth = 'backend'\n[cluster]\n\
                 [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'";
@@ -268,7 +325,8 @@ fn the_reference_page_is_up_to_date() {
 const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
-    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[log]\nLOG";
+    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[log]\nLOG\
+    [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR";
 
 /// The minimal file with further options in their sections.
 fn minimal(options: &[(&OptionDoc, String)]) -> String {
@@ -283,6 +341,8 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("authentication", "AUTHENTICATION"),
         ("pool", "POOL"),
         ("log", "LOG"),
+        ("admin", "CONSOLE"),
+        ("admin.user", "OPERATOR"),
     ];
     for (section, mark) in sections {
         let in_one_line = matches!(section, "listener" | "user");

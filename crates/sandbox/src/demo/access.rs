@@ -14,6 +14,8 @@ pub(super) struct Access {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) socket: Option<PathBuf>,
+    /// Of the admin listener; `None` if the user's configuration has none on a port.
+    pub(super) admin_port: Option<u16>,
     pub(super) user: String,
     pub(super) password: String,
     pub(super) database: String,
@@ -31,7 +33,18 @@ impl Access {
         let (user, password) = first_user(&settings.table)
             .unwrap_or_else(|| (cluster.app_user.clone(), cluster.app_password.clone()));
         let (config, log) = (settings.path.clone(), settings.log.clone());
-        Ok(Self { host, port, socket, user, password, database: cluster.database.clone(), config, log })
+        let admin_port = admin_port(&settings.table);
+        Ok(Self {
+            host,
+            port,
+            socket,
+            admin_port,
+            user,
+            password,
+            database: cluster.database.clone(),
+            config,
+            log,
+        })
     }
 }
 
@@ -44,6 +57,11 @@ fn addresses(table: &Table) -> Vec<&str> {
         .filter_map(|entry| entry.get("address").or_else(|| entry.get("bind_address")))
         .filter_map(Value::as_str)
         .collect()
+}
+
+fn admin_port(table: &Table) -> Option<u16> {
+    let addresses = table.get("admin")?.get("addresses")?.as_array()?;
+    addresses.iter().filter_map(Value::as_str).find_map(|address| Some(tcp_address(address)?.1))
 }
 
 /// A listener on all addresses is reached over loopback.
@@ -78,6 +96,8 @@ mod tests {
 
     #[test]
     fn the_first_user_with_a_password_in_the_file_is_the_one() {
+        let admin: Table = "[admin]\naddresses = ['unix:/a', '127.0.0.1:7']".parse().unwrap();
+        assert_eq!((admin_port(&admin), admin_port(&Table::new())), (Some(7), None));
         let table: Table = "[[user]]\nname = 'a'\npassword = 'b'\n[[user]]\nname = 'c'".parse().unwrap();
         assert_eq!(first_user(&table), Some(("a".to_owned(), "b".to_owned())));
         let hidden: Table = "[[user]]\nname = 'a'\npassword_env = 'B'".parse().unwrap();

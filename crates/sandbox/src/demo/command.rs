@@ -13,6 +13,7 @@ use crate::cluster::Cluster;
 use crate::demo::access::Access;
 use crate::demo::interrupt::Interrupt;
 use crate::demo::proxy::ProxyProcess;
+use crate::demo::settings::OPERATOR;
 
 /// How long the command may go on after SIGTERM has been passed on to it.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -37,6 +38,11 @@ pub(super) fn environment(
     ];
     if let Some(socket) = &access.socket {
         variables.push(("DELPHINUS_SOCKET", socket.clone().into()));
+    }
+    if let Some(port) = access.admin_port {
+        variables.push(("DELPHINUS_ADMIN_PORT", port.to_string().into()));
+        variables.push(("DELPHINUS_ADMIN_USER", OPERATOR.into()));
+        variables.push(("DELPHINUS_ADMIN_PASSWORD", cluster.app_password.clone().into()));
     }
     variables
 }

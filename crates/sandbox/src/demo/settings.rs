@@ -18,22 +18,25 @@ pub(super) struct Settings {
     pub(super) path: PathBuf,
     /// Where the proxy writes its log.
     pub(super) log: PathBuf,
-    /// Keeps the listener's port for the proxy.
-    _port: PortLease,
+    /// Keep the listeners' ports for the proxy.
+    _ports: [PortLease; 2],
 }
+
+/// The demo's operator.
+pub(super) const OPERATOR: &str = "operator";
 
 impl Settings {
     /// Writes the demo's configuration with the overlay laid over it.
     pub(super) fn write(cluster: &Cluster, overlay: Option<Table>) -> Result<Self> {
-        let port = PortLease::take()?;
-        let mut table = own(cluster, port.port())?;
+        let ports = [PortLease::take()?, PortLease::take()?];
+        let mut table = own(cluster, ports[0].port(), ports[1].port())?;
         if let Some(overlay) = overlay {
             lay_over(&mut table, overlay);
         }
         let path = cluster.dir().join("delphinus.toml");
         let text = toml::to_string(&table).context("cannot write the configuration as TOML")?;
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { table, path, log: cluster.dir().join("delphinus.log"), _port: port })
+        Ok(Self { table, path, log: cluster.dir().join("delphinus.log"), _ports: ports })
     }
 }
 
@@ -43,7 +46,7 @@ pub(super) fn read_overlay(path: &Path) -> Result<Table> {
     text.parse().with_context(|| format!("{} is not TOML", path.display()))
 }
 
-fn own(cluster: &Cluster, port: u16) -> Result<Table> {
+fn own(cluster: &Cluster, port: u16, admin_port: u16) -> Result<Table> {
     let dir = cluster.dir().display();
     let backend = |server: &Server| {
         let address = format!("{}:{}", server.host, server.port);
@@ -59,6 +62,11 @@ fn own(cluster: &Cluster, port: u16) -> Result<Table> {
         ],
         "user": [{ "name": cluster.app_user, "password": cluster.app_password }],
         "cluster": { "topology": "static", "flavor": "auto", "backend": backends },
+        "admin": {
+            "addresses": [format!("127.0.0.1:{admin_port}"), format!("unix:{dir}/admin.sock")],
+            // As secret as the application's, which is in the same file.
+            "user": [{ "name": OPERATOR, "password": cluster.app_password, "role": "operate" }],
+        },
         "monitor": { "user": cluster.monitor_user, "password": cluster.monitor_password },
     });
     Table::try_from(settings).context("cannot write the configuration as TOML")

@@ -1,5 +1,7 @@
 //! What the demo says when it is ready: where to connect, and what is worth trying.
 
+use std::path::Path;
+
 use crate::cluster::Cluster;
 use crate::demo::access::Access;
 use crate::demo::proxy::ProxyProcess;
@@ -21,14 +23,14 @@ pub(super) fn text(access: &Access, cluster: &Cluster, proxy: &ProxyProcess) -> 
          user      {user}\n  password  {password}\n  database  {database}\n  \
          process   {}, configuration {}, log {}\n\n\
          Behind it:\n{}\n\
-         Three things to try, from another terminal:\n\n\
+         Four things to try, from another terminal:\n\n\
          {}\n\
          Ctrl-C here stops everything and leaves nothing behind.\n",
         proxy.pid(),
         access.config.display(),
         access.log.display(),
         backends(cluster),
-        examples(&connect),
+        examples(&connect, &access.config),
     )
 }
 
@@ -40,13 +42,16 @@ fn backends(cluster: &Cluster) -> String {
     cluster.servers.iter().map(line).collect::<Vec<_>>().concat()
 }
 
-fn examples(connect: &str) -> String {
+fn examples(connect: &str, config: &Path) -> String {
     format!(
         "1. Reads are spread over the replicas; the server_id changes between the lines, and is never 1:\n\n   \
          for i in 1 2 3 4 5 6; do {connect} -Ne 'SELECT * FROM answered_by'; done\n\n\
          2. Writes go to the primary; each run adds a row, and every row says server_id 1:\n\n   \
          {connect} -te 'INSERT INTO visits (server_id) VALUES (@@server_id); SELECT * FROM visits'\n\n\
          3. A transaction stays on the primary, reads included: the answer is server_id 1:\n\n   \
-         {connect} -te 'BEGIN; UPDATE products SET stock = stock - 1 WHERE id = 1; SELECT * FROM answered_by; COMMIT'\n"
+         {connect} -te 'BEGIN; UPDATE products SET stock = stock - 1 WHERE id = 1; SELECT * FROM answered_by; COMMIT'\n\n\
+         4. The operator's view; `HELP` shows what else there is:\n\n   \
+         delphinus ctl --config {} 'SHOW BACKENDS'\n",
+        config.display()
     )
 }

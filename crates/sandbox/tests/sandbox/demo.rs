@@ -48,6 +48,8 @@ fn a_command_finds_everything_in_its_environment() {
         tr '\0' ' ' </proc/$DELPHINUS_PID/cmdline | grep -o 'run --config='
         echo "$DELPHINUS_SOCKET"
         echo "$DELPHINUS_BACKENDS"
+        grep -c "127.0.0.1:$DELPHINUS_ADMIN_PORT" $DELPHINUS_CONFIG
+        grep -c "password = \"$DELPHINUS_ADMIN_PASSWORD\"" $DELPHINUS_CONFIG
         exit 7"#;
     let (code, output, errors) = Demo::start(&[&format!("--exec={script}")]).finish();
     assert_eq!(code, Some(7), "{errors}");
@@ -55,6 +57,8 @@ fn a_command_finds_everything_in_its_environment() {
     assert_eq!(lines[..3], ["12", "1", "run --config="], "{errors}");
     assert!(lines[3].ends_with("/delphinus.sock"));
     let backends: serde_json::Value = serde_json::from_str(lines[4]).unwrap();
+    assert_eq!(lines[5], "1");
+    assert!(lines[6].parse::<u32>().unwrap() >= 1);
     for (index, (name, role)) in [("primary", "primary"), ("replica1", "replica")].iter().enumerate() {
         let backend = &backends[index];
         assert_eq!((backend["name"].as_str(), backend["role"].as_str()), (Some(*name), Some(*role)));

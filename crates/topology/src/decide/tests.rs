@@ -177,6 +177,35 @@ fn a_lost_connection_proves_nothing() {
 }
 
 #[test]
+fn an_operator_takes_a_backend_out_of_use_and_its_health_goes_on_by_itself() {
+    let mut bench = Bench::new(1);
+    bench.probe(0, answered(false));
+    bench.probe(1, answered(true));
+    let wished = |wish| vec![Event::Wished { backend: BackendId(1), wish }];
+    let say =
+        |bench: &mut Bench, wish| bench.see(Observation::Wish { backend: BackendId(1), at: bench.now, wish });
+    let generation = bench.snapshot.generation;
+    let offline = Wish::Offline { since: bench.now };
+    assert_eq!(say(&mut bench, offline), wished(offline));
+    assert_eq!(bench.snapshot.generation, generation + 1);
+    assert_eq!(bench.snapshot.readable_replicas().count(), 0);
+    assert_eq!(bench.health(1), "up", "it is well, and not wanted");
+    bench.now += Duration::from_secs(9);
+    let again = Wish::Offline { since: bench.now };
+    assert_eq!(say(&mut bench, again), []);
+    assert_eq!(bench.snapshot.backends[1].wish, offline, "offline since the first time");
+    for _ in 0..3 {
+        bench.probe(1, refused());
+    }
+    assert_eq!(say(&mut bench, Wish::Online), wished(Wish::Online));
+    assert_eq!(bench.snapshot.readable_replicas().count(), 0, "wanted, but down");
+    bench.probe(1, answered(true));
+    bench.probe(1, answered(true));
+    assert_eq!(bench.snapshot.readable_replicas().count(), 1);
+    assert_eq!(bench.see(Observation::Wish { backend: BackendId(7), at: bench.now, wish: Wish::Online }), []);
+}
+
+#[test]
 fn observations_that_come_late_do_not_count() {
     let mut bench = Bench::new(0);
     bench.settings.fall = 1;
@@ -285,6 +314,7 @@ proptest! {
                     Event::Down { .. } if snapshot.backends[usize::from(id)].health == Health::Unknown => {}
                     Event::Down { .. } => prop_assert!(!is_alive && model.dead >= fall),
                     Event::Faulty { .. } | Event::Sound { .. } => prop_assert!(is_alive),
+                    Event::Wished { .. } => prop_assert!(false, "nobody wished anything"),
                 }
             }
             if let Some(backend) = next.backend(backend) {

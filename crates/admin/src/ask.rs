@@ -1,0 +1,179 @@
+//! The client of `delphinus ctl`: logs in, runs one command, and brings its rows.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use delphinus_net::tls::{ClientTls, Verify};
+use delphinus_net::{Address, BackendLogin, Buffer, LoginError, NetError, PacketIo, dial, log_in, rt};
+use delphinus_wire::auth::{BackendSecret, Password};
+use delphinus_wire::command::Code;
+use delphinus_wire::handshake::ConnectAttributes;
+use delphinus_wire::response::{self, Column, ColumnKind, ErrPacket};
+use delphinus_wire::{Capabilities, Malformed, Reader};
+use thiserror::Error;
+
+/// How long each step may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// The largest row, in bytes.
+const MAX_ROW: usize = 1 << 24;
+/// Payloads of an EOF packet are shorter.
+const EOF_LEN: usize = 9;
+
+/// Where an admin listener is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// IP address and port.
+    Tcp(SocketAddr),
+    /// Path of a Unix socket.
+    Unix(PathBuf),
+}
+
+/// A command for an admin listener.
+pub struct Question {
+    address: Address,
+    user: String,
+    password: Password,
+    text: String,
+    /// Authorities that have to have signed the listener's certificate.
+    ca: Option<PathBuf>,
+}
+
+impl Question {
+    /// The command `text` of this operator for the listener at `place`.
+    pub fn new(place: Place, user: String, password: &[u8], text: String) -> Self {
+        let address = match place {
+            Place::Tcp(address) => Address::Tcp(address.ip().to_string(), address.port()),
+            Place::Unix(path) => Address::Unix(path),
+        };
+        Self { address, user, password: Password::new(password), text, ca: None }
+    }
+
+    /// The same, where the listener has to show a certificate signed by these authorities, PEM.
+    #[must_use]
+    pub fn trusting(self, ca: Option<PathBuf>) -> Self {
+        Self { ca, ..self }
+    }
+}
+
+/// With authorities, TLS is demanded and checked. Without them it is taken where it is offered on this machine, where
+/// nobody can stand between; elsewhere a certificate that nobody checks would make a password public.
+fn tls(address: &Address, ca: Option<&Path>) -> Result<Option<(ClientTls, bool)>, NetError> {
+    let is_local = |host: &str| host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    Ok(match (address, ca) {
+        (Address::Tcp(..), Some(_)) => Some((ClientTls::new(Verify::Authority, ca)?, true)),
+        (Address::Tcp(host, _), None) if is_local(host) => {
+            Some((ClientTls::new(Verify::Nothing, None)?, false))
+        }
+        (Address::Unix(_), _) | (Address::Tcp(..), None) => None,
+    })
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// It is done.
+    Done,
+    /// Columns, each with true if it holds numbers, and rows.
+    Rows(Vec<(String, bool)>, Vec<Vec<Option<String>>>),
+}
+
+/// Why there is none.
+#[derive(Debug, Error)]
+pub enum AskError {
+    /// The runtime cannot be started.
+    #[error("{0}")]
+    Runtime(#[from] std::io::Error),
+    /// Nobody listens, or the connection broke.
+    #[error("{0}")]
+    Net(#[from] NetError),
+    /// The login failed.
+    #[error("login: {0}")]
+    Login(#[from] LoginError),
+    /// The admin listener says no: the number and the text.
+    #[error("error {0}: {1}")]
+    Refused(u16, String),
+}
+
+impl From<Malformed> for AskError {
+    fn from(error: Malformed) -> Self {
+        Self::Net(error.into())
+    }
+}
+
+/// Runs one command; blocks.
+pub fn ask(question: Question) -> Result<Asked, AskError> {
+    rt::block_on(async move {
+        rt::timeout(LIMIT * 3, run(question))
+            .await
+            .unwrap_or(Err(NetError::TimedOut(LIMIT.as_millis() as u64 * 3).into()))
+    })?
+}
+
+async fn run(question: Question) -> Result<Asked, AskError> {
+    let stream = dial(&question.address, None, LIMIT).await?;
+    let login = BackendLogin {
+        user: question.user,
+        secret: BackendSecret::Plain(question.password),
+        schema: None,
+        capabilities: Capabilities::PROTOCOL_41
+            | Capabilities::SECURE_CONNECTION
+            | Capabilities::LONG_PASSWORD
+            | Capabilities::TRANSACTIONS
+            | Capabilities::PLUGIN_AUTH
+            | Capabilities::PLUGIN_AUTH_LENENC_DATA
+            | Capabilities::CONNECT_ATTRS,
+        collation: 45,
+        tls: tls(&question.address, question.ca.as_deref())?,
+        host: question.address.host().to_owned(),
+        attributes: ConnectAttributes::default(),
+        zstd_level: 0,
+    };
+    let mut stream = log_in(stream, &login).await?.stream;
+    let mut buffer = Buffer::default();
+    let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
+    io.write(&[&[Code::Query as u8], question.text.as_bytes()].concat()).await?;
+    let answer = read_answer(&mut io).await;
+    io.restart();
+    let _ = io.write(&[Code::Quit as u8]).await;
+    let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
+    answer
+}
+
+async fn read_answer(io: &mut PacketIo<'_>) -> Result<Asked, AskError> {
+    let first = io.read(MAX_ROW).await?.payload;
+    match first.first() {
+        Some(&response::OK) => return Ok(Asked::Done),
+        Some(&response::ERR) => {
+            let error = ErrPacket::parse(&first)?;
+            return Err(AskError::Refused(error.code, error.text().into_owned()));
+        }
+        _ => {}
+    }
+    let count = Reader::new(&first).lenenc_int()?;
+    let mut columns = Vec::new();
+    for _ in 0..count {
+        let column = Column::parse(&io.read(MAX_ROW).await?.payload)?;
+        let is_number = column.value_kind() == ColumnKind::Integer;
+        columns.push((String::from_utf8_lossy(&column.name).into_owned(), is_number));
+    }
+    io.read(MAX_ROW).await?; // the EOF after them
+    let mut rows = Vec::new();
+    loop {
+        let payload = io.read(MAX_ROW).await?.payload;
+        match payload.first() {
+            Some(&response::EOF) if payload.len() < EOF_LEN => return Ok(Asked::Rows(columns, rows)),
+            Some(&response::ERR) => {
+                let error = ErrPacket::parse(&payload)?;
+                return Err(AskError::Refused(error.code, error.text().into_owned()));
+            }
+            _ => {}
+        }
+        let mut reader = Reader::new(&payload);
+        let mut row = Vec::with_capacity(columns.len());
+        for _ in &columns {
+            row.push(reader.text_value()?.map(|value| String::from_utf8_lossy(value).into_owned()));
+        }
+        rows.push(row);
+    }
+}

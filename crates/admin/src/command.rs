@@ -1,0 +1,314 @@
+//! The commands: one table, from which they are found, explained, checked against roles, and documented.
+
+mod backends;
+mod help;
+mod kill;
+mod pools;
+mod reference;
+mod route;
+mod sessions;
+mod settings;
+mod status;
+
+use std::pin::Pin;
+
+use crate::answer::{Answer, Refused};
+use crate::console::Console;
+use crate::hello;
+use crate::table::Table;
+use crate::text::{Word, trimmed, words};
+use crate::users::AdminRole;
+
+pub use reference::reference;
+
+/// What a command needs to run.
+pub(crate) struct Call<'a> {
+    pub(crate) console: &'a Console,
+    /// Who runs it.
+    pub(crate) caller: &'a Caller,
+    /// The words after its name.
+    pub(crate) words: &'a [Word],
+    /// The text after its name.
+    pub(crate) rest: &'a str,
+}
+
+/// An operator who has logged in.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) id: u32,
+    pub(crate) user: String,
+    pub(crate) host: String,
+    pub(crate) role: AdminRole,
+}
+
+type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, Refused>> + 'a>>;
+
+/// How a command runs.
+pub(crate) enum Run {
+    /// From what is published; it always can.
+    Showing(fn(&Call<'_>) -> Table),
+    /// The same where it may say no.
+    Now(fn(&Call<'_>) -> Result<Answer, Refused>),
+    /// By asking others.
+    Asking(for<'a> fn(&'a Call<'a>) -> Answering<'a>),
+}
+
+/// What a command is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Operators look.
+    Look,
+    /// Operators change something.
+    Change,
+    /// Clients and drivers send it by themselves; it changes nothing.
+    Client,
+}
+
+/// One command.
+pub(crate) struct Command {
+    /// The words that it begins with, and other names of it.
+    pub(crate) names: &'static [&'static str],
+    /// What may follow.
+    pub(crate) arguments: &'static str,
+    pub(crate) group: Group,
+    /// Who may run it.
+    pub(crate) role: AdminRole,
+    /// The column that LIKE looks at; empty where LIKE is not taken.
+    pub(crate) like: &'static str,
+    /// For operators.
+    pub(crate) help: &'static str,
+    pub(crate) run: Run,
+}
+
+impl Command {
+    /// The name that it is known by.
+    pub(crate) fn name(&self) -> &'static str {
+        self.names[0]
+    }
+}
+
+/// A command that shows rows.
+const fn look(names: &'static [&'static str], like: &'static str, help: &'static str, run: Run) -> Command {
+    Command {
+        names,
+        arguments: "[LIKE 'pattern']",
+        group: Group::Look,
+        role: AdminRole::Read,
+        like,
+        help,
+        run,
+    }
+}
+
+/// A statement that clients send by themselves.
+const fn client(
+    names: &'static [&'static str],
+    arguments: &'static str,
+    help: &'static str,
+    run: Run,
+) -> Command {
+    Command { names, arguments, group: Group::Client, role: AdminRole::Read, like: "", help, run }
+}
+
+/// All commands, in the order of the reference.
+pub(crate) const COMMANDS: &[Command] = &[
+    look(
+        &["SHOW BACKENDS"],
+        "name",
+        "The servers behind the proxy: role, state and since when, why they are down, and the connections to them. States: \
+         unknown, up, down; draining and maintenance after SET BACKEND .. OFFLINE, with and without open connections.",
+        Run::Asking(|call| Box::pin(backends::show(call))),
+    ),
+    look(
+        &["SHOW SESSIONS", "SHOW PROCESSLIST", "SHOW FULL PROCESSLIST"],
+        "user",
+        "The clients: id (as their CONNECTION_ID() and KILL have it), where they run what, why they are pinned. `waiting` is \
+         a command that has no backend connection yet. Statements have no literals; of idle sessions none is kept.",
+        Run::Asking(|call| Box::pin(sessions::show(call))),
+    ),
+    look(
+        &["SHOW PINS"],
+        "reason",
+        "Why sessions keep their backend connection, since when, and because of which statement (without literals).",
+        Run::Asking(|call| Box::pin(sessions::show_pins(call))),
+    ),
+    look(
+        &["SHOW POOLS"],
+        "backend",
+        "Backend connections by worker, backend and user: idle (of these held for the session that used them last), in use, \
+         clients that wait; and the limit, which is that of the backend over all workers.",
+        Run::Asking(|call| Box::pin(pools::show(call))),
+    ),
+    // SHOW RULES stands here.
+    look(
+        &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
+        "variable_name",
+        "Everything that is counted since the start, over all workers.",
+        Run::Showing(status::show),
+    ),
+    look(
+        &["SHOW VERSION"],
+        "item",
+        "Version, process and age of the proxy.",
+        Run::Showing(settings::show_version),
+    ),
+    look(
+        &["SHOW LISTENERS"],
+        "name",
+        "The addresses where clients and operators connect.",
+        Run::Showing(settings::show_listeners),
+    ),
+    look(
+        &["SHOW USERS"],
+        "name",
+        "The users of the configuration and those who are connected, clients and operators; never their passwords.",
+        Run::Showing(settings::show_users),
+    ),
+    look(
+        &["SHOW CONFIG"],
+        "option",
+        "Every option with the value that it has, secrets hidden. An empty value: nothing is written, see the reference.",
+        Run::Showing(settings::show_config),
+    ),
+    Command {
+        names: &["EXPLAIN ROUTE"],
+        arguments: "statement",
+        group: Group::Look,
+        role: AdminRole::Read,
+        like: "",
+        help: "Where a statement would go as the first of a session, why, and what might pin the session afterwards. It is \
+               not run.",
+        run: Run::Now(route::explain),
+    },
+    look(&["SHOW COMMANDS", "HELP"], "command", "This table.", Run::Showing(help::show)),
+    Command {
+        names: &["KILL"],
+        arguments: "[CONNECTION | QUERY] id",
+        group: Group::Change,
+        role: AdminRole::Operate,
+        like: "",
+        help: "Ends a session, or only the statement that it runs, also on the backend. The id is that of SHOW SESSIONS.",
+        run: Run::Now(kill::kill),
+    },
+    Command {
+        names: &["SET BACKEND"],
+        arguments: "name {ONLINE | OFFLINE}",
+        group: Group::Change,
+        role: AdminRole::Operate,
+        like: "",
+        help: "OFFLINE: no new statement goes to the backend, what is pinned to it (such as an open transaction) finishes, \
+               idle connections are closed. It stays so, whatever the probes say, until ONLINE or the end of the process.",
+        run: Run::Asking(|call| Box::pin(backends::set(call))),
+    },
+    client(
+        &["SELECT"],
+        "@@variable | DATABASE() | VERSION() | ..., ...",
+        "Variables and functions that clients ask for when they connect.",
+        Run::Now(hello::select),
+    ),
+    look_for_clients(
+        &["SHOW VARIABLES", "SHOW SESSION VARIABLES", "SHOW GLOBAL VARIABLES"],
+        Run::Showing(hello::show_variables),
+    ),
+    look_for_clients(&["SHOW WARNINGS", "SHOW ERRORS"], Run::Showing(hello::show_warnings)),
+    look_for_clients(&["SHOW DATABASES", "SHOW SCHEMAS"], Run::Showing(hello::show_databases)),
+    look_for_clients(&["SHOW TABLES", "SHOW FULL TABLES"], Run::Showing(hello::show_tables)),
+    client(
+        &["SET", "USE", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"],
+        "...",
+        "Taken and without effect.",
+        Run::Now(|_| Ok(Answer::Done)),
+    ),
+];
+
+const fn look_for_clients(names: &'static [&'static str], run: Run) -> Command {
+    Command {
+        names,
+        arguments: "[LIKE 'pattern']",
+        group: Group::Client,
+        role: AdminRole::Read,
+        like: "name",
+        help: "As clients expect it of a server.",
+        run,
+    }
+}
+
+/// Runs a text.
+pub(crate) async fn run(console: &Console, caller: &Caller, text: &str) -> Result<Answer, Refused> {
+    let text = trimmed(text);
+    let all = words(text);
+    let (command, length) = find(&all).ok_or_else(|| unknown(&all))?;
+    if caller.role < command.role {
+        tracing::warn!(admin.user = %caller.user, client.host = %caller.host, command = command.name(), "refused: role");
+        return Err(Refused::role(command.name(), command.role.as_str()));
+    }
+    let rest = &text[all[length - 1].end..];
+    let mut words = &all[length..];
+    let pattern = if command.like.is_empty() { None } else { like(command, &mut words)? };
+    let call = Call { console, caller, words, rest };
+    let mut answer = match command.run {
+        Run::Showing(run) => Ok(Answer::Rows(run(&call))),
+        Run::Now(run) => run(&call),
+        Run::Asking(run) => run(&call).await,
+    }?;
+    if let (Some(pattern), Answer::Rows(table)) = (pattern, &mut answer) {
+        table.keep_like(command.like, pattern);
+    }
+    Ok(answer)
+}
+
+/// The command whose name is the longest that the text begins with, and of how many words that is.
+fn find(text: &[Word]) -> Option<(&'static Command, usize)> {
+    let names = COMMANDS.iter().flat_map(|command| command.names.iter().map(move |name| (command, *name)));
+    let begins = |name: &str| {
+        let count = name.split(' ').count();
+        (text.len() >= count && name.split(' ').zip(text).all(|(word, written)| written.is(word)))
+            .then_some(count)
+    };
+    names.filter_map(|(command, name)| Some((command, begins(name)?))).max_by_key(|(_, count)| *count)
+}
+
+/// Takes `LIKE 'pattern'` off the end of a command that shows rows; nothing else may stand there.
+fn like<'w>(command: &Command, words: &mut &'w [Word]) -> Result<Option<&'w str>, Refused> {
+    let found = match *words {
+        [] => None,
+        [word, pattern] if word.is("LIKE") && pattern.is_quoted => Some(pattern.text.as_str()),
+        _ => return Err(usage(command)),
+    };
+    *words = &[];
+    Ok(found)
+}
+
+/// The error for arguments that a command does not take.
+pub(crate) fn usage(command: &Command) -> Refused {
+    Refused::syntax(format!("write {} {}", command.name(), command.arguments))
+}
+
+/// The same for the command of this name.
+pub(crate) fn usage_of(name: &str) -> Refused {
+    let command = COMMANDS.iter().find(|command| command.name() == name);
+    command.map_or_else(|| Refused::syntax(name), usage)
+}
+
+/// The error for a text that is no command: with the one that was meant, if one is near.
+fn unknown(text: &[Word]) -> Refused {
+    let written: Vec<_> = text.iter().take(3).map(|word| word.text.to_uppercase()).collect();
+    if written.is_empty() {
+        return Refused { code: 1065, state: *b"42000", text: "Query was empty".to_owned() };
+    }
+    let for_operators = COMMANDS.iter().filter(|command| command.group != Group::Client);
+    let names = for_operators.flat_map(|command| command.names.iter());
+    let distance = |name: &&&str| {
+        let count = name.split(' ').count().min(written.len());
+        strsim::damerau_levenshtein(&written[..count].join(" "), name)
+    };
+    let near = names.min_by_key(distance).filter(|name| distance(name) <= name.len() / 2);
+    let shown = written.join(" ");
+    Refused::syntax(match near {
+        Some(near) => format!("unknown command '{shown}'; did you mean {near}? HELP shows all commands"),
+        None => format!("unknown command '{shown}'; HELP shows all commands"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

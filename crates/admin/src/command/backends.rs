@@ -1,0 +1,90 @@
+//! `SHOW BACKENDS`, `SET BACKEND`.
+
+use delphinus_net::rt;
+use delphinus_topology::{Backend, Wish};
+
+use super::{Call, usage_of};
+use crate::answer::{Answer, Refused};
+use crate::table::{Table, Value, text};
+use crate::time::moment;
+
+const COLUMNS: [&str; 10] = [
+    "name",
+    "address",
+    "role",
+    "state",
+    "since",
+    "reason",
+    "#weight",
+    "#connections",
+    "#idle",
+    "#max_connections",
+];
+
+pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
+    let console = call.console;
+    let census = console.census().await;
+    let snapshot = console.parts.reader.load();
+    let row = |backend: &Backend| {
+        let of_workers = census.iter().flatten().filter_map(|worker| worker.get(backend.id.index()));
+        let idle: u32 = of_workers.flat_map(|pool| &pool.users).map(|one| one.idle).sum();
+        let (target, budget) = console.parts.backends.get(backend.id.index())?;
+        let mut row = vec![text(&backend.name), text(&target.address), text(backend.role.as_str())];
+        row.extend(state(backend, budget.open()));
+        row.extend([text(backend.weight), text(budget.open()), text(idle), text(budget.max())]);
+        Some(row)
+    };
+    Ok(Answer::Rows(Table::new(COLUMNS).with(snapshot.backends.iter().filter_map(row))))
+}
+
+/// State, since when, and why.
+fn state(backend: &Backend, open: u32) -> [Value; 3] {
+    let now = rt::now();
+    let health = backend.health.reason().map(ToString::to_string);
+    let fault = backend.fault.as_ref().map(|fault| format!("{}: {}", fault.kind(), fault.text()));
+    match backend.wish {
+        Wish::Offline { since } => {
+            let word = if open > 0 { "draining" } else { "maintenance" };
+            let also = health.or(fault).map(|text| format!("; {text}")).unwrap_or_default();
+            [text(word), text(moment(since, now)), Some(format!("set OFFLINE by an operator{also}"))]
+        }
+        Wish::Online => {
+            let since = backend.health.since().map(|since| moment(since, now));
+            [text(backend.health.as_str()), since, health.or(fault)]
+        }
+    }
+}
+
+pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
+    let [name, word] = call.words else { return Err(usage_of("SET BACKEND")) };
+    let now = rt::now();
+    let wish = if word.is("OFFLINE") {
+        Wish::Offline { since: now }
+    } else if word.is("ONLINE") {
+        Wish::Online
+    } else {
+        return Err(usage_of("SET BACKEND"));
+    };
+    let reader = &call.console.parts.reader;
+    let snapshot = reader.load();
+    let Some(backend) = snapshot.backends.iter().find(|backend| *backend.name == *name.text) else {
+        let known: Vec<_> = snapshot.backends.iter().map(|backend| &*backend.name).collect();
+        return Err(Refused::because(format!(
+            "there is no backend '{}'; there are {}",
+            name.text,
+            known.join(", ")
+        )));
+    };
+    let caller = call.caller;
+    tracing::warn!(
+        admin.user = %caller.user, client.host = %caller.host, backend = %backend.name, wish = %word.text, "SET BACKEND"
+    );
+    if !reader.wish(backend.id, now, wish).await {
+        return Err(Refused::because("the proxy stops"));
+    }
+    // Only then is nothing new sent there, or everything that is wanted.
+    if !call.console.followed(backend.id, wish.is_offline()).await {
+        return Err(Refused::because("a worker has not followed yet; SHOW BACKENDS tells when it has"));
+    }
+    Ok(Answer::Done)
+}

@@ -1,0 +1,72 @@
+//! `SHOW VERSION`, `SHOW LISTENERS`, `SHOW USERS`, `SHOW CONFIG`: what was set, never a secret.
+
+use std::collections::BTreeMap;
+
+use delphinus_net::rt;
+
+use super::Call;
+use crate::table::{Table, text};
+use crate::time::{moment, seconds_since};
+
+pub(super) fn show_version(call: &Call<'_>) -> Table {
+    let console = call.console;
+    let now = rt::now();
+    let snapshot = console.parts.reader.load();
+    let served = snapshot.facts.as_ref().map(|facts| facts.version.clone());
+    let rows = [
+        ("version", text(env!("CARGO_PKG_VERSION"))),
+        ("process_id", text(std::process::id())),
+        ("started", text(moment(console.started, now))),
+        ("uptime_s", text(seconds_since(console.started, now))),
+        ("workers", text(console.parts.workers.len())),
+        ("backend_version", served),
+    ];
+    let rows = rows.map(|(item, value)| vec![text(item), value]);
+    Table::new(["item", "value"]).with(rows)
+}
+
+pub(super) fn show_listeners(call: &Call<'_>) -> Table {
+    let row =
+        |one: &crate::ListenerRow| vec![text(&one.name), text(&one.address), text(one.tls), text(one.serves)];
+    let rows = call.console.parts.listeners.iter().map(row);
+    Table::new(["name", "address", "tls", "serves"]).with(rows)
+}
+
+pub(super) fn show_users(call: &Call<'_>) -> Table {
+    let parts = &call.console.parts;
+    let mut connected: BTreeMap<String, u32> = BTreeMap::new();
+    for info in parts.registry.list() {
+        *connected.entry(info.user().to_string()).or_default() += 1;
+    }
+    let mut rows = Vec::new();
+    for user in &parts.client_users {
+        let connections = connected.remove(&user.name).unwrap_or(0);
+        let limit = user.max_connections.map(|limit| limit.to_string());
+        let schema = user.default_schema.clone();
+        rows.push(vec![
+            text(&user.name),
+            text("client"),
+            text(user.authentication),
+            schema,
+            text(connections),
+            limit,
+        ]);
+    }
+    // Whom the primary lets in without being listed.
+    let others = connected.into_iter();
+    rows.extend(
+        others
+            .map(|(name, count)| vec![text(name), text("client"), text("backend"), None, text(count), None]),
+    );
+    let operator = |user: &crate::AdminUser| {
+        vec![text(&user.name), text(user.role.as_str()), text("password"), None, None, None]
+    };
+    rows.extend(call.console.users.iter().map(operator));
+    let columns = ["name", "role", "authentication", "default_schema", "#connections", "#max_connections"];
+    Table::new(columns).with(rows)
+}
+
+pub(super) fn show_config(call: &Call<'_>) -> Table {
+    let rows = call.console.parts.options.iter().map(|(option, value)| vec![text(option), text(value)]);
+    Table::new(["option", "value"]).with(rows)
+}

@@ -1,0 +1,36 @@
+//! `SHOW STATUS`: what is counted, and what is so at the moment.
+
+use delphinus_net::rt;
+use delphinus_telemetry::Sample;
+
+use super::Call;
+use crate::table::{Table, text};
+use crate::time::seconds_since;
+
+pub(super) fn show(call: &Call<'_>) -> Table {
+    let console = call.console;
+    let registry = &console.parts.registry;
+    let sessions = registry.list();
+    let pinned = sessions.iter().filter(|info| info.pin().is_some()).count();
+    let now = [
+        ("delphinus_uptime_seconds", seconds_since(console.started, rt::now()), "Seconds since the start."),
+        ("delphinus_clients", u64::from(registry.connected()), "Clients connected, logged in or not."),
+        ("delphinus_clients_max", u64::from(console.parts.max_clients), "Most clients at the same time."),
+        ("delphinus_sessions", sessions.len() as u64, "Clients that have logged in."),
+        ("delphinus_sessions_pinned", pinned as u64, "Sessions that keep their backend connection."),
+        ("delphinus_admin_connections", u64::from(console.open.get()), "Connections of operators."),
+    ];
+    let now = now.map(|(name, value, help)| vec![text(name), text(value), text(help)]);
+    let counted = console.parts.counters.snapshot();
+    let counted =
+        counted.iter().map(|sample| vec![text(name(sample)), text(sample.value), text(sample.help)]);
+    Table::new(["variable_name", "#value", "help"]).with(now).with(counted)
+}
+
+/// As Prometheus has it: what tells samples of one name apart stands in braces.
+fn name(sample: &Sample) -> String {
+    match sample.label {
+        Some((label, value)) => format!("{}{{{label}=\"{value}\"}}", sample.name),
+        None => sample.name.to_owned(),
+    }
+}

@@ -1,0 +1,213 @@
+//! The table of commands: found, refused and documented as it says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_monitor::{Monitor, Settings};
+use delphinus_net::rt;
+use delphinus_telemetry::CounterSet;
+use delphinus_topology::Kind;
+use delphinus_wire::auth::{Credential, Password, Plugin};
+
+use super::*;
+use crate::console::Parts;
+use crate::users::AdminUser;
+
+/// The operators' side of a proxy without backends, workers and clients.
+fn console() -> Console {
+    let settings = Settings {
+        backends: Vec::new(),
+        kind: Kind::Static,
+        user: "m".to_owned(),
+        password: Password::new("m"),
+        interval_ms: 1000,
+        timeout_ms: 1000,
+        fall: 1,
+        rise: 1,
+    };
+    let (_, reader) = Monitor::new(settings);
+    let user = AdminUser {
+        name: "ops".to_owned(),
+        credential: Credential::Plain(Password::new("s3cret")),
+        role: AdminRole::Operate,
+    };
+    let parts = Parts {
+        users: vec![user],
+        max_connections: 3,
+        connect_timeout: Duration::from_secs(1),
+        wait_timeout: Duration::from_secs(1),
+        default_plugin: Plugin::CachingSha2,
+        rsa_key: None,
+        registry: Arc::default(),
+        reader,
+        counters: CounterSet::new(1),
+        backends: Vec::new(),
+        workers: Vec::new(),
+        listeners: Vec::new(),
+        client_users: Vec::new(),
+        options: vec![
+            ("pool.hold_ms".to_owned(), "250".to_owned()),
+            ("log.level".to_owned(), "info".to_owned()),
+        ],
+        max_clients: 100,
+    };
+    Console::new(parts, rt::now())
+}
+
+fn run_as(role: AdminRole, text: &str) -> Result<Answer, Refused> {
+    let caller = Caller { id: 9, user: "ops".to_owned(), host: "h".to_owned(), role };
+    rt::block_on(async { run(&console(), &caller, text).await }).unwrap()
+}
+
+fn rows(text: &str) -> Vec<Vec<Option<String>>> {
+    match run_as(AdminRole::Read, text) {
+        Ok(Answer::Rows(table)) => table.rows().to_vec(),
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+fn refused(role: AdminRole, text: &str) -> (u16, String) {
+    let refused = run_as(role, text).expect_err(text);
+    (refused.code, refused.text)
+}
+
+#[test]
+fn names_are_unique_and_written_as_they_are_looked_for() {
+    let mut names: Vec<_> = COMMANDS.iter().flat_map(|command| command.names).collect();
+    for name in &names {
+        assert_eq!(name.to_uppercase(), **name);
+        assert!(!name.contains("  ") && name.trim() == **name);
+    }
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn every_command_is_found_by_each_of_its_names_in_any_case() {
+    for command in COMMANDS {
+        for name in command.names {
+            let text = words(&format!("{} x", name.to_lowercase()));
+            let (found, length) = find(&text).expect(name);
+            assert_eq!((found.name(), length), (command.name(), name.split(' ').count()), "{name}");
+        }
+    }
+    // The longer name wins, and quotes make a value of a word.
+    assert_eq!(find(&words("SET BACKEND a ONLINE")).map(|(one, _)| one.name()), Some("SET BACKEND"));
+    assert_eq!(find(&words("SET names utf8")).map(|(one, _)| one.name()), Some("SET"));
+    assert!(find(&words("'SHOW' BACKENDS")).is_none() && find(&words("SHOWBACKENDS")).is_none());
+}
+
+#[test]
+fn like_names_a_column_of_its_command() {
+    for command in COMMANDS.iter().filter(|command| !command.like.is_empty()) {
+        let Ok(Answer::Rows(table)) = run_as(AdminRole::Read, command.name()) else {
+            panic!("{}", command.name())
+        };
+        assert!(command.group == Group::Client || table.has_column(command.like), "{}", command.name());
+    }
+    assert_eq!(rows("SHOW CONFIG LIKE 'POOL%'"), [[Some("pool.hold_ms".to_owned()), Some("250".to_owned())]]);
+    assert_eq!(rows("show config like 'x'").len(), 0);
+    let one = rows("SHOW COMMANDS LIKE 'kill'");
+    assert_eq!(one[0][2].as_deref(), Some("operate"));
+    assert!(rows("HELP").len() > 10);
+}
+
+#[test]
+fn who_may_read_may_not_operate() {
+    for command in COMMANDS.iter().filter(|command| command.role == AdminRole::Operate) {
+        let (code, text) = refused(AdminRole::Read, command.name());
+        assert_eq!(code, 1227, "{text}");
+        assert!(text.contains("'operate'"), "{text}");
+        assert_eq!(refused(AdminRole::Operate, command.name()).0, 1064, "it lacks its arguments");
+        assert_eq!(command.group, Group::Change);
+    }
+    assert!(
+        COMMANDS.iter().all(|command| command.group != Group::Change || command.role == AdminRole::Operate)
+    );
+}
+
+#[test]
+fn wrong_texts_are_told_what_to_write() {
+    let told = |text: &str| refused(AdminRole::Operate, text);
+    for (text, code, part) in [
+        ("SHOW BACKEND", 1064, "did you mean SHOW BACKENDS?"),
+        ("shw sesions", 1064, "did you mean SHOW SESSIONS?"),
+        ("KILLL 7", 1064, "did you mean KILL?"),
+        ("DROP TABLE users", 1064, "HELP shows all commands"),
+        ("SHOW BACKENDS x", 1064, "write SHOW BACKENDS [LIKE 'pattern']"),
+        ("SHOW BACKENDS LIKE db1", 1064, "LIKE 'pattern'"),
+        ("KILL", 1064, "write KILL [CONNECTION | QUERY] id"),
+        ("KILL QUERY x", 1064, "write KILL"),
+        ("KILL 7 8", 1064, "write KILL"),
+        ("KILL 7", 1094, "Unknown thread id: 7"),
+        ("KILL 99999999999", 1094, "Unknown thread id"),
+        ("KILL 99999999999999999999999", 1064, "write KILL"),
+        ("SET BACKEND db1", 1064, "{ONLINE | OFFLINE}"),
+        ("SET BACKEND db1 DOWN", 1064, "{ONLINE | OFFLINE}"),
+        ("SET BACKEND db1 OFFLINE", 1105, "there is no backend 'db1'"),
+        ("EXPLAIN ROUTE", 1064, "write EXPLAIN ROUTE statement"),
+        ("EXPLAIN ROUTE ;", 1064, "write EXPLAIN ROUTE statement"),
+        ("SELECT 1 FROM t", 1064, "no tables"),
+        ("SELECT @@nothing", 1193, "Unknown system variable 'nothing'"),
+        ("", 1065, "Query was empty"),
+        ("/* x */ ;", 1065, "Query was empty"),
+    ] {
+        let (found, message) = told(text);
+        assert!(found == code && message.contains(part), "{text}: {found} {message}");
+    }
+}
+
+#[test]
+fn what_clients_send_by_themselves_is_answered() {
+    for text in [
+        "SET NAMES utf8mb4",
+        "SET @@session.autocommit = OFF",
+        "set autocommit=1, sql_mode=concat(@@sql_mode,',STRICT_TRANS_TABLES')",
+        "USE x",
+        "BEGIN",
+        "COMMIT",
+        "ROLLBACK",
+        "START TRANSACTION READ ONLY",
+    ] {
+        assert!(matches!(run_as(AdminRole::Read, text), Ok(Answer::Done)), "{text}");
+    }
+    let value = |text: &str| rows(text)[0][0].clone();
+    assert_eq!(value("select @@version_comment limit 1").as_deref(), Some("Delphinus, the operators' side"));
+    assert_eq!(value("SELECT DATABASE()"), None);
+    assert_eq!(value("SELECT connection_id()").as_deref(), Some("9"));
+    assert_eq!(value("SELECT USER()").as_deref(), Some("ops@h"));
+    assert_eq!(value("SELECT 1").as_deref(), Some("1"));
+    assert_eq!(value("SELECT 'a, b'").as_deref(), Some("a, b"));
+    assert_eq!(value("SELECT 'a, b' AS x").as_deref(), Some("a, b"));
+    assert_eq!(value("SELECT @@`max_allowed_packet`").as_deref(), Some("65536"));
+    assert_eq!(rows("SHOW WARNINGS").len(), 0);
+    assert_eq!(rows("SHOW VARIABLES LIKE 'sql_mode'").len(), 1);
+    let connector = "/* mysql-connector-j */SELECT  @@session.auto_increment_increment AS auto_increment_increment, \
+        @@character_set_client AS character_set_client, @@transaction_isolation AS transaction_isolation, \
+        @@wait_timeout AS wait_timeout";
+    let Ok(Answer::Rows(table)) = run_as(AdminRole::Read, connector) else { panic!("no rows") };
+    assert!(["auto_increment_increment", "wait_timeout"].iter().all(|name| table.has_column(name)));
+    assert_eq!(table.rows()[0].len(), 4);
+}
+
+#[test]
+fn no_answer_holds_a_password() {
+    for command in
+        COMMANDS.iter().filter(|command| command.group == Group::Look && command.name() != "EXPLAIN ROUTE")
+    {
+        for cell in rows(command.name()).into_iter().flatten().flatten() {
+            assert!(!cell.contains("s3cret"), "{}: {cell}", command.name());
+        }
+    }
+    assert!(rows("SHOW USERS").iter().any(|row| row[0].as_deref() == Some("ops")));
+}
+
+#[test]
+fn the_reference_names_every_command() {
+    let page = reference();
+    for command in COMMANDS {
+        assert!(page.contains(&format!("### `{}`", command.name())), "{}", command.name());
+    }
+}

@@ -1,0 +1,229 @@
+//! One operator's connection: login, then commands until one side ends it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, PacketIo, Peer, Stream, rt, serve_login};
+use delphinus_session::{ClientError, ListenerSettings};
+use delphinus_wire::handshake::Transport;
+use delphinus_wire::handshake::server::{LoginOutcome, PasswordQuery, ServerSettings, Step, Verdict};
+use delphinus_wire::response::{EofPacket, ErrPacket, OkPacket, Status};
+use delphinus_wire::{Capabilities, Command, begin_packet, end_packet, put_packet};
+
+use crate::answer::{Answer, Refused};
+use crate::command::{self, Caller};
+use crate::console::Console;
+use crate::hello::VERSION;
+use crate::listen::Place;
+
+/// What operators may agree on.
+const OFFERED: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::FOUND_ROWS.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::CONNECT_WITH_DB.0
+        | Capabilities::NO_SCHEMA.0
+        | Capabilities::ODBC.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::INTERACTIVE.0
+        | Capabilities::IGNORE_SIGPIPE.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::RESERVED.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PS_MULTI_RESULTS.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
+        | Capabilities::DEPRECATE_EOF.0,
+);
+
+/// utf8mb4_general_ci.
+const COLLATION: u8 = 45;
+/// The largest command, in bytes.
+const MAX_COMMAND: usize = 64 * 1024;
+/// How long a command that has begun, or an answer that nobody takes, may last.
+const NET_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Serves an operator from the first byte to the last.
+pub(crate) async fn run(console: Rc<Console>, peer: Peer, listener: Arc<ListenerSettings>, place: Place) {
+    let host = peer.host();
+    if let Ok(mut stream) = peer.into_stream() {
+        let mut buffer = Buffer::default();
+        let login = log_in(&console, &mut stream, &mut buffer, (&listener, &host));
+        match rt::timeout(console.parts.connect_timeout, login).await {
+            Some(Ok((caller, capabilities))) => {
+                tracing::info!(admin.user = %caller.user, client.host = %host, "operator logged in");
+                let mut connection = Connection { console: &console, caller, capabilities };
+                if let Err(error) = connection.serve(&mut stream, &mut buffer).await {
+                    tracing::debug!(client.host = %host, %error, "operator lost");
+                }
+            }
+            Some(Err(error)) => tracing::debug!(client.host = %host, %error, "operator's login not finished"),
+            None => tracing::debug!(client.host = %host, "operator's login took too long"),
+        }
+        let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
+    }
+    drop(place);
+}
+
+async fn log_in(
+    console: &Console,
+    stream: &mut Stream,
+    buffer: &mut Buffer,
+    (listener, host): (&ListenerSettings, &str),
+) -> Result<(Caller, Capabilities), NetError> {
+    let settings = ServerSettings {
+        capabilities: OFFERED,
+        server_version: VERSION.to_owned(),
+        collation: COLLATION,
+        connection_id: console.parts.registry.next_id().0,
+        nonce: delphinus_net::fresh_nonce()?,
+        long_nonce: delphinus_net::fresh_bytes()?,
+        default_plugin: console.parts.default_plugin,
+        tls: listener.tls_mode,
+        transport: if stream.is_unix() { Transport::Unix } else { Transport::Tcp },
+        rsa_key: console.parts.rsa_key.clone(),
+        client_host: host.to_owned(),
+    };
+    let id = settings.connection_id;
+    let services = LoginServices {
+        tls: listener.tls.as_ref(),
+        lookup: &|name| console.users.record(name),
+        verify: &|query| Box::pin(async { nobody_to_ask(query) }),
+    };
+    match serve_login(stream, buffer, settings, &services).await {
+        Ok(outcome) => {
+            let LoginOutcome { connection, user, before_ok, next_seq, .. } = outcome;
+            let mut out = Vec::new();
+            if let Some(packet) = before_ok {
+                put_packet(&mut out, packet.seq, &packet.payload);
+            }
+            put_ok(&mut out, next_seq, connection.capabilities);
+            stream.write_bytes(&out).await?;
+            let role = console.users.role(&user);
+            Ok((Caller { id, user, host: host.to_owned(), role }, connection.capabilities))
+        }
+        Err(LoginEnd::Broken(error)) => Err(error),
+        Err(LoginEnd::Refused(refusal)) => {
+            tracing::warn!(client.host = %host, code = refusal.code, reason = refusal.reason, "operator's login refused");
+            let mut out = Vec::new();
+            let error = ClientError::new(refusal.code, refusal.state, refusal.message);
+            error.put(&mut out, refusal.seq, Capabilities::PROTOCOL_41);
+            // A client that is gone cannot be told.
+            let _ = stream.write_bytes(&out).await;
+            Err(NetError::Closed)
+        }
+    }
+}
+
+/// Operators' passwords are never asked of a backend.
+fn nobody_to_ask(query: PasswordQuery) -> Step {
+    let denied = ErrPacket::parse(b"\xff\x15\x04#28000Access denied");
+    query.answer(Verdict::Refused(denied.expect("invariant: a whole packet"), "no password"))
+}
+
+fn put_ok(out: &mut Vec<u8>, seq: u8, capabilities: Capabilities) {
+    let at = begin_packet(out);
+    OkPacket { status: Status::AUTOCOMMIT, ..OkPacket::default() }.put(out, 0, capabilities);
+    end_packet(out, at, seq);
+}
+
+struct Connection<'a> {
+    console: &'a Console,
+    caller: Caller,
+    capabilities: Capabilities,
+}
+
+impl Connection<'_> {
+    async fn serve(&mut self, stream: &mut Stream, buffer: &mut Buffer) -> Result<(), NetError> {
+        loop {
+            let mut io = PacketIo::new(stream, buffer, 0);
+            match rt::timeout(self.console.parts.wait_timeout, io.wait()).await {
+                Some(ready) => ready?,
+                None => return Ok(()),
+            }
+            let timed_out = NetError::TimedOut(NET_TIMEOUT.as_millis() as u64);
+            let packet = match rt::timeout(NET_TIMEOUT, io.read(MAX_COMMAND)).await.ok_or(timed_out)? {
+                Err(error @ NetError::TooLarge(_)) => {
+                    let too_large = "Got a packet bigger than 'max_allowed_packet' bytes";
+                    let refused = Refused { code: 1153, state: *b"08S01", text: too_large.to_owned() };
+                    write(stream, &self.error(&refused)).await?;
+                    return Err(error);
+                }
+                // A client that closes without a word.
+                Err(NetError::Closed) => return Ok(()),
+                packet => packet?,
+            };
+            let Some(out) = self.answer(&packet.payload).await else { return Ok(()) };
+            write(stream, &out).await?;
+        }
+    }
+
+    /// The answer to a command; `None` ends the connection.
+    async fn answer(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        let unknown = Refused { code: 1047, state: *b"08S01", text: "Unknown command".to_owned() };
+        let mut out = Vec::new();
+        match Command::parse(payload) {
+            Ok(Command::Quit) => return None,
+            Ok(Command::Ping | Command::InitDb(_) | Command::ResetConnection) => {
+                put_ok(&mut out, 1, self.capabilities);
+            }
+            Ok(Command::Query(text)) => return Some(self.query(&String::from_utf8_lossy(text)).await),
+            Ok(Command::ProcessKill(id)) => return Some(self.query(&format!("KILL {id}")).await),
+            Ok(Command::SetOption(_)) => self.put_eof(&mut out),
+            Ok(Command::Statistics) => {
+                put_packet(&mut out, 1, format!("Uptime: {}", self.uptime_s()).as_bytes());
+            }
+            Ok(Command::StmtPrepare(_)) => {
+                let text = "This command is not supported in the prepared statement protocol yet".to_owned();
+                return Some(self.error(&Refused { code: 1295, state: *b"HY000", text }));
+            }
+            // Without an answer, on every server.
+            Ok(Command::StmtClose(_) | Command::StmtSendLongData(_)) => {}
+            Ok(_) | Err(_) => return Some(self.error(&unknown)),
+        }
+        Some(out)
+    }
+
+    fn uptime_s(&self) -> u64 {
+        rt::now().saturating_duration_since(self.console.started).as_secs()
+    }
+
+    async fn query(&self, text: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        match command::run(self.console, &self.caller, text).await {
+            Ok(Answer::Done) => put_ok(&mut out, 1, self.capabilities),
+            Ok(Answer::Rows(table)) => {
+                table.into_result().put(&mut out, 1, Status::AUTOCOMMIT, self.capabilities);
+            }
+            Err(refused) => return self.error(&refused),
+        }
+        out
+    }
+
+    fn put_eof(&self, out: &mut Vec<u8>) {
+        if self.capabilities.contains(Capabilities::DEPRECATE_EOF) {
+            let at = begin_packet(out);
+            let ok = OkPacket { status: Status::AUTOCOMMIT, ..OkPacket::default() };
+            ok.put(out, delphinus_wire::response::EOF, self.capabilities);
+            end_packet(out, at, 1);
+        } else {
+            let at = begin_packet(out);
+            EofPacket { warnings: 0, status: Status::AUTOCOMMIT }.put(out);
+            end_packet(out, at, 1);
+        }
+    }
+
+    fn error(&self, refused: &Refused) -> Vec<u8> {
+        let mut out = Vec::new();
+        refused.to_error().put(&mut out, 1, self.capabilities);
+        out
+    }
+}
+
+async fn write(stream: &mut Stream, bytes: &[u8]) -> Result<(), NetError> {
+    let written = rt::timeout(NET_TIMEOUT, stream.write_bytes(bytes)).await;
+    Ok(written.ok_or(NetError::TimedOut(NET_TIMEOUT.as_millis() as u64))??)
+}

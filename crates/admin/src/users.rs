@@ -1,0 +1,62 @@
+//! Who may log in here: operators, who are no users of the backends.
+
+use delphinus_wire::auth::{Credential, Password};
+use delphinus_wire::handshake::server::UserRecord;
+
+/// What an operator may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AdminRole {
+    /// Look.
+    Read,
+    /// Look and change.
+    Operate,
+}
+
+impl AdminRole {
+    /// The word in the configuration and in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Operate => "operate",
+        }
+    }
+}
+
+/// An operator.
+#[derive(Debug, Clone)]
+pub struct AdminUser {
+    /// The name to log in with.
+    pub name: String,
+    /// What the password is compared with; never `Backend`.
+    pub credential: Credential,
+    /// What the operator may do.
+    pub role: AdminRole,
+}
+
+/// All operators.
+#[derive(Debug)]
+pub(crate) struct AdminUsers(Vec<AdminUser>);
+
+impl AdminUsers {
+    pub(crate) fn new(users: Vec<AdminUser>) -> Self {
+        Self(users)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &AdminUser> {
+        self.0.iter()
+    }
+
+    /// What a login is compared with. For a name that nobody has, the login takes the course of one with a wrong password.
+    pub(crate) fn record(&self, name: &str) -> UserRecord {
+        if let Some(user) = self.0.iter().find(|user| user.name == name) {
+            return UserRecord::new(user.credential.clone());
+        }
+        let model = self.0.first().map(|user| user.credential.clone());
+        UserRecord::new(model.unwrap_or_else(|| Credential::Plain(Password::new(".")))).decoy()
+    }
+
+    /// What a user who has logged in may do.
+    pub(crate) fn role(&self, name: &str) -> AdminRole {
+        self.0.iter().find(|user| user.name == name).map_or(AdminRole::Read, |user| user.role)
+    }
+}

@@ -1,0 +1,125 @@
+//! The operators' side from the configuration: its listeners, its users, and what it is shown.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_admin::{AdminRole, AdminUser, ClientUser, Console, ListenerRow, Parts, WorkerLine};
+use delphinus_config::{self as config, Config};
+use delphinus_monitor::SnapshotReader;
+use delphinus_net::rt;
+use delphinus_net::{ListenAddress, Listener};
+use delphinus_pool::{Budget, Target};
+use delphinus_session::{ListenerSettings, Registry};
+use delphinus_telemetry::CounterSet;
+use delphinus_wire::Capabilities;
+use delphinus_wire::auth::{Plugin, RsaKey};
+use delphinus_wire::handshake::TlsMode;
+
+use crate::error::Error;
+use crate::settings::{credential, server_tls, sessions, tls_mode};
+
+/// The addresses where operators connect; none without `[admin]`.
+pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<ListenerSettings>)>, Error> {
+    let Some(admin) = &config.admin else { return Ok(Vec::new()) };
+    let tls = if admin.tls == config::ClientTls::Disabled {
+        None
+    } else {
+        let files = (admin.tls_identity.as_ref(), None);
+        Some(server_tls("admin", files, config.proxy.data_dir.as_deref(), &mut None)?)
+    };
+    let one = |address: &config::ListenAddress| {
+        let is_unix = matches!(address, config::ListenAddress::Unix(_));
+        let mode = if is_unix { config::ClientTls::Disabled } else { admin.tls };
+        let settings = ListenerSettings {
+            name: "admin".into(),
+            tls_mode: tls_mode(mode),
+            tls: tls.clone().filter(|_| !is_unix),
+            compression: Capabilities::default(),
+            must_compress: false,
+            balancers: Vec::new(),
+        };
+        let address = match address {
+            config::ListenAddress::Tcp(address) => ListenAddress::Tcp(*address),
+            config::ListenAddress::Unix(path) => ListenAddress::Unix(path.clone(), admin.socket_mode.0),
+        };
+        (address, Arc::new(settings))
+    };
+    Ok(admin.addresses.iter().map(one).collect())
+}
+
+/// What of the running proxy operators are shown.
+pub(crate) struct Shown<'a> {
+    pub registry: &'a Arc<Registry>,
+    pub reader: &'a SnapshotReader,
+    pub counters: &'a CounterSet,
+    pub backends: &'a [(Target, Arc<Budget>)],
+    pub workers: Vec<WorkerLine>,
+    pub rsa_key: Option<Arc<RsaKey>>,
+    /// The listeners of clients, and those of operators.
+    pub listeners: [&'a [(Listener, Arc<ListenerSettings>)]; 2],
+}
+
+/// The operators' side; `None` without `[admin]`.
+pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> {
+    let admin = config.admin.as_ref()?;
+    let [of_clients, of_operators] = shown.listeners;
+    let listeners = of_clients.iter().map(|one| listener(one, "clients"));
+    let listeners = listeners.chain(of_operators.iter().map(|one| listener(one, "operators"))).collect();
+    let parts = Parts {
+        users: admin.users.iter().map(operator).collect(),
+        max_connections: admin.max_connections,
+        connect_timeout: Duration::from_millis(config.proxy.connect_timeout_ms),
+        wait_timeout: Duration::from_secs(config.proxy.wait_timeout_s),
+        default_plugin: sessions(config).default_plugin.unwrap_or(Plugin::CachingSha2),
+        rsa_key: shown.rsa_key,
+        registry: shown.registry.clone(),
+        reader: shown.reader.clone(),
+        counters: shown.counters.clone(),
+        backends: shown.backends.to_vec(),
+        workers: shown.workers,
+        listeners,
+        client_users: config.users.iter().map(client).collect(),
+        options: config.effective.0.clone(),
+        max_clients: config.proxy.max_connections,
+    };
+    Some(Rc::new(Console::new(parts, rt::now())))
+}
+
+fn listener((bound, settings): &(Listener, Arc<ListenerSettings>), serves: &'static str) -> ListenerRow {
+    ListenerRow {
+        name: settings.name.to_string(),
+        address: bound.local_address().map(|address| address.to_string()).unwrap_or_default(),
+        tls: match settings.tls_mode {
+            TlsMode::Disabled => "disabled",
+            TlsMode::Optional => "optional",
+            TlsMode::Required => "required",
+        },
+        serves,
+    }
+}
+
+fn operator(user: &config::AdminUser) -> AdminUser {
+    AdminUser {
+        name: user.name.clone(),
+        credential: credential(&user.credential),
+        role: match user.role {
+            config::AdminRole::Read => AdminRole::Read,
+            config::AdminRole::Operate => AdminRole::Operate,
+        },
+    }
+}
+
+fn client(user: &config::User) -> ClientUser {
+    ClientUser {
+        name: user.name.clone(),
+        authentication: match user.credential {
+            config::Credential::Password(_) => "password",
+            config::Credential::NativeHash(_) => "mysql_native_password hash",
+            config::Credential::CachingSha2Hash(_) => "caching_sha2_password hash",
+            config::Credential::Backend => "backend",
+        },
+        default_schema: user.default_schema.clone(),
+        max_connections: user.max_connections,
+    }
+}

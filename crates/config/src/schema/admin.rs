@@ -1,0 +1,49 @@
+//! `[admin]` and `[[admin.user]]`: where operators connect, and who they are.
+
+use std::path::PathBuf;
+
+use super::{is, required, unset};
+use crate::address::ListenAddress;
+use crate::secret::Secret;
+use crate::value::SocketMode;
+use crate::word::{AdminRole, ClientTls};
+
+section! {
+    /// Where operators connect, with any MySQL client or `delphinus ctl`. Without this section nobody can. It does not
+    /// count in [proxy] max_connections: an operator gets in when applications have taken every place.
+    pub(crate) struct AdminSection = "[admin]" at "admin" with "user" {
+        /// Where to listen, for example `["127.0.0.1:6447", "unix:/run/delphinus/admin.sock"]`. Other addresses than
+        /// those of this machine need tls = "required".
+        addresses: Vec<ListenAddress> = required(), "", Restart;
+        /// Permissions of a Unix socket.
+        socket_mode: Option<SocketMode> = unset("\"0700\": the user of the proxy, and root"), "", Restart;
+        /// TLS on TCP. "optional" lets the client decide, "required" refuses a login without it.
+        tls: ClientTls = is(ClientTls::Optional), "", Restart;
+        /// Certificate chain, PEM. Needs tls_key. Relative paths start at the directory of the configuration file.
+        tls_cert: Option<PathBuf> = unset("the proxy makes a certificate for itself"), "", Restart;
+        /// Private key of tls_cert, PEM.
+        tls_key: Option<PathBuf> = unset("the proxy makes a key for itself"), "", Restart;
+        /// Connections at the same time, those that have not logged in included.
+        max_connections: u32 = is(32), "connections", Restart, in 1..=1000;
+    }
+}
+
+section! {
+    /// One for each operator. They are no users of the backends, and users of the backends are no operators. Exactly one
+    /// of the password options is needed.
+    pub(crate) struct AdminUserSection = "[[admin.user]]" at "admin.user" {
+        /// Name that the client gives. Unique.
+        name: String = required(), "", Restart;
+        /// Password as it is. It must not be empty.
+        password: Option<Secret> = unset("another password option"), "", Restart;
+        /// Environment variable that holds the password.
+        password_env: Option<String> = unset("another password option"), "", Restart;
+        /// File that holds the password and nothing else; one line end after it is dropped. Relative paths
+        /// start at the directory of the configuration file.
+        password_file: Option<PathBuf> = unset("another password option"), "", Restart;
+        /// Stored hash, as mysql.user has it: see [[user]] password_hash.
+        password_hash: Option<Secret> = unset("another password option"), "", Restart, aka "authentication_string";
+        /// "read" may look, "operate" may also change: KILL, SET BACKEND.
+        role: AdminRole = is(AdminRole::Read), "", Restart;
+    }
+}

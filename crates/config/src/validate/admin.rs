@@ -1,0 +1,115 @@
+//! `[admin]`: addresses that only this machine reaches, unless TLS is required; operators with passwords.
+
+use super::Check;
+use super::password::{Source, Sources, read_hash};
+use crate::address::ListenAddress;
+use crate::config::{Admin, AdminUser, Credential, TlsIdentity};
+use crate::parse::Rows;
+use crate::schema::{AdminSection, AdminUserSection, Written};
+use crate::value::SocketMode;
+use crate::word::ClientTls;
+
+/// The user that the proxy runs as.
+const SOCKET_MODE_DEFAULT: SocketMode = SocketMode(0o700);
+
+impl Check<'_, '_> {
+    pub(super) fn admin(&mut self, row: &Written<AdminSection>, users: &Rows<AdminUserSection>) -> Admin {
+        let written = &row.value;
+        self.admin_addresses(row);
+        if users.rows.is_empty() && users.complete {
+            self.mistakes.push(
+                row.at(""),
+                "there is no [[admin.user]], so that no operator could log in",
+                "write [[admin.user]] and below it name = \"...\", password_file = \"...\" and role = \"operate\"",
+            );
+        }
+        self.refuse_twins(&users.rows, "name", |one, other| one.name == other.name, |u| u.name.clone());
+        Admin {
+            addresses: written.addresses.clone(),
+            socket_mode: written.socket_mode.unwrap_or(SOCKET_MODE_DEFAULT),
+            tls: written.tls,
+            tls_identity: self.admin_identity(row),
+            max_connections: written.max_connections,
+            users: users.rows.iter().filter_map(|row| self.admin_user(row)).collect(),
+        }
+    }
+
+    fn admin_addresses(&mut self, row: &Written<AdminSection>) {
+        let written = &row.value;
+        if written.addresses.is_empty() {
+            let instead = "write [\"127.0.0.1:6447\"], or remove [admin]";
+            self.mistakes.push(
+                row.at("addresses"),
+                "addresses is empty, so that nobody could connect",
+                instead,
+            );
+        }
+        for (index, address) in written.addresses.iter().enumerate() {
+            let is_free = matches!(address, ListenAddress::Tcp(tcp) if tcp.port() == 0);
+            if written.addresses[..index].contains(address) && !is_free {
+                let what = format!("addresses has {address} twice");
+                self.mistakes.push(row.at("addresses"), what, "remove one of the two");
+            }
+            let is_open =
+                matches!(address, ListenAddress::Tcp(tcp) if !tcp.ip().to_canonical().is_loopback());
+            if is_open && written.tls != ClientTls::Required {
+                let what = format!("addresses: {address} can be reached from other machines");
+                let instead = "write 127.0.0.1, or tls = \"required\"";
+                self.mistakes.push(row.at("addresses"), what, instead);
+            }
+        }
+        let has_socket = written.addresses.iter().any(|one| matches!(one, ListenAddress::Unix(_)));
+        if written.socket_mode.is_some() && !has_socket {
+            let what = "socket_mode means nothing without a Unix socket among the addresses";
+            self.mistakes.push(row.at("socket_mode"), what, "remove it, or add \"unix:/path\" to addresses");
+        }
+    }
+
+    fn admin_identity(&mut self, row: &Written<AdminSection>) -> Option<TlsIdentity> {
+        let written = &row.value;
+        match (&written.tls_cert, &written.tls_key) {
+            (Some(cert), Some(key)) => Some(TlsIdentity {
+                cert: self.pem_file("tls_cert", cert, row.at("tls_cert")),
+                key: self.pem_file("tls_key", key, row.at("tls_key")),
+            }),
+            (Some(_), None) => {
+                self.mistakes.push(row.at("tls_cert"), "tls_cert without tls_key", "write tls_key, too");
+                None
+            }
+            (None, Some(_)) => {
+                self.mistakes.push(row.at("tls_key"), "tls_key without tls_cert", "write tls_cert, too");
+                None
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn admin_user(&mut self, row: &Written<AdminUserSection>) -> Option<AdminUser> {
+        let written = &row.value;
+        self.user_name(&written.name, row.at("name"));
+        let sources = Sources {
+            of: format!("operator {:?}", written.name),
+            prefix: "",
+            password: written.password.as_ref(),
+            password_env: written.password_env.as_deref(),
+            password_file: written.password_file.as_deref(),
+            password_hash: written.password_hash.as_ref(),
+        };
+        let credential = match self.one_source(&sources, row)? {
+            Source::Hash(hash) => match read_hash(hash.expose(), "password_hash") {
+                Ok(credential) => credential,
+                Err(problem) => {
+                    self.mistakes.push(row.at("password_hash"), problem.what, problem.instead);
+                    return None;
+                }
+            },
+            plain => Credential::Password(self.plain(&plain, "", row)?),
+        };
+        if matches!(&credential, Credential::Password(password) if password.expose().is_empty()) {
+            let what = format!("operator {:?} has an empty password", written.name);
+            self.mistakes.push(row.at("password"), what, "write a password");
+            return None;
+        }
+        Some(AdminUser { name: written.name.clone(), credential, role: written.role })
+    }
+}

@@ -1,0 +1,105 @@
+//! What an operator sees of the pool, and taking a backend out of use. Nothing here is on the path of a query.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+
+use delphinus_net::rt;
+use delphinus_topology::BackendId;
+
+use crate::connection::{Connection, Identity};
+use crate::error::PoolError;
+use crate::pool::{BackendPool, Pool};
+
+/// The connections of one user to one backend, in one worker.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    /// The user.
+    pub user: String,
+    /// Connections that nobody uses; those that are held included.
+    pub idle: u32,
+    /// Of these, connections that wait for the session that used them last.
+    pub held: u32,
+    /// Connections that run something, or that a session is pinned to.
+    pub in_use: u32,
+    /// Clients that wait for a connection.
+    pub waiting: u32,
+}
+
+/// One backend in one worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendCensus {
+    /// It is out of use here.
+    pub is_draining: bool,
+    /// Its connections, by user.
+    pub users: Vec<Census>,
+}
+
+/// Counts one connection as its user's for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Member(Rc<Identity>);
+
+impl Member {
+    pub(crate) fn of(identity: &Rc<Identity>) -> Self {
+        Self(identity.clone())
+    }
+}
+
+/// The connections of one backend, wherever they are.
+#[derive(Debug, Default)]
+pub(crate) struct Members(RefCell<Vec<Weak<Member>>>);
+
+impl Members {
+    /// Counts a new connection, and forgets those that are gone.
+    pub(crate) fn count(&self, connection: &Connection) {
+        let mut members = self.0.borrow_mut();
+        members.retain(|member| member.strong_count() > 0);
+        members.push(Rc::downgrade(&connection.member));
+    }
+}
+
+impl BackendPool {
+    pub(crate) fn offline(&self) -> PoolError {
+        PoolError::Offline { backend: self.target.name.clone() }
+    }
+
+    fn census(&self) -> BackendCensus {
+        let mut users: BTreeMap<String, Census> = BTreeMap::new();
+        let now = rt::now();
+        for member in self.members.0.borrow().iter().filter_map(Weak::upgrade) {
+            users.entry(member.0.user.clone()).or_default().in_use += 1;
+        }
+        for (_, connection) in self.idle.borrow().occupied() {
+            let one = users.entry(connection.identity.user.clone()).or_default();
+            one.in_use = one.in_use.saturating_sub(1);
+            one.idle += 1;
+            one.held += u32::from(connection.held_until > now);
+        }
+        for identity in self.waiters.borrow().waiting() {
+            users.entry(identity.user.clone()).or_default().waiting += 1;
+        }
+        let users = users.into_iter().map(|(user, census)| Census { user, ..census }).collect();
+        BackendCensus { is_draining: self.is_draining.get(), users }
+    }
+}
+
+impl Pool {
+    /// The connections of this worker to each backend.
+    pub fn census(&self) -> Vec<BackendCensus> {
+        self.backends.iter().map(BackendPool::census).collect()
+    }
+
+    /// Takes a backend out of use, or puts it back. Out of use, idle connections are closed, those in use when they come
+    /// back, and whoever waits is sent elsewhere.
+    pub fn set_draining(self: &Rc<Self>, backend: BackendId, is_draining: bool) {
+        let Some(pool) = self.backends.get(backend.index()) else { return };
+        if pool.is_draining.replace(is_draining) == is_draining || !is_draining {
+            return;
+        }
+        let idle = pool.idle.borrow_mut().take_all();
+        for connection in idle {
+            self.close_later(connection);
+        }
+        pool.waiters.borrow_mut().dismiss();
+    }
+}
