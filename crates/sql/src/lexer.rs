@@ -95,6 +95,8 @@ struct Flags {
     version_comment: bool,
     /// See [`Lexer::is_doubtful`].
     doubtful: bool,
+    /// See [`Lexer::has_hint`].
+    hint: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -124,6 +126,11 @@ impl<'a> Lexer<'a> {
     /// Whether something has been met so far that a server may cut in another way.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.flags.doubtful
+    }
+
+    /// Whether a comment that may ask something of the proxy has been met so far.
+    pub(crate) fn has_hint(&self) -> bool {
+        self.flags.hint
     }
 
     fn byte(&self, at: usize) -> u8 {

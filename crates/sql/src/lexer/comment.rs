@@ -3,6 +3,7 @@
 //! Owns: what lies between tokens.
 
 use super::Lexer;
+use crate::hints::{is_like_hint, names_proxy};
 use crate::options::Flavor;
 
 /// MariaDB ignores version comments for these versions of MySQL, unless they are `/*M!`.
@@ -59,6 +60,7 @@ impl Lexer<'_> {
     fn skip_to_close(&mut self, start: usize, from: usize) -> Result<(), usize> {
         match self.close_after(from) {
             Some(end) => {
+                self.flags.hint |= is_like_hint(&self.sql[from..(end - 2).max(from)]);
                 self.at = end;
                 Ok(())
             }
@@ -85,6 +87,7 @@ impl Lexer<'_> {
             .iter()
             .all(|quote| memchr::memchr_iter(*quote, hints).count().is_multiple_of(2));
         self.flags.doubtful |= !is_balanced;
+        self.flags.hint |= memchr::memmem::find(hints, b"(").is_some() && names_proxy(hints);
         self.at = end;
         Ok(())
     }
