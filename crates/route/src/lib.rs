@@ -6,14 +6,23 @@
 //! | what is asked | `intent` |
 //! | what is answered, and why | `plan` |
 //! | in which order the rules apply | `router` |
+//! | who wants it elsewhere | `wish` |
+//! | what an operator sets | `policy` |
+//! | what may run on a replica beside reads | `scope` |
 //! | which of several replicas | `balance` |
 
 mod balance;
 mod intent;
 mod plan;
+mod policy;
 mod router;
+mod scope;
+mod wish;
 
 pub use balance::Balance;
 pub use intent::Intent;
 pub use plan::{Plan, Reason, Target};
-pub use router::plan;
+pub use policy::{Policy, ReadBalance};
+pub use router::{obstacle, plan};
+pub use scope::{InReadOnly, Scope, begins_read_only, in_read_only, is_for_readers};
+pub use wish::{Place, Wish};

@@ -1,7 +1,7 @@
 //! One backend as the rest of the proxy sees it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delphinus_wire::Capabilities;
 
@@ -89,6 +89,10 @@ pub struct Backend {
     pub facts: Option<Arc<ServerFacts>>,
     /// The capabilities of its greeting.
     pub capabilities: Option<Capabilities>,
+    /// It takes no writes, by what it said last.
+    pub read_only: bool,
+    /// When it came back, if it was down before.
+    pub returned: Option<Instant>,
     /// How long the last successful probe query took, when the snapshot was made.
     pub latency: Option<Duration>,
     pub(crate) tally: Tally,

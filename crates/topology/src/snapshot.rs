@@ -46,6 +46,8 @@ impl Snapshot {
             fault: None,
             facts: None,
             capabilities: None,
+            read_only: false,
+            returned: None,
             latency: None,
             tally: Tally::default(),
         };

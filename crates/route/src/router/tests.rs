@@ -17,6 +17,8 @@ const READ: Intent<'static> = Intent {
     autocommit_off: false,
     pinned: None,
     avoid: &[],
+    wish: None,
+    scope: Scope::Usual,
 };
 
 /// Health of the replicas: `u` up, `d` down, `?` unknown.
@@ -129,7 +131,7 @@ proptest! {
     ) {
         let statement = classify(sql.as_bytes(), LexOptions::default());
         let (access, why) = (statement.access, statement.why);
-        let intent = Intent { access, why, in_transaction, autocommit_off, pinned, avoid: &avoid };
+        let intent = Intent { access, why, in_transaction, autocommit_off, pinned, avoid: &avoid, ..READ };
         let (snapshot, mut balance) = (cluster(&replicas), Balance::default());
         for _ in 0..times {
             match plan(&intent, &snapshot, &mut balance) {

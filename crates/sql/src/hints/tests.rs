@@ -91,7 +91,8 @@ fn what_is_not_known_is_told() {
 #[test]
 fn the_nearer_word_wins() {
     let own = Hints { timeout_ms: Some(1), ..wants(Wanted::Primary) };
-    let session = Hints { consistency: Some(Consistency::Eventual), timeout_ms: Some(2), ..wants(Wanted::Replica) };
+    let session =
+        Hints { consistency: Some(Consistency::Eventual), timeout_ms: Some(2), ..wants(Wanted::Replica) };
     let both = own.or(&session);
     assert_eq!(both.wanted, Some(Wanted::Primary));
     assert_eq!((both.timeout_ms, both.consistency), (Some(1), Some(Consistency::Eventual)));
