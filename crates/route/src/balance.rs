@@ -7,7 +7,7 @@ mod latency;
 
 use std::time::{Duration, Instant};
 
-use delphinus_topology::{Backend, BackendId, Role, Snapshot};
+use delphinus_topology::{Backend, BackendId, Snapshot};
 
 use crate::policy::{Policy, ReadBalance};
 use latency::Latency;
@@ -179,7 +179,7 @@ impl Balance {
 /// True for a replica that may take a read.
 #[inline]
 pub(crate) fn is_free_replica(backend: &Backend, avoid: &[BackendId]) -> bool {
-    backend.role == Role::Replica && backend.is_up() && !avoid.contains(&backend.id)
+    backend.is_readable_replica() && !avoid.contains(&backend.id)
 }
 
 #[cfg(test)]

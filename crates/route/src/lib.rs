@@ -7,7 +7,7 @@
 //! | what is answered, and why | `plan` |
 //! | in which order the rules apply | `router` |
 //! | who wants it elsewhere | `wish` |
-//! | what an operator sets | `policy` |
+//! | what an operator sets | `policy`, `rules` |
 //! | what may run on a replica beside reads | `scope` |
 //! | which of several replicas | `balance` |
 
@@ -16,6 +16,7 @@ mod intent;
 mod plan;
 mod policy;
 mod router;
+mod rules;
 mod scope;
 mod wish;
 
@@ -24,5 +25,6 @@ pub use intent::Intent;
 pub use plan::{Plan, Reason, Target};
 pub use policy::{Policy, ReadBalance};
 pub use router::{obstacle, plan};
+pub use rules::{Action, Facts, Kind, Rule, RulePlace, Rules, When};
 pub use scope::{InReadOnly, Scope, begins_read_only, in_read_only, is_for_readers};
 pub use wish::{Place, Wish};
