@@ -40,6 +40,7 @@ pub(crate) fn sessions(config: &Config) -> delphinus_session::Settings {
         }),
         max_prepared_statements: proxy.max_prepared_stmt_count as usize,
         kills_abandoned: proxy.kill_abandoned_queries,
+        routing: delphinus_session::Routing::default(),
     }
 }
 
@@ -183,6 +184,7 @@ pub(crate) fn listeners(
                 .iter()
                 .map(|network| Network::new(network.ip, network.prefix))
                 .collect(),
+            mode: delphinus_session::ListenerMode::default(),
         };
         let address = match &listener.address {
             config::ListenAddress::Tcp(address) => ListenAddress::Tcp(*address),

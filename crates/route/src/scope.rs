@@ -85,6 +85,18 @@ pub fn is_for_readers(statement: &Statement) -> bool {
     is_kill || !writes && in_read_only(statement) == InReadOnly::Run
 }
 
+impl Scope {
+    /// For a listener that splits: what the session's transactions are decides.
+    pub fn of_transaction(statement: &Statement, reads_only: bool, autocommit_off: bool) -> Self {
+        let is_in_one = autocommit_off && reads_only && statement.access == Access::Read;
+        if is_in_one || begins_read_only(statement, reads_only) {
+            Self::ReadOnlyTransaction
+        } else {
+            Self::Usual
+        }
+    }
+}
+
 /// True if the statement begins a transaction that cannot write; `reads_only` if the session's transactions cannot.
 pub fn begins_read_only(statement: &Statement, reads_only: bool) -> bool {
     match statement.class {

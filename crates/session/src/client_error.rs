@@ -56,6 +56,24 @@ pub enum ProxyError {
     NotCompressed,
     /// A statement that needs the diagnostics of the one before, which are not to be had any more.
     DiagnosticsGone,
+    /// A hint that cannot be obeyed, where hints are strict; why.
+    Hint(String),
+    /// A rule refuses the statement; its words.
+    RejectedByRule(String),
+    /// The session came in by a listener for reading.
+    ReadOnlyListener,
+    /// The statement does not belong into a transaction that cannot write.
+    ReadOnlyTransaction,
+    /// A setting of the proxy's own that there is not.
+    UnknownOwnSetting(String),
+    /// A setting of the proxy's own and a value that it cannot have.
+    OwnSettingValue(String, String),
+    /// A setting of the proxy's own, with another scope than the session.
+    OwnSettingGlobal(String),
+    /// Settings of the proxy's own together with something else.
+    OwnSettingsMixed,
+    /// Settings of the proxy's own in a prepared statement.
+    NotPreparable,
 }
 
 impl ClientError {
@@ -138,6 +156,39 @@ impl From<&ProxyError> for ClientError {
             }
             E::ProxyHeader(what, host) => Self::new(1105, *b"HY000", format!("Delphinus: {what} {host}")),
             E::NotCompressed => Self::new(3922, *b"HY000", "Invalid compression algorithm 'uncompressed'."),
+            E::Hint(why) => {
+                Self::new(1105, *b"HY000", format!("Delphinus: the hint cannot be obeyed: {why}"))
+            }
+            E::RejectedByRule(text) => Self::new(1105, *b"HY000", format!("Delphinus: {text}")),
+            E::ReadOnlyListener => Self::new(
+                1290,
+                *b"HY000",
+                "The MySQL server is running with the --read-only option so it cannot execute this statement",
+            ),
+            E::ReadOnlyTransaction => {
+                Self::new(1792, *b"25006", "Cannot execute statement in a READ ONLY transaction.")
+            }
+            E::UnknownOwnSetting(name) => {
+                Self::new(1193, *b"HY000", format!("Unknown system variable '{name}'"))
+            }
+            E::OwnSettingValue(name, value) => {
+                let text = format!("Variable '{name}' can't be set to the value of '{value}'");
+                Self::new(1231, *b"42000", text)
+            }
+            E::OwnSettingGlobal(name) => {
+                let text =
+                    format!("Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL");
+                Self::new(1228, *b"HY000", text)
+            }
+            E::OwnSettingsMixed => Self::new(
+                1235,
+                *b"42000",
+                "Delphinus: @@delphinus.name stands only in SET and SELECT statements about nothing else",
+            ),
+            E::NotPreparable => {
+                let text = "This command is not supported in the prepared statement protocol yet";
+                Self::new(1295, *b"HY000", text)
+            }
             E::DiagnosticsGone => Self::new(
                 1105,
                 *b"HY000",

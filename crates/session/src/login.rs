@@ -26,6 +26,7 @@ use crate::registry::ClientConnId;
 use crate::route::is_about_schema;
 use crate::session::{Lex, LoginFacts, Seats, Session};
 use crate::statements::ClientStatements;
+use crate::steering::Steering;
 use crate::worker::{Arrival, Worker};
 
 /// What clients may agree on with the proxy, as far as all backends can do it.
@@ -179,6 +180,7 @@ impl Seed {
         };
         Session {
             lex: Lex::new(flavor, facts.version_number, &initial.vars),
+            steering: Steering::new(worker.is_steered(&self.listener)),
             worker,
             info: self.info,
             stream: self.stream,
