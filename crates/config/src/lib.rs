@@ -23,17 +23,19 @@ mod value;
 mod word;
 
 pub use address::{BackendAddress, ListenAddress, Network};
-pub use config::{Backend, Cluster, Config, Credential, Listener, Monitor, TlsIdentity, User};
+pub use config::{
+    Backend, Cluster, Config, Credential, Listener, Monitor, Rule, RuleTable, TlsIdentity, User,
+};
 pub use environment::Environment;
 pub use example::example;
 pub use mistake::Mistake;
 pub use option_doc::{OptionDoc, Reload};
 pub use parse::parse;
 pub use reference::{options, reference};
-pub use schema::{Authentication, Log, Pool, Proxy};
+pub use schema::{Authentication, Log, Pool, Proxy, Routing};
 pub use secret::Secret;
 pub use value::SocketMode;
 pub use word::{
-    AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, LogFormat, LogLevel, ProxyProtocol,
-    Role, TopologyKind, UserAuth, UserPlugin,
+    AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, ListenerMode, LogFormat, LogLevel,
+    ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget, TopologyKind, UserAuth, UserPlugin,
 };

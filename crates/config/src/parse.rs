@@ -9,13 +9,13 @@ use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
     Authentication, BackendSection, ClusterSection, ListenerSection, Log, MonitorSection, Pool, Proxy,
-    Section, UserSection, Written, read,
+    Routing, RuleSection, Section, UserSection, Written, read,
 };
 use crate::validate;
 
 /// The keys at the top of the file.
 const SECTIONS: &[&str] =
-    &["proxy", "listener", "user", "authentication", "cluster", "monitor", "pool", "log"];
+    &["proxy", "listener", "user", "authentication", "cluster", "routing", "rule", "monitor", "pool", "log"];
 
 /// A file as read: each section that could be.
 pub(crate) struct WrittenFile {
@@ -25,6 +25,8 @@ pub(crate) struct WrittenFile {
     pub(crate) authentication: Option<Written<Authentication>>,
     pub(crate) cluster: Option<Written<ClusterSection>>,
     pub(crate) backends: Rows<BackendSection>,
+    pub(crate) routing: Option<Written<Routing>>,
+    pub(crate) rules: Rows<RuleSection>,
     pub(crate) monitor: Option<Written<MonitorSection>>,
     pub(crate) pool: Option<Written<Pool>>,
     pub(crate) log: Option<Written<Log>>,
@@ -99,6 +101,8 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         authentication: optional(root, "authentication", mistakes),
         cluster: cluster.and_then(|table| read(&table, mistakes)),
         backends,
+        routing: optional(root, "routing", mistakes),
+        rules: rows(root, "rule", mistakes),
         monitor: monitor.and_then(|table| read(&table, mistakes)),
         pool: optional(root, "pool", mistakes),
         log: optional(root, "log", mistakes),
