@@ -63,7 +63,7 @@ impl App {
         let users = settings::users(config);
         let rsa_key = Some(Arc::new(rsa_key));
         // Once: the workers share the counts of the rules.
-        let sessions = settings::sessions(config);
+        let session_settings = settings::sessions(config);
         let mut seats = Vec::new();
         let mut threads = Vec::new();
         for (at, bell) in bells.iter().enumerate() {
@@ -71,7 +71,7 @@ impl App {
             let sessions = Arc::new(AtomicU32::new(0));
             seats.push(Seat { arrivals: sender, sessions: sessions.clone() });
             let seed = Seed {
-                settings: sessions.clone(),
+                settings: session_settings.clone(),
                 pool: settings::pool(config),
                 backends: backends.clone(),
                 bell: bell.clone(),

@@ -74,6 +74,11 @@ pub enum ProxyError {
     OwnSettingsMixed,
     /// Settings of the proxy's own in a prepared statement.
     NotPreparable,
+    /// The statement ran for longer than a hint, a setting or a rule allows.
+    StatementTimeout {
+        /// In MariaDB's words.
+        is_mariadb: bool,
+    },
 }
 
 impl ClientError {
@@ -185,6 +190,14 @@ impl From<&ProxyError> for ClientError {
                 *b"42000",
                 "Delphinus: @@delphinus.name stands only in SET and SELECT statements about nothing else",
             ),
+            E::StatementTimeout { is_mariadb: true } => {
+                let text = "Query execution was interrupted (max_statement_time exceeded)";
+                Self::new(1969, *b"70100", text)
+            }
+            E::StatementTimeout { is_mariadb: false } => {
+                let text = "Query execution was interrupted, maximum statement execution time exceeded";
+                Self::new(3024, *b"HY000", text)
+            }
             E::NotPreparable => {
                 let text = "This command is not supported in the prepared statement protocol yet";
                 Self::new(1295, *b"HY000", text)

@@ -13,6 +13,7 @@
 
 mod client_error;
 mod command;
+mod deadline;
 mod diagnostics;
 mod forward;
 mod input;

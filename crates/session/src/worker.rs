@@ -9,7 +9,7 @@ use delphinus_monitor::{SnapshotCache, SnapshotReader};
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Network, Peer, rt};
 use delphinus_pool::Pool;
-use delphinus_route::{Balance, Policy, Rules};
+use delphinus_route::{Balance, Policy, ReadBalance, Rules};
 use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
 use delphinus_topology::{BackendId, Health, Snapshot};
@@ -203,6 +203,18 @@ impl Worker {
     /// True if rules or the listener have a say in every command of a session.
     pub(crate) fn is_steered(&self, listener: &ListenerSettings) -> bool {
         !self.settings.routing.rules.is_empty() || listener.mode != ListenerMode::Split
+    }
+
+    /// True if statements have to be timed.
+    #[inline]
+    pub(crate) fn needs_latency(&self) -> bool {
+        self.settings.routing.policy.read_balance == ReadBalance::LeastLatency
+    }
+
+    /// Takes in that a statement has ended.
+    pub(crate) fn took(&self, backend: BackendId, began: Instant) {
+        let now = rt::now();
+        self.balance.borrow_mut().took(backend, now.saturating_duration_since(began), now);
     }
 
     /// Waits until something is known of the servers, which the greeting needs.

@@ -91,7 +91,9 @@ fn secrets_are_read_from_where_they_are() {
 
 #[test]
 fn wrong_rules() {
-    check_mistakes(include_str!("../../tests/data/bad-rules.toml"), &expect![[r#"
+    check_mistakes(
+        include_str!("../../tests/data/bad-rules.toml"),
+        &expect![[r#"
         d.toml:4:1: mode = "ro" is not known; write "read_only" (known: "split", "read_write" or "read_only")
         d.toml:17:1: read_primary_percentage = 101 is out of range; write a whole number from 0 to 100
         d.toml:18:1: read_balance = "least_conections" is not known; write "least_connections" (known: "round_robin", "weighted", "least_connections" or "least_latency")
@@ -109,7 +111,8 @@ fn wrong_rules() {
         d.toml:42:1: cache_ttl_ms is not built yet; remove it
         d.toml:43:1: mirror_group is not built yet; remove it
         d.toml:44:1: replace_pattern is not built yet; remove it
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
