@@ -27,7 +27,7 @@ pub enum InReadOnly {
     Run,
     /// It ends the transaction before it begins: that is ended there, and then it goes where it belongs.
     Leave,
-    /// It must not run there, and could not run elsewhere without leaving what was read: error 1792.
+    /// It must not run there: where nothing was read yet, the transaction moves to the primary; else error 1792.
     Refuse,
 }
 
@@ -55,8 +55,6 @@ pub fn in_read_only(statement: &Statement) -> InReadOnly {
         return InReadOnly::Refuse;
     }
     let is_harmless = match statement.class {
-        // The server refuses these by itself, in its own words.
-        Class::Insert | Class::Replace | Class::Update | Class::Delete => true,
         Class::Commit | Class::Rollback | Class::Savepoint | Class::ReleaseSavepoint => true,
         Class::RollbackToSavepoint | Class::Use | Class::Set | Class::Deallocate | Class::Empty => true,
         Class::Show | Class::Describe | Class::Explain | Class::Diagnostics => true,
@@ -80,9 +78,8 @@ pub fn is_for_readers(statement: &Statement) -> bool {
     if begins {
         return !statement.effects.contains(Effects::BEGINS_SPECIAL);
     }
-    let writes = matches!(statement.class, Class::Insert | Class::Replace | Class::Update | Class::Delete);
     let is_kill = statement.class == Class::Kill;
-    is_kill || !writes && in_read_only(statement) == InReadOnly::Run
+    is_kill || in_read_only(statement) == InReadOnly::Run
 }
 
 impl Scope {

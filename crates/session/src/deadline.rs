@@ -83,21 +83,47 @@ impl Session {
         if !deadline.over().await {
             return (rest, len);
         }
-        let packet = &rest.data()[..len];
-        let Some(frame) = parse_header(packet).filter(|frame| HEADER_LEN + frame.len == len) else {
-            return (rest, len);
-        };
-        let is_interrupted = packet.get(HEADER_LEN) == Some(&response::ERR)
-            && packet.get(HEADER_LEN + 1..HEADER_LEN + 3) == Some(&INTERRUPTED.to_le_bytes());
-        if !is_interrupted {
-            return (rest, len);
-        }
+        let Some((at, seq)) = last_error(&rest.data()[..len]) else { return (rest, len) };
         let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
-        let mut out = Vec::new();
+        let mut out = rest.data()[..at].to_vec();
         let error = ProxyError::StatementTimeout { is_mariadb };
-        ClientError::from(&error).put(&mut out, frame.seq, self.capabilities());
+        ClientError::from(&error).put(&mut out, seq, self.capabilities());
         rest.clear();
         rest.extend(&out);
         (rest, out.len())
+    }
+}
+
+/// Where the packet begins that says that the statement was interrupted, and its sequence id, if the bytes end with it.
+/// Results that began before may stand in front of it.
+fn last_error(bytes: &[u8]) -> Option<(usize, u8)> {
+    let mut at = 0;
+    loop {
+        let frame = parse_header(bytes.get(at..)?)?;
+        let end = at + HEADER_LEN + frame.len;
+        if end == bytes.len() {
+            let payload = &bytes[at + HEADER_LEN..];
+            let is_it = payload.first() == Some(&response::ERR)
+                && payload.get(1..3) == Some(&INTERRUPTED.to_le_bytes());
+            return is_it.then_some((at, frame.seq));
+        }
+        at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_found_behind_what_came_before_it() {
+        let error = [4, 0, 0, 7, 0xff, 0x25, 0x05, b'x'];
+        let before = [2, 0, 0, 6, 1, 2];
+        assert_eq!(last_error(&error), Some((0, 7)));
+        assert_eq!(last_error(&[&before[..], &error].concat()), Some((6, 7)));
+        assert_eq!(last_error(&[&error[..], &before].concat()), None);
+        assert_eq!(last_error(&[4, 0, 0, 7, 0xff, 0x26, 0x05, b'x']), None);
+        assert_eq!(last_error(&error[..6]), None);
+        assert_eq!(last_error(b""), None);
     }
 }

@@ -48,6 +48,7 @@ impl Session {
             Target::Replica(_) => self.worker.counters.routed_replica.increment(),
         }
         self.steering.on_replica = target != Target::Primary;
+        self.steering.has_read = true;
         match self.checkout_in_state(backend).await {
             Err(ProxyError::Pool(error)) if target == Target::Primary && is_about_schema(&error) => {
                 self.checkout_without_schema(backend).await

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use delphinus_net::rt;
 use delphinus_route::{
-    Facts, InReadOnly, Place, Rule, RulePlace, Scope, Wish, in_read_only, is_for_readers, obstacle,
+    Facts, InReadOnly, Place, Rule, RulePlace, Scope, Target as RouteTarget, Wish, in_read_only,
+    is_for_readers, obstacle,
 };
 use delphinus_sql::{
     CacheWish, Class, Consistency, Effects, Hints, Statement, Target, Uses, Wanted, assignments, hints,
@@ -23,6 +24,7 @@ use crate::worker::ListenerMode;
 
 /// What is asked about the command that runs, and what holds for all commands of the session.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each looked at by itself")]
 pub(crate) struct Steering {
     wish: Option<Asked>,
     /// How long the statement may run.
@@ -33,6 +35,8 @@ pub(crate) struct Steering {
     always: bool,
     /// The connection that the session was given last is one to a replica.
     pub(crate) on_replica: bool,
+    /// The transaction on the replica has read something, so that it cannot begin again elsewhere.
+    pub(crate) has_read: bool,
     /// Hints of this session that came to nothing.
     ignored: u64,
 }
@@ -303,10 +307,26 @@ impl Session {
     /// Keeps a transaction that runs on a replica from doing what does not belong there.
     async fn check_read_only(&mut self, statement: &Statement) -> Result<(), ProxyError> {
         match in_read_only(statement) {
-            InReadOnly::Run => Ok(()),
-            InReadOnly::Refuse => Err(ProxyError::ReadOnlyTransaction),
+            InReadOnly::Run => {
+                self.steering.has_read = true;
+                Ok(())
+            }
             InReadOnly::Leave => self.leave_read_only().await,
+            InReadOnly::Refuse if self.steering.has_read => Err(ProxyError::ReadOnlyTransaction),
+            InReadOnly::Refuse => self.move_read_only().await,
         }
+    }
+
+    /// Begins the transaction again on the primary: it has seen nothing yet.
+    async fn move_read_only(&mut self) -> Result<(), ProxyError> {
+        self.leave_read_only().await?;
+        let mut checkout = self.checkout(RouteTarget::Primary).await?;
+        let begun = checkout.query("START TRANSACTION READ ONLY").await;
+        begun.map_err(ProxyError::Pool)?;
+        self.status = self.status.with(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.pins.add(PinReason::Transaction, rt::now(), b"START TRANSACTION READ ONLY");
+        self.keep_or_give_back(checkout);
+        Ok(())
     }
 
     /// Ends the transaction on the replica, as the statement that follows would do.

@@ -158,6 +158,9 @@ impl Session {
         // unread part then.
         let sql =
             if statement.effects.is_empty() { &[][..] } else { self.sent_text(input, text_at) }.to_vec();
+        if self.steering.on_replica && matches!(statement.class, Class::Begin | Class::StartTransaction) {
+            self.steering.has_read = false;
+        }
         let ran = Ran { statement, sql: &sql, response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
