@@ -335,7 +335,7 @@ fn check_read_only_transactions(stage: &Stage) {
     assert_ne!(place(stage, &mut client, WHO), 0);
     run(&mut client, "COMMIT");
     run(&mut client, "SET autocommit = 0");
-    let seen = places(stage, &mut client, "SELECT port, COUNT(*) FROM answered_by, visits", 4);
+    let seen = places(stage, &mut client, "SELECT port, (SELECT COUNT(*) FROM visits) FROM answered_by", 4);
     assert!(seen == [1] || seen == [2], "{seen:?}");
     assert_eq!(code(&mut client, INSERT), 1792);
     run(&mut client, "COMMIT");
