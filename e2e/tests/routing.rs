@@ -146,9 +146,15 @@ fn check_least_latency(stage: &Stage) {
     let slow = stage.cluster.servers[1].port;
     let sql = format!("SELECT port, SLEEP(0.02 * (port = {slow})) FROM answered_by");
     let mut client = address.connect().unwrap();
-    let on_slow = (0..200).filter(|_| place(stage, &mut client, &sql) == 1).count();
-    assert!(on_slow > 0, "it was never tried");
-    assert!(on_slow < 40, "{on_slow} of 200 reads on the replica that is slow");
+    let mut tried = 0;
+    // What was slow for once, as the first read of a server is, has to be forgotten first.
+    delphinus_e2e::until(Duration::from_secs(30), "the slow replica to be left alone", || {
+        let on_slow = (0..50).filter(|_| place(stage, &mut client, &sql) == 1).count();
+        tried += on_slow;
+        Ok(on_slow < 5)
+    })
+    .unwrap();
+    assert!(tried > 0, "the slow replica was never tried");
 }
 
 fn check_hints(stage: &Stage) {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 /// After this, a third of what was known is left, in seconds.
-const MEMORY_S: f64 = 10.0;
+const MEMORY_S: f64 = 3.0;
 
 /// What is known of one backend.
 #[derive(Debug, Clone, Copy, Default)]
