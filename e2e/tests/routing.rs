@@ -68,7 +68,7 @@ fn spread(stage: &Stage, address: &Address, reads: usize, protocol: Protocol) ->
 }
 
 fn expect_spread(what: &str, got: &[f64], wanted: [f64; 3]) {
-    println!("{what}: {got:.2?}, wanted {wanted:?}");
+    eprintln!("{what}: {got:.2?}, wanted {wanted:?}");
     let is_near = got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() <= 2.0);
     assert!(is_near, "{what}: {got:.2?} percent, wanted {wanted:?}");
 }
@@ -80,10 +80,13 @@ fn config(routing: &str, pool: &[&str], each: [&str; 3]) -> ConfigFile {
 
 const WEIGHTS: [&str; 3] = ["", "weight = 100", "weight = 300"];
 
+/// What, `[routing]`, `[pool]`, how many reads in which way, percent on each server.
+type Case = (&'static str, &'static str, &'static [&'static str], &'static [(usize, Protocol)], [f64; 3]);
+
 fn check_distribution(stage: &Stage) {
     use Protocol::{Prepared, Text};
     let shares = "read_primary_percentage = 25";
-    let cases: [(&str, &str, &[&str], &[(usize, Protocol)], [f64; 3]); 6] = [
+    let cases: [Case; 6] = [
         ("weighted, held", shares, &[], &[(READS, Text), (20_000, Prepared)], [25.0, 18.75, 56.25]),
         (
             "weighted, not held",
@@ -295,11 +298,12 @@ fn code(client: &mut Client, sql: &str) -> u16 {
 
 const INSERT: &str = "INSERT INTO visits (server_id) VALUES (77)";
 
+fn run(client: &mut Client, sql: &str) {
+    client.query(sql).map_or_else(|error| panic!("{sql}: {error:#}"), drop);
+}
+
 fn check_read_only_transactions(stage: &Stage) {
     let mut client = stage.address.connect().unwrap();
-    let run = |client: &mut Client, sql: &str| {
-        client.query(sql).map(drop).unwrap_or_else(|error| panic!("{sql}: {error:#}"))
-    };
     let mut started = Vec::new();
     for _ in 0..4 {
         run(&mut client, "START TRANSACTION READ ONLY");
@@ -335,6 +339,10 @@ fn check_read_only_transactions(stage: &Stage) {
         assert_eq!(code(&mut client, INSERT), 1792);
         run(&mut client, "COMMIT");
     }
+}
+
+fn check_read_only_sessions(stage: &Stage) {
+    let mut client = stage.address.connect().unwrap();
     // As drivers do it: setReadOnly, then with and without autocommit.
     run(&mut client, "SET SESSION TRANSACTION READ ONLY");
     run(&mut client, "BEGIN");
@@ -541,6 +549,7 @@ fn check_flavor(flavor: Flavor) {
         check_query_attributes(&stage);
     }
     check_read_only_transactions(&stage);
+    check_read_only_sessions(&stage);
     check_rules(&stage);
     check_timeouts(&stage, flavor);
     check_ports(&stage);

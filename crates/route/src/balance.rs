@@ -171,7 +171,7 @@ impl Balance {
         if since >= whole {
             return full;
         }
-        let part = since.as_millis() * full.unsigned_abs() as u128 / whole.as_millis().max(1);
+        let part = since.as_millis() * u128::from(full.unsigned_abs()) / whole.as_millis().max(1);
         i64::try_from(part).unwrap_or(full).max(full / FIRST_STEP).max(1)
     }
 }

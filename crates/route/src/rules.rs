@@ -14,7 +14,7 @@ use regex::bytes::Regex;
 /// All rules, in their order. Shared by all workers, for the sake of their counts.
 #[derive(Debug, Default)]
 pub struct Rules {
-    rules: Vec<Rule>,
+    ordered: Vec<Rule>,
     needs_digest: bool,
     needs_tables: bool,
 }
@@ -135,29 +135,29 @@ impl Rule {
 
 impl Rules {
     /// These rules, in this order.
-    pub fn new(rules: Vec<Rule>) -> Self {
-        let needs = |needs: fn(&When) -> bool| rules.iter().any(|rule| needs(&rule.when));
+    pub fn new(ordered: Vec<Rule>) -> Self {
+        let needs = |needs: fn(&When) -> bool| ordered.iter().any(|rule| needs(&rule.when));
         let needs_digest = needs(|when| !when.digests.is_empty() || when.match_digest.is_some());
         let needs_tables = needs(|when| !when.tables.is_empty());
-        Self { rules, needs_digest, needs_tables }
+        Self { ordered, needs_digest, needs_tables }
     }
 
     /// True if there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.ordered.is_empty()
     }
 
     /// The rules, in their order.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.iter()
+        self.ordered.iter()
     }
 
     /// The first rule that matches and is not only tried out. Every rule that matches on the way counts it; `tried`
     /// is told of those that are only tried out.
     pub fn find(&self, facts: &Facts<'_>, mut tried: impl FnMut(&Rule)) -> Option<&Rule> {
         let read = self.read(facts);
-        for rule in self.rules.iter().filter(|rule| rule.when.fits(facts, &read)) {
+        for rule in self.ordered.iter().filter(|rule| rule.when.fits(facts, &read)) {
             rule.hits.fetch_add(1, Ordering::Relaxed);
             if !rule.log_only {
                 return Some(rule);
@@ -170,7 +170,7 @@ impl Rules {
     /// The same, and nothing is counted: for those who ask what would happen.
     pub fn look(&self, facts: &Facts<'_>) -> Option<&Rule> {
         let read = self.read(facts);
-        self.rules.iter().find(|rule| !rule.log_only && rule.when.fits(facts, &read))
+        self.ordered.iter().find(|rule| !rule.log_only && rule.when.fits(facts, &read))
     }
 
     fn read(&self, facts: &Facts<'_>) -> Read {

@@ -40,7 +40,6 @@ const LASTING: Effects = Effects::LOCKS_TABLES
     .union(Effects::SETS_PASSWORD)
     .union(Effects::SQL_EXECUTES)
     .union(Effects::XA_STARTS)
-    .union(Effects::KILLS)
     .union(Effects::UNKNOWN);
 
 /// What becomes of a statement in a transaction that cannot write, on a replica.
@@ -55,9 +54,21 @@ pub fn in_read_only(statement: &Statement) -> InReadOnly {
         return InReadOnly::Refuse;
     }
     let is_harmless = match statement.class {
-        Class::Commit | Class::Rollback | Class::Savepoint | Class::ReleaseSavepoint => true,
-        Class::RollbackToSavepoint | Class::Use | Class::Set | Class::Deallocate | Class::Empty => true,
-        Class::Show | Class::Describe | Class::Explain | Class::Diagnostics => true,
+        Class::Commit
+        | Class::Rollback
+        | Class::Savepoint
+        | Class::ReleaseSavepoint
+        | Class::RollbackToSavepoint
+        | Class::Use
+        | Class::Set
+        | Class::Deallocate
+        | Class::Empty
+        | Class::Show
+        | Class::Describe
+        | Class::Explain
+        | Class::Diagnostics
+        // The proxy does it by itself.
+        | Class::Kill => true,
         Class::Select | Class::Values | Class::Table | Class::With | Class::Do => !matches!(
             statement.why,
             Why::Write
@@ -78,8 +89,7 @@ pub fn is_for_readers(statement: &Statement) -> bool {
     if begins {
         return !statement.effects.contains(Effects::BEGINS_SPECIAL);
     }
-    let is_kill = statement.class == Class::Kill;
-    is_kill || in_read_only(statement) == InReadOnly::Run
+    in_read_only(statement) == InReadOnly::Run
 }
 
 impl Scope {

@@ -10,7 +10,7 @@ use delphinus_pool::Checkout;
 use delphinus_sql::Flavor;
 use delphinus_wire::{HEADER_LEN, parse_header, response};
 
-use crate::client_error::{ClientError, ProxyError};
+use crate::client_error::{ClientError, ProxyError, Steered};
 use crate::session::Session;
 
 /// "Query execution was interrupted."
@@ -86,7 +86,7 @@ impl Session {
         let Some((at, seq)) = last_error(&rest.data()[..len]) else { return (rest, len) };
         let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
         let mut out = rest.data()[..at].to_vec();
-        let error = ProxyError::StatementTimeout { is_mariadb };
+        let error = ProxyError::from(Steered::StatementTimeout { is_mariadb });
         ClientError::from(&error).put(&mut out, seq, self.capabilities());
         rest.clear();
         rest.extend(&out);

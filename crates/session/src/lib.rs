@@ -32,7 +32,7 @@ mod steering;
 mod users;
 mod worker;
 
-pub use client_error::{ClientError, ProxyError};
+pub use client_error::{ClientError, ProxyError, Steered};
 pub use registry::{ClientConnId, Registry, SessionInfo};
 pub use session::Session;
 pub use users::{BackendAuth, User, Users};

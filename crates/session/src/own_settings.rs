@@ -4,7 +4,7 @@
 use delphinus_sql::{Class, Consistency, Hints, Scope, Statement, Target, Wanted, assignments};
 use delphinus_wire::response::{Column, TextResult};
 
-use crate::client_error::ProxyError;
+use crate::client_error::{ProxyError, Steered};
 use crate::input::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -24,7 +24,7 @@ impl Session {
             _ if !input.is_whole() => Err(ProxyError::PacketTooLarge),
             Class::Set => self.set_own(sql).map(|()| None),
             Class::Select => self.select_own(sql).map(Some),
-            _ => Err(ProxyError::OwnSettingsMixed),
+            _ => Err(Steered::OwnSettingsMixed.into()),
         };
         self.skip(input).await?;
         self.worker.counters.routed_local.increment();
@@ -48,11 +48,11 @@ impl Session {
         let mut own = self.steering.own.as_deref().cloned().unwrap_or_default();
         for assignment in assignments(sql, lex) {
             let Target::System { scope, name } = &assignment.target else {
-                return Err(ProxyError::OwnSettingsMixed);
+                return Err(Steered::OwnSettingsMixed.into());
             };
-            let Some(short) = name.strip_prefix(PREFIX) else { return Err(ProxyError::OwnSettingsMixed) };
+            let Some(short) = name.strip_prefix(PREFIX) else { return Err(Steered::OwnSettingsMixed.into()) };
             if *scope != Scope::Session {
-                return Err(ProxyError::OwnSettingGlobal(name.clone()));
+                return Err(Steered::OwnSettingGlobal(name.clone()).into());
             }
             self.set_one(&mut own, short, assignment.value)?;
         }
@@ -73,20 +73,20 @@ impl Session {
                     name != "backend" || self.backend_named(&String::from_utf8_lossy(value)).is_some();
                 if !is_there || !own.ask(name.as_bytes(), Some(value)) {
                     let value = String::from_utf8_lossy(value).into_owned();
-                    return Err(ProxyError::OwnSettingValue(format!("{PREFIX}{name}"), value));
+                    return Err(Steered::OwnSettingValue(format!("{PREFIX}{name}"), value).into());
                 }
                 if own.wanted == Some(Wanted::Auto) {
                     own.wanted = None;
                 }
             }
-            _ => return Err(ProxyError::UnknownOwnSetting(format!("{PREFIX}{name}"))),
+            _ => return Err(Steered::UnknownOwnSetting(format!("{PREFIX}{name}")).into()),
         }
         Ok(())
     }
 
     /// `SELECT @@delphinus.mode [AS a], ..` and nothing else.
     fn select_own(&mut self, sql: &[u8]) -> Result<TextResult, ProxyError> {
-        let mixed = || ProxyError::OwnSettingsMixed;
+        let mixed = || ProxyError::from(Steered::OwnSettingsMixed);
         let text = std::str::from_utf8(sql).map_err(|_| mixed())?.trim().trim_end_matches(';').trim_end();
         let (first, list) = text.split_once(char::is_whitespace).ok_or_else(mixed)?;
         if !first.eq_ignore_ascii_case("select") {
@@ -107,7 +107,9 @@ impl Session {
             let own = lower.strip_prefix("@@").ok_or_else(mixed)?;
             let own = own.strip_prefix("session.").or_else(|| own.strip_prefix("local.")).unwrap_or(own);
             let short = own.strip_prefix(PREFIX).ok_or_else(mixed)?;
-            let value = self.own_value(short).ok_or_else(|| ProxyError::UnknownOwnSetting(own.to_owned()))?;
+            let value = self
+                .own_value(short)
+                .ok_or_else(|| ProxyError::from(Steered::UnknownOwnSetting(own.to_owned())))?;
             let column = Column::text(name.as_bytes(), 64, shape.collation);
             result.columns.push(Column { decimals: shape.decimals, ..column });
             result.rows[0].push(Some(value.into_bytes()));

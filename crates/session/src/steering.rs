@@ -18,7 +18,7 @@ use delphinus_state::PinReason;
 use delphinus_topology::{BackendId, Role};
 use delphinus_wire::response::Status;
 
-use crate::client_error::ProxyError;
+use crate::client_error::{ProxyError, Steered};
 use crate::session::Session;
 use crate::worker::ListenerMode;
 
@@ -176,7 +176,7 @@ impl Session {
         let sets = Effects::SETS_SYSTEM_VARS.union(Effects::SETS_NEXT_TRANSACTION);
         let is_refused =
             !is_for_readers(statement) || statement.effects.intersects(sets) && self.may_write_then(sql);
-        if is_refused { Err(ProxyError::ReadOnlyListener) } else { Ok(()) }
+        if is_refused { Err(Steered::ReadOnlyListener.into()) } else { Ok(()) }
     }
 
     /// True if transactions may write after this `SET`.
@@ -197,13 +197,13 @@ impl Session {
         let place = match &asked.wanted {
             Some(Wanted::Primary) => Some(RulePlace::Primary),
             Some(Wanted::Replica) => Some(RulePlace::Replica),
-            Some(Wanted::Backend(name)) => match self.backend_named(name) {
-                Some(id) => Some(RulePlace::Among(Arc::from([id]))),
-                None => {
+            Some(Wanted::Backend(name)) => {
+                let found = self.backend_named(name);
+                if found.is_none() {
                     self.cannot(&format!("it has no backend {name:?}"))?;
-                    None
                 }
-            },
+                found.map(|id| RulePlace::Among(Arc::from([id])))
+            }
             Some(Wanted::Auto) | None => None,
         };
         // What was committed before is on the primary for certain.
@@ -258,7 +258,7 @@ impl Session {
     fn cannot(&mut self, why: &str) -> Result<(), ProxyError> {
         self.worker.counters.hints_ignored.increment();
         if self.worker.settings.routing.strict_hints {
-            return Err(ProxyError::Hint(why.to_owned()));
+            return Err(Steered::Hint(why.to_owned()).into());
         }
         if self.steering.ignored == 0 {
             tracing::warn!(session.id = self.info.id.0, user = %self.info.user(), why, "a hint is ignored");
@@ -290,7 +290,7 @@ impl Session {
             tell(rule, "a rule matches");
         }
         if let Some(message) = &rule.then.reject {
-            return Err(ProxyError::RejectedByRule(message.clone()));
+            return Err(Steered::RejectedByRule(message.clone()).into());
         }
         if self.steering.wish.is_none() {
             self.steering.wish = rule.then.place.clone().map(Asked::Rule);
@@ -312,7 +312,7 @@ impl Session {
                 Ok(())
             }
             InReadOnly::Leave => self.leave_read_only().await,
-            InReadOnly::Refuse if self.steering.has_read => Err(ProxyError::ReadOnlyTransaction),
+            InReadOnly::Refuse if self.steering.has_read => Err(Steered::ReadOnlyTransaction.into()),
             InReadOnly::Refuse => self.move_read_only().await,
         }
     }
@@ -332,7 +332,7 @@ impl Session {
     /// Ends the transaction on the replica, as the statement that follows would do.
     async fn leave_read_only(&mut self) -> Result<(), ProxyError> {
         if self.pins.iter().any(|pin| pin.reason != PinReason::Transaction) {
-            return Err(ProxyError::ReadOnlyTransaction);
+            return Err(Steered::ReadOnlyTransaction.into());
         }
         let Some(mut checkout) = self.take_bound()? else { return Ok(()) };
         if let Err(error) = checkout.query("COMMIT").await {

@@ -91,10 +91,16 @@ pub(crate) struct Lexer<'a> {
 struct Flags {
     /// Inside a version comment that the server runs, or after a dot.
     place: Place,
-    /// See [`Lexer::has_version_comment`].
-    version_comment: bool,
+    comments: Comments,
     /// See [`Lexer::is_doubtful`].
     doubtful: bool,
+}
+
+/// What comments have been met so far.
+#[derive(Clone, Copy, Default)]
+struct Comments {
+    /// See [`Lexer::has_version_comment`].
+    version: bool,
     /// See [`Lexer::has_hint`].
     hint: bool,
 }
@@ -120,7 +126,7 @@ impl<'a> Lexer<'a> {
 
     /// Whether a comment that some server runs (`/*! */`, `/*M! */`) has been met so far.
     pub(crate) fn has_version_comment(&self) -> bool {
-        self.flags.version_comment
+        self.flags.comments.version
     }
 
     /// Whether something has been met so far that a server may cut in another way.
@@ -130,7 +136,7 @@ impl<'a> Lexer<'a> {
 
     /// Whether a comment that may ask something of the proxy has been met so far.
     pub(crate) fn has_hint(&self) -> bool {
-        self.flags.hint
+        self.flags.comments.hint
     }
 
     fn byte(&self, at: usize) -> u8 {

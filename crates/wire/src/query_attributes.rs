@@ -23,9 +23,12 @@ pub fn query_text_at(payload: &[u8], capabilities: Capabilities) -> Result<usize
     Ok(payload.len() - reader.remaining())
 }
 
+/// Names and values.
+pub type QueryAttributes = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The query attributes of a COM_QUERY: names, and values as text. Those of kinds without a plain text (times, NULL) are
 /// left out; so are all where something is malformed.
-pub fn query_attributes(payload: &[u8], capabilities: Capabilities) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub fn query_attributes(payload: &[u8], capabilities: Capabilities) -> QueryAttributes {
     let read = || -> Result<_, Malformed> {
         if !capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             return Ok(Vec::new());
@@ -40,11 +43,7 @@ pub fn query_attributes(payload: &[u8], capabilities: Capabilities) -> Vec<(Vec<
 }
 
 /// The same of a COM_STMT_EXECUTE, of which `params` values belong to the statement.
-pub fn execute_attributes(
-    payload: &[u8],
-    params: u16,
-    capabilities: Capabilities,
-) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub fn execute_attributes(payload: &[u8], params: u16, capabilities: Capabilities) -> QueryAttributes {
     let read = || -> Result<_, Malformed> {
         if !capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
             return Ok(Vec::new());
@@ -64,7 +63,7 @@ fn skip_values(reader: &mut Reader<'_>, count: u64) -> Result<(), Malformed> {
     each_value(reader, count, |_, _, _| {})
 }
 
-fn named_values(reader: &mut Reader<'_>, count: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Malformed> {
+fn named_values(reader: &mut Reader<'_>, count: u64) -> Result<QueryAttributes, Malformed> {
     let mut found = Vec::new();
     each_value(reader, count, |name, kind, value| {
         let little = |value: &[u8]| value.iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
@@ -224,6 +223,29 @@ mod tests {
         }
         let huge = b"\x03\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x01\x00";
         assert!(query_text_at(huge, WITH).is_err());
+    }
+
+    #[test]
+    fn attributes_are_read() {
+        let mut payload = vec![3, 3, 1, 0b010, 1];
+        for (kind, name) in [(254, "a"), (8, "null"), (3, "n")] {
+            payload.put_u16(kind);
+            payload.put_lenenc_bytes(name.as_bytes());
+        }
+        payload.put_lenenc_bytes(b"value");
+        payload.extend_from_slice(&[7, 1, 0, 0]);
+        payload.extend_from_slice(b"SELECT 1");
+        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        assert_eq!(query_attributes(&payload, WITH), [pair("a", "value"), pair("n", "263")]);
+        assert_eq!(query_attributes(&payload, Capabilities::default()), []);
+        assert_eq!(query_attributes(b"\x03\x00\x01SELECT 1", WITH), []);
+        for cut in 0..payload.len() - 8 {
+            assert_eq!(query_attributes(&payload[..cut], WITH), []);
+        }
+        let mut payload = vec![0x17, 1, 0, 0, 0, 8, 1, 0, 0, 0, 2, 0, 1, 8, 0, 0, 253, 0, 1, b'x'];
+        payload.extend_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0, 1, b'y']);
+        assert_eq!(execute_attributes(&payload, 1, WITH), [pair("x", "y")]);
+        assert_eq!(execute_attributes(&payload, 2, WITH), []);
     }
 
     #[test]

@@ -1,5 +1,4 @@
 //! `[routing]`: where statements go, beside what they say themselves.
-#![expect(clippy::struct_excessive_bools, reason = "options of a file, each by itself")]
 
 use super::is;
 use crate::word::ReadBalance;

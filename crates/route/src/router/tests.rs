@@ -250,6 +250,7 @@ const IN_READ_ONLY: &[&str] = &[
     "CREATE TEMPORARY TABLE x (a INT)",
     "SELECT f()",
     "SELECT NEXT VALUE FOR s",
+    "KILL 5",
 ];
 
 fn pin() -> impl Strategy<Value = Option<PinReason>> {
@@ -337,7 +338,8 @@ proptest! {
     fn what_runs_in_a_transaction_that_cannot_write(
         sql in prop::sample::select(STATEMENTS.iter().map(|(sql, _)| *sql).chain(IN_READ_ONLY.iter().copied()).collect::<Vec<_>>()),
     ) {
-        let may_run = ["COMMIT", "COMMIT AND CHAIN", "SET @a = 1", "SAVEPOINT s", "SELECT f()",
+        let may_run = ["COMMIT",
+            "KILL 5", "COMMIT AND CHAIN", "SET @a = 1", "SAVEPOINT s", "SELECT f()",
             "SELECT a INTO @x FROM t", "SELECT LAST_INSERT_ID()", "SET autocommit = 0", ""];
         let statement = classify(sql.as_bytes(), LexOptions::default());
         let runs = in_read_only(&statement) == InReadOnly::Run;

@@ -9,7 +9,7 @@ use delphinus_state::{SessionState, Shape};
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, put_packet};
 
-use crate::client_error::ProxyError;
+use crate::client_error::{ProxyError, Steered};
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
 use crate::local::{Known, splice};
@@ -31,7 +31,7 @@ impl Session {
         let (input, text) = self.own_text(input);
         let statement = classify(&text, self.lex.options(&self.want.vars));
         if statement.uses.contains(Uses::PROXY_SETTINGS) {
-            return self.refuse(input, ProxyError::NotPreparable).await;
+            return self.refuse(input, Steered::NotPreparable.into()).await;
         }
         if self.is_steered(&statement)
             && let Err(error) = self.steer(&text, &statement, Hints::default()).await

@@ -21,6 +21,7 @@ pub fn tables(sql: &[u8], options: LexOptions) -> Vec<TableName> {
 
 /// One level of parentheses.
 #[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one level")]
 struct Level {
     /// A table is what comes next.
     expects: bool,
