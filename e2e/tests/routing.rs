@@ -571,3 +571,37 @@ fn mariadb() {
 fn mysql() {
     check_flavor(Flavor::MySql);
 }
+
+/// A read that holds the session to its connection runs on the primary: what is written meanwhile must not meet a
+/// replica.
+fn check_reads_that_pin(flavor: Flavor) {
+    use delphinus_testkit::{Login, Reply};
+    let stage = Stage::start(flavor).unwrap();
+    let Address { socket, user, password, database, .. } = &stage.address;
+    let mut client = Login::new(socket, user, password).schema(database).connect().unwrap();
+    let insert = |client: &mut delphinus_testkit::Client, what: &str| {
+        let replies = client.query(INSERT).unwrap();
+        assert_eq!(replies[0].failure(), None, "with {what}");
+    };
+    let cursor = client.prepare("SELECT id FROM customers").unwrap().unwrap();
+    let Reply::Rows(rows) = client.open_cursor(cursor.id, &[]).unwrap() else { panic!("no cursor") };
+    insert(&mut client, "an open cursor");
+    let Reply::Rows(fetched) = client.fetch(cursor.id, 5, &rows.columns).unwrap() else { panic!("no rows") };
+    assert_eq!(fetched.rows.len(), 5);
+    client.close(cursor.id).unwrap();
+    let piece = client.prepare("SELECT LENGTH(?)").unwrap().unwrap();
+    client.send_long_data(piece.id, 0, b"abc").unwrap();
+    insert(&mut client, "a piece of a parameter");
+    for server in &stage.cluster.servers {
+        delphinus_e2e::until(Duration::from_secs(30), "both rows", || {
+            Ok(server.query("SELECT COUNT(*) FROM app.visits WHERE server_id = 77")?.trim() == "2")
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn reads_that_pin() {
+    check_reads_that_pin(Flavor::MariaDb);
+    check_reads_that_pin(Flavor::MySql);
+}

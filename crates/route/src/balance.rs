@@ -104,19 +104,24 @@ impl Balance {
         }
         let candidates = move || snapshot.backends.iter().filter(move |backend| is_usable(backend));
         let weighty = move || candidates().filter(|backend| backend.weight > 0);
-        match self.policy.read_balance {
-            ReadBalance::Weighted => self.next_of(weighty().map(|backend| (backend, backend.weight))),
-            ReadBalance::RoundRobin => self.next_of(weighty().map(|backend| (backend, 1))),
+        let chosen = match self.policy.read_balance {
+            ReadBalance::Weighted => self.next_of(weighty(), |_, backend| Some(backend.weight)),
+            ReadBalance::RoundRobin => self.next_of(weighty(), |_, _| Some(1)),
             ReadBalance::LeastConnections | ReadBalance::LeastLatency => self.least_of(weighty),
-        }
-        .or_else(|| self.next_of(candidates().map(|backend| (backend, 1))))
+        };
+        chosen.or_else(|| self.next_of(candidates(), |_, _| Some(1)))
     }
 
-    /// Everybody earns its weight, and the richest pays for all.
+    /// Everybody earns its weight, and the richest pays for all; those without a weight take no part.
     #[inline]
-    fn next_of<'s>(&mut self, candidates: impl Iterator<Item = (&'s Backend, u32)>) -> Option<BackendId> {
+    fn next_of<'s>(
+        &mut self,
+        candidates: impl Iterator<Item = &'s Backend>,
+        weight_of: impl Fn(&Self, &Backend) -> Option<u32>,
+    ) -> Option<BackendId> {
         let (mut richest, mut total) = (None, 0);
-        for (backend, weight) in candidates {
+        for backend in candidates {
+            let Some(weight) = weight_of(self, backend) else { continue };
             let weight = self.scaled(backend, weight);
             total += weight;
             let credit = &mut self.credit[backend.id.index()];
@@ -136,10 +141,9 @@ impl Balance {
         candidates: impl Fn() -> I,
     ) -> Option<BackendId> {
         let least = candidates().map(|backend| self.cost(backend)).min_by(f64::total_cmp)?;
-        let costs: Vec<_> = candidates().map(|backend| (backend, self.cost(backend) <= least)).collect();
-        let tied =
-            costs.into_iter().filter_map(|(backend, is_least)| is_least.then_some((backend, backend.weight)));
-        self.next_of(tied)
+        self.next_of(candidates(), |balance, backend| {
+            (balance.cost(backend) <= least).then_some(backend.weight)
+        })
     }
 
     fn cost(&self, backend: &Backend) -> f64 {

@@ -38,6 +38,7 @@ const LASTING: Effects = Effects::LOCKS_TABLES
     .union(Effects::CREATES_TEMP_TABLE)
     .union(Effects::SETS_GLOBAL_VARS)
     .union(Effects::SETS_PASSWORD)
+    .union(Effects::SETS_FOR_STATEMENT)
     .union(Effects::SQL_EXECUTES)
     .union(Effects::XA_STARTS)
     .union(Effects::UNKNOWN);

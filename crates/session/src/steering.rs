@@ -184,7 +184,10 @@ impl Session {
         let lex = self.lex.options(&self.want.vars);
         assignments(sql, lex).iter().any(|assignment| match &assignment.target {
             Target::System { name, .. } => name == "transaction_read_only" || name == "tx_read_only",
-            Target::Transaction { .. } => assignment.value.to_ascii_lowercase().ends_with(b"write"),
+            Target::Transaction { .. } => assignment
+                .value
+                .split(|byte| !byte.is_ascii_alphabetic())
+                .any(|word| word.eq_ignore_ascii_case(b"write")),
             _ => false,
         })
     }

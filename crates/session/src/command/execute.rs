@@ -5,7 +5,7 @@ use std::rc::Rc;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, Connection, PoolError, StatementKey};
 use delphinus_route::Plan;
-use delphinus_sql::{Access, Hints, Statement, Uses};
+use delphinus_sql::{Access, Hints, Statement, Uses, Why};
 use delphinus_state::{Changed, PinReason, Response, Shape};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::response::Status;
@@ -60,21 +60,22 @@ impl Session {
         }
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
-            let Chosen { mut checkout, plan, mut key } = match self.choose_to_execute(id, &avoid).await {
-                Ok(chosen) => chosen,
-                Err((error, plan)) => {
-                    match plan.and_then(|plan| self.may_go_elsewhere(plan, &error, attempt)) {
-                        Some(backend) => {
-                            avoid.push(backend);
-                            continue;
+            let Chosen { mut checkout, plan, mut key } =
+                match self.choose_to_execute((id, flags), &avoid).await {
+                    Ok(chosen) => chosen,
+                    Err((error, plan)) => {
+                        match plan.and_then(|plan| self.may_go_elsewhere(plan, &error, attempt)) {
+                            Some(backend) => {
+                                avoid.push(backend);
+                                continue;
+                            }
+                            None if matches!(error, ProxyError::LostState(..)) => {
+                                return self.refuse_fatal(input, error).await;
+                            }
+                            None => return self.refuse(input, error).await,
                         }
-                        None if matches!(error, ProxyError::LostState(..)) => {
-                            return self.refuse_fatal(input, error).await;
-                        }
-                        None => return self.refuse(input, error).await,
                     }
-                }
-            };
+                };
             if flags & CURSOR_FLAGS != 0 {
                 key = Rc::new(key.with_cursor());
             }
@@ -125,12 +126,16 @@ impl Session {
     /// Where the statement runs, and what is run there in its place.
     async fn choose_to_execute(
         &mut self,
-        id: ClientStmtId,
+        (id, flags): (ClientStmtId, u8),
         avoid: &[delphinus_topology::BackendId],
     ) -> Result<Chosen, (ProxyError, Option<Plan>)> {
         let unknown = || (ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"), None);
         let found = self.statements.find(id).ok_or_else(unknown)?;
-        let (statement, mut key) = (found.statement, found.key.clone());
+        let (mut statement, mut key) = (found.statement, found.key.clone());
+        if flags & CURSOR_FLAGS != 0 {
+            // It pins, and what writes meanwhile has to find the primary there.
+            statement = pinning(statement);
+        }
         if is_about_last_statement(&statement) {
             match self.connection_of_last_statement() {
                 Ok(Some(checkout)) if self.may_run_there(checkout.backend(), &statement, key.text()) => {
@@ -299,6 +304,14 @@ fn forget_schema(connection: &mut Connection, statement: &Statement, response: &
     if response.changes.len() < all && statement.effects.is_empty() {
         connection.may_hide_user_vars |= response.changes.contains(&Changed::State);
         response.changes.retain(|change| *change != Changed::State);
+    }
+}
+
+/// A statement that will hold the session to its connection, whatever it does itself.
+pub(super) fn pinning(statement: Statement) -> Statement {
+    match statement.access {
+        Access::Read => Statement { access: Access::Write, why: Why::ChangesSession, ..statement },
+        Access::Write => statement,
     }
 }
 
