@@ -78,12 +78,19 @@ fn config(routing: &str, pool: &[&str], each: [&str; 3]) -> ConfigFile {
     ConfigFile { sections, each_backend: each.map(str::to_owned).to_vec(), ..ConfigFile::with_pool(pool) }
 }
 
+/// With a monitor that looks once, because the servers count its questions, too.
+fn quiet(config: ConfigFile) -> ConfigFile {
+    ConfigFile { monitor: vec!["interval_ms = 60000".to_owned()], ..config }
+}
+
 const WEIGHTS: [&str; 3] = ["", "weight = 100", "weight = 300"];
 
 /// What, `[routing]`, `[pool]`, how many reads in which way, percent on each server.
 type Case = (&'static str, &'static str, &'static [&'static str], &'static [(usize, Protocol)], [f64; 3]);
 
-fn check_distribution(stage: &Stage) {
+fn check_distribution(stage: &mut Stage) {
+    // What its monitor asks would be counted.
+    stage.proxy = None;
     use Protocol::{Prepared, Text};
     let shares = "read_primary_percentage = 25";
     let cases: [Case; 6] = [
@@ -113,7 +120,7 @@ fn check_distribution(stage: &Stage) {
         ("the default", "", &[], &[(4_000, Text)], [0.0, 25.0, 75.0]),
     ];
     for (what, routing, pool, runs, wanted) in cases {
-        let (_proxy, address, _port) = stage.another_proxy(&config(routing, pool, WEIGHTS)).unwrap();
+        let (_proxy, address, _port) = stage.another_proxy(&quiet(config(routing, pool, WEIGHTS))).unwrap();
         for (reads, protocol) in runs {
             let way = if *protocol == Text { "text" } else { "prepared" };
             expect_spread(&format!("{what}, {way}"), &spread(stage, &address, *reads, *protocol), wanted);
@@ -499,7 +506,7 @@ fn check_ports(stage: &Stage) {
 
 /// No usable replica: the primary, at once; and a replica that comes back takes its part slowly.
 fn check_fallback_and_return(stage: &mut Stage) {
-    let slow = config("slow_start_ms = 4000", &[], ["", "", ""]);
+    let slow = config("slow_start_ms = 6000", &[], ["", "", ""]);
     let (_proxy, address, _port) = stage.another_proxy(&slow).unwrap();
     let file = ConfigFile { listener: vec!["mode = \"read_only\"".into()], ..ConfigFile::default() };
     let (_reading, reading_address, _port2) = stage.another_proxy(&file).unwrap();
@@ -515,29 +522,44 @@ fn check_fallback_and_return(stage: &mut Stage) {
     client.query("COMMIT").unwrap();
     assert_eq!(place(stage, &mut reading, WHO), 0);
     assert_eq!(code(&mut reading, INSERT), 1290);
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
-    stage.cluster.servers[2].start_again().unwrap();
-    delphinus_e2e::until(Duration::from_secs(30), "the first to return", || {
-        Ok(place(stage, &mut client, WHO) == 2)
-    })
-    .unwrap();
-    std::thread::sleep(Duration::from_secs(5));
-    stage.cluster.servers[1].start_again().unwrap();
-    delphinus_e2e::until(Duration::from_secs(30), "the second to return", || {
-        Ok(place(stage, &mut client, WHO) == 1)
-    })
-    .unwrap();
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    start_again(stage, 2);
+    let limit = Duration::from_secs(60);
+    delphinus_e2e::until(limit, "the first to return", || Ok(place(stage, &mut client, WHO) == 2)).unwrap();
+    std::thread::sleep(SLOW_START);
+    start_again(stage, 1);
+    delphinus_e2e::until(limit, "the second to return", || Ok(place(stage, &mut client, WHO) == 1)).unwrap();
     let began = Instant::now();
-    let share = |client: &mut Client| (0..200).filter(|_| place(stage, client, WHO) == 1).count();
+    let share = |client: &mut Client| (0..100).filter(|_| place(stage, client, WHO) == 1).count();
     let early = share(&mut client);
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "the machine is too slow for this: {:?}",
-        began.elapsed()
-    );
-    assert!(early < 70, "{early} of 200 reads at once on the replica that has just returned");
-    std::thread::sleep(Duration::from_secs(4));
-    assert_eq!(share(&mut client), 100);
+    // At the end of this its weight was that part of the other's, and before it was less.
+    let since = began.elapsed() + Duration::from_secs(1);
+    let weight = (since.as_secs_f64() / SLOW_START.as_secs_f64()).min(1.0);
+    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+    let is_slow = early as f64 <= 100.0 * weight / (1.0 + weight) + 3.0;
+    assert!(is_slow, "{early} of 100 reads in {since:?} on the replica that has just returned");
+    delphinus_e2e::until(limit, "equal shares", || Ok(share(&mut client) == 50)).unwrap();
+}
+
+/// How long a replica takes to have its part again.
+const SLOW_START: Duration = Duration::from_secs(6);
+
+/// A server that was killed may, on a busy machine, need more than one start.
+fn start_again(stage: &mut Stage, server: usize) {
+    let server = &mut stage.cluster.servers[server];
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(90) {
+        if !server.is_running()
+            && let Err(error) = server.start_again()
+        {
+            eprintln!("{error:#}\n{}", server.error_log());
+        }
+        if server.query("SELECT 1").is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    panic!("{} does not start:\n{}", server.name, server.error_log());
 }
 
 fn check_flavor(flavor: Flavor) {
@@ -558,7 +580,7 @@ fn check_flavor(flavor: Flavor) {
     for server in &stage.cluster.servers {
         server.query("SET GLOBAL general_log = OFF").unwrap();
     }
-    check_distribution(&stage);
+    check_distribution(&mut stage);
     check_fallback_and_return(&mut stage);
 }
 
