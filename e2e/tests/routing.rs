@@ -89,9 +89,9 @@ const WEIGHTS: [&str; 3] = ["", "weight = 100", "weight = 300"];
 type Case = (&'static str, &'static str, &'static [&'static str], &'static [(usize, Protocol)], [f64; 3]);
 
 fn check_distribution(stage: &mut Stage) {
+    use Protocol::{Prepared, Text};
     // What its monitor asks would be counted.
     stage.proxy = None;
-    use Protocol::{Prepared, Text};
     let shares = "read_primary_percentage = 25";
     let cases: [Case; 6] = [
         ("weighted, held", shares, &[], &[(READS, Text), (20_000, Prepared)], [25.0, 18.75, 56.25]),
@@ -524,7 +524,7 @@ fn check_fallback_and_return(stage: &mut Stage) {
     assert_eq!(code(&mut reading, INSERT), 1290);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     start_again(stage, 2);
-    let limit = Duration::from_secs(60);
+    let limit = Duration::from_mins(1);
     delphinus_e2e::until(limit, "the first to return", || Ok(place(stage, &mut client, WHO) == 2)).unwrap();
     std::thread::sleep(SLOW_START);
     start_again(stage, 1);
