@@ -80,6 +80,34 @@ impl Client {
         self.answers(false)
     }
 
+    /// The rows of one statement that comes with query attributes; the login must have asked for them.
+    pub fn rows_with(&mut self, attributes: &[(&str, &str)], sql: &str) -> Result<Vec<Vec<Option<String>>>> {
+        let count = u8::try_from(attributes.len())?;
+        let mut payload = vec![count, 1];
+        if count > 0 {
+            payload.extend(vec![0; attributes.len().div_ceil(8)]);
+            payload.push(1);
+        }
+        // Texts; everything here is short.
+        let text = |payload: &mut Vec<u8>, text: &str| {
+            payload.push(text.len() as u8);
+            payload.extend(text.as_bytes());
+        };
+        for (name, _) in attributes {
+            payload.extend([253, 0]);
+            text(&mut payload, name);
+        }
+        for (_, value) in attributes {
+            text(&mut payload, value);
+        }
+        payload.extend(sql.as_bytes());
+        self.send(3, &payload)?;
+        match self.answers(false)?.into_iter().next() {
+            Some(Answer::Rows(rows)) => Ok(rows),
+            other => bail!("`{sql}` has no rows: {other:?}"),
+        }
+    }
+
     /// The rows of one statement.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
         match self.query(sql)? {

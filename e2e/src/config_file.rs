@@ -18,6 +18,8 @@ pub struct ConfigFile {
     pub listener: Vec<String>,
     /// Lines of each backend, for example `compression = "zlib"`.
     pub backend: Vec<String>,
+    /// Lines of single backends, in the order of the servers, for example `weight = 300`.
+    pub each_backend: Vec<String>,
     /// Lines of `[monitor]`; without any, probes come every 200 ms.
     pub monitor: Vec<String>,
     /// The primary alone, reached over this Unix socket.
@@ -63,7 +65,7 @@ impl ConfigFile {
             write!(text, "\n[[user]]\nname = \"{name}\"\npassword = \"{password}\"\n")?;
         }
         text.push_str("\n[cluster]\n");
-        for server in &cluster.servers {
+        for (index, server) in cluster.servers.iter().enumerate() {
             let role = if server.role == Role::Primary { "primary" } else { "replica" };
             write!(text, "\n[[cluster.backend]]\nname = \"{}\"\nrole = \"{role}\"\n", server.name)?;
             if let Some(socket) = &self.only_primary_at {
@@ -71,6 +73,7 @@ impl ConfigFile {
                 break;
             }
             writeln!(text, "address = \"{}:{}\"\n{}", server.host, server.port, self.backend.join("\n"))?;
+            writeln!(text, "{}", self.each_backend.get(index).map_or("", String::as_str))?;
         }
         let monitor = if self.monitor.is_empty() { "interval_ms = 200" } else { &self.monitor.join("\n") };
         let (user, password) = (&cluster.monitor_user, &cluster.monitor_password);

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use delphinus_route::{Balance, Intent, Reason, plan};
+use delphinus_route::{Balance, Intent, Reason, Scope, plan};
 use delphinus_sql::{Access, Why};
 use delphinus_topology::{Health, Member, Role, Snapshot};
 
@@ -17,6 +17,8 @@ const READ: Intent<'static> = Intent {
     autocommit_off: false,
     pinned: None,
     avoid: &[],
+    wish: None,
+    scope: Scope::Usual,
 };
 
 pub(crate) fn run() -> Result<()> {

@@ -33,6 +33,7 @@ pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<Liste
         let mode = if is_unix { config::ClientTls::Disabled } else { admin.tls };
         let settings = ListenerSettings {
             name: "admin".into(),
+            mode: delphinus_session::ListenerMode::default(),
             tls_mode: tls_mode(mode),
             tls: tls.clone().filter(|_| !is_unix),
             compression: Capabilities::default(),

@@ -68,6 +68,8 @@ impl App {
         let backends = budgets(&targets, config.pool.max_connections, &bells);
         let users = settings::users(config);
         let rsa_key = Some(Arc::new(rsa_key));
+        // Once: the workers share the counts of the rules.
+        let session_settings = settings::sessions(config);
         let (mut seats, mut threads, mut workers) = (Vec::new(), Vec::new(), Vec::new());
         for (at, bell) in bells.iter().enumerate() {
             let (sender, arrivals) = mpsc::channel(ARRIVALS);
@@ -76,7 +78,7 @@ impl App {
             workers.push(line);
             seats.push(Seat { arrivals: sender, sessions: sessions.clone() });
             let seed = Seed {
-                settings: settings::sessions(config),
+                settings: session_settings.clone(),
                 pool: settings::pool(config),
                 backends: backends.clone(),
                 bell: bell.clone(),

@@ -11,7 +11,7 @@ use delphinus_monitor::BackendSpec;
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
 use delphinus_net::{Address, ListenAddress, Network};
 use delphinus_pool::Target;
-use delphinus_session::{BackendAuth, ListenerSettings, User, Users};
+use delphinus_session::{BackendAuth, ListenerMode, ListenerSettings, User, Users};
 use delphinus_topology::{Kind, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
@@ -40,6 +40,7 @@ pub(crate) fn sessions(config: &Config) -> delphinus_session::Settings {
         }),
         max_prepared_statements: proxy.max_prepared_stmt_count as usize,
         kills_abandoned: proxy.kill_abandoned_queries,
+        routing: crate::routing::routing(config),
     }
 }
 
@@ -181,6 +182,11 @@ pub(crate) fn listeners(
                 .iter()
                 .map(|network| Network::new(network.ip, network.prefix))
                 .collect(),
+            mode: match listener.mode {
+                config::ListenerMode::Split => ListenerMode::Split,
+                config::ListenerMode::ReadWrite => ListenerMode::ReadWrite,
+                config::ListenerMode::ReadOnly => ListenerMode::ReadOnly,
+            },
         };
         let address = match &listener.address {
             config::ListenAddress::Tcp(address) => ListenAddress::Tcp(*address),

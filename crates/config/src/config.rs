@@ -5,12 +5,12 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::address::{BackendAddress, ListenAddress, Network};
-use crate::schema::{Authentication, Log, Pool, Proxy};
+use crate::schema::{Authentication, Log, Pool, Proxy, Routing};
 use crate::secret::Secret;
 use crate::value::SocketMode;
 use crate::word::{
-    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Flavor, ProxyProtocol, Role, TopologyKind,
-    UserPlugin,
+    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Flavor, ListenerMode, ProxyProtocol, Role,
+    RuleClass, RuleTarget, TopologyKind, UserPlugin,
 };
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
@@ -28,6 +28,10 @@ pub struct Config {
     pub authentication: Authentication,
     /// The servers behind the proxy.
     pub cluster: Cluster,
+    /// Where statements go.
+    pub routing: Routing,
+    /// What an operator wants of certain statements, in the order of the file.
+    pub rules: Vec<Rule>,
     /// How their health is found out.
     pub monitor: Monitor,
     /// Connections to them.
@@ -101,6 +105,8 @@ pub struct Listener {
     pub proxy_protocol_networks: Vec<Network>,
     /// Permissions, where the address is a Unix socket.
     pub socket_mode: SocketMode,
+    /// Which backends its clients get to.
+    pub mode: ListenerMode,
 }
 
 /// PEM files of a certificate chain and its private key.
@@ -206,6 +212,57 @@ pub struct Backend {
     pub zstd_compression_level: u8,
     /// How it is told where clients come from, if it is.
     pub send_proxy_protocol: Option<ProxyProtocol>,
+    /// The groups that rules may name it by.
+    pub groups: Vec<String>,
+}
+
+/// What an operator wants of certain statements. Conditions that are empty always fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// Unique name.
+    pub name: String,
+    /// Users.
+    pub users: Vec<String>,
+    /// Current schemas.
+    pub schemas: Vec<String>,
+    /// Networks of clients.
+    pub clients: Vec<Network>,
+    /// Names of listeners; they exist.
+    pub listeners: Vec<String>,
+    /// Digests.
+    pub digests: Vec<u64>,
+    /// A regular expression for the normalised text; it can be compiled.
+    pub match_digest: Option<String>,
+    /// A regular expression for the text; it can be compiled.
+    pub match_pattern: Option<String>,
+    /// Kinds of statements.
+    pub classes: Vec<RuleClass>,
+    /// Tables that the statement names.
+    pub tables: Vec<RuleTable>,
+    /// Where reads go.
+    pub target: Option<RuleTarget>,
+    /// The group of backends that reads go to; it is not empty.
+    pub group: Option<String>,
+    /// The statement is refused with this text.
+    pub reject: Option<String>,
+    /// It waits, milliseconds.
+    pub delay_ms: u64,
+    /// It may run for so long, milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// It is logged.
+    pub log: bool,
+    /// Nothing is done, only counted and logged.
+    pub log_only: bool,
+}
+
+/// A table that a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleTable {
+    /// Its schema; `None`: any.
+    pub schema: Option<String>,
+    /// Its name.
+    pub name: String,
 }
 
 /// How the health of the backends is found out.

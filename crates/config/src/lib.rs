@@ -24,7 +24,8 @@ mod word;
 
 pub use address::{BackendAddress, ListenAddress, Network};
 pub use config::{
-    Admin, AdminUser, Backend, Cluster, Config, Credential, Effective, Listener, Monitor, TlsIdentity, User,
+    Admin, AdminUser, Backend, Cluster, Config, Credential, Effective, Listener, Monitor, Rule, RuleTable,
+    TlsIdentity, User,
 };
 pub use environment::Environment;
 pub use example::example;
@@ -32,10 +33,10 @@ pub use mistake::Mistake;
 pub use option_doc::{OptionDoc, Reload};
 pub use parse::parse;
 pub use reference::{options, reference};
-pub use schema::{Authentication, Log, Pool, Proxy};
+pub use schema::{Authentication, Log, Pool, Proxy, Routing};
 pub use secret::Secret;
 pub use value::SocketMode;
 pub use word::{
-    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, LogFormat, LogLevel,
-    ProxyProtocol, Role, TopologyKind, UserAuth, UserPlugin,
+    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, ListenerMode, LogFormat,
+    LogLevel, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget, TopologyKind, UserAuth, UserPlugin,
 };

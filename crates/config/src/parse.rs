@@ -9,13 +9,24 @@ use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
     AdminSection, AdminUserSection, Authentication, BackendSection, ClusterSection, ListenerSection, Log,
-    MonitorSection, Pool, Proxy, Section, UserSection, Written, read,
+    MonitorSection, Pool, Proxy, Routing, RuleSection, Section, UserSection, Written, read,
 };
 use crate::validate;
 
 /// The keys at the top of the file.
-const SECTIONS: &[&str] =
-    &["proxy", "listener", "user", "authentication", "cluster", "monitor", "pool", "log", "admin"];
+const SECTIONS: &[&str] = &[
+    "proxy",
+    "listener",
+    "user",
+    "authentication",
+    "cluster",
+    "routing",
+    "rule",
+    "monitor",
+    "pool",
+    "log",
+    "admin",
+];
 
 /// A file as read: each section that could be.
 pub(crate) struct WrittenFile {
@@ -25,6 +36,8 @@ pub(crate) struct WrittenFile {
     pub(crate) authentication: Option<Written<Authentication>>,
     pub(crate) cluster: Option<Written<ClusterSection>>,
     pub(crate) backends: Rows<BackendSection>,
+    pub(crate) routing: Option<Written<Routing>>,
+    pub(crate) rules: Rows<RuleSection>,
     pub(crate) monitor: Option<Written<MonitorSection>>,
     pub(crate) pool: Option<Written<Pool>>,
     pub(crate) log: Option<Written<Log>>,
@@ -70,6 +83,8 @@ impl WrittenFile {
         list.extend(one("authentication", self.authentication.as_ref()));
         list.extend(one("cluster", self.cluster.as_ref()));
         list.extend(each("cluster.backend", &self.backends));
+        list.extend(one("routing", self.routing.as_ref()));
+        list.extend(each("rule", &self.rules));
         list.extend(one("monitor", self.monitor.as_ref()));
         list.extend(one("pool", self.pool.as_ref()));
         list.extend(one("log", self.log.as_ref()));
@@ -137,6 +152,8 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         authentication: optional(root, "authentication", mistakes),
         cluster: cluster.and_then(|table| read(&table, mistakes)),
         backends,
+        routing: optional(root, "routing", mistakes),
+        rules: rows(root, "rule", mistakes),
         monitor: monitor.and_then(|table| read(&table, mistakes)),
         pool: optional(root, "pool", mistakes),
         log: optional(root, "log", mistakes),

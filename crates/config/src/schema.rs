@@ -79,6 +79,8 @@ mod log;
 mod monitor;
 mod pool;
 mod proxy;
+mod routing;
+mod rule;
 mod user;
 
 pub(crate) use admin::{AdminSection, AdminUserSection};
@@ -89,6 +91,8 @@ pub use log::Log;
 pub(crate) use monitor::MonitorSection;
 pub use pool::Pool;
 pub use proxy::Proxy;
+pub use routing::Routing;
+pub(crate) use rule::RuleSection;
 pub(crate) use user::UserSection;
 
 /// A table of the file with fixed keys.
@@ -269,6 +273,8 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<Authentication>(),
         chapter::<ClusterSection>(),
         chapter::<BackendSection>(),
+        chapter::<Routing>(),
+        chapter::<RuleSection>(),
         chapter::<MonitorSection>(),
         chapter::<Pool>(),
         chapter::<AdminSection>(),

@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::Config;
+use crate::config::{Cluster, Config, Listener, Rule};
 use crate::environment::Environment;
 use crate::mistake::{Mistakes, Span};
-use crate::parse::WrittenFile;
-use crate::schema::{Log, Proxy, Written};
+use crate::parse::{Rows, WrittenFile};
+use crate::schema::{Log, Proxy, RuleSection, Written};
 use crate::secret::Secret;
 use crate::word::AuthSource;
 
@@ -17,6 +17,7 @@ mod cluster;
 mod listener;
 mod monitor;
 mod password;
+mod rule;
 mod user;
 
 /// What the checks need beside a section: the world outside the file, and the list of mistakes.
@@ -44,6 +45,7 @@ pub(crate) fn validate(
     check.refuse_sockets_where_asked(&file.users, &file.backends, asks_backend);
     let backends = check.backends(file.backends);
     let cluster = check.cluster(file.cluster, backends);
+    let rules = rules_of(&mut check, file.rules, &listeners, cluster.as_ref());
     let monitor = file.monitor.and_then(|monitor| check.monitor(&monitor));
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
@@ -53,12 +55,24 @@ pub(crate) fn validate(
         users,
         authentication: authentication?,
         cluster: cluster?,
+        routing: file.routing?.value,
+        rules,
         monitor: monitor?,
         pool: file.pool?.value,
         log: log?,
         admin,
         effective,
     })
+}
+
+/// The rules; without a cluster there is nothing that their groups could be checked with.
+fn rules_of(
+    check: &mut Check<'_, '_>,
+    rules: Rows<RuleSection>,
+    listeners: &[Listener],
+    cluster: Option<&Cluster>,
+) -> Vec<Rule> {
+    cluster.map(|cluster| check.rules(rules, listeners, &cluster.backends)).unwrap_or_default()
 }
 
 impl Check<'_, '_> {

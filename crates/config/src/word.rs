@@ -15,6 +15,9 @@ macro_rules! words {
         pub enum $name { $($(#[doc = $doc])+ $variant),+ }
 
         impl $name {
+            /// All of them, in the order of the reference.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
             /// The word in the file.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
@@ -90,6 +93,80 @@ words! {
         Primary = "primary",
         /// Takes reads.
         Replica = "replica",
+    }
+    /// Which backends the clients of a listener get to.
+    ListenerMode {
+        /// Reads to replicas, the rest to the primary.
+        Split = "split",
+        /// The primary only.
+        ReadWrite = "read_write",
+        /// Replicas only; what writes is refused.
+        ReadOnly = "read_only",
+    }
+    /// Which replica takes the next read.
+    ReadBalance {
+        /// In turn.
+        RoundRobin = "round_robin",
+        /// In turn, in proportion to the weights.
+        Weighted = "weighted",
+        /// The one with the fewest connections in use.
+        LeastConnections = "least_connections",
+        /// The one that answers soonest.
+        LeastLatency = "least_latency",
+    }
+    /// Where a rule sends reads.
+    RuleTarget {
+        /// To the primary.
+        Primary = "primary",
+        /// To a replica.
+        Replica = "replica",
+    }
+    /// A kind of statement that a rule is about.
+    RuleClass {
+        /// All that may run on a replica.
+        Read = "read",
+        /// All else.
+        Write = "write",
+        /// SELECT.
+        Select = "select",
+        /// INSERT.
+        Insert = "insert",
+        /// REPLACE.
+        Replace = "replace",
+        /// UPDATE.
+        Update = "update",
+        /// DELETE.
+        Delete = "delete",
+        /// LOAD DATA.
+        LoadData = "load_data",
+        /// CALL.
+        Call = "call",
+        /// SET.
+        Set = "set",
+        /// SHOW.
+        Show = "show",
+        /// EXPLAIN.
+        Explain = "explain",
+        /// CREATE TABLE.
+        CreateTable = "create_table",
+        /// DROP TABLE.
+        DropTable = "drop_table",
+        /// ALTER TABLE.
+        AlterTable = "alter_table",
+        /// Other changes of the schema, TRUNCATE among them.
+        OtherDdl = "other_ddl",
+        /// LOCK TABLES.
+        LockTables = "lock_tables",
+        /// FLUSH.
+        Flush = "flush",
+        /// KILL.
+        Kill = "kill",
+        /// Users, roles and their rights.
+        Account = "account",
+        /// Several statements in one text.
+        Multi = "multi",
+        /// Not recognised.
+        Unknown = "unknown",
     }
     /// How the proxy learns which backend has which role.
     TopologyKind {
@@ -176,6 +253,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("percona", "mysql"),
     ("ed25519", "client_ed25519"),
     ("server", "backend"),
+    ("rw", "read_write"),
+    ("ro", "read_only"),
 ];
 
 fn one_of(words: &[&str]) -> String {

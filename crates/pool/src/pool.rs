@@ -414,6 +414,12 @@ impl Pool {
         }
     }
 
+    /// Connections of this worker to `backend` that are in use, or being opened or closed.
+    pub fn in_use(&self, backend: BackendId) -> u32 {
+        let (open, idle) = self.size(backend);
+        open.saturating_sub(u32::try_from(idle).unwrap_or(u32::MAX))
+    }
+
     /// Connections of this worker to `backend`: (open, idle).
     pub fn size(&self, backend: BackendId) -> (u32, usize) {
         let pool = &self.backends[backend.index()];

@@ -1,126 +1,190 @@
-//! Which of the replicas takes the next read: round robin in proportion to their weights, spread evenly
-//! over time (weights 2 and 1 give a b a, a b a and not a a b). One for each worker, so nothing is shared.
+//! Which of several backends takes the next read. One for each worker, so nothing is shared.
+//!
+//! Owns: the turns (spread evenly over time: weights 2 and 1 give a b a, a b a and not a a b), the primary's share, what
+//! is known of latencies. Time and load are passed in, and only where the policy needs them.
+
+mod latency;
+
+use std::time::{Duration, Instant};
 
 use delphinus_topology::{Backend, BackendId, Snapshot};
 
-/// What each replica still has to come to. It stays bounded by the sum of the weights.
+use crate::policy::{Policy, ReadBalance};
+use latency::Latency;
+
+/// Weights are multiplied by this, so that a slow start has steps.
+const SCALE: i64 = 1_000;
+/// The smallest part of its weight that a returned replica begins with: one of so many.
+const FIRST_STEP: i64 = 20;
+
+/// What each backend still has to come to. It stays bounded by the sum of the weights.
 #[derive(Debug, Clone, Default)]
 pub struct Balance {
+    policy: Policy,
     credit: Vec<i64>,
+    /// Hundredths of a read that the primary still has to come to.
+    share: u32,
+    seen: Vec<Seen>,
+    now: Option<Instant>,
+}
+
+/// What is known of a backend beside the snapshot.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    in_use: u32,
+    latency: Latency,
 }
 
 impl Balance {
-    /// Chooses among the replicas that are up and not to be avoided; those of weight 0 only when there is no
-    /// other. Allocates only when the cluster has grown.
+    /// For this policy.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+
+    /// What it follows.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// True if [`Balance::look`] has to be called before each choice.
     #[inline]
-    pub fn choose(&mut self, snapshot: &Snapshot, avoid: &[BackendId]) -> Option<BackendId> {
+    pub fn needs_look(&self) -> bool {
+        !matches!(self.policy.read_balance, ReadBalance::RoundRobin | ReadBalance::Weighted)
+            || !self.policy.slow_start.is_zero()
+    }
+
+    /// True if each read has to be timed, for [`Balance::took`].
+    #[inline]
+    pub fn needs_latency(&self) -> bool {
+        self.policy.read_balance == ReadBalance::LeastLatency
+    }
+
+    /// Takes in the time, and how many connections to each backend are in use.
+    pub fn look(&mut self, snapshot: &Snapshot, now: Instant, in_use: impl Fn(BackendId) -> u32) {
+        self.now = Some(now);
+        self.seen.resize(snapshot.backends.len(), Seen::default());
+        for backend in &snapshot.backends {
+            self.seen[backend.id.index()].in_use = in_use(backend.id);
+        }
+    }
+
+    /// Takes in how long a read took.
+    pub fn took(&mut self, backend: BackendId, time: Duration, now: Instant) {
+        if self.seen.len() <= backend.index() {
+            self.seen.resize(backend.index() + 1, Seen::default());
+        }
+        self.seen[backend.index()].latency.take(time, now);
+    }
+
+    /// True if it is the primary's turn to take a read: after any number of reads it is less than one off its share.
+    #[inline]
+    pub(crate) fn is_turn_of_primary(&mut self) -> bool {
+        let percentage = u32::from(self.policy.read_primary_percentage);
+        if percentage == 0 {
+            return false;
+        }
+        self.share += percentage;
+        let is_due = self.share >= 100;
+        if is_due {
+            self.share -= 100;
+        }
+        is_due
+    }
+
+    /// Chooses among the backends that may take it; those of weight 0 only when there is no other. Allocates only
+    /// when the cluster has grown.
+    #[inline]
+    pub(crate) fn choose(
+        &mut self,
+        snapshot: &Snapshot,
+        is_usable: impl Fn(&Backend) -> bool + Copy,
+    ) -> Option<BackendId> {
         if self.credit.len() < snapshot.backends.len() {
             self.credit.resize(snapshot.backends.len(), 0);
         }
-        let is_usable = |backend: &&Backend| !avoid.contains(&backend.id);
-        let weighty = snapshot.readable_replicas().filter(is_usable).filter(|backend| backend.weight > 0);
-        self.next_of(weighty.map(|backend| (backend.id, i64::from(backend.weight)))).or_else(|| {
-            let spare = snapshot.readable_replicas().filter(is_usable);
-            self.next_of(spare.map(|backend| (backend.id, 1)))
-        })
+        let candidates = move || snapshot.backends.iter().filter(move |backend| is_usable(backend));
+        let weighty = move || candidates().filter(|backend| backend.weight > 0);
+        let chosen = match self.policy.read_balance {
+            ReadBalance::Weighted => self.next_of(weighty(), |_, backend| Some(backend.weight)),
+            ReadBalance::RoundRobin => self.next_of(weighty(), |_, _| Some(1)),
+            ReadBalance::LeastConnections | ReadBalance::LeastLatency => self.least_of(weighty),
+        };
+        chosen.or_else(|| self.next_of(candidates(), |_, _| Some(1)))
     }
 
-    /// Everybody earns its weight, and the richest pays for all.
-    fn next_of(&mut self, candidates: impl Iterator<Item = (BackendId, i64)>) -> Option<BackendId> {
+    /// Everybody earns its weight, and the richest pays for all; those without a weight take no part.
+    #[inline]
+    fn next_of<'s>(
+        &mut self,
+        candidates: impl Iterator<Item = &'s Backend>,
+        weight_of: impl Fn(&Self, &Backend) -> Option<u32>,
+    ) -> Option<BackendId> {
         let (mut richest, mut total) = (None, 0);
-        for (id, weight) in candidates {
+        for backend in candidates {
+            let Some(weight) = weight_of(self, backend) else { continue };
+            let weight = self.scaled(backend, weight);
             total += weight;
-            let credit = &mut self.credit[id.index()];
+            let credit = &mut self.credit[backend.id.index()];
             *credit += weight;
             if richest.is_none_or(|(_, best)| *credit > best) {
-                richest = Some((id, *credit));
+                richest = Some((backend.id, *credit));
             }
         }
         let (id, _) = richest?;
         self.credit[id.index()] -= total;
         Some(id)
     }
+
+    /// Of those that cost least, the next in turn.
+    fn least_of<'s, I: Iterator<Item = &'s Backend>>(
+        &mut self,
+        candidates: impl Fn() -> I,
+    ) -> Option<BackendId> {
+        let least = candidates().map(|backend| self.cost(backend)).min_by(f64::total_cmp)?;
+        self.next_of(candidates(), |balance, backend| {
+            (balance.cost(backend) <= least).then_some(backend.weight)
+        })
+    }
+
+    fn cost(&self, backend: &Backend) -> f64 {
+        let seen = self.seen.get(backend.id.index()).copied().unwrap_or_default();
+        let load = f64::from(seen.in_use) + 1.0;
+        let each = match (self.policy.read_balance, self.now) {
+            (ReadBalance::LeastLatency, Some(now)) => seen.latency.now_s(now),
+            _ => 1.0,
+        };
+        // Weights are below 2^53.
+        #[expect(clippy::cast_precision_loss, reason = "weights are small")]
+        let weight = self.scaled(backend, backend.weight) as f64;
+        load * each / weight
+    }
+
+    /// The weight in steps; less while the backend is new again.
+    #[inline]
+    fn scaled(&self, backend: &Backend, weight: u32) -> i64 {
+        let full = i64::from(weight) * SCALE;
+        match backend.returned {
+            Some(returned) if !self.policy.slow_start.is_zero() => self.slowed(full, returned),
+            _ => full,
+        }
+    }
+
+    fn slowed(&self, full: i64, returned: Instant) -> i64 {
+        let Some(now) = self.now else { return full };
+        let (since, whole) = (now.saturating_duration_since(returned), self.policy.slow_start);
+        if since >= whole {
+            return full;
+        }
+        let part = since.as_millis() * u128::from(full.unsigned_abs()) / whole.as_millis().max(1);
+        i64::try_from(part).unwrap_or(full).max(full / FIRST_STEP).max(1)
+    }
+}
+
+/// True for a replica that may take a read.
+#[inline]
+pub(crate) fn is_free_replica(backend: &Backend, avoid: &[BackendId]) -> bool {
+    backend.is_readable_replica() && !avoid.contains(&backend.id)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::time::Instant;
-
-    use delphinus_topology::{Health, Member, Role};
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// A primary and replicas of these weights; `None` is one that is down.
-    fn cluster(replicas: &[Option<u32>]) -> Snapshot {
-        let member = |role, weight| Member { name: "b".into(), role, weight };
-        let mut members = vec![member(Role::Primary, 100)];
-        members.extend(replicas.iter().map(|weight| member(Role::Replica, weight.unwrap_or(500))));
-        let mut snapshot = Snapshot::new(members);
-        let since = Instant::now();
-        for (backend, weight) in snapshot.backends[1..].iter_mut().zip(replicas) {
-            backend.health = match weight {
-                Some(_) => Health::Up { since },
-                None => Health::Down { since, reason: Arc::from("test") },
-            };
-        }
-        snapshot
-    }
-
-    fn run(replicas: &[Option<u32>], avoid: &[BackendId], times: usize) -> Vec<Option<u16>> {
-        let (snapshot, mut balance) = (cluster(replicas), Balance::default());
-        (0..times).map(|_| balance.choose(&snapshot, avoid).map(|id| id.0)).collect()
-    }
-
-    #[test]
-    fn equal_weights_take_turns() {
-        assert_eq!(run(&[Some(100), Some(100), Some(100)], &[], 6), [1, 2, 3, 1, 2, 3].map(Some));
-    }
-
-    #[test]
-    fn unequal_weights_are_spread_evenly() {
-        assert_eq!(run(&[Some(2), Some(1)], &[], 6), [1, 2, 1, 1, 2, 1].map(Some));
-    }
-
-    #[test]
-    fn those_down_or_to_be_avoided_are_left_out() {
-        assert_eq!(run(&[Some(1), None, Some(1)], &[BackendId(1)], 3), [3, 3, 3].map(Some));
-        assert_eq!(run(&[None, None], &[], 1), [None]);
-        assert_eq!(run(&[Some(1)], &[BackendId(1)], 1), [None]);
-        assert_eq!(run(&[], &[], 1), [None]);
-    }
-
-    #[test]
-    fn weight_zero_is_for_when_nothing_else_is_there() {
-        assert_eq!(run(&[Some(0), Some(7), Some(0)], &[], 3), [2, 2, 2].map(Some));
-        assert_eq!(run(&[Some(0), None, Some(0)], &[], 4), [1, 3, 1, 3].map(Some));
-    }
-
-    #[test]
-    fn a_replica_that_returns_is_not_made_to_catch_up() {
-        let (with, without) = (cluster(&[Some(10), Some(10)]), cluster(&[Some(10), None]));
-        let mut balance = Balance::default();
-        for _ in 0..1001 {
-            assert!(balance.choose(&without, &[]).is_some());
-        }
-        let taken: Vec<_> = (0..10).filter_map(|_| balance.choose(&with, &[])).collect();
-        assert_eq!(taken.iter().filter(|id| id.0 == 2).count(), 5);
-    }
-
-    proptest! {
-        /// After any number of reads nobody is further than one read per replica from its exact share.
-        #[test]
-        fn shares_come_out_right(weights in prop::collection::vec(1_u32..=1000, 1..8), reads in 0_u32..3000) {
-            let replicas: Vec<_> = weights.iter().copied().map(Some).collect();
-            let taken = run(&replicas, &[], reads as usize);
-            let (total, slack) = (weights.iter().map(|weight| u64::from(*weight)).sum::<u64>(), weights.len());
-            for (index, weight) in (1_u16..).zip(&weights) {
-                let count = taken.iter().filter(|id| **id == Some(index)).count() as u64;
-                // Multiplied by the total, so that nothing is rounded.
-                let (got, due) = (count * total, u64::from(reads) * u64::from(*weight));
-                prop_assert!(got.abs_diff(due) <= slack as u64 * total, "{count} reads on replica {index}");
-            }
-        }
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@ use crate::balance::Balance;
 use crate::intent::Intent;
 use crate::plan::Target;
 use crate::router::plan;
+use crate::scope::Scope;
 
 /// What is known of a statement and of its way, as (item, value), in the order in which it is shown.
 ///
@@ -21,6 +22,8 @@ pub fn explain(sql: &[u8], lex: LexOptions, snapshot: &Snapshot) -> Vec<(&'stati
         autocommit_off: false,
         pinned: None,
         avoid: &[],
+        wish: None,
+        scope: Scope::Usual,
     };
     let plan = plan(&intent, snapshot, &mut Balance::default());
     let mut normalised = Vec::new();

@@ -4,6 +4,9 @@ use delphinus_sql::{Access, Why};
 use delphinus_state::PinReason;
 use delphinus_topology::BackendId;
 
+use crate::scope::Scope;
+use crate::wish::Wish;
+
 /// One statement and the state of its session before it runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Intent<'a> {
@@ -19,4 +22,8 @@ pub struct Intent<'a> {
     pub pinned: Option<PinReason>,
     /// Replicas that failed a moment ago, for this same statement or for others of this worker.
     pub avoid: &'a [BackendId],
+    /// Where somebody wants it to run.
+    pub wish: Option<Wish<'a>>,
+    /// How far replicas may be used.
+    pub scope: Scope,
 }

@@ -6,6 +6,9 @@
 //! | what is asked | `intent` |
 //! | what is answered, and why | `plan` |
 //! | in which order the rules apply | `router` |
+//! | who wants it elsewhere | `wish` |
+//! | what an operator sets | `policy`, `rules` |
+//! | what may run on a replica beside reads | `scope` |
 //! | which of several replicas | `balance` |
 //! | how people are told | `explain` |
 
@@ -13,10 +16,18 @@ mod balance;
 mod explain;
 mod intent;
 mod plan;
+mod policy;
 mod router;
+mod rules;
+mod scope;
+mod wish;
 
 pub use balance::Balance;
 pub use explain::explain;
 pub use intent::Intent;
 pub use plan::{Plan, Reason, Target};
-pub use router::plan;
+pub use policy::{Policy, ReadBalance};
+pub use router::{obstacle, plan};
+pub use rules::{Action, Facts, Kind, Rule, RulePlace, Rules, When};
+pub use scope::{InReadOnly, Scope, begins_read_only, in_read_only, is_for_readers};
+pub use wish::{Place, Wish};

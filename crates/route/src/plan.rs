@@ -37,6 +37,18 @@ pub enum Reason {
     Read,
     /// It only reads, and no replica can be used.
     NoReplica,
+    /// The client wants it there.
+    Hint,
+    /// A rule wants it there.
+    Rule,
+    /// It only reads, and `primary_preferred` is set.
+    PrimaryPreferred,
+    /// It only reads, and it is the primary's turn (`read_primary_percentage`).
+    ReadShare,
+    /// It is in a transaction that cannot write.
+    ReadOnlyTransaction,
+    /// The listener is for one kind of backend.
+    Listener,
 }
 
 impl Reason {
@@ -49,6 +61,12 @@ impl Reason {
             Self::Write(why) => why.as_str(),
             Self::Read => "only reads",
             Self::NoReplica => "only reads, but no replica can be used",
+            Self::Hint => "a hint",
+            Self::Rule => "a rule",
+            Self::PrimaryPreferred => "only reads, and the primary is preferred",
+            Self::ReadShare => "only reads, and it is the primary's turn",
+            Self::ReadOnlyTransaction => "in a transaction that cannot write",
+            Self::Listener => "the listener's mode",
         }
     }
 
@@ -61,6 +79,12 @@ impl Reason {
             Self::Write(_) => "write",
             Self::Read => "read",
             Self::NoReplica => "no_replica",
+            Self::Hint => "hint",
+            Self::Rule => "rule",
+            Self::PrimaryPreferred => "primary_preferred",
+            Self::ReadShare => "read_primary_percentage",
+            Self::ReadOnlyTransaction => "read_only_transaction",
+            Self::Listener => "listener",
         }
     }
 }

@@ -1,26 +1,33 @@
 //! The only place that decides where a statement goes.
 
 use delphinus_sql::Access;
-use delphinus_topology::Snapshot;
+use delphinus_topology::{Backend, BackendId, Role, Snapshot};
 
-use crate::balance::Balance;
+use crate::balance::{Balance, is_free_replica};
 use crate::intent::Intent;
 use crate::plan::{Plan, Reason, Target};
+use crate::scope::Scope;
+use crate::wish::{Place, Wish};
 
 /// Applies the rules in their order; the first that matches wins. Only a statement that is proven to read, in a
-/// session that is free to move, reaches a replica.
+/// session that is free to move, reaches a replica; beside it what [`Scope`] lets through.
 #[inline]
 pub fn plan(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Plan {
-    if let Some(reason) = must_be_primary(intent) {
-        return Plan { target: Target::Primary, reason };
+    if let Some(reason) = obstacle(intent) {
+        return beyond(intent, snapshot, balance, reason);
     }
-    match balance.choose(snapshot, intent.avoid) {
-        Some(replica) => Plan { target: Target::Replica(replica), reason: Reason::Read },
+    if let Some(plan) = preferred(intent, snapshot, balance) {
+        return plan;
+    }
+    match balance.choose(snapshot, |backend| is_free_replica(backend, intent.avoid)) {
+        Some(replica) => Plan { target: Target::Replica(replica), reason: reason_of(intent, Reason::Read) },
         None => Plan { target: Target::Primary, reason: Reason::NoReplica },
     }
 }
 
-fn must_be_primary(intent: &Intent<'_>) -> Option<Reason> {
+/// Why a statement has to run on the primary, whatever is wished for, if it has to.
+#[inline]
+pub fn obstacle(intent: &Intent<'_>) -> Option<Reason> {
     if let Some(pin) = intent.pinned {
         return Some(Reason::Pinned(pin));
     }
@@ -33,6 +40,92 @@ fn must_be_primary(intent: &Intent<'_>) -> Option<Reason> {
     match intent.access {
         Access::Write => Some(Reason::Write(intent.why)),
         Access::Read => None,
+    }
+}
+
+/// What somebody wants, and then what an operator prefers, of what may run anywhere.
+#[inline]
+fn preferred(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Option<Plan> {
+    let primary = |reason| Some(Plan { target: Target::Primary, reason });
+    match intent.scope {
+        Scope::Primary => return primary(Reason::Listener),
+        Scope::Replicas => return None,
+        Scope::Usual | Scope::ReadOnlyTransaction => {}
+    }
+    match intent.wish {
+        Some(wish) => wished(wish, intent, snapshot, balance),
+        None if balance.policy().primary_preferred => {
+            is_primary_usable(snapshot, intent.avoid).then_some(())?;
+            primary(Reason::PrimaryPreferred)
+        }
+        None if balance.is_turn_of_primary() => {
+            is_primary_usable(snapshot, intent.avoid).then_some(())?;
+            primary(Reason::ReadShare)
+        }
+        None => None,
+    }
+}
+
+fn wished(wish: Wish<'_>, intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Option<Plan> {
+    let reason = reason_of(intent, Reason::Read);
+    match wish.place() {
+        Place::Primary => Some(Plan { target: Target::Primary, reason }),
+        Place::Replica => None,
+        Place::Among(ids) => {
+            let is_usable = |backend: &Backend| {
+                ids.contains(&backend.id) && backend.takes_statements() && !intent.avoid.contains(&backend.id)
+            };
+            let id = balance.choose(snapshot, is_usable)?;
+            let is_primary = snapshot.backend(id).is_some_and(|backend| backend.role == Role::Primary);
+            Some(Plan { target: if is_primary { Target::Primary } else { Target::Replica(id) }, reason })
+        }
+    }
+}
+
+/// What is no plain read in a free session, and may run on a replica all the same.
+fn beyond(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance, reason: Reason) -> Plan {
+    let primary = Plan { target: Target::Primary, reason };
+    let is_free = intent.pinned.is_none() && !intent.in_transaction;
+    let why = match intent.scope {
+        Scope::ReadOnlyTransaction if is_free => Reason::ReadOnlyTransaction,
+        Scope::Replicas if is_free => Reason::Listener,
+        _ => return primary,
+    };
+    // Only where the server itself keeps writes out, too.
+    let is_usable = |backend: &Backend| backend.read_only && is_free_replica(backend, intent.avoid);
+    let named = |ids: &[BackendId]| {
+        snapshot.backends.iter().any(|backend| ids.contains(&backend.id) && is_usable(backend))
+    };
+    let replica = match intent.wish.map(Wish::place) {
+        Some(Place::Among(ids)) if named(ids) => {
+            balance.choose(snapshot, |backend| ids.contains(&backend.id) && is_usable(backend))
+        }
+        Some(Place::Primary) if intent.scope == Scope::ReadOnlyTransaction => None,
+        None if intent.scope == Scope::ReadOnlyTransaction
+            && takes_primary(snapshot, balance, intent.avoid) =>
+        {
+            None
+        }
+        _ => balance.choose(snapshot, is_usable),
+    };
+    replica.map_or(primary, |id| Plan { target: Target::Replica(id), reason: why })
+}
+
+fn takes_primary(snapshot: &Snapshot, balance: &mut Balance, avoid: &[BackendId]) -> bool {
+    (balance.policy().primary_preferred || balance.is_turn_of_primary()) && is_primary_usable(snapshot, avoid)
+}
+
+/// Reads prefer a primary only while it is there.
+fn is_primary_usable(snapshot: &Snapshot, avoid: &[BackendId]) -> bool {
+    snapshot.primary().is_some_and(|primary| primary.takes_statements() && !avoid.contains(&primary.id))
+}
+
+fn reason_of(intent: &Intent<'_>, usual: Reason) -> Reason {
+    match (intent.scope, intent.wish) {
+        (Scope::Replicas, _) => Reason::Listener,
+        (_, Some(Wish::Hint(_))) => Reason::Hint,
+        (_, Some(Wish::Rule(_))) => Reason::Rule,
+        (_, None) => usual,
     }
 }
 

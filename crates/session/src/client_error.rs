@@ -56,6 +56,42 @@ pub enum ProxyError {
     NotCompressed,
     /// A statement that needs the diagnostics of the one before, which are not to be had any more.
     DiagnosticsGone,
+    /// What the statement asks for beside itself, or where its session came in, forbids it.
+    Steered(Steered),
+}
+
+/// A statement that must not run as it was asked for.
+#[derive(Debug)]
+pub enum Steered {
+    /// A hint that cannot be obeyed, where hints are strict; why.
+    Hint(String),
+    /// A rule refuses the statement; its words.
+    RejectedByRule(String),
+    /// The session came in by a listener for reading.
+    ReadOnlyListener,
+    /// The statement does not belong into a transaction that cannot write.
+    ReadOnlyTransaction,
+    /// A setting of the proxy's own that there is not.
+    UnknownOwnSetting(String),
+    /// A setting of the proxy's own and a value that it cannot have.
+    OwnSettingValue(String, String),
+    /// A setting of the proxy's own, with another scope than the session.
+    OwnSettingGlobal(String),
+    /// Settings of the proxy's own together with something else.
+    OwnSettingsMixed,
+    /// Settings of the proxy's own in a prepared statement.
+    NotPreparable,
+    /// The statement ran for longer than a hint, a setting or a rule allows.
+    StatementTimeout {
+        /// In MariaDB's words.
+        is_mariadb: bool,
+    },
+}
+
+impl From<Steered> for ProxyError {
+    fn from(why: Steered) -> Self {
+        Self::Steered(why)
+    }
 }
 
 impl ClientError {
@@ -138,11 +174,57 @@ impl From<&ProxyError> for ClientError {
             }
             E::ProxyHeader(what, host) => Self::new(1105, *b"HY000", format!("Delphinus: {what} {host}")),
             E::NotCompressed => Self::new(3922, *b"HY000", "Invalid compression algorithm 'uncompressed'."),
+            E::Steered(why) => steered(why),
             E::DiagnosticsGone => Self::new(
                 1105,
                 *b"HY000",
                 "Delphinus: the diagnostics of the previous statement are not available any more",
             ),
+        }
+    }
+}
+
+fn steered(why: &Steered) -> ClientError {
+    match why {
+        Steered::Hint(why) => {
+            ClientError::new(1105, *b"HY000", format!("Delphinus: the hint cannot be obeyed: {why}"))
+        }
+        Steered::RejectedByRule(text) => ClientError::new(1105, *b"HY000", format!("Delphinus: {text}")),
+        Steered::ReadOnlyListener => ClientError::new(
+            1290,
+            *b"HY000",
+            "The MySQL server is running with the --read-only option so it cannot execute this statement",
+        ),
+        Steered::ReadOnlyTransaction => {
+            ClientError::new(1792, *b"25006", "Cannot execute statement in a READ ONLY transaction.")
+        }
+        Steered::UnknownOwnSetting(name) => {
+            ClientError::new(1193, *b"HY000", format!("Unknown system variable '{name}'"))
+        }
+        Steered::OwnSettingValue(name, value) => {
+            let text = format!("Variable '{name}' can't be set to the value of '{value}'");
+            ClientError::new(1231, *b"42000", text)
+        }
+        Steered::OwnSettingGlobal(name) => {
+            let text = format!("Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL");
+            ClientError::new(1228, *b"HY000", text)
+        }
+        Steered::OwnSettingsMixed => ClientError::new(
+            1235,
+            *b"42000",
+            "Delphinus: @@delphinus.name stands only in SET and SELECT statements about nothing else",
+        ),
+        Steered::StatementTimeout { is_mariadb: true } => {
+            let text = "Query execution was interrupted (max_statement_time exceeded)";
+            ClientError::new(1969, *b"70100", text)
+        }
+        Steered::StatementTimeout { is_mariadb: false } => {
+            let text = "Query execution was interrupted, maximum statement execution time exceeded";
+            ClientError::new(3024, *b"HY000", text)
+        }
+        Steered::NotPreparable => {
+            let text = "This command is not supported in the prepared statement protocol yet";
+            ClientError::new(1295, *b"HY000", text)
         }
     }
 }

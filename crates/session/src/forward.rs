@@ -49,11 +49,20 @@ impl Session {
     ) -> Result<Relayed, Cut> {
         self.send(checkout, input).await?;
         checkout.note(Doing::Running);
+        let deadline = self.steering.timeout.map(|limit| self.deadline(checkout, limit));
+        let began = self.worker.needs_latency().then(rt::now);
         let mut tracker =
             ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities());
         match self.relay(checkout, &mut tracker).await {
-            Ok((rest, len)) => {
+            Ok((mut rest, mut len)) => {
                 checkout.note(Doing::Nothing);
+                if let Some(began) = began {
+                    self.worker.took(checkout.backend(), began);
+                }
+                if let Some(deadline) = deadline {
+                    // Boxed: few statements have one.
+                    (rest, len) = Box::pin(self.end_deadline(deadline, rest, len)).await;
+                }
                 Ok(Relayed { response: tracker.into_response(), rest, len })
             }
             Err(Cut::Backend { error, untouched, .. }) => {

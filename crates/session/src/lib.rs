@@ -6,6 +6,7 @@
 //! | what happens to a command, in order | `serve` |
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `forward` |
+//! | hints, rules, listeners for one kind of backend | `steering` |
 //! | what a statement changed | `settle` |
 //! | which error does a client see | `client_error` |
 //! | who is connected, and how KILL finds them | `registry` |
@@ -13,12 +14,14 @@
 
 mod client_error;
 mod command;
+mod deadline;
 mod diagnostics;
 mod forward;
 mod input;
 mod inquiry;
 mod local;
 mod login;
+mod own_settings;
 mod process_list;
 mod prove;
 mod registry;
@@ -27,12 +30,13 @@ mod serve;
 mod session;
 mod settle;
 mod statements;
+mod steering;
 mod users;
 mod worker;
 
-pub use client_error::{ClientError, ProxyError};
+pub use client_error::{ClientError, ProxyError, Steered};
 pub use inquiry::Told;
 pub use registry::{ClientConnId, Registry, SessionInfo};
 pub use session::Session;
 pub use users::{BackendAuth, User, Users};
-pub use worker::{Arrival, ListenerSettings, Parts, Settings, Worker, is_hung};
+pub use worker::{Arrival, ListenerMode, ListenerSettings, Parts, Routing, Settings, Worker, is_hung};

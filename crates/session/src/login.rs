@@ -26,7 +26,8 @@ use crate::registry::ClientConnId;
 use crate::route::is_about_schema;
 use crate::session::{Lex, LoginFacts, Seats, Session};
 use crate::statements::ClientStatements;
-use crate::worker::{Arrival, Worker};
+use crate::steering::Steering;
+use crate::worker::{Arrival, ListenerMode, Worker};
 
 /// What clients may agree on with the proxy, as far as all backends can do it.
 const SHARED: Capabilities = Capabilities(
@@ -167,7 +168,7 @@ struct Seed {
 
 impl Seed {
     fn grow(self, worker: Rc<Worker>, facts: &ServerFacts, outcome: &LoginOutcome) -> Session {
-        let initial = worker.shared(first_state(&worker, facts, outcome));
+        let initial = worker.shared(first_state(&worker, facts, outcome, self.listener.mode));
         let keys = worker.users.keys(&outcome.user, &outcome.secret);
         let identity = worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
@@ -179,6 +180,7 @@ impl Seed {
         };
         Session {
             lex: Lex::new(flavor, facts.version_number, &initial.vars),
+            steering: Steering::new(worker.is_steered(&self.listener)),
             worker,
             info: self.info,
             stream: self.stream,
@@ -211,7 +213,13 @@ impl Seed {
 }
 
 /// The state that a server gives a client with this login.
-pub(crate) fn first_state(worker: &Worker, facts: &ServerFacts, outcome: &LoginOutcome) -> SessionState {
+/// By a listener for reading, its transactions cannot write.
+pub(crate) fn first_state(
+    worker: &Worker,
+    facts: &ServerFacts,
+    outcome: &LoginOutcome,
+    mode: ListenerMode,
+) -> SessionState {
     let collation = outcome.connection.collation;
     let found = facts
         .collations
@@ -225,11 +233,18 @@ pub(crate) fn first_state(worker: &Worker, facts: &ServerFacts, outcome: &LoginO
         }
         _ => ("utf8mb4".to_owned(), "utf8mb4_general_ci".to_owned()),
     };
-    let vars = [
-        ("character_set_client", &charset),
-        ("character_set_results", &charset),
-        ("collation_connection", &collation),
+    let mut vars = vec![
+        ("character_set_client", charset.clone()),
+        ("character_set_results", charset),
+        ("collation_connection", collation),
     ];
+    if mode == ListenerMode::ReadOnly {
+        let name = match facts.flavor {
+            Flavor::MySql => "transaction_read_only",
+            Flavor::MariaDb => "tx_read_only",
+        };
+        vars.push((name, "ON".to_owned()));
+    }
     let asked = outcome.schema.as_deref().map(String::from_utf8_lossy).filter(|name| !name.is_empty());
     let default = worker.users.find(&outcome.user).and_then(|user| user.default_schema.clone());
     SessionState {
@@ -377,7 +392,8 @@ impl Session {
             refuse_known(&mut self.stream, &error, outcome).await;
             return Err(NetError::Closed);
         }
-        self.initial = self.worker.shared(first_state(&self.worker, &facts, outcome));
+        let mode = self.login.listener.mode;
+        self.initial = self.worker.shared(first_state(&self.worker, &facts, outcome, mode));
         self.reset().await;
         self.seats = Seats::default();
         self.keys = self.worker.users.keys(&outcome.user, &outcome.secret);

@@ -15,15 +15,28 @@ impl Session {
     /// Decides where a statement goes. Made once; nothing looks at the text again.
     #[inline]
     pub(crate) fn plan(&self, statement: &Statement, avoid: &[BackendId]) -> Plan {
-        let intent = Intent {
+        let intent = self.intent(statement, avoid);
+        self.worker.with_snapshot(|snapshot, balance| {
+            if balance.needs_look() {
+                balance.look(snapshot, rt::now(), |backend| self.worker.pool.in_use(backend));
+            }
+            plan(&intent, snapshot, balance)
+        })
+    }
+
+    /// What the router has to know.
+    #[inline]
+    pub(crate) fn intent<'a>(&'a self, statement: &Statement, avoid: &'a [BackendId]) -> Intent<'a> {
+        Intent {
             access: statement.access,
             why: statement.why,
             in_transaction: self.status.contains(Status::IN_TRANS),
             autocommit_off: !self.status.contains(Status::AUTOCOMMIT),
             pinned: self.pins.reason(),
             avoid,
-        };
-        self.worker.with_snapshot(|snapshot, balance| plan(&intent, snapshot, balance))
+            wish: self.steering.wish(),
+            scope: self.scope(statement),
+        }
     }
 
     /// A connection to where the plan leads, in the state that the session wants.
@@ -34,6 +47,8 @@ impl Session {
             Target::Primary => self.worker.counters.routed_primary.increment(),
             Target::Replica(_) => self.worker.counters.routed_replica.increment(),
         }
+        self.steering.on_replica = target != Target::Primary;
+        self.steering.has_read = true;
         match self.checkout_in_state(backend).await {
             Err(ProxyError::Pool(error)) if target == Target::Primary && is_about_schema(&error) => {
                 self.checkout_without_schema(backend).await

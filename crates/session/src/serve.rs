@@ -79,6 +79,7 @@ impl Session {
             self.error_seq = Some(1);
             let served = self.serve_command(input).await?;
             self.drop_kept();
+            self.steering.end_command();
             self.info.runs_nowhere();
             match served {
                 Served::Answered => {}

@@ -16,6 +16,7 @@ use delphinus_wire::response::Status;
 
 use crate::registry::SessionInfo;
 use crate::statements::ClientStatements;
+use crate::steering::Steering;
 use crate::worker::{ListenerSettings, Worker};
 
 /// A session. Its life is in `serve`.
@@ -54,6 +55,8 @@ pub struct Session {
     pub(crate) error_seq: Option<u8>,
     /// The client's own `wait_timeout`, 0 if it has set none.
     pub(crate) idle_limit_s: u32,
+    /// What is asked beside the statements.
+    pub(crate) steering: Steering,
 }
 
 /// What the login settled for as long as the connection lives.
@@ -186,5 +189,6 @@ impl Session {
         self.last_backend = None;
         self.late_error = None;
         self.idle_limit_s = 0;
+        self.reset_steering();
     }
 }

@@ -9,7 +9,7 @@ use delphinus_monitor::{SnapshotCache, SnapshotReader};
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Network, Peer, rt};
 use delphinus_pool::Pool;
-use delphinus_route::Balance;
+use delphinus_route::{Balance, Policy, ReadBalance, Rules};
 use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
 use delphinus_topology::{BackendId, Health, Snapshot};
@@ -41,6 +41,33 @@ pub struct Settings {
     pub max_prepared_statements: usize,
     /// What a client leaves running when it goes is ended on the server.
     pub kills_abandoned: bool,
+    /// Where statements go, beside what the statements themselves say.
+    pub routing: Routing,
+}
+
+/// What an operator sets about routing.
+#[derive(Debug, Clone, Default)]
+pub struct Routing {
+    /// How reads are spread.
+    pub policy: Policy,
+    /// The operator's rules.
+    pub rules: Arc<Rules>,
+    /// A hint that cannot be obeyed is an error.
+    pub strict_hints: bool,
+    /// Transactions that cannot write may run on replicas.
+    pub replica_read_only_transactions: bool,
+}
+
+/// Which backends the clients of a listener get to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ListenerMode {
+    /// Reads to replicas, the rest to the primary.
+    #[default]
+    Split,
+    /// The primary only.
+    ReadWrite,
+    /// Replicas only; what writes is refused.
+    ReadOnly,
 }
 
 /// One listener, as far as its clients notice.
@@ -58,6 +85,8 @@ pub struct ListenerSettings {
     pub must_compress: bool,
     /// Load balancers, which have to tell by the PROXY protocol whom they connect for.
     pub balancers: Vec<Network>,
+    /// Which backends its clients get to.
+    pub mode: ListenerMode,
 }
 
 /// A client on its way from the acceptor to its worker.
@@ -132,6 +161,7 @@ impl Worker {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Rc<Self> {
         let snapshot = RefCell::new(parts.reader.cache());
+        let balance = RefCell::new(Balance::new(parts.settings.routing.policy));
         Rc::new(Self {
             settings: parts.settings,
             users: parts.users,
@@ -143,7 +173,7 @@ impl Worker {
             stopping: parts.stopping,
             reader: parts.reader,
             snapshot,
-            balance: RefCell::default(),
+            balance,
             failed: RefCell::default(),
             tokens: Cell::new(0),
             first_states: RefCell::default(),
@@ -168,6 +198,23 @@ impl Worker {
     pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot, &mut Balance) -> T) -> T {
         let mut cache = self.snapshot.borrow_mut();
         look(cache.current(), &mut self.balance.borrow_mut())
+    }
+
+    /// True if rules or the listener have a say in every command of a session.
+    pub(crate) fn is_steered(&self, listener: &ListenerSettings) -> bool {
+        !self.settings.routing.rules.is_empty() || listener.mode != ListenerMode::Split
+    }
+
+    /// True if statements have to be timed.
+    #[inline]
+    pub(crate) fn needs_latency(&self) -> bool {
+        self.settings.routing.policy.read_balance == ReadBalance::LeastLatency
+    }
+
+    /// Takes in that a statement has ended.
+    pub(crate) fn took(&self, backend: BackendId, began: Instant) {
+        let now = rt::now();
+        self.balance.borrow_mut().took(backend, now.saturating_duration_since(began), now);
     }
 
     /// Waits until something is known of the servers, which the greeting needs.

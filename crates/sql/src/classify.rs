@@ -97,6 +97,9 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
         if self.cursor.has_version_comment() {
             self.refuse(Why::VersionComment);
         }
+        if self.cursor.has_hint() {
+            self.uses |= Uses::HINTS;
+        }
         if self.cursor.here.is(TokenKind::Semicolon) {
             self.cursor.bump();
         }

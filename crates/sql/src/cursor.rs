@@ -79,6 +79,10 @@ impl<'a> Cursor<'a> {
         self.lexer.has_version_comment()
     }
 
+    pub(crate) fn has_hint(&self) -> bool {
+        self.lexer.has_hint()
+    }
+
     pub(crate) fn is_doubtful(&self) -> bool {
         self.lexer.is_doubtful()
     }

@@ -16,7 +16,7 @@ use groups::Groups;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The hash of a normalised text (XXH3, 64 bits, seed 0): the same on every machine and in every version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub u64);
 
 impl std::fmt::Display for Digest {

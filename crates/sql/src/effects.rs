@@ -79,4 +79,10 @@ bit_set! {
     CLOSES_CONNECTION = 32;
     /// MariaDB's `SET STATEMENT .. FOR`: what is reported of the variables named there does not outlive the statement.
     SETS_FOR_STATEMENT = 33;
+    /// `START TRANSACTION .. READ ONLY` and nothing else: the transaction cannot write.
+    BEGINS_READ_ONLY = 34;
+    /// `START TRANSACTION .. READ WRITE` or `.. WITH CONSISTENT SNAPSHOT`: not a transaction as the session has them.
+    BEGINS_SPECIAL = 35;
+    /// Sets a variable of the server (`GLOBAL`, `PERSIST`), which is not the session's.
+    SETS_GLOBAL_VARS = 36;
 }

@@ -91,10 +91,18 @@ pub(crate) struct Lexer<'a> {
 struct Flags {
     /// Inside a version comment that the server runs, or after a dot.
     place: Place,
-    /// See [`Lexer::has_version_comment`].
-    version_comment: bool,
+    comments: Comments,
     /// See [`Lexer::is_doubtful`].
     doubtful: bool,
+}
+
+/// What comments have been met so far.
+#[derive(Clone, Copy, Default)]
+struct Comments {
+    /// See [`Lexer::has_version_comment`].
+    version: bool,
+    /// See [`Lexer::has_hint`].
+    hint: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -118,12 +126,17 @@ impl<'a> Lexer<'a> {
 
     /// Whether a comment that some server runs (`/*! */`, `/*M! */`) has been met so far.
     pub(crate) fn has_version_comment(&self) -> bool {
-        self.flags.version_comment
+        self.flags.comments.version
     }
 
     /// Whether something has been met so far that a server may cut in another way.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.flags.doubtful
+    }
+
+    /// Whether a comment that may ask something of the proxy has been met so far.
+    pub(crate) fn has_hint(&self) -> bool {
+        self.flags.comments.hint
     }
 
     fn byte(&self, at: usize) -> u8 {

@@ -11,6 +11,7 @@ mod cursor;
 mod digest;
 mod effects;
 mod event;
+mod hints;
 mod keyword;
 mod lexer;
 mod names;
@@ -24,10 +25,11 @@ pub use assignments::{Assignment, Scope, Target, TransactionScope, assignments};
 pub use classify::classify;
 pub use digest::{Digest, digest};
 pub use effects::Effects;
+pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
 pub use names::{
     AdvisoryLocks, Handlers, Kill, KillScope, SessionFunction, Span, SqlPrepared, TableName, TemporaryTables,
-    advisory_locks, builtin_calls, handlers, kill_target, sql_prepared, temporary_tables, used_schema,
-    user_variables_assigned,
+    advisory_locks, builtin_calls, handlers, kill_target, sql_prepared, tables, temporary_tables,
+    used_schema, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use split::split;

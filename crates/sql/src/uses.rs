@@ -24,4 +24,8 @@ bit_set! {
     SESSION_VARS = 6;
     /// `SHOW PROCESSLIST`.
     PROCESS_LIST = 7;
+    /// A comment that may ask something of the proxy. See `hints`.
+    HINTS = 8;
+    /// `@@delphinus.name`, read or set: a setting of the proxy's own.
+    PROXY_SETTINGS = 9;
 }

@@ -17,4 +17,5 @@ pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
 pub use tracker::{Changed, Progress, Response, ResponseTracker, Shape};
 pub use user_vars::{UserValue, UserVars, read_back_sql};
-pub use vars::{Vars, is_derived, is_movable, quote_identifier, quote_text};
+
+pub use vars::{Vars, is_derived, is_movable, quote_identifier, quote_text, reads_only};

@@ -45,6 +45,14 @@ pub fn is_derived(name: &str) -> bool {
     DERIVED.contains(&name)
 }
 
+/// True if the session's transactions cannot write, as `SET SESSION TRANSACTION READ ONLY` has it.
+pub fn reads_only(vars: &Vars) -> bool {
+    ["transaction_read_only", "tx_read_only"]
+        .iter()
+        .filter_map(|name| vars.get(*name))
+        .any(|value| matches!(&**value, b"1" | b"ON"))
+}
+
 /// `value` as a literal: numbers bare, NULL for the only variable that can be NULL, everything else as text.
 pub(crate) fn put_value(out: &mut String, name: &str, value: &[u8]) {
     if value.is_empty() && name == "character_set_results" {

@@ -99,6 +99,8 @@ counters! {
         routed_replica = "target" "replica",
         routed_local = "target" "local",
     }
+    "delphinus_hints_ignored_total" "Hints that were not known or could not be obeyed." { hints_ignored }
+    "delphinus_statement_timeouts_total" "Statements ended because they ran for too long (hints and rules)." { statement_timeouts }
     "delphinus_client_bytes_total" "Bytes exchanged with clients, as sent before TLS." {
         client_bytes_in = "direction" "in",
         client_bytes_out = "direction" "out",

@@ -112,6 +112,10 @@ pub struct Backend {
     pub facts: Option<Arc<ServerFacts>>,
     /// The capabilities of its greeting.
     pub capabilities: Option<Capabilities>,
+    /// It takes no writes, by what it said last.
+    pub read_only: bool,
+    /// When it came back, if it was down before.
+    pub returned: Option<Instant>,
     /// How long the last successful probe query took, when the snapshot was made.
     pub latency: Option<Duration>,
     pub(crate) tally: Tally,
@@ -130,9 +134,15 @@ impl Backend {
         self.wish.is_offline()
     }
 
+    /// True if new statements may go there.
+    #[inline]
+    pub fn takes_statements(&self) -> bool {
+        self.is_up() && !self.is_offline()
+    }
+
     /// True if it may take reads as a replica.
     #[inline]
     pub fn is_readable_replica(&self) -> bool {
-        self.role == Role::Replica && self.is_up() && !self.is_offline()
+        self.role == Role::Replica && self.takes_statements()
     }
 }

@@ -162,12 +162,14 @@ fn learn(
 fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
     backend.latency = Some(answer.latency);
     let is_same = backend.capabilities == Some(answer.capabilities)
+        && backend.read_only == answer.read_only
         && backend
             .facts
             .as_ref()
             .is_some_and(|facts| Arc::ptr_eq(facts, &answer.facts) || *facts == answer.facts);
     if !is_same {
         backend.capabilities = Some(answer.capabilities);
+        backend.read_only = answer.read_only;
         backend.facts = Some(answer.facts.clone());
     }
     !is_same
@@ -218,6 +220,7 @@ fn judge(
         Evidence::Alive if !backend.is_up() && (is_first || backend.tally.successes >= settings.rise) => {
             let down_for = backend.health.since().map(|since| now.saturating_duration_since(since));
             backend.health = Health::Up { since: now };
+            backend.returned = down_for.map(|_| now);
             events.push(Event::Up { backend: id, down_for });
             true
         }

@@ -47,6 +47,8 @@ impl Snapshot {
             fault: None,
             facts: None,
             capabilities: None,
+            read_only: false,
+            returned: None,
             latency: None,
             tally: Tally::default(),
         };

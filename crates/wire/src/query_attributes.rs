@@ -23,7 +23,65 @@ pub fn query_text_at(payload: &[u8], capabilities: Capabilities) -> Result<usize
     Ok(payload.len() - reader.remaining())
 }
 
+/// Names and values.
+pub type QueryAttributes = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The query attributes of a COM_QUERY: names, and values as text. Those of kinds without a plain text (times, NULL) are
+/// left out; so are all where something is malformed.
+pub fn query_attributes(payload: &[u8], capabilities: Capabilities) -> QueryAttributes {
+    let read = || -> Result<_, Malformed> {
+        if !capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+            return Ok(Vec::new());
+        }
+        let mut reader = Reader::new(payload);
+        reader.u8()?;
+        let count = reader.lenenc_int()?;
+        reader.lenenc_int()?;
+        if count == 0 { Ok(Vec::new()) } else { named_values(&mut reader, count) }
+    };
+    read().unwrap_or_default()
+}
+
+/// The same of a COM_STMT_EXECUTE, of which `params` values belong to the statement.
+pub fn execute_attributes(payload: &[u8], params: u16, capabilities: Capabilities) -> QueryAttributes {
+    let read = || -> Result<_, Malformed> {
+        if !capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+            return Ok(Vec::new());
+        }
+        let mut reader = Reader::new(payload);
+        reader.bytes(10)?;
+        let count = reader.lenenc_int()?;
+        if count <= u64::from(params) { Ok(Vec::new()) } else { named_values(&mut reader, count) }
+    };
+    let mut found = read().unwrap_or_default();
+    // Parameters have no names.
+    found.retain(|(name, _)| !name.is_empty());
+    found
+}
+
 fn skip_values(reader: &mut Reader<'_>, count: u64) -> Result<(), Malformed> {
+    each_value(reader, count, |_, _, _| {})
+}
+
+fn named_values(reader: &mut Reader<'_>, count: u64) -> Result<QueryAttributes, Malformed> {
+    let mut found = Vec::new();
+    each_value(reader, count, |name, kind, value| {
+        let little = |value: &[u8]| value.iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+        match kind {
+            1 | 2 | 3 | 8 | 9 | 13 => found.push((name.to_vec(), little(value).to_string().into_bytes())),
+            0 | 15 | 16 | 245..=255 => found.push((name.to_vec(), value.to_vec())),
+            _ => {}
+        }
+    })?;
+    Ok(found)
+}
+
+/// Passes over `count` values with names, and hands out those that are there: name, kind, bytes.
+fn each_value<'a>(
+    reader: &mut Reader<'a>,
+    count: u64,
+    mut take: impl FnMut(&'a [u8], u8, &'a [u8]),
+) -> Result<(), Malformed> {
     let count = usize::try_from(count).map_err(|_| Malformed("too many attributes"))?;
     let nulls = reader.bytes(count.div_ceil(8))?;
     if reader.u8()? != 1 {
@@ -32,19 +90,20 @@ fn skip_values(reader: &mut Reader<'_>, count: u64) -> Result<(), Malformed> {
     // The payload bounds the count: each type takes at least three bytes of it.
     let mut kinds = Vec::with_capacity(count.min(reader.remaining()));
     for _ in 0..count {
-        kinds.push(reader.u16()? as u8);
-        reader.lenenc_bytes()?;
+        let kind = reader.u16()? as u8;
+        kinds.push((kind, reader.lenenc_bytes()?));
     }
-    for (at, kind) in kinds.into_iter().enumerate() {
+    for (at, (kind, name)) in kinds.into_iter().enumerate() {
         if nulls[at / 8] & (1 << (at % 8)) == 0 {
-            skip_value(reader, kind)?;
+            let value = read_value(reader, kind)?;
+            take(name, kind, value);
         }
     }
     Ok(())
 }
 
-/// Passes over one value of the binary protocol.
-fn skip_value(reader: &mut Reader<'_>, kind: u8) -> Result<(), Malformed> {
+/// One value of the binary protocol.
+fn read_value<'a>(reader: &mut Reader<'a>, kind: u8) -> Result<&'a [u8], Malformed> {
     let len = match kind {
         1 => 1,
         2 | 13 => 2,
@@ -52,12 +111,9 @@ fn skip_value(reader: &mut Reader<'_>, kind: u8) -> Result<(), Malformed> {
         5 | 8 => 8,
         6 => 0,
         7 | 10 | 11 | 12 => usize::from(reader.u8()?),
-        _ => {
-            reader.lenenc_bytes()?;
-            return Ok(());
-        }
+        _ => return reader.lenenc_bytes(),
     };
-    reader.bytes(len).map(|_| ())
+    reader.bytes(len)
 }
 
 /// The parameter part of a COM_STMT_EXECUTE.
@@ -167,6 +223,29 @@ mod tests {
         }
         let huge = b"\x03\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x01\x00";
         assert!(query_text_at(huge, WITH).is_err());
+    }
+
+    #[test]
+    fn attributes_are_read() {
+        let mut payload = vec![3, 3, 1, 0b010, 1];
+        for (kind, name) in [(254, "a"), (8, "null"), (3, "n")] {
+            payload.put_u16(kind);
+            payload.put_lenenc_bytes(name.as_bytes());
+        }
+        payload.put_lenenc_bytes(b"value");
+        payload.extend_from_slice(&[7, 1, 0, 0]);
+        payload.extend_from_slice(b"SELECT 1");
+        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        assert_eq!(query_attributes(&payload, WITH), [pair("a", "value"), pair("n", "263")]);
+        assert_eq!(query_attributes(&payload, Capabilities::default()), []);
+        assert_eq!(query_attributes(b"\x03\x00\x01SELECT 1", WITH), []);
+        for cut in 0..payload.len() - 8 {
+            assert_eq!(query_attributes(&payload[..cut], WITH), []);
+        }
+        let mut payload = vec![0x17, 1, 0, 0, 0, 8, 1, 0, 0, 0, 2, 0, 1, 8, 0, 0, 253, 0, 1, b'x'];
+        payload.extend_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0, 1, b'y']);
+        assert_eq!(execute_attributes(&payload, 1, WITH), [pair("x", "y")]);
+        assert_eq!(execute_attributes(&payload, 2, WITH), []);
     }
 
     #[test]

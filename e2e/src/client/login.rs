@@ -16,6 +16,7 @@ const SECURE_CONNECTION: u32 = 1 << 15;
 const MULTI_STATEMENTS: u32 = 1 << 16;
 const MULTI_RESULTS: u32 = 1 << 17;
 const PLUGIN_AUTH: u32 = 1 << 19;
+const QUERY_ATTRIBUTES: u32 = 1 << 27;
 /// utf8mb4_general_ci.
 const COLLATION: u8 = 45;
 
@@ -31,6 +32,8 @@ pub struct Login {
     pub database: String,
     /// Whether several statements may stand in one text.
     pub allows_multi_statements: bool,
+    /// Whether texts come with query attributes, where the other side has them.
+    pub has_query_attributes: bool,
     pub(crate) start: Vec<u8>,
 }
 
@@ -52,6 +55,7 @@ impl Login {
             password: address.password.clone(),
             database: address.database.clone(),
             allows_multi_statements: false,
+            has_query_attributes: false,
             start: Vec::new(),
         }
     }
@@ -109,6 +113,9 @@ impl Login {
         }
         if self.allows_multi_statements {
             flags |= MULTI_STATEMENTS;
+        }
+        if self.has_query_attributes {
+            flags |= QUERY_ATTRIBUTES;
         }
         let mut payload = flags.to_le_bytes().to_vec();
         payload.extend(0x0100_0000_u32.to_le_bytes());

@@ -29,6 +29,8 @@ section! {
         role: Role = required(), "", Restart;
         /// Share of the reads, compared with the other replicas. 0: only when no other replica is there.
         weight: u32 = is(100), "", Restart, in 0..=1000;
+        /// Groups that it belongs to, by which rules name it.
+        groups: Vec<String> = is(vec![]), "", Restart;
         /// TLS to this backend. "preferred" takes it where it is offered, "required" insists, "verify_ca" also
         /// checks who signed the certificate, "verify_identity" also checks the host name in it.
         tls: BackendTls = is(BackendTls::Preferred), "", Restart, aka "ssl_mode";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::{is, required, unset};
 use crate::address::{ListenAddress, Network};
 use crate::value::SocketMode;
-use crate::word::{ClientTls, Compression};
+use crate::word::{ClientTls, Compression, ListenerMode};
 
 section! {
     /// One for each address where clients connect. At least one is needed.
@@ -30,6 +30,10 @@ section! {
         /// Addresses of load balancers. From these every connection has to begin with a header of the PROXY protocol
         /// (version 1 or 2), and the client is where that says. From others such a header is refused.
         proxy_protocol_networks: Vec<Network> = is(vec![]), "", Restart;
+        /// Which backends its clients get to. "split": reads go to replicas, the rest to the primary. "read_write": all to
+        /// the primary. "read_only": all to replicas, or, where there is none, reads to the primary; what may write gets
+        /// error 1290.
+        mode: ListenerMode = is(ListenerMode::Split), "", Restart;
         /// Permissions of a Unix socket.
         socket_mode: Option<SocketMode> = unset("\"0777\", as MySQL does: the login decides who gets in"), "", Restart;
     }

@@ -74,6 +74,7 @@ impl Check<'_, '_> {
             compression: written.compression,
             zstd_compression_level: written.zstd_compression_level,
             send_proxy_protocol: written.send_proxy_protocol,
+            groups: written.groups.clone(),
         }
     }
 

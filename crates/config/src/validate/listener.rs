@@ -46,6 +46,7 @@ impl Check<'_, '_> {
             compression_algorithms: self.compression_algorithms(row),
             proxy_protocol_networks: self.proxy_protocol_networks(row, is_unix),
             socket_mode: written.socket_mode.unwrap_or(SOCKET_MODE_DEFAULT),
+            mode: written.mode,
         }
     }
 

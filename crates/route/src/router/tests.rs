@@ -9,6 +9,7 @@ use delphinus_topology::{Backend, BackendId, Health, Member, Role, Snapshot};
 use proptest::prelude::*;
 
 use super::*;
+use crate::{InReadOnly, Policy, ReadBalance, in_read_only, is_for_readers};
 
 const READ: Intent<'static> = Intent {
     access: Access::Read,
@@ -17,6 +18,8 @@ const READ: Intent<'static> = Intent {
     autocommit_off: false,
     pinned: None,
     avoid: &[],
+    wish: None,
+    scope: Scope::Usual,
 };
 
 /// Health of the replicas: `u` up, `d` down, `?` unknown.
@@ -69,6 +72,119 @@ fn the_first_rule_that_matches_wins() {
     }
 }
 
+/// Backends 1 and 2 are replicas.
+const SECOND: &[BackendId] = &[BackendId(2)];
+const PRIMARY_ALONE: &[BackendId] = &[BackendId(0)];
+
+/// Hint, then `primary_preferred`, then `read_primary_percentage`; no usable replica: the primary.
+#[test]
+fn who_is_asked_first() {
+    use Place::{Among, Primary as Main, Replica};
+    let (one, primary) = (Target::Replica(BackendId(1)), Target::Primary);
+    let two = Target::Replica(BackendId(2));
+    let preferred = Policy { primary_preferred: true, ..Policy::default() };
+    let all = Policy { read_primary_percentage: 100, ..Policy::default() };
+    let none = Policy::default();
+    let (hint, rule) = (|place| Some(Wish::Hint(place)), |place| Some(Wish::Rule(place)));
+    let cases = [
+        (none, None, "uu", one, Reason::Read),
+        (all, None, "uu", primary, Reason::ReadShare),
+        (preferred, None, "uu", primary, Reason::PrimaryPreferred),
+        (Policy { primary_preferred: true, ..all }, None, "uu", primary, Reason::PrimaryPreferred),
+        (preferred, hint(Replica), "uu", one, Reason::Hint),
+        (all, hint(Replica), "uu", one, Reason::Hint),
+        (all, rule(Replica), "uu", one, Reason::Rule),
+        (none, hint(Main), "uu", primary, Reason::Hint),
+        (none, rule(Main), "uu", primary, Reason::Rule),
+        (all, hint(Among(SECOND)), "uu", two, Reason::Hint),
+        (all, rule(Among(SECOND)), "uu", two, Reason::Rule),
+        (none, rule(Among(PRIMARY_ALONE)), "uu", primary, Reason::Rule),
+        // What is wished for is not there.
+        (none, hint(Among(SECOND)), "ud", one, Reason::Hint),
+        (none, hint(Replica), "dd", primary, Reason::NoReplica),
+        (none, rule(Among(SECOND)), "dd", primary, Reason::NoReplica),
+        (none, None, "dd", primary, Reason::NoReplica),
+    ];
+    for (policy, wish, replicas, target, reason) in cases {
+        let mut snapshot = cluster(replicas);
+        let up = |snapshot: &mut Snapshot| snapshot.backends[0].health = Health::Up { since: Instant::now() };
+        up(&mut snapshot);
+        let found = plan(&Intent { wish, ..READ }, &snapshot, &mut Balance::new(policy));
+        assert_eq!(found, Plan { target, reason }, "{policy:?} {wish:?} with {replicas:?}");
+        // Nothing that is wished for moves a write, or a transaction that may write.
+        for held in [
+            Intent { wish, access: Access::Write, why: Why::LockingRead, ..READ },
+            Intent { wish, in_transaction: true, ..READ },
+            Intent { wish, autocommit_off: true, ..READ },
+            Intent { wish, pinned: Some(PinReason::TableLock), ..READ },
+        ] {
+            let found = plan(&held, &snapshot, &mut Balance::new(policy));
+            assert_eq!(found.target, Target::Primary, "{held:?}");
+        }
+    }
+    // A primary that is down, or has just failed, takes no reads that only prefer it.
+    for policy in [preferred, all] {
+        let snapshot = cluster("u");
+        assert_eq!(plan(&READ, &snapshot, &mut Balance::new(policy)).target, one);
+        let mut snapshot = cluster("u");
+        snapshot.backends[0].health = Health::Up { since: Instant::now() };
+        let intent = Intent { avoid: PRIMARY_ALONE, ..READ };
+        assert_eq!(plan(&intent, &snapshot, &mut Balance::new(policy)).target, one);
+    }
+}
+
+#[test]
+fn a_listener_and_a_transaction_that_cannot_write() {
+    let begin = Intent { access: Access::Write, why: Why::Transaction, ..READ };
+    let (reading, writing) = (Scope::Replicas, Scope::Primary);
+    let ro = Scope::ReadOnlyTransaction;
+    let (one, primary) = (Target::Replica(BackendId(1)), Target::Primary);
+    let cases = [
+        (Intent { scope: writing, ..READ }, primary, Reason::Listener),
+        (Intent { scope: writing, ..begin }, primary, Reason::Write(Why::Transaction)),
+        (Intent { scope: reading, ..READ }, one, Reason::Listener),
+        (Intent { scope: reading, wish: Some(Wish::Hint(Place::Primary)), ..READ }, one, Reason::Listener),
+        (Intent { scope: reading, ..begin }, one, Reason::Listener),
+        (Intent { scope: ro, ..begin }, one, Reason::ReadOnlyTransaction),
+        (Intent { scope: ro, autocommit_off: true, ..READ }, one, Reason::ReadOnlyTransaction),
+        (Intent { scope: ro, in_transaction: true, ..begin }, primary, Reason::InTransaction),
+        (
+            Intent { scope: ro, wish: Some(Wish::Hint(Place::Primary)), ..begin },
+            primary,
+            Reason::Write(Why::Transaction),
+        ),
+        (
+            Intent { scope: ro, wish: Some(Wish::Hint(Place::Replica)), ..begin },
+            one,
+            Reason::ReadOnlyTransaction,
+        ),
+    ];
+    for (intent, target, reason) in cases {
+        let mut snapshot = cluster("uu");
+        snapshot.backends.iter_mut().for_each(|backend| backend.read_only = true);
+        let found = plan(&intent, &snapshot, &mut Balance::default());
+        assert_eq!(found, Plan { target, reason }, "{intent:?}");
+    }
+    // A replica that takes writes itself gets nothing but plain reads.
+    let found = plan(&Intent { scope: ro, ..begin }, &cluster("uu"), &mut Balance::default());
+    assert_eq!(found.target, primary);
+}
+
+#[test]
+fn the_primary_has_its_share_at_every_moment() {
+    for percentage in [0, 1, 25, 33, 50, 99, 100] {
+        let mut snapshot = cluster("uu");
+        snapshot.backends[0].health = Health::Up { since: Instant::now() };
+        let mut balance = Balance::new(Policy { read_primary_percentage: percentage, ..Policy::default() });
+        let mut on_primary = 0;
+        for reads in 1..=1_000_u32 {
+            on_primary += u32::from(plan(&READ, &snapshot, &mut balance).target == Target::Primary);
+            let due = reads * u32::from(percentage);
+            assert!(due.abs_diff(on_primary * 100) < 100, "{percentage}: {on_primary} of {reads}");
+        }
+    }
+}
+
 #[test]
 fn every_reason_has_words_of_its_own() {
     let reasons = [
@@ -78,6 +194,12 @@ fn every_reason_has_words_of_its_own() {
         Reason::Write(Why::Ddl),
         Reason::Read,
         Reason::NoReplica,
+        Reason::Hint,
+        Reason::Rule,
+        Reason::PrimaryPreferred,
+        Reason::ReadShare,
+        Reason::ReadOnlyTransaction,
+        Reason::Listener,
     ];
     let distinct = |word: fn(Reason) -> &'static str| {
         reasons.iter().map(|reason| word(*reason)).collect::<std::collections::HashSet<_>>().len()
@@ -91,6 +213,7 @@ const STATEMENTS: &[(&str, bool)] = &[
     ("SELECT a FROM t WHERE id = 1", true),
     ("(SELECT a FROM t) UNION (SELECT b FROM u)", true),
     ("WITH c AS (SELECT 1) SELECT * FROM c", true),
+    ("SHOW TABLES", true),
     ("SELECT a FROM t FOR UPDATE", false),
     ("SELECT a FROM t LOCK IN SHARE MODE", false),
     ("SELECT GET_LOCK('x', 1)", false),
@@ -108,6 +231,28 @@ const STATEMENTS: &[(&str, bool)] = &[
     ("", false),
 ];
 
+/// The same for what may run in a transaction that cannot write.
+const IN_READ_ONLY: &[&str] = &[
+    "START TRANSACTION READ ONLY",
+    "BEGIN",
+    "START TRANSACTION",
+    "START TRANSACTION READ WRITE",
+    "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+    "COMMIT",
+    "COMMIT AND CHAIN",
+    "SET @a = 1",
+    "SET GLOBAL read_only = 0",
+    "SAVEPOINT s",
+    "LOCK TABLES t READ",
+    "XA START 'x'",
+    "FLUSH TABLES",
+    "EXECUTE s",
+    "CREATE TEMPORARY TABLE x (a INT)",
+    "SELECT f()",
+    "SELECT NEXT VALUE FOR s",
+    "KILL 5",
+];
+
 fn pin() -> impl Strategy<Value = Option<PinReason>> {
     prop::option::weighted(
         0.2,
@@ -115,8 +260,93 @@ fn pin() -> impl Strategy<Value = Option<PinReason>> {
     )
 }
 
+const SOME: &[BackendId] = &[BackendId(0), BackendId(1), BackendId(3)];
+
+fn wish() -> impl Strategy<Value = Option<Wish<'static>>> {
+    let places = vec![Place::Primary, Place::Replica, Place::Among(SECOND), Place::Among(SOME)];
+    let place = prop::sample::select(places);
+    prop::option::of(
+        (place, any::<bool>()).prop_map(
+            |(place, is_hint)| {
+                if is_hint { Wish::Hint(place) } else { Wish::Rule(place) }
+            },
+        ),
+    )
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let balances = vec![
+        ReadBalance::RoundRobin,
+        ReadBalance::Weighted,
+        ReadBalance::LeastConnections,
+        ReadBalance::LeastLatency,
+    ];
+    let balance = prop::sample::select(balances);
+    (0_u8..=100, any::<bool>(), balance).prop_map(
+        |(read_primary_percentage, primary_preferred, read_balance)| Policy {
+            read_primary_percentage,
+            primary_preferred,
+            read_balance,
+            ..Policy::default()
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    /// Whatever the policy is, whoever wishes for what: free reads, and what cannot write, reach replicas that are up.
+    #[test]
+    fn nothing_that_writes_reaches_a_replica(
+        sql in prop::sample::select(STATEMENTS.iter().map(|(sql, _)| *sql).chain(IN_READ_ONLY.iter().copied()).collect::<Vec<_>>()),
+        (in_transaction, autocommit_off, reads_only, up, takes_writes) in any::<(bool, bool, bool, bool, bool)>(),
+        pinned in pin(),
+        (wish, policy) in (wish(), policy()),
+        replicas in "[ud?]{0,5}",
+        avoid in prop::collection::vec((0_u16..7).prop_map(BackendId), 0..3),
+    ) {
+        let statement = classify(sql.as_bytes(), LexOptions::default());
+        let scope = Scope::of_transaction(&statement, reads_only, autocommit_off);
+        let (access, why) = (statement.access, statement.why);
+        let intent = Intent { access, why, in_transaction, autocommit_off, pinned, avoid: &avoid, wish, scope };
+        let mut snapshot = cluster(&replicas);
+        snapshot.backends.iter_mut().skip(1).for_each(|backend| backend.read_only = !takes_writes);
+        if up {
+            snapshot.backends[0].health = Health::Up { since: Instant::now() };
+        }
+        let mut balance = Balance::new(policy);
+        for _ in 0..3 {
+            balance.look(&snapshot, Instant::now(), |id| u32::from(id.0));
+            let Plan { target: Target::Replica(id), reason } = plan(&intent, &snapshot, &mut balance) else { continue };
+            let is_right = snapshot.backend(id).is_some_and(Backend::is_readable_replica);
+            prop_assert!(is_right && !avoid.contains(&id), "{id:?} is no replica that can be used");
+            prop_assert!(!in_transaction && pinned.is_none(), "{sql}");
+            if reason == Reason::ReadOnlyTransaction {
+                prop_assert!(!takes_writes);
+                let begins = sql == "START TRANSACTION READ ONLY"
+                    || reads_only && ["BEGIN", "START TRANSACTION"].contains(&sql);
+                let reads = reads_only && autocommit_off && STATEMENTS.contains(&(sql, true));
+                prop_assert!(begins || reads, "{sql} on a replica");
+            } else {
+                prop_assert!(!autocommit_off && STATEMENTS.contains(&(sql, true)), "{sql} on a replica");
+            }
+        }
+    }
+
+    /// In a transaction that cannot write, on a replica: what could leave something there does not run there.
+    #[test]
+    fn what_runs_in_a_transaction_that_cannot_write(
+        sql in prop::sample::select(STATEMENTS.iter().map(|(sql, _)| *sql).chain(IN_READ_ONLY.iter().copied()).collect::<Vec<_>>()),
+    ) {
+        let may_run = ["COMMIT",
+            "KILL 5", "COMMIT AND CHAIN", "SET @a = 1", "SAVEPOINT s", "SELECT f()",
+            "SELECT a INTO @x FROM t", "SELECT LAST_INSERT_ID()", "SET autocommit = 0", ""];
+        let statement = classify(sql.as_bytes(), LexOptions::default());
+        let runs = in_read_only(&statement) == InReadOnly::Run;
+        prop_assert_eq!(runs, may_run.contains(&sql) || STATEMENTS.contains(&(sql, true)), "{}", sql);
+        let begins = ["BEGIN", "START TRANSACTION", "START TRANSACTION READ ONLY"].contains(&sql);
+        prop_assert_eq!(is_for_readers(&statement), runs || begins, "{}", sql);
+    }
 
     #[test]
     fn only_free_reads_reach_a_replica_that_is_up(
@@ -129,7 +359,7 @@ proptest! {
     ) {
         let statement = classify(sql.as_bytes(), LexOptions::default());
         let (access, why) = (statement.access, statement.why);
-        let intent = Intent { access, why, in_transaction, autocommit_off, pinned, avoid: &avoid };
+        let intent = Intent { access, why, in_transaction, autocommit_off, pinned, avoid: &avoid, ..READ };
         let (snapshot, mut balance) = (cluster(&replicas), Balance::default());
         for _ in 0..times {
             match plan(&intent, &snapshot, &mut balance) {

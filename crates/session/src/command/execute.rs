@@ -5,11 +5,11 @@ use std::rc::Rc;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, Connection, PoolError, StatementKey};
 use delphinus_route::Plan;
-use delphinus_sql::{Access, Statement, Uses};
+use delphinus_sql::{Access, Hints, Statement, Uses, Why};
 use delphinus_state::{Changed, PinReason, Response, Shape};
-use delphinus_wire::HEADER_LEN;
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::response::Status;
+use delphinus_wire::{HEADER_LEN, execute_attributes};
 
 use super::prepare::is_about_last_statement;
 use super::query::Retry;
@@ -21,9 +21,12 @@ use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
 use crate::statements::Own;
+use crate::steering::hints_of;
 
 /// How often a statement that only reads is tried on other backends.
 const READ_ATTEMPTS: u32 = 5;
+/// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
+const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
 /// A cursor is wanted, in the flags of a COM_STMT_EXECUTE.
 const CURSOR_FLAGS: u8 = 0x07;
 
@@ -49,23 +52,30 @@ impl Session {
             Ok(params) => params,
             Err(error) => return self.refuse(input, error).await,
         };
+        let has_attributes = flags & PARAMETER_COUNT_AVAILABLE != 0;
+        if (has_attributes || self.is_steered(&statement))
+            && let Err(error) = Box::pin(self.steer_execute(input, id)).await
+        {
+            return self.refuse_steered(input, error).await;
+        }
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
-            let Chosen { mut checkout, plan, mut key } = match self.choose_to_execute(id, &avoid).await {
-                Ok(chosen) => chosen,
-                Err((error, plan)) => {
-                    match plan.and_then(|plan| Self::may_go_elsewhere(plan, &error, attempt)) {
-                        Some(backend) => {
-                            avoid.push(backend);
-                            continue;
+            let Chosen { mut checkout, plan, mut key } =
+                match self.choose_to_execute((id, flags), &avoid).await {
+                    Ok(chosen) => chosen,
+                    Err((error, plan)) => {
+                        match plan.and_then(|plan| self.may_go_elsewhere(plan, &error, attempt)) {
+                            Some(backend) => {
+                                avoid.push(backend);
+                                continue;
+                            }
+                            None if matches!(error, ProxyError::LostState(..)) => {
+                                return self.refuse_fatal(input, error).await;
+                            }
+                            None => return self.refuse(input, error).await,
                         }
-                        None if matches!(error, ProxyError::LostState(..)) => {
-                            return self.refuse_fatal(input, error).await;
-                        }
-                        None => return self.refuse(input, error).await,
                     }
-                }
-            };
+                };
             if flags & CURSOR_FLAGS != 0 {
                 key = Rc::new(key.with_cursor());
             }
@@ -97,15 +107,35 @@ impl Session {
         unreachable!("the loop ends by returning")
     }
 
+    /// The hints of a prepared statement are in its text, and in the query attributes of each execution.
+    async fn steer_execute(&mut self, input: Input, id: ClientStmtId) -> Result<(), ProxyError> {
+        let capabilities = self.capabilities();
+        let found =
+            self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
+        let (statement, key) = (found.statement, found.key.clone());
+        let attributes = if found.has_long_data {
+            // Which values are in the packet then is not known here.
+            Hints::default()
+        } else {
+            let payload = &self.buffer.data()[HEADER_LEN..input.held];
+            hints_of(&execute_attributes(payload, found.params, capabilities))
+        };
+        self.steer(key.text(), &statement, attributes).await
+    }
+
     /// Where the statement runs, and what is run there in its place.
     async fn choose_to_execute(
         &mut self,
-        id: ClientStmtId,
+        (id, flags): (ClientStmtId, u8),
         avoid: &[delphinus_topology::BackendId],
     ) -> Result<Chosen, (ProxyError, Option<Plan>)> {
         let unknown = || (ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"), None);
         let found = self.statements.find(id).ok_or_else(unknown)?;
-        let (statement, mut key) = (found.statement, found.key.clone());
+        let (mut statement, mut key) = (found.statement, found.key.clone());
+        if flags & CURSOR_FLAGS != 0 {
+            // It pins, and what writes meanwhile has to find the primary there.
+            statement = pinning(statement);
+        }
         if is_about_last_statement(&statement) {
             match self.connection_of_last_statement() {
                 Ok(Some(checkout)) if self.may_run_there(checkout.backend(), &statement, key.text()) => {
@@ -222,6 +252,11 @@ impl Session {
         let own = found.own.as_ref().map(|own| own.statement.id);
         // Types always come with it, and stay on the backend as nobody's.
         statement.access = Access::Write;
+        if self.is_steered(&statement)
+            && let Err(error) = self.steer(key.text(), &statement, Hints::default()).await
+        {
+            return self.refuse_steered(input, error).await;
+        }
         let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
             Err(error @ ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
@@ -269,6 +304,14 @@ fn forget_schema(connection: &mut Connection, statement: &Statement, response: &
     if response.changes.len() < all && statement.effects.is_empty() {
         connection.may_hide_user_vars |= response.changes.contains(&Changed::State);
         response.changes.retain(|change| *change != Changed::State);
+    }
+}
+
+/// A statement that will hold the session to its connection, whatever it does itself.
+pub(super) fn pinning(statement: Statement) -> Statement {
+    match statement.access {
+        Access::Read => Statement { access: Access::Write, why: Why::ChangesSession, ..statement },
+        Access::Write => statement,
     }
 }
 

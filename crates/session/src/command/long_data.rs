@@ -6,6 +6,7 @@ use std::rc::Rc;
 use delphinus_pool::{Checkout, PoolError, StatementKey};
 use delphinus_wire::command::ClientStmtId;
 
+use super::execute::pinning;
 use crate::client_error::ProxyError;
 use crate::forward::Cut;
 use crate::input::Input;
@@ -22,7 +23,7 @@ impl Session {
             return Ok(Served::Answered);
         };
         let (statement, key, own) = (found.statement, found.key.clone(), found.own.clone());
-        let mut checkout = match self.connection_for(&statement).await {
+        let mut checkout = match self.connection_for(&pinning(statement)).await {
             Ok(checkout) => checkout,
             // What the session was pinned for is lost; there is no answer that could say so.
             Err(ProxyError::LostState(..)) => return Ok(Served::End),

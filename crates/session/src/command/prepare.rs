@@ -4,12 +4,12 @@
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, LeftBehind, PoolError, StatementKey};
-use delphinus_sql::{Effects, Statement, Uses, Why, classify};
+use delphinus_sql::{Effects, Hints, Statement, Uses, Why, classify};
 use delphinus_state::{SessionState, Shape};
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, put_packet};
 
-use crate::client_error::ProxyError;
+use crate::client_error::{ProxyError, Steered};
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
 use crate::local::{Known, splice};
@@ -30,6 +30,16 @@ impl Session {
         }
         let (input, text) = self.own_text(input);
         let statement = classify(&text, self.lex.options(&self.want.vars));
+        if statement.uses.contains(Uses::PROXY_SETTINGS) {
+            return self.refuse(input, Steered::NotPreparable.into()).await;
+        }
+        if self.is_steered(&statement)
+            && let Err(error) = self.steer(&text, &statement, Hints::default()).await
+        {
+            return self.refuse_steered(input, error).await;
+        }
+        // The preparation is not what the limit is for.
+        self.steering.timeout = None;
         let checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
             Err(ProxyError::LostState(how, pin)) => {
@@ -64,7 +74,7 @@ impl Session {
             let plan = self.plan(statement, &avoid);
             match self.checkout(plan.target).await {
                 Ok(checkout) => return Ok(checkout),
-                Err(error) => match Self::may_go_elsewhere(plan, &error, attempt) {
+                Err(error) => match self.may_go_elsewhere(plan, &error, attempt) {
                     Some(backend) => avoid.push(backend),
                     None => return Err(error),
                 },

@@ -1,11 +1,11 @@
 //! COM_QUERY.
 
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_route::{Plan, Target};
+use delphinus_route::{Plan, Reason, Target};
 use delphinus_sql::{Access, Class, Effects, Flavor, LexOptions, Statement, Uses, Why, classify};
 use delphinus_state::Shape;
 use delphinus_topology::BackendId;
-use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_text_at};
+use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
 use crate::client_error::ProxyError;
 use crate::diagnostics::TextShape;
@@ -15,12 +15,17 @@ use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
+use crate::steering::hints_of;
+
+/// A text that begins later than this has query attributes before it.
+const EMPTY_ATTRIBUTES: usize = 3;
 
 /// How often a statement that only reads is tried on other backends.
 const READ_ATTEMPTS: u32 = 5;
 
 /// What a statement reads that its session's connection, or the proxy, has to provide.
 const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
+    .union(Uses::PROXY_SETTINGS)
     .union(Uses::FOUND_ROWS)
     .union(Uses::ROW_COUNT)
     .union(Uses::DIAGNOSTICS)
@@ -39,12 +44,38 @@ impl Session {
             self.skip(input).await?;
             return Ok(Served::Error(ProxyError::Malformed));
         };
+        let has_attributes = text_at > EMPTY_ATTRIBUTES;
         let text_at = HEADER_LEN + text_at;
         let statement = self.classify(input, text_at, lex);
+        if (has_attributes || self.is_steered(&statement))
+            && let Err(error) = Box::pin(self.steer_query(input, text_at, &statement)).await
+        {
+            return self.refuse_steered(input, error).await;
+        }
         if statement.effects.intersects(SPECIAL_EFFECTS) || statement.uses.intersects(SPECIAL_USES) {
             return Box::pin(self.special_query(input, text_at, statement)).await;
         }
         self.run_query(input, text_at, &statement).await
+    }
+
+    async fn steer_query(
+        &mut self,
+        input: Input,
+        text_at: usize,
+        statement: &Statement,
+    ) -> Result<(), ProxyError> {
+        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let attributes = hints_of(&query_attributes(payload, self.capabilities()));
+        let sql = self.buffer.data()[text_at..input.held].to_vec();
+        self.steer(&sql, statement, attributes).await
+    }
+
+    /// An error for a command that must not run as it was asked for.
+    pub(crate) async fn refuse_steered(&mut self, input: Input, error: ProxyError) -> Outcome {
+        match error {
+            ProxyError::LostState(..) => self.refuse_fatal(input, error).await,
+            error => self.refuse(input, error).await,
+        }
     }
 
     /// What is not wholly in the buffer cannot be known: it goes to the primary, and whatever the server reports
@@ -75,7 +106,7 @@ impl Session {
             let plan = self.plan(statement, &avoid);
             let mut checkout = match self.checkout(plan.target).await {
                 Ok(checkout) => checkout,
-                Err(error) => match Self::may_go_elsewhere(plan, &error, attempt) {
+                Err(error) => match self.may_go_elsewhere(plan, &error, attempt) {
                     Some(backend) => {
                         avoid.push(backend);
                         self.pause_before_retry(attempt).await;
@@ -127,6 +158,9 @@ impl Session {
         // unread part then.
         let sql =
             if statement.effects.is_empty() { &[][..] } else { self.sent_text(input, text_at) }.to_vec();
+        if self.steering.on_replica && matches!(statement.class, Class::Begin | Class::StartTransaction) {
+            self.steering.has_read = false;
+        }
         let ran = Ran { statement, sql: &sql, response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
@@ -156,14 +190,20 @@ impl Session {
     }
 
     /// The backend to avoid, if the statement may be planned again without it.
-    pub(crate) fn may_go_elsewhere(plan: Plan, error: &ProxyError, attempt: u32) -> Option<BackendId> {
-        match (plan.target, error) {
+    pub(crate) fn may_go_elsewhere(&self, plan: Plan, error: &ProxyError, attempt: u32) -> Option<BackendId> {
+        let ProxyError::Pool(error) = error else { return None };
+        if attempt >= READ_ATTEMPTS {
+            return None;
+        }
+        let is_elsewhere_better = error.is_elsewhere_better();
+        match (plan.target, plan.reason) {
             // A replica that refuses the session's state, such as a schema that has not reached it yet, too.
-            (Target::Replica(backend), ProxyError::Pool(error))
-                if (error.is_elsewhere_better() || matches!(error, PoolError::Refused { .. }))
-                    && attempt < READ_ATTEMPTS =>
-            {
-                Some(backend)
+            (Target::Replica(backend), _) => {
+                (is_elsewhere_better || matches!(error, PoolError::Refused { .. })).then_some(backend)
+            }
+            // Reads that only prefer the primary.
+            (Target::Primary, Reason::PrimaryPreferred | Reason::ReadShare) if is_elsewhere_better => {
+                self.resolve(Target::Primary).ok()
             }
             _ => None,
         }
@@ -238,6 +278,9 @@ impl Session {
                 Ok(None) => {}
                 Err(error) => return self.refuse(input, error).await,
             }
+        }
+        if statement.uses.contains(Uses::PROXY_SETTINGS) {
+            return self.answer_own_settings(input, &sql, &statement).await;
         }
         if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
             let shape = self.text_shape();
@@ -406,7 +449,7 @@ impl Session {
         self.buffer.extend(&rest);
     }
 
-    fn text_shape(&mut self) -> TextShape {
+    pub(crate) fn text_shape(&mut self) -> TextShape {
         let charset = self.want.vars.get("character_set_results").map(|name| String::from_utf8_lossy(name));
         // Not converted at all: the names and texts are in the servers' own character set then.
         let charset =

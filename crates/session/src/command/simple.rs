@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use delphinus_route::Target;
+use delphinus_route::{Scope, Target};
 use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why};
 use delphinus_state::{Changed, Shape};
 use delphinus_wire::HEADER_LEN;
@@ -84,6 +84,14 @@ impl Session {
         self.simple(input, shape, None).await
     }
 
+    /// The primary, unless the listener is for replicas.
+    fn target_of_simple(&self) -> Target {
+        match self.scope(&command(Class::Use)) {
+            Scope::Replicas => self.plan(&command(Class::Use), &[]).target,
+            _ => Target::Primary,
+        }
+    }
+
     /// Passes a command on to the primary. With `schema`, it enters that schema.
     async fn simple(&mut self, input: Input, shape: Shape, schema: Option<String>) -> Outcome {
         let bound = match self.take_bound() {
@@ -92,7 +100,7 @@ impl Session {
         };
         let mut checkout = match bound {
             Some(checkout) => checkout,
-            None => match self.checkout(Target::Primary).await {
+            None => match self.checkout(self.target_of_simple()).await {
                 Ok(checkout) => checkout,
                 Err(error) => return self.refuse(input, error).await,
             },

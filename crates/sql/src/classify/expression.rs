@@ -5,6 +5,7 @@
 
 use super::functions::{self, Call};
 use super::{Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Why};
+use crate::hints::PROXY;
 use crate::names::SessionFunction;
 use crate::options::Flavor;
 
@@ -133,6 +134,9 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
         self.cursor.bump();
         let mut name = self.cursor.here;
         while self.cursor.ahead.is(TokenKind::Dot) {
+            if self.is_named(name, PROXY) {
+                self.uses |= Uses::PROXY_SETTINGS;
+            }
             self.cursor.bump();
             if self.cursor.ahead.is_name() {
                 self.cursor.bump();

@@ -3,9 +3,10 @@
 //! Owns: items, their scopes and values. A bare name takes the last `GLOBAL` / `SESSION` keyword before it in the
 //! statement; a scope written as `@@global.` is only for its own item (both seen on MySQL 9.7 and MariaDB 10.11).
 
-use super::{Class, Classifier, Effects, Event, Keyword, Token, TokenKind, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Why};
 use crate::assignments::{Scope, TransactionScope};
 use crate::event::{Place, Qualified};
+use crate::hints::PROXY;
 use crate::options::Flavor;
 
 impl<F: FnMut(Event)> Classifier<'_, F> {
@@ -26,6 +27,9 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             (_, Keyword::Transaction) if scope.is_some() => {
                 self.cursor.bump();
                 let is_global = scope != Some(Scope::Session);
+                if is_global {
+                    self.effects |= Effects::SETS_GLOBAL_VARS;
+                }
                 self.set_transaction(if is_global {
                     TransactionScope::Global
                 } else {
@@ -162,7 +166,13 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
 
     fn set_system(&mut self, scope: Scope) -> bool {
         let Some(name) = self.table_name() else { return false };
+        if name.schema.is_some_and(|schema| self.is_named(schema, PROXY)) {
+            self.uses |= Uses::PROXY_SETTINGS;
+        }
         self.effects |= Effects::SETS_SYSTEM_VARS;
+        if scope != Scope::Session {
+            self.effects |= Effects::SETS_GLOBAL_VARS;
+        }
         let text = self.bare(name.name);
         let is_tracking = text.len() > 14 && text[..14].eq_ignore_ascii_case(b"session_track_");
         if is_tracking && scope == Scope::Session {

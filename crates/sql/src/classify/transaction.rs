@@ -21,12 +21,27 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     /// `START TRANSACTION`; `START SLAVE` and its kin.
     pub(super) fn start(&mut self) -> Class {
         match self.cursor.ahead.keyword {
-            Keyword::Transaction => self.whole(Class::StartTransaction, Why::Transaction, BEGINNING),
+            Keyword::Transaction => self.start_transaction(),
             Keyword::Slave | Keyword::Replica | Keyword::GroupReplication | Keyword::All => {
                 self.whole(Class::Replication, Why::Admin, Effects::IMPLICIT_COMMIT)
             }
             _ => self.unknown(),
         }
+    }
+
+    /// `START TRANSACTION [WITH CONSISTENT SNAPSHOT | READ ONLY | READ WRITE] [, ..]`
+    fn start_transaction(&mut self) -> Class {
+        self.cursor.bump();
+        self.cursor.bump();
+        let is_read_only = self.cursor.keyword() == Keyword::Read
+            && self.is_named(self.cursor.ahead, b"only")
+            && self.cursor.beyond().0.ends_statement();
+        let form = match (is_read_only, self.cursor.at_end()) {
+            (true, _) => Effects::BEGINS_READ_ONLY,
+            (false, true) => Effects::empty(),
+            (false, false) => Effects::BEGINS_SPECIAL,
+        };
+        self.whole(Class::StartTransaction, Why::Transaction, BEGINNING | form)
     }
 
     pub(super) fn commit(&mut self) -> Class {

@@ -3,6 +3,7 @@
 //! Owns: what lies between tokens.
 
 use super::Lexer;
+use crate::hints::{is_like_hint, names_proxy};
 use crate::options::Flavor;
 
 /// MariaDB ignores version comments for these versions of MySQL, unless they are `/*M!`.
@@ -48,7 +49,7 @@ impl Lexer<'_> {
                 self.version_comment(start, start + 4, Marker::MariaDbOnly)
             }
             (b'M', b'!') => {
-                self.flags.version_comment = true;
+                self.flags.comments.version = true;
                 self.skip_to_close(start, start + 2)
             }
             (b'+', _) => self.skip_hints(start),
@@ -59,6 +60,7 @@ impl Lexer<'_> {
     fn skip_to_close(&mut self, start: usize, from: usize) -> Result<(), usize> {
         match self.close_after(from) {
             Some(end) => {
+                self.flags.comments.hint |= is_like_hint(&self.sql[from..(end - 2).max(from)]);
                 self.at = end;
                 Ok(())
             }
@@ -85,13 +87,14 @@ impl Lexer<'_> {
             .iter()
             .all(|quote| memchr::memchr_iter(*quote, hints).count().is_multiple_of(2));
         self.flags.doubtful |= !is_balanced;
+        self.flags.comments.hint |= memchr::memmem::find(hints, b"(").is_some() && names_proxy(hints);
         self.at = end;
         Ok(())
     }
 
     /// `/*!80000 ..`: the body is SQL when the server is at least that version, and when no version is given.
     fn version_comment(&mut self, start: usize, digits: usize, marker: Marker) -> Result<(), usize> {
-        self.flags.version_comment = true;
+        self.flags.comments.version = true;
         let version_digits = self.version_digits(digits);
         if version_digits < 5 {
             self.enter_version_comment(digits);

@@ -1,0 +1,100 @@
+//! From the configuration to the router's policy and rules.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_config as config;
+use delphinus_config::Config;
+use delphinus_route::{Action, Kind, Policy, ReadBalance, Rule, RulePlace, Rules, When};
+use delphinus_session::Routing;
+use delphinus_sql::{Class, Digest, TableName};
+use delphinus_topology::BackendId;
+use regex::bytes::{Regex, RegexBuilder};
+
+/// What a compiled pattern may take, in bytes, as the configuration has checked it.
+const PATTERN_SIZE: usize = 1 << 20;
+
+pub(crate) fn routing(config: &Config) -> Routing {
+    let routing = &config.routing;
+    let policy = Policy {
+        primary_preferred: routing.primary_preferred,
+        read_primary_percentage: routing.read_primary_percentage,
+        read_balance: match routing.read_balance {
+            config::ReadBalance::RoundRobin => ReadBalance::RoundRobin,
+            config::ReadBalance::Weighted => ReadBalance::Weighted,
+            config::ReadBalance::LeastConnections => ReadBalance::LeastConnections,
+            config::ReadBalance::LeastLatency => ReadBalance::LeastLatency,
+        },
+        slow_start: Duration::from_millis(routing.slow_start_ms),
+    };
+    Routing {
+        policy,
+        rules: Arc::new(Rules::new(config.rules.iter().map(|one| rule(config, one)).collect())),
+        strict_hints: routing.strict_hints,
+        replica_read_only_transactions: routing.replica_read_only_transactions,
+    }
+}
+
+fn rule(config: &Config, rule: &config::Rule) -> Rule {
+    let table =
+        |table: &config::RuleTable| TableName { schema: table.schema.clone(), name: table.name.clone() };
+    let when = When {
+        users: rule.users.clone(),
+        schemas: rule.schemas.clone(),
+        clients: rule.clients.iter().map(|network| (network.ip, network.prefix)).collect(),
+        listeners: rule.listeners.clone(),
+        digests: rule.digests.iter().copied().map(Digest).collect(),
+        match_digest: rule.match_digest.as_deref().map(pattern),
+        match_pattern: rule.match_pattern.as_deref().map(pattern),
+        classes: rule.classes.iter().copied().map(kind).collect(),
+        tables: rule.tables.iter().map(table).collect(),
+    };
+    let then = Action {
+        place: place(config, rule),
+        reject: rule.reject.clone(),
+        delay: Duration::from_millis(rule.delay_ms),
+        timeout: rule.timeout_ms.map(Duration::from_millis),
+        log: rule.log,
+    };
+    Rule::new(rule.name.as_str().into(), when, then, rule.log_only)
+}
+
+fn place(config: &Config, rule: &config::Rule) -> Option<RulePlace> {
+    if let Some(group) = &rule.group {
+        let members =
+            (0u16..).zip(&config.cluster.backends).filter(|(_, backend)| backend.groups.contains(group));
+        return Some(RulePlace::Among(members.map(|(id, _)| BackendId(id)).collect()));
+    }
+    rule.target.map(|target| match target {
+        config::RuleTarget::Primary => RulePlace::Primary,
+        config::RuleTarget::Replica => RulePlace::Replica,
+    })
+}
+
+fn kind(class: config::RuleClass) -> Kind {
+    match class {
+        config::RuleClass::Read => Kind::Reads,
+        config::RuleClass::Write => Kind::Writes,
+        class => {
+            let found = Class::ALL.iter().find(|known| known.as_str() == class.as_str());
+            Kind::Of(*found.expect("invariant: the configuration has the classifier's words"))
+        }
+    }
+}
+
+fn pattern(text: &str) -> Regex {
+    let compiled = RegexBuilder::new(text).case_insensitive(true).size_limit(PATTERN_SIZE).build();
+    compiled.expect("invariant: the configuration has checked the patterns")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_of_a_rule_is_one_of_the_classifier() {
+        for class in config::RuleClass::ALL {
+            kind(*class);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `[[rule]]`: what an operator wants of certain statements.
+
+use super::{is, unset};
+use crate::address::Network;
+use crate::word::{RuleClass, RuleTarget};
+
+section! {
+    /// One for each rule, in the order in which they are tried. The first that matches decides, once for each statement
+    /// (each execution of a prepared one). Of the conditions that are written all have to fit; without any, every
+    /// statement does. See docs/routing.md.
+    pub(crate) struct RuleSection = "[[rule]]" at "rule" {
+        /// Name in logs and counts. Unique.
+        name: Option<String> = unset("rule and its number"), "", Restart;
+        /// Condition: the client's user is one of these.
+        user: Vec<String> = is(vec![]), "", Restart, aka "username";
+        /// Condition: the current schema is one of these.
+        schema: Vec<String> = is(vec![]), "", Restart, aka "schemaname";
+        /// Condition: the client's address is in one of these networks. Clients of Unix sockets are in none.
+        client: Vec<Network> = is(vec![]), "", Restart, aka "client_addr";
+        /// Condition: the client came in by one of these listeners.
+        listener: Vec<String> = is(vec![]), "", Restart;
+        /// Condition: the digest of the statement is one of these, 16 hexadecimal digits.
+        digest: Vec<String> = is(vec![]), "", Restart;
+        /// Condition: a regular expression that the normalised text matches somewhere, in any case of letters.
+        match_digest: Option<String> = unset("none"), "", Restart;
+        /// Condition: a regular expression that the text matches somewhere as it came, in any case of letters.
+        match_pattern: Option<String> = unset("none"), "", Restart;
+        /// Condition: the kind of statement is one of these. "read" is all that may run on a replica, "write" all else.
+        class: Vec<RuleClass> = is(vec![]), "", Restart;
+        /// Condition: the statement names one of these tables, "table" or "schema.table".
+        table: Vec<String> = is(vec![]), "", Restart;
+        /// Action: where reads go. A hint is stronger.
+        target: Option<RuleTarget> = unset("as without the rule"), "", Restart;
+        /// Action: reads go to the backends of this group; if none of them can be used, as without the rule.
+        group: Option<String> = unset("as without the rule"), "", Restart;
+        /// Action: the statement is refused, with error 1105 and this text.
+        reject: Option<String> = unset("it is not refused"), "", Restart, aka "error_msg";
+        /// Action: the statement waits before it runs.
+        delay_ms: u64 = is(0), "ms", Restart, in 0..=60_000;
+        /// Action: the statement is ended (KILL QUERY) when it has run for so long.
+        timeout_ms: Option<u64> = unset("no limit"), "ms", Restart, in 1..=86_400_000;
+        /// Action: each statement that matches is logged.
+        log: bool = is(false), "", Restart;
+        /// The rule is tried out: what it would match is counted and logged, nothing is done, and the next rules go on.
+        log_only: bool = is(false), "", Restart;
+        /// Not built yet: a file that has it is refused.
+        cache_ttl_ms: Option<u64> = unset("there is no cache"), "ms", Restart;
+        /// Not built yet: a file that has it is refused.
+        mirror_group: Option<String> = unset("nothing is mirrored"), "", Restart;
+        /// Not built yet: a file that has it is refused.
+        replace_pattern: Option<String> = unset("texts are not rewritten"), "", Restart;
+    }
+}

@@ -1,0 +1,130 @@
+//! `[[rule]]`: names, patterns, and that each rule does something.
+
+use super::Check;
+use crate::config::{Backend, Listener, Rule, RuleTable};
+use crate::parse::Rows;
+use crate::schema::{RuleSection, Written};
+
+/// What a compiled pattern may take, in bytes. Nobody writes one by hand that needs more.
+const PATTERN_SIZE: usize = 1 << 20;
+
+impl Check<'_, '_> {
+    pub(super) fn rules(
+        &mut self,
+        rules: Rows<RuleSection>,
+        listeners: &[Listener],
+        backends: &[Backend],
+    ) -> Vec<Rule> {
+        self.refuse_twins(
+            &rules.rows,
+            "name",
+            |one, other| one.name.is_some() && one.name == other.name,
+            |rule| rule.name.clone().unwrap_or_default(),
+        );
+        let groups: Vec<&str> = backends.iter().flat_map(|one| &one.groups).map(String::as_str).collect();
+        let listeners: Vec<&str> = listeners.iter().map(|one| one.name.as_str()).collect();
+        let rows = rules.rows.into_iter().enumerate();
+        rows.map(|(index, row)| self.rule(&row, index + 1, (&listeners, &groups))).collect()
+    }
+
+    fn rule(
+        &mut self,
+        row: &Written<RuleSection>,
+        number: usize,
+        (listeners, groups): (&[&str], &[&str]),
+    ) -> Rule {
+        let written = &row.value;
+        for name in written.listener.iter().filter(|name| !listeners.contains(&name.as_str())) {
+            let what = format!("there is no listener {name:?}");
+            self.mistakes.push(row.at("listener"), what, format!("write one of {listeners:?}"));
+        }
+        if let Some(group) = written.group.as_deref().filter(|group| !groups.contains(group)) {
+            let what = format!("no backend is in the group {group:?}");
+            self.mistakes.push(row.at("group"), what, "write groups = [..] in a [[cluster.backend]]");
+        }
+        for (field, pattern) in
+            [("match_digest", &written.match_digest), ("match_pattern", &written.match_pattern)]
+        {
+            self.pattern(row, field, pattern.as_deref());
+        }
+        self.refuse_what_is_not_built(row);
+        self.actions(row);
+        Rule {
+            name: written.name.clone().unwrap_or_else(|| format!("rule {number}")),
+            users: written.user.clone(),
+            schemas: written.schema.clone(),
+            clients: written.client.clone(),
+            listeners: written.listener.clone(),
+            digests: written.digest.iter().filter_map(|digest| self.digest(row, digest)).collect(),
+            match_digest: written.match_digest.clone(),
+            match_pattern: written.match_pattern.clone(),
+            classes: written.class.clone(),
+            tables: written.table.iter().map(|name| table(name)).collect(),
+            target: written.target,
+            group: written.group.clone(),
+            reject: written.reject.clone(),
+            delay_ms: written.delay_ms,
+            timeout_ms: written.timeout_ms,
+            log: written.log,
+            log_only: written.log_only,
+        }
+    }
+
+    fn pattern(&mut self, row: &Written<RuleSection>, field: &str, pattern: Option<&str>) {
+        let Some(pattern) = pattern else { return };
+        let compiled =
+            regex::bytes::RegexBuilder::new(pattern).case_insensitive(true).size_limit(PATTERN_SIZE).build();
+        if let Err(error) = compiled {
+            let error = error.to_string();
+            let last = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            let what = format!("{field} is no regular expression: {last}");
+            self.mistakes.push(row.at(field), what, "write one in the syntax of Rust's regex crate");
+        }
+    }
+
+    fn digest(&mut self, row: &Written<RuleSection>, digest: &str) -> Option<u64> {
+        let number = (digest.len() == 16).then(|| u64::from_str_radix(digest, 16).ok()).flatten();
+        if number.is_none() {
+            let what = format!("digest has an item {digest:?} that is none");
+            self.mistakes.push(row.at("digest"), what, "write 16 hexadecimal digits");
+        }
+        number
+    }
+
+    fn refuse_what_is_not_built(&mut self, row: &Written<RuleSection>) {
+        for field in ["cache_ttl_ms", "mirror_group", "replace_pattern"] {
+            if row.has(field) {
+                self.mistakes.push(row.at(field), format!("{field} is not built yet"), "remove it");
+            }
+        }
+    }
+
+    fn actions(&mut self, row: &Written<RuleSection>) {
+        let rule = &row.value;
+        if rule.target.is_some() && rule.group.is_some() {
+            self.mistakes.push(row.at("group"), "group beside target", "remove one of them");
+        }
+        let does_something = rule.target.is_some()
+            || rule.group.is_some()
+            || rule.reject.is_some()
+            || rule.delay_ms > 0
+            || rule.timeout_ms.is_some()
+            || rule.log
+            || rule.log_only;
+        if !does_something && !["target", "timeout_ms"].iter().any(|field| row.has(field)) {
+            self.mistakes.push(
+                row.at("name"),
+                "the rule does nothing",
+                "write target, group, reject, delay_ms, timeout_ms, log or log_only",
+            );
+        }
+    }
+}
+
+/// `schema.table` or `table`.
+fn table(name: &str) -> RuleTable {
+    match name.split_once('.') {
+        Some((schema, table)) => RuleTable { schema: Some(schema.to_owned()), name: table.to_owned() },
+        None => RuleTable { schema: None, name: name.to_owned() },
+    }
+}

@@ -1,0 +1,129 @@
+//! How long a statement may run, where a hint, a setting or a rule says so: then it is ended on its backend with KILL
+//! QUERY, and the client gets the server's error for statements that take too long.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use delphinus_net::{Buffer, rt};
+use delphinus_pool::Checkout;
+use delphinus_sql::Flavor;
+use delphinus_wire::{HEADER_LEN, parse_header, response};
+
+use crate::client_error::{ClientError, ProxyError, Steered};
+use crate::session::Session;
+
+/// "Query execution was interrupted."
+const INTERRUPTED: u16 = 1317;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The statement runs and has time.
+    Waiting,
+    /// It is being ended.
+    Killing,
+    /// Its response has ended.
+    Over,
+}
+
+/// A statement that has so long to run. Dropped while the statement has time, it does nothing any more.
+pub(crate) struct Deadline {
+    stage: Rc<Cell<Stage>>,
+    task: rt::JoinHandle<()>,
+}
+
+impl Deadline {
+    /// The statement has ended. Returns when no KILL can reach the next one on its connection; true if this one was
+    /// ended, or nearly so.
+    async fn over(mut self) -> bool {
+        if self.stage.replace(Stage::Over) == Stage::Waiting {
+            return false;
+        }
+        let _ = (&mut self.task).await;
+        true
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        if self.stage.replace(Stage::Over) == Stage::Waiting {
+            self.task.abort();
+        }
+    }
+}
+
+impl Session {
+    /// Begins to watch over the statement that runs on this connection.
+    pub(crate) fn deadline(&self, checkout: &mut Checkout, limit: Duration) -> Deadline {
+        let stage = Rc::new(Cell::new(Stage::Waiting));
+        let (worker, identity, seen) = (self.worker.clone(), self.identity.clone(), stage.clone());
+        let (backend, thread_id) = (checkout.backend(), checkout.connection().thread_id);
+        let task = rt::spawn_local(async move {
+            rt::sleep(limit).await;
+            if seen.get() == Stage::Over {
+                return;
+            }
+            seen.set(Stage::Killing);
+            worker.counters.statement_timeouts.increment();
+            let still = || (seen.get() == Stage::Killing).then_some(thread_id);
+            if let Err(error) = worker.pool.kill_query_if(backend, &identity, still).await {
+                tracing::warn!(%error, "a statement that has run for too long could not be ended");
+            }
+        });
+        Deadline { stage, task }
+    }
+
+    /// The end of a response, in the words of a server whose own limit was reached, if that is why it ended.
+    pub(crate) async fn end_deadline(
+        &mut self,
+        deadline: Deadline,
+        mut rest: Buffer,
+        len: usize,
+    ) -> (Buffer, usize) {
+        if !deadline.over().await {
+            return (rest, len);
+        }
+        let Some((at, seq)) = last_error(&rest.data()[..len]) else { return (rest, len) };
+        let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
+        let mut out = rest.data()[..at].to_vec();
+        let error = ProxyError::from(Steered::StatementTimeout { is_mariadb });
+        ClientError::from(&error).put(&mut out, seq, self.capabilities());
+        rest.clear();
+        rest.extend(&out);
+        (rest, out.len())
+    }
+}
+
+/// Where the packet begins that says that the statement was interrupted, and its sequence id, if the bytes end with it.
+/// Results that began before may stand in front of it.
+fn last_error(bytes: &[u8]) -> Option<(usize, u8)> {
+    let mut at = 0;
+    loop {
+        let frame = parse_header(bytes.get(at..)?)?;
+        let end = at + HEADER_LEN + frame.len;
+        if end == bytes.len() {
+            let payload = &bytes[at + HEADER_LEN..];
+            let is_it = payload.first() == Some(&response::ERR)
+                && payload.get(1..3) == Some(&INTERRUPTED.to_le_bytes());
+            return is_it.then_some((at, frame.seq));
+        }
+        at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_found_behind_what_came_before_it() {
+        let error = [4, 0, 0, 7, 0xff, 0x25, 0x05, b'x'];
+        let before = [2, 0, 0, 6, 1, 2];
+        assert_eq!(last_error(&error), Some((0, 7)));
+        assert_eq!(last_error(&[&before[..], &error].concat()), Some((6, 7)));
+        assert_eq!(last_error(&[&error[..], &before].concat()), None);
+        assert_eq!(last_error(&[4, 0, 0, 7, 0xff, 0x26, 0x05, b'x']), None);
+        assert_eq!(last_error(&error[..6]), None);
+        assert_eq!(last_error(b""), None);
+    }
+}

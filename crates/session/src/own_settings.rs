@@ -1,0 +1,151 @@
+//! Settings of the proxy's own, in the place of system variables: `SET @@delphinus.mode = 'replica'`,
+//! `SELECT @@delphinus.mode`. No backend hears of them.
+
+use delphinus_sql::{Class, Consistency, Hints, Scope, Statement, Target, Wanted, assignments};
+use delphinus_wire::response::{Column, TextResult};
+
+use crate::client_error::{ProxyError, Steered};
+use crate::input::Input;
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+
+/// What their names begin with.
+const PREFIX: &str = "delphinus.";
+
+impl Session {
+    /// Answers a statement about the proxy's own settings.
+    pub(crate) async fn answer_own_settings(
+        &mut self,
+        input: Input,
+        sql: &[u8],
+        statement: &Statement,
+    ) -> Outcome {
+        let answered = match statement.class {
+            _ if !input.is_whole() => Err(ProxyError::PacketTooLarge),
+            Class::Set => self.set_own(sql).map(|()| None),
+            Class::Select => self.select_own(sql).map(Some),
+            _ => Err(Steered::OwnSettingsMixed.into()),
+        };
+        self.skip(input).await?;
+        self.worker.counters.routed_local.increment();
+        match answered {
+            Ok(None) => {
+                self.memory.row_count.set(0);
+                self.answer_ok().await?;
+            }
+            Ok(Some(result)) => {
+                self.memory.row_count.set(-1);
+                self.answer_rows(&result).await?;
+            }
+            Err(error) => return Ok(Served::Error(error)),
+        }
+        Ok(Served::Answered)
+    }
+
+    /// All of them or none.
+    fn set_own(&mut self, sql: &[u8]) -> Result<(), ProxyError> {
+        let lex = self.lex.options(&self.want.vars);
+        let mut own = self.steering.own.as_deref().cloned().unwrap_or_default();
+        for assignment in assignments(sql, lex) {
+            let Target::System { scope, name } = &assignment.target else {
+                return Err(Steered::OwnSettingsMixed.into());
+            };
+            let Some(short) = name.strip_prefix(PREFIX) else { return Err(Steered::OwnSettingsMixed.into()) };
+            if *scope != Scope::Session {
+                return Err(Steered::OwnSettingGlobal(name.clone()).into());
+            }
+            self.set_one(&mut own, short, assignment.value)?;
+        }
+        self.set_own_hints(own);
+        Ok(())
+    }
+
+    fn set_one(&self, own: &mut Hints, name: &str, value: &[u8]) -> Result<(), ProxyError> {
+        let is_default = value.eq_ignore_ascii_case(b"default");
+        let value = unquoted(value.trim_ascii());
+        let is_default = is_default || value.is_empty();
+        match name {
+            "mode" | "backend" if is_default => own.wanted = None,
+            "consistency" if is_default => own.consistency = None,
+            "timeout_ms" if is_default => own.timeout_ms = None,
+            "mode" | "backend" | "consistency" | "timeout_ms" => {
+                let is_there =
+                    name != "backend" || self.backend_named(&String::from_utf8_lossy(value)).is_some();
+                if !is_there || !own.ask(name.as_bytes(), Some(value)) {
+                    let value = String::from_utf8_lossy(value).into_owned();
+                    return Err(Steered::OwnSettingValue(format!("{PREFIX}{name}"), value).into());
+                }
+                if own.wanted == Some(Wanted::Auto) {
+                    own.wanted = None;
+                }
+            }
+            _ => return Err(Steered::UnknownOwnSetting(format!("{PREFIX}{name}")).into()),
+        }
+        Ok(())
+    }
+
+    /// `SELECT @@delphinus.mode [AS a], ..` and nothing else.
+    fn select_own(&mut self, sql: &[u8]) -> Result<TextResult, ProxyError> {
+        let mixed = || ProxyError::from(Steered::OwnSettingsMixed);
+        let text = std::str::from_utf8(sql).map_err(|_| mixed())?.trim().trim_end_matches(';').trim_end();
+        let (first, list) = text.split_once(char::is_whitespace).ok_or_else(mixed)?;
+        if !first.eq_ignore_ascii_case("select") {
+            return Err(mixed());
+        }
+        let shape = self.text_shape();
+        let mut result = TextResult { columns: Vec::new(), rows: vec![Vec::new()] };
+        for item in list.split(',') {
+            let mut words = item.split_whitespace();
+            let variable = words.next().ok_or_else(mixed)?;
+            let alias: Vec<&str> = words.filter(|word| !word.eq_ignore_ascii_case("as")).collect();
+            let name = match alias.as_slice() {
+                [] => variable,
+                [alias] => alias.trim_matches(['`', '"', '\'']),
+                _ => return Err(mixed()),
+            };
+            let lower = variable.to_ascii_lowercase().replace('`', "");
+            let own = lower.strip_prefix("@@").ok_or_else(mixed)?;
+            let own = own.strip_prefix("session.").or_else(|| own.strip_prefix("local.")).unwrap_or(own);
+            let short = own.strip_prefix(PREFIX).ok_or_else(mixed)?;
+            let value = self
+                .own_value(short)
+                .ok_or_else(|| ProxyError::from(Steered::UnknownOwnSetting(own.to_owned())))?;
+            let column = Column::text(name.as_bytes(), 64, shape.collation);
+            result.columns.push(Column { decimals: shape.decimals, ..column });
+            result.rows[0].push(Some(value.into_bytes()));
+        }
+        Ok(result)
+    }
+
+    fn own_value(&self, name: &str) -> Option<String> {
+        let none = Hints::default();
+        let own = self.steering.own.as_deref().unwrap_or(&none);
+        Some(match name {
+            "mode" => match own.wanted {
+                Some(Wanted::Primary) => "primary".to_owned(),
+                Some(Wanted::Replica) => "replica".to_owned(),
+                Some(Wanted::Auto | Wanted::Backend(_)) | None => "auto".to_owned(),
+            },
+            "backend" => match &own.wanted {
+                Some(Wanted::Backend(name)) => name.to_string(),
+                _ => String::new(),
+            },
+            "consistency" => match own.consistency {
+                Some(Consistency::Eventual) => "eventual".to_owned(),
+                Some(Consistency::Session) => "session".to_owned(),
+                Some(Consistency::Global) => "global".to_owned(),
+                None => String::new(),
+            },
+            "timeout_ms" => own.timeout_ms.unwrap_or(0).to_string(),
+            _ => return None,
+        })
+    }
+}
+
+/// The value without its quotes.
+fn unquoted(value: &[u8]) -> &[u8] {
+    match value {
+        [mark @ (b'\'' | b'"' | b'`'), inner @ .., last] if mark == last => inner,
+        _ => value,
+    }
+}

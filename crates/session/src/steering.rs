@@ -1,0 +1,349 @@
+//! What is asked about one command beside its statement: by hints, by rules, by the listener; and what keeps a
+//! transaction that runs on a replica from doing what must not be done there.
+//!
+//! Nobody comes here with a statement without hints, where there are no rules and the listener is an ordinary one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_net::rt;
+use delphinus_route::{
+    Facts, InReadOnly, Place, Rule, RulePlace, Scope, Target as RouteTarget, Wish, in_read_only,
+    is_for_readers, obstacle,
+};
+use delphinus_sql::{
+    CacheWish, Class, Consistency, Effects, Hints, Statement, Target, Uses, Wanted, assignments, hints,
+};
+use delphinus_state::PinReason;
+use delphinus_topology::{BackendId, Role};
+use delphinus_wire::response::Status;
+
+use crate::client_error::{ProxyError, Steered};
+use crate::session::Session;
+use crate::worker::ListenerMode;
+
+/// What is asked about the command that runs, and what holds for all commands of the session.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each looked at by itself")]
+pub(crate) struct Steering {
+    wish: Option<Asked>,
+    /// How long the statement may run.
+    pub(crate) timeout: Option<Duration>,
+    /// What the session's own settings ask for.
+    pub(crate) own: Option<Box<Hints>>,
+    /// Rules, the listener or the session's settings have a say in every command.
+    always: bool,
+    /// The connection that the session was given last is one to a replica.
+    pub(crate) on_replica: bool,
+    /// The transaction on the replica has read something, so that it cannot begin again elsewhere.
+    pub(crate) has_read: bool,
+    /// Hints of this session that came to nothing.
+    ignored: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Asked {
+    Hint(RulePlace),
+    Rule(RulePlace),
+}
+
+impl Steering {
+    /// For a session of this listener.
+    pub(crate) fn new(always: bool) -> Self {
+        Self { always, ..Self::default() }
+    }
+
+    /// Forgets what was about one command.
+    #[inline]
+    pub(crate) fn end_command(&mut self) {
+        if self.wish.is_some() || self.timeout.is_some() {
+            self.wish = None;
+            self.timeout = None;
+        }
+    }
+
+    /// Where the command is wanted.
+    #[inline]
+    pub(crate) fn wish(&self) -> Option<Wish<'_>> {
+        self.wish.as_ref().map(|asked| match asked {
+            Asked::Hint(place) => Wish::Hint(borrowed(place)),
+            Asked::Rule(place) => Wish::Rule(borrowed(place)),
+        })
+    }
+}
+
+fn borrowed(place: &RulePlace) -> Place<'_> {
+    match place {
+        RulePlace::Primary => Place::Primary,
+        RulePlace::Replica => Place::Replica,
+        RulePlace::Among(ids) => Place::Among(ids),
+    }
+}
+
+/// The hints among query attributes: those whose name begins with `delphinus.`.
+pub(crate) fn hints_of(attributes: &[(Vec<u8>, Vec<u8>)]) -> Hints {
+    let mut hints = Hints::default();
+    for (name, value) in attributes {
+        if let Some((PREFIX, short)) = name.split_at_checked(PREFIX.len()) {
+            hints.ask(short, Some(value));
+        }
+    }
+    hints
+}
+
+/// What the names of query attributes for the proxy begin with.
+const PREFIX: &[u8] = b"delphinus.";
+
+impl Session {
+    /// True if [`Session::steer`] has to be asked about this statement.
+    #[inline]
+    pub(crate) fn is_steered(&self, statement: &Statement) -> bool {
+        self.steering.always
+            || self.steering.on_replica && self.bound.is_some()
+            || statement.uses.contains(Uses::HINTS)
+    }
+
+    /// Forgets the session's own settings.
+    pub(crate) fn reset_steering(&mut self) {
+        self.steering = Steering::new(self.worker.is_steered(&self.login.listener));
+    }
+
+    /// Takes over new settings of the session.
+    pub(crate) fn set_own_hints(&mut self, own: Hints) {
+        let is_empty = own.is_empty();
+        self.steering.own = (!is_empty).then(|| Box::new(own));
+        self.steering.always = !is_empty || self.worker.is_steered(&self.login.listener);
+    }
+
+    /// How far replicas may be used for the statement.
+    #[inline]
+    pub(crate) fn scope(&self, statement: &Statement) -> Scope {
+        match self.login.listener.mode {
+            ListenerMode::Split => {}
+            ListenerMode::ReadOnly => return Scope::Replicas,
+            ListenerMode::ReadWrite => return Scope::Primary,
+        }
+        let autocommit_off = !self.status.contains(Status::AUTOCOMMIT);
+        let begins = matches!(statement.class, Class::Begin | Class::StartTransaction);
+        if (begins || autocommit_off) && self.worker.settings.routing.replica_read_only_transactions {
+            let reads_only = delphinus_state::reads_only(&self.want.vars);
+            return Scope::of_transaction(statement, reads_only, autocommit_off);
+        }
+        Scope::Usual
+    }
+
+    /// Finds out what is asked about a statement beside itself. An error means that it must not run.
+    pub(crate) async fn steer(
+        &mut self,
+        sql: &[u8],
+        statement: &Statement,
+        attributes: Hints,
+    ) -> Result<(), ProxyError> {
+        self.check_listener(sql, statement)?;
+        let lex = self.lex.options(&self.want.vars);
+        let in_text = if statement.uses.contains(Uses::HINTS) { hints(sql, lex) } else { Hints::default() };
+        let asked = in_text.or(&attributes);
+        for unknown in &asked.unknown {
+            self.cannot(&format!("it does not know {unknown:?}"))?;
+        }
+        let standing = self.steering.own.as_deref().cloned().unwrap_or_default();
+        let is_standing = asked.wanted.is_none();
+        let place = self.place_of(&asked.clone().or(&standing))?;
+        if let Some(place) = &place
+            && !is_standing
+        {
+            self.check_obstacle(statement, place)?;
+        }
+        let timeout_ms = asked.timeout_ms.or(standing.timeout_ms);
+        self.steering.wish = place.map(Asked::Hint);
+        self.steering.timeout = timeout_ms.filter(|limit| *limit > 0).map(Duration::from_millis);
+        if !self.worker.settings.routing.rules.is_empty() {
+            self.follow_rule(sql, statement).await?;
+        }
+        if self.steering.on_replica && self.bound.is_some() && self.login.listener.mode == ListenerMode::Split
+        {
+            self.check_read_only(statement).await?;
+        }
+        Ok(())
+    }
+
+    /// What a listener for reading lets through.
+    fn check_listener(&mut self, sql: &[u8], statement: &Statement) -> Result<(), ProxyError> {
+        if self.login.listener.mode != ListenerMode::ReadOnly || statement.uses.contains(Uses::PROXY_SETTINGS)
+        {
+            return Ok(());
+        }
+        let sets = Effects::SETS_SYSTEM_VARS.union(Effects::SETS_NEXT_TRANSACTION);
+        let is_refused =
+            !is_for_readers(statement) || statement.effects.intersects(sets) && self.may_write_then(sql);
+        if is_refused { Err(Steered::ReadOnlyListener.into()) } else { Ok(()) }
+    }
+
+    /// True if transactions may write after this `SET`.
+    fn may_write_then(&mut self, sql: &[u8]) -> bool {
+        let lex = self.lex.options(&self.want.vars);
+        assignments(sql, lex).iter().any(|assignment| match &assignment.target {
+            Target::System { name, .. } => name == "transaction_read_only" || name == "tx_read_only",
+            Target::Transaction { .. } => assignment
+                .value
+                .split(|byte| !byte.is_ascii_alphabetic())
+                .any(|word| word.eq_ignore_ascii_case(b"write")),
+            _ => false,
+        })
+    }
+
+    /// The place that hints ask for.
+    fn place_of(&mut self, asked: &Hints) -> Result<Option<RulePlace>, ProxyError> {
+        if let Some(CacheWish::TtlMs(_)) = asked.cache {
+            self.cannot("it has no cache")?;
+        }
+        let place = match &asked.wanted {
+            Some(Wanted::Primary) => Some(RulePlace::Primary),
+            Some(Wanted::Replica) => Some(RulePlace::Replica),
+            Some(Wanted::Backend(name)) => {
+                let found = self.backend_named(name);
+                if found.is_none() {
+                    self.cannot(&format!("it has no backend {name:?}"))?;
+                }
+                found.map(|id| RulePlace::Among(Arc::from([id])))
+            }
+            Some(Wanted::Auto) | None => None,
+        };
+        // What was committed before is on the primary for certain.
+        let is_strict = matches!(asked.consistency, Some(Consistency::Session | Consistency::Global));
+        match place {
+            None if is_strict => Ok(Some(RulePlace::Primary)),
+            Some(RulePlace::Replica | RulePlace::Among(_)) if is_strict => {
+                self.cannot("it cannot keep the consistency that is asked for on a replica")?;
+                Ok(Some(RulePlace::Primary))
+            }
+            place => Ok(place),
+        }
+    }
+
+    /// The backend with this name.
+    pub(crate) fn backend_named(&self, name: &str) -> Option<BackendId> {
+        self.worker.with_snapshot(|snapshot, _| {
+            snapshot.backends.iter().find(|backend| *backend.name == *name).map(|backend| backend.id)
+        })
+    }
+
+    /// A hint for a place where the statement must not run.
+    fn check_obstacle(&mut self, statement: &Statement, place: &RulePlace) -> Result<(), ProxyError> {
+        let (is_primary, is_up) = match place {
+            RulePlace::Primary => (true, true),
+            RulePlace::Replica => (false, true),
+            RulePlace::Among(ids) => self.worker.with_snapshot(|snapshot, _| {
+                let named: Vec<_> = snapshot.backends.iter().filter(|one| ids.contains(&one.id)).collect();
+                (named.iter().any(|one| one.role == Role::Primary), named.iter().any(|one| one.is_up()))
+            }),
+        };
+        if !is_up {
+            return self.cannot("the backend cannot be used");
+        }
+        let (is_held, on_replica) = (self.bound.is_some(), self.steering.on_replica);
+        if is_primary {
+            let is_kept = is_held && on_replica || self.login.listener.mode == ListenerMode::ReadOnly;
+            return if is_kept { self.cannot("the session is on a replica") } else { Ok(()) };
+        }
+        if is_held && on_replica || self.scope(statement) == Scope::ReadOnlyTransaction {
+            return Ok(());
+        }
+        match (self.login.listener.mode, obstacle(&self.intent(statement, &[]))) {
+            (ListenerMode::ReadWrite, _) => self.cannot("the listener is for the primary"),
+            (ListenerMode::Split, Some(reason)) => self.cannot(reason.as_str()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A hint that comes to nothing is an error where hints are strict; else it is counted, and the first one of a
+    /// session is logged.
+    fn cannot(&mut self, why: &str) -> Result<(), ProxyError> {
+        self.worker.counters.hints_ignored.increment();
+        if self.worker.settings.routing.strict_hints {
+            return Err(Steered::Hint(why.to_owned()).into());
+        }
+        if self.steering.ignored == 0 {
+            tracing::warn!(session.id = self.info.id.0, user = %self.info.user(), why, "a hint is ignored");
+        }
+        self.steering.ignored += 1;
+        Ok(())
+    }
+
+    async fn follow_rule(&mut self, sql: &[u8], statement: &Statement) -> Result<(), ProxyError> {
+        let worker = self.worker.clone();
+        let lex = self.lex.options(&self.want.vars);
+        let user = self.info.user();
+        let facts = Facts {
+            user: &user,
+            schema: self.want.schema.as_deref(),
+            client: self.login.client_ip,
+            listener: &self.login.listener.name,
+            statement,
+            sql,
+            lex,
+        };
+        let id = self.info.id.0;
+        let tell = |rule: &Rule, text: &str| {
+            tracing::info!(session.id = id, user = %user, rule = %rule.name, class = statement.class.as_str(), "{text}");
+        };
+        let found = worker.settings.routing.rules.find(&facts, |rule| tell(rule, "a rule would match"));
+        let Some(rule) = found else { return Ok(()) };
+        if rule.then.log {
+            tell(rule, "a rule matches");
+        }
+        if let Some(message) = &rule.then.reject {
+            return Err(Steered::RejectedByRule(message.clone()).into());
+        }
+        if self.steering.wish.is_none() {
+            self.steering.wish = rule.then.place.clone().map(Asked::Rule);
+        }
+        if self.steering.timeout.is_none() {
+            self.steering.timeout = rule.then.timeout;
+        }
+        if !rule.then.delay.is_zero() {
+            rt::sleep(rule.then.delay).await;
+        }
+        Ok(())
+    }
+
+    /// Keeps a transaction that runs on a replica from doing what does not belong there.
+    async fn check_read_only(&mut self, statement: &Statement) -> Result<(), ProxyError> {
+        match in_read_only(statement) {
+            InReadOnly::Run => {
+                self.steering.has_read = true;
+                Ok(())
+            }
+            InReadOnly::Leave => self.leave_read_only().await,
+            InReadOnly::Refuse if self.steering.has_read => Err(Steered::ReadOnlyTransaction.into()),
+            InReadOnly::Refuse => self.move_read_only().await,
+        }
+    }
+
+    /// Begins the transaction again on the primary: it has seen nothing yet.
+    async fn move_read_only(&mut self) -> Result<(), ProxyError> {
+        self.leave_read_only().await?;
+        let mut checkout = self.checkout(RouteTarget::Primary).await?;
+        let begun = checkout.query("START TRANSACTION READ ONLY").await;
+        begun.map_err(ProxyError::Pool)?;
+        self.status = self.status.with(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.pins.add(PinReason::Transaction, rt::now(), b"START TRANSACTION READ ONLY");
+        self.keep_or_give_back(checkout);
+        Ok(())
+    }
+
+    /// Ends the transaction on the replica, as the statement that follows would do.
+    async fn leave_read_only(&mut self) -> Result<(), ProxyError> {
+        if self.pins.iter().any(|pin| pin.reason != PinReason::Transaction) {
+            return Err(Steered::ReadOnlyTransaction.into());
+        }
+        let Some(mut checkout) = self.take_bound()? else { return Ok(()) };
+        if let Err(error) = checkout.query("COMMIT").await {
+            return Err(self.lost_state(&error.to_string()));
+        }
+        self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.pins.remove(PinReason::Transaction);
+        self.keep_or_give_back(checkout);
+        Ok(())
+    }
+}
