@@ -10,7 +10,9 @@ mod go_sql_driver;
 mod mariadb_java;
 mod mysql_async;
 mod mysqlclient;
+mod orm;
 mod own;
+mod pinned;
 mod pymysql;
 mod python;
 mod report;
@@ -22,6 +24,8 @@ use anyhow::{Result, ensure};
 use delphinus_sandbox::Flavor;
 
 pub use gate::Outcome;
+pub use orm::{OrmOutcome, run_orms};
+pub use pinned::PinnedTime;
 pub use report::{document, summary};
 pub use target::Variant;
 

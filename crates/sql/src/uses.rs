@@ -24,4 +24,6 @@ bit_set! {
     SESSION_VARS = 6;
     /// `SHOW PROCESSLIST`.
     PROCESS_LIST = 7;
+    /// Counters of the session: `SHOW STATUS`, and `FLUSH STATUS`, which sets them to 0.
+    SESSION_STATUS = 8;
 }

@@ -23,6 +23,9 @@ fn main() -> ExitCode {
 }
 
 fn work() -> Result<bool> {
+    if std::env::args().nth(1).as_deref() == Some("--orm") {
+        return orms();
+    }
     let (selection, docs) = arguments(std::env::args().skip(1))?;
     ensure!(docs.is_none() || selection.is_whole(), "--docs needs a whole run: no --only or --flavor");
     let outcomes = suites::run(&selection, |outcome| say(&suites::summary(outcome)))?;
@@ -37,6 +40,13 @@ fn work() -> Result<bool> {
     }
     say(&format!("{} passed, {failed} failed", passed(&outcomes)));
     Ok(failed == 0 && passed(&outcomes) > 0)
+}
+
+fn orms() -> Result<bool> {
+    let outcomes = suites::run_orms(&[Flavor::MariaDb, Flavor::MySql], 20, |one| say(&one.summary()))?;
+    let failed = outcomes.iter().filter(|one| !one.is_good()).count();
+    say(&format!("{} passed, {failed} failed", outcomes.len() - failed));
+    Ok(failed == 0)
 }
 
 fn passed(outcomes: &[Outcome]) -> usize {

@@ -184,6 +184,9 @@ impl Session {
             found.own = own.map(|statement| Own { key: ran_as.clone(), statement });
         }
         self.update_statement_pins(&mut checkout, id).await;
+        if statement.uses.contains(Uses::SESSION_STATUS) && response.is_ok() {
+            self.pins.add(PinReason::Status, rt::now(), key.text());
+        }
         let ran = Ran { statement: &statement, sql: key.text(), response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
@@ -211,6 +214,8 @@ impl Session {
         let now = rt::now();
         self.pins.set(PinReason::Cursor, self.statements.has_cursor(), now, text);
         self.pins.set(PinReason::LongData, self.statements.has_long_data(), now, text);
+        // A session without pins settles without a look at them.
+        self.publish_pin();
     }
 
     /// An array of parameters: always on the primary, for it writes.

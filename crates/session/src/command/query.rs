@@ -25,7 +25,8 @@ const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::ROW_COUNT)
     .union(Uses::DIAGNOSTICS)
     .union(Uses::CONNECTION_ID)
-    .union(Uses::PROCESS_LIST);
+    .union(Uses::PROCESS_LIST)
+    .union(Uses::SESSION_STATUS);
 
 /// Statements that the proxy has to do something for before they run.
 const SPECIAL_EFFECTS: Effects = Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID);
@@ -242,6 +243,13 @@ impl Session {
         if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
             let shape = self.text_shape();
             return self.show_process_list(input, &sql, shape).await;
+        }
+        if statement.uses.contains(Uses::SESSION_STATUS)
+            && matches!(statement.class, Class::Show | Class::Flush)
+            && input.is_whole()
+            && let Ok(text) = std::str::from_utf8(&sql)
+        {
+            return self.session_status(input, text, statement).await;
         }
         let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
         let mut known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
