@@ -12,9 +12,11 @@ mod mysql_async;
 mod mysqlclient;
 mod orm;
 mod own;
+mod page;
 mod pinned;
 mod pymysql;
 mod python;
+mod record;
 mod report;
 mod suite;
 mod target;
@@ -26,7 +28,8 @@ use delphinus_sandbox::Flavor;
 pub use gate::Outcome;
 pub use orm::{OrmOutcome, run_orms};
 pub use pinned::PinnedTime;
-pub use report::{document, summary};
+pub use record::record;
+pub use report::summary;
 pub use target::Variant;
 
 use crate::suites::arena::Arena;
@@ -56,11 +59,6 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Every suite on all servers: what the report is about.
-    pub fn is_whole(&self) -> bool {
-        self.suites.is_empty() && self.flavors.is_empty()
-    }
-
     fn suites(&self) -> Result<Vec<&'static Suite>> {
         for key in &self.suites {
             let keys = ALL.map(|suite| suite.key);

@@ -9,18 +9,13 @@ use delphinus_sandbox::Flavor;
 
 use crate::cached::{files_below, folder};
 use crate::programs::{copy_tree, run};
-use crate::suites::suite::{COUNTERS, Compression, Suite};
+use crate::suites::suite::{Compression, Suite};
 use crate::suites::target::Target;
 use crate::suites::verdicts;
 
 const VERSION: &str = "0.37.1";
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
 const FEATURES: &str = "default-rustls-ring";
-
-const KNOWN: [(&str, &str); 2] = [
-    ("conn::test::should_hold_stmt_cache_size_bound", COUNTERS),
-    ("conn::test::should_not_cache_statements_if_stmt_cache_size_is_zero", COUNTERS),
-];
 
 pub(crate) const SUITE: Suite = Suite {
     key: "mysql_async",
@@ -31,7 +26,7 @@ pub(crate) const SUITE: Suite = Suite {
     fewest: 60,
     flavors: &[Flavor::MariaDb, Flavor::MySql],
     limit: Duration::from_mins(6),
-    known: &KNOWN,
+    known: &[],
     command,
     read: verdicts::of_libtest,
 };
