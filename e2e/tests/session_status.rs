@@ -71,6 +71,10 @@ fn look(mut client: Client, others: &mut [Client]) -> Vec<String> {
     let Reply::Rows(all) = run(&mut client, "SHOW STATUS").remove(0) else { panic!("no rows") };
     let columns = all.columns.iter().map(|one| (&one.name, one.kind, one.flags, one.decimals));
     seen.push(format!("{:?}, {}", columns.collect::<Vec<_>>(), all.rows.len()));
+    client.reset_connection().unwrap();
+    for name in ["insert", "stmt_prepare"] {
+        seen.push(status(&mut client, &format!("SHOW STATUS LIKE 'Com_{name}'")));
+    }
     seen
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A session that asks for counters keeps its connection from then on (pin `session_status`), and is told how far they
 //! have gone since it first asked. What the proxy knows by itself it puts in for the whole session: commands about
-//! prepared statements, which it passes on only in part, and TLS and compression of the client's own connection.
+//! prepared statements, which it passes on only in part, and TLS of the client's own connection.
 
 use std::collections::HashMap;
 
@@ -220,13 +220,11 @@ impl Session {
     }
 }
 
-/// What SHOW STATUS says about the connection itself: the client's, not the one between proxy and backend.
+/// What SHOW STATUS says about TLS: that of the client's connection, not of the one between proxy and backend.
 fn own_connection(stream: &Stream, name: &str) -> Option<String> {
-    let on_off = |is_on| Some(if is_on { "ON" } else { "OFF" }.to_owned());
     match name {
         "Ssl_version" => Some(stream.tls_version().unwrap_or_default().to_owned()),
         "Ssl_cipher" => Some(stream.tls_cipher().unwrap_or_default()),
-        "Compression" => on_off(stream.is_compressed()),
         _ => None,
     }
 }

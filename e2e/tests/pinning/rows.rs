@@ -123,6 +123,35 @@ pub(crate) const PINS: &[Row] = &[
                 ],
             ),
             both(
+                &[
+                    Run("SET NAMES big5"),
+                    Run("USE sbtest"),
+                    Run("CREATE TEMPORARY TABLE sbtest.p LIKE app.p"),
+                ],
+                &[
+                    Run("INSERT INTO sbtest.p VALUES (1)"),
+                    Run("SELECT * FROM sbtest.p"),
+                    Run("DROP TEMPORARY TABLE sbtest.p"),
+                ],
+            ),
+            both(
+                &[
+                    Run("USE app"),
+                    Run("CREATE TEMPORARY TABLE a17 AS SELECT * FROM p"),
+                    Run("CREATE TEMPORARY TABLE b17 (x INT) SELECT 1 AS x UNION SELECT 2"),
+                    Fails("CREATE TEMPORARY TABLE c17 SELECT * FROM no_such_table"),
+                    Run("DROP TABLE app.a17, app.b17"),
+                    Fails("SELECT COUNT(*) FROM app.a17"),
+                    Fails("DROP TABLE app.b17"),
+                    Run("CREATE TEMPORARY TABLE app.p LIKE app.p3"),
+                ],
+                &[
+                    Run("INSERT INTO app.p VALUES (1)"),
+                    Run("SELECT * FROM app.p"),
+                    Run("DROP TEMPORARY TABLE app.p"),
+                ],
+            ),
+            both(
                 &[Run("CREATE TEMPORARY TABLE IF NOT EXISTS app.t1 (a INT)"), Run("SELECT 1")],
                 &[Run("DROP TABLE IF EXISTS app.t1, app.p3")],
             ),

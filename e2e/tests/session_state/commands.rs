@@ -134,8 +134,9 @@ const TEXTS: &[&str] = &[
 pub(crate) fn prepared(random: &mut Random, session: usize) -> Block {
     let slot = random.below(SLOTS);
     let t = table(session);
-    let step = match random.below(13) {
+    let step = match random.below(14) {
         12 => return twins(random),
+        13 => return several_rows(random, &t),
         0 | 1 => Step::Prepare(slot, random.pick(TEXTS).to_owned()),
         2 => Step::Prepare(
             slot,
@@ -182,6 +183,29 @@ fn twins(random: &mut Random) -> Block {
     if random.once_in(2) {
         steps.extend([prepare(first, "*"), run(second), run(first)]);
     }
+    Block::free(steps)
+}
+
+/// Rows inserted by one execution: LAST_INSERT_ID() is the id of the first of them, at once and some steps later.
+fn several_rows(random: &mut Random, table: &str) -> Block {
+    let slot = random.below(SLOTS);
+    let rows = |first: i64| (0..3).map(|at| Param::Int(first + at)).collect();
+    let mut steps = vec![
+        Step::Prepare(slot, format!("INSERT INTO app.{table} (k) VALUES (?), (?), (?)")),
+        Step::Execute(slot, rows(700)),
+    ];
+    if random.once_in(2) {
+        steps.push(query("SELECT LAST_INSERT_ID(), ROW_COUNT()"));
+    }
+    steps.push(Step::ExecuteAgain(slot, rows(710)));
+    steps.push(query(&format!("DELETE FROM app.{table} WHERE k BETWEEN 700 AND 720")));
+    steps.push(if random.once_in(2) {
+        query("SELECT LAST_INSERT_ID()")
+    } else {
+        query(&format!("SELECT @@last_insert_id, k FROM app.{table} WHERE id = LAST_INSERT_ID() FOR UPDATE"))
+    });
+    // Whoever runs it with too few parameters makes an id and fails, which no server tells of.
+    steps.push(Step::Close(slot));
     Block::free(steps)
 }
 
