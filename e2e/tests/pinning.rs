@@ -80,7 +80,8 @@ impl Pair {
         let (statement, columns) = self.statement.take().unwrap();
         match end {
             End::Fetched => {
-                assert_eq!(self.client.fetch(statement.id, 9, &columns).unwrap().rows().unwrap().len(), 3)
+                let rows = self.client.fetch(statement.id, 9, &columns).unwrap().rows().unwrap();
+                assert_eq!(rows.len(), 3);
             }
             End::Reset => drop(self.client.reset_statement(statement.id).unwrap()),
             End::Closed => {
@@ -188,9 +189,10 @@ fn the_page_has_these_rows() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pinning.md");
     let page = std::fs::read_to_string(&file).unwrap();
     let moves = MOVES.iter().map(|row| format!("| {} | {} |\n", row.state, row.how));
-    let moves = "| state | how it moves |\n|---|---|\n".to_owned() + &moves.collect::<String>();
+    let moves = "| state | how it moves |\n|---|---|\n".to_owned() + &moves.collect::<Vec<_>>().concat();
     let pins = PINS.iter().map(|row| format!("| `{}` | {} | {} |\n", row.reason, row.by, row.until));
-    let pins = "| reason | pinned by | until |\n|---|---|---|\n".to_owned() + &pins.collect::<String>();
+    let pins =
+        "| reason | pinned by | until |\n|---|---|---|\n".to_owned() + &pins.collect::<Vec<_>>().concat();
     for table in [moves, pins] {
         let end = format!("{table}\n");
         assert!(page.contains(&end), "docs/pinning.md has another table than this:\n{table}");

@@ -22,7 +22,8 @@ fn run(client: &mut Client, sql: &str) -> Vec<Reply> {
 fn status(client: &mut Client, sql: &str) -> String {
     let rows = run(client, sql).remove(0).rows().unwrap();
     let text = |cell: &Option<Vec<u8>>| String::from_utf8_lossy(cell.as_deref().unwrap()).into_owned();
-    rows.iter().map(|row| format!("{} {}\n", text(&row[0]), text(&row[1]))).collect()
+    let lines = rows.iter().map(|row| format!("{} {}\n", text(&row[0]), text(&row[1])));
+    lines.collect::<Vec<_>>().concat()
 }
 
 /// What sessions do between any two steps of the one that looks.

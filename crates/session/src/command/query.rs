@@ -230,26 +230,8 @@ impl Session {
     async fn special_query(&mut self, input: Input, text_at: usize, statement: Statement) -> Outcome {
         let lex = self.lex.options(&self.want.vars);
         let sql = self.buffer.data()[text_at..input.held].to_vec();
-        if statement.effects.contains(Effects::KILLS) {
-            match self.kill_named_by(&sql) {
-                Ok(Some(kill)) => {
-                    self.skip(input).await?;
-                    return self.kill(kill.id, kill.scope).await;
-                }
-                Ok(None) => {}
-                Err(error) => return self.refuse(input, error).await,
-            }
-        }
-        if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
-            let shape = self.text_shape();
-            return self.show_process_list(input, &sql, shape).await;
-        }
-        if statement.uses.contains(Uses::SESSION_STATUS)
-            && matches!(statement.class, Class::Show | Class::Flush)
-            && input.is_whole()
-            && let Ok(text) = std::str::from_utf8(&sql)
-        {
-            return self.session_status(input, text, statement).await;
+        if let Some(outcome) = self.answer_about_sessions(input, &sql, statement).await {
+            return outcome;
         }
         let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
         let mut known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
@@ -304,6 +286,39 @@ impl Session {
             Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
             None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
         }
+    }
+
+    /// KILL, SHOW PROCESSLIST, and the counters of the session: `None` for any other statement.
+    async fn answer_about_sessions(
+        &mut self,
+        input: Input,
+        sql: &[u8],
+        statement: Statement,
+    ) -> Option<Outcome> {
+        if statement.effects.contains(Effects::KILLS) {
+            match self.kill_named_by(sql) {
+                Ok(Some(kill)) => {
+                    if let Err(error) = self.skip(input).await {
+                        return Some(Err(error));
+                    }
+                    return Some(self.kill(kill.id, kill.scope).await);
+                }
+                Ok(None) => {}
+                Err(error) => return Some(self.refuse(input, error).await),
+            }
+        }
+        if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
+            let shape = self.text_shape();
+            return Some(self.show_process_list(input, sql, shape).await);
+        }
+        if statement.uses.contains(Uses::SESSION_STATUS)
+            && matches!(statement.class, Class::Show | Class::Flush)
+            && input.is_whole()
+            && let Ok(text) = std::str::from_utf8(sql)
+        {
+            return Some(self.session_status(input, text, statement).await);
+        }
+        None
     }
 
     /// False for what must not run on a replica, beside being about the last statement.
