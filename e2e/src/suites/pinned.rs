@@ -72,7 +72,7 @@ mod tests {
 {"level":"DEBUG","message":"session ended","connected_us":200000}
 not JSON that ended"#;
         let time = PinnedTime::read(log);
-        assert_eq!((time.sessions, time.pinned()), (1, Duration::from_micros(2000)));
+        assert_eq!((time.sessions, time.pinned()), (1, Duration::from_millis(2)));
         assert_eq!(time.statements.len(), 1);
         assert!((time.percent() - 1.0).abs() < 1e-9, "{}", time.percent());
         assert!(PinnedTime::default().percent().abs() < 1e-9);
