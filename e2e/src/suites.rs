@@ -36,13 +36,14 @@ use crate::suites::arena::Arena;
 use crate::suites::suite::Suite;
 
 /// All suites, the quick ones first.
-const ALL: [Suite; 8] = [
+const ALL: [Suite; 9] = [
     mysqlclient::SUITE,
     pymysql::SUITE,
     go_sql_driver::SUITE,
     mysql_async::SUITE,
     own::NODE,
     own::CONNECTOR_PYTHON,
+    own::CONNECTOR_PYTHON_PURE,
     own::CONNECTOR_J,
     mariadb_java::SUITE,
 ];
