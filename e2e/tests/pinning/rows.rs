@@ -56,6 +56,8 @@ pub(crate) struct Row {
 /// A row of the table "What moves, and does not pin".
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moving {
+    /// Only here.
+    pub(crate) on: Option<Flavor>,
     pub(crate) state: &'static str,
     pub(crate) how: &'static str,
     pub(crate) steps: &'static [Step],
@@ -297,9 +299,11 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "unknown_state",
-        by: "a stored routine, SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection",
         until: "the session is reset",
         cases: &[
+            mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
+            mysql(&[Run("INSERT INTO app.fired VALUES (1)")], &[Run("SELECT 1"), Reset]),
             both(&[Run("CALL app.makes_a_table()")], &[Run("DROP TEMPORARY TABLE app.made"), Reset]),
             both(
                 &[
@@ -315,11 +319,13 @@ pub(crate) const PINS: &[Row] = &[
 
 pub(crate) const MOVES: &[Moving] = &[
     Moving {
+        on: None,
         state: "schema (`USE`, COM_INIT_DB, schema of the login)",
         how: "COM_INIT_DB before the statement",
         steps: &[Run("USE sbtest"), Run("USE app")],
     },
     Moving {
+        on: None,
         state: "session variables, `SET NAMES`, `SET CHARACTER SET`, `autocommit`, isolation level of the session",
         how: "one `SET` before the statement, values as the server reported them",
         steps: &[
@@ -332,22 +338,37 @@ pub(crate) const MOVES: &[Moving] = &[
         ],
     },
     Moving {
+        on: None,
         state: "user variables (`SET @a`, `:=`, `SELECT ... INTO @a`)",
         how: "read back after the statement with type, character set and collation; set with the same `SET`",
         steps: &[Run("SET @a = 1, @b = 'x'"), Run("SELECT @a := @a + 1"), Run("SELECT 1 INTO @a")],
     },
     Moving {
+        on: Some(Flavor::MariaDb),
+        state: "user variables that a stored function or a trigger sets, on MariaDB",
+        how: "listed (`information_schema.USER_VARIABLES`) and read back after a statement that calls a function not built in, or that the server reports a change of state for",
+        steps: &[Run("SELECT app.sets_x()"), Run("DO app.sets_x()"), Run("INSERT INTO app.fired VALUES (1)")],
+    },
+    Moving {
+        on: None,
         state: "prepared statements of the binary protocol",
         how: "prepared where they run, found by their full text, schema, variables and classes of parameters; parameter types are sent again where needed. One with an open cursor or with pieces of a parameter is its client's alone until it has neither",
         steps: &[LongData, LongDataRun, Cursor, CursorEnd(End::Fetched)],
     },
-    Moving { state: "multi-statements on or off (COM_SET_OPTION)", how: "COM_SET_OPTION", steps: &[] },
     Moving {
+        on: None,
+        state: "multi-statements on or off (COM_SET_OPTION)",
+        how: "COM_SET_OPTION",
+        steps: &[],
+    },
+    Moving {
+        on: None,
         state: "`LAST_INSERT_ID()`",
         how: "stays with the connection, saved when another session takes it, restored when asked for",
         steps: &[Run("SELECT LAST_INSERT_ID(7)"), Run("SELECT LAST_INSERT_ID()")],
     },
     Moving {
+        on: None,
         state: "`FOUND_ROWS()`, `ROW_COUNT()`, warnings",
         how: "answered by the connection of the last statement, or from what was saved of it",
         steps: &[
