@@ -137,7 +137,20 @@ pub(crate) fn prepared(random: &mut Random, session: usize) -> Block {
     let step = match random.below(14) {
         12 => return twins(random),
         13 => return several_rows(random, &t),
-        0 | 1 => Step::Prepare(slot, random.pick(TEXTS).to_owned()),
+        0 | 1 => match random.pick(TEXTS) {
+            // MySQL reads a user variable as what it was when the statement was prepared: a number, if it was one then. A
+            // connection that prepares the statement later does not know.
+            text if text.starts_with("SELECT @a") => {
+                let run = || Step::Execute(slot, vec![Param::Int(1)]);
+                return Block::free(vec![
+                    Step::Prepare(slot, text.to_owned()),
+                    run(),
+                    run(),
+                    Step::Close(slot),
+                ]);
+            }
+            text => Step::Prepare(slot, text.to_owned()),
+        },
         2 => Step::Prepare(
             slot,
             match random.below(4) {
