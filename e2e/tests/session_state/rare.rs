@@ -212,7 +212,8 @@ const SCRIPTS: &[Script] = &[
     both(&[
         "CREATE TEMPORARY TABLE sbtest.{t} LIKE app.{t}",
         "INSERT INTO sbtest.{t} (k) VALUES (1)",
-        "SELECT k FROM sbtest.{t}",
+        // The first may fail (MariaDB: error 1113 in some character sets); then it is a table that replicas have, too.
+        "SELECT k FROM sbtest.{t} FOR UPDATE",
         "DROP TEMPORARY TABLE IF EXISTS app.no_such, sbtest.{t}",
         "SELECT COUNT(*) FROM sbtest.{t} FOR UPDATE",
         "DROP TEMPORARY TABLE sbtest.{t}",
