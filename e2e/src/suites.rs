@@ -10,9 +10,13 @@ mod go_sql_driver;
 mod mariadb_java;
 mod mysql_async;
 mod mysqlclient;
+mod orm;
 mod own;
+mod page;
+mod pinned;
 mod pymysql;
 mod python;
+mod record;
 mod report;
 mod suite;
 mod target;
@@ -22,20 +26,24 @@ use anyhow::{Result, ensure};
 use delphinus_sandbox::Flavor;
 
 pub use gate::Outcome;
-pub use report::{document, summary};
+pub use orm::{OrmOutcome, run_orms};
+pub use pinned::PinnedTime;
+pub use record::record;
+pub use report::summary;
 pub use target::Variant;
 
 use crate::suites::arena::Arena;
 use crate::suites::suite::Suite;
 
 /// All suites, the quick ones first.
-const ALL: [Suite; 8] = [
+const ALL: [Suite; 9] = [
     mysqlclient::SUITE,
     pymysql::SUITE,
     go_sql_driver::SUITE,
     mysql_async::SUITE,
     own::NODE,
     own::CONNECTOR_PYTHON,
+    own::CONNECTOR_PYTHON_PURE,
     own::CONNECTOR_J,
     mariadb_java::SUITE,
 ];
@@ -52,11 +60,6 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Every suite on all servers: what the report is about.
-    pub fn is_whole(&self) -> bool {
-        self.suites.is_empty() && self.flavors.is_empty()
-    }
-
     fn suites(&self) -> Result<Vec<&'static Suite>> {
         for key in &self.suites {
             let keys = ALL.map(|suite| suite.key);

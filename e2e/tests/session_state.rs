@@ -7,8 +7,9 @@
 //! MariaDB, after so many steps of all sessions: a `diff` that never sets `time_zone`, 809; one that leaves out the user
 //! variable `@b`, 531; backend statements found by the length of their text instead of the text, 1,178.
 //!
-//! `DELPHINUS_DIFF_STEPS` sets the number of steps in all (10,000), `DELPHINUS_DIFF_SEED` the seed: a number, or `time`
-//! for another one in each run, to look for what nobody has found yet.
+//! `cargo xtask e2e session-state` makes long runs of it, by means of these: `DELPHINUS_DIFF_STEPS` sets the number of
+//! steps in all (10,000), `DELPHINUS_DIFF_SEED` the seed: a number, or `time` for another one in each run, to look for
+//! what nobody has found yet.
 
 #[path = "session_state/arena.rs"]
 mod arena;

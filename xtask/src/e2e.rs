@@ -35,6 +35,38 @@ enum Part {
     /// What passes straight has to pass through Delphinus, which has a pool of two connections. Brings the suites from
     /// package registries and Debian's sources into the cache; a whole run takes more than half an hour.
     Drivers(DriversArgs),
+    /// ORMs in ordinary use through Delphinus: what they read is right, and they are pinned less than 1 % of the time.
+    Orm(OrmArgs),
+    /// The differential test of session state at length: twenty sessions do the same directly and through Delphinus, which
+    /// has a pool of two connections.
+    ///
+    /// 100,000 steps take about a quarter of an hour for each kind of servers. What differs is made a short script.
+    SessionState(SessionStateArgs),
+}
+
+/// Options of `e2e orm`.
+#[derive(Debug, Args)]
+struct OrmArgs {
+    /// Only these servers: mariadb or mysql.
+    #[arg(long)]
+    flavor: Option<String>,
+    /// Keep the results and write them to docs/drivers.md.
+    #[arg(long)]
+    docs: bool,
+}
+
+/// Options of `e2e session-state`.
+#[derive(Debug, Args)]
+struct SessionStateArgs {
+    /// Steps of all sessions together.
+    #[arg(long, default_value_t = 100_000)]
+    steps: u32,
+    /// What the steps are made from; another one in each run without it.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Only these servers.
+    #[arg(long, value_parser = ["mariadb", "mysql"])]
+    flavor: Option<String>,
 }
 
 /// Options of `e2e drivers`.
@@ -49,8 +81,8 @@ struct DriversArgs {
     /// Only without TLS and compression.
     #[arg(long)]
     plain: bool,
-    /// Write the results of a whole run to docs/drivers.md.
-    #[arg(long, conflicts_with_all = ["only", "flavor"])]
+    /// Keep the results (e2e/suites/results.json) and write them, with those of earlier runs, to docs/drivers.md.
+    #[arg(long)]
     docs: bool,
 }
 
@@ -64,7 +96,13 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
             run_tests(&packages, &arguments, &proxy(args.release)?)
         }),
         Some(Part::Drivers(drivers)) => {
-            steps.tests("drivers' own suites", || run_suites(drivers, &proxy(args.release)?));
+            steps.tests("drivers' own suites", || run_suites(&suite_words(drivers), &proxy(args.release)?));
+        }
+        Some(Part::Orm(orm)) => {
+            steps.tests("ORMs", || run_suites(&orm_words(orm), &proxy(args.release)?));
+        }
+        Some(Part::SessionState(state)) => {
+            steps.tests("session state", || run_session_state(state, &proxy(args.release)?));
         }
     }
     steps.finish()
@@ -76,18 +114,48 @@ fn proxy(is_release: bool) -> Result<PathBuf> {
     cargo::build_program(build, "delphinus").context("delphinus cannot be built")
 }
 
-fn run_suites(args: &DriversArgs, proxy: &Path) -> Result<Tally> {
+fn run_suites(words: &[String], proxy: &Path) -> Result<Tally> {
     let build = cargo(&["build", "--package", "delphinus-e2e", "--bins"]);
     let program = cargo::build_program(build, SUITES).context("the suites' program cannot be built")?;
     let mut command = Command::new(program);
-    command.env("DELPHINUS_BIN", proxy);
-    command.args(args.only.iter().flat_map(|suite| ["--only", suite]));
-    command.args(args.flavor.iter().flat_map(|flavor| ["--flavor", flavor]));
-    command.args(args.plain.then_some("--plain"));
-    if args.docs {
-        command.arg("--docs").arg(cargo::root().join("docs/drivers.md"));
-    }
+    command.env("DELPHINUS_BIN", proxy).args(words);
     libtest::run_counted(command)
+}
+
+fn suite_words(args: &DriversArgs) -> Vec<String> {
+    let mut words: Vec<String> =
+        args.only.iter().flat_map(|suite| ["--only".to_owned(), suite.clone()]).collect();
+    words.extend(args.plain.then(|| "--plain".to_owned()));
+    words.extend(common_words(args.flavor.as_deref(), args.docs));
+    words
+}
+
+fn orm_words(args: &OrmArgs) -> Vec<String> {
+    let mut words = vec!["--orm".to_owned()];
+    words.extend(common_words(args.flavor.as_deref(), args.docs));
+    words
+}
+
+fn common_words(flavor: Option<&str>, docs: bool) -> Vec<String> {
+    let mut words = Vec::new();
+    words.extend(flavor.iter().flat_map(|flavor| ["--flavor".to_owned(), (*flavor).to_owned()]));
+    if docs {
+        words.extend(["--docs".to_owned(), cargo::root().join("docs/drivers.md").display().to_string()]);
+    }
+    words
+}
+
+fn run_session_state(args: &SessionStateArgs, proxy: &Path) -> Result<Tally> {
+    let name = args
+        .flavor
+        .as_ref()
+        .map_or_else(String::new, |flavor| format!("state_follows_the_client_on_{flavor}"));
+    let mut tests = cargo(&["test", "--package", "delphinus-e2e", "--test", "session_state", "--"]);
+    // One kind of servers after the other: each keeps a processor busy by itself.
+    tests.args(["--nocapture", "--test-threads=1", &name]);
+    tests.env("DELPHINUS_BIN", proxy).env("DELPHINUS_DIFF_STEPS", args.steps.to_string());
+    tests.env("DELPHINUS_DIFF_SEED", args.seed.map_or_else(|| "time".to_owned(), |seed| seed.to_string()));
+    libtest::run(tests)
 }
 
 /// What to say to cargo, and what to the test programs.

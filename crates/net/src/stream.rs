@@ -79,6 +79,16 @@ impl Stream {
         self.tls.is_some()
     }
 
+    /// The version of TLS, as OpenSSL and so MySQL names it.
+    pub fn tls_version(&self) -> Option<&'static str> {
+        self.tls.as_ref()?.version()
+    }
+
+    /// The cipher of TLS, as OpenSSL and so MySQL names it.
+    pub fn tls_cipher(&self) -> Option<String> {
+        self.tls.as_ref()?.cipher()
+    }
+
     /// True if nobody on a network can listen: TLS, or a Unix socket.
     pub fn is_secure(&self) -> bool {
         self.is_tls() || self.io.is_unix()

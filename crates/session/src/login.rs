@@ -22,9 +22,11 @@ use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 
 use self::origin::Origin;
 use crate::client_error::{ClientError, ProxyError};
+use crate::pinned::Published;
 use crate::registry::ClientConnId;
 use crate::route::is_about_schema;
 use crate::session::{Lex, LoginFacts, Seats, Session};
+use crate::session_status::StatementCounts;
 use crate::statements::ClientStatements;
 use crate::steering::Steering;
 use crate::worker::{Arrival, ListenerMode, Worker};
@@ -198,7 +200,9 @@ impl Seed {
             want: initial.clone(),
             initial,
             pins: Pins::default(),
-            published_pin: None,
+            published: Published::new(rt::now()),
+            counted_before: None,
+            statement_counts: StatementCounts::default(),
             memory: Rc::new(Memory::default()),
             status: Status::AUTOCOMMIT,
             seats: Seats::default(),

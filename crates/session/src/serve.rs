@@ -47,6 +47,7 @@ impl Session {
     pub(crate) fn leave(&mut self) {
         // A pinned connection is not clean: it is closed, and with it everything that pinned.
         self.bound = None;
+        self.count_end();
         self.leave_seats();
         self.worker.registry.leave(self.info.id);
     }
@@ -131,6 +132,7 @@ impl Session {
             }
             Command::StmtExecute { id, flags } => {
                 self.worker.counters.command_stmt_execute.increment();
+                self.statement_counts.execute += 1;
                 self.execute(input, id, flags).await
             }
             other => Box::pin(self.serve_rare(input, other.into())).await,

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
 use delphinus_net::{Buffer, Stream};
 use delphinus_pool::{Checkout, Identity, Keys, Memory, Seat};
@@ -14,7 +13,9 @@ use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
+use crate::pinned::Published;
 use crate::registry::SessionInfo;
+use crate::session_status::{Before, StatementCounts};
 use crate::statements::ClientStatements;
 use crate::steering::Steering;
 use crate::worker::{ListenerSettings, Worker};
@@ -37,8 +38,11 @@ pub struct Session {
     /// The state that the client wants.
     pub(crate) want: SessionState,
     pub(crate) pins: Pins,
-    /// Reason and time of the pin that others know of.
-    pub(crate) published_pin: Option<(PinReason, Instant)>,
+    /// The pin that others know of.
+    pub(crate) published: Published,
+    /// The counters of its connection when it first asked for them.
+    pub(crate) counted_before: Option<Box<Before>>,
+    pub(crate) statement_counts: StatementCounts,
     pub(crate) memory: Rc<Memory>,
     /// Status flags as the last answer of a backend had them.
     pub(crate) status: Status,
@@ -148,7 +152,7 @@ impl Seats {
 }
 
 /// What COM_CHANGE_USER ends on every server.
-const ENDS_WITH_ITS_USER: [PinReason; 9] = [
+const ENDS_WITH_ITS_USER: [PinReason; 10] = [
     PinReason::Transaction,
     PinReason::TemporaryTable,
     PinReason::TableLock,
@@ -158,6 +162,7 @@ const ENDS_WITH_ITS_USER: [PinReason; 9] = [
     PinReason::SqlPrepared,
     PinReason::Cursor,
     PinReason::LongData,
+    PinReason::Status,
 ];
 
 impl Session {
@@ -180,6 +185,8 @@ impl Session {
         self.pins.clear();
         self.publish_pin();
         self.statements.clear();
+        self.counted_before = None;
+        self.statement_counts = StatementCounts::default();
         self.leave_seats();
         self.memory = Rc::default();
         // Servers keep this one: it belongs to the protocol, not to the session's variables.

@@ -105,16 +105,6 @@ impl Session {
         }
     }
 
-    /// Lets others know of the oldest pin, where it is another one now.
-    pub(crate) fn publish_pin(&mut self) {
-        let first = self.pins.iter().next();
-        let key = first.map(|pin| (pin.reason, pin.since));
-        if key != self.published_pin {
-            self.info.is_pinned(first.cloned());
-            self.published_pin = key;
-        }
-    }
-
     async fn ask(&mut self, checkout: &mut Checkout, learnt: &Learnt, ran: Ran<'_>) -> Result<(), PoolError> {
         if !learnt.user_vars.is_empty() {
             self.ask_user_vars(checkout, &learnt.user_vars).await?;

@@ -28,4 +28,6 @@ bit_set! {
     HINTS = 8;
     /// `@@delphinus.name`, read or set: a setting of the proxy's own.
     PROXY_SETTINGS = 9;
+    /// Counters of the session: `SHOW STATUS`, and `FLUSH STATUS`, which sets them to 0.
+    SESSION_STATUS = 10;
 }

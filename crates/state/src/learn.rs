@@ -70,6 +70,10 @@ const ROLLED_BACK: &[u16] = &[1213, 1205, 1180, 3100, 3101, 1402, 1613, 1614];
 /// Applies what a statement did. `None` where everything is known, which is the ordinary case.
 pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>) -> Option<Learnt> {
     let response = executed.response;
+    if response.is_ok() && executed.statement.effects.contains(Effects::XA_STARTS) {
+        // The status flag would call it a transaction like any other.
+        pins.add(PinReason::Xa, executed.now, executed.sql);
+    }
     if let Some(status) = response.status {
         pins.set(PinReason::Transaction, status.contains(Status::IN_TRANS), executed.now, executed.sql);
     }

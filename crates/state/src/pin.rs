@@ -34,6 +34,8 @@ pub enum PinReason {
     Tracking,
     /// SET ROLE.
     Role,
+    /// The session has asked for its counters, which the server keeps for the connection.
+    Status,
     /// The server reported a change that cannot be moved.
     UnknownState,
 }
@@ -56,6 +58,7 @@ impl PinReason {
             Self::FixedVariable => "fixed_variable",
             Self::Tracking => "session_track",
             Self::Role => "set_role",
+            Self::Status => "session_status",
             Self::UnknownState => "unknown_state",
         }
     }

@@ -115,6 +115,25 @@ counters! {
     }
     "delphinus_backend_closes_total" "Connections to backends that have been closed." { backend_closes }
     "delphinus_queries_killed_total" "KILL QUERY sent because the client had gone." { queries_killed }
+    "delphinus_session_microseconds_total" "Time that sessions which have ended were connected, microseconds." { session_us }
+    "delphinus_pinned_microseconds_total" "Time that sessions kept a backend connection, by the oldest reason, microseconds." {
+        pinned_us_transaction = "reason" "transaction",
+        pinned_us_set_transaction = "reason" "set_transaction",
+        pinned_us_temporary_table = "reason" "temporary_table",
+        pinned_us_lock_tables = "reason" "lock_tables",
+        pinned_us_read_lock = "reason" "read_lock",
+        pinned_us_get_lock = "reason" "get_lock",
+        pinned_us_handler = "reason" "handler",
+        pinned_us_sql_prepare = "reason" "sql_prepare",
+        pinned_us_cursor = "reason" "cursor",
+        pinned_us_long_data = "reason" "long_data",
+        pinned_us_xa = "reason" "xa",
+        pinned_us_fixed_variable = "reason" "fixed_variable",
+        pinned_us_session_track = "reason" "session_track",
+        pinned_us_set_role = "reason" "set_role",
+        pinned_us_session_status = "reason" "session_status",
+        pinned_us_unknown_state = "reason" "unknown_state",
+    }
     "delphinus_fixups_total" "Statements run to bring a backend connection into the state of its session." { fixups }
     "delphinus_pool_waits_total" "Commands that had to wait for a backend connection." { pool_waits }
     "delphinus_pool_wait_microseconds_total" "Time that commands waited for a backend connection, microseconds." { pool_wait_us }

@@ -1,14 +1,15 @@
-//! Runs the drivers' test suites as a gate; `cargo xtask e2e drivers` builds and starts it.
+//! Runs the drivers' test suites as a gate, or the programs with ORMs; `cargo xtask e2e drivers` and `e2e orm` build and
+//! start it.
 //!
-//! Arguments: `[--only SUITE]... [--flavor mariadb|mysql] [--plain] [--docs FILE]`. The last line is
+//! Arguments: `[--orm] [--only SUITE]... [--flavor mariadb|mysql] [--plain] [--docs FILE]`. The last line is
 //! "N passed, M failed", counted in runs of suites.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail, ensure};
-use delphinus_e2e::suites::{self, Outcome, Selection};
+use anyhow::{Context, Result, bail};
+use delphinus_e2e::suites::{self, OrmOutcome, Outcome, Selection};
 use delphinus_sandbox::Flavor;
 
 fn main() -> ExitCode {
@@ -23,13 +24,14 @@ fn main() -> ExitCode {
 }
 
 fn work() -> Result<bool> {
-    let (selection, docs) = arguments(std::env::args().skip(1))?;
-    ensure!(docs.is_none() || selection.is_whole(), "--docs needs a whole run: no --only or --flavor");
-    let outcomes = suites::run(&selection, |outcome| say(&suites::summary(outcome)))?;
-    if let Some(file) = docs {
-        std::fs::write(&file, suites::document(&outcomes))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+    let Arguments { selection, docs, is_orm } = arguments(std::env::args().skip(1))?;
+    if is_orm {
+        return orms(&selection.flavors, docs.as_deref());
     }
+    let outcomes = suites::run(&selection, |outcome| {
+        say(&suites::summary(outcome));
+        keep(std::slice::from_ref(outcome), &[], docs.as_deref());
+    })?;
     let failed = outcomes.iter().filter(|outcome| !outcome.is_good()).count();
     let not_run = outcomes.iter().filter(|outcome| outcome.not_run.is_some()).count();
     if not_run > 0 {
@@ -39,24 +41,54 @@ fn work() -> Result<bool> {
     Ok(failed == 0 && passed(&outcomes) > 0)
 }
 
+/// Rounds in each thread of an ORM's program.
+const ROUNDS: u32 = 20;
+
+fn orms(flavors: &[Flavor], docs: Option<&Path>) -> Result<bool> {
+    let both = [Flavor::MariaDb, Flavor::MySql];
+    let flavors = if flavors.is_empty() { &both[..] } else { flavors };
+    let outcomes = suites::run_orms(flavors, ROUNDS, |one| say(&one.summary()))?;
+    keep(&[], &outcomes, docs);
+    let failed = outcomes.iter().filter(|one| !one.is_good()).count();
+    say(&format!("{} passed, {failed} failed", outcomes.len() - failed));
+    Ok(failed == 0)
+}
+
+/// A run that takes an hour is not lost because a file cannot be written.
+fn keep(suites: &[Outcome], orms: &[OrmOutcome], docs: Option<&Path>) {
+    if let Some(file) = docs
+        && let Err(error) = suites::record(suites, orms, file)
+    {
+        eprintln!("error: the results were not kept: {error:#}");
+    }
+}
+
 fn passed(outcomes: &[Outcome]) -> usize {
     outcomes.iter().filter(|outcome| outcome.is_good() && outcome.not_run.is_none()).count()
 }
 
-fn arguments(mut words: impl Iterator<Item = String>) -> Result<(Selection, Option<PathBuf>)> {
-    let mut selection = Selection::default();
-    let mut docs = None;
+#[derive(Default)]
+struct Arguments {
+    selection: Selection,
+    docs: Option<PathBuf>,
+    is_orm: bool,
+}
+
+fn arguments(mut words: impl Iterator<Item = String>) -> Result<Arguments> {
+    let mut arguments = Arguments::default();
+    let selection = &mut arguments.selection;
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match word.as_str() {
+            "--orm" => arguments.is_orm = true,
             "--only" => selection.suites.push(value()?),
             "--flavor" => selection.flavors.push(flavor(&value()?)?),
             "--plain" => selection.is_plain = true,
-            "--docs" => docs = Some(value()?.into()),
+            "--docs" => arguments.docs = Some(value()?.into()),
             _ => bail!("unknown argument {word}"),
         }
     }
-    Ok((selection, docs))
+    Ok(arguments)
 }
 
 fn flavor(name: &str) -> Result<Flavor> {

@@ -15,9 +15,11 @@ use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, PortLease, Silent, ensure_
 
 use crate::cached;
 use crate::config_file::ConfigFile;
+use crate::poll::until;
 use crate::programs::{is_installed, run};
 use crate::proxy::Proxy;
 use crate::stage::{Address, start_proxy, straight_to_primary};
+use crate::suites::pinned::PinnedTime;
 use crate::suites::target::{Target, Variant};
 
 /// Whom the suites log in as: they make schemas, users and routines.
@@ -25,6 +27,11 @@ const USER: &str = "suite";
 const PASSWORD: &str = "suitepw";
 /// CLIENT_COMPRESS in the capabilities of a greeting.
 const COMPRESS: u8 = 32;
+/// Users that a test makes for itself may log in, and the log tells of pins.
+const SECTIONS: &str =
+    "[authentication]\nauth = \"backend\"\n\n[log]\nlevel = \"debug\"\nformat = \"json\"\n";
+/// How long the proxy may take to see that a program's connections are closed.
+const END_LIMIT: Duration = Duration::from_secs(30);
 const OPENSSL_LIMIT: Duration = Duration::from_mins(1);
 
 /// A server and a proxy.
@@ -61,9 +68,14 @@ impl Arena {
         primary.query(&format!("GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION"))?;
         let config = ConfigFile {
             users: vec![(USER.to_owned(), PASSWORD.to_owned())],
+            sections: vec![SECTIONS.to_owned()],
             ..ConfigFile::with_pool(&["max_connections = 2"])
         };
         let (lease, proxy, through) = start_proxy(&cluster, &config)?;
+        // MySQL lets drivers in over plain TCP that cannot encrypt a password once it has seen the password.
+        for address in [straight_to_primary(&cluster), through.clone()] {
+            Address { user: USER.to_owned(), password: PASSWORD.to_owned(), ..address }.connect()?.quit()?;
+        }
         Ok(Self { flavor, proxy, through, cluster, runs: AtomicU32::new(0), _port: lease })
     }
 
@@ -92,6 +104,28 @@ impl Arena {
     pub(crate) fn logins(&self) -> Result<u64> {
         let row = self.cluster.servers[0].query("SHOW GLOBAL STATUS LIKE 'Connections'")?;
         Ok(row.split('\t').nth(1).context("no status Connections")?.trim().parse()?)
+    }
+
+    /// A place in the proxy's log, for `pinned_since`.
+    pub(crate) fn mark(&self) -> Result<usize> {
+        self.wait_for_ends()?;
+        Ok(self.proxy.log().len())
+    }
+
+    /// What the log says about the sessions that have ended since then; waits until all have.
+    pub(crate) fn pinned_since(&self, mark: usize) -> Result<PinnedTime> {
+        self.wait_for_ends()?;
+        Ok(PinnedTime::read(self.proxy.log().get(mark..).unwrap_or_default()))
+    }
+
+    fn wait_for_ends(&self) -> Result<()> {
+        let address =
+            Address { user: USER.to_owned(), password: PASSWORD.to_owned(), ..self.through.clone() };
+        until(
+            END_LIMIT,
+            "all sessions to end",
+            || Ok(address.connect()?.rows("SHOW PROCESSLIST")?.len() == 1),
+        )
     }
 
     /// The greeting says that connections may be compressed.

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use delphinus_sandbox::Flavor;
 
 use crate::suites::arena::{Arena, Way};
+use crate::suites::pinned::PinnedTime;
 use crate::suites::suite::{Run, Suite};
 use crate::suites::target::Variant;
 use crate::suites::verdicts::Verdict;
@@ -43,6 +44,8 @@ pub struct Compared {
     pub new_failures: Vec<(String, String)>,
     /// Tests that are known to differ, each with the reason.
     pub known: Vec<(String, &'static str)>,
+    /// How long the sessions through Delphinus were pinned.
+    pub pinned: PinnedTime,
     /// Tests that differed between the runs and not when they were run once more, alone.
     pub flaky: Vec<String>,
 }
@@ -105,8 +108,10 @@ fn outcome(suite: &Suite, variant: Variant, arena: &Arena, result: Result<Compar
 
 fn compare(suite: &Suite, variant: Variant, arena: &Arena) -> Result<Compared> {
     let (direct, straight) = side(suite, variant, (arena, Way::Direct)).context("straight to the primary")?;
+    let mark = arena.mark()?;
     let (through, proxied) = side(suite, variant, (arena, Way::Through)).context("through Delphinus")?;
-    let mut compared = Compared { direct, through, ..Compared::default() };
+    let pinned = arena.pinned_since(mark)?;
+    let mut compared = Compared { direct, through, pinned, ..Compared::default() };
     let mut differing: Vec<&str> =
         straight.verdicts.passed().filter(|name| !proxied.verdicts.has_passed(name)).collect();
     differing.retain(|name| {

@@ -9,7 +9,7 @@ use delphinus_sandbox::Flavor;
 
 use crate::cached::{files_below, folder};
 use crate::programs::{copy_tree, run};
-use crate::suites::suite::{COUNTERS, Compression, Suite};
+use crate::suites::suite::{Compression, Suite};
 use crate::suites::target::Target;
 use crate::suites::verdicts;
 
@@ -17,10 +17,10 @@ const VERSION: &str = "0.37.1";
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
 const FEATURES: &str = "default-rustls-ring";
 
-const KNOWN: [(&str, &str); 2] = [
-    ("conn::test::should_hold_stmt_cache_size_bound", COUNTERS),
-    ("conn::test::should_not_cache_statements_if_stmt_cache_size_is_zero", COUNTERS),
-];
+const KNOWN: [(&str, &str); 1] = [(
+    "conn::pool::test::zz_should_check_wait_timeout_on_get_conn",
+    "sets a global variable and expects it of the next login, which the proxy may give a connection that is older",
+)];
 
 pub(crate) const SUITE: Suite = Suite {
     key: "mysql_async",

@@ -15,7 +15,7 @@ use crate::suites::target::Target;
 use crate::suites::verdicts;
 
 const REQUIREMENT: &str = "mysqlclient==2.3.1";
-const PACKAGES: [&str; 4] = ["gcc", "libmariadb-dev", "pkg-config", "python3-dev"];
+pub(crate) const PACKAGES: [&str; 4] = ["gcc", "libmariadb-dev", "pkg-config", "python3-dev"];
 
 pub(crate) const SUITE: Suite = Suite {
     key: "mysqlclient",

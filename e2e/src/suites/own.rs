@@ -37,8 +37,19 @@ pub(crate) const CONNECTOR_PYTHON: Suite = Suite {
     ..OURS
 };
 
+pub(crate) const CONNECTOR_PYTHON_PURE: Suite = Suite {
+    key: "connector-python-pure",
+    title: "MySQL Connector/Python 26.10.0 (pure)",
+    command: connector_python_pure,
+    ..OURS
+};
+
 fn node(target: &Target, only: Option<&str>) -> Result<Command> {
     program(Driver::Node, target, only)
+}
+
+fn connector_python_pure(target: &Target, only: Option<&str>) -> Result<Command> {
+    program(Driver::ConnectorPure, target, only)
 }
 
 fn connector_j(target: &Target, only: Option<&str>) -> Result<Command> {

@@ -10,10 +10,6 @@ use crate::programs::run_or_kill;
 use crate::suites::target::{Target, Variant};
 use crate::suites::verdicts::Verdicts;
 
-/// Why a test differs that counts by SHOW STATUS.
-pub(crate) const COUNTERS: &str =
-    "reads session counters of SHOW STATUS, which go on counting on a shared connection";
-
 /// How a suite can be told to compress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {

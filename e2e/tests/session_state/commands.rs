@@ -134,9 +134,23 @@ const TEXTS: &[&str] = &[
 pub(crate) fn prepared(random: &mut Random, session: usize) -> Block {
     let slot = random.below(SLOTS);
     let t = table(session);
-    let step = match random.below(13) {
+    let step = match random.below(14) {
         12 => return twins(random),
-        0 | 1 => Step::Prepare(slot, random.pick(TEXTS).to_owned()),
+        13 => return several_rows(random, &t),
+        0 | 1 => match random.pick(TEXTS) {
+            // MySQL reads a user variable as what it was when the statement was prepared: a number, if it was one then. A
+            // connection that prepares the statement later does not know.
+            text if text.starts_with("SELECT @a") => {
+                let run = || Step::Execute(slot, vec![Param::Int(1)]);
+                return Block::free(vec![
+                    Step::Prepare(slot, text.to_owned()),
+                    run(),
+                    run(),
+                    Step::Close(slot),
+                ]);
+            }
+            text => Step::Prepare(slot, text.to_owned()),
+        },
         2 => Step::Prepare(
             slot,
             match random.below(4) {
@@ -182,6 +196,29 @@ fn twins(random: &mut Random) -> Block {
     if random.once_in(2) {
         steps.extend([prepare(first, "*"), run(second), run(first)]);
     }
+    Block::free(steps)
+}
+
+/// Rows inserted by one execution: LAST_INSERT_ID() is the id of the first of them, at once and some steps later.
+fn several_rows(random: &mut Random, table: &str) -> Block {
+    let slot = random.below(SLOTS);
+    let rows = |first: i64| (0..3).map(|at| Param::Int(first + at)).collect();
+    let mut steps = vec![
+        Step::Prepare(slot, format!("INSERT INTO app.{table} (k) VALUES (?), (?), (?)")),
+        Step::Execute(slot, rows(700)),
+    ];
+    if random.once_in(2) {
+        steps.push(query("SELECT LAST_INSERT_ID(), ROW_COUNT()"));
+    }
+    steps.push(Step::ExecuteAgain(slot, rows(710)));
+    steps.push(query(&format!("DELETE FROM app.{table} WHERE k BETWEEN 700 AND 720")));
+    steps.push(if random.once_in(2) {
+        query("SELECT LAST_INSERT_ID()")
+    } else {
+        query(&format!("SELECT @@last_insert_id, k FROM app.{table} WHERE id = LAST_INSERT_ID() FOR UPDATE"))
+    });
+    // Whoever runs it with too few parameters makes an id and fails, which no server tells of.
+    steps.push(Step::Close(slot));
     Block::free(steps)
 }
 

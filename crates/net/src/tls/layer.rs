@@ -3,6 +3,8 @@
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
+use rustls::ProtocolVersion;
+
 use crate::error::NetError;
 use crate::outbox;
 use crate::socket::Socket;
@@ -21,6 +23,16 @@ const CHUNK: usize = 20 * 1024;
 /// Posted up to this size, in bytes: with its records' headers it has to fit into the outbox.
 const LARGEST_POSTED: usize = outbox::LARGEST / 2;
 
+/// `TLS13_AES_256_GCM_SHA384` is `TLS_AES_256_GCM_SHA384` to OpenSSL, and `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`
+/// `ECDHE-RSA-AES128-GCM-SHA256`.
+fn openssl_name(name: &str) -> String {
+    if let Some(rest) = name.strip_prefix("TLS13_") {
+        return format!("TLS_{rest}");
+    }
+    let name = name.trim_start_matches("TLS_").replace("_WITH_", "_").replace("AES_", "AES");
+    name.replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305").replace('_', "-")
+}
+
 fn broken(error: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {error}"))
 }
@@ -28,6 +40,19 @@ fn broken(error: impl std::fmt::Display) -> io::Error {
 impl TlsLayer {
     pub(super) fn new(session: rustls::Connection) -> Self {
         Self { session, incoming: Vec::new(), outgoing: Vec::new() }
+    }
+
+    pub(crate) fn version(&self) -> Option<&'static str> {
+        match self.session.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
+            ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn cipher(&self) -> Option<String> {
+        let suite = self.session.negotiated_cipher_suite()?.suite();
+        Some(openssl_name(suite.as_str()?))
     }
 
     /// True if a read would return without touching the socket.
@@ -171,5 +196,21 @@ impl TlsLayer {
     pub(crate) async fn close(&mut self, io: &Socket) {
         self.session.send_close_notify();
         let _ = self.flush(io).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ciphers_have_the_names_that_servers_give_them() {
+        for (name, wanted) in [
+            ("TLS13_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
+            ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+            ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+        ] {
+            assert_eq!(openssl_name(name), wanted);
+        }
     }
 }

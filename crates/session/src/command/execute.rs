@@ -12,7 +12,7 @@ use delphinus_wire::response::Status;
 use delphinus_wire::{HEADER_LEN, execute_attributes};
 
 use super::prepare::is_about_last_statement;
-use super::query::Retry;
+use super::query::{READ_ATTEMPTS, Retry};
 use crate::client_error::ProxyError;
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
@@ -23,8 +23,6 @@ use crate::settle::Ran;
 use crate::statements::Own;
 use crate::steering::hints_of;
 
-/// How often a statement that only reads is tried on other backends.
-const READ_ATTEMPTS: u32 = 5;
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
 /// A cursor is wanted, in the flags of a COM_STMT_EXECUTE.
@@ -214,6 +212,9 @@ impl Session {
             found.own = own.map(|statement| Own { key: ran_as.clone(), statement });
         }
         self.update_statement_pins(&mut checkout, id).await;
+        if statement.uses.contains(Uses::SESSION_STATUS) && response.is_ok() {
+            self.pins.add(PinReason::Status, rt::now(), key.text());
+        }
         let ran = Ran { statement: &statement, sql: key.text(), response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
@@ -241,6 +242,8 @@ impl Session {
         let now = rt::now();
         self.pins.set(PinReason::Cursor, self.statements.has_cursor(), now, text);
         self.pins.set(PinReason::LongData, self.statements.has_long_data(), now, text);
+        // A session without pins settles without a look at them.
+        self.publish_pin();
     }
 
     /// An array of parameters: always on the primary, for it writes.

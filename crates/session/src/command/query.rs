@@ -2,16 +2,14 @@
 
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Reason, Target};
-use delphinus_sql::{Access, Class, Effects, Flavor, LexOptions, Statement, Uses, Why, classify};
+use delphinus_sql::{Access, Class, Effects, LexOptions, Statement, Uses, Why, classify};
 use delphinus_state::Shape;
 use delphinus_topology::BackendId;
-use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
+use delphinus_wire::{HEADER_LEN, query_attributes, query_text_at};
 
 use crate::client_error::ProxyError;
-use crate::diagnostics::TextShape;
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
-use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
@@ -21,7 +19,7 @@ use crate::steering::hints_of;
 const EMPTY_ATTRIBUTES: usize = 3;
 
 /// How often a statement that only reads is tried on other backends.
-const READ_ATTEMPTS: u32 = 5;
+pub(super) const READ_ATTEMPTS: u32 = 5;
 
 /// What a statement reads that its session's connection, or the proxy, has to provide.
 const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
@@ -30,7 +28,8 @@ const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::ROW_COUNT)
     .union(Uses::DIAGNOSTICS)
     .union(Uses::CONNECTION_ID)
-    .union(Uses::PROCESS_LIST);
+    .union(Uses::PROCESS_LIST)
+    .union(Uses::SESSION_STATUS);
 
 /// Statements that the proxy has to do something for before they run.
 const SPECIAL_EFFECTS: Effects = Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID);
@@ -146,7 +145,7 @@ impl Session {
 
     /// Settles, then gives the client the last bytes.
     #[inline]
-    async fn finish(
+    pub(super) async fn finish(
         &mut self,
         checkout: Checkout,
         (input, text_at): (Input, usize),
@@ -264,227 +263,6 @@ impl Session {
             _ => counters.error_proxy.increment(),
         }
     }
-
-    /// Statements about the session itself: KILL, and those that read what the one before left behind.
-    async fn special_query(&mut self, input: Input, text_at: usize, statement: Statement) -> Outcome {
-        let lex = self.lex.options(&self.want.vars);
-        let sql = self.buffer.data()[text_at..input.held].to_vec();
-        if statement.effects.contains(Effects::KILLS) {
-            match self.kill_named_by(&sql) {
-                Ok(Some(kill)) => {
-                    self.skip(input).await?;
-                    return self.kill(kill.id, kill.scope).await;
-                }
-                Ok(None) => {}
-                Err(error) => return self.refuse(input, error).await,
-            }
-        }
-        if statement.uses.contains(Uses::PROXY_SETTINGS) {
-            return self.answer_own_settings(input, &sql, &statement).await;
-        }
-        if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
-            let shape = self.text_shape();
-            return self.show_process_list(input, &sql, shape).await;
-        }
-        let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
-        let mut known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
-        // In a text of several statements it is about the one before it there.
-        if statement.uses.intersects(about_last) && statement.class != Class::Multi {
-            match self.connection_of_last_statement() {
-                // What locks or writes has to run on the primary, wherever the last one ran.
-                Ok(Some(mut checkout)) if !self.may_run_there(checkout.backend(), &statement, &sql) => {
-                    if let Err(error) = checkout.save().await {
-                        return self.refuse(input, ProxyError::Pool(error)).await;
-                    }
-                    self.keep_or_give_back(checkout);
-                }
-                Ok(Some(mut checkout)) => {
-                    let wants_id = statement.uses.contains(Uses::LAST_INSERT_ID);
-                    if !wants_id || checkout.connection().has_insert_id(&self.memory) {
-                        return self.run_spliced(checkout, (input, text_at), &statement, &sql).await;
-                    }
-                    // Only one of the two can be had from there; the other comes from what is saved first.
-                    if let Err(error) = checkout.restore_insert_id(&self.memory).await {
-                        return self.refuse(input, ProxyError::Pool(error)).await;
-                    }
-                    self.keep_or_give_back(checkout);
-                }
-                Ok(None) => {}
-                Err(error) => return self.refuse_fatal(input, error).await,
-            }
-            self.memory.wait_until_saved().await;
-            if statement.uses.contains(Uses::DIAGNOSTICS) {
-                return self.show_diagnostics(input, &sql).await;
-            }
-            known = self.known_from_memory();
-        }
-        let bound = match self.take_bound() {
-            Ok(bound) => bound,
-            Err(error) => return self.refuse_fatal(input, error).await,
-        };
-        let mut checkout = match bound {
-            Some(checkout) => checkout,
-            None => match self.checkout(self.plan(&statement, &[]).target).await {
-                Ok(checkout) => checkout,
-                Err(error) => return self.refuse(input, error).await,
-            },
-        };
-        // One that may set it may also leave it, and what was left of another session there must not be taken for it.
-        let about_id = statement.uses.contains(Uses::LAST_INSERT_ID)
-            || statement.effects.contains(Effects::SETS_LAST_INSERT_ID);
-        if about_id && let Err(error) = checkout.restore_insert_id(&self.memory).await {
-            return self.refuse(input, ProxyError::Pool(error)).await;
-        }
-        match splice(&sql, lex, known).filter(|_| input.is_whole()) {
-            Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
-            None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
-        }
-    }
-
-    /// False for what must not run on a replica, beside being about the last statement.
-    pub(crate) fn may_run_there(&self, backend: BackendId, statement: &Statement, sql: &[u8]) -> bool {
-        let is_primary = self.resolve(Target::Primary).is_ok_and(|primary| primary == backend);
-        let reads = matches!(statement.class, Class::Select | Class::Show | Class::Set | Class::Do);
-        let may_write = Effects::CALLS_ROUTINE.union(Effects::UNKNOWN).union(Effects::GETS_LOCK);
-        let words = || sql.split(|byte| !byte.is_ascii_alphanumeric());
-        // FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE: in a text that names none of them nothing locks.
-        let locks = || {
-            words().any(|word| [&b"update"[..], b"share"].iter().any(|lock| word.eq_ignore_ascii_case(lock)))
-        };
-        is_primary || !self.pins.is_empty() || reads && !statement.effects.intersects(may_write) && !locks()
-    }
-
-    /// Where the last statement ran, if what it left behind is still there.
-    pub(crate) fn connection_of_last_statement(&mut self) -> Result<Option<Checkout>, ProxyError> {
-        let memory = self.memory.clone();
-        if let Some(mut checkout) = self.take_bound()? {
-            if checkout.connection().remembers(&memory) {
-                return Ok(Some(checkout));
-            }
-            self.bound = Some(checkout);
-            return Ok(None);
-        }
-        let Some(backend) = self.last_backend else { return Ok(None) };
-        let Some(mut checkout) = self.retake(backend) else { return Ok(None) };
-        if checkout.connection().remembers(&memory) && checkout.is_ready(&self.want, &memory) {
-            let thread_id = checkout.connection().thread_id;
-            self.info.runs_on(backend, thread_id);
-            return Ok(Some(checkout));
-        }
-        self.seats.put(backend, checkout.give_back());
-        Ok(None)
-    }
-
-    /// What can be written into a text in the place of functions.
-    pub(crate) fn known_from_memory(&self) -> Known {
-        let (found_rows, row_count) = (self.memory.found_rows.get(), self.memory.row_count.get());
-        Known { connection_id: self.info.id.0, found_rows: Some(found_rows), row_count: Some(row_count) }
-    }
-
-    async fn run_spliced(
-        &mut self,
-        mut checkout: Checkout,
-        (input, text_at): (Input, usize),
-        statement: &Statement,
-        sql: &[u8],
-    ) -> Outcome {
-        let lex = self.lex.options(&self.want.vars);
-        // What the connection says may be of the session that was here before, unless this one's statement set it.
-        let is_there = checkout.connection().has_found_rows();
-        let mut known = self.known_from_memory();
-        known.found_rows = known.found_rows.filter(|_| !is_there);
-        match splice(sql, lex, known).filter(|_| input.is_whole()) {
-            Some(spliced) => self.run_replaced(checkout, input, (statement, sql), &spliced).await,
-            None => self.run_on_fresh(checkout, (input, text_at), statement).await,
-        }
-    }
-
-    /// Runs on a connection that was chosen for more than its state: no retry elsewhere.
-    async fn run_on_fresh(
-        &mut self,
-        mut checkout: Checkout,
-        (input, text_at): (Input, usize),
-        statement: &Statement,
-    ) -> Outcome {
-        match self.forward(&mut checkout, input, Shape::Results).await {
-            Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
-            Err(cut) => match self.after_cut(checkout, cut, statement, READ_ATTEMPTS)? {
-                Retry::Never(served) => Ok(served),
-                Retry::Elsewhere(_) => unreachable!("no attempt is left"),
-            },
-        }
-    }
-
-    /// Runs another text in the place of the client's.
-    async fn run_replaced(
-        &mut self,
-        checkout: Checkout,
-        input: Input,
-        (statement, sql): (&Statement, &[u8]),
-        text: &[u8],
-    ) -> Outcome {
-        let mut payload = vec![delphinus_wire::command::Code::Query as u8];
-        if self.capabilities().contains(delphinus_wire::Capabilities::QUERY_ATTRIBUTES) {
-            payload.extend_from_slice(&[0, 1]);
-        }
-        let text_at = HEADER_LEN + payload.len();
-        payload.extend_from_slice(text);
-        if payload.len() >= MAX_PAYLOAD {
-            return self.refuse(input, ProxyError::PacketTooLarge).await;
-        }
-        let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
-        put_packet(&mut packet, 0, &payload);
-        self.replace_command(input, &packet);
-        let frame = delphinus_wire::Frame { len: payload.len(), seq: 0 };
-        let replaced = Input { frame, held: packet.len() };
-        let _ = sql;
-        self.run_on_fresh(checkout, (replaced, text_at), statement).await
-    }
-
-    /// Puts another packet in the place of the command at the front of the buffer.
-    pub(crate) fn replace_command(&mut self, input: Input, packet: &[u8]) {
-        let rest = self.buffer.data()[input.held..].to_vec();
-        self.buffer.clear();
-        self.buffer.extend(packet);
-        self.buffer.extend(&rest);
-    }
-
-    pub(crate) fn text_shape(&mut self) -> TextShape {
-        let charset = self.want.vars.get("character_set_results").map(|name| String::from_utf8_lossy(name));
-        // Not converted at all: the names and texts are in the servers' own character set then.
-        let charset =
-            charset.as_deref().map_or("utf8mb4", |name| if name.is_empty() { "utf8mb3" } else { name });
-        let collation = self.worker.with_snapshot(|snapshot, _| {
-            let collations = &snapshot.facts.as_ref()?.collations;
-            Some(collations.default_of(charset)?.id)
-        });
-        let decimals = if self.lex.options(&self.want.vars).flavor == Flavor::MariaDb { 39 } else { 31 };
-        TextShape { collation: collation.unwrap_or(45), decimals }
-    }
-
-    /// SHOW WARNINGS and its kin, when only the memory knows the answer.
-    async fn show_diagnostics(&mut self, input: Input, sql: &[u8]) -> Outcome {
-        self.skip(input).await?;
-        let shape = self.text_shape();
-        let Some(mut result) = crate::diagnostics::answer(sql, self.memory.warnings.borrow().as_ref(), shape)
-        else {
-            return Ok(Served::Error(ProxyError::DiagnosticsGone));
-        };
-        // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.
-        if !is_list(sql) && self.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
-            result.rows.clear();
-        }
-        self.worker.counters.routed_local.increment();
-        self.memory.row_count.set(-1);
-        self.answer_rows(&result).await?;
-        Ok(Served::Answered)
-    }
-}
-
-/// True for SHOW WARNINGS and SHOW ERRORS, false for statements that count them.
-fn is_list(sql: &[u8]) -> bool {
-    let is_show = sql.trim_ascii_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"show"));
-    is_show && !sql.contains(&b'(')
 }
 
 /// What to do after a connection broke.

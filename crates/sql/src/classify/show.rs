@@ -79,6 +79,11 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
                 self.refuse(Why::Show);
                 self.skip_rest();
             }
+            (Keyword::Status, _) | (Keyword::Session | Keyword::Local, Keyword::Status) => {
+                self.uses |= Uses::SESSION_STATUS;
+                self.refuse(Why::Show);
+                self.skip_rest();
+            }
             _ => {
                 self.refuse(Why::Show);
                 // Accounts (`u@h`) are not user variables.

@@ -2,7 +2,7 @@
 //!
 //! Owns: `BEGIN`, `START TRANSACTION`, `COMMIT`, `ROLLBACK`, savepoints, XA, `LOCK` and `UNLOCK`.
 
-use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Why};
 
 /// Beginning a transaction commits the open one and lets go of table locks.
 const BEGINNING: Effects =
@@ -127,6 +127,9 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
         self.effects |= Effects::IMPLICIT_COMMIT;
         self.cursor.bump();
         self.cursor.eat_any(&[Keyword::Local, Keyword::NoWriteToBinlog]);
+        if self.cursor.keyword() == Keyword::Status {
+            self.uses |= Uses::SESSION_STATUS;
+        }
         if matches!(self.cursor.keyword(), Keyword::Table | Keyword::Tables) {
             self.cursor.bump();
             let names_tables = !matches!(self.cursor.keyword(), Keyword::With | Keyword::For)

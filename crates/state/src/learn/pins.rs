@@ -7,7 +7,7 @@ use delphinus_sql::{
 };
 
 use super::Executed;
-use super::variables::reported;
+use super::variables::{reads_as_0, reported};
 use crate::pin::{PinReason, Pins};
 use crate::vars::is_movable;
 
@@ -142,7 +142,7 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
         if NEXT_TRANSACTION.contains(&name.as_str()) && has_bare(executed.sql, name) {
             add(pins, PinReason::NextTransaction, executed);
         }
-        if !is_movable(name) && !reported(executed, name) {
+        if !is_movable(name) && (!reported(executed, name) || reads_as_0(name)) {
             // 0 is a value too for `insert_id`: the next INSERT would take it.
             let is_back = sets_back(name, assignment.value) && name != "insert_id";
             pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);

@@ -175,6 +175,22 @@ fn an_insert_id_of_0_is_one_too() {
 }
 
 #[test]
+fn a_seed_is_set_whatever_the_server_says_of_its_value() {
+    let mut session = Session::default();
+    session.run("SET rand_seed1 = 7", &done(2, vec![var("rand_seed1", "0")]));
+    assert_eq!(session.pins(), ["fixed_variable"]);
+    session.run("SET rand_seed1 = 0", &done(2, vec![var("rand_seed1", "0")]));
+    assert!(session.pins.is_empty());
+}
+
+#[test]
+fn an_xa_transaction_is_called_so() {
+    let mut session = Session::default();
+    session.run("XA START 'x'", &done(3, vec![]));
+    assert_eq!(session.pins(), ["xa", "transaction"]);
+}
+
+#[test]
 fn the_clock_runs_again_after_a_default_timestamp() {
     let mut session = Session::default();
     session.run("SET timestamp = 1000000000", &done(2, vec![var("timestamp", "1000000000.000000")]));

@@ -25,11 +25,17 @@ pub(super) fn apply(
     if name.starts_with("session_track_") {
         pins.add(PinReason::Tracking, executed.now, executed.sql);
     } else if !is_movable(name) {
-        let is_back = matches!(value, b"AUTOMATIC" | b"0" | b"OFF") && name != "insert_id";
+        let is_back =
+            matches!(value, b"AUTOMATIC" | b"0" | b"OFF") && name != "insert_id" && !reads_as_0(name);
         pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
     } else if !is_derived(name) {
         Rc::make_mut(&mut state.vars).insert(name.into(), value.into());
     }
+}
+
+/// True for variables whose value MySQL reports, and shows, as 0 whatever they were set to.
+pub(super) fn reads_as_0(name: &str) -> bool {
+    matches!(name, "rand_seed1" | "rand_seed2")
 }
 
 /// The variables that were set for this statement only: they are what they were again.

@@ -1,0 +1,91 @@
+//! How long sessions keep their connections, and why: counted by reason, and in the log at the level `debug`.
+//!
+//! Time counts for the oldest pin of a session. Transactions are counted, and not logged.
+
+use std::time::{Duration, Instant};
+
+use delphinus_net::rt;
+use delphinus_state::{Pin, PinReason};
+use delphinus_telemetry::{Counter, Counters};
+
+use crate::session::Session;
+
+/// What of a session's pins others know of, and since when it is counted.
+#[derive(Debug)]
+pub(crate) struct Published {
+    /// Reason and time of the oldest pin.
+    pin: Option<(PinReason, Instant)>,
+    /// When it became the oldest.
+    since: Instant,
+    /// When the session began.
+    begun: Instant,
+}
+
+impl Published {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { pin: None, since: now, begun: now }
+    }
+}
+
+impl Session {
+    /// Lets others know of the oldest pin, where it is another one now.
+    pub(crate) fn publish_pin(&mut self) {
+        let first = self.pins.iter().next();
+        let key = first.map(|pin| (pin.reason, pin.since));
+        if key == self.published.pin {
+            return;
+        }
+        let now = rt::now();
+        self.count_pin(now);
+        self.published.pin = key;
+        self.published.since = now;
+        self.info.is_pinned(first.cloned());
+    }
+
+    /// Counts what the end of the session ends.
+    pub(crate) fn count_end(&mut self) {
+        let now = rt::now();
+        self.count_pin(now);
+        self.published.pin = None;
+        let lived = now.saturating_duration_since(self.published.begun);
+        self.worker.counters.session_us.add(micros(lived));
+        tracing::debug!(session.id = self.info.id.0, connected_us = micros(lived), "session ended");
+    }
+
+    fn count_pin(&self, now: Instant) {
+        let Some((reason, _)) = self.published.pin else { return };
+        let pinned_us = micros(now.saturating_duration_since(self.published.since));
+        counter(&self.worker.counters, reason).add(pinned_us);
+        if reason != PinReason::Transaction {
+            let pin = self.info.pin();
+            let statement = pin.as_ref().map_or("", |pin: &Pin| &pin.statement);
+            let (id, reason) = (self.info.id.0, reason.as_str());
+            tracing::debug!(session.id = id, reason, pinned_us, statement, "pin ended");
+        }
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn counter(counters: &Counters, reason: PinReason) -> &Counter {
+    match reason {
+        PinReason::Transaction => &counters.pinned_us_transaction,
+        PinReason::NextTransaction => &counters.pinned_us_set_transaction,
+        PinReason::TemporaryTable => &counters.pinned_us_temporary_table,
+        PinReason::TableLock => &counters.pinned_us_lock_tables,
+        PinReason::ReadLock => &counters.pinned_us_read_lock,
+        PinReason::AdvisoryLock => &counters.pinned_us_get_lock,
+        PinReason::Handler => &counters.pinned_us_handler,
+        PinReason::SqlPrepared => &counters.pinned_us_sql_prepare,
+        PinReason::Cursor => &counters.pinned_us_cursor,
+        PinReason::LongData => &counters.pinned_us_long_data,
+        PinReason::Xa => &counters.pinned_us_xa,
+        PinReason::FixedVariable => &counters.pinned_us_fixed_variable,
+        PinReason::Tracking => &counters.pinned_us_session_track,
+        PinReason::Role => &counters.pinned_us_set_role,
+        PinReason::Status => &counters.pinned_us_session_status,
+        PinReason::UnknownState => &counters.pinned_us_unknown_state,
+    }
+}

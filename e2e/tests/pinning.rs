@@ -1,0 +1,244 @@
+//! docs/pinning.md, row by row: every statement that it names is run, and the proxy is asked whether the session is
+//! pinned, why, and since which step it is not any more. The page's tables are those of `pinning/rows.rs`.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "pinning/rows.rs"]
+mod rows;
+
+use std::path::Path;
+
+use delphinus_e2e::{ConfigFile, Stage};
+use delphinus_sandbox::Flavor;
+use delphinus_testkit::{Client, ColumnShape, Login, Param, Prepared, Reply};
+
+use rows::{Case, End, MOVES, PINS, Row, Step};
+
+const USER: (&str, &str) = ("pinner", "pinnerpw");
+
+/// The session under test, and one that looks at it.
+struct Pair {
+    client: Client,
+    watcher: Client,
+    statement: Option<(Prepared, Vec<ColumnShape>)>,
+}
+
+impl Pair {
+    fn of(stage: &Stage) -> Self {
+        let login = Login::new(&stage.address.socket, USER.0, USER.1).schema("app");
+        Self { client: login.connect().unwrap(), watcher: login.connect().unwrap(), statement: None }
+    }
+
+    /// Why the session is pinned, as the process list says.
+    fn pin(&mut self) -> Option<String> {
+        let id = self.client.connection_id().to_string();
+        let rows = self.watcher.query("SHOW PROCESSLIST").unwrap().remove(0).rows().unwrap();
+        let text =
+            |cell: &Option<Vec<u8>>| String::from_utf8_lossy(cell.as_deref().unwrap_or(b"")).into_owned();
+        let row = rows.into_iter().find(|row| text(&row[0]) == id).expect("the session is listed");
+        text(&row[6]).strip_prefix("pinned: ").map(str::to_owned)
+    }
+
+    fn prepare(&mut self, sql: &str) -> Prepared {
+        self.client.prepare(sql).unwrap().unwrap()
+    }
+
+    fn take_step(&mut self, step: Step) {
+        match step {
+            Step::Run(sql) => {
+                let replies = self.client.query(sql).unwrap();
+                assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
+            }
+            Step::Fails(sql) => {
+                let replies = self.client.query(sql).unwrap();
+                assert!(replies.iter().any(|reply| reply.failure().is_some()), "{sql} did not fail");
+            }
+            Step::Cursor => {
+                let statement = self.prepare("SELECT a FROM app.three WHERE a > ?");
+                let opened = self.client.open_cursor(statement.id, &[Param::Int(0)]).unwrap();
+                let Reply::Rows(rows) = opened else { panic!("no cursor: {opened:?}") };
+                self.statement = Some((statement, rows.columns));
+            }
+            Step::LongData => {
+                let statement = self.prepare("SELECT ?");
+                self.client.send_long_data(statement.id, 0, b"piece").unwrap();
+                // It has no answer: another command says that it has arrived.
+                self.client.ping().unwrap();
+                self.statement = Some((statement, Vec::new()));
+            }
+            Step::LongDataRun => {
+                let (statement, _) = self.statement.take().unwrap();
+                let replies = self.client.execute(statement.id, &[Param::Bytes(Vec::new())], true).unwrap();
+                assert!(replies[0].failure().is_none(), "{replies:?}");
+            }
+            Step::CursorEnd(end) | Step::RunLast(end) => self.end_statement(end),
+            Step::Reset => drop(self.client.reset_connection().unwrap()),
+        }
+    }
+
+    fn end_statement(&mut self, end: End) {
+        let (statement, columns) = self.statement.take().unwrap();
+        match end {
+            End::Fetched => {
+                let rows = self.client.fetch(statement.id, 9, &columns).unwrap().rows().unwrap();
+                assert_eq!(rows.len(), 3);
+            }
+            End::Reset => drop(self.client.reset_statement(statement.id).unwrap()),
+            End::Closed => {
+                self.client.close(statement.id).unwrap();
+                self.client.ping().unwrap();
+            }
+        }
+    }
+}
+
+fn stage(flavor: Flavor) -> Stage {
+    let config = ConfigFile {
+        users: vec![(USER.0.to_owned(), USER.1.to_owned())],
+        ..ConfigFile::with_pool(&["max_connections = 2"])
+    };
+    let stage = Stage::with(flavor, &config).unwrap();
+    stage.cluster.servers[0].query("SET GLOBAL log_bin_trust_function_creators = 1").unwrap();
+    for sql in [
+        "CREATE TABLE app.p (a INT)",
+        "CREATE TABLE app.p3 (a INT)",
+        "CREATE TABLE app.three (a INT PRIMARY KEY)",
+        "INSERT INTO app.three VALUES (1), (2), (3)",
+        "CREATE PROCEDURE app.makes_a_table() CREATE TEMPORARY TABLE app.made SELECT 1",
+        "CREATE TABLE app.fired (a INT)",
+        "CREATE TRIGGER app.fires BEFORE INSERT ON app.fired FOR EACH ROW SET @x = 'fired'",
+        "CREATE ROLE pin_role",
+    ] {
+        stage.cluster.servers[0].query(sql).unwrap();
+    }
+    let primary = &stage.cluster.servers[0];
+    primary.query(&format!("CREATE USER {}@'%' IDENTIFIED BY '{}'", USER.0, USER.1)).unwrap();
+    primary.query(&format!("GRANT ALL ON *.* TO {}@'%'", USER.0)).unwrap();
+    primary.query(&format!("GRANT pin_role TO {}@'%'", USER.0)).unwrap();
+    let address = stage.primary_address();
+    let mut client = Login::new(&address.socket, USER.0, USER.1).connect().unwrap();
+    let function = "CREATE FUNCTION app.sets_x() RETURNS INT DETERMINISTIC BEGIN SET @x = 1; RETURN 1; END";
+    assert!(client.query(function).unwrap()[0].failure().is_none());
+    stage
+}
+
+#[test]
+fn pins_are_what_the_page_says_on_mariadb() {
+    check(Flavor::MariaDb);
+}
+
+#[test]
+fn pins_are_what_the_page_says_on_mysql() {
+    check(Flavor::MySql);
+}
+
+fn check(flavor: Flavor) {
+    let stage = stage(flavor);
+    let mut pair = Pair::of(&stage);
+    let mut wrong = Vec::new();
+    for row in PINS {
+        let cases = row.cases.iter().filter(|case| case.on.is_none_or(|on| on == flavor));
+        for case in cases {
+            wrong.extend(pins_and_frees(&mut pair, row, case));
+            pair.take_step(Step::Reset);
+            assert_eq!(pair.pin(), None, "after COM_RESET_CONNECTION: {case:?}");
+            wrong.extend(reset_frees(&mut pair, row, case));
+        }
+    }
+    for moving in MOVES.iter().filter(|one| one.on.is_none_or(|on| on == flavor)) {
+        for step in moving.steps {
+            pair.take_step(*step);
+            let is_own = matches!(step, Step::LongData | Step::Cursor);
+            if let Some(reason) = pair.pin().filter(|_| !is_own) {
+                wrong.push(format!("{}: {step:?} pins: {reason}", moving.state));
+            }
+        }
+        pair.take_step(Step::Reset);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Each step of `pin` may pin, the last one must; all but the last of `free` must not free.
+fn pins_and_frees(pair: &mut Pair, row: &Row, case: &Case) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for step in case.pin {
+        pair.take_step(*step);
+    }
+    let pin = pair.pin();
+    if pin.as_deref() != Some(row.reason) {
+        wrong.push(format!("{}: {:?} pins: {pin:?}", row.reason, case.pin));
+    }
+    let (last, before) = case.free.split_last().unwrap();
+    for step in before {
+        pair.take_step(*step);
+        if pair.pin().is_none() {
+            wrong.push(format!("{}: {step:?} has freed already: {case:?}", row.reason));
+        }
+    }
+    pair.take_step(*last);
+    if let Some(reason) = pair.pin() {
+        wrong.push(format!("{}: {last:?} does not free, pinned is {reason}: {case:?}", row.reason));
+    }
+    wrong
+}
+
+fn reset_frees(pair: &mut Pair, row: &Row, case: &Case) -> Option<String> {
+    for step in case.pin {
+        pair.take_step(*step);
+    }
+    pair.take_step(Step::Reset);
+    pair.statement = None;
+    pair.pin().map(|reason| format!("{}: {reason} after COM_RESET_CONNECTION: {case:?}", row.reason))
+}
+
+#[test]
+fn the_page_has_these_rows() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pinning.md");
+    let page = std::fs::read_to_string(&file).unwrap();
+    let moves = MOVES.iter().map(|row| format!("| {} | {} |\n", row.state, row.how));
+    let moves = "| state | how it moves |\n|---|---|\n".to_owned() + &moves.collect::<Vec<_>>().concat();
+    let pins = PINS.iter().map(|row| format!("| `{}` | {} | {} |\n", row.reason, row.by, row.until));
+    let pins =
+        "| reason | pinned by | until |\n|---|---|---|\n".to_owned() + &pins.collect::<Vec<_>>().concat();
+    for table in [moves, pins] {
+        let end = format!("{table}\n");
+        assert!(page.contains(&end), "docs/pinning.md has another table than this:\n{table}");
+    }
+}
+
+/// What stands in code in a row was run: its words follow each other in a statement, in this order.
+#[test]
+fn every_statement_that_the_page_names_is_run() {
+    let mut missing = Vec::new();
+    for row in PINS {
+        let said = format!("{:?}", row.cases).to_lowercase();
+        missing.extend(missing_of(&format!("{} {}", row.by, row.until), &said));
+    }
+    for row in MOVES {
+        missing.extend(missing_of(row.state, &format!("{:?}", row.steps).to_lowercase()));
+    }
+    assert!(missing.is_empty(), "never run: {missing:?}");
+}
+
+fn missing_of(text: &str, said: &str) -> Vec<String> {
+    let in_code = text.split('`').skip(1).step_by(2);
+    let parts = in_code.flat_map(|code| code.split("..."));
+    let words = |part: &str| {
+        part.replace("()", "")
+            .split_whitespace()
+            .filter(|word| *word != "t")
+            .map(str::to_lowercase)
+            .collect::<Vec<_>>()
+    };
+    let is_there = |words: &[String]| {
+        let mut rest = said;
+        words.iter().all(|word| match rest.split_once(word.trim_end_matches(['*', '.'])) {
+            Some((_, after)) => {
+                rest = after;
+                true
+            }
+            None => false,
+        })
+    };
+    parts.map(words).filter(|words| !is_there(words)).map(|words| words.join(" ")).collect()
+}

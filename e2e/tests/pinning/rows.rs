@@ -1,0 +1,381 @@
+//! The tables of docs/pinning.md, and for each of their rows the statements that show that it is so.
+
+use delphinus_sandbox::Flavor;
+
+use Step::{Cursor, CursorEnd, Fails, LongData, LongDataRun, Reset, Run, RunLast};
+
+/// What a session does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Step {
+    /// A text that succeeds.
+    Run(&'static str),
+    /// A text that fails.
+    Fails(&'static str),
+    /// Opens a cursor.
+    Cursor,
+    /// Reads the cursor to its last row, or ends it by COM_STMT_RESET or COM_STMT_CLOSE.
+    CursorEnd(End),
+    /// Sends a piece of a parameter.
+    LongData,
+    /// Runs the statement with it.
+    LongDataRun,
+    /// Ends it by COM_STMT_RESET or COM_STMT_CLOSE.
+    RunLast(End),
+    /// COM_RESET_CONNECTION.
+    Reset,
+}
+
+/// How the state of a statement of the binary protocol ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Fetched,
+    Reset,
+    Closed,
+}
+
+/// One way to be pinned for the row's reason, and to be free again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    /// Only here.
+    pub(crate) on: Option<Flavor>,
+    /// After the last of these the session is pinned.
+    pub(crate) pin: &'static [Step],
+    /// Before the last of these it still is, and after it is not.
+    pub(crate) free: &'static [Step],
+}
+
+/// A row of the table "What pins, and what ends the pin".
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) reason: &'static str,
+    pub(crate) by: &'static str,
+    pub(crate) until: &'static str,
+    pub(crate) cases: &'static [Case],
+}
+
+/// A row of the table "What moves, and does not pin".
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moving {
+    /// Only here.
+    pub(crate) on: Option<Flavor>,
+    pub(crate) state: &'static str,
+    pub(crate) how: &'static str,
+    pub(crate) steps: &'static [Step],
+}
+
+const fn both(pin: &'static [Step], free: &'static [Step]) -> Case {
+    Case { on: None, pin, free }
+}
+
+const fn mariadb(pin: &'static [Step], free: &'static [Step]) -> Case {
+    Case { on: Some(Flavor::MariaDb), pin, free }
+}
+
+const fn mysql(pin: &'static [Step], free: &'static [Step]) -> Case {
+    Case { on: Some(Flavor::MySql), pin, free }
+}
+
+pub(crate) const PINS: &[Row] = &[
+    Row {
+        reason: "transaction",
+        by: "an open transaction (the server's status flag)",
+        until: "commit, rollback, or whatever ends it",
+        cases: &[
+            both(&[Run("BEGIN")], &[Run("INSERT INTO app.p VALUES (1)"), Run("COMMIT")]),
+            both(&[Run("START TRANSACTION READ ONLY")], &[Run("ROLLBACK")]),
+            both(
+                &[Run("BEGIN"), Run("SAVEPOINT s")],
+                &[Run("ROLLBACK TO s"), Run("CREATE TABLE app.p2 (a INT)")],
+            ),
+            both(&[Run("BEGIN")], &[Run("COMMIT AND CHAIN"), Run("DROP TABLE app.p2")]),
+            both(
+                &[Run("SET autocommit = 0"), Run("INSERT INTO app.p VALUES (1)")],
+                &[Run("SELECT * FROM app.p"), Run("COMMIT")],
+            ),
+            both(
+                &[Run("SET autocommit = 0"), Run("INSERT INTO app.p VALUES (1)")],
+                &[Run("SET autocommit = 1")],
+            ),
+        ],
+    },
+    Row {
+        reason: "set_transaction",
+        by: "`SET TRANSACTION` without SESSION or GLOBAL",
+        until: "the transaction or statement that uses it up",
+        cases: &[
+            both(
+                &[Run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")],
+                &[Run("INSERT INTO app.p VALUES (1)")],
+            ),
+            both(&[Run("SET TRANSACTION READ ONLY")], &[Run("COMMIT")]),
+            both(&[Run("SET TRANSACTION READ ONLY")], &[Run("BEGIN"), Run("SELECT 1"), Run("COMMIT")]),
+        ],
+    },
+    Row {
+        reason: "temporary_table",
+        by: "`CREATE TEMPORARY TABLE`",
+        until: "all of them are dropped",
+        cases: &[
+            both(
+                &[Run("CREATE TEMPORARY TABLE app.t1 (a INT)")],
+                &[
+                    Run("CREATE TEMPORARY TABLE app.t2 SELECT 1"),
+                    Run("DROP TABLE app.t1"),
+                    Run("DROP TEMPORARY TABLE app.t2"),
+                ],
+            ),
+            both(
+                &[
+                    Run("SET NAMES big5"),
+                    Run("USE sbtest"),
+                    Run("CREATE TEMPORARY TABLE sbtest.p LIKE app.p"),
+                ],
+                &[
+                    Run("INSERT INTO sbtest.p VALUES (1)"),
+                    Run("SELECT * FROM sbtest.p"),
+                    Run("DROP TEMPORARY TABLE sbtest.p"),
+                ],
+            ),
+            both(
+                &[
+                    Run("USE app"),
+                    Run("CREATE TEMPORARY TABLE a17 AS SELECT * FROM p"),
+                    Run("CREATE TEMPORARY TABLE b17 (x INT) SELECT 1 AS x UNION SELECT 2"),
+                    Fails("CREATE TEMPORARY TABLE c17 SELECT * FROM no_such_table"),
+                    Run("DROP TABLE app.a17, app.b17"),
+                    Fails("SELECT COUNT(*) FROM app.a17"),
+                    Fails("DROP TABLE app.b17"),
+                    Run("CREATE TEMPORARY TABLE app.p LIKE app.p3"),
+                ],
+                &[
+                    Run("INSERT INTO app.p VALUES (1)"),
+                    Run("SELECT * FROM app.p"),
+                    Run("DROP TEMPORARY TABLE app.p"),
+                ],
+            ),
+            both(
+                &[Run("CREATE TEMPORARY TABLE IF NOT EXISTS app.t1 (a INT)"), Run("SELECT 1")],
+                &[Run("DROP TABLE IF EXISTS app.t1, app.p3")],
+            ),
+        ],
+    },
+    Row {
+        reason: "lock_tables",
+        by: "`LOCK TABLES`, `FLUSH TABLES t WITH READ LOCK`",
+        until: "`UNLOCK TABLES`, or the beginning of a transaction",
+        cases: &[
+            both(&[Run("LOCK TABLES app.p READ")], &[Run("SELECT * FROM app.p"), Run("UNLOCK TABLES")]),
+            both(&[Run("LOCK TABLES app.p WRITE")], &[Run("START TRANSACTION"), Run("COMMIT")]),
+            both(&[Run("FLUSH TABLES app.p WITH READ LOCK")], &[Run("UNLOCK TABLES")]),
+        ],
+    },
+    Row {
+        reason: "read_lock",
+        by: "`FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE FOR BACKUP`, `BACKUP`",
+        until: "its release",
+        cases: &[
+            both(&[Run("FLUSH TABLES WITH READ LOCK")], &[Run("SELECT 1"), Run("UNLOCK TABLES")]),
+            mysql(&[Run("LOCK INSTANCE FOR BACKUP")], &[Run("UNLOCK INSTANCE")]),
+            mariadb(&[Run("BACKUP STAGE START")], &[Run("BACKUP STAGE FLUSH"), Run("BACKUP STAGE END")]),
+            mariadb(&[Run("BACKUP LOCK app.p")], &[Run("BACKUP UNLOCK")]),
+        ],
+    },
+    Row {
+        reason: "get_lock",
+        by: "`GET_LOCK`",
+        until: "all names are released, or `RELEASE_ALL_LOCKS()`",
+        cases: &[
+            both(
+                &[Run("SELECT GET_LOCK('a', 1), GET_LOCK('b', 1)")],
+                &[Run("DO RELEASE_LOCK('b')"), Run("SELECT RELEASE_LOCK('a')")],
+            ),
+            both(&[Run("DO GET_LOCK(CONCAT('a', 'b'), 1)")], &[Run("SELECT RELEASE_ALL_LOCKS()")]),
+        ],
+    },
+    Row {
+        reason: "handler",
+        by: "`HANDLER ... OPEN`",
+        until: "all are closed",
+        cases: &[both(
+            &[Run("HANDLER app.p OPEN AS h1")],
+            &[Run("HANDLER app.p OPEN AS h2"), Run("HANDLER h1 CLOSE"), Run("HANDLER h2 CLOSE")],
+        )],
+    },
+    Row {
+        reason: "sql_prepare",
+        by: "`PREPARE ... FROM` in SQL text",
+        until: "all are deallocated, or replaced by one that cannot be prepared",
+        cases: &[
+            both(
+                &[Run("PREPARE s FROM 'SELECT 1'")],
+                &[
+                    Run("EXECUTE s"),
+                    Run("PREPARE s2 FROM 'SELECT 2'"),
+                    Run("DROP PREPARE s"),
+                    Run("DEALLOCATE PREPARE s2"),
+                ],
+            ),
+            both(&[Run("PREPARE s FROM 'SELECT 1'")], &[Fails("PREPARE s FROM 'SELEC'")]),
+        ],
+    },
+    Row {
+        reason: "cursor",
+        by: "COM_STMT_EXECUTE that opens a cursor",
+        until: "its last row, COM_STMT_RESET or COM_STMT_CLOSE",
+        cases: &[
+            both(&[Cursor], &[Run("SELECT 1"), CursorEnd(End::Fetched)]),
+            both(&[Cursor], &[CursorEnd(End::Reset)]),
+            both(&[Cursor], &[CursorEnd(End::Closed)]),
+        ],
+    },
+    Row {
+        reason: "long_data",
+        by: "COM_STMT_SEND_LONG_DATA",
+        until: "the statement is run, reset or closed",
+        cases: &[
+            both(&[LongData], &[Run("SELECT 1"), LongDataRun]),
+            both(&[LongData], &[RunLast(End::Reset)]),
+            both(&[LongData], &[RunLast(End::Closed)]),
+        ],
+    },
+    Row {
+        reason: "xa",
+        by: "`XA START`",
+        until: "`XA COMMIT`, `XA ROLLBACK`",
+        cases: &[
+            both(
+                &[Run("XA START 'x'")],
+                &[Run("INSERT INTO app.p VALUES (1)"), Run("XA END 'x'"), Run("XA COMMIT 'x' ONE PHASE")],
+            ),
+            both(&[Run("XA START 'x'")], &[Run("XA END 'x'"), Run("XA PREPARE 'x'"), Run("XA ROLLBACK 'x'")]),
+        ],
+    },
+    Row {
+        reason: "fixed_variable",
+        by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, ...",
+        until: "set back to `AUTOMATIC`, `OFF` or 0; `insert_id`: the session is reset",
+        cases: &[
+            mysql(
+                &[Run("SET gtid_next = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:1'")],
+                &[Run("ROLLBACK"), Run("SET gtid_next = 'AUTOMATIC'")],
+            ),
+            both(&[Run("SET insert_id = 5")], &[Run("SELECT 1"), Reset]),
+            both(&[Run("SET pseudo_thread_id = 77")], &[Run("SET pseudo_thread_id = 0")]),
+            both(
+                &[Run("SET rand_seed1 = 1, rand_seed2 = 2")],
+                &[Run("SET rand_seed1 = 0"), Run("SET rand_seed2 = 0")],
+            ),
+            both(&[Run("SET sql_auto_is_null = 1")], &[Run("SET sql_auto_is_null = OFF")]),
+        ],
+    },
+    Row {
+        reason: "session_track",
+        by: "the client sets a `session_track_*` variable, by which the proxy learns of changes",
+        until: "the session is reset",
+        cases: &[both(
+            &[Run("SET session_track_schema = OFF")],
+            &[Run("SET session_track_schema = ON"), Reset],
+        )],
+    },
+    Row {
+        reason: "set_role",
+        by: "`SET ROLE`",
+        until: "MariaDB: the role is that of a new login again: none, where the user has no default roles (asked of the server after each `SET ROLE`). MySQL: the session is reset",
+        cases: &[
+            mariadb(&[Run("SET ROLE pin_role")], &[Run("SELECT 1"), Run("SET ROLE NONE")]),
+            both(&[Run("SET ROLE pin_role")], &[Reset]),
+            mysql(&[Run("SET ROLE pin_role")], &[Run("SET ROLE NONE"), Reset]),
+        ],
+    },
+    Row {
+        reason: "session_status",
+        by: "`SHOW STATUS` of the session, where its answer may hold counters (`LIKE 'Threads%'` cannot), and `FLUSH STATUS`",
+        until: "the session is reset",
+        cases: &[
+            both(&[Run("SHOW STATUS LIKE 'Com_insert'")], &[Run("SELECT 1"), Reset]),
+            both(&[Run("SHOW STATUS LIKE 'Threads%'"), Run("SHOW SESSION STATUS")], &[Reset]),
+            both(&[Run("FLUSH STATUS")], &[Reset]),
+        ],
+    },
+    Row {
+        reason: "unknown_state",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection",
+        until: "the session is reset",
+        cases: &[
+            mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
+            mysql(&[Run("INSERT INTO app.fired VALUES (1)")], &[Run("SELECT 1"), Reset]),
+            both(&[Run("CALL app.makes_a_table()")], &[Run("DROP TEMPORARY TABLE app.made"), Reset]),
+            both(
+                &[
+                    Run("PREPARE s FROM 'CREATE TEMPORARY TABLE app.made SELECT 1'"),
+                    Run("EXECUTE s"),
+                    Run("DEALLOCATE PREPARE s"),
+                ],
+                &[Run("SELECT 1"), Reset],
+            ),
+        ],
+    },
+];
+
+pub(crate) const MOVES: &[Moving] = &[
+    Moving {
+        on: None,
+        state: "schema (`USE`, COM_INIT_DB, schema of the login)",
+        how: "COM_INIT_DB before the statement",
+        steps: &[Run("USE sbtest"), Run("USE app")],
+    },
+    Moving {
+        on: None,
+        state: "session variables, `SET NAMES`, `SET CHARACTER SET`, `autocommit`, isolation level of the session",
+        how: "one `SET` before the statement, values as the server reported them",
+        steps: &[
+            Run("SET SESSION sort_buffer_size = 300000, @@local.sql_mode = 'ANSI'"),
+            Run("SET NAMES latin1 COLLATE latin1_german1_ci"),
+            Run("SET CHARACTER SET utf8mb4"),
+            Run("SET autocommit = 0"),
+            Run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"),
+            Run("SET autocommit = 1"),
+        ],
+    },
+    Moving {
+        on: None,
+        state: "user variables (`SET @a`, `:=`, `SELECT ... INTO @a`)",
+        how: "read back after the statement with type, character set and collation; set with the same `SET`",
+        steps: &[Run("SET @a = 1, @b = 'x'"), Run("SELECT @a := @a + 1"), Run("SELECT 1 INTO @a")],
+    },
+    Moving {
+        on: Some(Flavor::MariaDb),
+        state: "user variables that a stored function or a trigger sets, on MariaDB",
+        how: "listed (`information_schema.USER_VARIABLES`) and read back after a statement that calls a function not built in, or that the server reports a change of state for",
+        steps: &[Run("SELECT app.sets_x()"), Run("DO app.sets_x()"), Run("INSERT INTO app.fired VALUES (1)")],
+    },
+    Moving {
+        on: None,
+        state: "prepared statements of the binary protocol",
+        how: "prepared where they run, found by their full text, schema, variables and classes of parameters; parameter types are sent again where needed. One with an open cursor or with pieces of a parameter is its client's alone until it has neither",
+        steps: &[LongData, LongDataRun, Cursor, CursorEnd(End::Fetched)],
+    },
+    Moving {
+        on: None,
+        state: "multi-statements on or off (COM_SET_OPTION)",
+        how: "COM_SET_OPTION",
+        steps: &[],
+    },
+    Moving {
+        on: None,
+        state: "`LAST_INSERT_ID()`",
+        how: "stays with the connection, saved when another session takes it, restored when asked for",
+        steps: &[Run("SELECT LAST_INSERT_ID(7)"), Run("SELECT LAST_INSERT_ID()")],
+    },
+    Moving {
+        on: None,
+        state: "`FOUND_ROWS()`, `ROW_COUNT()`, warnings",
+        how: "answered by the connection of the last statement, or from what was saved of it",
+        steps: &[
+            Run("SELECT SQL_CALC_FOUND_ROWS * FROM app.p LIMIT 1"),
+            Run("SELECT FOUND_ROWS()"),
+            Run("SELECT ROW_COUNT()"),
+            Run("SHOW WARNINGS"),
+        ],
+    },
+];
