@@ -56,6 +56,10 @@ impl ConfigFile {
 
     fn text(&self, cluster: &Cluster, dir: &Path, (port, socket): (u16, &Path)) -> Result<String> {
         let mut text = format!("[proxy]\ndata_dir = \"{}\"\n{}\n", dir.display(), self.proxy.join("\n"));
+        if !self.proxy.iter().any(|line| line.starts_with("workers")) {
+            // On a machine of two cores the default is 1, and what workers do to each other would not be seen.
+            text.push_str("workers = 2\n");
+        }
         write!(text, "\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n{}\n", self.listener.join("\n"))?;
         write!(text, "\n[[listener]]\naddress = \"unix:{}\"\n", socket.display())?;
         let app = (cluster.app_user.as_str(), cluster.app_password.as_str());

@@ -208,7 +208,7 @@ fn forbid_core_files() {
 }
 
 fn worker_count(config: &Config) -> usize {
-    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    let cores = || thread::available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1).max(1));
     let wanted = config.proxy.workers.map_or_else(cores, |workers| workers as usize);
     let limit = config.pool.max_connections as usize;
     if wanted > limit {

@@ -8,8 +8,10 @@ use crate::word::AuthPlugin;
 section! {
     /// The process as a whole: its threads, its limits, and what it says of itself to clients.
     pub struct Proxy = "[proxy]" at "proxy" {
-        /// Data-plane threads. Each one has its own sessions and its own share of the backend connections.
-        workers: Option<u32> = unset("the number of cores"), "threads", Restart, in 1..=1024, aka "threads";
+        /// Data-plane threads. Each one has its own sessions and its own share of the backend connections. Fewer that are
+        /// busy cost less for each query than many that are not: what several sessions have ready leaves in one system
+        /// call. One core is left to the kernel, the control plane and whatever else runs there.
+        workers: Option<u32> = unset("the number of cores less one, at least 1"), "threads", Restart, in 1..=1024, aka "threads";
         /// Sends the small packets that many sessions have ready with one system call, which saves much of the time
         /// that a query costs. Where the kernel has no io_uring, or does not let the process use it, as in many
         /// containers, each packet is sent on its own.
