@@ -139,7 +139,12 @@ pub(crate) const COMMANDS: &[Command] = &[
          clients that wait; and the limit, which is that of the backend over all workers.",
         Run::Asking(|call| Box::pin(pools::show(call))),
     ),
-    // SHOW RULES stands here.
+    look(
+        &["SHOW RULES"],
+        "name",
+        "The rules in their order, and how many statements each has matched, also those that are only tried out (log_only).",
+        Run::Showing(route::show_rules),
+    ),
     look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
         "variable_name",

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt;
 use delphinus_pool::{BackendCensus, Budget, Target};
-use delphinus_session::{ClientConnId, Registry, SessionInfo, Told};
+use delphinus_session::{ClientConnId, Registry, Routing, SessionInfo, Told};
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::{Plugin, RsaKey};
@@ -43,6 +43,8 @@ pub struct Parts {
     pub backends: Vec<(Target, Arc<Budget>)>,
     /// A line to each worker.
     pub workers: Vec<WorkerLine>,
+    /// How statements are routed: the rules with their counts.
+    pub routing: Routing,
     /// Where clients and operators connect.
     pub listeners: Vec<ListenerRow>,
     /// The users of the configuration.

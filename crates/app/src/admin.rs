@@ -10,7 +10,7 @@ use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt;
 use delphinus_net::{ListenAddress, Listener};
 use delphinus_pool::{Budget, Target};
-use delphinus_session::{ListenerSettings, Registry};
+use delphinus_session::{ListenerSettings, Registry, Routing};
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
@@ -56,6 +56,7 @@ pub(crate) struct Shown<'a> {
     pub counters: &'a CounterSet,
     pub backends: &'a [(Target, Arc<Budget>)],
     pub workers: Vec<WorkerLine>,
+    pub routing: Routing,
     pub rsa_key: Option<Arc<RsaKey>>,
     /// The listeners of clients, and those of operators.
     pub listeners: [&'a [(Listener, Arc<ListenerSettings>)]; 2],
@@ -79,6 +80,7 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
         counters: shown.counters.clone(),
         backends: shown.backends.to_vec(),
         workers: shown.workers,
+        routing: shown.routing,
         listeners,
         client_users: config.users.iter().map(client).collect(),
         options: config.effective.0.clone(),

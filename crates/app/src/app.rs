@@ -102,6 +102,7 @@ impl App {
             counters: &counters,
             backends: &backends,
             workers,
+            routing: session_settings.routing.clone(),
             rsa_key,
             listeners: [&listeners, &admin_listeners],
         };

@@ -1,20 +1,35 @@
 //! `EXPLAIN ROUTE`: where a statement would go, and why, in words. It asks the same function as a session does.
 
-use delphinus_sql::{Effects, LexOptions, Statement, classify, digest};
+use std::sync::Arc;
+
+use delphinus_sql::{
+    Effects, Hints, LexOptions, Statement, TableName, Uses, Wanted, classify, digest, hints, tables,
+};
 use delphinus_state::PinReason;
-use delphinus_topology::Snapshot;
+use delphinus_topology::{Backend, Snapshot};
 
 use crate::balance::Balance;
 use crate::intent::Intent;
 use crate::plan::Target;
+use crate::policy::Policy;
 use crate::router::plan;
+use crate::rules::{Facts, RulePlace, Rules};
 use crate::scope::Scope;
+use crate::wish::{Place, Wish};
 
 /// What is known of a statement and of its way, as (item, value), in the order in which it is shown.
 ///
-/// The statement is taken for the first of a session: without a transaction, with autocommit, free to move.
-pub fn explain(sql: &[u8], lex: LexOptions, snapshot: &Snapshot) -> Vec<(&'static str, String)> {
+/// The statement is taken for the first of a session: without a transaction, with autocommit, free to move. Of the
+/// client nothing is known, so that rules about users, schemas, addresses and listeners do not match.
+pub fn explain(sql: &[u8], lex: LexOptions, cluster: Cluster<'_>) -> Vec<(&'static str, String)> {
+    let Cluster { snapshot, rules, policy } = cluster;
     let statement = classify(sql, lex);
+    let hint = if statement.uses.contains(Uses::HINTS) { hints(sql, lex) } else { Hints::default() };
+    let hinted = hint.wanted.as_ref().and_then(|wanted| place_of(wanted, snapshot));
+    let facts = Facts { user: "", schema: None, client: None, listener: "", statement: &statement, sql, lex };
+    let rule = rules.look(&facts);
+    let ruled = rule.and_then(|rule| rule.then.place.as_ref()).map(RulePlace::as_place);
+    let wish = hinted.as_ref().map(RulePlace::as_place).map(Wish::Hint).or(ruled.map(Wish::Rule));
     let intent = Intent {
         access: statement.access,
         why: statement.why,
@@ -22,27 +37,40 @@ pub fn explain(sql: &[u8], lex: LexOptions, snapshot: &Snapshot) -> Vec<(&'stati
         autocommit_off: false,
         pinned: None,
         avoid: &[],
-        wish: None,
+        wish,
         scope: Scope::Usual,
     };
-    let plan = plan(&intent, snapshot, &mut Balance::default());
+    let plan = plan(&intent, snapshot, &mut Balance::new(policy));
     let mut normalised = Vec::new();
     let hash = digest(sql, lex, &mut normalised);
     let names = |ids: &mut dyn Iterator<Item = &str>| ids.collect::<Vec<_>>().join(", ");
+    let named =
+        |one: &&Backend| !matches!(wish.map(Wish::place), Some(Place::Among(ids)) if !ids.contains(&one.id));
     let (target, backends) = match plan.target {
         Target::Primary => ("primary", names(&mut snapshot.primary().into_iter().map(|one| &*one.name))),
-        Target::Replica(_) => ("replica", names(&mut snapshot.readable_replicas().map(|one| &*one.name))),
+        Target::Replica(_) => {
+            ("replica", names(&mut snapshot.readable_replicas().filter(named).map(|one| &*one.name)))
+        }
     };
     let mut rows = vec![
         ("class", statement.class.as_str().to_owned()),
         ("statements", statement.count.to_string()),
         ("digest", hash.to_string()),
         ("digest_text", String::from_utf8_lossy(&normalised).into_owned()),
+        ("tables", tables(sql, lex).iter().map(shown).collect::<Vec<_>>().join(", ")),
+        ("hint", hint.wanted.as_ref().map(describe).unwrap_or_default()),
+        ("rule", rule.map(|rule| rule.name.to_string()).unwrap_or_default()),
         ("target", target.to_owned()),
         ("backends", backends),
         ("why", plan.reason.as_str().to_owned()),
         ("may_pin", pins(&statement).map(PinReason::as_str).collect::<Vec<_>>().join(", ")),
     ];
+    if let Some(message) = rule.and_then(|rule| rule.then.reject.as_ref()) {
+        rows.push(("problem", format!("the rule rejects it: {message}")));
+    }
+    for unknown in &hint.unknown {
+        rows.push(("problem", format!("the hint {unknown:?} is not known")));
+    }
     if plan.target == Target::Primary
         && let Some(primary) = snapshot.primary()
         && (primary.is_offline() || !primary.is_up())
@@ -52,6 +80,46 @@ pub fn explain(sql: &[u8], lex: LexOptions, snapshot: &Snapshot) -> Vec<(&'stati
         rows.push(("problem", problem.to_owned()));
     }
     rows
+}
+
+/// The cluster, and what an operator has set about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Cluster<'a> {
+    /// The backends.
+    pub snapshot: &'a Snapshot,
+    /// The rules.
+    pub rules: &'a Rules,
+    /// How reads are spread.
+    pub policy: Policy,
+}
+
+/// Where a hint wants a statement; `None` for one that leaves the choice, or names nothing that is there.
+fn place_of(wanted: &Wanted, snapshot: &Snapshot) -> Option<RulePlace> {
+    match wanted {
+        Wanted::Primary => Some(RulePlace::Primary),
+        Wanted::Replica => Some(RulePlace::Replica),
+        Wanted::Auto => None,
+        Wanted::Backend(name) => {
+            let found = snapshot.backends.iter().find(|one| *one.name == **name)?;
+            Some(RulePlace::Among(Arc::from([found.id])))
+        }
+    }
+}
+
+fn describe(wanted: &Wanted) -> String {
+    match wanted {
+        Wanted::Primary => "primary".to_owned(),
+        Wanted::Replica => "replica".to_owned(),
+        Wanted::Auto => "auto".to_owned(),
+        Wanted::Backend(name) => format!("backend={name}"),
+    }
+}
+
+fn shown(table: &TableName) -> String {
+    match &table.schema {
+        Some(schema) => format!("{schema}.{}", table.name),
+        None => table.name.clone(),
+    }
 }
 
 /// What may hold a session to its connection after the statement.
@@ -85,6 +153,7 @@ mod tests {
     use delphinus_topology::{Health, Member, Role, Wish};
 
     use super::*;
+    use crate::rules::{Action, Rule, When};
 
     fn cluster() -> Snapshot {
         let member = |name: &str, role| Member { name: name.into(), role, weight: 100 };
@@ -98,8 +167,43 @@ mod tests {
     }
 
     fn item(sql: &str, snapshot: &Snapshot, name: &str) -> Option<String> {
-        let rows = explain(sql.as_bytes(), LexOptions::default(), snapshot);
+        item_under(sql, snapshot, &Rules::default(), name)
+    }
+
+    fn item_under(sql: &str, snapshot: &Snapshot, rules: &Rules, name: &str) -> Option<String> {
+        let cluster = Cluster { snapshot, rules, policy: Policy::default() };
+        let rows = explain(sql.as_bytes(), LexOptions::default(), cluster);
         rows.into_iter().find(|(item, _)| *item == name).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn hints_and_rules_are_named() {
+        let snapshot = cluster();
+        let when = When { tables: vec![TableName { schema: None, name: "slow".into() }], ..When::default() };
+        let then = Action { reject: Some("not now".into()), ..Action::default() };
+        let primary = Action { place: Some(RulePlace::Primary), ..Action::default() };
+        let fresh =
+            When { match_pattern: Some(regex::bytes::Regex::new("fresh").unwrap()), ..When::default() };
+        let rules = Rules::new(vec![
+            Rule::new("no".into(), when, then, false),
+            Rule::new("fresh".into(), fresh, primary, false),
+        ]);
+        for (sql, hint, rule, backends) in [
+            ("SELECT 1 FROM t", "", "", "db2, db3"),
+            ("/*+ delphinus(backend=db3) */ SELECT 1 FROM t", "backend=db3", "", "db3"),
+            ("/*master*/ SELECT 1 FROM t", "primary", "", "db1"),
+            ("SELECT 1 FROM fresh", "", "fresh", "db1"),
+            ("/*slave*/ SELECT 1 FROM fresh", "replica", "fresh", "db2, db3"),
+            ("SELECT 1 FROM slow", "", "no", "db2, db3"),
+        ] {
+            let all =
+                ["hint", "rule", "backends"].map(|name| item_under(sql, &snapshot, &rules, name).unwrap());
+            assert_eq!(all, [hint, rule, backends], "{sql}");
+        }
+        let problem = |sql| item_under(sql, &snapshot, &rules, "problem");
+        assert_eq!(problem("SELECT 1 FROM slow").as_deref(), Some("the rule rejects it: not now"));
+        assert_eq!(item("SELECT 1 FROM a JOIN b.c", &snapshot, "tables").as_deref(), Some("a, b.c"));
+        assert!(rules.iter().all(|rule| rule.hits() == 0), "to ask is not to match");
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod scope;
 mod wish;
 
 pub use balance::Balance;
-pub use explain::explain;
+pub use explain::{Cluster, explain};
 pub use intent::Intent;
 pub use plan::{Plan, Reason, Target};
 pub use policy::{Policy, ReadBalance};

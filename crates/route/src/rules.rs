@@ -11,6 +11,8 @@ use delphinus_sql::{Access, Class, Digest, LexOptions, Statement, TableName, dig
 use delphinus_topology::BackendId;
 use regex::bytes::Regex;
 
+use crate::wish::Place;
+
 /// All rules, in their order. Shared by all workers, for the sake of their counts.
 #[derive(Debug, Default)]
 pub struct Rules {
@@ -92,6 +94,17 @@ pub enum RulePlace {
     Replica,
     /// To one of these.
     Among(Arc<[BackendId]>),
+}
+
+impl RulePlace {
+    /// The same, borrowed.
+    pub fn as_place(&self) -> Place<'_> {
+        match self {
+            Self::Primary => Place::Primary,
+            Self::Replica => Place::Replica,
+            Self::Among(ids) => Place::Among(ids),
+        }
+    }
 }
 
 /// What a rule can look at.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use delphinus_net::rt;
 use delphinus_route::{
-    Facts, InReadOnly, Place, Rule, RulePlace, Scope, Target as RouteTarget, Wish, in_read_only,
-    is_for_readers, obstacle,
+    Facts, InReadOnly, Rule, RulePlace, Scope, Target as RouteTarget, Wish, in_read_only, is_for_readers,
+    obstacle,
 };
 use delphinus_sql::{
     CacheWish, Class, Consistency, Effects, Hints, Statement, Target, Uses, Wanted, assignments, hints,
@@ -66,17 +66,9 @@ impl Steering {
     #[inline]
     pub(crate) fn wish(&self) -> Option<Wish<'_>> {
         self.wish.as_ref().map(|asked| match asked {
-            Asked::Hint(place) => Wish::Hint(borrowed(place)),
-            Asked::Rule(place) => Wish::Rule(borrowed(place)),
+            Asked::Hint(place) => Wish::Hint(place.as_place()),
+            Asked::Rule(place) => Wish::Rule(place.as_place()),
         })
-    }
-}
-
-fn borrowed(place: &RulePlace) -> Place<'_> {
-    match place {
-        RulePlace::Primary => Place::Primary,
-        RulePlace::Replica => Place::Replica,
-        RulePlace::Among(ids) => Place::Among(ids),
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use delphinus_monitor::{Monitor, Settings};
 use delphinus_net::rt;
+use delphinus_route::{Action, Kind as RuleKind, Rule, RulePlace, Rules, When};
+use delphinus_session::Routing;
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::Kind;
 use delphinus_wire::auth::{Credential, Password, Plugin};
@@ -42,6 +44,7 @@ fn console() -> Console {
         reader,
         counters: CounterSet::new(1),
         backends: Vec::new(),
+        routing: Routing { rules: Arc::new(rules()), ..Routing::default() },
         workers: Vec::new(),
         listeners: Vec::new(),
         client_users: Vec::new(),
@@ -52,6 +55,39 @@ fn console() -> Console {
         max_clients: 100,
     };
     Console::new(parts, rt::now())
+}
+
+fn rules() -> Rules {
+    let when = When { users: vec!["etl".to_owned()], classes: vec![RuleKind::Reads], ..When::default() };
+    let then = Action {
+        place: Some(RulePlace::Replica),
+        timeout: Some(Duration::from_secs(2)),
+        ..Action::default()
+    };
+    Rules::new(vec![
+        Rule::new("reports".into(), when, then, false),
+        Rule::new(
+            "trial".into(),
+            When::default(),
+            Action { reject: Some("no".into()), ..Action::default() },
+            true,
+        ),
+    ])
+}
+
+#[test]
+fn rules_are_shown_in_their_order() {
+    let shown = rows("SHOW RULES");
+    let cells: Vec<Vec<&str>> =
+        shown.iter().map(|row| row.iter().map(|cell| cell.as_deref().unwrap_or("NULL")).collect()).collect();
+    assert_eq!(
+        cells,
+        [
+            vec!["1", "reports", "user etl, class read", "replica, timeout 2000 ms", "no", "0"],
+            vec!["2", "trial", "", "reject \"no\"", "yes", "0"],
+        ]
+    );
+    assert_eq!(rows("SHOW RULES LIKE 'tr%'").len(), 1);
 }
 
 fn run_as(role: AdminRole, text: &str) -> Result<Answer, Refused> {
