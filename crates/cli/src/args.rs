@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Run a command of the admin listener, such as 'SHOW BACKENDS', in a running proxy.
     ///
-    /// Finds the address, the user and the password in [admin] of the configuration file, or where the options say.
+    /// Finds the address, the user and the password in the section "admin" of the configuration file, or where the options say.
     /// HELP shows all commands. A command that changes something prints nothing when it is done.
     Ctl(CtlArgs),
     /// Print a completion script for a shell.
