@@ -296,7 +296,7 @@ fn bad_admin() {
     check_mistakes(
         &text,
         &expect![[r#"
-        d.toml:73:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
+        d.toml:104:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
     "#]],
     );
 }
@@ -309,7 +309,7 @@ fn every_option_is_shown_and_no_secret_is() {
     let value = |path: &str| shown.iter().find(|(name, _)| name == path).map(|(_, value)| value.as_str());
     assert_eq!(value("proxy.workers"), Some("4"));
     assert_eq!(value("pool.checkout_timeout_ms"), Some("10000"), "a default");
-    assert_eq!(value("listener[2].socket_mode"), Some("\"0770\""));
+    assert_eq!(value("listener[3].socket_mode"), Some("\"0770\""));
     assert_eq!(value("cluster.backend[2].weight"), Some("0"));
     assert_eq!(value("user[1].password"), Some("(hidden)"));
     assert_eq!(value("user[4].password_hash"), Some("(hidden)"));
