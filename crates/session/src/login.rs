@@ -81,7 +81,7 @@ impl Session {
             let login = Box::pin(log_in(worker.clone(), stream, listener, origin));
             match rt::timeout(limit, login).await {
                 // Boxed, so that a client that has not logged in does not carry the room of one that has.
-                Some(Ok(session)) => Box::pin(session.serve()).await,
+                Some(Ok(session)) => Box::pin(Box::new(session).serve()).await,
                 Some(Err(error)) => note_failure(&worker, &host, &error),
                 None => note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64)),
             }

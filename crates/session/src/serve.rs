@@ -29,7 +29,8 @@ pub(crate) type Outcome = Result<Served, NetError>;
 
 impl Session {
     /// Serves the client until it goes.
-    pub(crate) async fn serve(mut self) {
+    // In a box: what an async function takes by value is kept in its future twice.
+    pub(crate) async fn serve(mut self: Box<Self>) {
         let end = self.serve_commands().await;
         if let Err(error) = end {
             if error.is_gone() {
