@@ -175,6 +175,7 @@ impl Session {
                     bytes = self.pass(bytes, n).await?;
                     bytes.consume(len);
                     self.write_client_bytes(&out).await.map_err(Cut::Client)?;
+                    self.stream.end_result();
                     sent = true;
                     if tracker.is_done() {
                         return if bytes.is_empty() {
@@ -184,6 +185,11 @@ impl Session {
                             Err(cut(malformed.into(), sent))
                         };
                     }
+                }
+                Progress::ResultEnd(n) => {
+                    bytes = self.pass(bytes, n).await?;
+                    self.stream.end_result();
+                    sent = true;
                 }
                 Progress::LocalInfile(n) => {
                     bytes = self.pass(bytes, n).await?;
