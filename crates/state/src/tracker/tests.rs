@@ -53,7 +53,9 @@ fn track(shape: Shape, capabilities: Capabilities, wire: &Wire) -> Response {
                 Progress::More(n) => (n, false),
                 Progress::Done(n) => (n, true),
                 Progress::Rewrite(n, len) => (n + len, tracker.is_done()),
-                Progress::LocalInfile(_) | Progress::Shortened(..) | Progress::ResultEnd(_) => panic!("nothing of the kind here"),
+                Progress::LocalInfile(_) | Progress::Shortened(..) | Progress::ResultEnd(_) => {
+                    panic!("nothing of the kind here")
+                }
             };
             passed.extend(held.drain(..n));
             if done {
