@@ -9,6 +9,8 @@ use flate2::read::ZlibDecoder;
 const COMPRESS: u32 = 1 << 5;
 const LOCAL_FILES: u32 = 1 << 7;
 const SESSION_TRACK: u32 = 1 << 23;
+/// No EOF after columns, and an OK in its place after rows.
+const DEPRECATE_EOF: u32 = 1 << 24;
 const MORE_RESULTS: u8 = 8;
 
 /// What a packet has: the number of the frame that it begins in, and its own.
@@ -19,6 +21,8 @@ pub(crate) type Results = Vec<Vec<Numbers>>;
 
 struct Session {
     wire: Wire,
+    /// Packets that end a list of columns.
+    ends_of_columns: u16,
     /// The number that the next frame must have.
     frame: u8,
     /// What has been unpacked, and the number of the frame in which each byte was.
@@ -31,7 +35,8 @@ impl Session {
         let mut login = Login::new(address);
         (login.allows_multi_statements, login.more_capabilities) = (true, more_capabilities);
         let wire = Client::connect(&login).unwrap().into_wire();
-        Self { wire, frame: 0, unpacked: VecDeque::new() }
+        let ends_of_columns = u16::from(more_capabilities & DEPRECATE_EOF == 0);
+        Self { wire, ends_of_columns, frame: 0, unpacked: VecDeque::new() }
     }
 
     /// Sends a command in this many frames.
@@ -95,7 +100,7 @@ impl Session {
                 // OK: counts of one byte, then the status.
                 0 => first[3] & MORE_RESULTS != 0,
                 columns => {
-                    result.extend(self.packets(u16::from(columns) + 1));
+                    result.extend(self.packets(u16::from(columns) + self.ends_of_columns));
                     let (more, goes_on) = self.rows();
                     result.extend(more);
                     goes_on
@@ -116,7 +121,8 @@ impl Session {
             rows.push(numbers);
             match row[0] {
                 0xff => return (rows, false),
-                0xfe if row.len() < 9 => return (rows, row[3] & MORE_RESULTS != 0),
+                // No row here begins so. The status has the same place in EOF as in OK.
+                0xfe => return (rows, row[3] & MORE_RESULTS != 0),
                 _ => {}
             }
         }
@@ -135,7 +141,7 @@ impl Session {
         let mut all = vec![numbers];
         for at in [7, 5] {
             let count = u16::from_le_bytes([ok[at], ok[at + 1]]);
-            all.extend(self.packets(if count > 0 { count + 1 } else { 0 }));
+            all.extend(self.packets(if count > 0 { count + self.ends_of_columns } else { 0 }));
         }
         (u32::from_le_bytes([ok[1], ok[2], ok[3], ok[4]]), all)
     }
@@ -179,7 +185,7 @@ pub(crate) fn of_small_results(address: &Address) -> Vec<Results> {
         ("SELECT COUNT(*) FROM filled; DROP TEMPORARY TABLE filled", 1),
     ];
     let mut all = Vec::new();
-    for capabilities in [0, SESSION_TRACK] {
+    for capabilities in [0, SESSION_TRACK, DEPRECATE_EOF, DEPRECATE_EOF | SESSION_TRACK] {
         let mut session = Session::begin(address, capabilities);
         all.extend(texts.map(|(text, frames)| session.query(text, frames)));
         all.push(vec![session.prepare("SELECT ?, 1").1]);
