@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "compression/numbers.rs"]
+mod numbers;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -121,6 +124,23 @@ fn a_client_without_compression_sees_nothing_of_it() {
         }
         client.close_statement(statement).unwrap();
         client.quit().unwrap();
+    }
+}
+
+#[test]
+fn packets_have_the_numbers_that_servers_give_them() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let stage = stage(flavor);
+        let (_proxy, plain, _port) = stage.another_proxy(&ConfigFile::default()).unwrap();
+        let direct = numbers::of_small_results(&stage.primary_address());
+        let [of_select, .., of_call] = &direct[..] else { panic!("{direct:?}") };
+        assert!(of_select.len() == 1 && of_call.len() == 3, "{flavor}: {direct:?}");
+        for address in [&stage.address, &plain] {
+            assert_eq!(numbers::of_small_results(address), direct, "{flavor}");
+        }
+        for address in [&stage.primary_address(), &stage.address, &plain] {
+            numbers::check_large_results(address);
+        }
     }
 }
 

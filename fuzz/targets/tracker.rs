@@ -53,7 +53,7 @@ fn walk(mut tracker: ResponseTracker, bytes: &[u8], step: usize) -> End {
                     passed.extend(buffer.drain(..n));
                     return End::Done { passed, response: tracker.into_response() };
                 }
-                Ok(Progress::LocalInfile(n)) => {
+                Ok(Progress::LocalInfile(n) | Progress::ResultEnd(n)) => {
                     passed.extend(buffer.drain(..n));
                     continue;
                 }

@@ -117,6 +117,11 @@ impl CompressionLayer {
         Ok(n)
     }
 
+    /// What has been written ends a result.
+    pub(crate) fn end_result(&mut self) {
+        self.link.end_result();
+    }
+
     /// Writes `bytes` in frames.
     pub(crate) async fn write_all(&mut self, mut lower: Lower<'_>, bytes: &[u8]) -> io::Result<()> {
         let mut frames = Vec::new();

@@ -63,6 +63,13 @@ impl Stream {
         self.compression.is_some()
     }
 
+    /// What has been written ends a result, and another one follows: with compression, packets are numbered anew.
+    pub fn end_result(&mut self) {
+        if let Some(layer) = &mut self.compression {
+            layer.end_result();
+        }
+    }
+
     /// The other end's IP address and port, on TCP.
     pub fn peer_address(&self) -> Option<SocketAddr> {
         self.io.peer_address()

@@ -172,9 +172,7 @@ impl Session {
                         bytes.extend(&out);
                         return Ok((bytes, out.len()));
                     }
-                    bytes = self.pass(bytes, n).await?;
-                    bytes.consume(len);
-                    self.write_client_bytes(&out).await.map_err(Cut::Client)?;
+                    bytes = self.pass_with(bytes, (n, len), &out).await?;
                     sent = true;
                     if tracker.is_done() {
                         return if bytes.is_empty() {
@@ -184,6 +182,11 @@ impl Session {
                             Err(cut(malformed.into(), sent))
                         };
                     }
+                }
+                Progress::ResultEnd(n) => {
+                    bytes = self.pass(bytes, n).await?;
+                    self.stream.end_result();
+                    sent = true;
                 }
                 Progress::LocalInfile(n) => {
                     bytes = self.pass(bytes, n).await?;
@@ -204,6 +207,27 @@ impl Session {
         }
         let mut bytes = self.write_client(bytes, n).await.map_err(Cut::Client)?;
         bytes.consume(n);
+        Ok(bytes)
+    }
+
+    /// Passes the first `n` bytes and, in the place of the `len` after them, an OK packet.
+    async fn pass_with(
+        &mut self,
+        mut bytes: Buffer,
+        (n, len): (usize, usize),
+        ok: &[u8],
+    ) -> Result<Buffer, Cut> {
+        if self.stream.is_compressed() {
+            // In one write and so, as from a server, in one frame, if it is not too long for one.
+            let all = [&bytes.data()[..n], ok].concat();
+            bytes.consume(n + len);
+            self.write_client_bytes(&all).await.map_err(Cut::Client)?;
+            self.stream.end_result();
+            return Ok(bytes);
+        }
+        bytes = self.pass(bytes, n).await?;
+        bytes.consume(len);
+        self.write_client_bytes(ok).await.map_err(Cut::Client)?;
         Ok(bytes)
     }
 

@@ -31,6 +31,9 @@ pub enum Progress {
     More(usize),
     /// The first `n` bytes can go to the client; they end the response.
     Done(usize),
+    /// The first `n` bytes can go to the client; they end a result, and another one follows. Only for clients that
+    /// compress: packets are numbered anew there.
+    ResultEnd(usize),
     /// The first `n` bytes can go to the client; then comes an OK packet of `len` bytes (header included)
     /// that has to be written anew for this client. `advance` goes on after it.
     Rewrite(usize, usize),
@@ -79,6 +82,8 @@ enum Meaning {
     Pass,
     /// Passes and ends the response.
     End,
+    /// Passes and ends a result, which the client has to see.
+    EndOfResult,
     /// An OK packet that this client must see in another form; true if it ends the response.
     Rewrite,
     /// An OK packet of which this client must not see the changes.
@@ -168,6 +173,7 @@ impl ResponseTracker {
                     self.continued = frame.is_continued();
                 }
                 Meaning::End => return Ok(Progress::Done(at + total)),
+                Meaning::EndOfResult => return Ok(Progress::ResultEnd(at + total)),
                 Meaning::Strip if self.is_done() && end == bytes.len() => {
                     let kept = OkPacket::strip_changes(&mut bytes[at + HEADER_LEN..end])?;
                     bytes[at..at + HEADER_LEN].copy_from_slice(&delphinus_wire::header(kept, frame.seq));
@@ -319,23 +325,28 @@ impl ResponseTracker {
         let ok = OkPacket::parse(payload, self.backend)?;
         let is_result_set = self.phase == Phase::Rows;
         self.response.see_ok(&ok, is_result_set);
-        self.end_result(ok.status);
+        let meaning = self.end_result(ok.status);
         if !ok.changes.bytes().is_empty() {
             let is_told = self.client.contains(Capabilities::SESSION_TRACK) && !ok.changes.is_statement_id();
             return Ok(if is_told { Meaning::Rewrite } else { Meaning::Strip });
         }
-        Ok(if self.is_done() { Meaning::End } else { Meaning::Pass })
+        Ok(meaning)
     }
 
     fn eof(&mut self, eof: EofPacket) -> Meaning {
         self.response.see_eof(eof);
-        self.end_result(eof.status);
-        if self.is_done() { Meaning::End } else { Meaning::Pass }
+        self.end_result(eof.status)
     }
 
-    fn end_result(&mut self, status: Status) {
+    fn end_result(&mut self, status: Status) -> Meaning {
         let more = status.contains(Status::MORE_RESULTS) && self.shape == Shape::Results;
-        self.phase = if more { Phase::First } else { Phase::Done };
+        if !more {
+            return self.end();
+        }
+        self.phase = Phase::First;
+        let compresses = self.client.contains(Capabilities::COMPRESS)
+            || self.client.contains(Capabilities::ZSTD_COMPRESSION);
+        if compresses { Meaning::EndOfResult } else { Meaning::Pass }
     }
 
     fn error(&mut self, payload: &[u8]) -> Result<Meaning, Malformed> {

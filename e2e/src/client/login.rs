@@ -34,6 +34,9 @@ pub struct Login {
     pub allows_multi_statements: bool,
     /// Whether texts come with query attributes, where the other side has them.
     pub has_query_attributes: bool,
+    /// Capabilities that are asked for beside the usual ones; what they change is for who takes the bytes below
+    /// ([`Client::into_wire`](super::Client::into_wire)).
+    pub more_capabilities: u32,
     pub(crate) start: Vec<u8>,
 }
 
@@ -56,6 +59,7 @@ impl Login {
             database: address.database.clone(),
             allows_multi_statements: false,
             has_query_attributes: false,
+            more_capabilities: 0,
             start: Vec::new(),
         }
     }
@@ -117,6 +121,7 @@ impl Login {
         if self.has_query_attributes {
             flags |= QUERY_ATTRIBUTES;
         }
+        flags |= self.more_capabilities;
         let mut payload = flags.to_le_bytes().to_vec();
         payload.extend(0x0100_0000_u32.to_le_bytes());
         payload.push(COLLATION);

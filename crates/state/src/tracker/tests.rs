@@ -53,7 +53,9 @@ fn track(shape: Shape, capabilities: Capabilities, wire: &Wire) -> Response {
                 Progress::More(n) => (n, false),
                 Progress::Done(n) => (n, true),
                 Progress::Rewrite(n, len) => (n + len, tracker.is_done()),
-                Progress::LocalInfile(_) | Progress::Shortened(..) => panic!("nothing of the kind here"),
+                Progress::LocalInfile(_) | Progress::Shortened(..) | Progress::ResultEnd(_) => {
+                    panic!("nothing of the kind here")
+                }
             };
             passed.extend(held.drain(..n));
             if done {
@@ -101,6 +103,40 @@ fn several_results_end_with_the_last() {
     let wire = Wire::default().ok(0, &more).columns(1).packet(b"\x011").ok(0xfe, &more).ok(0, &last);
     let response = track(Shape::Results, MODERN, &wire);
     assert_eq!((response.affected_rows, response.last_insert_id, response.rows), (Some(5), 7, 1));
+}
+
+/// How a whole response goes to a client with these capabilities: what is passed at once, and what is written anew.
+fn steps(client: Capabilities, wire: &Wire) -> Vec<Progress> {
+    let mut tracker = ResponseTracker::new(Shape::Results, MODERN, client);
+    let (mut bytes, mut steps) = (wire.bytes.clone(), Vec::new());
+    while !tracker.is_done() {
+        let progress = tracker.advance(&mut bytes).expect("a well-formed response");
+        let (Progress::More(n) | Progress::Done(n) | Progress::ResultEnd(n) | Progress::LocalInfile(n)) =
+            progress
+        else {
+            panic!("{progress:?}")
+        };
+        bytes.drain(..n);
+        steps.push(progress);
+    }
+    steps
+}
+
+#[test]
+fn clients_that_compress_see_every_result_end() {
+    let more = OkPacket { status: Status::MORE_RESULTS, ..OkPacket::default() };
+    let rows = |wire: Wire| wire.columns(1).packet(b"\x011").ok(0xfe, &more);
+    // Between the results it is not the client's turn, and what ends the last one ends the response.
+    let wire = rows(rows(Wire::default()).ok(0, &more)).packet(b"\xff\x25\x05#70100killed");
+    let of_rows = rows(Wire::default()).bytes.len();
+    let of_ok = Wire::default().ok(0, &more).bytes.len();
+    let error = wire.bytes.len() - 2 * of_rows - of_ok;
+    let each = [of_rows, of_ok, of_rows].map(Progress::ResultEnd);
+    for compression in [Capabilities::COMPRESS, Capabilities::ZSTD_COMPRESSION] {
+        let steps = steps(MODERN | compression, &wire);
+        assert_eq!(steps, [&each[..], &[Progress::Done(error)]].concat());
+    }
+    assert_eq!(steps(MODERN, &wire), [Progress::Done(wire.bytes.len())]);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! A connection that is compressed: the numbers of frames and of the packets in them, in both directions.
 //!
-//! Frames are numbered like packets: from 0 with each command, and on from side to side. Servers and clients that
-//! compress look at the numbers of frames only and let those of packets run away: after a command of several frames,
-//! or the first of several results, they are others than without compression. The other side of the proxy may be
-//! without compression, and strict; so what comes out of here is numbered anew, as it has to be.
+//! Frames are numbered like packets: from 0 with each command, and on from side to side. Servers number the first packet of
+//! each result like the frame that it begins, and the others on from there: after a command of several frames, or the
+//! first of several results, they are others than without compression. The other side of the proxy may be without
+//! compression, and strict; so what comes out of here is numbered as it has to be there. Some clients that compress are
+//! strict, too; so what goes to them is numbered as servers do it.
+
+use std::borrow::Cow;
 
 use super::codec::{Codec, Header};
 use super::packets::Packets;
@@ -37,6 +40,8 @@ pub struct CompressedLink {
     outgoing: Packets,
     /// A frame has been sent since one came.
     has_turned: bool,
+    /// By how much the packets of this result have other numbers than without compression; known with its first one.
+    shift: Option<u8>,
     /// The beginning of a packet of an answer.
     held: Vec<u8>,
     /// Bytes of a packet that are still to come, after it was too long to be held back.
@@ -59,6 +64,7 @@ impl CompressedLink {
             incoming: Packets::default(),
             outgoing: Packets::default(),
             has_turned: true,
+            shift: None,
             held: Vec::new(),
             long_left: 0,
         }
@@ -67,6 +73,11 @@ impl CompressedLink {
     /// What it is compressed with.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
+    }
+
+    /// What has been encoded ends a result, and another one follows. Servers begin a frame with each.
+    pub fn end_result(&mut self) {
+        self.shift = None;
     }
 
     /// Appends frames with `bytes`, the next piece of the packets to send. Of an answer, the beginning of a packet is
@@ -118,7 +129,10 @@ impl CompressedLink {
             // What nobody asked for, such as a goodbye, has the number 0.
             if frame.seq == 0 && self.numbers.packet != 0 {
                 self.numbers.frame = 0;
+                self.shift = None;
             }
+            let number = self.numbers.frame;
+            self.shift.get_or_insert_with(|| number.wrapping_sub(frame.seq));
             self.numbers.packet = frame.seq.wrapping_add(1);
             self.outgoing.first_byte = bytes.get(at + HEADER_LEN).copied().filter(|_| frame.len > 0);
             self.long_left = end.saturating_sub(bytes.len());
@@ -132,13 +146,14 @@ impl CompressedLink {
         at
     }
 
-    /// Some clients want the header of a packet in one frame, and the packet in not more than two.
+    /// `bytes` begin with a packet. Some clients want the header of a packet in one frame, and the packet in not more than two.
     fn put_whole(&mut self, codec: &mut Codec, bytes: &[u8], out: &mut Vec<u8>) {
+        let bytes = renumbered(bytes, self.shift.unwrap_or_default());
         if self.long_left == 0 && !bytes.is_empty() && bytes.len() <= LONGEST_HELD + PIECE {
-            codec.put(out, self.algorithm, self.numbers.frame, bytes);
+            codec.put(out, self.algorithm, self.numbers.frame, &bytes);
             self.numbers.frame = self.numbers.frame.wrapping_add(1);
         } else {
-            self.put(codec, bytes, out);
+            self.put(codec, &bytes, out);
         }
     }
 
@@ -190,9 +205,24 @@ impl CompressedLink {
             return Err(Malformed("compressed packet out of order"));
         }
         self.has_turned = false;
+        self.shift = None;
         self.numbers.frame = seq.wrapping_add(1);
         Ok(())
     }
+}
+
+/// The packets that `bytes` begin with, with these higher numbers.
+fn renumbered(bytes: &[u8], shift: u8) -> Cow<'_, [u8]> {
+    if shift == 0 {
+        return Cow::Borrowed(bytes);
+    }
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
+    while let Some(frame) = bytes.get(at..).and_then(parse_header) {
+        bytes[at + HEADER_LEN - 1] = frame.seq.wrapping_add(shift);
+        at += HEADER_LEN + frame.len;
+    }
+    Cow::Owned(bytes)
 }
 
 /// True if the server's last packet has asked for a file: then what the client sends is no command until it has sent

@@ -122,6 +122,64 @@ fn numbers_of_packets_are_put_right() {
     assert_eq!(numbers(&arrived), (6..606).map(|n: u32| n as u8).collect::<Vec<_>>());
 }
 
+/// The frames that a server sends for these pieces: of each its number, and what is in it.
+fn frames(server: &mut CompressedLink, pieces: &[&[u8]]) -> Vec<(u8, Vec<u8>)> {
+    let (mut codec, mut wire, mut frames) = (Codec::default(), Vec::new(), Vec::new());
+    for piece in pieces {
+        server.encode(&mut codec, piece, &mut wire);
+    }
+    let (mut rest, mut body) = (&wire[..], Vec::new());
+    while let Some(len) = CompressedLink::frame_len(rest) {
+        let header = Header::parse(rest).expect("a header");
+        codec.take(&mut body, server.algorithm(), header, &rest[FRAME_HEADER_LEN..len]).expect("a body");
+        frames.push((header.seq, std::mem::take(&mut body)));
+        rest = &rest[len..];
+    }
+    frames
+}
+
+/// The same with the numbers of the packets instead: whole ones, which pieces that are not too long have.
+fn sent(server: &mut CompressedLink, pieces: &[&[u8]]) -> Vec<(u8, Vec<u8>)> {
+    frames(server, pieces).into_iter().map(|(seq, body)| (seq, numbers(&body))).collect()
+}
+
+/// As MariaDB 10.11 and MySQL 9.7 do it.
+#[test]
+fn each_result_takes_its_first_number_from_its_frame() {
+    let mut pair = Pair::new(Algorithm::Zlib);
+    pair.pass(Side::Client, &[&packets(&[b"\x03several"], 0)]);
+    let select = |seq| packets(&[&[1], &[3; 20], &[b'x'; 2], &[0xfe; 7]], seq);
+    assert_eq!(sent(&mut pair.server, &[&select(1)]), [(1, vec![1, 2, 3, 4])]);
+    pair.server.end_result();
+    assert_eq!(sent(&mut pair.server, &[&packets(&[&[0; 7]], 5)]), [(2, vec![2])]);
+    pair.server.end_result();
+    // A result in several frames runs on.
+    let large = packets(&[&[1], &[3; 20], &vec![b'x'; 70_000], &vec![b'y'; 70_000], &[0xfe; 7]], 6);
+    let of_large = sent(&mut pair.server, &[&large[..100], &large[100..90_000], &large[90_000..]]);
+    assert_eq!(of_large, [(3, vec![3, 4]), (4, vec![5]), (5, vec![6]), (6, vec![7])]);
+    pair.server.end_result();
+    assert_eq!(sent(&mut pair.server, &[&select(11)]), [(7, vec![7, 8, 9, 10])]);
+    // What nobody asked for.
+    assert_eq!(sent(&mut pair.server, &[&packets(&[b"\xffbye"], 0)]), [(0, vec![0])]);
+    pair.pass(Side::Client, &[&packets(&[&[14]], 0)]);
+    assert_eq!(sent(&mut pair.server, &[&packets(&[&[0; 7]], 1)]), [(1, vec![1])]);
+}
+
+#[test]
+fn an_answer_takes_its_first_number_from_the_frames_of_the_command() {
+    let mut pair = Pair::new(ZSTD);
+    let command = packets(&[&vec![3; 150_000]], 0);
+    pair.pass(Side::Client, &[&command]);
+    assert_eq!(sent(&mut pair.server, &[&packets(&[&[0; 7], &[0; 7]], 1)]), [(3, vec![3, 4])]);
+    // Also where a packet is not held back until it is whole.
+    pair.pass(Side::Client, &[&command]);
+    let long = packets(&[&[1], &vec![b'x'; 4_000_000], &[0xfe; 7]], 1);
+    let frames = frames(&mut pair.server, &long.chunks(2_500_000).collect::<Vec<_>>());
+    assert_eq!(frames[0].0, 3);
+    let stream: Vec<u8> = frames.into_iter().flat_map(|(_, body)| body).collect();
+    assert_eq!(numbers(&stream), [3, 4, 5]);
+}
+
 #[test]
 fn a_file_is_no_command() {
     let mut pair = Pair::new(Algorithm::Zlib);
@@ -131,7 +189,7 @@ fn a_file_is_no_command() {
     let file = [packets(&[b"\x00row"], 0), packets(&[b"row"], 0)].concat();
     let (arrived, frames) = pair.pass(Side::Client, &[&file, &packets(&[b""], 9)]);
     assert_eq!((numbers(&arrived), frames), (vec![2, 3, 4], vec![2, 3]));
-    assert_eq!(pair.pass(Side::Server, &[&packets(&[&[0; 7]], 5)]).1, [4]);
+    assert_eq!(sent(&mut pair.server, &[&packets(&[&[0; 7]], 5)]), [(4, vec![4])]);
     assert_eq!(pair.pass(Side::Client, &[&packets(&[&[14]], 0)]).1, [0]);
 }
 
