@@ -310,7 +310,9 @@ fn run(client: &mut Client, sql: &str) {
 }
 
 fn check_read_only_transactions(stage: &Stage) {
-    let mut client = stage.address.connect().unwrap();
+    let on = config("replica_read_only_transactions = true", &[], ["", "", ""]);
+    let (_proxy, address, _port) = stage.another_proxy(&on).unwrap();
+    let mut client = address.connect().unwrap();
     let mut started = Vec::new();
     for _ in 0..4 {
         run(&mut client, "START TRANSACTION READ ONLY");
@@ -349,7 +351,9 @@ fn check_read_only_transactions(stage: &Stage) {
 }
 
 fn check_read_only_sessions(stage: &Stage) {
-    let mut client = stage.address.connect().unwrap();
+    let on = config("replica_read_only_transactions = true", &[], ["", "", ""]);
+    let (_proxy, address, _port) = stage.another_proxy(&on).unwrap();
+    let mut client = address.connect().unwrap();
     // As drivers do it: setReadOnly, then with and without autocommit.
     run(&mut client, "SET SESSION TRANSACTION READ ONLY");
     run(&mut client, "BEGIN");
@@ -381,9 +385,8 @@ fn check_read_only_sessions(stage: &Stage) {
         assert_eq!(place(stage, &mut client, WHO), 0, "{begin}");
         run(&mut client, "COMMIT");
     }
-    let off = config("replica_read_only_transactions = false", &[], ["", "", ""]);
-    let (_proxy, address, _port) = stage.another_proxy(&off).unwrap();
-    let mut client = address.connect().unwrap();
+    // Unless it is asked for, all of them do.
+    let mut client = stage.address.connect().unwrap();
     run(&mut client, "START TRANSACTION READ ONLY");
     assert_eq!(place(stage, &mut client, WHO), 0);
 }

@@ -119,6 +119,7 @@ impl Session {
     /// Forgets the command that was kept to be sent again.
     #[inline]
     pub(crate) fn drop_kept(&mut self) {
+        self.before_file = None;
         self.buffer.consume(std::mem::take(&mut self.kept));
     }
 
@@ -294,8 +295,11 @@ impl Session {
 
     /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.
     async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Cut> {
-        // The command that asked for it has been sent and is not needed any more; what follows is the file.
-        self.drop_kept();
+        // The command that asked for it has been sent; what follows is the file. Its text is still learnt from.
+        if self.kept > 0 {
+            self.before_file = Some(self.buffer.data()[..self.kept].into());
+        }
+        self.buffer.consume(std::mem::take(&mut self.kept));
         checkout.note(Doing::Sending);
         loop {
             let frame = loop {

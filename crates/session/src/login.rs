@@ -188,6 +188,7 @@ impl Seed {
             stream: self.stream,
             buffer: self.buffer,
             kept: 0,
+            before_file: None,
             login: LoginFacts {
                 capabilities: outcome.connection.capabilities,
                 established: outcome.connection,

@@ -19,8 +19,9 @@ section! {
         /// After a replica has come back, its share grows to what it should be in this time. 0: it is there at once.
         slow_start_ms: u64 = is(0), "ms", Restart, in 0..=3_600_000;
         /// Transactions that cannot write (START TRANSACTION READ ONLY; any, after SET SESSION TRANSACTION READ ONLY) run on
-        /// one replica, if one is there that is `read_only`.
-        replica_read_only_transactions: bool = is(true), "", Restart;
+        /// one replica, if one is there that is `read_only`. Off, because what is not allowed on a replica is refused there that a
+        /// server would do in such a transaction, such as a locking read (see docs/routing.md).
+        replica_read_only_transactions: bool = is(false), "", Restart;
         /// A hint that is not known or cannot be obeyed is an error (1105). `false`: it is ignored and counted, and the
         /// first one of each session is logged.
         strict_hints: bool = is(false), "", Restart;
