@@ -8,6 +8,7 @@ use std::time::Duration;
 use delphinus_e2e::{ConfigFile, Stage, until};
 use delphinus_sandbox::Flavor;
 use delphinus_testkit::{Client, Login};
+use delphinus_wire::Capabilities;
 
 const NOTICE: Duration = Duration::from_secs(20);
 
@@ -102,6 +103,26 @@ fn hidden_user_variables(stage: &Stage) {
         run(&mut client, "DO 1");
     }
     unreported(stage);
+    a_file_in_the_middle(stage);
+}
+
+/// What a text does after the file that it asks for has come is learnt from the text as well.
+fn a_file_in_the_middle(stage: &Stage) {
+    let address = &stage.address;
+    let login = Login::new(&address.socket, &address.user, &address.password).schema(&address.database);
+    let wanted = Capabilities::MULTI_STATEMENTS | Capabilities::LOCAL_FILES;
+    let mut client = login.with(wanted).connect().unwrap();
+    run(
+        &mut client,
+        "CREATE TEMPORARY TABLE filled (a INT); LOAD DATA LOCAL INFILE 'x' INTO TABLE filled; SET @after = 'kept'",
+    );
+    for _ in 0..2 {
+        let mut others = [connect(stage), connect(stage), connect(stage)];
+        others.iter_mut().for_each(|other| assert_eq!(hidden(other), None));
+        run(&mut client, "SELECT COUNT(*) FROM filled");
+        let reply = client.query("SELECT @after").unwrap().remove(0).rows().unwrap();
+        assert_eq!(reply[0][0].as_deref(), Some(&b"kept"[..]));
+    }
 }
 
 /// `SELECT .. INTO @a` in a function: `MariaDB` lists the variable, `MySQL` says nothing to anybody.
