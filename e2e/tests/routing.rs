@@ -130,7 +130,7 @@ fn check_distribution(stage: &mut Stage) {
 
 /// Three connections to one replica are busy: reads go to the other one.
 fn check_least_connections(stage: &Stage) {
-    let routing = "read_balance = \"least_connections\"";
+    let routing = "read_balance = \"least_connections\"\nreplica_read_only_transactions = true";
     let file = ConfigFile { proxy: vec!["workers = 1".into()], ..config(routing, &[], ["", "", ""]) };
     let (_proxy, address, _port) = stage.another_proxy(&file).unwrap();
     let mut client = address.connect().unwrap();
