@@ -10,7 +10,7 @@ use crate::word::{AdminRole, ClientTls};
 
 section! {
     /// Where operators connect, with any MySQL client or `delphinus ctl`. Without this section nobody can. It does not
-    /// count in [proxy] max_connections: an operator gets in when applications have taken every place.
+    /// count in `proxy.max_connections`: an operator gets in when applications have taken every place.
     pub(crate) struct AdminSection = "[admin]" at "admin" with "user" {
         /// Where to listen, for example `["127.0.0.1:6447", "unix:/run/delphinus/admin.sock"]`. Other addresses than
         /// those of this machine need tls = "required".
@@ -41,7 +41,7 @@ section! {
         /// File that holds the password and nothing else; one line end after it is dropped. Relative paths
         /// start at the directory of the configuration file.
         password_file: Option<PathBuf> = unset("another password option"), "", Restart;
-        /// Stored hash, as mysql.user has it: see [[user]] password_hash.
+        /// Stored hash, as mysql.user has it: see `user.password_hash`.
         password_hash: Option<Secret> = unset("another password option"), "", Restart, aka "authentication_string";
         /// "read" may look, "operate" may also change: KILL, SET BACKEND.
         role: AdminRole = is(AdminRole::Read), "", Restart;
