@@ -118,7 +118,9 @@ fn a_file_in_the_middle(stage: &Stage) {
     );
     for _ in 0..2 {
         let mut others = [connect(stage), connect(stage), connect(stage)];
-        others.iter_mut().for_each(|other| assert_eq!(hidden(other), None));
+        for other in &mut others {
+            assert_eq!(hidden(other), None);
+        }
         run(&mut client, "SELECT COUNT(*) FROM filled");
         let reply = client.query("SELECT @after").unwrap().remove(0).rows().unwrap();
         assert_eq!(reply[0][0].as_deref(), Some(&b"kept"[..]));
