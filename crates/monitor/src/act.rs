@@ -1,10 +1,12 @@
 //! The only code that changes a backend's state: takes observations in, logs what changed, and publishes.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use delphinus_topology::{BackendId, Event, Observation, Settings, Snapshot, decide};
+use delphinus_topology::{BackendId, Event, Observation, ProbeOutcome, Settings, Snapshot, decide};
 use tracing::{error, info, warn};
 
+use crate::positions::Positions;
 use crate::publish::Publisher;
 
 /// The monitor's own copy of the cluster, which also holds what readers need not see.
@@ -13,16 +15,25 @@ pub(crate) struct Actor {
     snapshot: Snapshot,
     settings: Settings,
     publisher: Publisher,
+    positions: Arc<Positions>,
+    /// What was said last of the primary's GTIDs.
+    told_gtids: Option<bool>,
 }
 
 impl Actor {
-    pub(crate) fn new(snapshot: Snapshot, settings: Settings, publisher: Publisher) -> Self {
-        Self { snapshot, settings, publisher }
+    pub(crate) fn new(
+        snapshot: Snapshot,
+        settings: Settings,
+        publisher: Publisher,
+        positions: Arc<Positions>,
+    ) -> Self {
+        Self { snapshot, settings, publisher, positions, told_gtids: None }
     }
 
     /// Decides on the observations; readers hear of it only if they could see a difference.
     pub(crate) fn act(&mut self, observations: &[Observation], now: Instant) {
         let before = self.snapshot.generation;
+        self.learn_positions(observations);
         let (next, events) = decide(&self.snapshot, observations, &self.settings, now);
         self.snapshot = next;
         if self.snapshot.generation != before {
@@ -30,6 +41,30 @@ impl Actor {
         }
         for event in &events {
             self.log(event);
+        }
+        self.log_gtids();
+    }
+
+    /// Whether sessions can be sure to read what they have written: said where they cannot, and when they can again.
+    fn log_gtids(&mut self) {
+        let Some(primary) = self.snapshot.primary().filter(|primary| primary.facts.is_some()) else { return };
+        let tells = self.snapshot.tells_gtids;
+        match self.told_gtids.replace(tells) {
+            told if told == Some(tells) || told.is_none() && tells => {}
+            _ if tells => info!(backend = &*primary.name, "the primary tells its GTIDs again"),
+            _ => warn!(
+                backend = &*primary.name,
+                "the primary tells no GTIDs: a read on a replica may be older than what its session has written, \
+                 unless consistency is set (MySQL: gtid_mode=ON, MariaDB: log_bin)"
+            ),
+        }
+    }
+
+    fn learn_positions(&self, observations: &[Observation]) {
+        for observation in observations {
+            if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
+                self.positions.learn(*backend, answer.position.as_ref());
+            }
         }
     }
 

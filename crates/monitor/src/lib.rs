@@ -7,10 +7,12 @@
 //! | what a probe does and says | `probe` |
 //! | what real traffic says | `traffic` |
 //! | taking it all in, logging what changed | `act` |
+//! | what each backend has executed, and what this proxy writes | `positions` |
 //! | handing the result to the workers | `publish` |
 
 mod act;
 mod monitor;
+mod positions;
 mod probe;
 mod publish;
 mod settings;
@@ -18,6 +20,7 @@ mod traffic;
 mod watch;
 
 pub use monitor::Monitor;
+pub use positions::{Positions, Write};
 pub use publish::{SnapshotCache, SnapshotReader};
 pub use settings::{BackendSpec, Settings};
 pub use traffic::TrafficReporter;

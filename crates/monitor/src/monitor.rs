@@ -2,11 +2,14 @@
 
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use delphinus_net::rt::{self, Either, Notify, mpsc, watch};
 use delphinus_topology::{self as topology, BackendId, Member, Observation, Snapshot};
 
 use crate::act::Actor;
+use crate::positions::Positions;
+use crate::probe::Prober;
 use crate::publish::{self, SnapshotReader};
 use crate::settings::Settings;
 use crate::traffic::TrafficReporter;
@@ -20,6 +23,7 @@ const QUEUE: usize = 1024;
 pub struct Monitor {
     settings: Settings,
     actor: Actor,
+    positions: Arc<Positions>,
     sender: mpsc::Sender<Observation>,
     receiver: mpsc::Receiver<Observation>,
 }
@@ -48,7 +52,9 @@ impl Monitor {
         };
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (publisher, reader) = publish::channel(snapshot.clone(), TrafficReporter::new(sender.clone()));
-        (Self { settings, actor: Actor::new(snapshot, rules, publisher), sender, receiver }, reader)
+        let positions = reader.positions().clone();
+        let actor = Actor::new(snapshot, rules, publisher, positions.clone());
+        (Self { settings, actor, positions, sender, receiver }, reader)
     }
 
     /// Probes until `stop` is ready, then says goodbye on every connection. Runs on a thread with `rt::block_on`.
@@ -75,7 +81,8 @@ impl Monitor {
             let nudge = Rc::new(Notify::new());
             let id =
                 BackendId(u16::try_from(index).expect("invariant: Snapshot::new has checked the number"));
-            let watch = Watch::new(id, settings.clone(), nudge.clone(), self.sender.clone());
+            let prober = Prober::new(id, settings.clone(), self.positions.clone());
+            let watch = Watch::new(prober, settings.clone(), nudge.clone(), self.sender.clone());
             Watched { nudge, task: rt::spawn_local(watch.run(stopped.clone())) }
         };
         (0..self.settings.backends.len()).map(start_one).collect()

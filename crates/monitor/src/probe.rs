@@ -4,6 +4,7 @@
 mod connection;
 mod error;
 mod facts;
+mod position;
 mod query;
 
 use std::cell::Cell;
@@ -13,9 +14,12 @@ use std::time::Duration;
 
 use delphinus_net::{Announce, rt};
 use delphinus_topology::{Answer, BackendId, ProbeOutcome, ServerFacts};
+use delphinus_wire::gtid::GtidSet;
 
 use self::connection::Connection;
 use self::error::ProbeError;
+use self::facts::Told;
+use crate::positions::Positions;
 use crate::settings::{BackendSpec, Settings};
 
 /// What a probe is waiting for.
@@ -46,7 +50,15 @@ pub(crate) struct Prober {
     settings: Rc<Settings>,
     kept: Option<Kept>,
     step: Rc<Cell<Step>>,
+    positions: Arc<Positions>,
+    /// The last position, and the words it was told in.
+    position: Option<(Vec<u8>, Arc<GtidSet>)>,
+    /// How many writes there were at the last probe, and how many probes have found no more than before.
+    writes: (u64, u8),
 }
+
+/// After so many probes without a write between nothing is expected to change.
+const CALM: u8 = 3;
 
 /// A connection that is logged in, and what was learnt on it.
 #[derive(Debug)]
@@ -56,8 +68,22 @@ struct Kept {
 }
 
 impl Prober {
-    pub(crate) fn new(id: BackendId, settings: Rc<Settings>) -> Self {
-        Self { id, settings, kept: None, step: Rc::new(Cell::new(Step::Connect)) }
+    pub(crate) fn new(id: BackendId, settings: Rc<Settings>, positions: Arc<Positions>) -> Self {
+        let step = Rc::new(Cell::new(Step::Connect));
+        Self { id, settings, kept: None, step, positions, position: None, writes: (0, CALM) }
+    }
+
+    /// Which backend it probes.
+    pub(crate) fn id(&self) -> BackendId {
+        self.id
+    }
+
+    /// True if the position is one that sessions may be waiting for: this proxy has written something a moment ago.
+    pub(crate) fn is_position_wanted(&mut self) -> bool {
+        let (before, calm) = self.writes;
+        let now = self.positions.writes();
+        self.writes = (now, if now == before { calm.saturating_add(1) } else { 0 });
+        self.position.is_some() && self.writes.1 < CALM
     }
 
     /// Where the probe is, to be looked at while it runs.
@@ -110,10 +136,12 @@ impl Prober {
         Ok(Kept { connection, facts: None })
     }
 
-    async fn ask(&self, kept: &mut Kept) -> Result<Answer, ProbeError> {
+    async fn ask(&mut self, kept: &mut Kept) -> Result<Answer, ProbeError> {
         self.step.set(Step::Query);
+        // Before the query is sent: what is written after that may be missing from the answer.
+        let writes = self.positions.writes_at_rest();
         let begun = rt::now();
-        let variables = facts::read_variables(&mut kept.connection).await?;
+        let variables = facts::read_variables(&mut kept.connection, kept.facts.as_deref()).await?;
         let latency = begun.elapsed();
         let known = kept.facts.take().filter(|facts| variables.match_facts(facts));
         let facts = if let Some(facts) = known {
@@ -122,9 +150,27 @@ impl Prober {
             self.step.set(Step::Facts);
             Arc::new(facts::read_facts(&mut kept.connection, &variables).await?)
         };
+        let told = match variables.position {
+            Told::NotAsked => position::read(&mut kept.connection, &facts).await?,
+            Told::Answered(told) => told,
+        };
+        let position = self.understand(told);
         kept.facts = Some(facts.clone());
         let capabilities = kept.connection.offered();
-        Ok(Answer { facts, capabilities, read_only: variables.is_read_only, latency })
+        Ok(Answer { facts, capabilities, read_only: variables.is_read_only, latency, position, writes })
+    }
+
+    /// The position in these words. It seldom changes where nothing is written, and can be long.
+    fn understand(&mut self, told: Option<Vec<u8>>) -> Option<Arc<GtidSet>> {
+        let told = told?;
+        if let Some((words, position)) = &self.position
+            && *words == told
+        {
+            return Some(position.clone());
+        }
+        let position = Arc::new(GtidSet::parse(std::str::from_utf8(&told).ok()?).ok()?);
+        self.position = Some((told, position.clone()));
+        Some(position)
     }
 
     /// Says goodbye, so that the server does not count an aborted connection.

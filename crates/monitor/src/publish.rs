@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use delphinus_net::rt::watch;
 use delphinus_topology::{BackendId, Snapshot, Wish};
 
+use crate::positions::Positions;
 use crate::traffic::TrafficReporter;
 
 /// The writing end; there is one, and `act` has it.
@@ -22,6 +23,7 @@ pub struct SnapshotReader {
     current: Arc<ArcSwap<Snapshot>>,
     changed: watch::Receiver<u64>,
     reporter: TrafficReporter,
+    positions: Arc<Positions>,
 }
 
 /// One worker's cache of the pointer: a load costs a comparison while nothing changes.
@@ -32,9 +34,11 @@ pub struct SnapshotCache {
 
 pub(crate) fn channel(first: Snapshot, reporter: TrafficReporter) -> (Publisher, SnapshotReader) {
     let (sender, changed) = watch::channel(first.generation);
+    let backends = first.backends.len();
     let current = Arc::new(ArcSwap::from_pointee(first));
+    let positions = Arc::new(Positions::new(backends));
     let publisher = Publisher { current: current.clone(), changed: sender };
-    (publisher, SnapshotReader { current, changed, reporter })
+    (publisher, SnapshotReader { current, changed, reporter, positions })
 }
 
 impl Publisher {
@@ -55,6 +59,11 @@ impl SnapshotReader {
     /// A cache for one worker.
     pub fn cache(&self) -> SnapshotCache {
         SnapshotCache { cache: arc_swap::Cache::new(self.current.clone()) }
+    }
+
+    /// What each backend has executed.
+    pub fn positions(&self) -> &Arc<Positions> {
+        &self.positions
     }
 
     /// Where to tell what real traffic sees.

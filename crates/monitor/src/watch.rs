@@ -15,6 +15,9 @@ use crate::settings::Settings;
 /// Shortest time between two probes, however much traffic asks for them.
 const GAP: Duration = Duration::from_millis(50);
 
+/// Time between two probes, at most, while writes go on: sessions that have written wait for replicas to be seen to have it.
+const POSITION_INTERVAL: Duration = Duration::from_millis(100);
+
 /// How long a hung backend keeps a probe before a new connection is tried, in time-outs. A server that is only
 /// stopped finds one connection that is still there when it goes on, and not one aborted for each interval; one
 /// that was replaced behind its address is found after this time.
@@ -36,13 +39,12 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(
-        id: BackendId,
+        prober: Prober,
         settings: Rc<Settings>,
         nudge: Rc<Notify>,
         sender: mpsc::Sender<Observation>,
     ) -> Self {
-        let prober = Prober::new(id, settings.clone());
-        Self { id, settings, nudge, sender, prober, jitter: Jitter::new() }
+        Self { id: prober.id(), settings, nudge, sender, prober, jitter: Jitter::new() }
     }
 
     /// Probes until `stopped`.
@@ -92,7 +94,11 @@ impl Watch {
     }
 
     fn pause(&mut self) -> impl Future<Output = ()> + use<> {
-        let interval = self.jitter.spread(self.settings.interval());
+        let mut interval = self.settings.interval();
+        if self.prober.is_position_wanted() {
+            interval = interval.min(POSITION_INTERVAL);
+        }
+        let interval = self.jitter.spread(interval);
         let gap = GAP.min(interval);
         let nudge = self.nudge.clone();
         async move {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_wire::Capabilities;
+use delphinus_wire::gtid::GtidSet;
 
 use crate::decide::Tally;
 use crate::facts::ServerFacts;
@@ -118,6 +119,8 @@ pub struct Backend {
     pub returned: Option<Instant>,
     /// How long the last successful probe query took, when the snapshot was made.
     pub latency: Option<Duration>,
+    /// What it had executed, when the snapshot was made.
+    pub position: Option<Arc<GtidSet>>,
     pub(crate) tally: Tally,
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::backend::{Backend, BackendId, Fault, Wish};
 use crate::health::Health;
 use crate::observation::{Answer, Observation, ProbeOutcome, Traffic};
+use crate::rest;
 use crate::snapshot::Snapshot;
 
 /// How the roles of the backends are known.
@@ -110,7 +111,11 @@ pub fn decide(
         has_changed |= learn(backend, observation, settings, &mut events);
         let evidence = weigh(&mut backend.tally, observation);
         has_changed |= judge(backend, evidence, settings, now, &mut events);
+        if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
+            rest::feel(&mut next, *backend, answer);
+        }
     }
+    has_changed |= rest::settle(&mut next);
     if has_changed {
         settle(&mut next);
     }
@@ -161,6 +166,7 @@ fn learn(
 
 fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
     backend.latency = Some(answer.latency);
+    backend.position.clone_from(&answer.position);
     let is_same = backend.capabilities == Some(answer.capabilities)
         && backend.read_only == answer.read_only
         && backend

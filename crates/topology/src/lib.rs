@@ -8,6 +8,7 @@
 //! | what clients are told about the cluster | `facts`, `collation` |
 //! | the view that everybody reads | `snapshot` |
 //! | what a probe or real traffic saw | `observation` |
+//! | is anything being written, and who has it | `rest` |
 //! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
 
 mod backend;
@@ -16,6 +17,7 @@ mod decide;
 mod facts;
 mod health;
 mod observation;
+mod rest;
 mod snapshot;
 
 pub use backend::{Backend, BackendId, Fault, Role, Wish};
@@ -24,4 +26,5 @@ pub use decide::{Event, Kind, Settings, decide};
 pub use facts::{Flavor, ServerFacts};
 pub use health::Health;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
+pub use rest::Rest;
 pub use snapshot::{Member, Snapshot};

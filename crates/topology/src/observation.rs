@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_wire::Capabilities;
+use delphinus_wire::gtid::GtidSet;
 
 use crate::backend::{BackendId, Wish};
 use crate::facts::ServerFacts;
@@ -66,6 +67,10 @@ pub struct Answer {
     pub read_only: bool,
     /// How long the query took.
     pub latency: Duration,
+    /// What it has executed; `None` where it does not tell.
+    pub position: Option<Arc<GtidSet>>,
+    /// How many writes this proxy had sent to the primary when the query was sent; `None` if any of them was running then.
+    pub writes: Option<u64>,
 }
 
 /// What a worker saw.

@@ -8,6 +8,7 @@ use crate::backend::{Backend, BackendId, Role, Wish};
 use crate::decide::Tally;
 use crate::facts::ServerFacts;
 use crate::health::Health;
+use crate::rest::{Pulse, Rest};
 
 /// A backend as the configuration names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,11 @@ pub struct Snapshot {
     pub facts: Option<Arc<ServerFacts>>,
     /// True once every backend was probed.
     pub settled: bool,
+    /// Nothing was being written when the cluster was looked at last.
+    pub rest: Option<Rest>,
+    /// The primary tells what it has executed.
+    pub tells_gtids: bool,
+    pub(crate) pulse: Pulse,
 }
 
 impl Snapshot {
@@ -50,11 +56,20 @@ impl Snapshot {
             read_only: false,
             returned: None,
             latency: None,
+            position: None,
             tally: Tally::default(),
         };
         let backends: Vec<_> = members.into_iter().enumerate().map(backend).collect();
         let settled = backends.is_empty();
-        Self { generation: 0, backends, facts: None, settled }
+        Self {
+            generation: 0,
+            backends,
+            facts: None,
+            settled,
+            rest: None,
+            tells_gtids: false,
+            pulse: Pulse::default(),
+        }
     }
 
     /// The backend that takes the writes, whatever its health.

@@ -56,6 +56,14 @@ impl GtidSet {
         }
     }
 
+    /// How many parts its text has: intervals, or domains.
+    pub fn parts(&self) -> usize {
+        match self {
+            Self::MySql(set) => set.parts(),
+            Self::MariaDb(position) => position.parts(),
+        }
+    }
+
     /// Adds all of `other`. One of another family replaces it.
     pub fn merge(&mut self, other: &Self) {
         match (&mut *self, other) {

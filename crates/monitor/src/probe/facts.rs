@@ -4,6 +4,7 @@ use delphinus_topology::{Collation, Collations, Flavor, ServerFacts};
 
 use super::connection::Connection;
 use super::error::ProbeError;
+use super::position;
 use super::query::{Row, query};
 
 /// Works on every server since MySQL 5.5. `super_read_only` is not asked for: MariaDB does not have it, and where
@@ -27,6 +28,17 @@ pub(super) struct Variables {
     version: String,
     comment: String,
     collation: String,
+    /// What the server has executed.
+    pub(super) position: Told,
+}
+
+/// The server's words for its position.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// It is not known yet how to ask this server.
+    NotAsked,
+    /// What it said; `None` if it has no words for it.
+    Answered(Option<Vec<u8>>),
 }
 
 impl Variables {
@@ -40,12 +52,26 @@ impl Variables {
     }
 }
 
-pub(super) async fn read_variables(connection: &mut Connection) -> Result<Variables, ProbeError> {
-    let rows = query(connection, VARIABLES, 1).await?;
+/// Asks for the variables and, if it is `known` what server it is, for its position with the same query.
+pub(super) async fn read_variables(
+    connection: &mut Connection,
+    known: Option<&ServerFacts>,
+) -> Result<Variables, ProbeError> {
+    let columns = known.map(position::columns);
+    let rows = match columns {
+        Some(Some(columns)) => query(connection, &format!("{VARIABLES}, {columns}"), 1).await?,
+        Some(None) | None => query(connection, VARIABLES, 1).await?,
+    };
     let row = rows.first().ok_or(ProbeError::Nonsense("no row"))?;
+    let position = match columns {
+        None => Told::NotAsked,
+        Some(None) => Told::Answered(None),
+        Some(Some(_)) => Told::Answered(position::told(row.get(4..).unwrap_or_default())),
+    };
     // MySQL says 0 or 1; MariaDB 12 has words for more than two states, of which only OFF allows writes.
     let is_read_only = !matches!(text(row, 0)?.as_str(), "0" | "OFF");
-    Ok(Variables { is_read_only, version: text(row, 1)?, comment: text(row, 2)?, collation: text(row, 3)? })
+    let [version, comment, collation] = [text(row, 1)?, text(row, 2)?, text(row, 3)?];
+    Ok(Variables { is_read_only, version, comment, collation, position })
 }
 
 pub(super) async fn read_facts(

@@ -12,8 +12,9 @@ use super::error::ProbeError;
 /// The values of a row; `None` is NULL.
 pub(super) type Row = Vec<Option<Vec<u8>>>;
 
-/// Longest packet that is accepted, in bytes: whoever sends more is not a server that was asked this.
-const LONGEST: usize = 64 * 1024;
+/// Longest packet that is accepted, in bytes: whoever sends more is not a server that was asked this. Sets of GTIDs with
+/// many sources and gaps are long.
+const LONGEST: usize = 4 * 1024 * 1024;
 
 /// Most columns that are accepted.
 const MOST_COLUMNS: u64 = 64;

@@ -1,6 +1,6 @@
 //! What is learnt from backends that are well, and what they see of the monitor.
 
-use delphinus_topology::{Fault, Flavor};
+use delphinus_topology::{BackendId, Fault, Flavor, Snapshot};
 use delphinus_wire::Capabilities;
 
 use crate::peer::{Peer, mariadb, mysql};
@@ -35,7 +35,8 @@ fn facts_and_capabilities_come_from_the_servers() {
 fn one_connection_is_kept_and_ends_with_a_goodbye() {
     play(|log| async move {
         let (primary, replica) = (Peer::start(mysql()), Peer::start(mariadb()));
-        let stage = Stage::with_peers(&[&primary, &replica], log).await;
+        let mut stage = Stage::with_peers(&[&primary, &replica], log).await;
+        stage.until("at rest", |snapshot| snapshot.rest.is_some()).await;
         let generation = stage.reader.load().generation;
         for peer in [&primary, &replica] {
             eventually("ten probes", || peer.counters.probes.get() >= 10).await;
@@ -96,5 +97,32 @@ fn readers_on_other_threads_see_the_changes() {
             reader.wait_for(|_| false).await.is_none(),
             "a monitor that has stopped keeps nobody waiting"
         );
+    });
+}
+
+#[test]
+fn positions_are_told_from_probe_to_probe() {
+    play(|log| async move {
+        let (primary, replica) = (Peer::start(mysql()), Peer::start(mysql()));
+        replica.character.borrow_mut().position[0] = "01234567-89ab-cdef-0123-456789abcdef:1-4";
+        let mut stage = Stage::with_peers(&[&primary, &replica], log).await;
+        let is_even = |is_even: bool| {
+            move |snapshot: &Snapshot| snapshot.rest.is_some_and(|rest| rest.is_even == is_even)
+        };
+        stage.until("at rest, but not even", is_even(false)).await;
+        replica.character.borrow_mut().position[0] = primary.character.borrow().position[0];
+        stage.until("at rest and even", is_even(true)).await;
+        let positions = stage.reader.positions().clone();
+        let write = positions.write();
+        stage.until("no rest while a write runs", |snapshot| snapshot.rest.is_none()).await;
+        drop(write);
+        stage.until("rest after it", |snapshot| snapshot.rest.is_some_and(|rest| rest.writes == 1)).await;
+        let of = |id| positions.of(BackendId(id)).as_ref().map(ToString::to_string);
+        assert_eq!(of(1).as_deref(), Some("01234567-89ab-cdef-0123-456789abcdef:1-5"));
+        assert_eq!(of(0), of(1));
+        primary.character.borrow_mut().position[1] = "OFF";
+        stage.until("it does not tell any more", |snapshot| !snapshot.tells_gtids).await;
+        assert_eq!((of(0), stage.log.count("the primary tells no GTIDs")), (None, 1));
+        stage.stop().await;
     });
 }

@@ -42,6 +42,8 @@ pub(crate) struct Character {
     pub(crate) collation: &'static str,
     pub(crate) read_only: &'static str,
     pub(crate) capabilities: Capabilities,
+    /// What it has executed, and the word for whether it logs what it does.
+    pub(crate) position: [&'static str; 2],
     /// name, character set, id, default
     pub(crate) collations: Vec<[Option<&'static str>; 4]>,
 }
@@ -74,6 +76,7 @@ pub(crate) fn mysql() -> Character {
         collation: "utf8mb4_0900_ai_ci",
         read_only: "0",
         capabilities: Capabilities(0xdfff_ffff).without(Capabilities::SSL),
+        position: ["01234567-89ab-cdef-0123-456789abcdef:1-5", "ON"],
         collations: vec![
             [Some("utf8mb4_0900_ai_ci"), Some("utf8mb4"), Some("255"), Some("Yes")],
             [Some("utf8mb4_general_ci"), Some("utf8mb4"), Some("45"), Some("")],
@@ -88,6 +91,7 @@ pub(crate) fn mariadb() -> Character {
         comment: "mariadb.org binary distribution",
         collation: "utf8mb4_uca1400_ai_ci",
         capabilities: (Capabilities(0xdfff_ffff) | Capabilities::MARIADB_STMT_BULK).without(without),
+        position: ["0-1-5", "1"],
         collations: vec![
             [Some("utf8mb4_uca1400_ai_ci"), Some("utf8mb4"), Some("2304"), Some("Yes")],
             [Some("uca1400_ai_ci"), None, None, None],
@@ -261,15 +265,23 @@ impl Peer {
         let to_row = |row: &[Option<&str>]| -> Vec<_> {
             row.iter().map(|value| value.map(|text| text.as_bytes().to_vec())).collect()
         };
+        let position = character.position.map(Some);
         let rows = if sql.contains("@@global.read_only") {
             add(&self.counters.probes);
             let Character { read_only, version, comment, collation, .. } = *character;
-            vec![to_row(&[Some(read_only), Some(version), Some(comment), Some(collation)])]
+            let mut row = vec![Some(read_only), Some(version), Some(comment), Some(collation)];
+            if sql.contains("@@global.gtid") {
+                row.extend(position);
+            }
+            vec![to_row(&row)]
+        } else if sql.contains("@@global.gtid") {
+            vec![to_row(&position)]
         } else {
             self.counters.questions.borrow_mut().push(sql.to_owned());
             character.collations.iter().map(|row| to_row(row)).collect()
         };
-        let columns = (0..4).map(|_| Column::text(b"c", 64, 45)).collect();
+        let width = rows.first().map_or(0, Vec::len);
+        let columns = (0..width).map(|_| Column::text(b"c", 64, 45)).collect();
         TextResult { columns, rows }
     }
 }

@@ -34,7 +34,8 @@ fn answered(read_only: bool) -> ProbeOutcome {
 
 fn answered_as(version: &str, read_only: bool) -> ProbeOutcome {
     let (facts, latency) = (facts(version), Duration::from_millis(1));
-    ProbeOutcome::Answered(Answer { facts, capabilities: Capabilities::PROTOCOL_41, read_only, latency })
+    let capabilities = Capabilities::PROTOCOL_41;
+    ProbeOutcome::Answered(Answer { facts, capabilities, read_only, latency, position: None, writes: None })
 }
 
 fn refused() -> ProbeOutcome {

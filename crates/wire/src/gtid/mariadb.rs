@@ -34,6 +34,10 @@ impl GtidPosition {
         self.0.is_empty()
     }
 
+    pub(super) fn parts(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn contains(&self, part: &Self) -> bool {
         part.0
             .iter()

@@ -55,6 +55,10 @@ impl GtidIntervals {
         self.0.is_empty()
     }
 
+    pub(super) fn parts(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+
     pub(super) fn contains(&self, part: &Self) -> bool {
         part.0.iter().all(|(source, wanted)| {
             let own = self.0.get(source).map(Vec::as_slice).unwrap_or_default();

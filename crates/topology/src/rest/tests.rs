@@ -1,0 +1,96 @@
+//! Histories of probes, and whether the cluster is at rest after them.
+
+use std::time::{Duration, Instant};
+
+use delphinus_wire::Capabilities;
+
+use super::*;
+use crate::{
+    Collations, Flavor, Kind, Member, Observation, ProbeOutcome, Role, ServerFacts, Settings, decide,
+};
+
+const SETTINGS: Settings = Settings { kind: Kind::Static, fall: 1, rise: 1 };
+
+struct Bench {
+    snapshot: Snapshot,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let member = |(name, role): (&str, Role)| Member { name: name.into(), role, weight: 1 };
+        let members = [("p", Role::Primary), ("r1", Role::Replica), ("r2", Role::Replica)].map(member);
+        Self { snapshot: Snapshot::new(members.into()), now: Instant::now() }
+    }
+
+    fn see(&mut self, backend: u16, outcome: ProbeOutcome) -> Option<Rest> {
+        self.now += Duration::from_secs(1);
+        let seen = Observation::Probe { backend: BackendId(backend), at: self.now, outcome };
+        self.snapshot = decide(&self.snapshot, &[seen], &SETTINGS, self.now).0;
+        self.snapshot.rest
+    }
+
+    fn probe(&mut self, backend: u16, position: &str, writes: Option<u64>) -> Option<Rest> {
+        let facts = Arc::new(ServerFacts {
+            version: "8.0.36".to_owned(),
+            version_number: 80_036,
+            flavor: Flavor::MySql,
+            default_collation: 255,
+            collations: Collations::default(),
+        });
+        let position = (!position.is_empty()).then(|| Arc::new(GtidSet::parse(position).unwrap()));
+        self.see(
+            backend,
+            ProbeOutcome::Answered(Answer {
+                facts,
+                capabilities: Capabilities::PROTOCOL_41,
+                read_only: backend > 0,
+                latency: Duration::ZERO,
+                position,
+                writes,
+            }),
+        )
+    }
+}
+
+#[test]
+fn two_equal_positions_without_a_write_between_are_a_rest() {
+    let mut bench = Bench::new();
+    bench.probe(1, "0-1-5", None);
+    bench.probe(2, "0-1-4", None);
+    assert_eq!(bench.probe(0, "0-1-5", Some(7)), None);
+    assert!(bench.snapshot.tells_gtids);
+    assert_eq!(bench.probe(0, "0-1-5", Some(7)), Some(Rest { writes: 7, is_even: false }));
+    assert_eq!(bench.probe(2, "0-1-5", None), Some(Rest { writes: 7, is_even: true }));
+    // Somebody else writes; then a write of ours is running.
+    assert_eq!(bench.probe(0, "0-1-6", Some(7)), None);
+    assert_eq!(bench.probe(0, "0-1-6", None), None);
+    assert_eq!(bench.probe(0, "0-1-6", Some(8)), Some(Rest { writes: 8, is_even: false }));
+}
+
+#[test]
+fn a_replica_that_is_down_does_not_count_until_it_is_back() {
+    let mut bench = Bench::new();
+    for (backend, position) in [(1, "0-1-5"), (2, "0-1-2"), (0, "0-1-5")] {
+        bench.probe(backend, position, Some(1));
+    }
+    assert_eq!(bench.probe(0, "0-1-5", Some(1)), Some(Rest { writes: 1, is_even: false }));
+    assert_eq!(bench.see(2, ProbeOutcome::Refused("gone".into())), Some(Rest { writes: 1, is_even: true }));
+    assert_eq!(bench.probe(2, "0-1-3", None), Some(Rest { writes: 1, is_even: false }));
+}
+
+#[test]
+fn without_the_primary_or_its_position_there_is_no_rest() {
+    let mut bench = Bench::new();
+    for _ in 0..2 {
+        bench.probe(1, "0-1-5", None);
+        bench.probe(2, "0-1-5", None);
+        bench.probe(0, "0-1-5", Some(0));
+    }
+    assert!(bench.snapshot.rest.is_some());
+    assert_eq!(bench.see(0, ProbeOutcome::Refused("gone".into())), None);
+    assert!(bench.snapshot.tells_gtids, "it will tell again");
+    assert_eq!(bench.probe(0, "", Some(0)), None);
+    assert_eq!(bench.probe(0, "", Some(0)), None);
+    assert!(!bench.snapshot.tells_gtids);
+}
