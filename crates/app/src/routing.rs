@@ -7,7 +7,7 @@ use delphinus_config as config;
 use delphinus_config::Config;
 use delphinus_route::{Action, Kind, Policy, ReadBalance, Rule, RulePlace, Rules, When};
 use delphinus_session::Routing;
-use delphinus_sql::{Class, Digest, TableName};
+use delphinus_sql::{Class, Consistency, Digest, TableName};
 use delphinus_topology::BackendId;
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -30,8 +30,19 @@ pub(crate) fn routing(config: &Config) -> Routing {
     Routing {
         policy,
         rules: Arc::new(Rules::new(config.rules.iter().map(|one| rule(config, one)).collect())),
+        consistency: routing.consistency.map(consistency),
+        consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
         strict_hints: routing.strict_hints,
         replica_read_only_transactions: routing.replica_read_only_transactions,
+    }
+}
+
+/// The session's word for it.
+pub(crate) fn consistency(word: config::Consistency) -> Consistency {
+    match word {
+        config::Consistency::Eventual => Consistency::Eventual,
+        config::Consistency::Session => Consistency::Session,
+        config::Consistency::Global => Consistency::Global,
     }
 }
 
@@ -54,6 +65,7 @@ fn rule(config: &Config, rule: &config::Rule) -> Rule {
         reject: rule.reject.clone(),
         delay: Duration::from_millis(rule.delay_ms),
         timeout: rule.timeout_ms.map(Duration::from_millis),
+        consistency: rule.consistency.map(consistency),
         log: rule.log,
     };
     Rule::new(rule.name.as_str().into(), when, then, rule.log_only)

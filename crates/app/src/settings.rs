@@ -140,6 +140,7 @@ fn one_user(user: &config::User) -> User {
             config::UserPlugin::ClientEd25519 => Plugin::Ed25519,
         }),
         default_schema: user.default_schema.clone(),
+        consistency: user.consistency.map(crate::routing::consistency),
         max_connections: user.max_connections,
     }
 }

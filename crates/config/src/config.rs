@@ -9,8 +9,8 @@ use crate::schema::{Authentication, Log, Pool, Proxy, Routing};
 use crate::secret::Secret;
 use crate::value::SocketMode;
 use crate::word::{
-    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Flavor, ListenerMode, ProxyProtocol, Role,
-    RuleClass, RuleTarget, TopologyKind, UserPlugin,
+    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Consistency, Flavor, ListenerMode,
+    ProxyProtocol, Role, RuleClass, RuleTarget, TopologyKind, UserPlugin,
 };
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
@@ -134,6 +134,8 @@ pub struct User {
     pub default_schema: Option<String>,
     /// Most client connections at the same time; `None`: no limit of its own.
     pub max_connections: Option<u32>,
+    /// How old what its reads find may be; `None`: as `Routing` says.
+    pub consistency: Option<Consistency>,
 }
 
 /// What a password is compared with.
@@ -246,6 +248,8 @@ pub struct Rule {
     pub group: Option<String>,
     /// The statement is refused with this text.
     pub reject: Option<String>,
+    /// How old what reads find may be.
+    pub consistency: Option<Consistency>,
     /// It waits, milliseconds.
     pub delay_ms: u64,
     /// It may run for so long, milliseconds.

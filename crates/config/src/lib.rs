@@ -37,6 +37,7 @@ pub use schema::{Authentication, Log, Pool, Proxy, Routing};
 pub use secret::Secret;
 pub use value::SocketMode;
 pub use word::{
-    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Flavor, ListenerMode, LogFormat,
-    LogLevel, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget, TopologyKind, UserAuth, UserPlugin,
+    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Flavor, ListenerMode,
+    LogFormat, LogLevel, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget, TopologyKind, UserAuth,
+    UserPlugin,
 };

@@ -103,6 +103,15 @@ words! {
         /// Replicas only; what writes is refused.
         ReadOnly = "read_only",
     }
+    /// How old what a read finds may be.
+    Consistency {
+        /// As old as the replica is.
+        Eventual = "eventual",
+        /// Not older than what its session has written and read.
+        Session = "session",
+        /// Not older than anything committed before.
+        Global = "global",
+    }
     /// Which replica takes the next read.
     ReadBalance {
         /// In turn.

@@ -65,6 +65,9 @@ impl Positions {
     pub(crate) fn learn(&self, backend: BackendId, position: Option<&Arc<GtidSet>>) {
         let Some(known) = self.backends.get(backend.index()) else { return };
         known.position.store(position.cloned());
+        if position.is_none() {
+            return;
+        }
         // After the position: whoever sees the number finds this position, or a newer one.
         known.probes.fetch_add(1, Ordering::Release);
     }

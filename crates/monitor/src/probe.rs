@@ -70,7 +70,7 @@ struct Kept {
 impl Prober {
     pub(crate) fn new(id: BackendId, settings: Rc<Settings>, positions: Arc<Positions>) -> Self {
         let step = Rc::new(Cell::new(Step::Connect));
-        Self { id, settings, kept: None, step, positions, position: None, writes: (0, CALM) }
+        Self { id, settings, kept: None, step, positions, position: None, writes: (0, 0) }
     }
 
     /// Which backend it probes.

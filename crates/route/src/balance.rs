@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_topology::{Backend, BackendId, Snapshot};
 
+use crate::intent::Intent;
 use crate::policy::{Policy, ReadBalance};
 use latency::Latency;
 
@@ -182,8 +183,10 @@ impl Balance {
 
 /// True for a replica that may take a read.
 #[inline]
-pub(crate) fn is_free_replica(backend: &Backend, avoid: &[BackendId]) -> bool {
-    backend.is_readable_replica() && !avoid.contains(&backend.id)
+pub(crate) fn is_free_replica(backend: &Backend, intent: &Intent<'_>) -> bool {
+    backend.is_readable_replica()
+        && !intent.avoid.contains(&backend.id)
+        && !intent.behind.contains(&backend.id)
 }
 
 #[cfg(test)]

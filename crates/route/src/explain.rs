@@ -37,6 +37,7 @@ pub fn explain(sql: &[u8], lex: LexOptions, cluster: Cluster<'_>) -> Vec<(&'stat
         autocommit_off: false,
         pinned: None,
         avoid: &[],
+        behind: &[],
         wish,
         scope: Scope::Usual,
     };

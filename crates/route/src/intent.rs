@@ -22,6 +22,8 @@ pub struct Intent<'a> {
     pub pinned: Option<PinReason>,
     /// Replicas that failed a moment ago, for this same statement or for others of this worker.
     pub avoid: &'a [BackendId],
+    /// Replicas that have not got what the session has to find there.
+    pub behind: &'a [BackendId],
     /// Where somebody wants it to run.
     pub wish: Option<Wish<'a>>,
     /// How far replicas may be used.

@@ -13,6 +13,7 @@
 //! | how people are told | `explain` |
 
 mod balance;
+mod causality;
 mod explain;
 mod intent;
 mod plan;
@@ -23,6 +24,7 @@ mod scope;
 mod wish;
 
 pub use balance::Balance;
+pub use causality::{Behind, Demand, behind};
 pub use explain::{Cluster, explain};
 pub use intent::Intent;
 pub use plan::{Plan, Reason, Target};

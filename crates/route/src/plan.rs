@@ -37,6 +37,8 @@ pub enum Reason {
     Read,
     /// It only reads, and no replica can be used.
     NoReplica,
+    /// It only reads, and no replica is known to have what the session has to find.
+    Consistency,
     /// The client wants it there.
     Hint,
     /// A rule wants it there.
@@ -61,6 +63,7 @@ impl Reason {
             Self::Write(why) => why.as_str(),
             Self::Read => "only reads",
             Self::NoReplica => "only reads, but no replica can be used",
+            Self::Consistency => "only reads, but no replica has yet what the session has to find",
             Self::Hint => "a hint",
             Self::Rule => "a rule",
             Self::PrimaryPreferred => "only reads, and the primary is preferred",
@@ -79,6 +82,7 @@ impl Reason {
             Self::Write(_) => "write",
             Self::Read => "read",
             Self::NoReplica => "no_replica",
+            Self::Consistency => "consistency",
             Self::Hint => "hint",
             Self::Rule => "rule",
             Self::PrimaryPreferred => "primary_preferred",

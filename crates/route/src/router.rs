@@ -19,10 +19,17 @@ pub fn plan(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> 
     if let Some(plan) = preferred(intent, snapshot, balance) {
         return plan;
     }
-    match balance.choose(snapshot, |backend| is_free_replica(backend, intent.avoid)) {
-        Some(replica) => Plan { target: Target::Replica(replica), reason: reason_of(intent, Reason::Read) },
-        None => Plan { target: Target::Primary, reason: Reason::NoReplica },
+    if let Some(replica) = balance.choose(snapshot, |backend| is_free_replica(backend, intent)) {
+        return Plan { target: Target::Replica(replica), reason: reason_of(intent, Reason::Read) };
     }
+    let is_behind = |backend: &Backend| {
+        backend.is_readable_replica()
+            && !intent.avoid.contains(&backend.id)
+            && intent.behind.contains(&backend.id)
+    };
+    let is_behind = snapshot.backends.iter().any(is_behind);
+    let reason = if is_behind { Reason::Consistency } else { Reason::NoReplica };
+    Plan { target: Target::Primary, reason }
 }
 
 /// Why a statement has to run on the primary, whatever is wished for, if it has to.
@@ -73,7 +80,10 @@ fn wished(wish: Wish<'_>, intent: &Intent<'_>, snapshot: &Snapshot, balance: &mu
         Place::Replica => None,
         Place::Among(ids) => {
             let is_usable = |backend: &Backend| {
-                ids.contains(&backend.id) && backend.takes_statements() && !intent.avoid.contains(&backend.id)
+                ids.contains(&backend.id)
+                    && backend.takes_statements()
+                    && !intent.avoid.contains(&backend.id)
+                    && !intent.behind.contains(&backend.id)
             };
             let id = balance.choose(snapshot, is_usable)?;
             let is_primary = snapshot.backend(id).is_some_and(|backend| backend.role == Role::Primary);
@@ -92,7 +102,7 @@ fn beyond(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance, reaso
         _ => return primary,
     };
     // Only where the server itself keeps writes out, too.
-    let is_usable = |backend: &Backend| backend.read_only && is_free_replica(backend, intent.avoid);
+    let is_usable = |backend: &Backend| backend.read_only && is_free_replica(backend, intent);
     let named = |ids: &[BackendId]| {
         snapshot.backends.iter().any(|backend| ids.contains(&backend.id) && is_usable(backend))
     };

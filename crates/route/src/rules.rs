@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use delphinus_sql::{Access, Class, Digest, LexOptions, Statement, TableName, digest, tables};
+use delphinus_sql::{Access, Class, Consistency, Digest, LexOptions, Statement, TableName, digest, tables};
 use delphinus_topology::BackendId;
 use regex::bytes::Regex;
 
@@ -81,6 +81,8 @@ pub struct Action {
     pub delay: Duration,
     /// It may run for so long.
     pub timeout: Option<Duration>,
+    /// How old what it reads may be.
+    pub consistency: Option<Consistency>,
     /// It is logged.
     pub log: bool,
 }

@@ -2,6 +2,7 @@
 //! for the case, so that drivers know what to do.
 
 use delphinus_pool::PoolError;
+use delphinus_topology::BackendId;
 use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{Capabilities, begin_packet, end_packet};
 
@@ -22,6 +23,8 @@ pub enum ProxyError {
     UnknownStatement(u32, &'static str),
     /// The client has too many prepared statements; the limit.
     TooManyStatements(usize),
+    /// This replica has not got what the session has to find, and did not get it in time.
+    Behind(BackendId),
     /// No backend can take the command; why.
     NoBackend(String),
     /// No connection, or not in the client's state.
@@ -137,6 +140,11 @@ impl From<&ProxyError> for ClientError {
                 );
                 Self::new(1461, *b"42000", text)
             }
+            E::Behind(_) => Self::new(
+                1105,
+                *b"HY000",
+                "Delphinus: the replica has not got yet what the session has to find",
+            ),
             E::NoBackend(why) => Self::new(2003, *b"HY000", format!("Delphinus: {why}")),
             E::Pool(error) => pool_error(error),
             E::LostHarmless(why) => {

@@ -47,6 +47,7 @@ impl Session {
         input: Input,
         shape: Shape,
     ) -> Result<Relayed, Cut> {
+        self.count_write();
         self.send(checkout, input).await?;
         checkout.note(Doing::Running);
         let deadline = self.steering.timeout.map(|limit| self.deadline(checkout, limit));

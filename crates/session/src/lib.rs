@@ -12,6 +12,7 @@
 //! | who is connected, and how KILL finds them | `registry` |
 //! | what a session says of itself when it is asked | `inquiry` |
 
+mod causality;
 mod client_error;
 mod command;
 mod deadline;
@@ -25,6 +26,7 @@ mod own_settings;
 mod pinned;
 mod process_list;
 mod prove;
+mod reached;
 mod registry;
 mod route;
 mod serve;

@@ -21,6 +21,7 @@ use delphinus_wire::response::{OkPacket, Status};
 use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 
 use self::origin::Origin;
+use crate::causality::Causality;
 use crate::client_error::{ClientError, ProxyError};
 use crate::pinned::Published;
 use crate::registry::ClientConnId;
@@ -182,7 +183,8 @@ impl Seed {
         };
         Session {
             lex: Lex::new(flavor, facts.version_number, &initial.vars),
-            steering: Steering::new(worker.is_steered(&self.listener)),
+            steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
+            causality: Causality::default(),
             worker,
             info: self.info,
             stream: self.stream,

@@ -12,6 +12,9 @@ use crate::session::Session;
 /// What their names begin with.
 const PREFIX: &str = "delphinus.";
 
+/// What another session has to find to see all that this one has seen.
+const TOKEN: &str = "causality_token";
+
 impl Session {
     /// Answers a statement about the proxy's own settings.
     pub(crate) async fn answer_own_settings(
@@ -23,7 +26,7 @@ impl Session {
         let answered = match statement.class {
             _ if !input.is_whole() => Err(ProxyError::PacketTooLarge),
             Class::Set => self.set_own(sql).map(|()| None),
-            Class::Select => self.select_own(sql).map(Some),
+            Class::Select => self.select_own(sql).await.map(Some),
             _ => Err(Steered::OwnSettingsMixed.into()),
         };
         self.skip(input).await?;
@@ -46,6 +49,7 @@ impl Session {
     fn set_own(&mut self, sql: &[u8]) -> Result<(), ProxyError> {
         let lex = self.lex.options(&self.want.vars);
         let mut own = self.steering.own.as_deref().cloned().unwrap_or_default();
+        let mut token = None;
         for assignment in assignments(sql, lex) {
             let Target::System { scope, name } = &assignment.target else {
                 return Err(Steered::OwnSettingsMixed.into());
@@ -54,10 +58,31 @@ impl Session {
             if *scope != Scope::Session {
                 return Err(Steered::OwnSettingGlobal(name.clone()).into());
             }
-            self.set_one(&mut own, short, assignment.value)?;
+            if short == TOKEN {
+                token = Some(self.read_token(assignment.value)?);
+            } else {
+                self.set_one(&mut own, short, assignment.value)?;
+            }
         }
         self.set_own_hints(own);
+        match token.as_deref() {
+            Some("") => self.forget_causality(),
+            Some(token) => self.take_causality_token(token),
+            None => {}
+        }
         Ok(())
+    }
+
+    /// A token of these servers; empty for none.
+    fn read_token(&mut self, value: &[u8]) -> Result<String, ProxyError> {
+        if value.eq_ignore_ascii_case(b"default") {
+            return Ok(String::new());
+        }
+        let text = String::from_utf8_lossy(unquoted(value.trim_ascii())).into_owned();
+        if self.is_causality_token(&text) {
+            return Ok(text);
+        }
+        Err(Steered::OwnSettingValue(format!("{PREFIX}{TOKEN}"), text).into())
     }
 
     fn set_one(&self, own: &mut Hints, name: &str, value: &[u8]) -> Result<(), ProxyError> {
@@ -85,7 +110,7 @@ impl Session {
     }
 
     /// `SELECT @@delphinus.mode [AS a], ..` and nothing else.
-    fn select_own(&mut self, sql: &[u8]) -> Result<TextResult, ProxyError> {
+    async fn select_own(&mut self, sql: &[u8]) -> Result<TextResult, ProxyError> {
         let mixed = || ProxyError::from(Steered::OwnSettingsMixed);
         let text = std::str::from_utf8(sql).map_err(|_| mixed())?.trim().trim_end_matches(';').trim_end();
         let (first, list) = text.split_once(char::is_whitespace).ok_or_else(mixed)?;
@@ -107,10 +132,13 @@ impl Session {
             let own = lower.strip_prefix("@@").ok_or_else(mixed)?;
             let own = own.strip_prefix("session.").or_else(|| own.strip_prefix("local.")).unwrap_or(own);
             let short = own.strip_prefix(PREFIX).ok_or_else(mixed)?;
-            let value = self
-                .own_value(short)
-                .ok_or_else(|| ProxyError::from(Steered::UnknownOwnSetting(own.to_owned())))?;
-            let column = Column::text(name.as_bytes(), 64, shape.collation);
+            let value = match short {
+                TOKEN => Some(self.causality_token().await?),
+                short => self.own_value(short),
+            };
+            let value = value.ok_or_else(|| ProxyError::from(Steered::UnknownOwnSetting(own.to_owned())))?;
+            let width = u32::try_from(value.len()).unwrap_or(u32::MAX).max(64);
+            let column = Column::text(name.as_bytes(), width, shape.collation);
             result.columns.push(Column { decimals: shape.decimals, ..column });
             result.rows[0].push(Some(value.into_bytes()));
         }

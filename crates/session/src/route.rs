@@ -15,8 +15,9 @@ impl Session {
     /// Decides where a statement goes. Made once; nothing looks at the text again.
     #[inline]
     pub(crate) fn plan(&self, statement: &Statement, avoid: &[BackendId]) -> Plan {
-        let intent = self.intent(statement, avoid);
         self.worker.with_snapshot(|snapshot, balance| {
+            let behind = self.behind(statement, snapshot, avoid);
+            let intent = Intent { behind: &behind, ..self.intent(statement, avoid) };
             if balance.needs_look() {
                 balance.look(snapshot, rt::now(), |backend| self.worker.pool.in_use(backend));
             }
@@ -34,6 +35,7 @@ impl Session {
             autocommit_off: !self.status.contains(Status::AUTOCOMMIT),
             pinned: self.pins.reason(),
             avoid,
+            behind: &[],
             wish: self.steering.wish(),
             scope: self.scope(statement),
         }
@@ -53,6 +55,7 @@ impl Session {
             Err(ProxyError::Pool(error)) if target == Target::Primary && is_about_schema(&error) => {
                 self.checkout_without_schema(backend).await
             }
+            Ok(checkout) if target != Target::Primary => self.reach(checkout).await,
             result => result,
         }
     }

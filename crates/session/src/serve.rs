@@ -82,6 +82,7 @@ impl Session {
             let served = self.serve_command(input).await?;
             self.drop_kept();
             self.steering.end_command();
+            self.causality.end_command();
             self.info.runs_nowhere();
             match served {
                 Served::Answered => {}

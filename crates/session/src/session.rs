@@ -13,6 +13,7 @@ use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
+use crate::causality::Causality;
 use crate::pinned::Published;
 use crate::registry::SessionInfo;
 use crate::session_status::{Before, StatementCounts};
@@ -63,6 +64,8 @@ pub struct Session {
     pub(crate) idle_limit_s: u32,
     /// What is asked beside the statements.
     pub(crate) steering: Steering,
+    /// What it has to find where it reads.
+    pub(crate) causality: Causality,
 }
 
 /// What the login settled for as long as the connection lives.

@@ -47,6 +47,7 @@ impl Session {
     pub(crate) async fn settle(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
         let Ran { statement, response, .. } = ran;
         self.last_backend = Some(checkout.backend());
+        self.follow(checkout.backend(), statement, response);
         if let Some(status) = response.status {
             self.status = status;
         }
@@ -285,6 +286,7 @@ impl Session {
     }
 
     fn apply_late(&mut self, changes: &[Changed], ran: Ran<'_>) {
+        self.take_gtids(changes);
         for change in changes {
             match change {
                 Changed::Var(name, value) => {
@@ -357,7 +359,8 @@ fn left_behind(statement: &Statement, response: &Response, is_limited: bool) -> 
 }
 
 /// Statements whose effect on the session only the server knows.
-const OPAQUE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+pub(crate) const OPAQUE: Effects =
+    Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
 
 /// Statements after which LAST_INSERT_ID() may be another one though the OK packet does not say so.
 const MAY_SET_INSERT_ID: Effects = Effects::SETS_LAST_INSERT_ID.union(OPAQUE);

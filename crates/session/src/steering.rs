@@ -29,6 +29,10 @@ pub(crate) struct Steering {
     wish: Option<Asked>,
     /// How long the statement may run.
     pub(crate) timeout: Option<Duration>,
+    /// How old what the command reads may be.
+    asked: Option<Consistency>,
+    /// The same for all commands, where that is said for the session, its user or all.
+    standing: Option<Consistency>,
     /// What the session's own settings ask for.
     pub(crate) own: Option<Box<Hints>>,
     /// Rules, the listener or the session's settings have a say in every command.
@@ -49,14 +53,21 @@ enum Asked {
 
 impl Steering {
     /// For a session of this listener.
-    pub(crate) fn new(always: bool) -> Self {
-        Self { always, ..Self::default() }
+    pub(crate) fn new(always: bool, standing: Option<Consistency>) -> Self {
+        Self { standing, always, ..Self::default() }
+    }
+
+    /// How old what is read may be, if anybody says.
+    #[inline]
+    pub(crate) fn consistency(&self) -> Option<Consistency> {
+        self.asked.or(self.standing)
     }
 
     /// Forgets what was about one command.
     #[inline]
     pub(crate) fn end_command(&mut self) {
-        if self.wish.is_some() || self.timeout.is_some() {
+        if self.wish.is_some() || self.timeout.is_some() || self.asked.is_some() {
+            self.asked = None;
             self.wish = None;
             self.timeout = None;
         }
@@ -97,12 +108,14 @@ impl Session {
 
     /// Forgets the session's own settings.
     pub(crate) fn reset_steering(&mut self) {
-        self.steering = Steering::new(self.worker.is_steered(&self.login.listener));
+        let standing = self.worker.consistency_of(&self.info.user());
+        self.steering = Steering::new(self.worker.is_steered(&self.login.listener), standing);
     }
 
     /// Takes over new settings of the session.
     pub(crate) fn set_own_hints(&mut self, own: Hints) {
         let is_empty = own.is_empty();
+        self.steering.standing = own.consistency.or_else(|| self.worker.consistency_of(&self.info.user()));
         self.steering.own = (!is_empty).then(|| Box::new(own));
         self.steering.always = !is_empty || self.worker.is_steered(&self.login.listener);
     }
@@ -146,6 +159,14 @@ impl Session {
         {
             self.check_obstacle(statement, place)?;
         }
+        if let Some(token) = &asked.causality_token {
+            if self.is_causality_token(token) {
+                self.take_causality_token(token);
+            } else {
+                self.cannot("the causality_token is none of these servers")?;
+            }
+        }
+        self.steering.asked = asked.consistency;
         let timeout_ms = asked.timeout_ms.or(standing.timeout_ms);
         self.steering.wish = place.map(Asked::Hint);
         self.steering.timeout = timeout_ms.filter(|limit| *limit > 0).map(Duration::from_millis);
@@ -201,16 +222,12 @@ impl Session {
             }
             Some(Wanted::Auto) | None => None,
         };
-        // What was committed before is on the primary for certain.
-        let is_strict = matches!(asked.consistency, Some(Consistency::Session | Consistency::Global));
-        match place {
-            None if is_strict => Ok(Some(RulePlace::Primary)),
-            Some(RulePlace::Replica | RulePlace::Among(_)) if is_strict => {
-                self.cannot("it cannot keep the consistency that is asked for on a replica")?;
-                Ok(Some(RulePlace::Primary))
-            }
-            place => Ok(place),
+        if asked.consistency == Some(Consistency::Global)
+            && matches!(place, Some(RulePlace::Replica | RulePlace::Among(_)))
+        {
+            self.cannot("it cannot keep the consistency that is asked for on a replica")?;
         }
+        Ok(place)
     }
 
     /// The backend with this name.
@@ -292,6 +309,10 @@ impl Session {
         }
         if self.steering.timeout.is_none() {
             self.steering.timeout = rule.then.timeout;
+        }
+        let own = self.steering.own.as_ref().and_then(|own| own.consistency);
+        if self.steering.asked.is_none() && own.is_none() {
+            self.steering.asked = rule.then.consistency;
         }
         if !rule.then.delay.is_zero() {
             rt::sleep(rule.then.delay).await;

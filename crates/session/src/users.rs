@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt::{self, Semaphore};
 use delphinus_pool::{Keys, Trust};
+use delphinus_sql::Consistency;
 use delphinus_wire::auth::{BackendSecret, Credential, Password, Plugin};
 use delphinus_wire::handshake::server::UserRecord;
 
@@ -23,6 +24,8 @@ pub struct User {
     pub default_schema: Option<String>,
     /// Most connections at the same time.
     pub max_connections: Option<u32>,
+    /// How old what its reads find may be, where that is said for the user.
+    pub consistency: Option<Consistency>,
 }
 
 /// How passwords are checked by logging in to the primary.

@@ -5,18 +5,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delphinus_monitor::{SnapshotCache, SnapshotReader};
+use delphinus_monitor::{Positions, SnapshotCache, SnapshotReader};
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Network, Peer, rt};
 use delphinus_pool::Pool;
 use delphinus_route::{Balance, Policy, ReadBalance, Rules};
+use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
 use delphinus_topology::{BackendId, Health, Snapshot};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
+use delphinus_wire::gtid::GtidSet;
 use delphinus_wire::handshake::TlsMode;
 
+use crate::reached::Reached;
 use crate::registry::{Connected, Registry};
 use crate::users::Users;
 
@@ -52,6 +55,10 @@ pub struct Routing {
     pub policy: Policy,
     /// The operator's rules.
     pub rules: Arc<Rules>,
+    /// How old what reads find may be; `None`: what a session knows it finds, where the primary tells GTIDs.
+    pub consistency: Option<Consistency>,
+    /// How long a read waits on a replica for what its session has to find.
+    pub consistency_timeout: Duration,
     /// A hint that cannot be obeyed is an error.
     pub strict_hints: bool,
     /// Transactions that cannot write may run on replicas.
@@ -118,7 +125,10 @@ pub struct Worker {
     pub rsa_key: Option<Arc<RsaKey>>,
     /// True when the proxy stops.
     pub stopping: rt::watch::Receiver<bool>,
+    /// What each backend has executed.
+    pub(crate) positions: Arc<Positions>,
     reader: SnapshotReader,
+    reached: Reached,
     snapshot: RefCell<SnapshotCache>,
     balance: RefCell<Balance>,
     failed: RefCell<Vec<(BackendId, Instant)>>,
@@ -171,7 +181,9 @@ impl Worker {
             counters: parts.counters,
             rsa_key: parts.rsa_key,
             stopping: parts.stopping,
+            positions: parts.reader.positions().clone(),
             reader: parts.reader,
+            reached: Reached::default(),
             snapshot,
             balance,
             failed: RefCell::default(),
@@ -198,6 +210,38 @@ impl Worker {
     pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot, &mut Balance) -> T) -> T {
         let mut cache = self.snapshot.borrow_mut();
         look(cache.current(), &mut self.balance.borrow_mut())
+    }
+
+    /// The primary.
+    pub(crate) fn primary(&self) -> Option<BackendId> {
+        self.with_snapshot(|snapshot, _| snapshot.primary().map(|primary| primary.id))
+    }
+
+    /// How old what this user reads may be, where that is said.
+    pub(crate) fn consistency_of(&self, user: &str) -> Option<Consistency> {
+        let own = self.users.find(user).and_then(|user| user.consistency);
+        own.or(self.settings.routing.consistency)
+    }
+
+    /// True if a backend is known to have executed all of `set`.
+    pub(crate) fn is_known_to_have(&self, backend: BackendId, set: &GtidSet) -> bool {
+        let is_probed = self.positions.of(backend).as_ref().is_some_and(|own| own.contains(set));
+        is_probed || self.reached.has(backend, set)
+    }
+
+    /// A session has waited on this replica until it had all of `set`.
+    pub(crate) fn note_reached(&self, backend: BackendId, set: GtidSet) {
+        self.reached.note(backend, set, self.positions.probe(backend));
+    }
+
+    /// A session has waited on this replica in vain.
+    pub(crate) fn note_late(&self, backend: BackendId) {
+        self.reached.note_late(backend, rt::now());
+    }
+
+    /// True if it is not worth while to wait for this replica.
+    pub(crate) fn is_late(&self, backend: BackendId) -> bool {
+        self.reached.is_late(backend, rt::now())
     }
 
     /// True if rules or the listener have a say in every command of a session.

@@ -22,6 +22,8 @@ pub struct Hints {
     pub cache: Option<CacheWish>,
     /// How long it may run, in milliseconds; 0 is for ever.
     pub timeout_ms: Option<u64>,
+    /// Transactions that the session has to find from now on, as another session was told them.
+    pub causality_token: Option<Box<str>>,
     /// What was asked for and is not known, each as it was written.
     pub unknown: Vec<String>,
 }
@@ -72,6 +74,7 @@ impl Hints {
         self.consistency = self.consistency.or(weaker.consistency);
         self.cache = self.cache.or(weaker.cache);
         self.timeout_ms = self.timeout_ms.or(weaker.timeout_ms);
+        self.causality_token = self.causality_token.or_else(|| weaker.causality_token.clone());
         self.unknown.extend_from_slice(&weaker.unknown);
         self
     }

@@ -99,6 +99,10 @@ counters! {
         routed_replica = "target" "replica",
         routed_local = "target" "local",
     }
+    "delphinus_consistency_waits_total" "Reads that had to wait on a replica for what their session has to find, by result." {
+        consistency_reached = "result" "reached",
+        consistency_timeout = "result" "timeout",
+    }
     "delphinus_hints_ignored_total" "Hints that were not known or could not be obeyed." { hints_ignored }
     "delphinus_statement_timeouts_total" "Statements ended because they ran for too long (hints and rules)." { statement_timeouts }
     "delphinus_client_bytes_total" "Bytes exchanged with clients, as sent before TLS." {

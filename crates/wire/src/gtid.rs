@@ -27,6 +27,12 @@ pub enum GtidSet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadGtidSet;
 
+impl Default for GtidSet {
+    fn default() -> Self {
+        Self::MySql(GtidIntervals::default())
+    }
+}
+
 impl GtidSet {
     /// Reads a set of either family: the two cannot be mistaken for one another, but for the empty one, which is taken
     /// for MySQL's. Fails on anything else.

@@ -24,7 +24,7 @@ const TABLE: [(&str, &[&str]); 17] = [
     ("state", &["wire", "sql"]),
     ("topology", &["wire"]),
     ("net", &["uring", "wire", "telemetry"]),
-    ("route", &["sql", "state", "topology"]),
+    ("route", &["wire", "sql", "state", "topology"]),
     ("pool", &["wire", "state", "net", "topology", "telemetry"]),
     ("monitor", &["wire", "topology", "net", "telemetry"]),
     ("session", &["wire", "sql", "state", "topology", "route", "net", "pool", "monitor", "telemetry"]),

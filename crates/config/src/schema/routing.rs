@@ -1,7 +1,7 @@
 //! `[routing]`: where statements go, beside what they say themselves.
 
-use super::is;
-use crate::word::ReadBalance;
+use super::{is, unset};
+use crate::word::{Consistency, ReadBalance};
 
 section! {
     /// Where reads go. Writes, locking reads and transactions that may write go to the primary whatever is set here.
@@ -22,6 +22,13 @@ section! {
         /// one replica, if one is there that is `read_only`. Off, because what is not allowed on a replica is refused there that a
         /// server would do in such a transaction, such as a locking read (see docs/routing.md).
         replica_read_only_transactions: bool = is(false), "", Restart;
+        /// How old what a read on a replica finds may be. "eventual": as old as the replica is. "session": a session finds
+        /// what it has written, and never less than it has read before. "global": all that was committed, so that reads go to
+        /// the primary.
+        consistency: Option<Consistency> = unset("\"session\" where the primary tells GTIDs, else \"eventual\""), "", Restart;
+        /// So long a read waits on a replica for what its session has to find, when no replica is known to have it; then it
+        /// goes to the primary. 0: it goes there at once.
+        consistency_timeout_ms: u64 = is(100), "ms", Restart, in 0..=60_000, aka "causal_reads_timeout";
         /// A hint that is not known or cannot be obeyed is an error (1105). `false`: it is ignored and counted, and the
         /// first one of each session is logged.
         strict_hints: bool = is(false), "", Restart;

@@ -2,7 +2,7 @@
 
 use super::{is, unset};
 use crate::address::Network;
-use crate::word::{RuleClass, RuleTarget};
+use crate::word::{Consistency, RuleClass, RuleTarget};
 
 section! {
     /// One for each rule, in the order in which they are tried. The first that matches decides, once for each statement
@@ -39,6 +39,8 @@ section! {
         delay_ms: u64 = is(0), "ms", Restart, in 0..=60_000;
         /// Action: the statement is ended (KILL QUERY) when it has run for so long.
         timeout_ms: Option<u64> = unset("no limit"), "ms", Restart, in 1..=86_400_000;
+        /// Action: how old what reads find may be: see [routing]. A hint and a setting of the session are stronger.
+        consistency: Option<Consistency> = unset("as without the rule"), "", Restart;
         /// Action: each statement that matches is logged.
         log: bool = is(false), "", Restart;
         /// The rule is tried out: what it would match is counted and logged, nothing is done, and the next rules go on.

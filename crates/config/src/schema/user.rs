@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{required, unset};
 use crate::secret::Secret;
-use crate::word::{UserAuth, UserPlugin};
+use crate::word::{Consistency, UserAuth, UserPlugin};
 
 section! {
     /// One for each user that may log in. Backend connections are made as the same user. Exactly one of the
@@ -41,5 +41,7 @@ section! {
         default_schema: Option<String> = unset("none"), "", Restart;
         /// Client connections of this user at the same time. One more is refused with error 1226.
         max_connections: Option<u32> = unset("as many as [proxy] max_connections"), "connections", Restart, in 1..=1_000_000, aka "max_user_connections";
+        /// How old what this user's reads find may be: see [routing].
+        consistency: Option<Consistency> = unset("as in [routing]"), "", Restart;
     }
 }

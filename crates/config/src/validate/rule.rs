@@ -63,6 +63,7 @@ impl Check<'_, '_> {
             target: written.target,
             group: written.group.clone(),
             reject: written.reject.clone(),
+            consistency: written.consistency,
             delay_ms: written.delay_ms,
             timeout_ms: written.timeout_ms,
             log: written.log,
@@ -109,13 +110,14 @@ impl Check<'_, '_> {
             || rule.reject.is_some()
             || rule.delay_ms > 0
             || rule.timeout_ms.is_some()
+            || rule.consistency.is_some()
             || rule.log
             || rule.log_only;
-        if !does_something && !["target", "timeout_ms"].iter().any(|field| row.has(field)) {
+        if !does_something && !["target", "timeout_ms", "consistency"].iter().any(|field| row.has(field)) {
             self.mistakes.push(
                 row.at("name"),
                 "the rule does nothing",
-                "write target, group, reject, delay_ms, timeout_ms, log or log_only",
+                "write target, group, reject, delay_ms, timeout_ms, consistency, log or log_only",
             );
         }
     }

@@ -49,6 +49,7 @@ impl Check<'_, '_> {
             plugin: written.authentication_plugin,
             default_schema: written.default_schema.clone(),
             max_connections: written.max_connections,
+            consistency: written.consistency,
         })
     }
 

@@ -18,6 +18,7 @@ const READ: Intent<'static> = Intent {
     autocommit_off: false,
     pinned: None,
     avoid: &[],
+    behind: &[],
     wish: None,
     scope: Scope::Usual,
 };
@@ -51,6 +52,10 @@ fn the_first_rule_that_matches_wins() {
         (READ, "?u", Target::Replica(BackendId(2)), Reason::Read),
         (Intent { avoid: avoided, ..READ }, "uu", Target::Replica(BackendId(2)), Reason::Read),
         (Intent { avoid: avoided, ..READ }, "ud", primary, Reason::NoReplica),
+        (Intent { behind: avoided, ..READ }, "uu", Target::Replica(BackendId(2)), Reason::Read),
+        (Intent { behind: avoided, ..READ }, "ud", primary, Reason::Consistency),
+        (Intent { behind: avoided, ..READ }, "dd", primary, Reason::NoReplica),
+        (Intent { behind: avoided, avoid: avoided, ..READ }, "ud", primary, Reason::NoReplica),
         (READ, "", primary, Reason::NoReplica),
         (READ, "d?", primary, Reason::NoReplica),
         (write, "uu", primary, Reason::Write(Why::LockingRead)),
@@ -303,12 +308,12 @@ proptest! {
         pinned in pin(),
         (wish, policy) in (wish(), policy()),
         replicas in "[ud?]{0,5}",
-        avoid in prop::collection::vec((0_u16..7).prop_map(BackendId), 0..3),
+        [avoid, behind] in prop::array::uniform2(prop::collection::vec((0_u16..7).prop_map(BackendId), 0..3)),
     ) {
         let statement = classify(sql.as_bytes(), LexOptions::default());
         let scope = Scope::of_transaction(&statement, reads_only, autocommit_off);
         let (access, why) = (statement.access, statement.why);
-        let intent = Intent { access, why, in_transaction, autocommit_off, pinned, avoid: &avoid, wish, scope };
+        let intent = Intent { access, why, in_transaction, autocommit_off, pinned, avoid: &avoid, behind: &behind, wish, scope };
         let mut snapshot = cluster(&replicas);
         snapshot.backends.iter_mut().skip(1).for_each(|backend| backend.read_only = !takes_writes);
         if up {
@@ -319,7 +324,7 @@ proptest! {
             balance.look(&snapshot, Instant::now(), |id| u32::from(id.0));
             let Plan { target: Target::Replica(id), reason } = plan(&intent, &snapshot, &mut balance) else { continue };
             let is_right = snapshot.backend(id).is_some_and(Backend::is_readable_replica);
-            prop_assert!(is_right && !avoid.contains(&id), "{id:?} is no replica that can be used");
+            prop_assert!(is_right && !avoid.contains(&id) && !behind.contains(&id), "{id:?} is no replica that can be used");
             prop_assert!(!in_transaction && pinned.is_none(), "{sql}");
             if reason == Reason::ReadOnlyTransaction {
                 prop_assert!(!takes_writes);

@@ -46,6 +46,7 @@ impl Session {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute")).await;
         };
         let statement = found.statement;
+        self.begin_statement(&statement);
         let params = match self.note_types(input, id) {
             Ok(params) => params,
             Err(error) => return self.refuse(input, error).await,
@@ -255,6 +256,7 @@ impl Session {
         let own = found.own.as_ref().map(|own| own.statement.id);
         // Types always come with it, and stay on the backend as nobody's.
         statement.access = Access::Write;
+        self.begin_statement(&statement);
         if self.is_steered(&statement)
             && let Err(error) = self.steer(key.text(), &statement, Hints::default()).await
         {

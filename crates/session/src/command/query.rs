@@ -46,6 +46,7 @@ impl Session {
         let has_attributes = text_at > EMPTY_ATTRIBUTES;
         let text_at = HEADER_LEN + text_at;
         let statement = self.classify(input, text_at, lex);
+        self.begin_statement(&statement);
         if (has_attributes || self.is_steered(&statement))
             && let Err(error) = Box::pin(self.steer_query(input, text_at, &statement)).await
         {
@@ -192,6 +193,9 @@ impl Session {
 
     /// The backend to avoid, if the statement may be planned again without it.
     pub(crate) fn may_go_elsewhere(&self, plan: Plan, error: &ProxyError, attempt: u32) -> Option<BackendId> {
+        if let ProxyError::Behind(backend) = error {
+            return Some(*backend);
+        }
         let ProxyError::Pool(error) = error else { return None };
         if attempt >= READ_ATTEMPTS {
             return None;
@@ -220,6 +224,10 @@ impl Session {
     ) -> Result<Retry, delphinus_net::NetError> {
         let backend = checkout.backend();
         drop(checkout);
+        if statement.access == Access::Write {
+            // It may have been written, or be written yet.
+            self.saw(backend);
+        }
         match cut {
             Cut::Client(error) => Err(error),
             Cut::Backend { error, untouched, whole } => {

@@ -3,7 +3,6 @@
 
 use std::rc::Rc;
 
-use delphinus_route::{Scope, Target};
 use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why};
 use delphinus_state::{Changed, Shape};
 use delphinus_wire::HEADER_LEN;
@@ -84,26 +83,13 @@ impl Session {
         self.simple(input, shape, None).await
     }
 
-    /// The primary, unless the listener is for replicas.
-    fn target_of_simple(&self) -> Target {
-        match self.scope(&command(Class::Use)) {
-            Scope::Replicas => self.plan(&command(Class::Use), &[]).target,
-            _ => Target::Primary,
-        }
-    }
-
     /// Passes a command on to the primary. With `schema`, it enters that schema.
     async fn simple(&mut self, input: Input, shape: Shape, schema: Option<String>) -> Outcome {
-        let bound = match self.take_bound() {
-            Ok(bound) => bound,
-            Err(error) => return self.refuse_fatal(input, error).await,
-        };
-        let mut checkout = match bound {
-            Some(checkout) => checkout,
-            None => match self.checkout(self.target_of_simple()).await {
-                Ok(checkout) => checkout,
-                Err(error) => return self.refuse(input, error).await,
-            },
+        // The primary, unless the listener is for replicas.
+        let mut checkout = match self.connection_for(&command(Class::Use)).await {
+            Ok(checkout) => checkout,
+            Err(error @ ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
+            Err(error) => return self.refuse(input, error).await,
         };
         let Relayed { mut response, rest, len } = match self.forward(&mut checkout, input, shape).await {
             Ok(relayed) => relayed,

@@ -61,16 +61,10 @@ impl Session {
             }
             known = self.known_from_memory();
         }
-        let bound = match self.take_bound() {
-            Ok(bound) => bound,
-            Err(error) => return self.refuse_fatal(input, error).await,
-        };
-        let mut checkout = match bound {
-            Some(checkout) => checkout,
-            None => match self.checkout(self.plan(&statement, &[]).target).await {
-                Ok(checkout) => checkout,
-                Err(error) => return self.refuse(input, error).await,
-            },
+        let mut checkout = match self.connection_for(&statement).await {
+            Ok(checkout) => checkout,
+            Err(error @ ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
+            Err(error) => return self.refuse(input, error).await,
         };
         // One that may set it may also leave it, and what was left of another session there must not be taken for it.
         let about_id = statement.uses.contains(Uses::LAST_INSERT_ID)

@@ -9,6 +9,7 @@ fn users(max_verifiers: usize, ttl: Duration) -> Users {
         secondary,
         plugin: None,
         default_schema: None,
+        consistency: None,
         max_connections: None,
     };
     let plain = |text| Credential::Plain(Password::new(text));

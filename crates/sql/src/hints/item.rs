@@ -128,6 +128,11 @@ impl Hints {
                 self.cache = Some(CacheWish::Never);
                 true
             }
+            ("causality_token", Some(_)) => {
+                let token = String::from_utf8_lossy(value.unwrap_or_default());
+                self.causality_token = Some(token.into());
+                true
+            }
             ("timeout_ms", Some(limit)) => {
                 let limit = limit.parse().ok();
                 self.timeout_ms = limit.or(self.timeout_ms);

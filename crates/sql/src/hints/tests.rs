@@ -42,13 +42,14 @@ fn every_form_and_place() {
         assert_eq!(read(sql), expected, "{sql}");
     }
     let all = read(
-        "/*+ delphinus(replica, consistency=global cache_ttl=500, timeout_ms=20) */ SELECT /*+ delphinus(no_cache) */ 1",
+        "/*+ delphinus(replica, consistency=global cache_ttl=500, timeout_ms=20 causality_token='0-1-2,1-1-5') */ SELECT /*+ delphinus(no_cache) */ 1",
     );
     let expected = Hints {
         wanted: Some(Wanted::Replica),
         consistency: Some(Consistency::Global),
         cache: Some(CacheWish::Never),
         timeout_ms: Some(20),
+        causality_token: Some("0-1-2,1-1-5".into()),
         unknown: vec![],
     };
     assert_eq!(all, expected);

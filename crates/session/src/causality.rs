@@ -1,0 +1,380 @@
+//! What a session has to find where it reads: what it has written, and never less than it has read before.
+//!
+//! Owns: what is demanded, and that a replica that is not known to meet it is waited for. Which replicas meet a demand is
+//! decided in `route`, what each has executed is known to `monitor`.
+//!
+//! A write leaves its GTIDs in the session's token. A read, and a write without GTIDs, leaves the backend where it ran: what was
+//! seen there is in its position as of the probe after the next one, and until then only that backend is known to have it.
+//! While the cluster is at rest (`topology::Rest`) everybody has everything, and nothing of this is asked for.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use delphinus_monitor::Write;
+use delphinus_pool::{Checkout, PoolError};
+use delphinus_route::{Demand, Scope, Target, behind};
+use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement};
+use delphinus_state::{Changed, Response};
+use delphinus_topology::{Backend, BackendId, Snapshot};
+use delphinus_wire::gtid::GtidSet;
+use delphinus_wire::response::Status;
+
+use crate::client_error::ProxyError;
+use crate::session::Session;
+use crate::settle::OPAQUE;
+
+/// A token with more parts is joined with the primary's position, which has them all in a few.
+const MOST_PARTS: usize = 32;
+
+/// The longest token that is taken from a client, in bytes.
+const LONGEST_TOKEN: usize = 16 * 1024;
+
+/// One session's demands.
+#[derive(Debug, Default)]
+pub(crate) struct Causality {
+    /// Transactions that it has to find.
+    token: Option<Arc<GtidSet>>,
+    /// Some of them were named by the client: nobody may have them.
+    is_foreign: bool,
+    seen: Option<Seen>,
+    /// What the command that runs does with data.
+    touch: Touch,
+    /// The replica that was planned for is not known to have what is demanded.
+    must_wait: Cell<bool>,
+    /// The command that runs has waited in vain.
+    gave_up: bool,
+    /// Held while a write runs.
+    write: Option<Write>,
+}
+
+/// Where the session last read, or wrote something that has no GTID.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    backend: BackendId,
+    /// The number of its last probe then.
+    probe: u64,
+}
+
+/// What a statement does with data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Touch {
+    /// It changes the session only.
+    #[default]
+    Nothing,
+    Reads,
+    /// It may write, or end a transaction that has.
+    Writes,
+}
+
+impl Touch {
+    #[inline]
+    fn of(statement: &Statement, in_transaction: bool) -> Self {
+        match statement.access {
+            Access::Read => Self::Reads,
+            Access::Write => Self::of_write(statement, in_transaction),
+        }
+    }
+
+    fn of_write(statement: &Statement, in_transaction: bool) -> Self {
+        let harmless = match statement.class {
+            Class::Use
+            | Class::Savepoint
+            | Class::ReleaseSavepoint
+            | Class::RollbackToSavepoint
+            | Class::Deallocate
+            | Class::Kill
+            | Class::Empty => true,
+            // They may end a transaction.
+            Class::Begin | Class::StartTransaction | Class::Set => !in_transaction,
+            _ => false,
+        };
+        let more = OPAQUE.union(Effects::SETS_USER_VARS).union(Effects::SETS_PASSWORD);
+        if harmless && !statement.effects.intersects(more) { Self::Nothing } else { Self::Writes }
+    }
+}
+
+impl Causality {
+    /// Forgets what was about one command.
+    #[inline]
+    pub(crate) fn end_command(&mut self) {
+        self.touch = Touch::Nothing;
+        self.gave_up = false;
+        self.write = None;
+    }
+
+    /// True for a session that has neither read nor written.
+    #[inline]
+    fn is_blank(&self) -> bool {
+        self.seen.is_none() && self.token.is_none()
+    }
+
+    /// Adds transactions to the token; false if these are not understood.
+    fn add(&mut self, text: &str) -> bool {
+        let Ok(set) = GtidSet::parse(text) else { return false };
+        match &mut self.token {
+            Some(token) => Arc::make_mut(token).merge(&set),
+            None => self.token = Some(Arc::new(set)),
+        }
+        true
+    }
+}
+
+impl Session {
+    /// Takes in what is about to run.
+    #[inline]
+    pub(crate) fn begin_statement(&mut self, statement: &Statement) {
+        self.causality.touch = Touch::of(statement, self.status.contains(Status::IN_TRANS));
+    }
+
+    /// Counts a write until the command ends.
+    #[inline]
+    pub(crate) fn count_write(&mut self) {
+        if self.causality.touch == Touch::Writes
+            && !self.steering.on_replica
+            && self.causality.write.is_none()
+        {
+            self.causality.write = Some(self.worker.positions.write());
+        }
+    }
+
+    /// Replicas that a statement must not go to, because they have not got what the session has to find.
+    #[inline]
+    pub(crate) fn behind(
+        &self,
+        statement: &Statement,
+        snapshot: &Snapshot,
+        avoid: &[BackendId],
+    ) -> Vec<BackendId> {
+        self.causality.must_wait.set(false);
+        let level = self.consistency(snapshot);
+        let is_free = match level {
+            Consistency::Eventual => true,
+            Consistency::Session => self.causality.is_blank() || self.everybody_has_all(snapshot),
+            Consistency::Global => false,
+        };
+        // What goes to the primary anyway needs no thought.
+        if is_free || statement.access == Access::Write && self.scope(statement) == Scope::Usual {
+            return Vec::new();
+        }
+        self.find_behind(level, snapshot, avoid)
+    }
+
+    /// How old what the session reads may be.
+    #[inline]
+    fn consistency(&self, snapshot: &Snapshot) -> Consistency {
+        let usual = if snapshot.tells_gtids { Consistency::Session } else { Consistency::Eventual };
+        self.steering.consistency().unwrap_or(usual)
+    }
+
+    #[inline]
+    fn everybody_has_all(&self, snapshot: &Snapshot) -> bool {
+        snapshot.rest.is_some_and(|rest| rest.is_even && rest.writes == self.worker.positions.writes())
+            && !self.causality.is_foreign
+    }
+
+    #[cold]
+    fn find_behind(&self, level: Consistency, snapshot: &Snapshot, avoid: &[BackendId]) -> Vec<BackendId> {
+        let demand = self.demand(level, snapshot, avoid);
+        let replicas = snapshot.readable_replicas().map(|replica| replica.id);
+        let replicas: Vec<_> = replicas.filter(|id| !avoid.contains(id)).collect();
+        let may_wait = |id| self.may_wait_for(id);
+        let has = |id, set: &GtidSet| self.worker.is_known_to_have(id, set);
+        let mut found = behind(&demand, &replicas, has, may_wait);
+        if let (Demand::SameAs(backend), true) = (&demand, self.causality.is_foreign)
+            && self.causality.token.as_ref().is_some_and(|token| !has(*backend, token))
+        {
+            found.must_wait = true;
+            if !may_wait(*backend) {
+                found.replicas.push(*backend);
+            }
+        }
+        self.causality.must_wait.set(found.must_wait);
+        found.replicas
+    }
+
+    fn may_wait_for(&self, replica: BackendId) -> bool {
+        let routing = &self.worker.settings.routing;
+        !self.causality.gave_up && !routing.consistency_timeout.is_zero() && !self.worker.is_late(replica)
+    }
+
+    fn demand(&self, level: Consistency, snapshot: &Snapshot, avoid: &[BackendId]) -> Demand {
+        if level == Consistency::Global {
+            return Demand::Everything;
+        }
+        let positions = &self.worker.positions;
+        let token = self.causality.token.clone();
+        if let Some(rest) = snapshot.rest
+            && rest.writes == positions.writes()
+            && let Some(all) = snapshot.primary().and_then(|primary| positions.of(primary.id).clone())
+        {
+            return Demand::Sets([Some(all), token].into_iter().flatten().collect());
+        }
+        let Some(seen) = self.causality.seen else { return Demand::Sets(token.into_iter().collect()) };
+        let is_there = snapshot.backend(seen.backend).is_some_and(Backend::takes_statements)
+            && !avoid.contains(&seen.backend);
+        if is_there && positions.probe(seen.backend) < seen.probe + 2 {
+            return Demand::SameAs(seen.backend);
+        }
+        // Of one that is gone the last that was heard has to do.
+        Demand::Sets([token, positions.of(seen.backend).clone()].into_iter().flatten().collect())
+    }
+
+    /// Waits until the replica has what is demanded, if it is not known to have it. An error sends the read elsewhere.
+    #[inline]
+    pub(crate) async fn reach(&mut self, checkout: Checkout) -> Result<Checkout, ProxyError> {
+        if self.causality.must_wait.get() { Box::pin(self.wait_there(checkout)).await } else { Ok(checkout) }
+    }
+
+    async fn wait_there(&mut self, mut checkout: Checkout) -> Result<Checkout, ProxyError> {
+        let backend = checkout.backend();
+        let demand =
+            self.worker.with_snapshot(|snapshot, _| self.demand(Consistency::Session, snapshot, &[]));
+        let sets = match demand {
+            Demand::Sets(sets) => sets,
+            Demand::SameAs(_) | Demand::Everything => self.causality.token.clone().into_iter().collect(),
+        };
+        let mut all = GtidSet::default();
+        for set in &sets {
+            all.merge(set);
+        }
+        let counters = self.worker.counters.clone();
+        match self.ask_until(&mut checkout, &all).await {
+            Ok(true) => {
+                counters.consistency_reached.increment();
+                self.worker.note_reached(backend, all);
+                Ok(checkout)
+            }
+            Ok(false) | Err(PoolError::Refused { .. }) => {
+                counters.consistency_timeout.increment();
+                self.worker.note_late(backend);
+                self.causality.gave_up = true;
+                self.info.runs_nowhere();
+                self.seats.put(backend, checkout.give_back());
+                Err(ProxyError::Behind(backend))
+            }
+            Err(error) => Err(ProxyError::Pool(error)),
+        }
+    }
+
+    /// True once the server says that it has executed all of `set`.
+    async fn ask_until(&mut self, checkout: &mut Checkout, set: &GtidSet) -> Result<bool, PoolError> {
+        let limit_s = self.worker.settings.routing.consistency_timeout.as_secs_f64();
+        let function = match self.lex.options(&self.want.vars).flavor {
+            Flavor::MySql => "WAIT_FOR_EXECUTED_GTID_SET",
+            Flavor::MariaDb => "MASTER_GTID_WAIT",
+        };
+        let answer = checkout.query(&format!("SELECT {function}('{set}', {limit_s:.3}) LIMIT 1")).await?;
+        let said = answer.rows.first().and_then(|row| row.first()?.as_deref());
+        Ok(said == Some(b"0"))
+    }
+
+    /// Takes in what has run: what it has written, and where it has read.
+    #[inline]
+    pub(crate) fn follow(&mut self, backend: BackendId, statement: &Statement, response: &Response) {
+        match self.causality.touch {
+            Touch::Reads if self.steering.consistency() != Some(Consistency::Eventual) => self.saw(backend),
+            Touch::Reads | Touch::Nothing if response.changes.is_empty() => {}
+            _ => self.follow_write(backend, statement, response),
+        }
+    }
+
+    /// Everything that is on this backend now is what the session has to find from now on.
+    #[inline]
+    pub(crate) fn saw(&mut self, backend: BackendId) {
+        self.causality.seen = Some(Seen { backend, probe: self.worker.positions.probe(backend) });
+    }
+
+    fn follow_write(&mut self, backend: BackendId, statement: &Statement, response: &Response) {
+        let has_told = self.take_gtids(&response.changes);
+        if self.causality.touch != Touch::Writes {
+            return;
+        }
+        let is_plain = response.is_ok()
+            && statement.class != Class::Multi
+            && statement.class != Class::Call
+            && !statement.effects.intersects(OPAQUE);
+        if has_told && is_plain && self.is_one_history(backend) {
+            // Who has this has all that was there before.
+            self.causality.seen = None;
+        } else {
+            self.saw(backend);
+        }
+    }
+
+    /// Adds what the server told of the session's own transactions; false if it told nothing.
+    pub(crate) fn take_gtids(&mut self, changes: &[Changed]) -> bool {
+        let mut has_told = false;
+        for change in changes {
+            if let Changed::Gtids(text) = change {
+                has_told |= self.causality.add(text);
+            }
+        }
+        if has_told {
+            self.shorten_token();
+        }
+        has_told
+    }
+
+    /// Other sessions write between, and each of their transactions is a gap.
+    fn shorten_token(&mut self) {
+        let Some(token) = &mut self.causality.token else { return };
+        if token.parts() > MOST_PARTS
+            && let Some(primary) = self.worker.primary()
+            && let Some(all) = &*self.worker.positions.of(primary)
+        {
+            Arc::make_mut(token).merge(all);
+        }
+    }
+
+    /// False where servers write to several replication domains, which do not wait for one another.
+    fn is_one_history(&self, backend: BackendId) -> bool {
+        match &*self.worker.positions.of(backend) {
+            Some(position) => matches!(**position, GtidSet::MySql(_)) || position.parts() <= 1,
+            None => false,
+        }
+    }
+
+    /// What another session has to find to see all that this one has seen.
+    pub(crate) async fn causality_token(&mut self) -> Result<String, ProxyError> {
+        if self.causality.seen.is_some() {
+            // Not known yet: the primary has it all.
+            let mut checkout = match self.take_bound()? {
+                Some(checkout) => checkout,
+                None => self.checkout(Target::Primary).await?,
+            };
+            let variable = match self.lex.options(&self.want.vars).flavor {
+                Flavor::MySql => "gtid_executed",
+                Flavor::MariaDb => "gtid_current_pos",
+            };
+            let answer = checkout.query(&format!("SELECT @@global.{variable} LIMIT 1")).await;
+            self.keep_or_give_back(checkout);
+            let answer = answer.map_err(ProxyError::Pool)?;
+            let position = answer.rows.first().and_then(|row| row.first()?.as_deref()).unwrap_or_default();
+            self.causality.add(&String::from_utf8_lossy(position));
+        }
+        Ok(self.causality.token.as_ref().map(ToString::to_string).unwrap_or_default())
+    }
+
+    /// True if the servers here could have said this.
+    pub(crate) fn is_causality_token(&mut self, text: &str) -> bool {
+        let flavor = self.lex.options(&self.want.vars).flavor;
+        text.len() <= LONGEST_TOKEN
+            && GtidSet::parse(text).is_ok_and(|set| match set {
+                GtidSet::MySql(_) => flavor == Flavor::MySql || set.is_empty(),
+                GtidSet::MariaDb(_) => flavor == Flavor::MariaDb,
+            })
+    }
+
+    /// What this names is what the session has to find from now on, beside its own.
+    pub(crate) fn take_causality_token(&mut self, text: &str) {
+        self.causality.is_foreign |= !text.is_empty() && self.causality.add(text);
+    }
+
+    /// Nothing has to be found any more.
+    pub(crate) fn forget_causality(&mut self) {
+        (self.causality.token, self.causality.seen, self.causality.is_foreign) = (None, None, false);
+    }
+}
+
+#[cfg(test)]
+mod tests;

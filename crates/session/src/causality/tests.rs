@@ -1,0 +1,46 @@
+//! What statements do with data, as far as it matters for who may be read from afterwards.
+
+use delphinus_sql::{LexOptions, classify};
+
+use super::*;
+
+#[test]
+fn what_writes_or_commits_is_told_from_what_only_reads_or_changes_the_session() {
+    use Touch::{Nothing, Reads, Writes};
+    for (sql, free, in_transaction) in [
+        ("SELECT * FROM t", Reads, Reads),
+        ("SELECT * FROM t FOR UPDATE", Writes, Writes),
+        ("INSERT INTO t VALUES (1)", Writes, Writes),
+        ("CREATE TABLE t (a INT)", Writes, Writes),
+        ("CALL p()", Writes, Writes),
+        ("COMMIT", Writes, Writes),
+        ("ROLLBACK", Writes, Writes),
+        ("BEGIN", Nothing, Writes),
+        ("START TRANSACTION READ ONLY", Nothing, Writes),
+        ("SET autocommit = 1", Nothing, Writes),
+        ("SET NAMES utf8mb4", Nothing, Writes),
+        ("SET @a = (SELECT MAX(id) FROM t)", Writes, Writes),
+        ("SET PASSWORD = 'x'", Writes, Writes),
+        ("USE test", Nothing, Nothing),
+        ("SAVEPOINT s", Nothing, Nothing),
+        ("SELECT 1; INSERT INTO t VALUES (1)", Writes, Writes),
+        ("what is this", Writes, Writes),
+    ] {
+        let statement = classify(sql.as_bytes(), LexOptions::default());
+        assert_eq!(
+            (Touch::of(&statement, false), Touch::of(&statement, true)),
+            (free, in_transaction),
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn tokens_grow_by_what_is_understood() {
+    let mut causality = Causality::default();
+    assert!(causality.is_blank());
+    assert!(causality.add("0-1-5") && causality.add("0-1-7") && causality.add("1-1-2"));
+    assert!(!causality.add("nonsense"));
+    assert_eq!(causality.token.as_ref().unwrap().to_string(), "0-1-7,1-1-2");
+    assert!(!causality.is_blank());
+}
