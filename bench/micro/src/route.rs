@@ -17,6 +17,7 @@ const READ: Intent<'static> = Intent {
     autocommit_off: false,
     pinned: None,
     avoid: &[],
+    behind: &[],
     wish: None,
     scope: Scope::Usual,
 };
