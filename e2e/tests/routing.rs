@@ -18,6 +18,9 @@ const ENDLESS: &str = "SELECT COUNT(*) FROM customers a, customers b, customers 
 const READS: usize = 100_000;
 const CONNECTIONS: usize = 4;
 
+/// Reads spread over the replicas at once after a write: what sessions find there is tested elsewhere.
+const EVENTUAL: &str = "[routing]\nconsistency = \"eventual\"\n";
+
 /// Backends by their place in the cluster: 0 is the primary.
 type Places = Vec<usize>;
 
@@ -74,7 +77,7 @@ fn expect_spread(what: &str, got: &[f64], wanted: [f64; 3]) {
 }
 
 fn config(routing: &str, pool: &[&str], each: [&str; 3]) -> ConfigFile {
-    let sections = vec![format!("[routing]\n{routing}\n")];
+    let sections = vec![format!("{EVENTUAL}{routing}\n")];
     ConfigFile { sections, each_backend: each.map(str::to_owned).to_vec(), ..ConfigFile::with_pool(pool) }
 }
 
@@ -404,7 +407,10 @@ fn check_rules(stage: &Stage) {
     ] {
         write!(rules, "\n[[rule]]\n{}\n", rule.replace("127.0.0.1:0", "main")).unwrap();
     }
-    let file = ConfigFile { listener: vec!["name = \"main\"".into()], ..ConfigFile::with_sections(&rules) };
+    let file = ConfigFile {
+        listener: vec!["name = \"main\"".into()],
+        ..ConfigFile::with_sections(&format!("{EVENTUAL}{rules}"))
+    };
     let file =
         ConfigFile { each_backend: vec![String::new(), String::new(), "groups = [\"slow\"]".into()], ..file };
     let (proxy, address, _port) = stage.another_proxy(&file).unwrap();
@@ -456,8 +462,10 @@ fn check_timeouts(stage: &Stage, flavor: Flavor) {
 }
 
 fn check_ports(stage: &Stage) {
-    let file =
-        |mode: &str| ConfigFile { listener: vec![format!("mode = \"{mode}\"")], ..ConfigFile::default() };
+    let file = |mode: &str| ConfigFile {
+        listener: vec![format!("mode = \"{mode}\"")],
+        ..ConfigFile::with_sections(EVENTUAL)
+    };
     let (_proxy, address, _port) = stage.another_proxy(&file("read_write")).unwrap();
     let mut client = over_tcp(&address);
     assert_eq!(places(stage, &mut client, WHO, 4), [0]);
@@ -511,7 +519,8 @@ fn check_ports(stage: &Stage) {
 fn check_fallback_and_return(stage: &mut Stage) {
     let slow = config("slow_start_ms = 6000", &[], ["", "", ""]);
     let (_proxy, address, _port) = stage.another_proxy(&slow).unwrap();
-    let file = ConfigFile { listener: vec!["mode = \"read_only\"".into()], ..ConfigFile::default() };
+    let file =
+        ConfigFile { listener: vec!["mode = \"read_only\"".into()], ..ConfigFile::with_sections(EVENTUAL) };
     let (_reading, reading_address, _port2) = stage.another_proxy(&file).unwrap();
     let mut client = address.connect().unwrap();
     let mut reading = over_tcp(&reading_address);
@@ -566,7 +575,7 @@ fn start_again(stage: &mut Stage, server: usize) {
 }
 
 fn check_flavor(flavor: Flavor) {
-    let mut stage = Stage::start(flavor).unwrap();
+    let mut stage = Stage::with(flavor, &ConfigFile::with_sections(EVENTUAL)).unwrap();
     check_hints(&stage);
     check_strict_hints(&stage);
     check_session_settings(&stage);

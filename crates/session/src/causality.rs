@@ -13,7 +13,7 @@ use std::sync::Arc;
 use delphinus_monitor::Write;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Demand, Scope, Target, behind};
-use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement};
+use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Why};
 use delphinus_state::{Changed, Response};
 use delphinus_topology::{Backend, BackendId, Snapshot};
 use delphinus_wire::gtid::GtidSet;
@@ -31,6 +31,7 @@ const LONGEST_TOKEN: usize = 16 * 1024;
 
 /// One session's demands.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each looked at by itself")]
 pub(crate) struct Causality {
     /// Transactions that it has to find.
     token: Option<Arc<GtidSet>>,
@@ -43,6 +44,8 @@ pub(crate) struct Causality {
     must_wait: Cell<bool>,
     /// The command that runs has waited in vain.
     gave_up: bool,
+    /// The transaction that is open may have written something.
+    has_written: bool,
     /// Held while a write runs.
     write: Option<Write>,
 }
@@ -67,15 +70,19 @@ enum Touch {
 }
 
 impl Touch {
+    /// `has_written`: in the transaction that is open.
     #[inline]
-    fn of(statement: &Statement, in_transaction: bool) -> Self {
+    fn of(statement: &Statement, has_written: bool) -> Self {
         match statement.access {
             Access::Read => Self::Reads,
-            Access::Write => Self::of_write(statement, in_transaction),
+            Access::Write => Self::of_write(statement, has_written),
         }
     }
 
-    fn of_write(statement: &Statement, in_transaction: bool) -> Self {
+    fn of_write(statement: &Statement, has_written: bool) -> Self {
+        if statement.why == Why::LockingRead {
+            return Self::Reads;
+        }
         let harmless = match statement.class {
             Class::Use
             | Class::Savepoint
@@ -84,8 +91,10 @@ impl Touch {
             | Class::Deallocate
             | Class::Kill
             | Class::Empty => true,
-            // They may end a transaction.
-            Class::Begin | Class::StartTransaction | Class::Set => !in_transaction,
+            // They end a transaction, or may.
+            Class::Begin | Class::StartTransaction | Class::Set | Class::Commit | Class::Rollback => {
+                !has_written
+            }
             _ => false,
         };
         let more = OPAQUE.union(Effects::SETS_USER_VARS).union(Effects::SETS_PASSWORD);
@@ -123,7 +132,9 @@ impl Session {
     /// Takes in what is about to run.
     #[inline]
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
-        self.causality.touch = Touch::of(statement, self.status.contains(Status::IN_TRANS));
+        let has_written = self.causality.has_written && self.status.contains(Status::IN_TRANS);
+        self.causality.touch = Touch::of(statement, has_written);
+        self.causality.has_written = has_written || self.causality.touch == Touch::Writes;
     }
 
     /// Counts a write until the command ends.

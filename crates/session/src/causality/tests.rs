@@ -7,14 +7,14 @@ use super::*;
 #[test]
 fn what_writes_or_commits_is_told_from_what_only_reads_or_changes_the_session() {
     use Touch::{Nothing, Reads, Writes};
-    for (sql, free, in_transaction) in [
+    for (sql, free, after_a_write) in [
         ("SELECT * FROM t", Reads, Reads),
-        ("SELECT * FROM t FOR UPDATE", Writes, Writes),
+        ("SELECT * FROM t FOR UPDATE", Reads, Reads),
         ("INSERT INTO t VALUES (1)", Writes, Writes),
         ("CREATE TABLE t (a INT)", Writes, Writes),
         ("CALL p()", Writes, Writes),
-        ("COMMIT", Writes, Writes),
-        ("ROLLBACK", Writes, Writes),
+        ("COMMIT", Nothing, Writes),
+        ("ROLLBACK", Nothing, Writes),
         ("BEGIN", Nothing, Writes),
         ("START TRANSACTION READ ONLY", Nothing, Writes),
         ("SET autocommit = 1", Nothing, Writes),
@@ -29,7 +29,7 @@ fn what_writes_or_commits_is_told_from_what_only_reads_or_changes_the_session() 
         let statement = classify(sql.as_bytes(), LexOptions::default());
         assert_eq!(
             (Touch::of(&statement, false), Touch::of(&statement, true)),
-            (free, in_transaction),
+            (free, after_a_write),
             "{sql}"
         );
     }

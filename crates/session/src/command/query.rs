@@ -207,7 +207,9 @@ impl Session {
                 (is_elsewhere_better || matches!(error, PoolError::Refused { .. })).then_some(backend)
             }
             // Reads that only prefer the primary.
-            (Target::Primary, Reason::PrimaryPreferred | Reason::ReadShare) if is_elsewhere_better => {
+            (Target::Primary, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
+                if is_elsewhere_better =>
+            {
                 self.resolve(Target::Primary).ok()
             }
             _ => None,
