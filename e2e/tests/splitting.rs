@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use delphinus_e2e::{Client, GeneralLog, Login, Stage};
+use delphinus_e2e::{Client, ConfigFile, GeneralLog, Login, Stage};
 use delphinus_sandbox::Flavor;
 
 /// Where a statement has to run.
@@ -92,7 +92,9 @@ fn mysql_statements() {
 }
 
 fn check_flavor(flavor: Flavor, more: &[(&str, Place)]) {
-    let stage = Stage::start(flavor).unwrap();
+    // What a session finds after a write is tested in read_your_writes.
+    let file = ConfigFile::with_sections("[routing]\nconsistency = \"eventual\"\n");
+    let stage = Stage::with(flavor, &file).unwrap();
     let mut client = stage.address.connect().unwrap();
     prepare_table(&stage, &mut client, flavor);
     for protocol in [Protocol::Text, Protocol::Prepared] {

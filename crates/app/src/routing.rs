@@ -6,7 +6,7 @@ use std::time::Duration;
 use delphinus_config as config;
 use delphinus_config::Config;
 use delphinus_route::{Action, Kind, Policy, ReadBalance, Rule, RulePlace, Rules, When};
-use delphinus_session::Routing;
+use delphinus_session::{Failover, Routing};
 use delphinus_sql::{Class, Consistency, Digest, TableName};
 use delphinus_topology::BackendId;
 use regex::bytes::{Regex, RegexBuilder};
@@ -34,6 +34,17 @@ pub(crate) fn routing(config: &Config) -> Routing {
         consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
         strict_hints: routing.strict_hints,
         replica_read_only_transactions: routing.replica_read_only_transactions,
+    }
+}
+
+pub(crate) fn failover(config: &Config) -> Failover {
+    let routing = &config.routing;
+    Failover {
+        wait: Duration::from_millis(routing.failover_wait_ms),
+        queue: routing.failover_wait_queue,
+        lost_transaction_is_lost_connection: routing.lost_transaction_error
+            == config::LostTransactionError::LostConnection,
+        roles_move: config.cluster.topology != config::TopologyKind::Static,
     }
 }
 

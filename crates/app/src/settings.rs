@@ -40,6 +40,7 @@ pub(crate) fn sessions(config: &Config) -> delphinus_session::Settings {
         }),
         max_prepared_statements: proxy.max_prepared_stmt_count as usize,
         kills_abandoned: proxy.kill_abandoned_queries,
+        failover: crate::routing::failover(config),
         routing: crate::routing::routing(config),
     }
 }

@@ -38,6 +38,6 @@ pub use secret::Secret;
 pub use value::SocketMode;
 pub use word::{
     AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Flavor, ListenerMode,
-    LogFormat, LogLevel, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget, TopologyKind, UserAuth,
-    UserPlugin,
+    LogFormat, LogLevel, LostTransactionError, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget,
+    TopologyKind, UserAuth, UserPlugin,
 };

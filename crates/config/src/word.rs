@@ -112,6 +112,13 @@ words! {
         /// Not older than anything committed before.
         Global = "global",
     }
+    /// What is told of a transaction that was lost with its backend.
+    LostTransactionError {
+        /// 1213, SQLSTATE 40001.
+        Deadlock = "deadlock",
+        /// 2013.
+        LostConnection = "lost_connection",
+    }
     /// Which replica takes the next read.
     ReadBalance {
         /// In turn.

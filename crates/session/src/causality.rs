@@ -46,6 +46,8 @@ pub(crate) struct Causality {
     gave_up: bool,
     /// The transaction that is open may have written something.
     has_written: bool,
+    /// The command that runs may commit it.
+    may_commit: bool,
     /// Held while a write runs.
     write: Option<Write>,
 }
@@ -111,6 +113,11 @@ impl Causality {
         self.write = None;
     }
 
+    /// True if the command that runs may have committed a transaction that was open before it.
+    pub(crate) fn may_commit(&self) -> bool {
+        self.touch == Touch::Writes && self.may_commit
+    }
+
     /// True for a session that has neither read nor written.
     #[inline]
     fn is_blank(&self) -> bool {
@@ -134,6 +141,7 @@ impl Session {
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
         let has_written = self.causality.has_written && self.status.contains(Status::IN_TRANS);
         self.causality.touch = Touch::of(statement, has_written);
+        self.causality.may_commit = !is_plain_write(statement);
         self.causality.has_written = has_written || self.causality.touch == Touch::Writes;
     }
 
@@ -385,6 +393,22 @@ impl Session {
     pub(crate) fn forget_causality(&mut self) {
         (self.causality.token, self.causality.seen, self.causality.is_foreign) = (None, None, false);
     }
+}
+
+/// True for what writes rows and commits nothing.
+#[inline]
+fn is_plain_write(statement: &Statement) -> bool {
+    let classes = [
+        Class::Insert,
+        Class::Replace,
+        Class::Update,
+        Class::Delete,
+        Class::LoadData,
+        Class::Select,
+        Class::With,
+        Class::Rollback,
+    ];
+    classes.contains(&statement.class) && !statement.effects.intersects(OPAQUE)
 }
 
 #[cfg(test)]

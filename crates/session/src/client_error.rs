@@ -1,6 +1,8 @@
 //! Errors as clients see them: the only place that makes ERR packets. Numbers are MySQL's own where it has one
 //! for the case, so that drivers know what to do.
 
+use std::time::Duration;
+
 use delphinus_pool::PoolError;
 use delphinus_topology::BackendId;
 use delphinus_wire::response::ErrPacket;
@@ -9,6 +11,9 @@ use delphinus_wire::{Capabilities, begin_packet, end_packet};
 /// What a client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientError(ErrPacket);
+
+/// The proxy's own: a write was sent and not answered. SQLSTATE 08007 is the standard's for it.
+const OUTCOME_UNKNOWN: u16 = 9101;
 
 /// A failure on this side of the backends.
 #[derive(Debug)]
@@ -27,12 +32,21 @@ pub enum ProxyError {
     Behind(BackendId),
     /// No backend can take the command; why.
     NoBackend(String),
+    /// A statement has waited for a primary for so long; why there is none.
+    NoPrimary(Duration, String),
     /// No connection, or not in the client's state.
     Pool(PoolError),
     /// The connection broke before the statement was sent, or the statement only reads: nothing was changed.
     LostHarmless(String),
     /// The connection broke while a statement ran that may have changed something.
     LostUnknown(String),
+    /// The connection broke in a transaction, which cannot have been committed. The session goes on.
+    LostTransaction {
+        /// How.
+        how: String,
+        /// It is told as a deadlock, which programs know to try again.
+        as_deadlock: bool,
+    },
     /// What held the session to its connection is lost with it: the pins.
     LostState(String, &'static str),
     /// KILL of an id that nobody has.
@@ -91,6 +105,19 @@ pub enum Steered {
     },
 }
 
+impl ProxyError {
+    /// Its text, as part of another one's.
+    pub(crate) fn reason(&self) -> String {
+        let text = String::from_utf8_lossy(&ClientError::from(self).0.message).into_owned();
+        text.strip_prefix("Delphinus: ").map_or(text.clone(), str::to_owned)
+    }
+
+    /// True if the session cannot go on after it.
+    pub(crate) fn ends_session(&self) -> bool {
+        matches!(self, Self::LostState(..))
+    }
+}
+
 impl From<Steered> for ProxyError {
     fn from(why: Steered) -> Self {
         Self::Steered(why)
@@ -146,20 +173,13 @@ impl From<&ProxyError> for ClientError {
                 "Delphinus: the replica has not got yet what the session has to find",
             ),
             E::NoBackend(why) => Self::new(2003, *b"HY000", format!("Delphinus: {why}")),
+            E::NoPrimary(waited, why) => {
+                let text = format!("Delphinus: no primary for {} ms: {why}", waited.as_millis());
+                Self::new(2003, *b"HY000", text)
+            }
             E::Pool(error) => pool_error(error),
-            E::LostHarmless(why) => {
-                let text = format!("Lost connection to the backend before the statement took effect: {why}");
-                Self::new(2013, *b"HY000", text)
-            }
-            E::LostUnknown(why) => {
-                let text = format!(
-                    "Lost connection to the backend during the statement; whether it took effect is unknown: {why}"
-                );
-                Self::new(2013, *b"HY000", text)
-            }
-            E::LostState(why, pin) => {
-                let text = format!("Lost connection to the backend, and with it this session's {pin}: {why}");
-                Self::new(2013, *b"HY000", text)
+            E::LostHarmless(_) | E::LostUnknown(_) | E::LostTransaction { .. } | E::LostState(..) => {
+                lost(error)
             }
             E::NoSuchThread(id) => Self::new(1094, *b"HY000", format!("Unknown thread id: {id}")),
             E::NotOwner(id) => Self::new(1095, *b"HY000", format!("You are not owner of thread {id}")),
@@ -189,6 +209,38 @@ impl From<&ProxyError> for ClientError {
                 "Delphinus: the diagnostics of the previous statement are not available any more",
             ),
         }
+    }
+}
+
+/// What is told of a connection that broke.
+fn lost(error: &ProxyError) -> ClientError {
+    match error {
+        ProxyError::LostHarmless(why) => {
+            let text = format!("Lost connection to the backend before the statement took effect: {why}");
+            ClientError::new(2013, *b"HY000", text)
+        }
+        ProxyError::LostUnknown(why) => {
+            let text = format!(
+                "Delphinus: outcome unknown: lost connection to the backend during the statement, which may or may not have \
+                 been committed: {why}"
+            );
+            ClientError::new(OUTCOME_UNKNOWN, *b"08007", text)
+        }
+        ProxyError::LostTransaction { how, as_deadlock } => {
+            let text = format!(
+                "Delphinus: lost connection to the backend, and the transaction was rolled back: {how}; try restarting transaction"
+            );
+            if *as_deadlock {
+                ClientError::new(1213, *b"40001", text)
+            } else {
+                ClientError::new(2013, *b"HY000", text)
+            }
+        }
+        ProxyError::LostState(why, pin) => {
+            let text = format!("Lost connection to the backend, and with it this session's {pin}: {why}");
+            ClientError::new(2013, *b"HY000", text)
+        }
+        other => ClientError::new(1105, *b"HY000", format!("Delphinus: {other:?}")),
     }
 }
 

@@ -15,7 +15,7 @@ use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 
-use crate::registry::{ClientConnId, Registry, SessionInfo};
+use crate::registry::{ClientConnId, Registry, SessionInfo, Wanted};
 use crate::session::Session;
 
 /// How much of a statement is told, in bytes.
@@ -83,8 +83,8 @@ impl Registry {
 }
 
 impl Session {
-    /// Does what others want of the session; `checkout` is what its statement runs on.
-    pub(crate) fn attend(&self, checkout: Option<&mut Checkout>) {
+    /// Does what others want of the session; `checkout` is what its statement runs on. Returns what they want.
+    pub(crate) fn attend(&self, checkout: Option<&mut Checkout>) -> Wanted {
         let wanted = self.info.take_wanted();
         if wanted.asks() {
             self.tell(checkout);
@@ -94,6 +94,7 @@ impl Session {
         {
             self.end_statement(backend, thread_id);
         }
+        wanted
     }
 
     fn tell(&self, checkout: Option<&mut Checkout>) {

@@ -17,6 +17,7 @@ mod client_error;
 mod command;
 mod deadline;
 mod diagnostics;
+mod failover;
 mod forward;
 mod input;
 mod inquiry;
@@ -39,6 +40,7 @@ mod users;
 mod worker;
 
 pub use client_error::{ClientError, ProxyError, Steered};
+pub use failover::Failover;
 pub use inquiry::Told;
 pub use registry::{ClientConnId, Registry, SessionInfo};
 pub use session::Session;

@@ -173,6 +173,7 @@ impl SessionInfo {
 pub struct Registry {
     sessions: Mutex<HashMap<ClientConnId, Arc<SessionInfo>>>,
     next_id: AtomicU32,
+    waiting: AtomicU32,
     connected: AtomicU32,
     /// Seconds since the start, advanced by `tick`: reading a clock for each command would cost more.
     clock_s: AtomicU32,
@@ -189,7 +190,31 @@ impl Drop for Connected {
     }
 }
 
+/// A place among the statements that wait for a primary.
+#[derive(Debug)]
+pub(crate) struct WaitPlace(Arc<Registry>);
+
+impl Drop for WaitPlace {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl Registry {
+    /// A place among the statements that wait for a primary, if less than `limit` do.
+    pub(crate) fn wait_place(self: &Arc<Self>, limit: u32) -> Option<WaitPlace> {
+        let add = |n| (n < limit).then_some(n + 1);
+        self.waiting
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, add)
+            .ok()
+            .map(|_| WaitPlace(self.clone()))
+    }
+
+    /// How many statements wait for a primary.
+    pub fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     fn sessions(&self) -> MutexGuard<'_, HashMap<ClientConnId, Arc<SessionInfo>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,7 +5,7 @@ use delphinus_pool::{Checkout, PoolError, Request};
 use delphinus_route::{Intent, Plan, Target, plan};
 use delphinus_sql::Statement;
 use delphinus_state::SessionState;
-use delphinus_topology::BackendId;
+use delphinus_topology::{BackendId, Health};
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
@@ -131,6 +131,12 @@ impl Session {
                         primary.name
                     )));
                 }
+                if let Health::Down { reason, .. } = &primary.health {
+                    return Err(ProxyError::NoBackend(format!(
+                        "the primary {} is down: {reason}",
+                        primary.name
+                    )));
+                }
                 Ok(primary.id)
             }),
         }
@@ -144,13 +150,7 @@ impl Session {
         }
         let backend = checkout.backend();
         self.worker.report_lost(backend, "closed by the backend while a session was pinned to it");
-        Err(self.lost_state("closed by the backend"))
-    }
-
-    /// The error for a pinned connection that is gone, with what the client has lost.
-    pub(crate) fn lost_state(&mut self, how: &str) -> ProxyError {
-        let pin = self.pins.reason().map_or("state", delphinus_state::PinReason::as_str);
-        ProxyError::LostState(how.to_owned(), pin)
+        Err(self.lost("closed by the backend", false))
     }
 
     /// Waits a little before a read is tried elsewhere, so that a cluster that is down is not hammered.

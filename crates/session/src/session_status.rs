@@ -132,7 +132,6 @@ impl Session {
     pub(crate) async fn session_status(&mut self, input: Input, sql: &str, statement: Statement) -> Outcome {
         let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
-            Err(error @ ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
             Err(error) => return self.refuse(input, error).await,
         };
         self.skip(input).await?;
@@ -152,11 +151,11 @@ impl Session {
                 self.worker.report_lost(checkout.backend(), &error.to_string());
                 let why = error.to_string();
                 let is_pinned = !self.pins.is_empty();
-                return Ok(Served::Fatal(if is_pinned {
-                    self.lost_state(&why)
+                return Ok(if is_pinned {
+                    self.after_loss(&why)
                 } else {
-                    ProxyError::Pool(error)
-                }));
+                    Served::Fatal(ProxyError::Pool(error))
+                });
             }
         };
         let is_rows = !result.columns.is_empty();

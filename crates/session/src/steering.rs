@@ -352,7 +352,7 @@ impl Session {
         }
         let Some(mut checkout) = self.take_bound()? else { return Ok(()) };
         if let Err(error) = checkout.query("COMMIT").await {
-            return Err(self.lost_state(&error.to_string()));
+            return Err(self.lost(&error.to_string(), false));
         }
         self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
         self.pins.remove(PinReason::Transaction);

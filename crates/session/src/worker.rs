@@ -19,6 +19,7 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::gtid::GtidSet;
 use delphinus_wire::handshake::TlsMode;
 
+use crate::failover::Failover;
 use crate::reached::Reached;
 use crate::registry::{Connected, Registry};
 use crate::users::Users;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub max_prepared_statements: usize,
     /// What a client leaves running when it goes is ended on the server.
     pub kills_abandoned: bool,
+    /// What becomes of statements when there is no primary.
+    pub failover: Failover,
     /// Where statements go, beside what the statements themselves say.
     pub routing: Routing,
 }
@@ -210,6 +213,12 @@ impl Worker {
     pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot, &mut Balance) -> T) -> T {
         let mut cache = self.snapshot.borrow_mut();
         look(cache.current(), &mut self.balance.borrow_mut())
+    }
+
+    /// Waits until `is_there` holds of the cluster.
+    pub(crate) async fn news(&self, is_there: impl Fn(&Snapshot) -> bool) {
+        // None: the monitor has stopped, and with it the proxy.
+        let _ = self.reader.clone().wait_for(is_there).await;
     }
 
     /// The primary.

@@ -103,6 +103,8 @@ counters! {
         consistency_reached = "result" "reached",
         consistency_timeout = "result" "timeout",
     }
+    "delphinus_failover_waits_total" "Statements that had to wait for a primary." { failover_waits }
+    "delphinus_failover_timeouts_total" "Statements for which no primary came in time." { failover_timeouts }
     "delphinus_hints_ignored_total" "Hints that were not known or could not be obeyed." { hints_ignored }
     "delphinus_statement_timeouts_total" "Statements ended because they ran for too long (hints and rules)." { statement_timeouts }
     "delphinus_client_bytes_total" "Bytes exchanged with clients, as sent before TLS." {

@@ -1,7 +1,7 @@
 //! `[routing]`: where statements go, beside what they say themselves.
 
 use super::{is, unset};
-use crate::word::{Consistency, ReadBalance};
+use crate::word::{Consistency, LostTransactionError, ReadBalance};
 
 section! {
     /// Where reads go. Writes, locking reads and transactions that may write go to the primary whatever is set here.
@@ -29,6 +29,14 @@ section! {
         /// So long a read waits on a replica for what its session has to find, when no replica is known to have it; then it
         /// goes to the primary. 0: it goes there at once.
         consistency_timeout_ms: u64 = is(100), "ms", Restart, in 0..=60_000, aka "causal_reads_timeout";
+        /// So long a statement for the primary waits while there is none, or it cannot be reached; then it is error 2003.
+        /// Sessions stay connected. 0: it does not wait.
+        failover_wait_ms: u64 = is(10_000), "ms", Restart, in 0..=600_000;
+        /// So many statements wait for a primary at the same time; one more is error 2003 at once.
+        failover_wait_queue: u32 = is(10_000), "statements", Restart, in 0..=10_000_000;
+        /// The error of a transaction whose backend was lost before it could be committed. "deadlock": 1213 (40001), which
+        /// programs know to try again. "lost_connection": 2013. The session goes on in both cases.
+        lost_transaction_error: LostTransactionError = is(LostTransactionError::Deadlock), "", Restart;
         /// A hint that is not known or cannot be obeyed is an error (1105). `false`: it is ignored and counted, and the
         /// first one of each session is logged.
         strict_hints: bool = is(false), "", Restart;

@@ -11,7 +11,8 @@ use crate::session::Session;
 impl Session {
     pub(crate) async fn change_user(&mut self, input: Input) -> Outcome {
         if !input.is_whole() {
-            return self.refuse_fatal(input, ProxyError::Malformed).await;
+            self.skip(input).await?;
+            return Ok(Served::Fatal(ProxyError::Malformed));
         }
         let payload = self.buffer.data()[HEADER_LEN..input.held].to_vec();
         self.skip(input).await?;

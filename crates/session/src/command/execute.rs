@@ -9,7 +9,7 @@ use delphinus_sql::{Access, Hints, Statement, Uses, Why};
 use delphinus_state::{Changed, PinReason, Response, Shape};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::response::Status;
-use delphinus_wire::{HEADER_LEN, execute_attributes};
+use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
 use super::prepare::is_about_last_statement;
 use super::query::{READ_ATTEMPTS, Retry};
@@ -38,24 +38,16 @@ struct Chosen {
 
 impl Session {
     #[inline]
-    pub(crate) async fn execute(&mut self, input: Input, id: ClientStmtId, flags: u8) -> Outcome {
-        if let Some(error) = self.late_error.take() {
-            return self.refuse(input, error).await;
-        }
-        let Some(found) = self.statements.find(id) else {
-            return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute")).await;
-        };
-        let statement = found.statement;
-        self.begin_statement(&statement);
-        let params = match self.note_types(input, id) {
-            Ok(params) => params,
+    pub(crate) async fn execute(&mut self, mut input: Input, id: ClientStmtId, flags: u8) -> Outcome {
+        let (statement, mut params) = match self.start_execute(input, id) {
+            Ok(started) => started,
             Err(error) => return self.refuse(input, error).await,
         };
         let has_attributes = flags & PARAMETER_COUNT_AVAILABLE != 0;
         if (has_attributes || self.is_steered(&statement))
             && let Err(error) = Box::pin(self.steer_execute(input, id)).await
         {
-            return self.refuse_steered(input, error).await;
+            return self.refuse(input, error).await;
         }
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
@@ -63,13 +55,10 @@ impl Session {
                 match self.choose_to_execute((id, flags), &avoid).await {
                     Ok(chosen) => chosen,
                     Err((error, plan)) => {
-                        match plan.and_then(|plan| self.may_go_elsewhere(plan, &error, attempt)) {
+                        match plan.and_then(|plan| self.may_go_elsewhere(plan, &avoid, &error, attempt)) {
                             Some(backend) => {
                                 avoid.push(backend);
                                 continue;
-                            }
-                            None if matches!(error, ProxyError::LostState(..)) => {
-                                return self.refuse_fatal(input, error).await;
                             }
                             None => return self.refuse(input, error).await,
                         }
@@ -78,8 +67,13 @@ impl Session {
             if flags & CURSOR_FLAGS != 0 {
                 key = Rc::new(key.with_cursor());
             }
-            let input = match self.bind(&mut checkout, input, (id, params.as_ref()), &key).await {
-                Ok(input) => input,
+            match self.bind(&mut checkout, input, (id, params.as_ref()), &key).await {
+                Ok(bound) if bound.held != input.held => {
+                    // Should it run again elsewhere, it has the types already.
+                    input = bound;
+                    params = self.note_types(input, id).unwrap_or_default();
+                }
+                Ok(_) => {}
                 Err(ProxyError::Pool(PoolError::Lost { .. }))
                     if plan.is_some() && attempt < READ_ATTEMPTS =>
                 {
@@ -89,13 +83,19 @@ impl Session {
                     self.keep_or_give_back(checkout);
                     return self.refuse(input, error).await;
                 }
-            };
+            }
             match self.forward(&mut checkout, input, Shape::Results).await {
+                Ok(relayed) if plan.is_some() && self.is_refused_as_read_only(&statement, &relayed) => {
+                    if let Some(relayed) = self.before_next_primary(&mut checkout, relayed).await? {
+                        return self.finish_execute(checkout, (id, &key), flags, relayed).await;
+                    }
+                    checkout.release();
+                }
                 Ok(relayed) => return self.finish_execute(checkout, (id, &key), flags, relayed).await,
                 Err(Cut::Client(error)) => return Err(error),
-                Err(Cut::Backend { error, .. }) if plan.is_none() => {
+                Err(Cut::Backend { error, untouched, whole }) if plan.is_none() => {
                     self.worker.report_lost(checkout.backend(), &error.to_string());
-                    return Ok(Served::Fatal(self.lost_state(&error.to_string())));
+                    return Ok(self.after_cut_pinned(&error.to_string(), untouched && whole));
                 }
                 Err(cut) => match self.after_cut(checkout, cut, &statement, attempt)? {
                     Retry::Elsewhere(backend) => avoid.push(backend),
@@ -104,6 +104,23 @@ impl Session {
             }
         }
         unreachable!("the loop ends by returning")
+    }
+
+    /// The statement, and what the packet says of its parameters.
+    #[inline]
+    fn start_execute(
+        &mut self,
+        input: Input,
+        id: ClientStmtId,
+    ) -> Result<(Statement, Option<ExecuteParams>), ProxyError> {
+        if let Some(error) = self.late_error.take() {
+            return Err(error);
+        }
+        let found =
+            self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
+        let statement = found.statement;
+        self.begin_statement(&statement);
+        Ok((statement, self.note_types(input, id)?))
     }
 
     /// The hints of a prepared statement are in its text, and in the query attributes of each execution.
@@ -153,7 +170,9 @@ impl Session {
         let plan = if bound.is_none() { Some(self.plan(&statement, avoid)) } else { None };
         let mut checkout = match (bound, plan) {
             (Some(checkout), _) => checkout,
-            (None, Some(plan)) => self.checkout(plan.target).await.map_err(|error| (error, Some(plan)))?,
+            (None, Some(plan)) => {
+                self.checkout_planned(plan, avoid).await.map_err(|error| (error, Some(plan)))?
+            }
             (None, None) => return Err(unknown()),
         };
         if statement.uses.contains(Uses::LAST_INSERT_ID) {
@@ -260,11 +279,10 @@ impl Session {
         if self.is_steered(&statement)
             && let Err(error) = self.steer(key.text(), &statement, Hints::default()).await
         {
-            return self.refuse_steered(input, error).await;
+            return self.refuse(input, error).await;
         }
         let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
-            Err(error @ ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
             Err(error) => return self.refuse(input, error).await,
         };
         let prepared = match own {
@@ -296,7 +314,9 @@ impl Session {
                 }
             }
             Err(Cut::Client(error)) => Err(error),
-            Err(Cut::Backend { error, .. }) => Ok(Served::Fatal(self.lost_state(&error.to_string()))),
+            Err(Cut::Backend { error, untouched, whole }) => {
+                Ok(self.after_cut_pinned(&error.to_string(), untouched && whole))
+            }
         }
     }
 }

@@ -21,14 +21,15 @@ impl Session {
             Ok(None) => {
                 return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_fetch")).await;
             }
-            Err(error) => return self.refuse_fatal(input, error).await,
+            Err(error) => return self.refuse(input, error).await,
         };
         self.write_stmt_id(own);
         let Relayed { response, rest, len } = match self.forward(&mut checkout, input, Shape::Rows).await {
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
             Err(Cut::Backend { error, .. }) => {
-                return Ok(Served::Fatal(self.lost_state(&error.to_string())));
+                // The cursor is gone, whatever else there was.
+                return Ok(self.after_loss(&error.to_string()));
             }
         };
         let at_end = response.status.is_none_or(|status| status.contains(Status::LAST_ROW_SENT));

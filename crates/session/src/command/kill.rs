@@ -29,10 +29,15 @@ impl Session {
                 KillScope::Query => Served::Error(ProxyError::Killed),
             });
         }
-        if let Some((backend, thread_id)) = victim.place()
-            && let Err(error) = self.kill_on_backend(&victim, backend, thread_id).await
-        {
-            return Ok(Served::Error(error));
+        match victim.place() {
+            Some((backend, thread_id)) => {
+                if let Err(error) = self.kill_on_backend(&victim, backend, thread_id).await {
+                    return Ok(Served::Error(error));
+                }
+            }
+            // It waits, for a primary perhaps.
+            None if victim.is_waiting() => victim.kill_from_outside(scope == KillScope::Connection),
+            None => {}
         }
         // It is the last statement now, for ROW_COUNT().
         self.memory.row_count.set(0);

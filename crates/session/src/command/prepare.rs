@@ -36,15 +36,12 @@ impl Session {
         if self.is_steered(&statement)
             && let Err(error) = self.steer(&text, &statement, Hints::default()).await
         {
-            return self.refuse_steered(input, error).await;
+            return self.refuse(input, error).await;
         }
         // The preparation is not what the limit is for.
         self.steering.timeout = None;
         let checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
-            Err(ProxyError::LostState(how, pin)) => {
-                return self.refuse_fatal(input, ProxyError::LostState(how, pin)).await;
-            }
             Err(error) => return self.refuse(input, error).await,
         };
         self.prepare_on(checkout, input, text, statement).await
@@ -72,9 +69,9 @@ impl Session {
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
             let plan = self.plan(statement, &avoid);
-            match self.checkout(plan.target).await {
+            match self.checkout_planned(plan, &avoid).await {
                 Ok(checkout) => return Ok(checkout),
-                Err(error) => match self.may_go_elsewhere(plan, &error, attempt) {
+                Err(error) => match self.may_go_elsewhere(plan, &avoid, &error, attempt) {
                     Some(backend) => avoid.push(backend),
                     None => return Err(error),
                 },
@@ -98,8 +95,8 @@ impl Session {
                 Err(Cut::Backend { error, untouched, .. }) => {
                     self.worker.report_lost(checkout.backend(), &error.to_string());
                     let why = error.to_string();
-                    if !self.pins.is_empty() {
-                        return Ok(Served::Fatal(self.lost_state(&why)));
+                    if !self.pins.is_empty() && untouched {
+                        return Ok(self.after_loss(&why));
                     }
                     let error = ProxyError::LostHarmless(why);
                     return Ok(if untouched { Served::Error(error) } else { Served::Fatal(error) });

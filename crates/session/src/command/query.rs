@@ -50,7 +50,7 @@ impl Session {
         if (has_attributes || self.is_steered(&statement))
             && let Err(error) = Box::pin(self.steer_query(input, text_at, &statement)).await
         {
-            return self.refuse_steered(input, error).await;
+            return self.refuse(input, error).await;
         }
         if statement.effects.intersects(SPECIAL_EFFECTS) || statement.uses.intersects(SPECIAL_USES) {
             return Box::pin(self.special_query(input, text_at, statement)).await;
@@ -68,14 +68,6 @@ impl Session {
         let attributes = hints_of(&query_attributes(payload, self.capabilities()));
         let sql = self.buffer.data()[text_at..input.held].to_vec();
         self.steer(&sql, statement, attributes).await
-    }
-
-    /// An error for a command that must not run as it was asked for.
-    pub(crate) async fn refuse_steered(&mut self, input: Input, error: ProxyError) -> Outcome {
-        match error {
-            ProxyError::LostState(..) => self.refuse_fatal(input, error).await,
-            error => self.refuse(input, error).await,
-        }
     }
 
     /// What is not wholly in the buffer cannot be known: it goes to the primary, and whatever the server reports
@@ -96,7 +88,7 @@ impl Session {
     async fn run_query(&mut self, input: Input, text_at: usize, statement: &Statement) -> Outcome {
         let bound = match self.take_bound() {
             Ok(bound) => bound,
-            Err(error) => return self.refuse_fatal(input, error).await,
+            Err(error) => return self.refuse(input, error).await,
         };
         if let Some(checkout) = bound {
             return self.run_on(checkout, input, text_at, statement).await;
@@ -104,9 +96,9 @@ impl Session {
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
             let plan = self.plan(statement, &avoid);
-            let mut checkout = match self.checkout(plan.target).await {
+            let mut checkout = match self.checkout_planned(plan, &avoid).await {
                 Ok(checkout) => checkout,
-                Err(error) => match self.may_go_elsewhere(plan, &error, attempt) {
+                Err(error) => match self.may_go_elsewhere(plan, &avoid, &error, attempt) {
                     Some(backend) => {
                         avoid.push(backend);
                         self.pause_before_retry(attempt).await;
@@ -116,6 +108,12 @@ impl Session {
                 },
             };
             match self.forward(&mut checkout, input, Shape::Results).await {
+                Ok(relayed) if self.is_refused_as_read_only(statement, &relayed) => {
+                    if let Some(relayed) = self.before_next_primary(&mut checkout, relayed).await? {
+                        return self.finish(checkout, (input, text_at), statement, relayed).await;
+                    }
+                    checkout.release();
+                }
                 Ok(relayed) => return self.finish(checkout, (input, text_at), statement, relayed).await,
                 Err(cut) => match self.after_cut(checkout, cut, statement, attempt)? {
                     Retry::Elsewhere(backend) => avoid.push(backend),
@@ -136,10 +134,9 @@ impl Session {
         match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
             Err(Cut::Client(error)) => Err(error),
-            Err(Cut::Backend { error, .. }) => {
+            Err(Cut::Backend { error, untouched, whole }) => {
                 self.worker.report_lost(checkout.backend(), &error.to_string());
-                let error = self.lost_state(&error.to_string());
-                Ok(Served::Fatal(error))
+                Ok(self.after_cut_pinned(&error.to_string(), untouched && whole))
             }
         }
     }
@@ -192,25 +189,34 @@ impl Session {
     }
 
     /// The backend to avoid, if the statement may be planned again without it.
-    pub(crate) fn may_go_elsewhere(&self, plan: Plan, error: &ProxyError, attempt: u32) -> Option<BackendId> {
+    pub(crate) fn may_go_elsewhere(
+        &self,
+        plan: Plan,
+        avoid: &[BackendId],
+        error: &ProxyError,
+        attempt: u32,
+    ) -> Option<BackendId> {
         if let ProxyError::Behind(backend) = error {
             return Some(*backend);
         }
-        let ProxyError::Pool(error) = error else { return None };
         if attempt >= READ_ATTEMPTS {
             return None;
         }
-        let is_elsewhere_better = error.is_elsewhere_better();
+        let (is_elsewhere_better, is_refused) = match error {
+            ProxyError::Pool(error) => {
+                (error.is_elsewhere_better(), matches!(error, PoolError::Refused { .. }))
+            }
+            ProxyError::NoBackend(_) => (true, false),
+            _ => return None,
+        };
         match (plan.target, plan.reason) {
             // A replica that refuses the session's state, such as a schema that has not reached it yet, too.
-            (Target::Replica(backend), _) => {
-                (is_elsewhere_better || matches!(error, PoolError::Refused { .. })).then_some(backend)
-            }
+            (Target::Replica(backend), _) => (is_elsewhere_better || is_refused).then_some(backend),
             // Reads that only prefer the primary.
             (Target::Primary, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
                 if is_elsewhere_better =>
             {
-                self.resolve(Target::Primary).ok()
+                self.worker.primary().filter(|primary| !avoid.contains(primary))
             }
             _ => None,
         }
@@ -250,18 +256,22 @@ impl Session {
         }
     }
 
-    /// An error for a command that was not sent.
+    /// An error for a command that was not sent. The session ends if it cannot go on.
     pub(crate) async fn refuse(&mut self, input: Input, error: ProxyError) -> Outcome {
         self.skip(input).await?;
         self.count_error(&error);
-        Ok(Served::Error(error))
+        Ok(if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) })
     }
 
-    /// An error for a command that was not sent, after which the session ends.
-    pub(crate) async fn refuse_fatal(&mut self, input: Input, error: ProxyError) -> Outcome {
-        self.skip(input).await?;
-        self.count_error(&error);
-        Ok(Served::Fatal(error))
+    /// What follows when a pinned connection breaks under a command that was sent and not answered.
+    pub(crate) fn after_loss(&mut self, why: &str) -> Served {
+        self.after_cut_pinned(why, true)
+    }
+
+    /// The same; after half a result, or half a command, nothing can follow on the client's connection.
+    pub(crate) fn after_cut_pinned(&mut self, why: &str, may_go_on: bool) -> Served {
+        let error = self.lost(why, true);
+        if may_go_on && !error.ends_session() { Served::Error(error) } else { Served::Fatal(error) }
     }
 
     fn count_error(&self, error: &ProxyError) {
@@ -270,8 +280,11 @@ impl Session {
             ProxyError::Pool(PoolError::Exhausted { .. }) => {
                 counters.error_pool_timeout.increment();
             }
-            ProxyError::Pool(_) | ProxyError::NoBackend(_) => counters.error_backend_unreachable.increment(),
-            ProxyError::LostState(..) => counters.error_backend_lost.increment(),
+            ProxyError::Pool(_) | ProxyError::NoBackend(_) | ProxyError::NoPrimary(..) => {
+                counters.error_backend_unreachable.increment();
+            }
+            // Counted where it was lost.
+            ProxyError::LostState(..) | ProxyError::LostTransaction { .. } | ProxyError::LostUnknown(_) => {}
             _ => counters.error_proxy.increment(),
         }
     }

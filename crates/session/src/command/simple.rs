@@ -55,7 +55,7 @@ impl Session {
         if let Some(mut checkout) = bound {
             let memory = self.memory.clone();
             if checkout.make_ready(&self.want, &memory).await.is_err() {
-                return Ok(Served::Fatal(self.lost_state("it broke")));
+                return Ok(self.after_loss("it broke"));
             }
             self.bound = Some(checkout);
         }
@@ -88,7 +88,6 @@ impl Session {
         // The primary, unless the listener is for replicas.
         let mut checkout = match self.connection_for(&command(Class::Use)).await {
             Ok(checkout) => checkout,
-            Err(error @ ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
             Err(error) => return self.refuse(input, error).await,
         };
         let Relayed { mut response, rest, len } = match self.forward(&mut checkout, input, shape).await {
@@ -97,8 +96,8 @@ impl Session {
             Err(Cut::Backend { error, untouched, .. }) => {
                 self.worker.report_lost(checkout.backend(), &error.to_string());
                 let why = error.to_string();
-                if !self.pins.is_empty() {
-                    return Ok(Served::Fatal(self.lost_state(&why)));
+                if !self.pins.is_empty() && untouched {
+                    return Ok(self.after_loss(&why));
                 }
                 let error = ProxyError::LostHarmless(why);
                 return Ok(if untouched { Served::Error(error) } else { Served::Fatal(error) });

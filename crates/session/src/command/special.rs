@@ -53,7 +53,7 @@ impl Session {
                     self.keep_or_give_back(checkout);
                 }
                 Ok(None) => {}
-                Err(error) => return self.refuse_fatal(input, error).await,
+                Err(error) => return self.refuse(input, error).await,
             }
             self.memory.wait_until_saved().await;
             if statement.uses.contains(Uses::DIAGNOSTICS) {
@@ -63,7 +63,6 @@ impl Session {
         }
         let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
-            Err(error @ ProxyError::LostState(..)) => return self.refuse_fatal(input, error).await,
             Err(error) => return self.refuse(input, error).await,
         };
         // One that may set it may also leave it, and what was left of another session there must not be taken for it.

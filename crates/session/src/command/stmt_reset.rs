@@ -28,14 +28,14 @@ impl Session {
             Ok(None) => {
                 return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_reset")).await;
             }
-            Err(error) => return self.refuse_fatal(input, error).await,
+            Err(error) => return self.refuse(input, error).await,
         };
         self.write_stmt_id(own);
         let Relayed { rest, len, .. } = match self.forward(&mut checkout, input, Shape::Single).await {
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
             Err(Cut::Backend { error, .. }) => {
-                return Ok(Served::Fatal(self.lost_state(&error.to_string())));
+                return Ok(self.after_loss(&error.to_string()));
             }
         };
         if let Some(found) = self.statements.find(id) {

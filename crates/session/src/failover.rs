@@ -1,0 +1,245 @@
+//! What happens to statements and sessions when a backend goes away: which wait for a primary, which run again on the
+//! next one, and what is told of those that cannot.
+//!
+//! | what is known of the statement | what follows |
+//! |---|---|
+//! | it was not sent, and there is no primary | it waits for one, and runs there (`checkout_planned`) |
+//! | a backend refused it because it takes no writes any more | it waits for the next primary, and runs there (`is_refused_as_read_only`) |
+//! | it only reads, and no byte of its result has reached the client | it runs again (`command/query.rs`) |
+//! | it was sent in a transaction that cannot have been committed by it | the transaction is gone: "retry it" (`lost`) |
+//! | it may have been committed | "outcome unknown", and never again (`lost`) |
+
+use std::time::{Duration, Instant};
+
+use delphinus_net::NetError;
+use delphinus_net::rt::{self, Either};
+use delphinus_pool::{Checkout, PoolError};
+use delphinus_route::{Plan, Reason, Target};
+use delphinus_sql::Statement;
+use delphinus_state::{PinReason, Response};
+use delphinus_topology::{BackendId, Snapshot};
+use delphinus_wire::response::Status;
+
+use crate::client_error::ProxyError;
+use crate::forward::Relayed;
+use crate::session::Session;
+
+/// What an operator sets about failovers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Failover {
+    /// How long a statement waits for a primary; zero: not at all.
+    pub wait: Duration,
+    /// So many statements wait at the same time.
+    pub queue: u32,
+    /// A lost transaction is told by the error of a lost connection, and not by that of a deadlock.
+    pub lost_transaction_is_lost_connection: bool,
+    /// Another backend can become the primary: a statement that is refused because the server takes no writes runs there.
+    pub roles_move: bool,
+}
+
+/// How often a primary that is said to be there is tried while statements wait for it.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// ER_OPTION_PREVENTS_STATEMENT: `read_only`, `super_read_only` and others.
+const PREVENTED: u16 = 1290;
+/// ER_READ_ONLY_MODE.
+const READ_ONLY_MODE: u16 = 1836;
+
+impl Session {
+    /// As `checkout`; where it is the primary that is missing, the statement waits for one.
+    #[inline]
+    pub(crate) async fn checkout_planned(
+        &mut self,
+        plan: Plan,
+        avoid: &[BackendId],
+    ) -> Result<Checkout, ProxyError> {
+        match self.checkout(plan.target).await {
+            Err(error) if self.waits_for_primary(plan, avoid, &error) => {
+                Box::pin(self.wait_for_primary(error)).await
+            }
+            result => result,
+        }
+    }
+
+    fn waits_for_primary(&self, plan: Plan, avoid: &[BackendId], error: &ProxyError) -> bool {
+        // A read that only prefers the primary has been somewhere else first.
+        let may_go_elsewhere =
+            matches!(plan.reason, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
+                && self.worker.primary().is_none_or(|primary| !avoid.contains(&primary));
+        plan.target == Target::Primary
+            && !may_go_elsewhere
+            && !self.worker.settings.failover.wait.is_zero()
+            && is_missing(error)
+    }
+
+    async fn wait_for_primary(&mut self, first: ProxyError) -> Result<Checkout, ProxyError> {
+        let settings = self.worker.settings.failover;
+        let registry = self.worker.registry.clone();
+        let Some(_place) = registry.wait_place(settings.queue) else {
+            return Err(ProxyError::NoPrimary(Duration::ZERO, first.reason()));
+        };
+        self.worker.counters.failover_waits.increment();
+        let (began, mut last) = (rt::now(), first);
+        while began.elapsed() < settings.wait {
+            let left = settings.wait.saturating_sub(began.elapsed());
+            self.pause(RETRY.min(left), |_| false).await?;
+            match self.checkout(Target::Primary).await {
+                Err(error) if is_missing(&error) => last = error,
+                result => return result,
+            }
+        }
+        self.worker.counters.failover_timeouts.increment();
+        Err(ProxyError::NoPrimary(began.elapsed(), last.reason()))
+    }
+
+    /// Waits for the next look at the cluster, or until `is_there`; an error if nobody waits for the answer any more.
+    async fn pause(
+        &mut self,
+        limit: Duration,
+        is_there: impl Fn(&Snapshot) -> bool,
+    ) -> Result<(), ProxyError> {
+        let generation = self.worker.with_snapshot(|snapshot, _| snapshot.generation);
+        let news = self.worker.news(|snapshot| is_there(snapshot) || snapshot.generation != generation);
+        let woken = rt::either(rt::timeout(limit, news), self.info.disturbed()).await;
+        if let Either::Second(()) = woken
+            && self.attend(None).kills_query()
+        {
+            return Err(ProxyError::Killed);
+        }
+        if self.info.is_killed() {
+            return Err(self.killed());
+        }
+        if self.worker.is_stopping() {
+            return Err(ProxyError::Shutdown);
+        }
+        if self.stream.is_gone() {
+            return Err(ProxyError::NoBackend("the client has gone".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// True if the server has not run the statement because it takes no writes any more, so that it can run on the next
+    /// primary: nothing has happened, and nobody has been told.
+    #[inline]
+    pub(crate) fn is_refused_as_read_only(&self, statement: &Statement, relayed: &Relayed) -> bool {
+        let response = &relayed.response;
+        matches!(response.error, Some(PREVENTED | READ_ONLY_MODE))
+            && self.may_run_on_next(statement, response)
+            && (response.error == Some(READ_ONLY_MODE) || says_read_only(&relayed.rest.data()[..relayed.len]))
+    }
+
+    /// Waits for the primary that a refused statement can run on. Gives the refusal back if none comes in time.
+    pub(crate) async fn before_next_primary(
+        &mut self,
+        checkout: &mut Checkout,
+        relayed: Relayed,
+    ) -> Result<Option<Relayed>, NetError> {
+        let (backend, refused) = (checkout.backend(), rt::now());
+        if !matches!(Box::pin(self.await_next_primary(backend, refused)).await, Ok(true)) {
+            return Ok(Some(relayed));
+        }
+        self.worker.buffers.give(relayed.rest);
+        Ok(None)
+    }
+
+    fn may_run_on_next(&self, statement: &Statement, response: &Response) -> bool {
+        let settings = &self.worker.settings.failover;
+        settings.roles_move
+            && !settings.wait.is_zero()
+            && statement.count == 1
+            && response.result_sets == 0
+            && self.pins.is_empty()
+            && !self.steering.on_replica
+            && !self.status.contains(Status::IN_TRANS)
+            && self.status.contains(Status::AUTOCOMMIT)
+    }
+
+    /// Waits until another backend is the primary, or this one was seen to take writes after `refused`; false if that
+    /// did not come in time.
+    async fn await_next_primary(&mut self, old: BackendId, refused: Instant) -> Result<bool, ProxyError> {
+        let settings = self.worker.settings.failover;
+        let registry = self.worker.registry.clone();
+        let Some(_place) = registry.wait_place(settings.queue) else { return Ok(false) };
+        self.worker.counters.failover_waits.increment();
+        self.worker.report_lost(old, "it takes no writes any more");
+        let is_there = |snapshot: &Snapshot| {
+            snapshot
+                .primary()
+                .is_some_and(|primary| primary.takes_statements() && !primary.read_only && primary.id != old)
+        };
+        while refused.elapsed() < settings.wait {
+            if self.worker.with_snapshot(|snapshot, _| is_there(snapshot)) {
+                return Ok(true);
+            }
+            self.pause(RETRY, is_there).await?;
+            // It may have been set back: nothing but another try can tell.
+            if refused.elapsed() >= RETRY * 5 && self.worker.primary() == Some(old) {
+                return Ok(true);
+            }
+        }
+        self.worker.counters.failover_timeouts.increment();
+        Ok(false)
+    }
+
+    /// The error for a connection that is gone with what the session was pinned to it for. A transaction alone ends, and
+    /// the session goes on; anything else ends the session. `sent`: the command has been sent.
+    pub(crate) fn lost(&mut self, how: &str, sent: bool) -> ProxyError {
+        self.worker.counters.error_backend_lost.increment();
+        if self.pins.is_empty() || self.pins.iter().any(|pin| pin.reason != PinReason::Transaction) {
+            let pin = self.pins.reason().map_or("state", PinReason::as_str);
+            return ProxyError::LostState(how.to_owned(), pin);
+        }
+        let may_be_committed = sent && self.causality.may_commit();
+        self.pins.clear();
+        self.publish_pin();
+        self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        if may_be_committed {
+            return ProxyError::LostUnknown(how.to_owned());
+        }
+        let is_plain = self.worker.settings.failover.lost_transaction_is_lost_connection;
+        ProxyError::LostTransaction { how: how.to_owned(), as_deadlock: !is_plain }
+    }
+}
+
+/// True where it is the primary that is missing, and nothing has been sent to it.
+fn is_missing(error: &ProxyError) -> bool {
+    match error {
+        ProxyError::NoBackend(_)
+        | ProxyError::Pool(
+            PoolError::Unreachable { .. } | PoolError::Lost { .. } | PoolError::Offline { .. },
+        ) => true,
+        // Shutdown in progress.
+        ProxyError::Pool(PoolError::Refused { error, .. }) => error.code == 1053,
+        _ => false,
+    }
+}
+
+/// 1290 has other causes, too: `secure_file_priv`, `skip_grant_tables`.
+fn says_read_only(packet: &[u8]) -> bool {
+    packet.windows(9).any(|words| matches!(words, b"read-only" | b"read_only"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_read_only_servers_say_so() {
+        for (text, says) in [
+            (
+                "The MariaDB server is running with the --read-only option so it cannot execute this statement",
+                true,
+            ),
+            (
+                "The MySQL server is running with the --super-read-only option so it cannot execute this statement",
+                true,
+            ),
+            (
+                "The MySQL server is running with the --secure-file-priv option so it cannot execute this statement",
+                false,
+            ),
+        ] {
+            assert_eq!(says_read_only(text.as_bytes()), says, "{text}");
+        }
+    }
+}

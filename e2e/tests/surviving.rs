@@ -1,0 +1,172 @@
+//! What sessions and their statements go through when the primary dies and comes back.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use delphinus_e2e::{Client, ConfigFile, Stage, until};
+use delphinus_sandbox::Flavor;
+
+const NOTICE: Duration = Duration::from_secs(30);
+
+fn config(routing: &str) -> ConfigFile {
+    let monitor = ["interval_ms = 200", "timeout_ms = 500", "fall = 2", "rise = 1"];
+    let routing = format!("[routing]\n{routing}\n");
+    ConfigFile { monitor: monitor.map(str::to_owned).to_vec(), ..ConfigFile::with_sections(&routing) }
+}
+
+fn code(client: &mut Client, sql: &str) -> (u16, String) {
+    let error = client.error(sql).unwrap();
+    eprintln!("{sql}: {error}");
+    (error.code, error.sqlstate)
+}
+
+/// The statement of a session is on its way to the primary.
+fn wait_until_sent(stage: &Stage, marker: &str) {
+    let sql = format!(
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{marker}%' AND USER = 'app'"
+    );
+    until(NOTICE, "the statement to run", || Ok(stage.cluster.servers[0].query(&sql)?.trim() != "0"))
+        .unwrap();
+}
+
+/// Statements wait, sessions stay, reads go on, and nothing is written twice.
+fn statements_wait_for_the_primary(stage: &mut Stage) {
+    let address = stage.address.clone();
+    let mut sessions: Vec<Client> = (0..10).map(|_| address.connect().unwrap()).collect();
+    sessions[0].query("CREATE TABLE waited (id INT PRIMARY KEY, v VARCHAR(20))").unwrap();
+    for session in &mut sessions {
+        session.query("SET @own = 'kept'").unwrap();
+    }
+    let mut reader = address.connect().unwrap();
+    stage.cluster.servers[0].kill9();
+    std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for (id, mut session) in sessions.drain(..).enumerate() {
+            running.push(scope.spawn(move || {
+                if id % 2 == 0 {
+                    session.query(&format!("INSERT INTO waited VALUES ({id}, @own)")).unwrap();
+                } else {
+                    session.query("BEGIN").unwrap();
+                    session.query(&format!("INSERT INTO waited VALUES ({id}, @own)")).unwrap();
+                    session.query("COMMIT").unwrap();
+                }
+                session
+            }));
+        }
+        // All the while reads are answered by replicas.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(1) {
+            reader.query("SELECT port FROM answered_by").unwrap();
+        }
+        stage.cluster.servers[0].start_again().unwrap();
+        sessions.extend(running.into_iter().map(|session| session.join().unwrap()));
+    });
+    let rows =
+        sessions[0].rows("SELECT COUNT(*), COUNT(DISTINCT id), MIN(v) FROM waited FOR UPDATE").unwrap();
+    let row: Vec<String> = rows.into_iter().flatten().flatten().collect();
+    assert_eq!(row, ["10", "10", "kept"]);
+}
+
+/// A transaction that cannot have been committed is to be tried again; the session has lost nothing else.
+fn a_lost_transaction_can_be_tried_again(stage: &mut Stage) {
+    let mut session = stage.address.connect().unwrap();
+    session.query("CREATE TABLE again (id INT PRIMARY KEY)").unwrap();
+    session.query("SET @own = 'kept', SESSION sql_mode = 'ANSI_QUOTES'").unwrap();
+    session.query("BEGIN").unwrap();
+    session.query("INSERT INTO again VALUES (1)").unwrap();
+    stage.cluster.servers[0].kill9();
+    assert_eq!(code(&mut session, "INSERT INTO again VALUES (2)"), (1213, "40001".to_owned()));
+    stage.cluster.servers[0].start_again().unwrap();
+    session.query("BEGIN").unwrap();
+    session.query("INSERT INTO again VALUES (3)").unwrap();
+    session.query("COMMIT").unwrap();
+    assert_eq!(session.value("SELECT @own").unwrap(), "kept");
+    assert!(session.value("SELECT @@sql_mode").unwrap().contains("ANSI_QUOTES"));
+    let rows = session.rows("SELECT id FROM again FOR UPDATE").unwrap();
+    assert_eq!(rows.into_iter().flatten().flatten().collect::<Vec<_>>(), ["3"]);
+}
+
+/// What was sent and not answered is never sent again, and the error says so.
+fn what_is_not_known_is_said(stage: &mut Stage) {
+    let mut sessions: Vec<Client> = (0..3).map(|_| stage.address.connect().unwrap()).collect();
+    sessions[0].query("CREATE TABLE unknown (id INT PRIMARY KEY)").unwrap();
+    sessions[1].query("BEGIN").unwrap();
+    sessions[1].query("INSERT INTO unknown VALUES (1)").unwrap();
+    sessions[2].query("BEGIN").unwrap();
+    sessions[2].query("INSERT INTO unknown VALUES (2)").unwrap();
+    let [alone, committing, writing] = &mut sessions[..] else { unreachable!() };
+    std::thread::scope(|scope| {
+        let alone = scope.spawn(|| code(alone, "INSERT INTO unknown SELECT 3 + SLEEP(30) * 0 /*alone*/"));
+        let writing =
+            scope.spawn(|| code(writing, "INSERT INTO unknown SELECT 4 + SLEEP(30) * 0 /*writing*/"));
+        wait_until_sent(stage, "/*alone*/");
+        wait_until_sent(stage, "/*writing*/");
+        // A stopped server takes a statement and does not answer.
+        stage.cluster.servers[0].pause().unwrap();
+        let committing = scope.spawn(|| code(committing, "COMMIT"));
+        until(NOTICE, "the commit to be sent", || Ok(stage.cluster.servers.len() == 3)).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        stage.cluster.servers[0].kill9();
+        assert_eq!(alone.join().unwrap(), (9101, "08007".to_owned()));
+        assert_eq!(committing.join().unwrap(), (9101, "08007".to_owned()));
+        assert_eq!(writing.join().unwrap(), (1213, "40001".to_owned()));
+    });
+    stage.cluster.servers[0].start_again().unwrap();
+    for session in &mut sessions {
+        session.query("DELETE FROM unknown WHERE id > 4").unwrap();
+    }
+    let rows = sessions[0].rows("SELECT id FROM unknown FOR UPDATE").unwrap();
+    assert!(rows.is_empty(), "what was rolled back is there: {rows:?}");
+}
+
+/// Who waits can be killed, and nobody waits for ever.
+fn waiting_ends(stage: &mut Stage) {
+    let (proxy, address, port) = stage.another_proxy(&config("failover_wait_ms = 60000")).unwrap();
+    let mut waiting = address.connect().unwrap();
+    let mut other = address.connect().unwrap();
+    let id = waiting.connection_id;
+    stage.cluster.servers[0].kill9();
+    std::thread::scope(|scope| {
+        let killed = scope.spawn(|| code(&mut waiting, "DELETE FROM unknown WHERE id = 77"));
+        let list = "SHOW FULL PROCESSLIST";
+        until(NOTICE, "the statement to wait", || {
+            Ok(other.rows(list)?.iter().any(|row| row[0].as_deref() == Some(&*id.to_string())))
+        })
+        .unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        other.query(&format!("KILL QUERY {id}")).unwrap();
+        assert_eq!(killed.join().unwrap().0, 1317);
+    });
+    drop((proxy, port));
+    let (_proxy, address, _port) = stage.another_proxy(&config("failover_wait_ms = 1000")).unwrap();
+    let begun = Instant::now();
+    let mut session = address.connect().unwrap();
+    assert_eq!(code(&mut session, "DELETE FROM unknown WHERE id = 77").0, 2003);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    let (_proxy, address, _port) = stage.another_proxy(&config("failover_wait_queue = 0")).unwrap();
+    let mut session = address.connect().unwrap();
+    let begun = Instant::now();
+    assert_eq!(code(&mut session, "DELETE FROM unknown WHERE id = 77").0, 2003);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    stage.cluster.servers[0].start_again().unwrap();
+    until(NOTICE, "writes", || Ok(session.query("DELETE FROM unknown WHERE id = 77").is_ok())).unwrap();
+}
+
+fn sessions_survive(flavor: Flavor) {
+    let mut stage = Stage::with(flavor, &config("failover_wait_ms = 60000")).unwrap();
+    statements_wait_for_the_primary(&mut stage);
+    a_lost_transaction_can_be_tried_again(&mut stage);
+    what_is_not_known_is_said(&mut stage);
+    waiting_ends(&mut stage);
+}
+
+#[test]
+fn sessions_survive_the_death_of_the_primary_on_mariadb() {
+    sessions_survive(Flavor::MariaDb);
+}
+
+#[test]
+fn sessions_survive_the_death_of_the_primary_on_mysql() {
+    sessions_survive(Flavor::MySql);
+}
