@@ -96,6 +96,11 @@ impl Side {
         Ok(Self { client: login.connect()?, login: login.clone(), slots: Default::default() })
     }
 
+    /// The id that the greeting told.
+    pub(crate) fn connection_id(&self) -> u32 {
+        self.client.connection_id()
+    }
+
     /// Runs a step; gives its answers, one in each line.
     pub(crate) fn run(&mut self, step: &Step) -> Result<String> {
         Ok(match step {
