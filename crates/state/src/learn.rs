@@ -38,6 +38,8 @@ pub struct Executed<'a> {
 pub struct Learnt {
     /// Session variables to read back.
     pub vars: Vec<Box<str>>,
+    /// What hides the collation that the connection has now, by SET NAMES: entries of `Vars`.
+    pub names_collation: Vec<&'static str>,
     /// User variables to read back, in lower case.
     pub user_vars: Vec<Box<str>>,
     /// The statement failed: of the session variables those count that differ from the global ones, or were set before.
@@ -59,7 +61,7 @@ impl Learnt {
     /// True if nothing has to be asked.
     pub fn is_empty(&self) -> bool {
         let asks = self.schema || self.ping || self.role || self.temporary_tables || self.hidden_user_vars;
-        self.vars.is_empty() && self.user_vars.is_empty() && !asks
+        self.vars.is_empty() && self.names_collation.is_empty() && self.user_vars.is_empty() && !asks
     }
 }
 

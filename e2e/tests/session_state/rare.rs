@@ -519,7 +519,7 @@ const SCRIPTS: &[Script] = &[
     ]),
     both(&["SET @b = app.d_function(4), time_zone = 'Nowhere/At_All'", "SELECT @b, @c, @d", "(reset)"]),
     both(&["SET @b = app.d_function(5), sql_mode = 'NONSENSE'", "SELECT @b, @c, @d", "(reset)"]),
-    both(&["SELECT app.d_function(6), @d", "SELECT @d", "(reset)"]),
+    both(&["SELECT app.d_function(6)", "SELECT @d", "(reset)"]),
     both(&["CALL app.d_opens(2)", "SELECT * FROM app.tmp_proc", "(reset)", "SELECT * FROM app.tmp_proc"]),
     // KILL, with the ids that the client sees.
     both(&["(kill other)", "SELECT 1"]),

@@ -344,13 +344,6 @@ fn rows_columns(columns: &[ColumnShape], rows: &[Vec<Option<Vec<u8>>>]) -> Strin
             // So does the flag that it came from an expression with numbers in it; its collation is asked for by SQL.
             (kind, flags) = (252, flags & !BINARY);
         }
-        // A login, or SET NAMES .. COLLATE, with a collation that is not its character set's default leaves that one
-        // in `character_set_results`, which no other statement can do: only the character set comes through.
-        let collation = match collation {
-            46 | 224 | 255 => 45,
-            5 => 8,
-            other => *other,
-        };
         format!(" [{name} {kind}/{collation}/{flags}/{decimals}]")
     });
     shapes.collect()
