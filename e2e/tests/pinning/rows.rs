@@ -2,7 +2,7 @@
 
 use delphinus_sandbox::Flavor;
 
-use Step::{Cursor, CursorEnd, Fails, LongData, LongDataRun, Reset, Run, RunLast};
+use Step::{ChangeUser, Cursor, CursorEnd, Fails, LongData, LongDataRun, Reset, Run, RunLast, SetOption};
 
 /// What a session does.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,10 @@ pub(crate) enum Step {
     RunLast(End),
     /// COM_RESET_CONNECTION.
     Reset,
+    /// COM_CHANGE_USER to the same user.
+    ChangeUser,
+    /// COM_SET_OPTION: several statements in one text are allowed, or not.
+    SetOption(bool),
 }
 
 /// How the state of a statement of the binary protocol ends.
@@ -284,6 +288,7 @@ pub(crate) const PINS: &[Row] = &[
         cases: &[
             mariadb(&[Run("SET ROLE pin_role")], &[Run("SELECT 1"), Run("SET ROLE NONE")]),
             both(&[Run("SET ROLE pin_role")], &[Reset]),
+            both(&[Run("SET ROLE pin_role")], &[Run("SELECT 1"), ChangeUser]),
             mysql(&[Run("SET ROLE pin_role")], &[Run("SET ROLE NONE"), Reset]),
         ],
     },
@@ -359,7 +364,7 @@ pub(crate) const MOVES: &[Moving] = &[
         on: None,
         state: "multi-statements on or off (COM_SET_OPTION)",
         how: "COM_SET_OPTION",
-        steps: &[],
+        steps: &[SetOption(true), Run("SELECT 1; SELECT 2"), SetOption(false), Fails("SELECT 1; SELECT 2")],
     },
     Moving {
         on: None,
