@@ -19,6 +19,8 @@ pub enum ProxyError {
     Malformed,
     /// The command is larger than `max_allowed_packet`.
     PacketTooLarge,
+    /// A text of 16 MiB or more cannot be prepared: it would have to be kept for as long as the statement.
+    PreparedTextTooLong,
     /// A prepared statement that this client does not have: id and command.
     UnknownStatement(u32, &'static str),
     /// The client has too many prepared statements; the limit.
@@ -130,6 +132,11 @@ impl From<&ProxyError> for ClientError {
             E::PacketTooLarge => {
                 Self::new(1153, *b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
             }
+            E::PreparedTextTooLong => Self::new(
+                1153,
+                *b"08S01",
+                "Delphinus: a text of 16 MiB or more cannot be prepared; run it as a query, or send long values as parameters",
+            ),
             E::UnknownStatement(id, command) => {
                 let text = format!("Unknown prepared statement handler ({id}) given to {command}");
                 Self::new(1243, *b"HY000", text)

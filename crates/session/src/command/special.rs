@@ -209,7 +209,7 @@ impl Session {
         put_packet(&mut packet, 0, &payload);
         self.replace_command(input, &packet);
         let frame = delphinus_wire::Frame { len: payload.len(), seq: 0 };
-        let replaced = Input { frame, held: packet.len() };
+        let replaced = Input { frame, held: packet.len(), shift: 0 };
         let _ = sql;
         self.run_on_fresh(checkout, (replaced, text_at), statement).await
     }
