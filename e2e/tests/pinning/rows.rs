@@ -332,10 +332,11 @@ pub(crate) const MOVES: &[Moving] = &[
     Moving {
         on: None,
         state: "session variables, `SET NAMES`, `SET CHARACTER SET`, `autocommit`, isolation level of the session",
-        how: "one `SET` before the statement, values as the server reported them",
+        how: "one `SET` before the statement, values as the server reported them; the collation that `SET NAMES ... COLLATE` and the login leave behind the character sets, which no variable shows, by SET NAMES",
         steps: &[
             Run("SET SESSION sort_buffer_size = 300000, @@local.sql_mode = 'ANSI'"),
             Run("SET NAMES latin1 COLLATE latin1_german1_ci"),
+            Run("SELECT 1"),
             Run("SET CHARACTER SET utf8mb4"),
             Run("SET autocommit = 0"),
             Run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"),

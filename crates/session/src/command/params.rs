@@ -128,9 +128,10 @@ impl Session {
             return Ok(input);
         }
         // Of several frames the first stays full: what the types displace goes into the next one.
-        let (len, shift) = match input.frame.is_continued() {
-            true => (input.frame.len, types.len()),
-            false => (input.frame.len + types.len(), 0),
+        let (len, shift) = if input.frame.is_continued() {
+            (input.frame.len, types.len())
+        } else {
+            (input.frame.len + types.len(), 0)
         };
         if len >= MAX_PAYLOAD && shift == 0 {
             return Err(ProxyError::PacketTooLarge);

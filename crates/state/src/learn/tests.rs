@@ -248,3 +248,17 @@ fn a_function_may_have_run_before_a_list_of_variables_failed() {
         assert_eq!(session.pins(), wanted, "{sql}");
     }
 }
+
+#[test]
+fn the_last_of_several_timestamps_counts() {
+    for (sql, stands) in [
+        ("SET timestamp=0, @@TIMESTAMP:=17.25", true),
+        ("SET timestamp=17.25, timestamp=DEFAULT", false),
+        ("SET timestamp=(0)", false),
+        ("SET timestamp=17.25, @a = 0", true),
+    ] {
+        let mut session = Session::default();
+        session.run(sql, &done(2, vec![var("timestamp", "17.25")]));
+        assert_eq!(session.state.vars.contains_key("timestamp"), stands, "{sql}");
+    }
+}

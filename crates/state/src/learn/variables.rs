@@ -69,7 +69,8 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Ex
                 learn_collation(learnt, state, &assignment.target);
             }
         }
-        if found.iter().any(starts_the_clock) {
+        // Of several the last one counts.
+        if found.iter().rfind(|one| is_timestamp(one)).is_some_and(starts_the_clock) {
             // Its value now is the time now, which must not stand still.
             Rc::make_mut(&mut state.vars).remove("timestamp");
             learnt.vars.retain(|name| &**name != "timestamp");
@@ -115,13 +116,16 @@ fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, target: &Targe
     }
 }
 
-/// True for `SET timestamp = DEFAULT` and `= 0`.
+/// True for the `timestamp` of `SET timestamp = DEFAULT` and `= 0`.
 fn starts_the_clock(assignment: &Assignment<'_>) -> bool {
-    let is_timestamp = matches!(&assignment.target, Target::System { name, .. } if name == "timestamp");
     let value = assignment.value.trim_ascii();
     let value =
         value.strip_prefix(b"(").and_then(|value| value.strip_suffix(b")")).unwrap_or(value).trim_ascii();
-    is_timestamp && (value == b"0" || value.eq_ignore_ascii_case(b"DEFAULT"))
+    value == b"0" || value.eq_ignore_ascii_case(b"DEFAULT")
+}
+
+fn is_timestamp(assignment: &Assignment<'_>) -> bool {
+    matches!(&assignment.target, Target::System { name, .. } if name == "timestamp")
 }
 
 /// MariaDB does not report every variable of a list: what was set is asked for where it was not reported.
