@@ -123,6 +123,8 @@ impl ClientError {
     }
 }
 
+const TEXT_TOO_LONG: &str = "Delphinus: a text of 16 MiB or more cannot be prepared; run it as a query, or send long values as parameters";
+
 impl From<&ProxyError> for ClientError {
     fn from(error: &ProxyError) -> Self {
         use ProxyError as E;
@@ -132,11 +134,7 @@ impl From<&ProxyError> for ClientError {
             E::PacketTooLarge => {
                 Self::new(1153, *b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
             }
-            E::PreparedTextTooLong => Self::new(
-                1153,
-                *b"08S01",
-                "Delphinus: a text of 16 MiB or more cannot be prepared; run it as a query, or send long values as parameters",
-            ),
+            E::PreparedTextTooLong => Self::new(1153, *b"08S01", TEXT_TOO_LONG),
             E::UnknownStatement(id, command) => {
                 let text = format!("Unknown prepared statement handler ({id}) given to {command}");
                 Self::new(1243, *b"HY000", text)
