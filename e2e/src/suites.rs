@@ -57,6 +57,8 @@ pub struct Selection {
     pub flavors: Vec<Flavor>,
     /// Only the plain variant: no TLS, no compression.
     pub is_plain: bool,
+    /// Variants by their names, as `TLS, compressed`; all if empty.
+    pub variants: Vec<String>,
 }
 
 impl Selection {
@@ -69,6 +71,10 @@ impl Selection {
             |suite: &&Suite| self.suites.is_empty() || self.suites.iter().any(|key| key == suite.key);
         Ok(ALL.iter().filter(wanted).collect())
     }
+
+    fn has(&self, variant: Variant) -> bool {
+        self.variants.is_empty() || self.variants.contains(&variant.to_string())
+    }
 }
 
 /// Runs the suites one after the other and calls `seen` after each run.
@@ -80,7 +86,8 @@ pub fn run(selection: &Selection, mut seen: impl FnMut(&Outcome)) -> Result<Vec<
     for flavor in flavors {
         let arena = Arena::start(*flavor)?;
         for suite in &suites {
-            for variant in suite.variants(*flavor, selection.is_plain) {
+            let variants = suite.variants(*flavor, selection.is_plain);
+            for variant in variants.into_iter().filter(|variant| selection.has(*variant)) {
                 let outcome = gate::run(suite, variant, &arena);
                 seen(&outcome);
                 outcomes.push(outcome);
@@ -102,6 +109,14 @@ mod tests {
         assert_eq!(one.suites().unwrap().len(), 1);
         let wrong = Selection { suites: vec!["pymysq".to_owned()], ..Selection::default() };
         assert!(wrong.suites().is_err());
+    }
+
+    #[test]
+    fn a_variant_is_named_as_the_page_does() {
+        let both = Variant { tls: true, compression: true };
+        let only = Selection { variants: vec!["TLS, compressed".to_owned()], ..Selection::default() };
+        assert!(only.has(both) && Selection::default().has(both));
+        assert!(!only.has(Variant { tls: true, compression: false }));
     }
 
     #[test]

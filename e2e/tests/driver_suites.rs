@@ -9,7 +9,7 @@ use delphinus_sandbox::Flavor;
 #[test]
 fn nothing_fails_through_delphinus_that_passes_straight() {
     let suites = ["mysqlclient", "pymysql", "go-sql-driver"].map(str::to_owned).to_vec();
-    let selection = Selection { suites, flavors: vec![Flavor::MariaDb], is_plain: true };
+    let selection = Selection { suites, flavors: vec![Flavor::MariaDb], is_plain: true, variants: vec![] };
     let outcomes = run(&selection, |outcome| println!("{}", summary(outcome))).unwrap();
     let bad: Vec<String> = outcomes.iter().filter(|outcome| !outcome.is_good()).map(summary).collect();
     assert!(bad.is_empty(), "{}", bad.join("\n"));

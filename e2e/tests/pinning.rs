@@ -18,6 +18,7 @@ const USER: (&str, &str) = ("pinner", "pinnerpw");
 
 /// The session under test, and one that looks at it.
 struct Pair {
+    login: Login,
     client: Client,
     watcher: Client,
     statement: Option<(Prepared, Vec<ColumnShape>)>,
@@ -26,7 +27,8 @@ struct Pair {
 impl Pair {
     fn of(stage: &Stage) -> Self {
         let login = Login::new(&stage.address.socket, USER.0, USER.1).schema("app");
-        Self { client: login.connect().unwrap(), watcher: login.connect().unwrap(), statement: None }
+        let (client, watcher) = (login.connect().unwrap(), login.connect().unwrap());
+        Self { login, client, watcher, statement: None }
     }
 
     /// Why the session is pinned, as the process list says.
@@ -73,6 +75,11 @@ impl Pair {
             }
             Step::CursorEnd(end) | Step::RunLast(end) => self.end_statement(end),
             Step::Reset => drop(self.client.reset_connection().unwrap()),
+            Step::ChangeUser => self.client.change_user(&self.login).unwrap(),
+            Step::SetOption(on) => {
+                let reply = self.client.set_multi_statements(on).unwrap();
+                assert!(reply.failure().is_none(), "{reply:?}");
+            }
         }
     }
 
@@ -142,7 +149,10 @@ fn check(flavor: Flavor) {
             wrong.extend(pins_and_frees(&mut pair, row, case));
             pair.take_step(Step::Reset);
             assert_eq!(pair.pin(), None, "after COM_RESET_CONNECTION: {case:?}");
-            wrong.extend(reset_frees(&mut pair, row, case));
+            for end in [Step::Reset, Step::ChangeUser] {
+                wrong.extend(start_frees(&mut pair, row, case, end));
+                wrong.extend(is_left(&stage, &mut pair, end).map(|left| format!("{left}: {case:?}")));
+            }
         }
     }
     for moving in MOVES.iter().filter(|one| one.on.is_none_or(|on| on == flavor)) {
@@ -182,13 +192,32 @@ fn pins_and_frees(pair: &mut Pair, row: &Row, case: &Case) -> Vec<String> {
     wrong
 }
 
-fn reset_frees(pair: &mut Pair, row: &Row, case: &Case) -> Option<String> {
+/// COM_RESET_CONNECTION and COM_CHANGE_USER end every pin.
+fn start_frees(pair: &mut Pair, row: &Row, case: &Case, end: Step) -> Option<String> {
     for step in case.pin {
         pair.take_step(*step);
     }
-    pair.take_step(Step::Reset);
+    pair.take_step(end);
     pair.statement = None;
-    pair.pin().map(|reason| format!("{}: {reason} after COM_RESET_CONNECTION: {case:?}", row.reason))
+    pair.pin().map(|reason| format!("{}: {reason} after {end:?}: {case:?}", row.reason))
+}
+
+/// What pinned is gone on the server when these commands are answered: nobody's locks, tables or role are in the way,
+/// and the session does not see them itself.
+fn is_left(stage: &Stage, pair: &mut Pair, end: Step) -> Option<String> {
+    // Of the server itself: it would wait for a lock, and fail.
+    let others = "SET lock_wait_timeout = 2, innodb_lock_wait_timeout = 2; INSERT INTO app.p VALUES (7); \
+                  SELECT IS_FREE_LOCK('a'), IS_FREE_LOCK('ab'), IS_FREE_LOCK('b')";
+    match stage.cluster.servers[0].query(others) {
+        Ok(free) if free.split_whitespace().all(|one| one == "1") => {}
+        other => return Some(format!("after {end:?} the server says {other:?}")),
+    }
+    let own = "SELECT CURRENT_ROLE() IN ('NONE', '') OR CURRENT_ROLE() IS NULL, @@autocommit FROM app.three \
+               WHERE a = 1 FOR UPDATE";
+    let reply = pair.client.query(own).unwrap().remove(0);
+    let rows = reply.rows().unwrap();
+    let cells: Vec<u8> = rows[0].iter().flatten().flatten().copied().collect();
+    (cells != b"11").then(|| format!("after {end:?} the session has role or autocommit {rows:?}"))
 }
 
 #[test]

@@ -102,8 +102,26 @@ fn hidden_user_variables(stage: &Stage) {
         assert_eq!(hidden(&mut client).as_deref(), Some("own"));
         run(&mut client, "DO 1");
     }
+    a_list_that_fails_later(stage);
     unreported(stage);
     a_file_in_the_middle(stage);
+}
+
+/// The function has run, though the statement fails: at another variable, or with the function's own answer.
+fn a_list_that_fails_later(stage: &Stage) {
+    for sql in [
+        "SET @q = app.f_set(), sql_mode = 'NONSENSE'",
+        "SET @q = app.f_set(), time_zone = 'Nowhere/At_All'",
+        "SET sql_mode = IF(app.f_set() = 1, 'NONSENSE', '')",
+    ] {
+        let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage), connect(stage)]);
+        let reply = client.query(sql).unwrap().remove(0);
+        assert!(reply.failure().is_some(), "{sql}: {reply:?}");
+        for other in &mut others {
+            assert_eq!(hidden(other), None, "another session after {sql}");
+        }
+        assert_eq!(hidden(&mut client).as_deref(), Some("f_set"), "the same session after {sql}");
+    }
 }
 
 /// What a text does after the file that it asks for has come is learnt from the text as well.

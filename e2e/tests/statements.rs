@@ -92,6 +92,76 @@ fn statements_live(flavor: Flavor) {
     lost_connections_are_not_noticed(&stage);
     thousands_of_statements(&mut stage);
     one_too_many_is_an_error(&stage);
+    long_texts(&stage);
+    long_values_without_types(&stage);
+}
+
+const MIB: usize = 1 << 20;
+
+/// Texts of nearly 16 MiB can be prepared and run anywhere; longer ones are refused, and nothing else is.
+fn long_texts(stage: &Stage) {
+    let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage)]);
+    let text = format!("SELECT LENGTH('{}') + ?", "x".repeat(16 * MIB - 100));
+    let statement = prepare(&mut client, &text);
+    for round in 0..3u64 {
+        assert_eq!(
+            numbers(execute(&mut client, &statement, &[Param::Unsigned(round)])),
+            [(16 * MIB) as u64 - 100 + round]
+        );
+        for (number, other) in others.iter_mut().enumerate() {
+            run(other, &format!("SET @a = {number}, @b = {round}"));
+        }
+    }
+    for more in [0, 1, 20 * MIB] {
+        let text = format!("SELECT '{}' + ?", "x".repeat(16 * MIB + more));
+        let failure = client.prepare(&text).unwrap().unwrap_err();
+        assert_eq!(failure.code, 1153, "{failure}");
+        assert!(failure.message.contains("16 MiB"), "{failure}");
+        assert_eq!(
+            numbers(execute(&mut client, &statement, &[Param::Unsigned(1)])),
+            [(16 * MIB) as u64 - 99]
+        );
+    }
+}
+
+/// Types are sent with the first execution only; where another connection runs the statement, they are put into a
+/// command of several frames.
+fn long_values_without_types(stage: &Stage) {
+    let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage)]);
+    let sql = "SELECT LENGTH(?) + ?, SHA2(?, 256) = ? FOR UPDATE";
+    let statement = prepare(&mut client, sql);
+    let mut with_types = true;
+    for (round, len) in [(1usize, 17 * MIB), (2, 9 * MIB + 5), (3, 16 * MIB), (4, 100), (5, 25 * MIB)] {
+        let value: Vec<u8> = (0..len).map(|at| b'a' + (at % 23) as u8).collect();
+        let digest = digest_of(&mut others[0], &value);
+        let params = [
+            Param::Bytes(value.clone()),
+            Param::Unsigned(round as u64),
+            Param::Bytes(value),
+            Param::Text(digest),
+        ];
+        let replies = client.execute(statement.id, &params[..], with_types).unwrap();
+        let rows = replies.into_iter().next().unwrap().rows();
+        let row = rows.unwrap_or_else(|error| panic!("round {round}: {error}")).remove(0);
+        let text = |cell: &Option<Vec<u8>>| String::from_utf8_lossy(cell.as_deref().unwrap()).into_owned();
+        assert_eq!([text(&row[0]), text(&row[1])], [(len + round).to_string(), "1".to_owned()]);
+        with_types = false;
+        // Others run it on the client's connection, with other types of the same classes.
+        for other in &mut others {
+            let own = prepare(other, sql);
+            let text = || Param::Text("x".to_owned());
+            let short = [text(), Param::Unsigned(1), text(), text()];
+            other.execute(own.id, &short, true).unwrap();
+            other.close(own.id).unwrap();
+        }
+    }
+}
+
+fn digest_of(client: &mut Client, value: &[u8]) -> String {
+    let statement = prepare(client, "SELECT SHA2(?, 256) FOR UPDATE");
+    let rows = execute(client, &statement, &[Param::Bytes(value.to_vec())]).rows().unwrap();
+    client.close(statement.id).unwrap();
+    String::from_utf8_lossy(rows[0][0].as_ref().unwrap()).into_owned()
 }
 
 fn cursors_of_one_text_do_not_disturb_each_other(stage: &Stage) {

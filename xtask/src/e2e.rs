@@ -81,6 +81,9 @@ struct DriversArgs {
     /// Only without TLS and compression.
     #[arg(long)]
     plain: bool,
+    /// Only this variant, as docs/drivers.md names it; can be repeated.
+    #[arg(long)]
+    variant: Vec<String>,
     /// Keep the results (e2e/suites/results.json) and write them, with those of earlier runs, to docs/drivers.md.
     #[arg(long)]
     docs: bool,
@@ -125,6 +128,7 @@ fn run_suites(words: &[String], proxy: &Path) -> Result<Tally> {
 fn suite_words(args: &DriversArgs) -> Vec<String> {
     let mut words: Vec<String> =
         args.only.iter().flat_map(|suite| ["--only".to_owned(), suite.clone()]).collect();
+    words.extend(args.variant.iter().flat_map(|variant| ["--variant".to_owned(), variant.clone()]));
     words.extend(args.plain.then(|| "--plain".to_owned()));
     words.extend(common_words(args.flavor.as_deref(), args.docs));
     words

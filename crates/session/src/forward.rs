@@ -102,12 +102,7 @@ impl Session {
                 checkout.note(Doing::Nothing);
                 return Ok(());
             }
-            let frame = loop {
-                match parse_header(self.buffer.data()) {
-                    Some(frame) => break frame,
-                    None => self.read_in_time().await.map_err(Cut::Client)?,
-                };
-            };
+            let frame = self.next_frame(input.shift).await.map_err(Cut::Client)?;
             continued = frame.is_continued();
             missing = HEADER_LEN + frame.len;
             total += frame.len as u64;

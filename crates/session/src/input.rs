@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
-use delphinus_wire::{Frame, HEADER_LEN, parse_header};
+use delphinus_wire::{Frame, HEADER_LEN, header, parse_header};
 
 use crate::session::Session;
 
@@ -19,6 +19,8 @@ pub(crate) struct Input {
     pub frame: Frame,
     /// Bytes of it in the buffer, header included.
     pub held: usize,
+    /// Bytes that were put into its first frame, of several: each frame now begins so many bytes earlier.
+    pub shift: usize,
 }
 
 impl Input {
@@ -85,7 +87,7 @@ impl Session {
                 let total = HEADER_LEN + frame.len;
                 let held = total.min(HELD);
                 if self.buffer.len() >= held {
-                    return Ok(Waited::Command(Input { frame, held }));
+                    return Ok(Waited::Command(Input { frame, held, shift: 0 }));
                 }
                 self.buffer.reserve(held - self.buffer.len());
             }
@@ -142,6 +144,31 @@ impl Session {
         }
     }
 
+    /// The next frame of a command into whose first frame `shift` bytes were put: as many of the frame before are at the
+    /// front of the buffer, and now get into this one. Its header is put before them.
+    pub(crate) async fn next_frame(&mut self, shift: usize) -> Result<Frame, NetError> {
+        while self.buffer.len() < shift + HEADER_LEN {
+            self.buffer.reserve(HEADER_LEN);
+            self.read_in_time().await?;
+        }
+        let bytes = self.buffer.data_mut();
+        let malformed = delphinus_wire::Malformed("a frame without a header");
+        let mut frame = parse_header(&bytes[shift..]).ok_or(malformed)?;
+        if shift == 0 {
+            return Ok(frame);
+        }
+        if !frame.is_continued() {
+            frame.len += shift;
+            if frame.is_continued() {
+                // One frame more would be needed, and the answer would be numbered differently.
+                return Err(NetError::TooLarge(frame.len));
+            }
+        }
+        bytes.copy_within(..shift, HEADER_LEN);
+        bytes[..HEADER_LEN].copy_from_slice(&header(frame.len, frame.seq));
+        Ok(frame)
+    }
+
     /// Passes over a command that is not forwarded, all of its frames.
     pub(crate) async fn skip(&mut self, input: Input) -> Result<(), NetError> {
         self.buffer.consume(input.held);
@@ -166,6 +193,8 @@ impl Session {
             };
             continued = frame.is_continued();
             missing = HEADER_LEN + frame.len;
+            // The answer counts on from the last frame.
+            self.error_seq = Some(frame.seq.wrapping_add(1));
         }
     }
 

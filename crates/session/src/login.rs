@@ -11,7 +11,7 @@ use delphinus_net::rt;
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
 use delphinus_pool::{Identity, Memory};
 use delphinus_sql::Flavor as SqlFlavor;
-use delphinus_state::{Pins, SessionState};
+use delphinus_state::{Pins, SessionState, Vars, set_names_collation};
 use delphinus_topology::{Flavor, ServerFacts, Snapshot};
 use delphinus_wire::auth::Plugin;
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
@@ -243,7 +243,7 @@ pub(crate) fn first_state(
     let mut vars = vec![
         ("character_set_client", charset.clone()),
         ("character_set_results", charset),
-        ("collation_connection", collation),
+        ("collation_connection", collation.clone()),
     ];
     if mode == ListenerMode::ReadOnly {
         let name = match facts.flavor {
@@ -252,11 +252,15 @@ pub(crate) fn first_state(
         };
         vars.push((name, "ON".to_owned()));
     }
+    let mut vars: Vars = vars.iter().map(|(name, value)| ((*name).into(), value.as_bytes().into())).collect();
+    // A collation that is not its character set's default is one that no variable shows.
+    let hidden = found.filter(|found| !found.is_default && *found.name == *collation);
+    set_names_collation(&mut vars, hidden.map(|found| &*found.name));
     let asked = outcome.schema.as_deref().map(String::from_utf8_lossy).filter(|name| !name.is_empty());
     let default = worker.users.find(&outcome.user).and_then(|user| user.default_schema.clone());
     SessionState {
         schema: asked.map(Rc::from).or_else(|| default.map(Rc::from)),
-        vars: Rc::new(vars.iter().map(|(name, value)| ((*name).into(), value.as_bytes().into())).collect()),
+        vars: Rc::new(vars),
         user_vars: Rc::default(),
         multi_statements: outcome.connection.capabilities.contains(Capabilities::MULTI_STATEMENTS),
     }

@@ -86,7 +86,11 @@ impl Session {
             self.info.runs_nowhere();
             match served {
                 Served::Answered => {}
-                Served::Error(error) => self.answer_error(&error).await?,
+                Served::Error(error) => {
+                    // ROW_COUNT() after any error.
+                    self.memory.row_count.set(-1);
+                    self.answer_error(&error).await?;
+                }
                 Served::Fatal(error) => return self.answer_error(&error).await,
                 Served::End => return Ok(()),
             }

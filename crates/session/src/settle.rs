@@ -8,6 +8,7 @@ use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft};
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, user_variables_assigned};
 use delphinus_state::{
     Changed, Executed, Learnt, PinReason, Response, UserValue, Vars, learn, quote_identifier, read_back_sql,
+    set_reported,
 };
 use delphinus_wire::Put;
 use delphinus_wire::response::{SessionChange, SessionChanges, Status};
@@ -114,6 +115,9 @@ impl Session {
             self.ask_vars_after_error(checkout, &learnt.vars).await?;
         } else if !learnt.vars.is_empty() {
             self.ask_vars(checkout, &learnt.vars).await?;
+        }
+        if !learnt.names_collation.is_empty() {
+            self.learn_names_collation(&learnt.names_collation);
         }
         if learnt.schema {
             let answer = checkout.query("SELECT DATABASE() LIMIT 1").await?;
@@ -260,6 +264,22 @@ impl Session {
         Ok(())
     }
 
+    /// SET NAMES hides the collation behind the character sets, too.
+    fn learn_names_collation(&mut self, hidden: &[&'static str]) {
+        let Some(name) = self.want.vars.get("collation_connection").cloned() else { return };
+        let is_default = self.worker.with_snapshot(|snapshot, _| {
+            let found = snapshot.facts.as_ref()?.collations.by_name(std::str::from_utf8(&name).ok()?)?;
+            Some(found.is_default)
+        });
+        if is_default == Some(true) {
+            return;
+        }
+        let vars = Rc::make_mut(&mut self.want.vars);
+        for key in hidden {
+            vars.insert((*key).into(), name.clone());
+        }
+    }
+
     /// What was not allowed must not be taken for set: setting it back would not be allowed either.
     async fn ask_vars_after_error(
         &mut self,
@@ -291,7 +311,7 @@ impl Session {
             match change {
                 Changed::Var(name, value) => {
                     if delphinus_state::is_movable(name) && !delphinus_state::is_derived(name) {
-                        Rc::make_mut(&mut self.want.vars).insert(name.clone(), value.clone());
+                        set_reported(Rc::make_mut(&mut self.want.vars), name, value);
                     }
                 }
                 Changed::Schema(schema) => self.want.schema = schema.as_deref().map(Rc::from),

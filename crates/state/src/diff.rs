@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use crate::session::SessionState;
-use crate::vars::{put_value, quote_identifier};
+use crate::vars::{CLIENT_COLLATION, RESULTS_COLLATION, Vars, put_value, quote_identifier};
 
 /// One step towards the wanted state. They are run in the order in which `diff` gives them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +55,12 @@ fn assignments(want: &SessionState, have: &SessionState) -> String {
         sql.push_str(if sql.is_empty() { "SET " } else { ", " });
         let _ = sql.write_fmt(target);
     };
+    let names = names(&want.vars, &have.vars);
+    if let Some((charset, collation)) = names {
+        item(format_args!("NAMES {charset} COLLATE {collation}"));
+    }
     // First, because some defaults bring others with them: that of `max_join_size` sets `sql_big_selects`.
-    for name in have.vars.keys().filter(|name| !want.vars.contains_key(*name)) {
+    for name in have.vars.keys().filter(|name| !want.vars.contains_key(*name) && !is_hidden(name)) {
         if MISTAKEN_DEFAULT.contains(&&**name) {
             item(format_args!("@@session.{name}=@@global.{name}"));
         } else {
@@ -64,8 +68,12 @@ fn assignments(want: &SessionState, have: &SessionState) -> String {
         }
     }
     let limits_joins = want.vars.get(MAX_JOIN_SIZE) != have.vars.get(MAX_JOIN_SIZE);
-    for (name, value) in &*want.vars {
-        if have.vars.get(name) == Some(value) && !(limits_joins && &**name == "sql_big_selects") {
+    for (name, value) in want.vars.iter().filter(|(name, _)| !is_hidden(name)) {
+        let is_there = match charset_is_there(name, (&want.vars, &have.vars), names) {
+            Some(is_there) => is_there,
+            None => have.vars.get(name) == Some(value) && !(limits_joins && &**name == "sql_big_selects"),
+        };
+        if is_there {
             continue;
         }
         let mut literal = String::new();
@@ -85,6 +93,44 @@ fn assignments(want: &SessionState, have: &SessionState) -> String {
         item(format_args!("@{name}=X'', @{name}=NULL"));
     }
     sql
+}
+
+fn is_hidden(name: &str) -> bool {
+    matches!(name, CLIENT_COLLATION | RESULTS_COLLATION)
+}
+
+/// What is to be told to SET NAMES, which alone sets a hidden collation that is not its character set's default.
+fn names<'a>(want: &'a Vars, have: &Vars) -> Option<(&'a str, &'a str)> {
+    let new = |hidden: &str, variable: &str| {
+        let collation = want.get(hidden)?;
+        let is_new = have.get(hidden) != Some(collation) || want.get(variable) != have.get(variable);
+        is_new.then_some((word(want.get(variable)?)?, word(collation)?))
+    };
+    new(CLIENT_COLLATION, "character_set_client").or_else(|| new(RESULTS_COLLATION, "character_set_results"))
+}
+
+/// The name of a character set or collation, which can stand in a text as it is.
+fn word(name: &[u8]) -> Option<&str> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let name = std::str::from_utf8(name).ok()?;
+    (!name.is_empty() && name.bytes().all(|byte| is_plain(&byte))).then_some(name)
+}
+
+/// Whether a character set or collation of the connection, and what hides behind it, is the wanted one already, `names`
+/// having been told to SET NAMES; `None` for other variables.
+fn charset_is_there(name: &str, (want, have): (&Vars, &Vars), names: Option<(&str, &str)>) -> Option<bool> {
+    let hidden = match name {
+        "character_set_client" => CLIENT_COLLATION,
+        "character_set_results" => RESULTS_COLLATION,
+        "collation_connection" => "",
+        _ => return None,
+    };
+    let is = |name: &str, value: &str| want.get(name).is_some_and(|wanted| **wanted == *value.as_bytes());
+    Some(match names {
+        Some((_, collation)) if hidden.is_empty() => is(name, collation),
+        Some((charset, collation)) => is(name, charset) && is(hidden, collation),
+        None => want.get(name) == have.get(name) && want.get(hidden) == have.get(hidden),
+    })
 }
 
 #[cfg(test)]
@@ -126,6 +172,46 @@ mod tests {
                         .into()
                 )
             ]
+        );
+    }
+
+    #[test]
+    fn a_hidden_collation_is_set_by_set_names_and_left_by_name() {
+        let plain = [
+            ("character_set_client", "utf8mb4"),
+            ("character_set_results", "utf8mb4"),
+            ("collation_connection", "utf8mb4_bin"),
+        ];
+        let hidden = [(CLIENT_COLLATION, "utf8mb4_bin"), (RESULTS_COLLATION, "utf8mb4_bin")];
+        let both = state(None, &[plain, [hidden[0], hidden[1], plain[0]]].concat(), &[]);
+        let client_only = state(None, &[&plain[..], &hidden[..1]].concat(), &[]);
+        let plain_only = state(None, &plain, &[]);
+        let set = |want, have| match diff(want, have).as_slice() {
+            [] => String::new(),
+            [FixUp::Set(sql)] => sql.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(set(&both, &plain_only), "SET NAMES utf8mb4 COLLATE utf8mb4_bin");
+        assert_eq!(
+            set(&client_only, &plain_only),
+            "SET NAMES utf8mb4 COLLATE utf8mb4_bin, @@session.character_set_results='utf8mb4'"
+        );
+        assert_eq!(set(&client_only, &both), "SET @@session.character_set_results='utf8mb4'");
+        assert_eq!(
+            set(&plain_only, &both),
+            "SET @@session.character_set_client='utf8mb4', @@session.character_set_results='utf8mb4'"
+        );
+        let same = both.clone();
+        assert_eq!(set(&both, &same), "");
+        let other = state(
+            None,
+            &[plain[0], hidden[0], ("character_set_results", ""), ("collation_connection", "latin1_bin")],
+            &[],
+        );
+        assert_eq!(
+            set(&other, &plain_only),
+            "SET NAMES utf8mb4 COLLATE utf8mb4_bin, @@session.character_set_results=NULL, \
+             @@session.collation_connection='latin1_bin'"
         );
     }
 

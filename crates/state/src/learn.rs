@@ -7,7 +7,7 @@ mod variables;
 use std::rc::Rc;
 use std::time::Instant;
 
-use delphinus_sql::{Class, Effects, Flavor, LexOptions, Statement};
+use delphinus_sql::{Class, Effects, Flavor, LexOptions, Statement, assignments};
 use delphinus_wire::response::Status;
 
 use crate::pin::{PinReason, Pins};
@@ -38,6 +38,8 @@ pub struct Executed<'a> {
 pub struct Learnt {
     /// Session variables to read back.
     pub vars: Vec<Box<str>>,
+    /// What hides the collation that the connection has now, by SET NAMES: entries of `Vars`.
+    pub names_collation: Vec<&'static str>,
     /// User variables to read back, in lower case.
     pub user_vars: Vec<Box<str>>,
     /// The statement failed: of the session variables those count that differ from the global ones, or were set before.
@@ -59,7 +61,7 @@ impl Learnt {
     /// True if nothing has to be asked.
     pub fn is_empty(&self) -> bool {
         let asks = self.schema || self.ping || self.role || self.temporary_tables || self.hidden_user_vars;
-        self.vars.is_empty() && self.user_vars.is_empty() && !asks
+        self.vars.is_empty() && self.names_collation.is_empty() && self.user_vars.is_empty() && !asks
     }
 }
 
@@ -183,17 +185,28 @@ const NOT_BEGUN: &[u16] = &[1044, 1046, 1049, 1064, 1210, 1243, 1305, 1318, 1370
 
 /// Errors of other statements, found before a function in them can have run: no such column, table or variable, a
 /// variable that cannot be set so, no rights to it.
-const NOT_RESOLVED: &[u16] = &[1054, 1142, 1143, 1146, 1193, 1227, 1231, 1232, 1238];
+const NOT_RESOLVED: &[u16] = &[1054, 1142, 1143, 1146, 1193, 1227, 1232, 1238];
+
+/// Errors of a SET of several variables, found before it looks at the first: they are resolved one by one, and the
+/// functions of one run before the next is looked at. Syntax, no such character set, table or variable.
+const NOT_RESOLVED_IN_LIST: &[u16] = &[1064, 1115, 1146, 1193];
 
 /// True for a routine, or a statement in a statement, that failed: what it had changed by then is not reported.
 fn is_cut_short(executed: &Executed<'_>) -> bool {
-    let runs = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES);
-    let error = executed.response.error;
-    let is_routine =
-        executed.statement.class == Class::Call || executed.statement.effects.contains(Effects::SQL_EXECUTES);
-    executed.statement.effects.intersects(runs)
-        && error
-            .is_some_and(|code| !NOT_BEGUN.contains(&code) && (is_routine || !NOT_RESOLVED.contains(&code)))
+    let effects = executed.statement.effects;
+    let Some(error) = executed.response.error else { return false };
+    if !effects.intersects(Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES)) {
+        return false;
+    }
+    if executed.statement.class == Class::Call || effects.contains(Effects::SQL_EXECUTES) {
+        return !NOT_BEGUN.contains(&error);
+    }
+    if effects.intersects(Effects::SETS_SYSTEM_VARS.union(Effects::SETS_USER_VARS))
+        && assignments(executed.sql, executed.lex).len() > 1
+    {
+        return !NOT_RESOLVED_IN_LIST.contains(&error);
+    }
+    !NOT_BEGUN.contains(&error) && !NOT_RESOLVED.contains(&error)
 }
 
 /// True if an error leaves open whether a transaction is open and what has changed: an ERR packet says neither.

@@ -18,4 +18,7 @@ pub use session::SessionState;
 pub use tracker::{Changed, Progress, Response, ResponseTracker, Shape};
 pub use user_vars::{UserValue, UserVars, read_back_sql};
 
-pub use vars::{Vars, is_derived, is_movable, quote_identifier, quote_text, reads_only};
+pub use vars::{
+    CLIENT_COLLATION, RESULTS_COLLATION, Vars, is_derived, is_movable, quote_identifier, quote_text,
+    reads_only, set_names_collation, set_reported,
+};

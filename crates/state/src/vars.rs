@@ -3,8 +3,42 @@
 use std::collections::BTreeMap;
 
 /// Session variables and their values as the server reports them. A variable that is not here has the
-/// server's default.
+/// server's default. Beside them stand [`CLIENT_COLLATION`] and [`RESULTS_COLLATION`], which no server shows.
 pub type Vars = BTreeMap<Box<str>, Box<[u8]>>;
+
+/// The collation that servers keep behind `character_set_client`: parameters of prepared statements have it on MariaDB.
+/// It is not here where it is what setting the variable by name gives.
+pub const CLIENT_COLLATION: &str = "character_set_client.collation";
+
+/// The collation that servers keep behind `character_set_results`: columns of results are said to have it. It is not here
+/// where it is what setting the variable by name gives.
+pub const RESULTS_COLLATION: &str = "character_set_results.collation";
+
+/// Makes `collation` the hidden one of both character sets, as a login and SET NAMES do; `None` for the one that
+/// setting the variables by name gives.
+pub fn set_names_collation(vars: &mut Vars, collation: Option<&str>) {
+    for name in [CLIENT_COLLATION, RESULTS_COLLATION] {
+        match collation {
+            Some(collation) => drop(vars.insert(name.into(), collation.as_bytes().into())),
+            None => drop(vars.remove(name)),
+        }
+    }
+}
+
+/// A variable that the server reported or that was set by its name: no other collation hides behind it any more.
+pub fn set_reported(vars: &mut Vars, name: &str, value: &[u8]) {
+    shows_itself(vars, name);
+    vars.insert(name.into(), value.into());
+}
+
+/// Forgets the collation that hides behind a variable, if there is one.
+pub(crate) fn shows_itself(vars: &mut Vars, name: &str) {
+    match name {
+        "character_set_client" => drop(vars.remove(CLIENT_COLLATION)),
+        "character_set_results" => drop(vars.remove(RESULTS_COLLATION)),
+        _ => {}
+    }
+}
 
 /// Variables that belong to one connection: setting them on another one would mean something else. A session
 /// that sets one of them keeps its connection.

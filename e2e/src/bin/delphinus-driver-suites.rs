@@ -1,7 +1,8 @@
 //! Runs the drivers' test suites as a gate, or the programs with ORMs; `cargo xtask e2e drivers` and `e2e orm` build and
 //! start it.
 //!
-//! Arguments: `[--orm] [--only SUITE]... [--flavor mariadb|mysql] [--plain] [--docs FILE]`. The last line is
+//! Arguments: `[--orm] [--only SUITE]... [--flavor mariadb|mysql] [--plain] [--variant NAME]...
+//! [--docs FILE]`. The last line is
 //! "N passed, M failed", counted in runs of suites.
 
 use std::io::Write as _;
@@ -83,6 +84,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Arguments> {
             "--orm" => arguments.is_orm = true,
             "--only" => selection.suites.push(value()?),
             "--flavor" => selection.flavors.push(flavor(&value()?)?),
+            "--variant" => selection.variants.push(value()?),
             "--plain" => selection.is_plain = true,
             "--docs" => arguments.docs = Some(value()?.into()),
             _ => bail!("unknown argument {word}"),

@@ -2,7 +2,7 @@
 
 use delphinus_sandbox::Flavor;
 
-use Step::{Cursor, CursorEnd, Fails, LongData, LongDataRun, Reset, Run, RunLast};
+use Step::{ChangeUser, Cursor, CursorEnd, Fails, LongData, LongDataRun, Reset, Run, RunLast, SetOption};
 
 /// What a session does.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,10 @@ pub(crate) enum Step {
     RunLast(End),
     /// COM_RESET_CONNECTION.
     Reset,
+    /// COM_CHANGE_USER to the same user.
+    ChangeUser,
+    /// COM_SET_OPTION: several statements in one text are allowed, or not.
+    SetOption(bool),
 }
 
 /// How the state of a statement of the binary protocol ends.
@@ -284,6 +288,7 @@ pub(crate) const PINS: &[Row] = &[
         cases: &[
             mariadb(&[Run("SET ROLE pin_role")], &[Run("SELECT 1"), Run("SET ROLE NONE")]),
             both(&[Run("SET ROLE pin_role")], &[Reset]),
+            both(&[Run("SET ROLE pin_role")], &[Run("SELECT 1"), ChangeUser]),
             mysql(&[Run("SET ROLE pin_role")], &[Run("SET ROLE NONE"), Reset]),
         ],
     },
@@ -327,10 +332,11 @@ pub(crate) const MOVES: &[Moving] = &[
     Moving {
         on: None,
         state: "session variables, `SET NAMES`, `SET CHARACTER SET`, `autocommit`, isolation level of the session",
-        how: "one `SET` before the statement, values as the server reported them",
+        how: "one `SET` before the statement, values as the server reported them; the collation that `SET NAMES ... COLLATE` and the login leave behind the character sets, which no variable shows, by SET NAMES",
         steps: &[
             Run("SET SESSION sort_buffer_size = 300000, @@local.sql_mode = 'ANSI'"),
             Run("SET NAMES latin1 COLLATE latin1_german1_ci"),
+            Run("SELECT 1"),
             Run("SET CHARACTER SET utf8mb4"),
             Run("SET autocommit = 0"),
             Run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"),
@@ -359,7 +365,7 @@ pub(crate) const MOVES: &[Moving] = &[
         on: None,
         state: "multi-statements on or off (COM_SET_OPTION)",
         how: "COM_SET_OPTION",
-        steps: &[],
+        steps: &[SetOption(true), Run("SELECT 1; SELECT 2"), SetOption(false), Fails("SELECT 1; SELECT 2")],
     },
     Moving {
         on: None,

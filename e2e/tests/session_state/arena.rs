@@ -124,6 +124,12 @@ impl Arena {
             )?;
         }
         run(&mut client, "CREATE TABLE app.d_noise (n INT AUTO_INCREMENT PRIMARY KEY)")?;
+        let servers = &self.stage.cluster.servers;
+        servers[0].query("SET GLOBAL log_bin_trust_function_creators = 1")?;
+        run(
+            &mut client,
+            "CREATE FUNCTION app.d_function(n INT) RETURNS INT DETERMINISTIC BEGIN SET @d = CONCAT('by ', n); RETURN n; END",
+        )?;
         for procedure in PROCEDURES {
             run(&mut client, &format!("CREATE PROCEDURE app.{procedure}"))?;
         }

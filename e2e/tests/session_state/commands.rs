@@ -134,7 +134,8 @@ const TEXTS: &[&str] = &[
 pub(crate) fn prepared(random: &mut Random, session: usize) -> Block {
     let slot = random.below(SLOTS);
     let t = table(session);
-    let step = match random.below(14) {
+    let step = match random.below(15) {
+        14 => return collations(random),
         12 => return twins(random),
         13 => return several_rows(random, &t),
         0 | 1 => match random.pick(TEXTS) {
@@ -196,6 +197,39 @@ fn twins(random: &mut Random) -> Block {
     if random.once_in(2) {
         steps.extend([prepare(first, "*"), run(second), run(first)]);
     }
+    Block::free(steps)
+}
+
+/// The collation that SET NAMES .. COLLATE leaves behind `character_set_client` and `character_set_results`: MariaDB's
+/// parameters have the one, columns of results the other.
+fn collations(random: &mut Random) -> Block {
+    let slot = random.below(SLOTS);
+    let run = || Step::Execute(slot, vec![Param::Text("x".to_owned())]);
+    let mut steps = vec![
+        query(random.pick(&[
+            "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
+            "SET NAMES 'latin1' COLLATE 'latin1_german1_ci'",
+            "SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci, @a = 'x'",
+            "SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci, character_set_results = latin1",
+            "SET @a = 'y', NAMES utf8mb4 COLLATE utf8mb4_general_ci",
+        ])),
+        Step::Prepare(slot, "SELECT COLLATION(?), CHARSET(?)".to_owned()),
+        run(),
+        query("SELECT 'x', @@collation_connection"),
+    ];
+    if random.once_in(2) {
+        steps.push(query(random.pick(&[
+            "SET character_set_client = utf8mb4",
+            "SET character_set_results = utf8mb4",
+            "SET collation_connection = utf8mb4_general_ci",
+            "SET character_set_results = NULL",
+            "SET CHARACTER SET utf8mb4",
+            "SET NAMES utf8mb4",
+        ])));
+    }
+    steps.push(run());
+    steps.push(query("SELECT 'x', @@collation_connection"));
+    steps.push(Step::Close(slot));
     Block::free(steps)
 }
 

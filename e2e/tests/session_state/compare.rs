@@ -1,5 +1,7 @@
 //! Runs the sessions on both sides and compares their answers.
 
+use std::fmt::Write;
+
 use anyhow::{Context, Result};
 
 use crate::arena::{Arena, SESSIONS};
@@ -75,6 +77,11 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// The steps that were run.
+    fn history(&self) -> impl Iterator<Item = &Step> {
+        self.blocks.iter().flat_map(|block| &block.steps).take(self.done)
+    }
+
     fn difference(&self, (direct, proxied): (String, String)) -> Difference {
         let mut blocks = self.blocks[..=self.block].to_vec();
         if let Some(last) = blocks.last_mut() {
@@ -119,13 +126,19 @@ pub(crate) fn run_interleaved(
         pinned = if pins { Some(session) } else { pinned };
         count += 1;
         if let Err(answers) = runners[at].run() {
-            if answers.1.contains("error 1203") {
-                // Whoever holds the connections: a pin that has not ended with its block.
-                let list = arena.proxied(SESSIONS).connect()?.query("SHOW PROCESSLIST")?;
-                eprintln!("step {count}, session {session}, pinned {pinned:?}: {list:?}");
+            let is_stuck = answers.1.contains("error 1203");
+            if is_stuck {
+                eprintln!(
+                    "step {count}, session {session}, pinned {pinned:?}; {}",
+                    holders(arena, &runners)?
+                );
             }
             let runner = runners.swap_remove(at);
             found.push(Difference { after: count, ..runner.difference(answers) });
+            if is_stuck {
+                // The others would wait for the same connections.
+                break;
+            }
             pinned = pinned.filter(|other| *other != session);
         } else if pinned == Some(session) && (!pins || runners[at].step == 0) {
             pinned = None;
@@ -138,6 +151,31 @@ pub(crate) fn run_interleaved(
     }
     Ok(found)
 }
+
+/// Who holds the connections, by a pin that has not ended with its block, and what they did last.
+fn holders(arena: &Arena, runners: &[Runner<'_>]) -> Result<String> {
+    let list = arena.proxied(SESSIONS).connect()?.query("SHOW PROCESSLIST")?.remove(0).rows()?;
+    let mut text = String::new();
+    for row in list {
+        let cell = |at: usize| String::from_utf8_lossy(row[at].as_deref().unwrap_or(b"")).into_owned();
+        let Some(runner) = runners.iter().find(|runner| runner.side.connection_id().to_string() == cell(0))
+        else {
+            continue;
+        };
+        if !cell(6).starts_with("pinned") {
+            continue;
+        }
+        writeln!(text, "session {} is {} after", runner.session, cell(6))?;
+        let steps: Vec<String> = runner.history().map(ToString::to_string).collect();
+        for step in &steps[steps.len().saturating_sub(HISTORY)..] {
+            writeln!(text, "  {step}")?;
+        }
+    }
+    Ok(text)
+}
+
+/// How many steps of whoever holds a connection are shown.
+const HISTORY: usize = 25;
 
 /// Sessions that take every backend connection and leave it in another state.
 pub(crate) struct Noise(Vec<Side>);

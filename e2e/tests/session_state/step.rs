@@ -96,6 +96,11 @@ impl Side {
         Ok(Self { client: login.connect()?, login: login.clone(), slots: Default::default() })
     }
 
+    /// The id that the greeting told.
+    pub(crate) fn connection_id(&self) -> u32 {
+        self.client.connection_id()
+    }
+
     /// Runs a step; gives its answers, one in each line.
     pub(crate) fn run(&mut self, step: &Step) -> Result<String> {
         Ok(match step {
@@ -224,13 +229,18 @@ impl Side {
             let sql = sql.clone();
             self.prepare(slot, &sql)?;
         }
-        let Some(Slot { prepared, kinds, .. }) = &mut self.slots[slot] else {
+        let Some(Slot { prepared, kinds, sql }) = &mut self.slots[slot] else {
             return Ok("not prepared again".to_owned());
         };
         // Types that are not sent are those of the run before, of which a new statement knows nothing.
         let with_types = with_types || kinds.is_none();
         *kinds = Some(now);
-        Ok(show(&without_types(self.client.execute(prepared.id, &params, with_types)?)))
+        let mut replies = self.client.execute(prepared.id, &params, with_types)?;
+        let text = sql.to_ascii_lowercase();
+        for reply in &mut replies {
+            forget_what_is_not_its_own(reply, &text);
+        }
+        Ok(show(&without_types(replies)))
     }
 }
 
@@ -245,7 +255,8 @@ fn comparable(param: &Param, with_numbers: bool) -> Param {
     }
 }
 
-/// After a statement that failed, MySQL tells with a later answer what it had changed; and its answer to a CALL counts
+/// After a statement that failed, servers tell with a later answer what it had changed (`MariaDB` also what it had only
+/// tried to: `SET time_zone = 'Nowhere'`); and MySQL's answer to a CALL counts
 /// rows that a statement before it has changed. Neither belongs to the statement.
 fn forget_what_is_not_its_own(reply: &mut Reply, text: &str) {
     let may_set = text.contains("set ");
@@ -339,13 +350,6 @@ fn rows_columns(columns: &[ColumnShape], rows: &[Vec<Option<Vec<u8>>>]) -> Strin
             // So does the flag that it came from an expression with numbers in it; its collation is asked for by SQL.
             (kind, flags) = (252, flags & !BINARY);
         }
-        // A login, or SET NAMES .. COLLATE, with a collation that is not its character set's default leaves that one
-        // in `character_set_results`, which no other statement can do: only the character set comes through.
-        let collation = match collation {
-            46 | 224 | 255 => 45,
-            5 => 8,
-            other => *other,
-        };
         format!(" [{name} {kind}/{collation}/{flags}/{decimals}]")
     });
     shapes.collect()

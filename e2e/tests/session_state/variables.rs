@@ -251,7 +251,9 @@ const VALUES: &[&str] = &[
     "@b",
     "@a",
     "@c + 1",
-    "CONCAT(@a, 'z')",
+    // A number in a variable has the collation of the connection at the time when it was assigned, on MySQL: nothing but
+    // the collation of a text made from it shows that.
+    "CONCAT(CAST(@a AS CHAR), 'z')",
     "DATABASE()",
     "@@sql_mode",
     "@@time_zone",
@@ -264,7 +266,6 @@ const VALUES: &[&str] = &[
     "BIT_COUNT(7)",
     "CONV('ff', 16, 10)",
     "INET_ATON('1.2.3.4')",
-    "UUID_NOT_A_FUNCTION()",
 ];
 const TARGETS: &[&str] = &["@a", "@b", "@c", "@d", "@`a b`", "@'q'", "@A", "@mode", "@\"q\""];
 
@@ -289,6 +290,9 @@ pub(crate) fn user(random: &mut Random) -> Block {
             "SET @mode = 'ANSI_QUOTES'",
             "SET @a = 1, @a = @a + 1, @b = @a",
             "SELECT 'it' INTO @b",
+            "SET @a = UUID_NOT_A_FUNCTION()",
+            "SELECT @b := UUID_NOT_A_FUNCTION()",
+            "SELECT 1, UUID_NOT_A_FUNCTION() INTO @c, @d",
         ])),
         _ => {
             Block::free(vec![query(&format!("SET {}, {}", user_assignment(random), user_assignment(random)))])

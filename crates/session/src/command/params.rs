@@ -94,14 +94,24 @@ impl Session {
             None => checkout.connection().statements.find(key),
         };
         let is_bound = bound.as_ref().is_some_and(|statement| statement.bound_by == token);
+        let has_types = params.types.is_some() || is_bound;
         if let Some(statement) = bound {
-            statement.bound_by = token;
+            // Not before it is certain that the backend will be told.
+            statement.bound_by = if has_types { token } else { 0 };
             statement.has_run_with_values |= !has_long_data;
         }
-        if params.types.is_some() || is_bound {
+        if has_types {
             return Ok(input);
         }
-        self.insert_types(input, id, params)
+        let input = self.insert_types(input, id, params)?;
+        let bound = match own_id {
+            Some(_) => self.statements.find(id).and_then(|found| Some(&mut found.own.as_mut()?.statement)),
+            None => checkout.connection().statements.find(key),
+        };
+        if let Some(statement) = bound {
+            statement.bound_by = token;
+        }
+        Ok(input)
     }
 
     /// A client sends the types once; another connection, or one on which somebody else has run the statement
@@ -117,8 +127,13 @@ impl Session {
             // The client never sent any: the backend says what is wrong with that.
             return Ok(input);
         }
-        let len = input.frame.len + types.len();
-        if len >= MAX_PAYLOAD {
+        // Of several frames the first stays full: what the types displace goes into the next one.
+        let (len, shift) = if input.frame.is_continued() {
+            (input.frame.len, types.len())
+        } else {
+            (input.frame.len + types.len(), 0)
+        };
+        if len >= MAX_PAYLOAD && shift == 0 {
             return Err(ProxyError::PacketTooLarge);
         }
         let at = HEADER_LEN + params.types_flag_at;
@@ -130,6 +145,6 @@ impl Session {
         packet.extend_from_slice(&self.buffer.data()[at + 1..input.held]);
         let held = packet.len();
         self.replace_command(input, &packet);
-        Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held })
+        Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held, shift })
     }
 }

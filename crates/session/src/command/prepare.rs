@@ -26,7 +26,7 @@ impl Session {
         // The text is needed to prepare it elsewhere.
         let input = self.hold(input).await?;
         if !input.is_whole() {
-            return self.refuse(input, ProxyError::PacketTooLarge).await;
+            return self.refuse(input, ProxyError::PreparedTextTooLong).await;
         }
         let (input, text) = self.own_text(input);
         let statement = classify(&text, self.lex.options(&self.want.vars));
@@ -58,7 +58,7 @@ impl Session {
         put_packet(&mut packet, 0, &payload);
         self.replace_command(input, &packet);
         let frame = Frame { len: payload.len(), seq: 0 };
-        (Input { frame, held: packet.len() }, own.into())
+        (Input { frame, held: packet.len(), shift: 0 }, own.into())
     }
 
     /// The pinned connection, or one to where the statement would run.

@@ -1,6 +1,7 @@
 //! COM_RESET_CONNECTION: a session like new, on the same client connection.
 
 use delphinus_sql::Flavor;
+use delphinus_state::set_names_collation;
 
 use crate::input::Input;
 use crate::serve::{Outcome, Served};
@@ -19,6 +20,7 @@ impl Session {
             for name in ["character_set_client", "character_set_results", "collation_connection"] {
                 vars.remove(name);
             }
+            set_names_collation(vars, None);
         }
         self.answer_ok().await?;
         Ok(Served::Answered)

@@ -4,7 +4,7 @@
 use delphinus_pool::Checkout;
 use delphinus_route::Target;
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses};
-use delphinus_state::Shape;
+use delphinus_state::{RESULTS_COLLATION, Shape};
 use delphinus_topology::BackendId;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
@@ -208,7 +208,7 @@ impl Session {
         put_packet(&mut packet, 0, &payload);
         self.replace_command(input, &packet);
         let frame = delphinus_wire::Frame { len: payload.len(), seq: 0 };
-        let replaced = Input { frame, held: packet.len() };
+        let replaced = Input { frame, held: packet.len(), shift: 0 };
         let _ = sql;
         self.run_on_fresh(checkout, (replaced, text_at), statement).await
     }
@@ -226,9 +226,13 @@ impl Session {
         // Not converted at all: the names and texts are in the servers' own character set then.
         let charset =
             charset.as_deref().map_or("utf8mb4", |name| if name.is_empty() { "utf8mb3" } else { name });
+        let hidden = self.want.vars.get(RESULTS_COLLATION);
         let collation = self.worker.with_snapshot(|snapshot, _| {
             let collations = &snapshot.facts.as_ref()?.collations;
-            Some(collations.default_of(charset)?.id)
+            match hidden {
+                Some(name) => Some(collations.by_name(std::str::from_utf8(name).ok()?)?.id),
+                None => Some(collations.default_of(charset)?.id),
+            }
         });
         let decimals = if self.lex.options(&self.want.vars).flavor == Flavor::MariaDb { 39 } else { 31 };
         TextShape { collation: collation.unwrap_or(45), decimals }

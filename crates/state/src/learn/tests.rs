@@ -227,3 +227,38 @@ fn what_a_function_or_trigger_sets_is_listed_or_pins() {
         assert_eq!(learnt.hidden_user_vars, !sql.contains(" t "), "not reported: {flavor:?} {sql}");
     }
 }
+
+#[test]
+fn a_function_may_have_run_before_a_list_of_variables_failed() {
+    for (sql, error, pins) in [
+        ("SET @q = f(), sql_mode = 'NONSENSE'", 1231, true),
+        ("SET @q = f(), @r = app.none()", 1305, true),
+        ("SET @q = f(), version = 5", 1238, true),
+        ("SET @q = f(), no_such = 5", 1193, false),
+        ("SET sql_mode = f()", 1231, true),
+        ("SET @q = none()", 1305, false),
+        ("SELECT @q := f(), @r := none()", 1305, false),
+        ("SELECT f(), no_such_column", 1054, false),
+        ("SELECT f()", 1644, true),
+        ("SET @q = 1, sql_mode = 'NONSENSE'", 1231, false),
+    ] {
+        let mut session = Session::default();
+        session.run(sql, &Response { error: Some(error), ..Response::default() });
+        let wanted: &[&str] = if pins { &["unknown_state"] } else { &[] };
+        assert_eq!(session.pins(), wanted, "{sql}");
+    }
+}
+
+#[test]
+fn the_last_of_several_timestamps_counts() {
+    for (sql, stands) in [
+        ("SET timestamp=0, @@TIMESTAMP:=17.25", true),
+        ("SET timestamp=17.25, timestamp=DEFAULT", false),
+        ("SET timestamp=(0)", false),
+        ("SET timestamp=17.25, @a = 0", true),
+    ] {
+        let mut session = Session::default();
+        session.run(sql, &done(2, vec![var("timestamp", "17.25")]));
+        assert_eq!(session.state.vars.contains_key("timestamp"), stands, "{sql}");
+    }
+}

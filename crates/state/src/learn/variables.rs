@@ -10,7 +10,10 @@ use super::{Executed, Learnt};
 use crate::pin::{PinReason, Pins};
 use crate::session::SessionState;
 use crate::tracker::Changed;
-use crate::vars::{is_derived, is_movable};
+use crate::vars::{
+    CLIENT_COLLATION, RESULTS_COLLATION, is_derived, is_movable, set_names_collation, set_reported,
+    shows_itself,
+};
 
 /// What SET NAMES and its kin leave behind. `character_set_connection` follows from the collation.
 const CHARSET: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
@@ -29,7 +32,7 @@ pub(super) fn apply(
             matches!(value, b"AUTOMATIC" | b"0" | b"OFF") && name != "insert_id" && !reads_as_0(name);
         pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
     } else if !is_derived(name) {
-        Rc::make_mut(&mut state.vars).insert(name.into(), value.into());
+        set_reported(Rc::make_mut(&mut state.vars), name, value);
     }
 }
 
@@ -61,7 +64,13 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Ex
                 ask(learnt, executed, &assignment.target);
             }
         }
-        if found.iter().any(starts_the_clock) {
+        if executed.response.is_ok() {
+            for assignment in &found {
+                learn_collation(learnt, state, &assignment.target);
+            }
+        }
+        // Of several the last one counts.
+        if found.iter().rfind(|one| is_timestamp(one)).is_some_and(starts_the_clock) {
             // Its value now is the time now, which must not stand still.
             Rc::make_mut(&mut state.vars).remove("timestamp");
             learnt.vars.retain(|name| &**name != "timestamp");
@@ -85,13 +94,38 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Ex
     }
 }
 
-/// True for `SET timestamp = DEFAULT` and `= 0`.
+/// What hides behind the character sets: by SET NAMES, the collation that the connection has after it.
+fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, target: &Target) {
+    let hidden = &mut learnt.names_collation;
+    match target {
+        Target::Names => *hidden = vec![CLIENT_COLLATION, RESULTS_COLLATION],
+        Target::CharacterSet => hidden.clear(),
+        Target::System { scope: Scope::Session, name } => match name.as_str() {
+            "character_set_client" => hidden.retain(|name| *name != CLIENT_COLLATION),
+            "character_set_results" => hidden.retain(|name| *name != RESULTS_COLLATION),
+            // In the same text as SET NAMES: what that had set is not to be seen any more.
+            "collation_connection" | "character_set_connection" => hidden.clear(),
+            _ => return,
+        },
+        _ => return,
+    }
+    let vars = Rc::make_mut(&mut state.vars);
+    match target {
+        Target::System { name, .. } => shows_itself(vars, name),
+        _ => set_names_collation(vars, None),
+    }
+}
+
+/// True for the `timestamp` of `SET timestamp = DEFAULT` and `= 0`.
 fn starts_the_clock(assignment: &Assignment<'_>) -> bool {
-    let is_timestamp = matches!(&assignment.target, Target::System { name, .. } if name == "timestamp");
     let value = assignment.value.trim_ascii();
     let value =
         value.strip_prefix(b"(").and_then(|value| value.strip_suffix(b")")).unwrap_or(value).trim_ascii();
-    is_timestamp && (value == b"0" || value.eq_ignore_ascii_case(b"DEFAULT"))
+    value == b"0" || value.eq_ignore_ascii_case(b"DEFAULT")
+}
+
+fn is_timestamp(assignment: &Assignment<'_>) -> bool {
+    matches!(&assignment.target, Target::System { name, .. } if name == "timestamp")
 }
 
 /// MariaDB does not report every variable of a list: what was set is asked for where it was not reported.
