@@ -1,3 +1,5 @@
+//! Permits: how many, for whom, and when what the server allows changes.
+
 use super::*;
 
 fn budget(max: u32, reserved: u32) -> Arc<Budget> {

@@ -1,3 +1,5 @@
+//! Who gets in, who is refused, and which login makes way.
+
 use super::*;
 
 fn limits(max_connections: u32, reserved: u32) -> ClientLimits {
