@@ -307,7 +307,9 @@ fn a_user_has_no_more_connections_to_a_backend_than_it_may() {
              (max_backend_connections, or max_user_connections of the server)"
         )
     );
-    // Those who wait for a place that others cannot give do not stand in their way.
+    // Those who wait for a place that others cannot give do not stand in their way, and cost them no connection.
+    let mut ops = stage.operator();
+    let closed = status(&mut ops, "delphinus_backend_closes_total");
     thread::scope(|scope| {
         let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| log_in().error("BEGIN").unwrap().code)).collect();
         for _ in 0..20 {
@@ -315,6 +317,8 @@ fn a_user_has_no_more_connections_to_a_backend_than_it_may() {
         }
         assert!(waiting.into_iter().all(|one| one.join().unwrap() == 1203));
     });
+    let closed = status(&mut ops, "delphinus_backend_closes_total") - closed;
+    assert!(closed < 5, "{closed} connections were closed");
     let mut others: Vec<Client> = (0..2).map(|_| stage.app().unwrap()).collect();
     others[0].query("BEGIN").unwrap();
     let error = others[1].error("BEGIN").unwrap();
