@@ -113,9 +113,9 @@ impl Causality {
         self.write = None;
     }
 
-    /// True if the command that runs may have committed a transaction that was open before it.
-    pub(crate) fn may_commit(&self) -> bool {
-        self.touch == Touch::Writes && self.may_commit
+    /// True if the command that runs may have committed something: its own, or a transaction that was open before it.
+    pub(crate) fn may_have_committed(&self, in_transaction: bool) -> bool {
+        self.touch == Touch::Writes && (self.may_commit || !in_transaction)
     }
 
     /// True for a session that has neither read nor written.

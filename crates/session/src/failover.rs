@@ -185,16 +185,21 @@ impl Session {
     /// the session goes on; anything else ends the session. `sent`: the command has been sent.
     pub(crate) fn lost(&mut self, how: &str, sent: bool) -> ProxyError {
         self.worker.counters.error_backend_lost.increment();
-        if self.pins.is_empty() || self.pins.iter().any(|pin| pin.reason != PinReason::Transaction) {
+        let can_go_on = |reason| matches!(reason, PinReason::Transaction | PinReason::Dedicated);
+        if self.pins.is_empty() || self.pins.iter().any(|pin| !can_go_on(pin.reason)) {
             let pin = self.pins.reason().map_or("state", PinReason::as_str);
             return ProxyError::LostState(how.to_owned(), pin);
         }
-        let may_be_committed = sent && self.causality.may_commit();
+        let was_in_transaction = self.status.contains(Status::IN_TRANS);
+        let is_unknown = sent && self.causality.may_have_committed(was_in_transaction);
         self.pins.clear();
         self.publish_pin();
         self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
-        if may_be_committed {
+        if is_unknown {
             return ProxyError::LostUnknown(how.to_owned());
+        }
+        if !was_in_transaction {
+            return ProxyError::LostHarmless(how.to_owned());
         }
         let is_plain = self.worker.settings.failover.lost_transaction_is_lost_connection;
         ProxyError::LostTransaction { how: how.to_owned(), as_deadlock: !is_plain }

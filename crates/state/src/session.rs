@@ -28,6 +28,19 @@ impl SessionState {
             && same(&self.user_vars, &other.user_vars)
             && same_schema(self.schema.as_ref(), other.schema.as_ref())
     }
+
+    /// About how many commands it takes to bring a connection in state `self` into the state `other`; 0 if it is in
+    /// it.
+    pub fn distance(&self, other: &Self) -> u32 {
+        if other.schema.is_none() && self.schema.is_some() {
+            // It has to start over.
+            return 5;
+        }
+        let set = !same(&self.vars, &other.vars) || !same(&self.user_vars, &other.user_vars);
+        u32::from(set)
+            + u32::from(self.multi_statements != other.multi_statements)
+            + u32::from(!same_schema(self.schema.as_ref(), other.schema.as_ref()))
+    }
 }
 
 #[inline]
