@@ -8,7 +8,9 @@ use delphinus_wire::gtid::GtidSet;
 
 use crate::decide::Tally;
 use crate::facts::ServerFacts;
+use crate::group::GroupView;
 use crate::health::Health;
+use crate::replication::Replication;
 
 /// Index into `Snapshot::backends`; stays the same for the life of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,6 +73,10 @@ pub enum Fault {
     Full(Arc<str>),
     /// It is the primary and does not take writes.
     ReadOnlyPrimary,
+    /// The monitor's user may not see how it replicates, so that nobody knows how far it is behind. Its words.
+    ReplicationUnseen(Arc<str>),
+    /// The monitor's user may not see the group that it is a member of, or it is in none. What is known.
+    GroupUnseen(Arc<str>),
 }
 
 impl Fault {
@@ -80,6 +86,8 @@ impl Fault {
             Self::Denied(_) => "denied",
             Self::Full(_) => "full",
             Self::ReadOnlyPrimary => "read_only_primary",
+            Self::ReplicationUnseen(_) => "replication_unseen",
+            Self::GroupUnseen(_) => "group_unseen",
         }
     }
 
@@ -87,6 +95,7 @@ impl Fault {
     pub fn text(&self) -> &str {
         match self {
             Self::Denied(text) | Self::Full(text) => text,
+            Self::ReplicationUnseen(text) | Self::GroupUnseen(text) => text,
             Self::ReadOnlyPrimary => "the primary is read_only",
         }
     }
@@ -115,6 +124,12 @@ pub struct Backend {
     pub capabilities: Option<Capabilities>,
     /// It takes no writes, by what it said last.
     pub read_only: bool,
+    /// Whom it follows, by what it said last.
+    pub replication: Replication,
+    /// Its group, by what it said last.
+    pub group: Option<Arc<GroupView>>,
+    /// How far it is behind the primary, when the snapshot was made; `None`: not known, or it is the primary.
+    pub lag: Option<Duration>,
     /// When it came back, if it was down before.
     pub returned: Option<Instant>,
     /// How long the last successful probe query took, when the snapshot was made.
@@ -135,6 +150,13 @@ impl Backend {
     #[inline]
     pub fn is_offline(&self) -> bool {
         self.wish.is_offline()
+    }
+
+    /// True if it has lost its place as the primary without giving it up: nothing at all may be sent there, not even on
+    /// connections that are open.
+    #[inline]
+    pub fn is_fenced(&self) -> bool {
+        self.health.is_fenced()
     }
 
     /// True if new statements may go there.

@@ -8,6 +8,8 @@ use delphinus_wire::gtid::GtidSet;
 
 use crate::backend::{BackendId, Wish};
 use crate::facts::ServerFacts;
+use crate::group::GroupView;
+use crate::replication::Replication;
 
 /// One thing seen.
 #[derive(Debug, Clone)]
@@ -65,6 +67,12 @@ pub struct Answer {
     pub capabilities: Capabilities,
     /// `@@global.read_only`, or `super_read_only` where there is one.
     pub read_only: bool,
+    /// Whom it follows.
+    pub replication: Replication,
+    /// The value in the heartbeat table, in milliseconds by the primary's clock, if there is such a table.
+    pub heartbeat_ms: Option<u64>,
+    /// Its group, if it is asked for it.
+    pub group: Option<Arc<GroupView>>,
     /// How long the query took.
     pub latency: Duration,
     /// What it has executed; `None` where it does not tell.
@@ -80,6 +88,8 @@ pub enum Traffic {
     ConnectFailed(Arc<str>),
     /// A connection in use broke. Killed connections are ordinary, so this asks for a probe and proves nothing.
     Lost(Arc<str>),
+    /// A write was refused because the server is read-only: its role has moved, or is moving. Asks for a probe.
+    ReadOnly,
 }
 
 impl Observation {
