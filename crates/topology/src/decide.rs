@@ -165,19 +165,24 @@ pub fn decide(
     let mut has_changed = false;
     for observation in observations {
         let Some(backend) = next.backends.get_mut(observation.backend().index()) else { continue };
+        let is_wish = matches!(observation, Observation::Wish { .. });
+        if !is_wish && backend.tally.is_too_late(observation.at()) {
+            continue;
+        }
         has_changed |= take_in(backend, observation, settings, &mut events);
         if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
             rest::feel(&mut next, *backend, answer);
         }
     }
-    has_changed |= fitness::look(&mut next, observations, settings, now);
     // While two writers are suspected, every answer counts, also one that repeats the last.
     if has_changed || next.contest.since.is_some() {
         next.settled = next.backends.iter().all(|backend| backend.tally.is_known());
         has_changed |= roles::follow(&mut next, settings.kind, now, &mut events);
     }
-    // Roles change what is made of a state, so that everybody is looked at when they do.
-    has_changed |= fitness::assess(&mut next, observations, has_changed, (settings, now, &mut events));
+    // Roles, and whether there is a primary, change what is made of the rest, so that everybody is looked at then.
+    let whom = fitness::Whom { observations, everybody: has_changed };
+    has_changed |= fitness::look(&mut next, whom, settings, now);
+    has_changed |= fitness::assess(&mut next, whom, (settings.kind, now), &mut events);
     has_changed |= rest::settle(&mut next);
     if has_changed {
         settle(&mut next);
@@ -194,9 +199,6 @@ fn take_in(
 ) -> bool {
     if let Observation::Wish { wish, .. } = observation {
         return obey(backend, *wish, events);
-    }
-    if backend.tally.is_too_late(observation.at()) {
-        return false;
     }
     let is_news = learn(backend, observation, settings, events);
     backend.tally.weigh(observation, settings) || is_news

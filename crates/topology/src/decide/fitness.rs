@@ -68,22 +68,38 @@ impl Around {
     }
 }
 
-/// Looks at the replication of those that have answered; true if that brought news.
-pub(super) fn look(
-    next: &mut Snapshot,
-    observations: &[Observation],
-    settings: &Settings,
-    now: Instant,
-) -> bool {
-    let around = Around::of(next, settings.kind);
-    let mut is_news = false;
-    for observation in observations {
-        let Some(backend) = next.backends.get_mut(observation.backend().index()) else { continue };
-        if backend.tally.is_alive() {
-            is_news |= look_at(backend, around, settings, now);
+/// Who is to be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whom<'a> {
+    /// Those that were observed.
+    pub(super) observations: &'a [Observation],
+    /// And all the others.
+    pub(super) everybody: bool,
+}
+
+impl Whom<'_> {
+    /// True if `visit` said so of anybody.
+    fn any(self, snapshot: &mut Snapshot, mut visit: impl FnMut(&mut Backend) -> bool) -> bool {
+        let mut is_any = false;
+        if self.everybody {
+            for backend in &mut snapshot.backends {
+                is_any |= visit(backend);
+            }
+            return is_any;
         }
+        for observation in self.observations {
+            if let Some(backend) = snapshot.backends.get_mut(observation.backend().index()) {
+                is_any |= visit(backend);
+            }
+        }
+        is_any
     }
-    is_news
+}
+
+/// Looks at the replication of those that live; true if that brought news.
+pub(super) fn look(next: &mut Snapshot, whom: Whom<'_>, settings: &Settings, now: Instant) -> bool {
+    let around = Around::of(next, settings.kind);
+    whom.any(next, |backend| backend.tally.is_alive() && look_at(backend, around, settings, now))
 }
 
 fn look_at(backend: &mut Backend, around: Around, settings: &Settings, now: Instant) -> bool {
@@ -187,26 +203,14 @@ fn find_member(backend: &Backend, around: Around) -> Finding {
     }
 }
 
-/// Gives the observed ones, or everybody, the state that follows; true if somebody has another now.
+/// Gives them the state that follows; true if somebody has another now.
 pub(super) fn assess(
     next: &mut Snapshot,
-    observations: &[Observation],
-    everybody: bool,
-    (settings, now, events): (&Settings, Instant, &mut Vec<Event>),
+    whom: Whom<'_>,
+    (kind, now): (Kind, Instant),
+    events: &mut Vec<Event>,
 ) -> bool {
-    let mut has_changed = false;
-    if everybody {
-        for backend in &mut next.backends {
-            has_changed |= assess_one(backend, settings.kind, now, events);
-        }
-        return has_changed;
-    }
-    for observation in observations {
-        if let Some(backend) = next.backends.get_mut(observation.backend().index()) {
-            has_changed |= assess_one(backend, settings.kind, now, events);
-        }
-    }
-    has_changed
+    whom.any(next, |backend| assess_one(backend, kind, now, events))
 }
 
 fn assess_one(backend: &mut Backend, kind: Kind, now: Instant, events: &mut Vec<Event>) -> bool {

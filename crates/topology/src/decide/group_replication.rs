@@ -10,9 +10,26 @@ use crate::group::{GroupMember, GroupView};
 use crate::snapshot::Snapshot;
 
 /// Whom the newest view names, if that one says the same of itself.
-pub(super) fn verdict(next: &Snapshot) -> Verdict {
+pub(super) fn verdict(next: &mut Snapshot) -> Verdict {
+    let verdict = judge(next);
+    if let Verdict::Primary(id) = verdict {
+        let newest = next.backend(id).and_then(|backend| backend.group.as_ref()).map(|view| {
+            let views = next.backends.iter().filter_map(sound_view).filter(|one| one.life == view.life);
+            (view.life.clone(), views.map(|one| one.counter).max().unwrap_or(view.counter))
+        });
+        next.contest.newest_view = newest;
+    }
+    verdict
+}
+
+fn judge(next: &Snapshot) -> Verdict {
     let mut newest: BTreeMap<&Arc<str>, &GroupView> = BTreeMap::new();
-    for view in next.backends.iter().filter_map(sound_view) {
+    // A member that was stopped goes on with the view of that time, and may think that it is the primary still.
+    let is_old = |view: &&GroupView| {
+        let known = next.contest.newest_view.as_ref();
+        known.is_some_and(|(life, counter)| *life == view.life && view.counter < *counter)
+    };
+    for view in next.backends.iter().filter_map(sound_view).filter(|view| !is_old(view)) {
         let known = newest.entry(&view.life).or_insert(view);
         if view.counter > known.counter {
             *known = view;
@@ -59,11 +76,14 @@ fn elected(next: &Snapshot, view: &GroupView) -> Verdict {
     }
     let is_named = |backend: &&Backend| backend.group.as_ref().is_some_and(|own| own.own == first.id);
     let Some(backend) = next.backends.iter().find(is_named) else { return unknown_member(next, first) };
-    let is_ready = sound_view(backend).is_some_and(GroupView::is_own_primary) && !backend.read_only;
+    let is_holder = next.primary().is_some_and(|primary| primary.id == backend.id);
+    // A newcomer has to know of this election: it may have been the primary before, and still go by the view of that time.
+    let is_own_word =
+        |own: &GroupView| own.is_own_primary() && (is_holder || own.counter >= view.counter);
+    let is_ready = sound_view(backend).is_some_and(is_own_word) && !backend.read_only;
     if is_ready && !backend.is_offline() {
         return Verdict::Primary(backend.id);
     }
-    let is_holder = next.primary().is_some_and(|primary| primary.id == backend.id);
     if is_holder && (!backend.tally.is_alive() || backend.is_offline()) {
         return Verdict::Keep;
     }

@@ -51,19 +51,16 @@ fn is_contender(backend: &Backend) -> bool {
 }
 
 fn nobody(next: &Snapshot) -> Verdict {
-    let Some(primary) = next.primary() else {
-        let is_fenced = |backend: &&Backend| backend.tally.is_alive() && backend.tally.deposed.is_some();
-        return Verdict::nobody(match next.backends.iter().find(is_fenced) {
-            Some(fenced) => format!("no backend takes writes but {}, which is fenced", fenced.name),
-            None => "no backend takes writes: all that answer are read_only".to_owned(),
-        });
-    };
-    if primary.tally.is_alive() && primary.read_only && !primary.is_offline() {
-        return Verdict::nobody(format!(
-            "{} has become read_only, and no other backend takes writes",
-            primary.name
-        ));
+    let primary = next.primary();
+    let has_given_up = |one: &Backend| one.tally.is_alive() && one.read_only && !one.is_offline();
+    if primary.is_some_and(|primary| !has_given_up(primary)) {
+        // It is down or out of use; nobody has taken its place.
+        return Verdict::Keep;
     }
-    // It is down or out of use; nobody has taken its place.
-    Verdict::Keep
+    let is_fenced = |backend: &&Backend| backend.tally.is_alive() && backend.tally.deposed.is_some();
+    Verdict::nobody(match (next.backends.iter().find(is_fenced), primary) {
+        (Some(fenced), _) => format!("no backend takes writes but {}, which is fenced", fenced.name),
+        (None, Some(one)) => format!("{} has become read_only, and no other backend takes writes", one.name),
+        (None, None) => "no backend takes writes: all that answer are read_only".to_owned(),
+    })
 }

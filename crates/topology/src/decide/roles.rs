@@ -9,11 +9,13 @@ use crate::observation::Answer;
 use crate::replication::Replication;
 use crate::snapshot::Snapshot;
 
-/// Several backends take writes.
+/// What is remembered of earlier decisions about the primary.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Contest {
-    /// Since when it looks like that.
+    /// Since when it looks as if several backends took writes.
     pub(super) since: Option<Instant>,
+    /// The group's life and the counter of the view that named the primary: what is older is not believed.
+    pub(super) newest_view: Option<(Arc<str>, u64)>,
 }
 
 /// What a kind of topology makes of what is known.
