@@ -20,7 +20,8 @@ pub(crate) struct Tally {
     pub(super) life: Life,
     /// How often in a row it died soon after it came.
     flaps: u32,
-    alive_since: Option<Instant>,
+    /// When it came back the last time, if it has not gone since.
+    returned_at: Option<Instant>,
     /// It flaps: it is kept out until then.
     pub(super) shunned_until: Option<Instant>,
     /// Why it is no place for reads, if it is none.
@@ -129,8 +130,12 @@ impl Tally {
     }
 
     fn rise(&mut self, settings: &Settings, now: Instant) {
+        let has_returned = self.is_known();
         self.life = Life::Alive;
-        self.alive_since = Some(now);
+        if !has_returned {
+            return;
+        }
+        self.returned_at = Some(now);
         let flapping = &settings.flapping;
         let doubled = 2_u32.saturating_pow(self.flaps.saturating_sub(1));
         let pause = flapping.first.saturating_mul(doubled).min(flapping.most);
@@ -139,10 +144,10 @@ impl Tally {
 
     fn fall(&mut self, settings: &Settings, now: Instant) {
         // The time that it was kept out for does not make it any steadier.
-        let from = self.shunned_until.max(self.alive_since);
+        let from = self.shunned_until.max(self.returned_at);
         let is_soon =
             from.is_some_and(|from| now.saturating_duration_since(from) < settings.flapping.window);
         self.flaps = if is_soon { self.flaps.saturating_add(1) } else { 0 };
-        (self.alive_since, self.shunned_until) = (None, None);
+        (self.returned_at, self.shunned_until) = (None, None);
     }
 }
