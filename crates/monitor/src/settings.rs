@@ -61,6 +61,27 @@ pub struct BackendSpec {
 }
 
 impl Settings {
+    /// Nothing to probe, as `user`, with the defaults of the configuration.
+    pub fn new(user: String, password: Password) -> Self {
+        let rules = topology::Settings::default();
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            backends: Vec::new(),
+            kind: rules.kind,
+            user,
+            password,
+            interval_ms: 1_000,
+            timeout_ms: 1_000,
+            fall: rules.fall,
+            rise: rules.rise,
+            failover_interval_ms: 100,
+            lag_down_ms: ms(rules.lag.down),
+            lag_recover_ms: ms(rules.lag.recover),
+            flapping: rules.flapping,
+            fence: false,
+        }
+    }
+
     pub(crate) fn interval(&self) -> Duration {
         Duration::from_millis(self.interval_ms)
     }

@@ -5,7 +5,7 @@ use delphinus_pool::{Checkout, PoolError, Request};
 use delphinus_route::{Intent, Plan, Target, plan};
 use delphinus_sql::Statement;
 use delphinus_state::SessionState;
-use delphinus_topology::{BackendId, Health};
+use delphinus_topology::{Backend, BackendId, Health};
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
@@ -123,8 +123,9 @@ impl Session {
         match target {
             Target::Replica(backend) => Ok(backend),
             Target::Primary => self.worker.with_snapshot(|snapshot, _| {
-                let primary =
-                    snapshot.primary().ok_or_else(|| ProxyError::NoBackend("there is no primary".into()))?;
+                let primary = snapshot
+                    .primary()
+                    .ok_or_else(|| ProxyError::NoBackend(snapshot.why_no_primary().to_string()))?;
                 if primary.is_offline() {
                     return Err(ProxyError::NoBackend(format!(
                         "the primary {} is set OFFLINE",
@@ -145,6 +146,11 @@ impl Session {
     /// The pinned connection, if it still lives.
     pub(crate) fn take_bound(&mut self) -> Result<Option<Checkout>, ProxyError> {
         let Some(mut checkout) = self.bound.take() else { return Ok(None) };
+        let is_fenced = |id| self.worker.with_snapshot(|snapshot, _| snapshot.backend(id).is_some_and(Backend::is_fenced));
+        if is_fenced(checkout.backend()) {
+            // Another backend is the primary: what is written here now is lost, or worse.
+            return Err(self.lost_state("on a backend that is not the primary any more, and is fenced"));
+        }
         if checkout.connection().stream.is_quiet() {
             return Ok(Some(self.note(checkout)));
         }

@@ -8,13 +8,15 @@ use crate::answer::{Answer, Refused};
 use crate::table::{Table, Value, text};
 use crate::time::moment;
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 12] = [
     "name",
     "address",
     "role",
     "state",
     "since",
     "reason",
+    "#lag_ms",
+    "read_only",
     "#weight",
     "#connections",
     "#idle",
@@ -31,7 +33,9 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
         let (target, budget) = console.parts.backends.get(backend.id.index())?;
         let mut row = vec![text(&backend.name), text(&target.address), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));
-        row.extend([text(backend.weight), text(budget.open()), text(idle), text(budget.max())]);
+        let lag_ms = backend.lag.map(|lag| lag.as_millis().to_string());
+        let read_only = backend.facts.as_ref().and_then(|_| text(if backend.read_only { "YES" } else { "NO" }));
+        row.extend([lag_ms, read_only, text(backend.weight), text(budget.open()), text(idle), text(budget.max())]);
         Some(row)
     };
     Ok(Answer::Rows(Table::new(COLUMNS).with(snapshot.backends.iter().filter_map(row))))
