@@ -140,7 +140,7 @@ fn wrong_values() {
             d.toml:32:1: address = "unix:run/x.sock" is not usable; write the whole path of the socket, "unix:/run/delphinus.sock"
             d.toml:35:1: "" cannot be the name of a user; write 1 to 80 characters
             d.toml:36:1: password is a whole number; write text in quotes
-            d.toml:39:1: topology = "galera" is not known; write "static"
+            d.toml:39:1: topology = "galera" is not known; write "static", "read_only" or "group_replication"
             d.toml:42:1: address = "db1" is not usable; write a port from 1 to 65535 after the host, "db1:3306"
             d.toml:43:1: role = "primry" is not known; write "primary" (known: "primary" or "replica")
             d.toml:46:1: address = "::1:3306" is not usable; write an IPv6 address in brackets, "[::1]:3306"
@@ -234,6 +234,17 @@ fn no_primary() {
         d.toml:6:2: the cluster has no primary; write role = "primary" in one [[cluster.backend]]
     "#]],
     );
+}
+
+#[test]
+fn bad_health() {
+    check_mistakes(include_str!("../../tests/data/bad-health.toml"), &expect![[r#"
+        d.toml:10:1: a role, but with topology = "read_only" roles are found out; remove it
+        d.toml:17:1: lag_recover_ms = 501 is more than lag_down_ms = 500; write one that is not more than lag_down_ms
+    "#]]);
+    check_mistakes(include_str!("../../tests/data/bad-roles.toml"), &expect![[r#"
+        d.toml:10:1: role is missing; write role = "primary" or "replica"
+    "#]]);
 }
 
 #[test]

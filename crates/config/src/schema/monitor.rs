@@ -30,8 +30,8 @@ section! {
         /// A replica that is further behind the primary gets no reads. 0: nobody looks at how replication goes, and the
         /// monitor's user needs no rights for that.
         lag_down_ms: u64 = is(10_000), "ms", Restart, in 0..=86_400_000, aka "slave_delay_down";
-        /// A replica that was too far behind gets reads again when it is not further behind than this. Without a heartbeat
-        /// table servers know whole seconds only.
+        /// A replica that was too far behind gets reads again when it is not further behind than this; never more than
+        /// `lag_down_ms`. Servers know whole seconds only.
         lag_recover_ms: u64 = is(1_000), "ms", Restart, in 0..=86_400_000, aka "slave_delay_recover";
         /// A replica that comes back and is gone again within this time flaps, and is kept out of reads for a while when it
         /// comes back the next time.

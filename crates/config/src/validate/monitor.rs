@@ -28,7 +28,7 @@ impl Check<'_, '_> {
             rise: written.rise,
             failover_interval_ms: written.failover_interval_ms,
             lag_down_ms: written.lag_down_ms,
-            lag_recover_ms: written.lag_recover_ms,
+            lag_recover_ms: written.lag_recover_ms.min(written.lag_down_ms),
             flap_window_ms: written.flap_window_ms,
             flap_backoff_ms: written.flap_backoff_ms,
             flap_backoff_max_ms: written.flap_backoff_max_ms,
@@ -38,11 +38,10 @@ impl Check<'_, '_> {
 
     fn lag_limits(&mut self, row: &Written<MonitorSection>) {
         let MonitorSection { lag_down_ms: down, lag_recover_ms: recover, .. } = row.value;
-        // Where only the first is written, the other's default gives way to nobody: both are said.
-        if down > 0 && recover > down {
+        let are_written = row.has("lag_down_ms") && row.has("lag_recover_ms");
+        if are_written && down > 0 && recover > down {
             let what = format!("lag_recover_ms = {recover} is more than lag_down_ms = {down}");
-            let at = if row.has("lag_recover_ms") { row.at("lag_recover_ms") } else { row.at("lag_down_ms") };
-            self.mistakes.push(at, what, "write a lag_recover_ms that is not more than lag_down_ms");
+            self.mistakes.push(row.at("lag_recover_ms"), what, "write one that is not more than lag_down_ms");
         }
     }
 }
