@@ -2,14 +2,47 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "admin/support.rs"]
-mod support;
-
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Client, ConfigFile, ServerError, Stage, until};
-use delphinus_sandbox::{Flavor, Server};
-use support::{Admin, LIMIT, WHO, start};
+use delphinus_e2e::{Address, Client, ConfigFile, ServerError, Stage, until};
+use delphinus_sandbox::{Flavor, PortLease, Server};
+
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// A plain read that says which server answered.
+const WHO: &str = "SELECT server_id FROM app.answered_by";
+
+/// The operators' way in.
+struct Admin {
+    address: Address,
+    _port: PortLease,
+}
+
+impl Admin {
+    fn operator(&self) -> Client {
+        self.address.connect().unwrap()
+    }
+}
+
+fn start(flavor: Flavor, config: &ConfigFile) -> (Stage, Admin) {
+    // A group lets a member go that does not answer, as soon as it suspects it.
+    let cnf: &[&str] =
+        if flavor == Flavor::Group { &["loose_group_replication_member_expel_timeout=0"] } else { &[] };
+    let lease = PortLease::take().unwrap();
+    let socket = std::env::temp_dir().join(format!("delphinus-health-{}", lease.port()));
+    let section = format!(
+        "[admin]\naddresses = [\"127.0.0.1:{}\", \"unix:{}\"]\n[[admin.user]]\nname = \"ops\"\npassword = \"pw\"\n\
+         role = \"operate\"\n",
+        lease.port(),
+        socket.display()
+    );
+    let mut config = config.clone();
+    config.sections.push(section);
+    let stage = Stage::with_servers(flavor, cnf, &config).unwrap();
+    let (user, password, database) = ("ops".to_owned(), "pw".to_owned(), String::new());
+    let address = Address { socket, port: lease.port(), user, password, database, ..stage.address.clone() };
+    (stage, Admin { address, _port: lease })
+}
 
 /// The defaults but for the interval of the tests.
 fn roles_by(topology: &'static str, monitor: &[&str]) -> ConfigFile {
@@ -206,7 +239,7 @@ fn writes_follow_the_election_of_a_group() {
     let ids: Vec<_> = stage.cluster.servers.iter().map(|server| server.server_id).collect();
     until_writer(&stage, ids[0]);
     let mut client = stage.address.connect().unwrap();
-    let mut straight = |stage: &Stage| {
+    let straight = |stage: &Stage| {
         let is_writable = |server: &&Server| server.query("SELECT @@super_read_only").is_ok_and(|row| row.trim() == "0");
         stage.cluster.servers[1..].iter().find(is_writable).map(|server| server.server_id)
     };
@@ -235,10 +268,11 @@ fn writes_follow_the_election_of_a_group() {
             server.kill9();
         }
     }
-    until(LIMIT, "writes to stop", || {
-        let error = writer(&mut client).err();
-        error.iter().for_each(assert_proper);
-        Ok(error.is_some_and(|error| error.to_string().contains("majority")))
-    })
-    .unwrap();
+    // Before it is noticed the server itself lets writes wait, for as long as it takes.
+    let log = |stage: &Stage| stage.proxy.as_ref().unwrap().log();
+    until(LIMIT, "the loss to be noticed", || Ok(log(&stage).contains("ONLINE with the majority"))).unwrap();
+    let error = writer(&mut client).unwrap_err();
+    assert_proper(&error);
+    assert!(error.to_string().contains("majority"), "{error:#}");
+    assert!(client.rows(WHO).is_ok(), "reads go on");
 }

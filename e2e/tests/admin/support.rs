@@ -36,8 +36,7 @@ pub(crate) fn small_stage() -> (Stage, Admin) {
     start(Flavor::MariaDb, &ConfigFile { pool, ..config })
 }
 
-/// With this configuration and an admin listener.
-pub(crate) fn start(flavor: Flavor, config: &ConfigFile) -> (Stage, Admin) {
+fn start(flavor: Flavor, config: &ConfigFile) -> (Stage, Admin) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let lease = PortLease::take().unwrap();
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
