@@ -52,7 +52,9 @@ fn roles_by(topology: &'static str, monitor: &[&str]) -> ConfigFile {
 
 /// Who takes a write that says so itself.
 fn writer(client: &mut Client) -> anyhow::Result<u32> {
-    client.query("CREATE TABLE IF NOT EXISTS app.written (at INT NOT NULL AUTO_INCREMENT PRIMARY KEY, server INT)")?;
+    client.query(
+        "CREATE TABLE IF NOT EXISTS app.written (at INT NOT NULL AUTO_INCREMENT PRIMARY KEY, server INT)",
+    )?;
     client.query("BEGIN")?;
     let outcome = client
         .query("INSERT INTO app.written (server) VALUES (@@server_id)")
@@ -183,9 +185,10 @@ fn two_writable_backends_stop_the_writes_until_it_is_clear() {
 
 #[test]
 fn a_replica_that_stops_or_is_late_is_not_read_from() {
-    for (flavor, stop, start_sql) in
-        [(Flavor::MariaDb, "STOP SLAVE SQL_THREAD", "START SLAVE"), (Flavor::MySql, "STOP REPLICA", "START REPLICA")]
-    {
+    for (flavor, stop, start_sql) in [
+        (Flavor::MariaDb, "STOP SLAVE SQL_THREAD", "START SLAVE"),
+        (Flavor::MySql, "STOP REPLICA", "START REPLICA"),
+    ] {
         let config = ConfigFile {
             monitor: ["interval_ms = 200", "lag_down_ms = 2000"].map(str::to_owned).to_vec(),
             ..ConfigFile::default()
@@ -214,10 +217,14 @@ fn a_replica_that_stops_or_is_late_is_not_read_from() {
         // Late: a lock on the replica holds the change up, while the threads run.
         let sql = "CREATE TABLE app.late (a INT PRIMARY KEY); INSERT INTO app.late VALUES (1)";
         stage.cluster.servers[0].query(sql).unwrap();
-        until(LIMIT, "the table", || Ok(replica.query("SELECT a FROM app.late").is_ok_and(|row| !row.is_empty())))
-            .unwrap();
+        until(LIMIT, "the table", || {
+            Ok(replica.query("SELECT a FROM app.late").is_ok_and(|row| !row.is_empty()))
+        })
+        .unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| replica.query("LOCK TABLES app.late READ; SELECT SLEEP(6); UNLOCK TABLES").unwrap());
+            scope.spawn(|| {
+                replica.query("LOCK TABLES app.late READ; SELECT SLEEP(6); UNLOCK TABLES").unwrap()
+            });
             until(LIMIT, "the lock", || {
                 let held = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'";
                 Ok(replica.query(held)?.trim() == "1")
@@ -240,7 +247,8 @@ fn writes_follow_the_election_of_a_group() {
     until_writer(&stage, ids[0]);
     let mut client = stage.address.connect().unwrap();
     let straight = |stage: &Stage| {
-        let is_writable = |server: &&Server| server.query("SELECT @@super_read_only").is_ok_and(|row| row.trim() == "0");
+        let is_writable =
+            |server: &&Server| server.query("SELECT @@super_read_only").is_ok_and(|row| row.trim() == "0");
         stage.cluster.servers[1..].iter().find(is_writable).map(|server| server.server_id)
     };
     stage.cluster.servers[0].kill9();

@@ -60,7 +60,8 @@ impl Monitor {
         let (stop_sender, stopped) = watch::channel(false);
         let watched = self.start(&stopped);
         if let Either::Second(never) =
-            rt::either(stop, take_in(&mut self.actor, &mut self.receiver, (&watched, self.settings.kind))).await
+            rt::either(stop, take_in(&mut self.actor, &mut self.receiver, (&watched, self.settings.kind)))
+                .await
         {
             match never {}
         }

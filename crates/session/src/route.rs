@@ -146,7 +146,9 @@ impl Session {
     /// The pinned connection, if it still lives.
     pub(crate) fn take_bound(&mut self) -> Result<Option<Checkout>, ProxyError> {
         let Some(mut checkout) = self.bound.take() else { return Ok(None) };
-        let is_fenced = |id| self.worker.with_snapshot(|snapshot, _| snapshot.backend(id).is_some_and(Backend::is_fenced));
+        let is_fenced = |id| {
+            self.worker.with_snapshot(|snapshot, _| snapshot.backend(id).is_some_and(Backend::is_fenced))
+        };
         if is_fenced(checkout.backend()) {
             // Another backend is the primary: what is written here now is lost, or worse.
             return Err(self.lost_state("on a backend that is not the primary any more, and is fenced"));

@@ -94,8 +94,10 @@ impl Fault {
     /// The whole of it for logs.
     pub fn text(&self) -> &str {
         match self {
-            Self::Denied(text) | Self::Full(text) => text,
-            Self::ReplicationUnseen(text) | Self::GroupUnseen(text) => text,
+            Self::Denied(text)
+            | Self::Full(text)
+            | Self::ReplicationUnseen(text)
+            | Self::GroupUnseen(text) => text,
             Self::ReadOnlyPrimary => "the primary is read_only",
         }
     }

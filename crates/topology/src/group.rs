@@ -80,9 +80,8 @@ impl GroupView {
 
     /// True if more than half of the group can be reached from there.
     pub fn has_quorum(&self) -> bool {
-        let reached = |member: &&GroupMember| {
-            matches!(member.state, MemberState::Online | MemberState::Recovering)
-        };
+        let reached =
+            |member: &&GroupMember| matches!(member.state, MemberState::Online | MemberState::Recovering);
         self.members.iter().filter(reached).count() * 2 > self.members.len()
     }
 

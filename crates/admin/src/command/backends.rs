@@ -34,8 +34,16 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
         let mut row = vec![text(&backend.name), text(&target.address), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));
         let lag_ms = backend.lag.map(|lag| lag.as_millis().to_string());
-        let read_only = backend.facts.as_ref().and_then(|_| text(if backend.read_only { "YES" } else { "NO" }));
-        row.extend([lag_ms, read_only, text(backend.weight), text(budget.open()), text(idle), text(budget.max())]);
+        let read_only =
+            backend.facts.as_ref().and_then(|_| text(if backend.read_only { "YES" } else { "NO" }));
+        row.extend([
+            lag_ms,
+            read_only,
+            text(backend.weight),
+            text(budget.open()),
+            text(idle),
+            text(budget.max()),
+        ]);
         Some(row)
     };
     Ok(Answer::Rows(Table::new(COLUMNS).with(snapshot.backends.iter().filter_map(row))))

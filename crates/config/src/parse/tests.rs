@@ -238,13 +238,19 @@ fn no_primary() {
 
 #[test]
 fn bad_health() {
-    check_mistakes(include_str!("../../tests/data/bad-health.toml"), &expect![[r#"
+    check_mistakes(
+        include_str!("../../tests/data/bad-health.toml"),
+        &expect![[r#"
         d.toml:10:1: a role, but with topology = "read_only" roles are found out; remove it
         d.toml:17:1: lag_recover_ms = 501 is more than lag_down_ms = 500; write one that is not more than lag_down_ms
-    "#]]);
-    check_mistakes(include_str!("../../tests/data/bad-roles.toml"), &expect![[r#"
+    "#]],
+    );
+    check_mistakes(
+        include_str!("../../tests/data/bad-roles.toml"),
+        &expect![[r#"
         d.toml:10:1: role is missing; write role = "primary" or "replica"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -8,7 +8,8 @@ use crate::secret::Secret;
 section! {
     /// How the proxy finds out which backends can be used. Exactly one of the password options is needed.
     pub(crate) struct MonitorSection = "[monitor]" at "monitor" {
-        /// User of the probes on all backends. It needs no rights but to log in.
+        /// User of the probes on all backends. It needs the right to see replication (MySQL: REPLICATION CLIENT, MariaDB: SLAVE
+        /// MONITOR), and with `topology = "group_replication"` to read `performance_schema`.
         user: String = required(), "", Restart;
         /// Password as it is. "" is a user without a password.
         password: Option<Secret> = unset("another password option"), "", Restart;

@@ -27,9 +27,14 @@ fn statement(facts: &ServerFacts) -> &'static str {
 }
 
 /// Asks. That the monitor's user may not know is an answer, too.
-pub(super) async fn read(connection: &mut Connection, facts: &ServerFacts) -> Result<Replication, ProbeError> {
+pub(super) async fn read(
+    connection: &mut Connection,
+    facts: &ServerFacts,
+) -> Result<Replication, ProbeError> {
     match query_named(connection, statement(facts), MOST_SOURCES).await {
-        Ok(named) => Ok(named.rows().filter_map(source).reduce(worst).map_or(Replication::Off, Replication::On)),
+        Ok(named) => {
+            Ok(named.rows().filter_map(source).reduce(worst).map_or(Replication::Off, Replication::On))
+        }
         Err(error @ ProbeError::Answer(_)) => Ok(Replication::Unseen(error.to_string().into())),
         Err(error) => Err(error),
     }

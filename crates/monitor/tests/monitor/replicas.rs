@@ -66,8 +66,20 @@ async fn a_late_replica_leaves(log: Log, own: Character, names: [&'static str; 3
 
 #[test]
 fn a_late_replica_leaves_and_comes_back() {
-    play(|log| a_late_replica_leaves(log, mysql(), ["Replica_IO_Running", "Replica_SQL_Running", "Seconds_Behind_Source"]));
-    play(|log| a_late_replica_leaves(log, mariadb(), ["Slave_IO_Running", "Slave_SQL_Running", "Seconds_Behind_Master"]));
+    play(|log| {
+        a_late_replica_leaves(
+            log,
+            mysql(),
+            ["Replica_IO_Running", "Replica_SQL_Running", "Seconds_Behind_Source"],
+        )
+    });
+    play(|log| {
+        a_late_replica_leaves(
+            log,
+            mariadb(),
+            ["Slave_IO_Running", "Slave_SQL_Running", "Seconds_Behind_Master"],
+        )
+    });
 }
 
 #[test]
@@ -77,7 +89,9 @@ fn a_monitor_that_may_not_see_it_says_so_once() {
         let mut stage = Stage::with_peers(&[&primary, &replica], log).await;
         replica.set_mood(Mood::Hides(1227, "Access denied; you need REPLICATION CLIENT"));
         let snapshot = stage.until("a fault", |s| s.backends[1].fault.is_some()).await;
-        assert!(matches!(&snapshot.backends[1].fault, Some(Fault::ReplicationUnseen(text)) if text.contains("1227")));
+        assert!(
+            matches!(&snapshot.backends[1].fault, Some(Fault::ReplicationUnseen(text)) if text.contains("1227"))
+        );
         assert!(snapshot.backends[1].is_up(), "nobody knows, so it is used");
         let asked = replica.counters.probes.get();
         eventually("more probes", || replica.counters.probes.get() > asked + 5).await;
@@ -93,7 +107,8 @@ fn the_writable_one_is_the_primary() {
         one.character.borrow_mut().read_only = "1";
         let mut settings = settings(vec![one.dial_address(), other.dial_address()]);
         // Long enough that only those who hurry come to it.
-        (settings.kind, settings.interval_ms, settings.failover_interval_ms) = (Kind::ReadOnly, 3_600_000, 20);
+        (settings.kind, settings.interval_ms, settings.failover_interval_ms) =
+            (Kind::ReadOnly, 3_600_000, 20);
         let mut stage = Stage::new(settings, log);
         let writer = |id: u16| move |s: &Snapshot| s.writer().is_ok_and(|writer| writer.id == BackendId(id));
         stage.until("the second", writer(1)).await;
@@ -101,7 +116,11 @@ fn the_writable_one_is_the_primary() {
         other.character.borrow_mut().read_only = "1";
         stage.reader.reporter().read_only(BackendId(1), rt::now());
         let snapshot = stage.until("nobody", |s| s.writer().is_err()).await;
-        assert!(snapshot.why_no_primary().contains("b1 has become read_only"), "{}", snapshot.why_no_primary());
+        assert!(
+            snapshot.why_no_primary().contains("b1 has become read_only"),
+            "{}",
+            snapshot.why_no_primary()
+        );
         one.character.borrow_mut().read_only = "0";
         stage.until("the first", writer(0)).await;
         // Both: nobody, until it is clear.

@@ -274,7 +274,9 @@ fn state(backend: &Backend, kind: Kind, now: Instant) -> Health {
         Some(until) if now < until => {
             let reason = match &backend.health {
                 Health::Shunned { reason, .. } => reason.clone(),
-                _ => format!("it comes and goes: kept out for {} s", (until - now).as_secs_f32().ceil()).into(),
+                _ => {
+                    format!("it comes and goes: kept out for {} s", (until - now).as_secs_f32().ceil()).into()
+                }
             };
             Health::Shunned { since: at("shunned"), reason }
         }

@@ -39,8 +39,7 @@ fn judge(next: &Snapshot) -> Verdict {
         return without_majority(next);
     }
     let verdicts: Vec<_> = newest.values().map(|view| elected(next, view)).collect();
-    let winners: Vec<_> =
-        verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Primary(_))).collect();
+    let winners: Vec<_> = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Primary(_))).collect();
     match winners.as_slice() {
         [] => verdicts.into_iter().next().unwrap_or(Verdict::Keep),
         [Verdict::Primary(id)] => Verdict::Primary(*id),
@@ -78,8 +77,7 @@ fn elected(next: &Snapshot, view: &GroupView) -> Verdict {
     let Some(backend) = next.backends.iter().find(is_named) else { return unknown_member(next, first) };
     let is_holder = next.primary().is_some_and(|primary| primary.id == backend.id);
     // A newcomer has to know of this election: it may have been the primary before, and still go by the view of that time.
-    let is_own_word =
-        |own: &GroupView| own.is_own_primary() && (is_holder || own.counter >= view.counter);
+    let is_own_word = |own: &GroupView| own.is_own_primary() && (is_holder || own.counter >= view.counter);
     let is_ready = sound_view(backend).is_some_and(is_own_word) && !backend.read_only;
     if is_ready && !backend.is_offline() {
         return Verdict::Primary(backend.id);

@@ -145,8 +145,7 @@ impl Tally {
     fn fall(&mut self, settings: &Settings, now: Instant) {
         // The time that it was kept out for does not make it any steadier.
         let from = self.shunned_until.max(self.returned_at);
-        let is_soon =
-            from.is_some_and(|from| now.saturating_duration_since(from) < settings.flapping.window);
+        let is_soon = from.is_some_and(|from| now.saturating_duration_since(from) < settings.flapping.window);
         self.flaps = if is_soon { self.flaps.saturating_add(1) } else { 0 };
         (self.returned_at, self.shunned_until) = (None, None);
     }

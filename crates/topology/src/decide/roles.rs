@@ -87,7 +87,8 @@ fn crown(next: &mut Snapshot, id: BackendId, events: &mut Vec<Event>) -> bool {
         // By its last word it takes writes, and it cannot be asked or is not to be used: when it comes back, it must not
         // be taken for the primary.
         if backend.facts.is_some() && !backend.read_only {
-            backend.tally.deposed = Some(format!("{name} is the primary now, and this one takes writes, too").into());
+            backend.tally.deposed =
+                Some(format!("{name} is the primary now, and this one takes writes, too").into());
         }
     }
     events.push(Event::Primary { backend: id, before });

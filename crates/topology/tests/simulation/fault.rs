@@ -50,7 +50,9 @@ impl Fault {
             Self::NeverFences => &["two writers", "does not settle"],
             Self::CrownsWhoReturns => &["two writers", "writes go back", "2 primaries", "does not settle"],
             Self::KeepsTheOld => &["which is read_only", "two writers"],
-            Self::TrustsTheMinority => &["in the minority", "which is read_only", "not elected", "two writers"],
+            Self::TrustsTheMinority => {
+                &["in the minority", "which is read_only", "not elected", "two writers"]
+            }
             Self::IgnoresLag => &["which is behind"],
             Self::DropsReplicas => &["has lost its reads"],
             Self::GoesDeaf => &["has settled"],
@@ -68,7 +70,8 @@ impl Fault {
     /// After it has decided.
     pub(crate) fn spoil(self, snapshot: &mut Snapshot, before: &Snapshot) {
         let writable = |snapshot: &Snapshot| {
-            let found = snapshot.backends.iter().find(|one| one.facts.is_some() && !one.read_only && one.is_up());
+            let found =
+                snapshot.backends.iter().find(|one| one.facts.is_some() && !one.read_only && one.is_up());
             found.map(|one| one.id)
         };
         match self {
@@ -110,8 +113,12 @@ impl Fault {
     fn revive(self, snapshot: &mut Snapshot) {
         for backend in &mut snapshot.backends {
             match backend.health {
-                Health::Fenced { since, .. } if self == Self::NeverFences => backend.health = Health::Up { since },
-                Health::Lagging { since, .. } if self == Self::IgnoresLag => backend.health = Health::Up { since },
+                Health::Fenced { since, .. } if self == Self::NeverFences => {
+                    backend.health = Health::Up { since }
+                }
+                Health::Lagging { since, .. } if self == Self::IgnoresLag => {
+                    backend.health = Health::Up { since }
+                }
                 _ => {}
             }
         }

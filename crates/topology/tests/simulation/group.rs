@@ -56,7 +56,9 @@ impl Group {
             self.members.iter().copied().filter(|other| self.is_connected(servers, from, *other)).collect()
         };
         let live = self.members.iter().copied().filter(|at| servers[*at].runs());
-        let Some(majority) = live.map(reached).find(|side| side.len() * 2 > self.members.len()) else { return };
+        let Some(majority) = live.map(reached).find(|side| side.len() * 2 > self.members.len()) else {
+            return;
+        };
         let speaker = majority[0];
         let mut members = majority;
         if rng.percent(30) {
@@ -87,16 +89,17 @@ impl Group {
     /// One member's view becomes what it can see.
     fn notice(&self, servers: &mut [Server], at: usize) {
         let is_member = self.members.contains(&at);
-        let in_majority =
-            is_member && self.members.iter().filter(|other| self.is_connected(servers, at, **other)).count() * 2
+        let in_majority = is_member
+            && self.members.iter().filter(|other| self.is_connected(servers, at, **other)).count() * 2
                 > self.members.len();
         if in_majority {
             servers[at].view = Some(self.view(servers, at));
             servers[at].read_only = self.primary != at;
             return;
         }
-        let is_reconnected = (0..servers.len())
-            .any(|other| other != at && self.members.contains(&other) && self.is_connected(servers, at, other));
+        let is_reconnected = (0..servers.len()).any(|other| {
+            other != at && self.members.contains(&other) && self.is_connected(servers, at, other)
+        });
         let states: Vec<_> = (0..servers.len()).map(|other| self.is_connected(servers, at, other)).collect();
         if let Some(view) = &mut servers[at].view {
             for member in &mut view.members {

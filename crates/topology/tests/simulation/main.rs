@@ -26,12 +26,13 @@ fn run(style: Style, seeds: std::ops::Range<u64>, fault: Option<Fault>) -> Resul
             let seeds = seeds.clone();
             move || {
                 seeds.skip(number as usize).step_by(threads as usize).try_for_each(|seed| {
-                    history::play(style, seed, fault).map_err(|what| format!("{style:?}, seed {seed}: {what}"))
+                    history::play(style, seed, fault)
+                        .map_err(|what| format!("{style:?}, seed {seed}: {what}"))
                 })
             }
         };
         let threads: Vec<_> = (0..threads).map(|number| scope.spawn(part(number))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap())
     })
 }
 
@@ -63,6 +64,9 @@ fn planted_faults_are_found() {
     for fault in Fault::ALL {
         let found = run(fault.style(), 0..2_000, Some(*fault));
         let what = found.expect_err(&format!("{fault:?} was not found"));
-        assert!(fault.says().iter().any(|text| what.contains(text)), "{fault:?} was found as something else: {what}");
+        assert!(
+            fault.says().iter().any(|text| what.contains(text)),
+            "{fault:?} was found as something else: {what}"
+        );
     }
 }

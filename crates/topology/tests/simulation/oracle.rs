@@ -75,7 +75,9 @@ impl Oracle {
     pub(crate) fn check(&mut self, snapshot: &Snapshot, is_news: bool) -> Checked {
         let roles = snapshot.backends.iter().filter(|one| one.role == Role::Primary).count();
         ensure(roles <= 1, || format!("{roles} primaries"))?;
-        ensure((snapshot.generation > self.generation) == is_news, || "a change without a generation".into())?;
+        ensure((snapshot.generation > self.generation) == is_news, || {
+            "a change without a generation".into()
+        })?;
         self.generation = snapshot.generation;
         if let Ok(writer) = snapshot.writer() {
             ensure(!writer.is_fenced(), || format!("writes go to {}, which is fenced", writer.name))?;
@@ -115,7 +117,10 @@ impl Oracle {
             let is_newer = view.life == own.life && view.counter > own.counter && view.is_sound();
             let names_writer = view.primaries().any(|named| named.id == own.own);
             ensure(!is_newer || names_writer, || {
-                format!("two writers: {} ({own:?}) and who {} has seen elected ({view:?})", writer.name, other.name)
+                format!(
+                    "two writers: {} ({own:?}) and who {} has seen elected ({view:?})",
+                    writer.name, other.name
+                )
             })?;
         }
         Ok(())
@@ -143,7 +148,8 @@ impl Oracle {
         for replica in snapshot.readable_replicas() {
             let name = &replica.name;
             ensure(replica.is_up() && !replica.is_offline(), || format!("reads go to {name}"))?;
-            let Some(Replication::On(following)) = self.last(replica.id).map(|answer| &answer.replication) else {
+            let Some(Replication::On(following)) = self.last(replica.id).map(|answer| &answer.replication)
+            else {
                 continue;
             };
             let is_late = following.lag.is_some_and(|lag| lag > self.lag_down)

@@ -16,6 +16,7 @@ pub(crate) enum Process {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each befalls a server by itself")]
 pub(crate) struct Server {
     pub(crate) process: Process,
     /// The proxy cannot reach it.
@@ -29,7 +30,6 @@ pub(crate) struct Server {
     pub(crate) behind_s: u64,
     /// The group as it sees it.
     pub(crate) view: Option<GroupView>,
-    /// What it will see when it goes on.
     pub(crate) facts: Arc<ServerFacts>,
 }
 

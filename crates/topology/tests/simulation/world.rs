@@ -72,7 +72,8 @@ impl World {
     /// A second goes by.
     pub(crate) fn tick(&mut self) {
         for server in &mut self.servers {
-            server.behind_s = if server.is_slow { server.behind_s + 4 } else { server.behind_s.saturating_sub(15) };
+            server.behind_s =
+                if server.is_slow { server.behind_s + 4 } else { server.behind_s.saturating_sub(15) };
         }
     }
 
