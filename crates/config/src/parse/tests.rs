@@ -97,7 +97,7 @@ fn wrong_rules() {
         d.toml:4:1: mode = "ro" is not known; write "read_only" (known: "split", "read_write" or "read_only")
         d.toml:17:1: read_primary_percentage = 101 is out of range; write a whole number from 0 to 100
         d.toml:18:1: read_balance = "least_conections" is not known; write "least_connections" (known: "round_robin", "weighted", "least_connections" or "least_latency")
-        d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, strict_hints
+        d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, consistency, consistency_timeout_ms, causal_reads_timeout, strict_hints
         d.toml:22:1: there is no listener "other"; write one of ["main"]
         d.toml:25:1: name "a" is there twice; write another name, or remove one of the two
         d.toml:26:1: no backend is in the group "report"; write groups = [..] in a [[cluster.backend]]
@@ -105,7 +105,7 @@ fn wrong_rules() {
         d.toml:31:1: match_digest is no regular expression: unclosed group; write one in the syntax of Rust's regex crate
         d.toml:32:1: match_pattern is no regular expression: Compiled regex exceeds size limit of 1048576 bytes.; write one in the syntax of Rust's regex crate
         d.toml:33:1: digest has an item "12" that is none; write 16 hexadecimal digits
-        d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, log or log_only
+        d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, consistency, log or log_only
         d.toml:38:1: class has an item: "selects" is not known; write "select" (known: "read", "write", "select", "insert", "replace", "update", "delete", "load_data", "call", "set", "show", "explain", "create_table", "drop_table", "alter_table", "other_ddl", "lock_tables", "flush", "kill", "account", "multi" or "unknown")
         d.toml:39:1: client has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
         d.toml:42:1: cache_ttl_ms is not built yet; remove it
