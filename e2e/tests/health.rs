@@ -47,7 +47,9 @@ fn start(flavor: Flavor, config: &ConfigFile) -> (Stage, Admin) {
 /// The defaults but for the interval of the tests.
 fn roles_by(topology: &'static str, monitor: &[&str]) -> ConfigFile {
     let monitor = ["interval_ms = 200"].iter().chain(monitor).map(|line| (*line).to_owned()).collect();
-    ConfigFile { topology: Some(topology), monitor, ..ConfigFile::default() }
+    // What waits for a primary is another test's matter.
+    let routing = ConfigFile::with_sections("[routing]\nfailover_wait_ms = 300");
+    ConfigFile { topology: Some(topology), monitor, ..routing }
 }
 
 /// Who takes a write that says so itself.

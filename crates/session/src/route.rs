@@ -151,7 +151,7 @@ impl Session {
         };
         if is_fenced(checkout.backend()) {
             // Another backend is the primary: what is written here now is lost, or worse.
-            return Err(self.lost_state("on a backend that is not the primary any more, and is fenced"));
+            return Err(self.lost("on a backend that is not the primary any more, and is fenced", false));
         }
         if checkout.connection().stream.is_quiet() {
             return Ok(Some(self.note(checkout)));
