@@ -20,6 +20,8 @@ pub struct ConfigFile {
     pub backend: Vec<String>,
     /// Lines of single backends, in the order of the servers, for example `weight = 300`.
     pub each_backend: Vec<String>,
+    /// How roles are known, if not as the servers have begun: "read_only" or "group_replication".
+    pub topology: Option<&'static str>,
     /// Lines of `[monitor]`; without any, probes come every 200 ms.
     pub monitor: Vec<String>,
     /// The primary alone, reached over this Unix socket.
@@ -69,9 +71,15 @@ impl ConfigFile {
             write!(text, "\n[[user]]\nname = \"{name}\"\npassword = \"{password}\"\n")?;
         }
         text.push_str("\n[cluster]\n");
+        if let Some(topology) = self.topology {
+            writeln!(text, "topology = \"{topology}\"")?;
+        }
         for (index, server) in cluster.servers.iter().enumerate() {
             let role = if server.role == Role::Primary { "primary" } else { "replica" };
-            write!(text, "\n[[cluster.backend]]\nname = \"{}\"\nrole = \"{role}\"\n", server.name)?;
+            write!(text, "\n[[cluster.backend]]\nname = \"{}\"\n", server.name)?;
+            if self.topology.is_none() {
+                writeln!(text, "role = \"{role}\"")?;
+            }
             if let Some(socket) = &self.only_primary_at {
                 writeln!(text, "address = \"unix:{}\"", socket.display())?;
                 break;

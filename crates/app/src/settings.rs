@@ -12,7 +12,7 @@ use delphinus_net::tls::{ClientTls, ServerTls, Verify};
 use delphinus_net::{Address, ListenAddress, Network};
 use delphinus_pool::{KeepOpen, Target};
 use delphinus_session::{BackendAuth, ClientLimits, ListenerMode, ListenerSettings, Rank, User, Users};
-use delphinus_topology::{Kind, Role};
+use delphinus_topology::{Flapping, Kind, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 use delphinus_wire::compression::Algorithm;
@@ -83,8 +83,8 @@ pub(crate) fn monitor(config: &Config, targets: &[Target]) -> delphinus_monitor:
         name: target.name.clone(),
         address: target.address.clone(),
         role: match backend.role {
-            config::Role::Primary => Role::Primary,
-            config::Role::Replica => Role::Replica,
+            Some(config::Role::Primary) => Role::Primary,
+            Some(config::Role::Replica) | None => Role::Replica,
         },
         weight: backend.weight,
         tls: target.tls.clone(),
@@ -93,13 +93,26 @@ pub(crate) fn monitor(config: &Config, targets: &[Target]) -> delphinus_monitor:
     };
     delphinus_monitor::Settings {
         backends: config.cluster.backends.iter().zip(targets).map(spec).collect(),
-        kind: Kind::Static,
+        kind: match config.cluster.topology {
+            config::TopologyKind::Static => Kind::Static,
+            config::TopologyKind::ReadOnly => Kind::ReadOnly,
+            config::TopologyKind::GroupReplication => Kind::GroupReplication,
+        },
         user: config.monitor.user.clone(),
         password: Password::new(config.monitor.password.expose()),
         interval_ms: config.monitor.interval_ms,
         timeout_ms: config.monitor.timeout_ms,
         fall: config.monitor.fall,
         rise: config.monitor.rise,
+        failover_interval_ms: config.monitor.failover_interval_ms,
+        lag_down_ms: config.monitor.lag_down_ms,
+        lag_recover_ms: config.monitor.lag_recover_ms,
+        flapping: Flapping {
+            window: Duration::from_millis(config.monitor.flap_window_ms),
+            first: Duration::from_millis(config.monitor.flap_backoff_ms),
+            most: Duration::from_millis(config.monitor.flap_backoff_max_ms),
+        },
+        fence: config.monitor.fence,
     }
 }
 

@@ -180,7 +180,7 @@ pub struct Cluster {
     pub topology: TopologyKind,
     /// Family of the servers.
     pub flavor: Flavor,
-    /// In the order of the file; exactly one is the primary.
+    /// In the order of the file. Where roles are static exactly one is the primary, elsewhere nobody has a role.
     pub backends: Vec<Backend>,
 }
 
@@ -202,14 +202,6 @@ impl Config {
     }
 }
 
-impl Cluster {
-    /// The backend that the file calls primary.
-    pub fn primary(&self) -> &Backend {
-        let primary = self.backends.iter().find(|b| b.role == Role::Primary);
-        primary.expect("invariant: a valid cluster has one primary")
-    }
-}
-
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -218,8 +210,8 @@ pub struct Backend {
     pub name: String,
     /// Where it is reached; unique.
     pub address: BackendAddress,
-    /// What it is.
-    pub role: Role,
+    /// What it is, if that is static.
+    pub role: Option<Role>,
     /// Share of the reads, 0..=1000.
     pub weight: u32,
     /// TLS to it.
@@ -307,4 +299,18 @@ pub struct Monitor {
     pub fall: u32,
     /// Good probes until it is up again.
     pub rise: u32,
+    /// Time between two probes while there is no usable primary, milliseconds.
+    pub failover_interval_ms: u64,
+    /// How far behind a replica gets no reads, milliseconds; 0: nobody looks.
+    pub lag_down_ms: u64,
+    /// Not further behind than this it gets them again, milliseconds.
+    pub lag_recover_ms: u64,
+    /// How soon a replica has to be gone again to flap, milliseconds.
+    pub flap_window_ms: u64,
+    /// How long it is kept out the first time, milliseconds; 0: never.
+    pub flap_backoff_ms: u64,
+    /// And at most, milliseconds.
+    pub flap_backoff_max_ms: u64,
+    /// Whether old primaries that take writes are set read-only.
+    pub fence: bool,
 }

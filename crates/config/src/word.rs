@@ -188,6 +188,10 @@ words! {
     TopologyKind {
         /// The roles in the file.
         Static = "static",
+        /// Whoever is not read-only.
+        ReadOnly = "read_only",
+        /// Whom the group has elected.
+        GroupReplication = "group_replication",
     }
     /// Which family of servers the backends belong to.
     Flavor {

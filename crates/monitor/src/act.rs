@@ -30,19 +30,28 @@ impl Actor {
         Self { snapshot, settings, publisher, positions, told_gtids: None }
     }
 
-    /// Decides on the observations; readers hear of it only if they could see a difference.
-    pub(crate) fn act(&mut self, observations: &[Observation], now: Instant) {
+    /// What holds now.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Decides on the observations; readers hear of it only if they could see a difference. True if they could.
+    pub(crate) fn act(&mut self, observations: &[Observation], now: Instant) -> bool {
         let before = self.snapshot.generation;
         self.learn_positions(observations);
-        let (next, events) = decide(&self.snapshot, observations, &self.settings, now);
+        // Moved in and out: with thousands of backends a copy for each answer would be most of the work.
+        let snapshot = std::mem::replace(&mut self.snapshot, Snapshot::new(Vec::new()));
+        let (next, events) = decide(snapshot, observations, &self.settings, now);
         self.snapshot = next;
-        if self.snapshot.generation != before {
+        let is_news = self.snapshot.generation != before;
+        if is_news {
             self.publisher.publish(self.snapshot.clone());
         }
         for event in &events {
             self.log(event);
         }
         self.log_gtids();
+        is_news
     }
 
     /// Whether sessions can be sure to read what they have written: said where they cannot, and when they can again.
@@ -81,6 +90,21 @@ impl Actor {
             Event::Down { backend, reason } => {
                 let (name, role) = self.describe(*backend);
                 warn!(backend = name, role, reason = &**reason, "backend is down");
+            }
+            Event::Out { backend, state, reason } => {
+                let (name, role) = self.describe(*backend);
+                warn!(backend = name, role, state, reason = &**reason, "backend is left out");
+            }
+            Event::Primary { backend, before } => {
+                let (name, _) = self.describe(*backend);
+                let before = before.map(|before| self.describe(before).0);
+                warn!(backend = name, before, "backend is the primary");
+            }
+            Event::NoPrimary { reason, is_conflict: true } => {
+                error!(reason = &**reason, "writes are stopped: there are two writers");
+            }
+            Event::NoPrimary { reason, is_conflict: false } => {
+                warn!(reason = &**reason, "writes are stopped: there is no primary");
             }
             Event::Faulty { backend, fault } => {
                 let (name, role) = self.describe(*backend);

@@ -7,11 +7,13 @@
 //! | what a probe does and says | `probe` |
 //! | what real traffic says | `traffic` |
 //! | taking it all in, logging what changed | `act` |
+//! | what follows for the probes of a backend | `orders` |
 //! | what each backend has executed, and what this proxy writes | `positions` |
 //! | handing the result to the workers | `publish` |
 
 mod act;
 mod monitor;
+mod orders;
 mod positions;
 mod probe;
 mod publish;

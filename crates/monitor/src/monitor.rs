@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use delphinus_net::rt::{self, Either, Notify, mpsc, watch};
-use delphinus_topology::{self as topology, BackendId, Member, Observation, Snapshot};
+use delphinus_topology::{BackendId, Kind, Member, Observation, Role, Snapshot};
 
 use crate::act::Actor;
+use crate::orders::{Orders, has_writer};
 use crate::positions::Positions;
 use crate::probe::Prober;
 use crate::publish::{self, SnapshotReader};
@@ -33,6 +34,7 @@ pub struct Monitor {
 struct Watched {
     /// Asks for a probe at once.
     nudge: Rc<Notify>,
+    orders: Rc<Orders>,
     task: rt::JoinHandle<()>,
 }
 
@@ -41,15 +43,11 @@ impl Monitor {
     pub fn new(settings: Settings) -> (Self, SnapshotReader) {
         let member = |spec: &crate::BackendSpec| Member {
             name: spec.name.clone(),
-            role: spec.role,
+            role: if settings.kind == Kind::Static { spec.role } else { Role::Replica },
             weight: spec.weight,
         };
         let snapshot = Snapshot::new(settings.backends.iter().map(member).collect());
-        let rules = topology::Settings {
-            kind: settings.kind,
-            fall: settings.fall.max(1),
-            rise: settings.rise.max(1),
-        };
+        let rules = settings.rules();
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (publisher, reader) = publish::channel(snapshot.clone(), TrafficReporter::new(sender.clone()));
         let positions = reader.positions().clone();
@@ -62,7 +60,8 @@ impl Monitor {
         let (stop_sender, stopped) = watch::channel(false);
         let watched = self.start(&stopped);
         if let Either::Second(never) =
-            rt::either(stop, take_in(&mut self.actor, &mut self.receiver, &watched)).await
+            rt::either(stop, take_in(&mut self.actor, &mut self.receiver, (&watched, self.settings.kind)))
+                .await
         {
             match never {}
         }
@@ -81,9 +80,10 @@ impl Monitor {
             let nudge = Rc::new(Notify::new());
             let id =
                 BackendId(u16::try_from(index).expect("invariant: Snapshot::new has checked the number"));
-            let prober = Prober::new(id, settings.clone(), self.positions.clone());
+            let orders = Rc::<Orders>::default();
+            let prober = Prober::new(id, settings.clone(), orders.clone(), self.positions.clone());
             let watch = Watch::new(prober, settings.clone(), nudge.clone(), self.sender.clone());
-            Watched { nudge, task: rt::spawn_local(watch.run(stopped.clone())) }
+            Watched { nudge, orders, task: rt::spawn_local(watch.run(stopped.clone())) }
         };
         (0..self.settings.backends.len()).map(start_one).collect()
     }
@@ -93,7 +93,7 @@ impl Monitor {
 async fn take_in(
     actor: &mut Actor,
     receiver: &mut mpsc::Receiver<Observation>,
-    watched: &[Watched],
+    (watched, kind): (&[Watched], Kind),
 ) -> std::convert::Infallible {
     let mut seen = Vec::with_capacity(QUEUE);
     loop {
@@ -101,13 +101,25 @@ async fn take_in(
             // The monitor itself holds a sender, so this cannot be; waiting is right even so.
             std::future::pending::<()>().await;
         }
-        actor.act(&seen, rt::now());
+        if actor.act(&seen, rt::now()) {
+            order(actor.snapshot(), watched, kind);
+        }
         for observation in seen.drain(..) {
             if let Observation::Traffic { backend, .. } = observation
                 && let Some(one) = watched.get(backend.index())
             {
                 one.nudge.notify_one();
             }
+        }
+    }
+}
+
+/// Tells the probes what has changed for them, and starts those at once that have to hurry now.
+fn order(snapshot: &Snapshot, watched: &[Watched], kind: Kind) {
+    let has_writer = has_writer(snapshot);
+    for (backend, one) in snapshot.backends.iter().zip(watched) {
+        if one.orders.update(backend, kind, has_writer) {
+            one.nudge.notify_one();
         }
     }
 }

@@ -4,21 +4,27 @@
 mod connection;
 mod error;
 mod facts;
+mod group;
 mod position;
 mod query;
+mod replication;
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delphinus_net::{Announce, rt};
-use delphinus_topology::{Answer, BackendId, ProbeOutcome, ServerFacts};
+use delphinus_topology::{
+    Answer, BackendId, Flavor, GroupView, Kind, ProbeOutcome, Replication, Role, ServerFacts,
+};
 use delphinus_wire::gtid::GtidSet;
+use tracing::{error, warn};
 
 use self::connection::Connection;
 use self::error::ProbeError;
 use self::facts::Told;
+use crate::orders::Orders;
 use crate::positions::Positions;
 use crate::settings::{BackendSpec, Settings};
 
@@ -29,6 +35,9 @@ pub(crate) enum Step {
     Login,
     Facts,
     Query,
+    Replication,
+    Group,
+    Fence,
 }
 
 impl Step {
@@ -39,6 +48,9 @@ impl Step {
             Self::Login => "end of the login",
             Self::Facts => "table of collations",
             Self::Query => "answer to the probe query",
+            Self::Replication => "status of the replication",
+            Self::Group => "members of the group",
+            Self::Fence => "end of SET GLOBAL read_only",
         }
     }
 }
@@ -50,7 +62,10 @@ pub(crate) struct Prober {
     settings: Rc<Settings>,
     kept: Option<Kept>,
     step: Rc<Cell<Step>>,
+    orders: Rc<Orders>,
     positions: Arc<Positions>,
+    /// What it said of its replication, and when.
+    replication: Option<(Instant, Replication)>,
     /// The last position, and the words it was told in.
     position: Option<(Vec<u8>, Arc<GtidSet>)>,
     /// How many writes there were at the last probe, and how many probes have found no more than before.
@@ -68,9 +83,29 @@ struct Kept {
 }
 
 impl Prober {
-    pub(crate) fn new(id: BackendId, settings: Rc<Settings>, positions: Arc<Positions>) -> Self {
+    pub(crate) fn new(
+        id: BackendId,
+        settings: Rc<Settings>,
+        orders: Rc<Orders>,
+        positions: Arc<Positions>,
+    ) -> Self {
         let step = Rc::new(Cell::new(Step::Connect));
-        Self { id, settings, kept: None, step, positions, position: None, writes: (0, 0) }
+        let (kept, replication, position, writes) = (None, None, None, (0, 0));
+        Self { id, settings, kept, step, orders, positions, replication, position, writes }
+    }
+
+    /// What is wanted of it.
+    pub(crate) fn orders(&self) -> &Orders {
+        &self.orders
+    }
+
+    /// Waits until the backend closes the connection that is kept, or says something that nobody has asked for, which is
+    /// how servers say goodbye. For ever, if none is kept.
+    pub(crate) async fn closed(&mut self) {
+        match &mut self.kept {
+            Some(kept) => kept.connection.closed().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Which backend it probes.
@@ -156,9 +191,78 @@ impl Prober {
         };
         let position = self.understand(told);
         kept.facts = Some(facts.clone());
-        let capabilities = kept.connection.offered();
-        let facts::Variables { is_read_only: read_only, limits, .. } = variables;
-        Ok(Answer { facts, capabilities, read_only, limits, latency, position, writes })
+        let replication = self.read_replication(kept, &facts).await?;
+        let group = self.read_group(kept).await?;
+        if !variables.is_read_only && self.orders.is_fenced.get() && self.settings.fence {
+            self.fence(kept, &facts).await?;
+        }
+        Ok(Answer {
+            facts,
+            capabilities: kept.connection.offered(),
+            read_only: variables.is_read_only,
+            limits: variables.limits,
+            replication,
+            heartbeat_ms: None,
+            group,
+            latency,
+            position,
+            writes,
+        })
+    }
+
+    /// Each interval; what is asked in between, for positions, gets the same answer.
+    async fn read_replication(
+        &mut self,
+        kept: &mut Kept,
+        facts: &ServerFacts,
+    ) -> Result<Replication, ProbeError> {
+        let is_asked = match self.settings.kind {
+            Kind::Static => self.spec().role == Role::Replica && self.settings.lag_down_ms > 0,
+            Kind::ReadOnly => true,
+            Kind::GroupReplication => false,
+        };
+        if !is_asked {
+            return Ok(Replication::NotAsked);
+        }
+        let now = rt::now();
+        if let Some((at, known)) = &self.replication
+            && now.saturating_duration_since(*at) < self.settings.interval() * 4 / 5
+            && !self.orders.hurry.get()
+        {
+            return Ok(known.clone());
+        }
+        self.step.set(Step::Replication);
+        let replication = replication::read(&mut kept.connection, facts).await?;
+        self.replication = Some((now, replication.clone()));
+        Ok(replication)
+    }
+
+    async fn read_group(&self, kept: &mut Kept) -> Result<Option<Arc<GroupView>>, ProbeError> {
+        if self.settings.kind != Kind::GroupReplication {
+            return Ok(None);
+        }
+        self.step.set(Step::Group);
+        group::read(&mut kept.connection).await
+    }
+
+    /// Takes the writes from a backend that has lost its place. Who holds locks there is not waited for.
+    async fn fence(&self, kept: &mut Kept, facts: &ServerFacts) -> Result<(), ProbeError> {
+        self.step.set(Step::Fence);
+        let variable = match facts.flavor {
+            Flavor::MySql if facts.version_number >= 50_708 => "super_read_only",
+            Flavor::MySql | Flavor::MariaDb => "read_only",
+        };
+        let sql = format!("SET SESSION lock_wait_timeout = 1, GLOBAL {variable} = 1");
+        let backend = &*self.spec().name;
+        match query::execute(&mut kept.connection, &sql).await {
+            Ok(()) => warn!(backend, variable, "a fenced backend was set read-only"),
+            Err(error @ ProbeError::Answer(_)) => {
+                let error = error.to_string();
+                error!(backend, variable, error, "a fenced backend cannot be set read-only");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// The position in these words. It seldom changes where nothing is written, and can be long.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delphinus_net::Address;
 use delphinus_net::tls::ClientTls;
-use delphinus_topology::{Kind, Role};
+use delphinus_topology::{self as topology, Flapping, Kind, Lag, Role};
 use delphinus_wire::auth::Password;
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::proxy_header::ProxyVersion;
@@ -29,6 +29,16 @@ pub struct Settings {
     pub fall: u32,
     /// Successful probes one after another until it is up again.
     pub rise: u32,
+    /// Time between two probes of what may be the primary, while there is none.
+    pub failover_interval_ms: u64,
+    /// How far behind a replica is no place for reads; 0: nobody looks.
+    pub lag_down_ms: u64,
+    /// Not further behind than this it is one again.
+    pub lag_recover_ms: u64,
+    /// What happens to replicas that come and go.
+    pub flapping: Flapping,
+    /// Whether backends that have lost their place as the primary, and still take writes, are set read-only.
+    pub fence: bool,
 }
 
 /// One backend.
@@ -51,8 +61,47 @@ pub struct BackendSpec {
 }
 
 impl Settings {
+    /// Nothing to probe, as `user`, with the defaults of the configuration.
+    pub fn new(user: String, password: Password) -> Self {
+        let rules = topology::Settings::default();
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            backends: Vec::new(),
+            kind: rules.kind,
+            user,
+            password,
+            interval_ms: 1_000,
+            timeout_ms: 1_000,
+            fall: rules.fall,
+            rise: rules.rise,
+            failover_interval_ms: 100,
+            lag_down_ms: ms(rules.lag.down),
+            lag_recover_ms: ms(rules.lag.recover),
+            flapping: rules.flapping,
+            fence: false,
+        }
+    }
+
     pub(crate) fn interval(&self) -> Duration {
         Duration::from_millis(self.interval_ms)
+    }
+
+    pub(crate) fn failover_interval(&self) -> Duration {
+        Duration::from_millis(self.failover_interval_ms)
+    }
+
+    /// What the decisions depend on.
+    pub(crate) fn rules(&self) -> topology::Settings {
+        topology::Settings {
+            kind: self.kind,
+            fall: self.fall.max(1),
+            rise: self.rise.max(1),
+            lag: Lag {
+                down: Duration::from_millis(self.lag_down_ms),
+                recover: Duration::from_millis(self.lag_recover_ms),
+            },
+            flapping: self.flapping,
+        }
     }
 
     pub(crate) fn timeout(&self) -> Duration {

@@ -29,6 +29,11 @@ impl TrafficReporter {
         self.send(backend, at, Traffic::Lost(reason.into()));
     }
 
+    /// `backend` has refused a write because it is read-only (errors 1290 and 1836): its role may have moved.
+    pub fn read_only(&self, backend: BackendId, at: Instant) {
+        self.send(backend, at, Traffic::ReadOnly);
+    }
+
     /// What an operator wants of `backend`. Waits for room: a wish must not get lost. False if the proxy stops.
     pub(crate) async fn wish(&self, backend: BackendId, at: Instant, wish: Wish) -> bool {
         self.sender.send(Observation::Wish { backend, at, wish }).await.is_ok()

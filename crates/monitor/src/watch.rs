@@ -18,6 +18,9 @@ const GAP: Duration = Duration::from_millis(50);
 /// Time between two probes, at most, while writes go on: sessions that have written wait for replicas to be seen to have it.
 const POSITION_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Time to the next probe, at most, after one that has failed while it takes more to call the backend dead.
+const RETRY: Duration = Duration::from_millis(200);
+
 /// How long a hung backend keeps a probe before a new connection is tried, in time-outs. A server that is only
 /// stopped finds one connection that is still there when it goes on, and not one aborted for each interval; one
 /// that was replaced behind its address is found after this time.
@@ -35,6 +38,8 @@ pub(crate) struct Watch {
     sender: mpsc::Sender<Observation>,
     prober: Prober,
     jitter: Jitter,
+    /// Probes that have failed one after another.
+    failures: u32,
 }
 
 impl Watch {
@@ -44,7 +49,7 @@ impl Watch {
         nudge: Rc<Notify>,
         sender: mpsc::Sender<Observation>,
     ) -> Self {
-        Self { id: prober.id(), settings, nudge, sender, prober, jitter: Jitter::new() }
+        Self { id: prober.id(), settings, nudge, sender, prober, jitter: Jitter::new(), failures: 0 }
     }
 
     /// Probes until `stopped`.
@@ -63,7 +68,7 @@ impl Watch {
             if is_stopped {
                 break;
             }
-            let pause = self.pause();
+            let pause = pin!(self.pause());
             if let Either::First(_) = rt::either(stopped.wait_for(|is_stopped| *is_stopped), pause).await {
                 break;
             }
@@ -80,11 +85,14 @@ impl Watch {
         let mut limit = self.settings.timeout();
         loop {
             if let Some(outcome) = rt::timeout(limit, probe.as_mut()).await {
+                let is_dead = matches!(outcome, ProbeOutcome::Refused(_) | ProbeOutcome::TimedOut(_));
+                self.failures = if is_dead { self.failures.saturating_add(1) } else { 0 };
                 tell(&self.sender, self.id, outcome).await;
                 return;
             }
             let waited_ms = begun.elapsed().as_millis();
             let text = format!("no {} for {waited_ms} ms", step.get().awaits());
+            self.failures = self.failures.saturating_add(1);
             tell(&self.sender, self.id, ProbeOutcome::TimedOut(text.into())).await;
             if begun.elapsed() >= self.settings.timeout() * PATIENCE {
                 break;
@@ -93,18 +101,24 @@ impl Watch {
         }
     }
 
-    fn pause(&mut self) -> impl Future<Output = ()> + use<> {
+    /// Until the next probe is due, somebody asks for it, or the backend closes the connection: a server that dies is
+    /// looked at in that moment.
+    async fn pause(&mut self) {
         let mut interval = self.settings.interval();
         if self.prober.is_position_wanted() {
             interval = interval.min(POSITION_INTERVAL);
         }
+        if self.prober.orders().hurry.get() {
+            interval = interval.min(self.settings.failover_interval());
+        }
+        if self.failures > 0 && self.failures < self.settings.fall {
+            interval = interval.min(RETRY);
+        }
         let interval = self.jitter.spread(interval);
         let gap = GAP.min(interval);
-        let nudge = self.nudge.clone();
-        async move {
-            rt::sleep(gap).await;
-            rt::either(nudge.notified(), rt::sleep(interval.saturating_sub(gap))).await;
-        }
+        rt::sleep(gap).await;
+        let due = rt::either(self.nudge.notified(), rt::sleep(interval.saturating_sub(gap)));
+        rt::either(due, self.prober.closed()).await;
     }
 }
 

@@ -192,7 +192,7 @@ impl Session {
         }
         let was_in_transaction = self.status.contains(Status::IN_TRANS);
         let is_unknown = sent && self.causality.may_have_committed(was_in_transaction);
-        self.pins.clear();
+        self.pins.remove(PinReason::Transaction);
         self.publish_pin();
         self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
         if is_unknown {

@@ -53,7 +53,7 @@ impl Worker {
         self.with_snapshot(|snapshot, _| match snapshot.primary() {
             Some(primary) if primary.is_up() => Ok(primary.id),
             Some(primary) => Err(format!("primary {} is down", primary.name)),
-            None => Err("there is no primary".to_owned()),
+            None => Err(snapshot.why_no_primary().to_string()),
         })
     }
 }

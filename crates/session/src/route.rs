@@ -5,7 +5,7 @@ use delphinus_pool::{Checkout, PoolError, Request};
 use delphinus_route::{Intent, Plan, Target, plan};
 use delphinus_sql::Statement;
 use delphinus_state::{PinReason, SessionState};
-use delphinus_topology::{BackendId, Health};
+use delphinus_topology::{Backend, BackendId, Health};
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
@@ -133,8 +133,9 @@ impl Session {
         match target {
             Target::Replica(backend) => Ok(backend),
             Target::Primary => self.worker.with_snapshot(|snapshot, _| {
-                let primary =
-                    snapshot.primary().ok_or_else(|| ProxyError::NoBackend("there is no primary".into()))?;
+                let primary = snapshot
+                    .primary()
+                    .ok_or_else(|| ProxyError::NoBackend(snapshot.why_no_primary().to_string()))?;
                 if primary.is_offline() {
                     return Err(ProxyError::NoBackend(format!(
                         "the primary {} is set OFFLINE",
@@ -155,6 +156,13 @@ impl Session {
     /// The pinned connection, if it still lives.
     pub(crate) fn take_bound(&mut self) -> Result<Option<Checkout>, ProxyError> {
         let Some(mut checkout) = self.bound.take() else { return Ok(None) };
+        let is_fenced = |id| {
+            self.worker.with_snapshot(|snapshot, _| snapshot.backend(id).is_some_and(Backend::is_fenced))
+        };
+        if is_fenced(checkout.backend()) {
+            // Another backend is the primary: what is written here now is lost, or worse.
+            return Err(self.lost("on a backend that is not the primary any more, and is fenced", false));
+        }
         if checkout.connection().stream.is_quiet() {
             return Ok(Some(self.note(checkout)));
         }
@@ -163,7 +171,6 @@ impl Session {
         let is_only_kept = self.pins.iter().all(|pin| pin.reason == PinReason::Dedicated);
         if is_only_kept && !self.status.contains(Status::IN_TRANS) {
             // An operator wants it to keep one: any will do, with its state.
-            self.pins.clear();
             return Ok(None);
         }
         Err(self.lost("closed by the backend", false))

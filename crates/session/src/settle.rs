@@ -42,6 +42,9 @@ fn idle_limit_s(vars: &Vars) -> u32 {
     value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
+/// A server refuses a write because it is read-only: ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE.
+const READ_ONLY: &[u16] = &[1290, 1836];
+
 impl Session {
     /// Settles a statement. An error means that the session's state is not known any more: it has to end.
     #[inline]
@@ -71,6 +74,9 @@ impl Session {
     async fn settle_changes(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
         let lex = self.lex.options(&self.want.vars);
         let Ran { statement, sql, response } = ran;
+        if response.error.is_some_and(|code| READ_ONLY.contains(&code)) {
+            self.worker.report_read_only(checkout.backend());
+        }
         let executed = Executed { statement, sql, lex, response, now: rt::now() };
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
         if may_change_accounts(statement) {

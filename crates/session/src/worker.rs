@@ -304,6 +304,11 @@ impl Worker {
         self.reader.reporter().connection_lost(backend, rt::now(), reason);
     }
 
+    /// Tells the monitor that a backend has refused a write because it is read-only.
+    pub(crate) fn report_read_only(&self, backend: BackendId) {
+        self.reader.reporter().read_only(backend, rt::now());
+    }
+
     /// True if the backend has been down for longer than a pause.
     pub(crate) fn is_hung(&self, backend: BackendId) -> bool {
         self.with_snapshot(|snapshot, _| is_hung(snapshot, backend, rt::now()))

@@ -8,8 +8,10 @@ use delphinus_wire::gtid::GtidSet;
 
 use crate::decide::Tally;
 use crate::facts::ServerFacts;
+use crate::group::GroupView;
 use crate::health::Health;
 use crate::limits::ServerLimits;
+use crate::replication::Replication;
 
 /// Index into `Snapshot::backends`; stays the same for the life of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,6 +74,10 @@ pub enum Fault {
     Full(Arc<str>),
     /// It is the primary and does not take writes.
     ReadOnlyPrimary,
+    /// The monitor's user may not see how it replicates, so that nobody knows how far it is behind. Its words.
+    ReplicationUnseen(Arc<str>),
+    /// The monitor's user may not see the group that it is a member of, or it is in none. What is known.
+    GroupUnseen(Arc<str>),
 }
 
 impl Fault {
@@ -81,13 +87,18 @@ impl Fault {
             Self::Denied(_) => "denied",
             Self::Full(_) => "full",
             Self::ReadOnlyPrimary => "read_only_primary",
+            Self::ReplicationUnseen(_) => "replication_unseen",
+            Self::GroupUnseen(_) => "group_unseen",
         }
     }
 
     /// The whole of it for logs.
     pub fn text(&self) -> &str {
         match self {
-            Self::Denied(text) | Self::Full(text) => text,
+            Self::Denied(text)
+            | Self::Full(text)
+            | Self::ReplicationUnseen(text)
+            | Self::GroupUnseen(text) => text,
             Self::ReadOnlyPrimary => "the primary is read_only",
         }
     }
@@ -118,6 +129,12 @@ pub struct Backend {
     pub read_only: bool,
     /// What it allows, by what it said last.
     pub limits: Option<ServerLimits>,
+    /// Whom it follows, by what it said last.
+    pub replication: Replication,
+    /// Its group, by what it said last.
+    pub group: Option<Arc<GroupView>>,
+    /// How far it is behind the primary, when the snapshot was made; `None`: not known, or it is the primary.
+    pub lag: Option<Duration>,
     /// When it came back, if it was down before.
     pub returned: Option<Instant>,
     /// How long the last successful probe query took, when the snapshot was made.
@@ -138,6 +155,13 @@ impl Backend {
     #[inline]
     pub fn is_offline(&self) -> bool {
         self.wish.is_offline()
+    }
+
+    /// True if it has lost its place as the primary without giving it up: nothing at all may be sent there, not even on
+    /// connections that are open.
+    #[inline]
+    pub fn is_fenced(&self) -> bool {
+        self.health.is_fenced()
     }
 
     /// True if new statements may go there.

@@ -1,6 +1,19 @@
-//! From what was seen to what holds: the only code that changes a snapshot. How health follows from
-//! observations is here; what roles mean is in one file for each kind of topology.
+//! From what was seen to what holds: the only code that changes a snapshot. How it is done is in `decide/`:
+//!
+//! | question | file |
+//! |---|---|
+//! | does a backend live | `life` |
+//! | is it fit for reads, and which state follows | `fitness` |
+//! | which one is the primary | `roles`, one file for each kind of topology |
+//!
+//! A kind in which the proxy itself promotes a replica would be one more file beside those, whose verdict names the backend
+//! that has to be made writable.
 
+mod fitness;
+mod group_replication;
+mod life;
+mod read_only;
+mod roles;
 mod static_roles;
 
 use std::sync::Arc;
@@ -8,9 +21,12 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, BackendId, Fault, Wish};
 use crate::health::Health;
-use crate::observation::{Answer, Observation, ProbeOutcome, Traffic};
+use crate::observation::{Answer, Observation, ProbeOutcome};
 use crate::rest;
 use crate::snapshot::Snapshot;
+
+pub(crate) use life::Tally;
+pub(crate) use roles::Contest;
 
 /// How the roles of the backends are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,6 +34,10 @@ pub enum Kind {
     /// From the configuration; they never move.
     #[default]
     Static,
+    /// The backend that is not `read_only` is the primary: whoever promotes, the proxy follows.
+    ReadOnly,
+    /// The member that a single-primary group has elected is the primary.
+    GroupReplication,
 }
 
 /// What the decisions depend on.
@@ -29,6 +49,46 @@ pub struct Settings {
     pub fall: u32,
     /// Successful probes one after another until it is up again; at least 1.
     pub rise: u32,
+    /// How far a replica may be behind.
+    pub lag: Lag,
+    /// What happens to replicas that come and go.
+    pub flapping: Flapping,
+}
+
+/// How far a replica may be behind.
+#[derive(Debug, Clone, Copy)]
+pub struct Lag {
+    /// Further behind it is no place for reads; zero: nobody looks.
+    pub down: Duration,
+    /// It is one again when it is not further behind than this.
+    pub recover: Duration,
+}
+
+/// What happens to replicas that come and go.
+#[derive(Debug, Clone, Copy)]
+pub struct Flapping {
+    /// One that is down again within this time after it came up flaps.
+    pub window: Duration,
+    /// How long it is kept out the first time; twice as long each further time. Zero: never.
+    pub first: Duration,
+    /// Never longer than this.
+    pub most: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Static,
+            fall: 2,
+            rise: 2,
+            lag: Lag { down: Duration::from_secs(10), recover: Duration::from_secs(1) },
+            flapping: Flapping {
+                window: Duration::from_mins(1),
+                first: Duration::from_secs(2),
+                most: Duration::from_mins(1),
+            },
+        }
+    }
 }
 
 /// A change, for logs.
@@ -38,13 +98,22 @@ pub enum Event {
     Up {
         /// Which one.
         backend: BackendId,
-        /// How long it was down; `None` if this is the first that was seen of it.
+        /// How long it could not; `None` if this is the first that was seen of it.
         down_for: Option<Duration>,
     },
-    /// A backend cannot be used.
+    /// A backend does not answer.
     Down {
         /// Which one.
         backend: BackendId,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// A backend lives and is not used.
+    Out {
+        /// Which one.
+        backend: BackendId,
+        /// The state that it is in now, as `lagging`.
+        state: &'static str,
         /// Why.
         reason: Arc<str>,
     },
@@ -67,59 +136,72 @@ pub enum Event {
         /// What is wanted now.
         wish: Wish,
     },
-}
-
-/// What was seen of a backend in a row.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Tally {
-    failures: u32,
-    successes: u32,
-    /// When the newest observation that counted was made; older ones come too late to mean anything.
-    newest: Option<Instant>,
-    /// Failed traffic counted since the last probe. It counts once: a hundred sessions that fail in the same
-    /// moment are one failure.
-    has_failed_traffic: bool,
-}
-
-/// What one observation says about life and death.
-enum Evidence {
-    Alive,
-    Dead(Arc<str>),
-    Nothing,
+    /// Writes go to this backend now.
+    Primary {
+        /// Which one.
+        backend: BackendId,
+        /// Where they went before, if anywhere.
+        before: Option<BackendId>,
+    },
+    /// Writes go nowhere.
+    NoPrimary {
+        /// Why.
+        reason: Arc<str>,
+        /// More than one backend has said that it takes writes: the cluster is about to break, and a human must put it right.
+        is_conflict: bool,
+    },
 }
 
 /// Takes the observations in, in their order. Returns the next snapshot, with a higher generation if a reader
 /// could see a difference, and what happened.
 pub fn decide(
-    snapshot: &Snapshot,
+    snapshot: Snapshot,
     observations: &[Observation],
     settings: &Settings,
     now: Instant,
 ) -> (Snapshot, Vec<Event>) {
-    let mut next = snapshot.clone();
+    let mut next = snapshot;
     let mut events = Vec::new();
     let mut has_changed = false;
     for observation in observations {
         let Some(backend) = next.backends.get_mut(observation.backend().index()) else { continue };
-        if let Observation::Wish { wish, .. } = observation {
-            has_changed |= obey(backend, *wish, &mut events);
+        let is_wish = matches!(observation, Observation::Wish { .. });
+        if !is_wish && backend.tally.is_too_late(observation.at()) {
             continue;
         }
-        if backend.tally.newest.is_some_and(|newest| observation.at() < newest) {
-            continue;
-        }
-        has_changed |= learn(backend, observation, settings, &mut events);
-        let evidence = weigh(&mut backend.tally, observation);
-        has_changed |= judge(backend, evidence, settings, now, &mut events);
+        has_changed |= take_in(backend, observation, settings, &mut events);
         if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
             rest::feel(&mut next, *backend, answer);
         }
     }
+    // While two writers are suspected, every answer counts, also one that repeats the last.
+    if has_changed || next.contest.since.is_some() {
+        next.settled = next.backends.iter().all(|backend| backend.tally.is_known());
+        has_changed |= roles::follow(&mut next, settings.kind, now, &mut events);
+    }
+    // Roles, and whether there is a primary, change what is made of the rest, so that everybody is looked at then.
+    let whom = fitness::Whom { observations, everybody: has_changed };
+    has_changed |= fitness::look(&mut next, whom, settings, now);
+    has_changed |= fitness::assess(&mut next, whom, (settings.kind, now), &mut events);
     has_changed |= rest::settle(&mut next);
     if has_changed {
         settle(&mut next);
     }
     (next, events)
+}
+
+/// One observation of one backend; true if there is news in it.
+fn take_in(
+    backend: &mut Backend,
+    observation: &Observation,
+    settings: &Settings,
+    events: &mut Vec<Event>,
+) -> bool {
+    if let Observation::Wish { wish, .. } = observation {
+        return obey(backend, *wish, events);
+    }
+    let is_news = learn(backend, observation, settings, events);
+    backend.tally.weigh(observation, settings) || is_news
 }
 
 /// Does what an operator wants; true if that is news. Who wants the same again does not start it over.
@@ -128,6 +210,10 @@ fn obey(backend: &mut Backend, wish: Wish, events: &mut Vec<Event>) -> bool {
     if is_news {
         backend.wish = wish;
         events.push(Event::Wished { backend: backend.id, wish });
+        if !wish.is_offline() {
+            // An operator who takes it back has looked at it: it counts like any other again.
+            backend.tally.deposed = None;
+        }
     }
     is_news
 }
@@ -139,14 +225,13 @@ fn learn(
     settings: &Settings,
     events: &mut Vec<Event>,
 ) -> bool {
-    let Observation::Probe { outcome, .. } = observation else { return false };
+    let Observation::Probe { outcome, at, .. } = observation else { return false };
     let mut is_news = false;
     let fault = match outcome {
         ProbeOutcome::Answered(answer) => {
             is_news = take_answer(backend, answer);
-            match settings.kind {
-                Kind::Static => static_roles::fault(backend.role, answer),
-            }
+            backend.tally.heard(answer, *at);
+            roles::fault(backend, answer, settings)
         }
         ProbeOutcome::Denied(text) => Some(Fault::Denied(text.clone())),
         ProbeOutcome::Full(text) => Some(Fault::Full(text.clone())),
@@ -167,9 +252,12 @@ fn learn(
 fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
     backend.latency = Some(answer.latency);
     backend.position.clone_from(&answer.position);
+    // How far it is behind changes all the time, and is shown only roughly.
+    backend.replication.clone_from(&answer.replication);
     let is_same = backend.capabilities == Some(answer.capabilities)
         && backend.read_only == answer.read_only
         && backend.limits == Some(answer.limits)
+        && backend.group == answer.group
         && backend
             .facts
             .as_ref()
@@ -178,69 +266,10 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
         backend.capabilities = Some(answer.capabilities);
         backend.read_only = answer.read_only;
         backend.limits = Some(answer.limits);
+        backend.group.clone_from(&answer.group);
         backend.facts = Some(answer.facts.clone());
     }
     !is_same
-}
-
-fn weigh(tally: &mut Tally, observation: &Observation) -> Evidence {
-    let evidence = match observation {
-        Observation::Probe { outcome, .. } => {
-            tally.has_failed_traffic = false;
-            match outcome {
-                ProbeOutcome::Answered(_) | ProbeOutcome::Denied(_) | ProbeOutcome::Full(_) => {
-                    Evidence::Alive
-                }
-                ProbeOutcome::Refused(text) | ProbeOutcome::TimedOut(text) => Evidence::Dead(text.clone()),
-            }
-        }
-        Observation::Traffic { traffic: Traffic::ConnectFailed(text), .. } => {
-            if std::mem::replace(&mut tally.has_failed_traffic, true) {
-                return Evidence::Nothing;
-            }
-            Evidence::Dead(text.clone())
-        }
-        Observation::Traffic { traffic: Traffic::Lost(_), .. } | Observation::Wish { .. } => {
-            return Evidence::Nothing;
-        }
-    };
-    tally.newest = Some(observation.at());
-    match evidence {
-        Evidence::Alive => (tally.successes, tally.failures) = (tally.successes.saturating_add(1), 0),
-        Evidence::Dead(_) => (tally.failures, tally.successes) = (tally.failures.saturating_add(1), 0),
-        Evidence::Nothing => {}
-    }
-    evidence
-}
-
-/// Changes the health if the evidence suffices; true if it did. The first thing seen decides at once: there is
-/// no state yet that a single failure must not overthrow.
-fn judge(
-    backend: &mut Backend,
-    evidence: Evidence,
-    settings: &Settings,
-    now: Instant,
-    events: &mut Vec<Event>,
-) -> bool {
-    let id = backend.id;
-    let is_first = backend.health == Health::Unknown;
-    match evidence {
-        Evidence::Alive if !backend.is_up() && (is_first || backend.tally.successes >= settings.rise) => {
-            let down_for = backend.health.since().map(|since| now.saturating_duration_since(since));
-            backend.health = Health::Up { since: now };
-            backend.returned = down_for.map(|_| now);
-            events.push(Event::Up { backend: id, down_for });
-            true
-        }
-        Evidence::Dead(reason)
-            if !backend.health.is_down() && (is_first || backend.tally.failures >= settings.fall) =>
-        {
-            backend.health = Health::Down { since: now, reason: reason.clone() };
-            events.push(Event::Down { backend: id, reason });
-            true
-        }
-        _ => false,
-    }
 }
 
 /// What follows for the cluster as a whole.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | what is known of one server behind the proxy | `backend` |
 //! | is it usable, and since when | `health` |
+//! | what it says of its replication and its group | `replication`, `group` |
 //! | what clients are told about the cluster | `facts`, `collation` |
 //! | the view that everybody reads | `snapshot` |
 //! | what a probe or real traffic saw | `observation` |
@@ -15,18 +16,22 @@ mod backend;
 mod collation;
 mod decide;
 mod facts;
+mod group;
 mod health;
 mod limits;
 mod observation;
+mod replication;
 mod rest;
 mod snapshot;
 
 pub use backend::{Backend, BackendId, Fault, Role, Wish};
 pub use collation::{Collation, Collations};
-pub use decide::{Event, Kind, Settings, decide};
+pub use decide::{Event, Flapping, Kind, Lag, Settings, decide};
 pub use facts::{Flavor, ServerFacts};
+pub use group::{GroupMember, GroupView, MemberState};
 pub use health::Health;
 pub use limits::ServerLimits;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
+pub use replication::{Following, Receiver, Replication};
 pub use rest::Rest;
 pub use snapshot::{Member, Snapshot};

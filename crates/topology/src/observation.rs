@@ -8,7 +8,9 @@ use delphinus_wire::gtid::GtidSet;
 
 use crate::backend::{BackendId, Wish};
 use crate::facts::ServerFacts;
+use crate::group::GroupView;
 use crate::limits::ServerLimits;
+use crate::replication::Replication;
 
 /// One thing seen.
 #[derive(Debug, Clone)]
@@ -68,6 +70,12 @@ pub struct Answer {
     pub read_only: bool,
     /// What it allows.
     pub limits: ServerLimits,
+    /// Whom it follows.
+    pub replication: Replication,
+    /// The value in the heartbeat table, in milliseconds by the primary's clock, if there is such a table.
+    pub heartbeat_ms: Option<u64>,
+    /// Its group, if it is asked for it.
+    pub group: Option<Arc<GroupView>>,
     /// How long the query took.
     pub latency: Duration,
     /// What it has executed; `None` where it does not tell.
@@ -83,6 +91,8 @@ pub enum Traffic {
     ConnectFailed(Arc<str>),
     /// A connection in use broke. Killed connections are ordinary, so this asks for a probe and proves nothing.
     Lost(Arc<str>),
+    /// A write was refused because the server is read-only: its role has moved, or is moving. Asks for a probe.
+    ReadOnly,
 }
 
 impl Observation {

@@ -58,8 +58,10 @@ pub(crate) fn settle(next: &mut Snapshot) -> bool {
         _ => None,
     };
     // A primary that is away has not unlearnt to tell.
-    let tells_gtids =
-        if primary.is_some() && next.pulse.of == primary { position.is_some() } else { next.tells_gtids };
+    let tells_gtids = match next.primary().filter(|primary| primary.is_up() && primary.facts.is_some()) {
+        Some(primary) => primary.position.is_some(),
+        None => next.tells_gtids,
+    };
     let is_news = rest != next.rest || tells_gtids != next.tells_gtids;
     (next.rest, next.tells_gtids) = (rest, tells_gtids);
     is_news

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use delphinus_wire::Capabilities;
 
 use crate::backend::{Backend, BackendId, Role, Wish};
-use crate::decide::Tally;
+use crate::decide::{Contest, Tally};
 use crate::facts::ServerFacts;
 use crate::health::Health;
+use crate::replication::Replication;
 use crate::rest::{Pulse, Rest};
 
 /// A backend as the configuration names it.
@@ -38,6 +39,9 @@ pub struct Snapshot {
     /// The primary tells what it has executed.
     pub tells_gtids: bool,
     pub(crate) pulse: Pulse,
+    /// Why no backend has the role of the primary, if none has.
+    pub(crate) no_primary: Option<Arc<str>>,
+    pub(crate) contest: Contest,
 }
 
 impl Snapshot {
@@ -55,6 +59,9 @@ impl Snapshot {
             capabilities: None,
             read_only: false,
             limits: None,
+            replication: Replication::NotAsked,
+            group: None,
+            lag: None,
             returned: None,
             latency: None,
             position: None,
@@ -62,6 +69,8 @@ impl Snapshot {
         };
         let backends: Vec<_> = members.into_iter().enumerate().map(backend).collect();
         let settled = backends.is_empty();
+        let no_primary = (!backends.iter().any(|backend| backend.role == Role::Primary))
+            .then(|| Arc::from("nobody knows yet which backend is the primary"));
         Self {
             generation: 0,
             backends,
@@ -70,10 +79,35 @@ impl Snapshot {
             rest: None,
             tells_gtids: false,
             pulse: Pulse::default(),
+            no_primary,
+            contest: Contest::default(),
         }
     }
 
-    /// The backend that takes the writes, whatever its health.
+    /// The backend that new writes go to.
+    ///
+    /// # Errors
+    /// Why there is none: no backend has the role, or the one that has it cannot be used.
+    pub fn writer(&self) -> Result<&Backend, Arc<str>> {
+        let Some(primary) = self.primary() else { return Err(self.why_no_primary()) };
+        if primary.is_offline() {
+            return Err(format!("the primary {} is set OFFLINE", primary.name).into());
+        }
+        match primary.health.reason() {
+            None => Ok(primary),
+            Some(reason) => {
+                Err(format!("the primary {} is {}: {reason}", primary.name, primary.health.as_str()).into())
+            }
+        }
+    }
+
+    /// Why `primary()` finds none.
+    pub fn why_no_primary(&self) -> Arc<str> {
+        self.no_primary.clone().unwrap_or_else(|| "there is no primary".into())
+    }
+
+    /// The backend that has the role of the primary, whatever its health. Where roles move, there is none while nobody knows
+    /// for sure which one it is.
     #[inline]
     pub fn primary(&self) -> Option<&Backend> {
         self.backends.iter().find(|backend| backend.role == Role::Primary)

@@ -9,13 +9,15 @@ use crate::answer::{Answer, Refused};
 use crate::table::{Table, Value, text};
 use crate::time::moment;
 
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 16] = [
     "name",
     "address",
     "role",
     "state",
     "since",
     "reason",
+    "#lag_ms",
+    "read_only",
     "#weight",
     "#connections",
     "#idle",
@@ -36,7 +38,11 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
         let (target, budget) = console.parts.backends.get(backend.id.index())?;
         let mut row = vec![text(&backend.name), text(&target.address), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));
-        row.extend([text(backend.weight), text(budget.open()), text(idle), text(budget.max())]);
+        let lag_ms = backend.lag.map(|lag| lag.as_millis().to_string());
+        let read_only =
+            backend.facts.as_ref().and_then(|_| text(if backend.read_only { "YES" } else { "NO" }));
+        row.extend([lag_ms, read_only, text(backend.weight)]);
+        row.extend([text(budget.open()), text(idle), text(budget.max())]);
         row.extend([
             text(budget.reserved()),
             backend.limits.map(|limits| limits.max_connections.to_string()),

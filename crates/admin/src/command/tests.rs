@@ -8,7 +8,6 @@ use delphinus_net::rt;
 use delphinus_route::{Action, Kind as RuleKind, Rule, RulePlace, Rules, When};
 use delphinus_session::Routing;
 use delphinus_telemetry::CounterSet;
-use delphinus_topology::Kind;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
 use super::*;
@@ -17,16 +16,7 @@ use crate::users::AdminUser;
 
 /// The operators' side of a proxy without backends, workers and clients.
 fn console() -> Console {
-    let settings = Settings {
-        backends: Vec::new(),
-        kind: Kind::Static,
-        user: "m".to_owned(),
-        password: Password::new("m"),
-        interval_ms: 1000,
-        timeout_ms: 1000,
-        fall: 1,
-        rise: 1,
-    };
+    let settings = Settings::new("m".to_owned(), Password::new("m"));
     let (_, reader) = Monitor::new(settings);
     let user = AdminUser {
         name: "ops".to_owned(),

@@ -97,7 +97,7 @@ fn wrong_rules() {
             d.toml:4:1: mode = "ro" is not known; write "read_only" (known: "split", "read_write" or "read_only")
             d.toml:17:1: read_primary_percentage = 101 is out of range; write a whole number from 0 to 100
             d.toml:18:1: read_balance = "least_conections" is not known; write "least_connections" (known: "round_robin", "weighted", "least_connections" or "least_latency")
-            d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, consistency, consistency_timeout_ms, causal_reads_timeout, strict_hints
+            d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, consistency, consistency_timeout_ms, causal_reads_timeout, failover_wait_ms, failover_wait_queue, lost_transaction_error, strict_hints
             d.toml:22:1: there is no listener "other"; write one of ["main"]
             d.toml:25:1: name "a" is there twice; write another name, or remove one of the two
             d.toml:26:1: no backend is in the group "report"; write groups = [..] in a [[cluster.backend]]
@@ -140,7 +140,7 @@ fn wrong_values() {
             d.toml:32:1: address = "unix:run/x.sock" is not usable; write the whole path of the socket, "unix:/run/delphinus.sock"
             d.toml:35:1: "" cannot be the name of a user; write 1 to 80 characters
             d.toml:36:1: password is a whole number; write text in quotes
-            d.toml:39:1: topology = "galera" is not known; write "static"
+            d.toml:39:1: topology = "galera" is not known; write "static", "read_only" or "group_replication"
             d.toml:42:1: address = "db1" is not usable; write a port from 1 to 65535 after the host, "db1:3306"
             d.toml:43:1: role = "primry" is not known; write "primary" (known: "primary" or "replica")
             d.toml:46:1: address = "::1:3306" is not usable; write an IPv6 address in brackets, "[::1]:3306"
@@ -232,6 +232,23 @@ fn no_primary() {
         include_str!("../../tests/data/no-primary.toml"),
         &expect![[r#"
         d.toml:6:2: the cluster has no primary; write role = "primary" in one [[cluster.backend]]
+    "#]],
+    );
+}
+
+#[test]
+fn bad_health() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-health.toml"),
+        &expect![[r#"
+        d.toml:10:1: a role, but with topology = "read_only" roles are found out; remove it
+        d.toml:17:1: lag_recover_ms = 501 is more than lag_down_ms = 500; write one that is not more than lag_down_ms
+    "#]],
+    );
+    check_mistakes(
+        include_str!("../../tests/data/bad-roles.toml"),
+        &expect![[r#"
+        d.toml:10:1: role is missing; write role = "primary" or "replica"
     "#]],
     );
 }

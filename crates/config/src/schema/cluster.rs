@@ -11,7 +11,9 @@ section! {
     pub(crate) struct ClusterSection = "[cluster]" at "cluster" with "backend" {
         /// Name in logs.
         name: String = is("main".to_owned()), "", Restart;
-        /// How the roles of the backends are known. "static": as `role` says.
+        /// How the roles of the backends are known. "static": as `role` says; they never move. "read_only": the one backend
+        /// that is not `read_only` is the primary, whoever moves the roles. "group_replication": the member that the group
+        /// has elected is the primary.
         topology: TopologyKind = is(TopologyKind::Static), "", Restart;
         /// Family of the servers. "auto": as the primary says in its greeting.
         flavor: Flavor = is(Flavor::Auto), "", Restart;
@@ -19,14 +21,15 @@ section! {
 }
 
 section! {
-    /// One for each server. Exactly one has the role "primary".
+    /// One for each server.
     pub(crate) struct BackendSection = "[[cluster.backend]]" at "cluster.backend" {
         /// Name in logs. Unique.
         name: Option<String> = unset("the address"), "", Restart;
         /// Where it is reached: `db1.example:3306`, `[fd00::1]:3306` or `unix:/run/mysqld/mysqld.sock`.
         address: BackendAddress = required(), "", Restart;
-        /// "primary" takes the writes, "replica" takes reads.
-        role: Role = required(), "", Restart;
+        /// "primary" takes the writes, "replica" takes reads. With `topology = "static"` every backend needs it, and exactly
+        /// one is the primary; with the others it must not be written.
+        role: Option<Role> = unset("found out, unless the topology is static"), "", Restart;
         /// Share of the reads, compared with the other replicas. 0: only when no other replica is there.
         weight: u32 = is(100), "", Restart, in 0..=1000;
         /// Groups that it belongs to, by which rules name it.

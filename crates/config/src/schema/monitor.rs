@@ -8,7 +8,8 @@ use crate::secret::Secret;
 section! {
     /// How the proxy finds out which backends can be used. Exactly one of the password options is needed.
     pub(crate) struct MonitorSection = "[monitor]" at "monitor" {
-        /// User of the probes on all backends. It needs no rights but to log in.
+        /// User of the probes on all backends. It needs the right to see replication (MySQL: REPLICATION CLIENT, MariaDB: SLAVE
+        /// MONITOR), and with `topology = "group_replication"` to read `performance_schema`.
         user: String = required(), "", Restart;
         /// Password as it is. "" is a user without a password.
         password: Option<Secret> = unset("another password option"), "", Restart;
@@ -25,5 +26,24 @@ section! {
         fall: u32 = is(2), "probes", Restart, in 1..=100;
         /// Probes that have to succeed one after another until a backend is up again.
         rise: u32 = is(2), "probes", Restart, in 1..=100;
+        /// Time between two probes of a backend that may be the next primary, while there is none that can be used.
+        failover_interval_ms: u64 = is(100), "ms", Restart, in 10..=3_600_000;
+        /// A replica that is further behind the primary gets no reads. 0: nobody looks at how replication goes, and the
+        /// monitor's user needs no rights for that.
+        lag_down_ms: u64 = is(10_000), "ms", Restart, in 0..=86_400_000, aka "slave_delay_down";
+        /// A replica that was too far behind gets reads again when it is not further behind than this; never more than
+        /// `lag_down_ms`. Servers know whole seconds only.
+        lag_recover_ms: u64 = is(1_000), "ms", Restart, in 0..=86_400_000, aka "slave_delay_recover";
+        /// A replica that comes back and is gone again within this time flaps, and is kept out of reads for a while when it
+        /// comes back the next time.
+        flap_window_ms: u64 = is(60_000), "ms", Restart, in 0..=86_400_000;
+        /// How long a replica that flaps is kept out the first time; each further time twice as long. 0: it never is.
+        flap_backoff_ms: u64 = is(2_000), "ms", Restart, in 0..=3_600_000;
+        /// Longest time that it is kept out.
+        flap_backoff_max_ms: u64 = is(60_000), "ms", Restart, in 0..=86_400_000;
+        /// Whether a backend that has lost its place as the primary, and takes writes all the same, is set read-only:
+        /// `SET GLOBAL super_read_only = 1` (MariaDB: `read_only`), for which the monitor's user needs the right. It gets no
+        /// statement in any case.
+        fence: bool = is(false), "", Restart;
     }
 }

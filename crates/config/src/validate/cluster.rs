@@ -5,7 +5,7 @@ use crate::address::BackendAddress;
 use crate::config::{Backend, Cluster};
 use crate::parse::Rows;
 use crate::schema::{BackendSection, ClusterSection, Written};
-use crate::word::{BackendTls, Compression, Flavor, Role};
+use crate::word::{BackendTls, Compression, Flavor, Role, TopologyKind};
 
 impl Check<'_, '_> {
     pub(super) fn cluster(
@@ -14,7 +14,11 @@ impl Check<'_, '_> {
         backends: Rows<BackendSection>,
     ) -> Option<Cluster> {
         let written = written?;
-        self.one_primary(&written, &backends);
+        if written.value.topology == TopologyKind::Static {
+            self.one_primary(&written, &backends);
+        } else {
+            self.no_roles(written.value.topology, &backends);
+        }
         let cluster = written.value;
         Some(Cluster {
             name: cluster.name,
@@ -36,7 +40,10 @@ impl Check<'_, '_> {
     }
 
     fn one_primary(&mut self, cluster: &Written<ClusterSection>, backends: &Rows<BackendSection>) {
-        let mut primaries = backends.rows.iter().filter(|row| row.value.role == Role::Primary);
+        for row in backends.rows.iter().filter(|row| row.value.role.is_none() && !row.has("role")) {
+            self.mistakes.push(row.at(""), "role is missing", "write role = \"primary\" or \"replica\"");
+        }
+        let mut primaries = backends.rows.iter().filter(|row| row.value.role == Some(Role::Primary));
         let Some(first) = primaries.next() else {
             if backends.complete {
                 self.mistakes.push(
@@ -54,6 +61,14 @@ impl Check<'_, '_> {
                 what,
                 "write role = \"replica\" in all but one [[cluster.backend]]",
             );
+        }
+    }
+
+    /// A role that nobody looks at would mislead.
+    fn no_roles(&mut self, topology: TopologyKind, backends: &Rows<BackendSection>) {
+        for row in backends.rows.iter().filter(|row| row.value.role.is_some()) {
+            let what = format!("a role, but with topology = \"{topology}\" roles are found out");
+            self.mistakes.push(row.at("role"), what, "remove it");
         }
     }
 

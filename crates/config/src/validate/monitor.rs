@@ -8,6 +8,7 @@ use crate::schema::{MonitorSection, Written};
 impl Check<'_, '_> {
     pub(super) fn monitor(&mut self, row: &Written<MonitorSection>) -> Option<Monitor> {
         let written = &row.value;
+        self.lag_limits(row);
         self.user_name(&written.user, row.at("user"));
         let sources = Sources {
             of: "[monitor]".to_owned(),
@@ -25,6 +26,22 @@ impl Check<'_, '_> {
             timeout_ms: written.timeout_ms,
             fall: written.fall,
             rise: written.rise,
+            failover_interval_ms: written.failover_interval_ms,
+            lag_down_ms: written.lag_down_ms,
+            lag_recover_ms: written.lag_recover_ms.min(written.lag_down_ms),
+            flap_window_ms: written.flap_window_ms,
+            flap_backoff_ms: written.flap_backoff_ms,
+            flap_backoff_max_ms: written.flap_backoff_max_ms,
+            fence: written.fence,
         })
+    }
+
+    fn lag_limits(&mut self, row: &Written<MonitorSection>) {
+        let MonitorSection { lag_down_ms: down, lag_recover_ms: recover, .. } = row.value;
+        let are_written = row.has("lag_down_ms") && row.has("lag_recover_ms");
+        if are_written && down > 0 && recover > down {
+            let what = format!("lag_recover_ms = {recover} is more than lag_down_ms = {down}");
+            self.mistakes.push(row.at("lag_recover_ms"), what, "write one that is not more than lag_down_ms");
+        }
     }
 }

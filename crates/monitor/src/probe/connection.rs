@@ -78,6 +78,12 @@ impl Connection {
         PacketIo::new(&mut self.stream, &mut self.buffer, 0)
     }
 
+    /// Waits until something arrives, or the end: nothing is expected now.
+    pub(super) async fn closed(&mut self) {
+        // What was read completely may still look as if there were more. An error is the end, too.
+        while self.stream.readable().await.is_ok() && self.stream.is_quiet() {}
+    }
+
     /// Says goodbye and waits until the server has closed: what is still unread when a socket is closed makes
     /// the kernel reset the connection, and the server may then never read the goodbye.
     pub(super) async fn quit(mut self) {

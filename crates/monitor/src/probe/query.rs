@@ -16,8 +16,37 @@ pub(super) type Row = Vec<Option<Vec<u8>>>;
 /// many sources and gaps are long.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// Most columns that are accepted.
-const MOST_COLUMNS: u64 = 64;
+/// Most columns that are accepted. The status of a replica has about 60.
+const MOST_COLUMNS: u64 = 256;
+
+/// Rows and the names of their columns, which differ from version to version.
+#[derive(Debug)]
+pub(super) struct Named {
+    columns: Vec<String>,
+    rows: Vec<Row>,
+}
+
+impl Named {
+    /// Values by the names of their columns.
+    pub(super) fn rows(&self) -> impl Iterator<Item = NamedRow<'_>> {
+        self.rows.iter().map(|row| NamedRow { columns: &self.columns, row })
+    }
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NamedRow<'a> {
+    columns: &'a [String],
+    row: &'a Row,
+}
+
+impl<'a> NamedRow<'a> {
+    /// The text in the first column that `is_it`; `None` if there is none, or it is NULL.
+    pub(super) fn text(&self, is_it: impl Fn(&str) -> bool) -> Option<std::borrow::Cow<'a, str>> {
+        let at = self.columns.iter().position(|name| is_it(name))?;
+        self.row.get(at)?.as_deref().map(String::from_utf8_lossy)
+    }
+}
 
 /// Runs `sql`. More rows than `most_rows` are an error.
 pub(super) async fn query(
@@ -25,19 +54,66 @@ pub(super) async fn query(
     sql: &str,
     most_rows: usize,
 ) -> Result<Vec<Row>, ProbeError> {
+    ask(connection, sql, most_rows, |_| Ok(())).await
+}
+
+/// The same with the names of the columns.
+pub(super) async fn query_named(
+    connection: &mut Connection,
+    sql: &str,
+    most_rows: usize,
+) -> Result<Named, ProbeError> {
+    let mut columns = Vec::new();
+    let rows = ask(connection, sql, most_rows, |definition| {
+        columns.push(name_of(definition)?);
+        Ok(())
+    });
+    let rows = rows.await?;
+    Ok(Named { columns, rows })
+}
+
+/// Runs a statement that gives no rows.
+pub(super) async fn execute(connection: &mut Connection, sql: &str) -> Result<(), ProbeError> {
+    let mut io = connection.packets();
+    send(&mut io, sql).await?;
+    match read(&mut io).await?.first() {
+        Some(&OK) => Ok(()),
+        _ => Err(ProbeError::Nonsense("rows where none were asked for")),
+    }
+}
+
+async fn ask(
+    connection: &mut Connection,
+    sql: &str,
+    most_rows: usize,
+    mut see: impl FnMut(&[u8]) -> Result<(), ProbeError>,
+) -> Result<Vec<Row>, ProbeError> {
     let ends_without_eof = connection.agreed().contains(Capabilities::DEPRECATE_EOF);
     let mut io = connection.packets();
-    let mut command = vec![Code::Query as u8];
-    command.extend_from_slice(sql.as_bytes());
-    io.write(&command).await?;
+    send(&mut io, sql).await?;
     let columns = read_column_count(&mut io).await?;
     for _ in 0..columns {
-        read(&mut io).await?;
+        see(&read(&mut io).await?)?;
     }
     if !ends_without_eof && !is_eof(&read(&mut io).await?) {
         return Err(ProbeError::Nonsense("no end of the column definitions"));
     }
     read_rows(&mut io, columns, most_rows).await
+}
+
+async fn send(io: &mut PacketIo<'_>, sql: &str) -> Result<(), ProbeError> {
+    let mut command = vec![Code::Query as u8];
+    command.extend_from_slice(sql.as_bytes());
+    Ok(io.write(&command).await?)
+}
+
+/// Catalogue, schema, table and its original name come first.
+fn name_of(definition: &[u8]) -> Result<String, ProbeError> {
+    let mut reader = Reader::new(definition);
+    for _ in 0..4 {
+        reader.lenenc_bytes()?;
+    }
+    Ok(String::from_utf8_lossy(reader.lenenc_bytes()?).into_owned())
 }
 
 async fn read_column_count(io: &mut PacketIo<'_>) -> Result<usize, ProbeError> {

@@ -8,6 +8,7 @@ mod healthy;
 mod peer;
 #[cfg(test)]
 mod real;
+mod replicas;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub(crate) enum Mood {
     Denies(u16, &'static str),
     /// Answers queries with this error.
     Fails(u16, &'static str),
+    /// Answers the question for the status of its replication with this error.
+    Hides(u16, &'static str),
     /// Sends these bytes instead of a greeting.
     Babbles(Vec<u8>),
     /// Sends these bytes instead of the answer to a query.
@@ -44,6 +46,8 @@ pub(crate) struct Character {
     pub(crate) capabilities: Capabilities,
     /// What it has executed, and the word for whether it logs what it does.
     pub(crate) position: [&'static str; 2],
+    /// Names and values of the status of its replication; none: it follows nobody.
+    pub(crate) replication: Vec<(&'static str, Option<&'static str>)>,
     /// name, character set, id, default
     pub(crate) collations: Vec<[Option<&'static str>; 4]>,
 }
@@ -53,6 +57,8 @@ pub(crate) struct Counters {
     pub(crate) connections: Cell<u32>,
     pub(crate) probes: Cell<u32>,
     pub(crate) quits: Cell<u32>,
+    /// Questions for the status of the replication.
+    pub(crate) statuses: Cell<u32>,
     /// Connections that were logged in and ended without COM_QUIT.
     pub(crate) aborted: Cell<u32>,
     /// All SQL that was not the probe query.
@@ -77,6 +83,7 @@ pub(crate) fn mysql() -> Character {
         read_only: "0",
         capabilities: Capabilities(0xdfff_ffff).without(Capabilities::SSL),
         position: ["01234567-89ab-cdef-0123-456789abcdef:1-5", "ON"],
+        replication: Vec::new(),
         collations: vec![
             [Some("utf8mb4_0900_ai_ci"), Some("utf8mb4"), Some("255"), Some("Yes")],
             [Some("utf8mb4_general_ci"), Some("utf8mb4"), Some("45"), Some("")],
@@ -254,8 +261,22 @@ impl Peer {
             }
             _ => {}
         }
+        let sql = String::from_utf8_lossy(&command[1..]).into_owned();
+        if let Mood::Hides(code, text) = self.mood(number).await
+            && sql.starts_with("SHOW ")
+        {
+            write_err(&mut io, code, text, agreed).await?;
+            return Ok(true);
+        }
         let mut out = Vec::new();
-        self.answer(&String::from_utf8_lossy(&command[1..])).put(&mut out, 1, Status(2), agreed);
+        if sql.starts_with("SET ") {
+            self.character.borrow_mut().read_only = "1";
+            self.counters.questions.borrow_mut().push(sql);
+            OkPacket::default().put(&mut out, 0, agreed);
+            io.write(&out).await?;
+            return Ok(true);
+        }
+        self.answer(&sql).put(&mut out, 1, Status(2), agreed);
         io.stream().write_bytes(&out).await?;
         Ok(true)
     }
@@ -277,6 +298,11 @@ impl Peer {
             vec![to_row(&row)]
         } else if sql.contains("@@global.gtid") {
             vec![to_row(&position)]
+        } else if sql.starts_with("SHOW ") {
+            add(&self.counters.statuses);
+            let names: Vec<_> = character.replication.iter().map(|(name, _)| *name).collect();
+            let values: Vec<_> = character.replication.iter().map(|(_, value)| *value).collect();
+            return status(&names, to_row(&values));
         } else {
             self.counters.questions.borrow_mut().push(sql.to_owned());
             character.collations.iter().map(|row| to_row(row)).collect()
@@ -285,6 +311,15 @@ impl Peer {
         let columns = (0..width).map(|_| Column::text(b"c", 64, 45)).collect();
         TextResult { columns, rows }
     }
+}
+
+/// A server that follows nobody names the columns all the same, and gives no row.
+fn status(names: &[&str], values: Vec<Option<Vec<u8>>>) -> TextResult {
+    let column = |name: &&str| Column::text(name.as_bytes(), 64, 45);
+    if names.is_empty() {
+        return TextResult { columns: vec![column(&"Slave_IO_State")], rows: Vec::new() };
+    }
+    TextResult { columns: names.iter().map(column).collect(), rows: vec![values] }
 }
 
 async fn write_err(

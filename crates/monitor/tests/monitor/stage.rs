@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use delphinus_monitor::{BackendSpec, Monitor, Settings, SnapshotReader};
 use delphinus_net::{Address, rt};
-use delphinus_topology::{Backend, Health, Kind, Role, Snapshot};
+use delphinus_topology::{Backend, Flapping, Health, Role, Snapshot};
 use delphinus_wire::auth::Password;
 
 use crate::peer::Peer;
@@ -60,13 +60,13 @@ pub(crate) fn settings(addresses: Vec<Address>) -> Settings {
     };
     Settings {
         backends: addresses.into_iter().enumerate().map(spec).collect(),
-        kind: Kind::Static,
-        user: "probe".into(),
-        password: Password::new("secret"),
         interval_ms: 20,
         timeout_ms: 100,
         fall: 2,
         rise: 2,
+        failover_interval_ms: 20,
+        flapping: Flapping { first: Duration::ZERO, window: Duration::ZERO, most: Duration::ZERO },
+        ..Settings::new("probe".into(), Password::new("secret"))
     }
 }
 

@@ -5,9 +5,13 @@ use proptest::prelude::*;
 use delphinus_wire::Capabilities;
 
 use super::*;
-use crate::{Collations, Flavor, Member, Role, ServerFacts, ServerLimits};
+use crate::{Collations, Flavor, Member, Replication, Role, ServerFacts, ServerLimits, Traffic};
 
-const SETTINGS: Settings = Settings { kind: Kind::Static, fall: 3, rise: 2 };
+/// Without a memory of those that come and go, which has its own tests.
+pub(super) fn settings(kind: Kind) -> Settings {
+    let flapping = Flapping { first: Duration::ZERO, ..Settings::default().flapping };
+    Settings { kind, fall: 3, rise: 2, flapping, ..Settings::default() }
+}
 
 const LIMITS: ServerLimits = ServerLimits {
     max_connections: 151,
@@ -41,11 +45,13 @@ fn answered(read_only: bool) -> ProbeOutcome {
 
 fn answered_as(version: &str, read_only: bool) -> ProbeOutcome {
     let (facts, latency) = (facts(version), Duration::from_millis(1));
-    let capabilities = Capabilities::PROTOCOL_41;
     ProbeOutcome::Answered(Answer {
         facts,
-        capabilities,
+        capabilities: Capabilities::PROTOCOL_41,
         read_only,
+        replication: Replication::NotAsked,
+        heartbeat_ms: None,
+        group: None,
         limits: LIMITS,
         latency,
         position: None,
@@ -66,7 +72,7 @@ struct Bench {
 
 impl Bench {
     fn new(replicas: usize) -> Self {
-        Self { snapshot: cluster(replicas), settings: SETTINGS, now: Instant::now() }
+        Self { snapshot: cluster(replicas), settings: settings(Kind::Static), now: Instant::now() }
     }
 
     fn probe(&mut self, id: u16, outcome: ProbeOutcome) -> Vec<Event> {
@@ -80,7 +86,7 @@ impl Bench {
     }
 
     fn see(&mut self, observation: Observation) -> Vec<Event> {
-        let (next, events) = decide(&self.snapshot, &[observation], &self.settings, self.now);
+        let (next, events) = decide(self.snapshot.clone(), &[observation], &self.settings, self.now);
         self.snapshot = next;
         events
     }
@@ -310,7 +316,7 @@ proptest! {
     /// exactly with visible changes, and roles never move.
     #[test]
     fn random_histories_keep_the_rules(history in history(), fall in 1_u32..5, rise in 1_u32..5) {
-        let settings = Settings { kind: Kind::Static, fall, rise };
+        let settings = Settings { fall, rise, ..settings(Kind::Static) };
         let (mut snapshot, start) = (cluster(2), Instant::now());
         let mut models = [Model::default(); 4];
         for (step, (id, probe, late)) in history.into_iter().enumerate() {
@@ -322,7 +328,7 @@ proptest! {
                 Some(outcome) => Observation::Probe { backend, at, outcome },
                 None => Observation::Traffic { backend, at, traffic: Traffic::ConnectFailed("no".into()) },
             };
-            let (next, events) = decide(&snapshot, &[observation], &settings, now);
+            let (next, events) = decide(snapshot.clone(), &[observation], &settings, now);
             for event in &events {
                 match event {
                     Event::Up { down_for: None, .. } => prop_assert!(is_alive),
@@ -330,7 +336,7 @@ proptest! {
                     Event::Down { .. } if snapshot.backends[usize::from(id)].health == Health::Unknown => {}
                     Event::Down { .. } => prop_assert!(!is_alive && model.dead >= fall),
                     Event::Faulty { .. } | Event::Sound { .. } => prop_assert!(is_alive),
-                    Event::Wished { .. } => prop_assert!(false, "nobody wished anything"),
+                    other => prop_assert!(false, "nothing can lead to {other:?}"),
                 }
             }
             if let Some(backend) = next.backend(backend) {
@@ -355,7 +361,7 @@ proptest! {
         };
         for (id, probe, _) in history {
             now += Duration::from_secs(1);
-            snapshot = decide(&snapshot, &[observe(id, probe, now)], &SETTINGS, now).0;
+            snapshot = decide(snapshot, &[observe(id, probe, now)], &settings(Kind::Static), now).0;
         }
         let generation = |snapshot: &Snapshot| snapshot.generation;
         let mut settled_at = 0;
@@ -364,7 +370,7 @@ proptest! {
             let of = |is_up: bool| if is_up { answered(false) } else { refused() };
             let observations: Vec<_> =
                 (0..3).map(|id| observe(id, Some(of(truth[usize::from(id)])), now)).collect();
-            snapshot = decide(&snapshot, &observations, &SETTINGS, now).0;
+            snapshot = decide(snapshot, &observations, &settings(Kind::Static), now).0;
             if round < 3 {
                 settled_at = generation(&snapshot);
             } else {

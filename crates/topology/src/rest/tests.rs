@@ -6,11 +6,9 @@ use delphinus_wire::Capabilities;
 
 use super::*;
 use crate::{
-    Collations, Flavor, Kind, Member, Observation, ProbeOutcome, Role, ServerFacts, ServerLimits, Settings,
-    decide,
+    Collations, Flavor, Member, Observation, ProbeOutcome, Replication, Role, ServerFacts, ServerLimits,
+    Settings, decide,
 };
-
-const SETTINGS: Settings = Settings { kind: Kind::Static, fall: 1, rise: 1 };
 
 struct Bench {
     snapshot: Snapshot,
@@ -27,7 +25,8 @@ impl Bench {
     fn see(&mut self, backend: u16, outcome: ProbeOutcome) -> Option<Rest> {
         self.now += Duration::from_secs(1);
         let seen = Observation::Probe { backend: BackendId(backend), at: self.now, outcome };
-        self.snapshot = decide(&self.snapshot, &[seen], &SETTINGS, self.now).0;
+        let settings = Settings { fall: 1, rise: 1, ..Settings::default() };
+        self.snapshot = decide(self.snapshot.clone(), &[seen], &settings, self.now).0;
         self.snapshot.rest
     }
 
@@ -52,6 +51,9 @@ impl Bench {
                     wait_timeout_s: 28_800,
                     interactive_timeout_s: 28_800,
                 },
+                replication: Replication::NotAsked,
+                heartbeat_ms: None,
+                group: None,
                 latency: Duration::ZERO,
                 position,
                 writes,

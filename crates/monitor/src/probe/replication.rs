@@ -1,0 +1,88 @@
+//! Whom a server follows, and how well: `SHOW REPLICA STATUS` under its names through the years.
+//! Source: <https://dev.mysql.com/doc/refman/9.0/en/show-replica-status.html> and
+//! <https://mariadb.com/kb/en/show-replica-status/>.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_topology::{Flavor, Following, Receiver, Replication, ServerFacts};
+
+use super::connection::Connection;
+use super::error::ProbeError;
+use super::query::{NamedRow, query_named};
+
+/// More sources than any server has.
+const MOST_SOURCES: usize = 256;
+
+/// Errors of the client library that mean that the source cannot be reached: `CR_CONNECTION_ERROR` and its neighbours.
+/// Since MySQL 8.4 a receiver gives up after some tries; that its source is dead is no fault of its own all the same.
+const UNREACHABLE: std::ops::RangeInclusive<u32> = 2000..=2061;
+
+fn statement(facts: &ServerFacts) -> &'static str {
+    match facts.flavor {
+        Flavor::MariaDb if facts.version_number >= 100_000 => "SHOW ALL SLAVES STATUS",
+        Flavor::MySql if facts.version_number >= 80_022 => "SHOW REPLICA STATUS",
+        Flavor::MariaDb | Flavor::MySql => "SHOW SLAVE STATUS",
+    }
+}
+
+/// Asks. That the monitor's user may not know is an answer, too.
+pub(super) async fn read(
+    connection: &mut Connection,
+    facts: &ServerFacts,
+) -> Result<Replication, ProbeError> {
+    match query_named(connection, statement(facts), MOST_SOURCES).await {
+        Ok(named) => {
+            Ok(named.rows().filter_map(source).reduce(worst).map_or(Replication::Off, Replication::On))
+        }
+        Err(error @ ProbeError::Answer(_)) => Ok(Replication::Unseen(error.to_string().into())),
+        Err(error) => Err(error),
+    }
+}
+
+/// One source; `None` for the inner channels of Group Replication, which are not for us to judge.
+fn source(row: NamedRow<'_>) -> Option<Following> {
+    let channel = row.text(|name| matches!(name, "Channel_Name" | "Connection_name"));
+    if channel.is_some_and(|name| name.starts_with("group_replication_")) {
+        return None;
+    }
+    let text = |wanted: &'static str| row.text(move |name| name == wanted).unwrap_or_default();
+    let word = |end: &'static str| row.text(move |name| name.ends_with(end)).unwrap_or_default();
+    let receiver = match &*word("_IO_Running") {
+        "Yes" => Receiver::Running,
+        "No" => stopped(&text("Last_IO_Errno"), &text("Last_IO_Error")),
+        _ => Receiver::Connecting,
+    };
+    let applies = word("_SQL_Running") == "Yes";
+    let lag = row.text(|name| name.starts_with("Seconds_Behind_"));
+    Some(Following {
+        receiver,
+        applier_stopped: (!applies).then(|| Arc::from(&*text("Last_SQL_Error"))),
+        lag: lag.and_then(|text| text.parse().ok()).map(Duration::from_secs),
+    })
+}
+
+fn stopped(errno: &str, error: &str) -> Receiver {
+    let is_unreachable = errno.parse().is_ok_and(|errno| UNREACHABLE.contains(&errno));
+    if is_unreachable { Receiver::Connecting } else { Receiver::Stopped(error.into()) }
+}
+
+/// What a replica of both is like.
+fn worst(one: Following, other: Following) -> Following {
+    let rank = |receiver: &Receiver| match receiver {
+        Receiver::Running => 0,
+        Receiver::Connecting => 1,
+        Receiver::Stopped(_) => 2,
+    };
+    let lag = match (one.lag, other.lag) {
+        (Some(one), Some(other)) => Some(one.max(other)),
+        // What nobody knows may be any time.
+        _ => None,
+    };
+    let is_other_worse = rank(&other.receiver) > rank(&one.receiver);
+    Following {
+        receiver: if is_other_worse { other.receiver } else { one.receiver },
+        applier_stopped: one.applier_stopped.or(other.applier_stopped),
+        lag,
+    }
+}

@@ -1,0 +1,285 @@
+//! Which state a backend is in: what follows from its life, its replication, its group and its past.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::life::Life;
+use super::{Event, Kind, Settings};
+use crate::backend::{Backend, BackendId, Role};
+use crate::group::MemberState;
+use crate::health::Health;
+use crate::observation::Observation;
+use crate::replication::{Following, Receiver, Replication};
+use crate::snapshot::Snapshot;
+
+/// Why a backend that lives is no place for reads. The text is made once, when it comes to it: how far it is behind
+/// changes with each probe, and is shown elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unfit {
+    why: Why,
+    text: Arc<str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Behind,
+    Stopped,
+    NoSource,
+    FollowsNobody,
+    Member(MemberState),
+    Minority,
+}
+
+impl Why {
+    /// What is wrong with a group's member is not a matter of being late.
+    fn is_shunned(self) -> bool {
+        matches!(self, Self::Member(state) if state != MemberState::Recovering) || self == Self::Minority
+    }
+}
+
+/// What a look at a backend says.
+enum Finding {
+    Fit,
+    Unfit(Why, String),
+    /// Nobody can tell: it stays as it was.
+    Nothing,
+}
+
+/// What holds for all replicas alike.
+#[derive(Debug, Clone, Copy)]
+struct Around {
+    kind: Kind,
+    primary: Option<BackendId>,
+    /// There is a primary, and it lives. While there is none, no replica loses its reads: what replication says then is
+    /// that the primary is gone.
+    has_primary: bool,
+    heartbeat_ms: Option<u64>,
+}
+
+impl Around {
+    fn of(snapshot: &Snapshot, kind: Kind) -> Self {
+        let primary = snapshot.primary();
+        Self {
+            kind,
+            primary: primary.map(|primary| primary.id),
+            has_primary: primary.is_some_and(|primary| primary.tally.is_alive()),
+            heartbeat_ms: primary.and_then(|primary| primary.tally.heartbeat_ms),
+        }
+    }
+}
+
+/// Who is to be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whom<'a> {
+    /// Those that were observed.
+    pub(super) observations: &'a [Observation],
+    /// And all the others.
+    pub(super) everybody: bool,
+}
+
+impl Whom<'_> {
+    /// True if `visit` said so of anybody.
+    fn any(self, snapshot: &mut Snapshot, mut visit: impl FnMut(&mut Backend) -> bool) -> bool {
+        let mut is_any = false;
+        if self.everybody {
+            for backend in &mut snapshot.backends {
+                is_any |= visit(backend);
+            }
+            return is_any;
+        }
+        for observation in self.observations {
+            if let Some(backend) = snapshot.backends.get_mut(observation.backend().index()) {
+                is_any |= visit(backend);
+            }
+        }
+        is_any
+    }
+}
+
+/// Looks at the replication of those that live; true if that brought news.
+pub(super) fn look(next: &mut Snapshot, whom: Whom<'_>, settings: &Settings, now: Instant) -> bool {
+    let around = Around::of(next, settings.kind);
+    whom.any(next, |backend| backend.tally.is_alive() && look_at(backend, around, settings, now))
+}
+
+fn look_at(backend: &mut Backend, around: Around, settings: &Settings, now: Instant) -> bool {
+    let before = backend.lag;
+    if around.primary == Some(backend.id) {
+        backend.lag = None;
+        return before.is_some() | backend.tally.unfit.take().is_some();
+    }
+    if around.has_primary {
+        backend.lag = lag(backend, around.heartbeat_ms);
+    }
+    let seconds = |lag: Option<Duration>| lag.map(|lag| lag.as_secs());
+    let finding = find(backend, around, settings, now);
+    let tally = &mut backend.tally;
+    let has_changed = match finding {
+        Finding::Fit => tally.unfit.take().is_some(),
+        Finding::Unfit(why, text) => {
+            let is_news = tally.unfit.as_ref().is_none_or(|unfit| unfit.why != why);
+            if is_news {
+                tally.unfit = Some(Unfit { why, text: text.into() });
+            }
+            is_news
+        }
+        Finding::Nothing => false,
+    };
+    has_changed | (seconds(before) != seconds(backend.lag))
+}
+
+/// By the heartbeat where there is one: how much older its last one is than the primary's, both by the primary's clock.
+fn lag(backend: &Backend, primary_ms: Option<u64>) -> Option<Duration> {
+    match (primary_ms, backend.tally.heartbeat_ms) {
+        (Some(primary), Some(own)) => Some(Duration::from_millis(primary.saturating_sub(own))),
+        _ => backend.replication.lag(),
+    }
+}
+
+fn find(backend: &mut Backend, around: Around, settings: &Settings, now: Instant) -> Finding {
+    if around.kind == Kind::GroupReplication {
+        return find_member(backend, around);
+    }
+    if !around.has_primary || settings.lag.down.is_zero() {
+        backend.tally.connecting_since = None;
+        return Finding::Nothing;
+    }
+    let Replication::On(following) = &backend.replication else {
+        return if backend.tally.was_primary {
+            let text = "it was the primary, and does not replicate from the new one";
+            Finding::Unfit(Why::FollowsNobody, text.into())
+        } else {
+            Finding::Fit
+        };
+    };
+    if let Some(text) = stopped(following) {
+        return Finding::Unfit(Why::Stopped, text);
+    }
+    let connecting = &mut backend.tally.connecting_since;
+    if following.receiver == Receiver::Connecting {
+        let waited = now.saturating_duration_since(*connecting.get_or_insert(now));
+        if waited < settings.lag.down {
+            return Finding::Nothing;
+        }
+        let text = format!("its replication has not reached its source for {} s", waited.as_secs());
+        return Finding::Unfit(Why::NoSource, text);
+    }
+    *connecting = None;
+    match backend.lag {
+        Some(lag) if lag > settings.lag.down => {
+            Finding::Unfit(Why::Behind, format!("{:.1} s behind the primary", lag.as_secs_f32()))
+        }
+        Some(lag) if lag <= settings.lag.recover => Finding::Fit,
+        _ => Finding::Nothing,
+    }
+}
+
+fn stopped(following: &Following) -> Option<String> {
+    if let Some(text) = &following.applier_stopped {
+        return Some(said("its replication has stopped applying", text));
+    }
+    match &following.receiver {
+        Receiver::Stopped(text) => Some(said("its replication has stopped fetching", text)),
+        Receiver::Running | Receiver::Connecting => None,
+    }
+}
+
+fn said(what: &str, text: &str) -> String {
+    if text.is_empty() { what.to_owned() } else { format!("{what}: {text}") }
+}
+
+fn find_member(backend: &Backend, around: Around) -> Finding {
+    let Some(view) = &backend.group else {
+        return Finding::Unfit(Why::Member(MemberState::Offline), "it is in no group".to_owned());
+    };
+    match view.own_state() {
+        MemberState::Online if view.has_quorum() => Finding::Fit,
+        // Where there is a primary, the majority is elsewhere and goes on; else these are the last that are left.
+        MemberState::Online if around.has_primary => {
+            Finding::Unfit(Why::Minority, "it has lost the majority of its group".to_owned())
+        }
+        MemberState::Online => Finding::Nothing,
+        state => Finding::Unfit(Why::Member(state), format!("it is {} in its group", state.as_str())),
+    }
+}
+
+/// Gives them the state that follows; true if somebody has another now.
+pub(super) fn assess(
+    next: &mut Snapshot,
+    whom: Whom<'_>,
+    (kind, now): (Kind, Instant),
+    events: &mut Vec<Event>,
+) -> bool {
+    whom.any(next, |backend| assess_one(backend, kind, now, events))
+}
+
+fn assess_one(backend: &mut Backend, kind: Kind, now: Instant, events: &mut Vec<Event>) -> bool {
+    let state = state(backend, kind, now);
+    if state == backend.health || state == Health::Unknown {
+        return false;
+    }
+    let before = std::mem::replace(&mut backend.health, state);
+    if before.as_str() == backend.health.as_str() {
+        // The same state for another reason.
+        return true;
+    }
+    let is_new = before == Health::Unknown;
+    let id = backend.id;
+    events.push(match &backend.health {
+        Health::Up { .. } => {
+            let down_for = before.since().map(|since| now.saturating_duration_since(since));
+            // One that was only late is warm.
+            if !is_new && !matches!(before, Health::Lagging { .. }) {
+                backend.returned = Some(now);
+            }
+            Event::Up { backend: id, down_for }
+        }
+        Health::Down { reason, .. } => Event::Down { backend: id, reason: reason.clone() },
+        other => {
+            let reason = other.reason().cloned().unwrap_or_else(|| "".into());
+            Event::Out { backend: id, state: other.as_str(), reason }
+        }
+    });
+    true
+}
+
+/// The state that it should be in; with the time of the old one if that is of the same kind.
+fn state(backend: &Backend, kind: Kind, now: Instant) -> Health {
+    let tally = &backend.tally;
+    let at = |word: &str| {
+        let is_same = backend.health.as_str() == word;
+        backend.health.since().filter(|_| is_same).unwrap_or(now)
+    };
+    match &tally.life {
+        Life::Unknown => return Health::Unknown,
+        Life::Dead(_) if backend.health.is_down() => return backend.health.clone(),
+        Life::Dead(reason) => return Health::Down { since: now, reason: reason.clone() },
+        Life::Alive => {}
+    }
+    if let Some(reason) = tally.deposed.clone().filter(|_| kind == Kind::ReadOnly) {
+        return Health::Fenced { since: at("fenced"), reason };
+    }
+    if backend.role == Role::Primary {
+        return Health::Up { since: at("up") };
+    }
+    if let Some(unfit) = &tally.unfit {
+        let reason = unfit.text.clone();
+        return if unfit.why.is_shunned() {
+            Health::Shunned { since: at("shunned"), reason }
+        } else {
+            Health::Lagging { since: at("lagging"), reason }
+        };
+    }
+    match tally.shunned_until {
+        Some(until) if now < until => {
+            let reason = match &backend.health {
+                Health::Shunned { reason, .. } => reason.clone(),
+                _ => {
+                    format!("it comes and goes: kept out for {} s", (until - now).as_secs_f32().ceil()).into()
+                }
+            };
+            Health::Shunned { since: at("shunned"), reason }
+        }
+        _ => Health::Up { since: at("up") },
+    }
+}

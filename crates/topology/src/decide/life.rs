@@ -1,0 +1,152 @@
+//! Whether a backend lives: what was seen of it in a row, and how often it has died lately.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Settings;
+use super::fitness::Unfit;
+use crate::observation::{Answer, Observation, ProbeOutcome, Traffic};
+
+/// What was seen of a backend so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    failures: u32,
+    successes: u32,
+    /// When the newest observation that counted was made; older ones come too late to mean anything.
+    newest: Option<Instant>,
+    /// Failed traffic counted since the last probe. It counts once: a hundred sessions that fail in the same
+    /// moment are one failure.
+    has_failed_traffic: bool,
+    pub(super) life: Life,
+    /// How often in a row it died soon after it came.
+    flaps: u32,
+    /// When it came back the last time, if it has not gone since.
+    returned_at: Option<Instant>,
+    /// It flaps: it is kept out until then.
+    pub(super) shunned_until: Option<Instant>,
+    /// Why it is no place for reads, if it is none.
+    pub(super) unfit: Option<Unfit>,
+    /// Since when its replication looks for a source although there is a primary.
+    pub(super) connecting_since: Option<Instant>,
+    /// When it answered last.
+    pub(super) heard_at: Option<Instant>,
+    /// What its heartbeat table held then.
+    pub(super) heartbeat_ms: Option<u64>,
+    /// It has been the primary, so that it must be seen to follow the new one before it is read from.
+    pub(super) was_primary: bool,
+    /// Another backend has taken its place while it took writes. Why it must not be written to.
+    pub(super) deposed: Option<Arc<str>>,
+}
+
+/// Whether it lives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Life {
+    #[default]
+    Unknown,
+    Alive,
+    /// With what the failure said that made it so.
+    Dead(Arc<str>),
+}
+
+/// What one observation says about life and death.
+enum Evidence {
+    Alive,
+    Dead(Arc<str>),
+}
+
+impl Tally {
+    /// True once something was seen of it.
+    pub(super) fn is_known(&self) -> bool {
+        self.life != Life::Unknown
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.life == Life::Alive
+    }
+
+    /// True if something newer has been seen.
+    pub(super) fn is_too_late(&self, at: Instant) -> bool {
+        self.newest.is_some_and(|newest| at < newest)
+    }
+
+    /// It has answered.
+    pub(super) fn heard(&mut self, answer: &Answer, at: Instant) {
+        self.heard_at = Some(at);
+        self.heartbeat_ms = answer.heartbeat_ms;
+        if answer.read_only {
+            self.deposed = None;
+        }
+    }
+
+    /// Counts an observation; true if it lives or is dead now, and was not before. The first thing seen decides at once:
+    /// there is no state yet that a single failure must not overthrow.
+    pub(super) fn weigh(&mut self, observation: &Observation, settings: &Settings) -> bool {
+        let Some(evidence) = self.evidence(observation) else { return false };
+        let now = observation.at();
+        self.newest = Some(now);
+        let is_first = !self.is_known();
+        match evidence {
+            Evidence::Alive => {
+                (self.successes, self.failures) = (self.successes.saturating_add(1), 0);
+                let is_news = !self.is_alive() && (is_first || self.successes >= settings.rise);
+                if is_news {
+                    self.rise(settings, now);
+                }
+                is_news
+            }
+            Evidence::Dead(reason) => {
+                (self.failures, self.successes) = (self.failures.saturating_add(1), 0);
+                let is_dead = matches!(self.life, Life::Dead(_));
+                let is_news = !is_dead && (is_first || self.failures >= settings.fall);
+                if is_news {
+                    self.fall(settings, now);
+                    self.life = Life::Dead(reason);
+                }
+                is_news
+            }
+        }
+    }
+
+    fn evidence(&mut self, observation: &Observation) -> Option<Evidence> {
+        match observation {
+            Observation::Probe { outcome, .. } => {
+                self.has_failed_traffic = false;
+                Some(match outcome {
+                    ProbeOutcome::Answered(_) | ProbeOutcome::Denied(_) | ProbeOutcome::Full(_) => {
+                        Evidence::Alive
+                    }
+                    ProbeOutcome::Refused(text) | ProbeOutcome::TimedOut(text) => {
+                        Evidence::Dead(text.clone())
+                    }
+                })
+            }
+            Observation::Traffic { traffic: Traffic::ConnectFailed(text), .. } => {
+                let is_repeated = std::mem::replace(&mut self.has_failed_traffic, true);
+                (!is_repeated).then(|| Evidence::Dead(text.clone()))
+            }
+            Observation::Traffic { traffic: Traffic::Lost(_) | Traffic::ReadOnly, .. }
+            | Observation::Wish { .. } => None,
+        }
+    }
+
+    fn rise(&mut self, settings: &Settings, now: Instant) {
+        let has_returned = self.is_known();
+        self.life = Life::Alive;
+        if !has_returned {
+            return;
+        }
+        self.returned_at = Some(now);
+        let flapping = &settings.flapping;
+        let doubled = 2_u32.saturating_pow(self.flaps.saturating_sub(1));
+        let pause = flapping.first.saturating_mul(doubled).min(flapping.most);
+        self.shunned_until = (self.flaps > 0 && !pause.is_zero()).then(|| now + pause);
+    }
+
+    fn fall(&mut self, settings: &Settings, now: Instant) {
+        // The time that it was kept out for does not make it any steadier.
+        let from = self.shunned_until.max(self.returned_at);
+        let is_soon = from.is_some_and(|from| now.saturating_duration_since(from) < settings.flapping.window);
+        self.flaps = if is_soon { self.flaps.saturating_add(1) } else { 0 };
+        (self.returned_at, self.shunned_until) = (None, None);
+    }
+}

@@ -1,0 +1,108 @@
+//! Which backend has the role of the primary. Each kind of topology gives a verdict; what follows from it is here.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Event, Kind, Settings, group_replication, read_only, static_roles};
+use crate::backend::{Backend, BackendId, Fault, Role};
+use crate::observation::Answer;
+use crate::replication::Replication;
+use crate::snapshot::Snapshot;
+
+/// What is remembered of earlier decisions about the primary.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Contest {
+    /// Since when it looks as if several backends took writes.
+    pub(super) since: Option<Instant>,
+    /// The group's life and the counter of the view that named the primary: what is older is not believed.
+    pub(super) newest_view: Option<(Arc<str>, u64)>,
+}
+
+/// What a kind of topology makes of what is known.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing is known that would move a role.
+    Keep,
+    /// This one, and no other.
+    Primary(BackendId),
+    /// Nobody, and why.
+    Nobody {
+        reason: String,
+        /// Two writers were seen, not only suspected.
+        is_conflict: bool,
+    },
+}
+
+impl Verdict {
+    pub(super) fn nobody(reason: impl Into<String>) -> Self {
+        Self::Nobody { reason: reason.into(), is_conflict: false }
+    }
+}
+
+/// What is wrong with a backend that answered, beside its state.
+pub(super) fn fault(backend: &Backend, answer: &Answer, settings: &Settings) -> Option<Fault> {
+    let own = match settings.kind {
+        Kind::Static => static_roles::fault(backend.role, answer),
+        Kind::GroupReplication if answer.group.is_none() => Some(Fault::GroupUnseen(
+            "it shows no group: it is in none, or the monitor's user may not read performance_schema".into(),
+        )),
+        Kind::ReadOnly | Kind::GroupReplication => None,
+    };
+    own.or_else(|| match &answer.replication {
+        Replication::Unseen(text) if backend.role == Role::Replica => {
+            Some(Fault::ReplicationUnseen(text.clone()))
+        }
+        _ => None,
+    })
+}
+
+/// Moves the roles as the kind of topology wants them; true if that changed anything.
+pub(super) fn follow(next: &mut Snapshot, kind: Kind, now: Instant, events: &mut Vec<Event>) -> bool {
+    let verdict = match kind {
+        Kind::Static => Verdict::Keep,
+        Kind::ReadOnly => read_only::verdict(next, now),
+        Kind::GroupReplication => group_replication::verdict(next),
+    };
+    match verdict {
+        Verdict::Keep => false,
+        Verdict::Primary(id) => crown(next, id, events),
+        Verdict::Nobody { reason, is_conflict } => dethrone(next, reason.into(), is_conflict, events),
+    }
+}
+
+fn crown(next: &mut Snapshot, id: BackendId, events: &mut Vec<Event>) -> bool {
+    let before = next.primary().map(|primary| primary.id);
+    if before == Some(id) {
+        return false;
+    }
+    next.no_primary = None;
+    let Some(name) = next.backend(id).map(|backend| backend.name.clone()) else { return false };
+    for backend in &mut next.backends {
+        if backend.id == id {
+            backend.role = Role::Primary;
+            (backend.tally.was_primary, backend.tally.deposed, backend.lag) = (true, None, None);
+            continue;
+        }
+        backend.role = Role::Replica;
+        // By its last word it takes writes, and it cannot be asked or is not to be used: when it comes back, it must not
+        // be taken for the primary.
+        if backend.facts.is_some() && !backend.read_only {
+            backend.tally.deposed =
+                Some(format!("{name} is the primary now, and this one takes writes, too").into());
+        }
+    }
+    events.push(Event::Primary { backend: id, before });
+    true
+}
+
+fn dethrone(next: &mut Snapshot, reason: Arc<str>, is_conflict: bool, events: &mut Vec<Event>) -> bool {
+    if next.no_primary.as_ref() == Some(&reason) {
+        return false;
+    }
+    for backend in &mut next.backends {
+        backend.role = Role::Replica;
+    }
+    next.no_primary = Some(reason.clone());
+    events.push(Event::NoPrimary { reason, is_conflict });
+    true
+}

@@ -1,0 +1,126 @@
+//! Mistakes that the code under test could make, made on purpose: the properties have to find each of them.
+
+use delphinus_topology::{Health, Observation, Role, Snapshot};
+
+use crate::world::Style;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Of two writable backends the first is taken.
+    TakesTheFirst,
+    /// A primary that lost its role keeps it.
+    KeepsTheOld,
+    /// A fenced backend is used like any other.
+    NeverFences,
+    /// An old primary that comes back is the primary again.
+    CrownsWhoReturns,
+    /// A member without the majority keeps the writes.
+    TrustsTheMinority,
+    /// How far replicas are behind is not looked at.
+    IgnoresLag,
+    /// When the primary dies, its replicas look late, and are left out.
+    DropsReplicas,
+    /// One backend's answers are never taken in.
+    GoesDeaf,
+    /// Something changes all the time.
+    NeverRests,
+}
+
+impl Fault {
+    pub(crate) const ALL: &[Self] = &[
+        Self::TakesTheFirst,
+        Self::KeepsTheOld,
+        Self::NeverFences,
+        Self::CrownsWhoReturns,
+        Self::TrustsTheMinority,
+        Self::IgnoresLag,
+        Self::DropsReplicas,
+        Self::GoesDeaf,
+        Self::NeverRests,
+    ];
+
+    pub(crate) fn style(self) -> Style {
+        if self == Self::TrustsTheMinority { Style::Group } else { Style::ReadOnly }
+    }
+
+    /// Part of what the property says that finds it.
+    pub(crate) fn says(self) -> &'static [&'static str] {
+        match self {
+            Self::TakesTheFirst => &["two writers"],
+            Self::NeverFences => &["two writers", "does not settle"],
+            Self::CrownsWhoReturns => &["two writers", "writes go back", "2 primaries", "does not settle"],
+            Self::KeepsTheOld => &["which is read_only", "two writers"],
+            Self::TrustsTheMinority => {
+                &["in the minority", "which is read_only", "not elected", "two writers"]
+            }
+            Self::IgnoresLag => &["which is behind"],
+            Self::DropsReplicas => &["has lost its reads"],
+            Self::GoesDeaf => &["has settled"],
+            Self::NeverRests => &["does not settle"],
+        }
+    }
+
+    /// Before the code under test sees them.
+    pub(crate) fn tamper(self, observations: &mut Vec<Observation>) {
+        if self == Self::GoesDeaf {
+            observations.retain(|observation| observation.backend().index() != 1);
+        }
+    }
+
+    /// After it has decided.
+    pub(crate) fn spoil(self, snapshot: &mut Snapshot, before: &Snapshot) {
+        let writable = |snapshot: &Snapshot| {
+            let found =
+                snapshot.backends.iter().find(|one| one.facts.is_some() && !one.read_only && one.is_up());
+            found.map(|one| one.id)
+        };
+        match self {
+            Self::TakesTheFirst if snapshot.primary().is_none() => {
+                if let Some(id) = writable(snapshot) {
+                    snapshot.backends[id.index()].role = Role::Primary;
+                }
+            }
+            Self::KeepsTheOld | Self::TrustsTheMinority if snapshot.primary().is_none() => {
+                if let Some(old) = before.primary() {
+                    snapshot.backends[old.id.index()].role = Role::Primary;
+                }
+            }
+            Self::CrownsWhoReturns => {
+                let fenced = snapshot.backends.iter().find(|one| one.is_fenced()).map(|one| one.id);
+                if let Some(id) = fenced {
+                    for backend in &mut snapshot.backends {
+                        let is_it = backend.id == id;
+                        backend.role = if is_it { Role::Primary } else { Role::Replica };
+                        if let (true, Some(since)) = (is_it, backend.health.since()) {
+                            backend.health = Health::Up { since };
+                        }
+                    }
+                }
+            }
+            Self::NeverFences | Self::IgnoresLag => self.revive(snapshot),
+            Self::DropsReplicas if snapshot.primary().is_none_or(|primary| primary.health.is_down()) => {
+                for backend in &mut snapshot.backends {
+                    if let (Role::Replica, Health::Up { since }) = (backend.role, backend.health.clone()) {
+                        backend.health = Health::Lagging { since, reason: "it says nothing".into() };
+                    }
+                }
+            }
+            Self::NeverRests => snapshot.generation += 1,
+            _ => {}
+        }
+    }
+
+    fn revive(self, snapshot: &mut Snapshot) {
+        for backend in &mut snapshot.backends {
+            match backend.health {
+                Health::Fenced { since, .. } if self == Self::NeverFences => {
+                    backend.health = Health::Up { since }
+                }
+                Health::Lagging { since, .. } if self == Self::IgnoresLag => {
+                    backend.health = Health::Up { since }
+                }
+                _ => {}
+            }
+        }
+    }
+}

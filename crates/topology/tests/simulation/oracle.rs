@@ -1,0 +1,183 @@
+//! What must hold of every snapshot, judged by the observations alone and not by the code that made it.
+
+use std::time::{Duration, Instant};
+
+use delphinus_topology::{
+    Answer, Backend, BackendId, Health, Observation, ProbeOutcome, Receiver, Replication, Role, Settings,
+    Snapshot, Wish,
+};
+
+use crate::world::Style;
+
+/// What was seen of one backend.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    /// How its last probe went, if that was an answer.
+    last: Option<Answer>,
+    /// Whether it was read-only by its last word, however long ago.
+    last_word: Option<bool>,
+    /// It has said since it lost its place as the writer that it is read-only, or an operator has put it back.
+    is_absolved: bool,
+    has_lost_place: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    style: Style,
+    seen: Vec<Seen>,
+    writer: Option<BackendId>,
+    generation: u64,
+    newest: Option<Instant>,
+    /// Those that could be read from while there was no primary.
+    readable: Vec<BackendId>,
+    lag_down: Duration,
+}
+
+type Checked = Result<(), String>;
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+impl Oracle {
+    pub(crate) fn new(style: Style, count: usize, settings: &Settings) -> Self {
+        Self {
+            style,
+            seen: vec![Seen::default(); count],
+            writer: None,
+            generation: 0,
+            newest: None,
+            readable: Vec::new(),
+            lag_down: settings.lag.down,
+        }
+    }
+
+    /// Before the code under test sees them.
+    pub(crate) fn see(&mut self, observations: &[Observation]) {
+        for observation in observations {
+            let seen = &mut self.seen[observation.backend().index()];
+            match observation {
+                Observation::Probe { outcome, .. } => {
+                    seen.last = match outcome {
+                        ProbeOutcome::Answered(answer) => Some(answer.clone()),
+                        _ => None,
+                    };
+                    seen.last_word = seen.last.as_ref().map(|answer| answer.read_only).or(seen.last_word);
+                    seen.is_absolved |= seen.last.as_ref().is_some_and(|answer| answer.read_only);
+                }
+                Observation::Wish { wish: Wish::Online, .. } => seen.is_absolved = true,
+                Observation::Wish { .. } | Observation::Traffic { .. } => {}
+            }
+            self.newest = Some(observation.at());
+        }
+    }
+
+    pub(crate) fn check(&mut self, snapshot: &Snapshot, is_news: bool) -> Checked {
+        let roles = snapshot.backends.iter().filter(|one| one.role == Role::Primary).count();
+        ensure(roles <= 1, || format!("{roles} primaries"))?;
+        ensure((snapshot.generation > self.generation) == is_news, || {
+            "a change without a generation".into()
+        })?;
+        self.generation = snapshot.generation;
+        if let Ok(writer) = snapshot.writer() {
+            ensure(!writer.is_fenced(), || format!("writes go to {}, which is fenced", writer.name))?;
+            ensure(!writer.is_offline() && !writer.health.is_down(), || "writes go nowhere".into())?;
+            match self.style {
+                Style::ReadOnly => self.check_writer(snapshot, writer)?,
+                Style::Group => self.check_elected(snapshot, writer)?,
+                Style::Static => ensure(writer.id.0 == 0, || "a static role has moved".into())?,
+            }
+            self.follow(writer.id)?;
+        }
+        self.check_reads(snapshot)
+    }
+
+    /// The writer says that it takes writes, and nobody else who says so is free to.
+    fn check_writer(&self, snapshot: &Snapshot, writer: &Backend) -> Checked {
+        let says_writable = |id: BackendId| self.last(id).is_some_and(|answer| !answer.read_only);
+        let says_read_only = self.last(writer.id).is_some_and(|answer| answer.read_only);
+        ensure(!says_read_only, || format!("writes go to {}, which is read_only", writer.name))?;
+        for other in &snapshot.backends {
+            let is_free = other.id != writer.id && !other.is_fenced() && !other.is_offline();
+            let is_rival = is_free && says_writable(other.id) && !other.health.is_down();
+            ensure(!is_rival, || format!("two writers: {} and {}", writer.name, other.name))?;
+        }
+        Ok(())
+    }
+
+    /// The writer is the elected member of a view with the majority, and nobody has a newer view that names another.
+    fn check_elected(&self, snapshot: &Snapshot, writer: &Backend) -> Checked {
+        let own = self.last(writer.id).map(|answer| (answer.read_only, answer.group.clone()));
+        let Some((read_only, Some(own))) = own else { return Ok(()) };
+        ensure(!read_only, || format!("writes go to {}, which is read_only", writer.name))?;
+        ensure(own.has_quorum(), || format!("writes go to {}, which is in the minority", writer.name))?;
+        ensure(own.is_own_primary(), || format!("writes go to {}, which was not elected", writer.name))?;
+        for other in snapshot.backends.iter().filter(|other| other.is_up()) {
+            let Some(view) = self.last(other.id).and_then(|answer| answer.group.as_ref()) else { continue };
+            let is_newer = view.life == own.life && view.counter > own.counter && view.is_sound();
+            let names_writer = view.primaries().any(|named| named.id == own.own);
+            ensure(!is_newer || names_writer, || {
+                format!(
+                    "two writers: {} ({own:?}) and who {} has seen elected ({view:?})",
+                    writer.name, other.name
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Nobody gets its place as the writer back that it has lost while it took writes.
+    fn follow(&mut self, writer: BackendId) -> Checked {
+        if self.writer == Some(writer) {
+            return Ok(());
+        }
+        let seen = &self.seen[writer.index()];
+        ensure(self.style != Style::ReadOnly || !seen.has_lost_place || seen.is_absolved, || {
+            format!("writes go back to {writer:?}, which has never given them up")
+        })?;
+        if let Some(before) = self.writer.replace(writer) {
+            let before = &mut self.seen[before.index()];
+            before.has_lost_place = true;
+            before.is_absolved = before.last_word == Some(true);
+        }
+        Ok(())
+    }
+
+    fn check_reads(&mut self, snapshot: &Snapshot) -> Checked {
+        let has_primary = snapshot.primary().is_some_and(Backend::is_up);
+        for replica in snapshot.readable_replicas() {
+            let name = &replica.name;
+            ensure(replica.is_up() && !replica.is_offline(), || format!("reads go to {name}"))?;
+            let Some(Replication::On(following)) = self.last(replica.id).map(|answer| &answer.replication)
+            else {
+                continue;
+            };
+            let is_late = following.lag.is_some_and(|lag| lag > self.lag_down)
+                || following.applier_stopped.is_some() && following.receiver == Receiver::Running;
+            ensure(self.style == Style::Group || !has_primary || !is_late, || {
+                format!("reads go to {name}, which is behind")
+            })?;
+        }
+        if !has_primary && self.style != Style::Group {
+            self.check_losses(snapshot)?;
+        }
+        self.readable = snapshot.readable_replicas().map(|replica| replica.id).collect();
+        Ok(())
+    }
+
+    /// While there is no primary, only death, fencing or an operator takes a replica out of reads.
+    fn check_losses(&self, snapshot: &Snapshot) -> Checked {
+        for id in &self.readable {
+            let Some(backend) = snapshot.backend(*id) else { continue };
+            let is_lost = matches!(backend.health, Health::Lagging { .. } | Health::Shunned { .. });
+            ensure(!is_lost || backend.returned.is_some(), || {
+                format!("{} has lost its reads with the primary: {:?}", backend.name, backend.health)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn last(&self, id: BackendId) -> Option<&Answer> {
+        self.seen[id.index()].last.as_ref()
+    }
+}
