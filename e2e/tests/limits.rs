@@ -376,3 +376,51 @@ fn a_session_that_does_not_share_keeps_its_connection() {
         assert_eq!(pins(&mut ops, shared.connection_id), []);
     }
 }
+
+#[test]
+fn the_servers_limit_of_each_user_is_kept() {
+    for flavor in BOTH {
+        let config = ConfigFile {
+            sections: vec![OPERATOR.to_owned()],
+            pool: vec!["checkout_timeout_ms = 60000".to_owned()],
+            ..ConfigFile::with_proxy(&["max_user_connections = 30"])
+        };
+        let stage = Limits::start(flavor, &["max_user_connections=6"], &config);
+        // Six for the application, of which KILL has one.
+        storm(&stage, 20);
+        assert_eq!(connections(&stage, "app")[0], 5);
+        // In the words of the server.
+        let direct = Limits::login(&stage.stage.primary_address(), (NOPW.user, NOPW.password), false);
+        let _held: Vec<_> = (0..6).map(|_| Client::connect(&direct).unwrap()).collect();
+        let server = refusal(Client::connect(&direct));
+        let clients: Vec<_> = (0..30).map(|_| stage.log_in(&NOPW, false).unwrap()).collect();
+        let error = refusal(stage.log_in(&NOPW, false));
+        assert_eq!((error.code, &error.sqlstate), (server.code, &server.sqlstate));
+        assert!(error.message.starts_with(&server.message), "{error} / {server}");
+        drop(clients);
+    }
+}
+
+#[test]
+fn the_idle_connection_that_needs_the_least_is_taken() {
+    let config =
+        ConfigFile { proxy: vec!["workers = 1".to_owned()], ..ConfigFile::with_pool(&["hold_ms = 0"]) };
+    let stage = Limits::start(BOTH[0], &[], &config);
+    stage.all_gone();
+    let begin = |client: &mut Client, length: u32| {
+        client.query(&format!("SET group_concat_max_len = {length}")).unwrap();
+        client.query("BEGIN").unwrap();
+        client.value("SELECT @@pseudo_thread_id").unwrap()
+    };
+    let (mut near, mut far) = (stage.stage.address.connect().unwrap(), stage.app().unwrap());
+    let (near_id, far_id) = (begin(&mut near, 5000), begin(&mut far, 6000));
+    assert_ne!(near_id, far_id);
+    near.query("COMMIT").unwrap();
+    far.query("COMMIT").unwrap();
+    drop((near, far));
+    stage.all_gone();
+    // Both have to be changed; that which was used last has the wrong schema, too.
+    let mut client = stage.stage.address.connect().unwrap();
+    client.query("BEGIN").unwrap();
+    assert_eq!(client.value("SELECT @@pseudo_thread_id").unwrap(), near_id);
+}

@@ -56,3 +56,31 @@ fn same_schema(a: Option<&Rc<str>>, b: Option<&Rc<str>>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_is_about_the_number_of_commands() {
+        let state = |schema: Option<&str>, var: Option<&str>, multi_statements| SessionState {
+            schema: schema.map(Rc::from),
+            vars: Rc::new(var.map(|value| ("a".into(), value.as_bytes().into())).into_iter().collect()),
+            user_vars: Rc::default(),
+            multi_statements,
+        };
+        let want = state(Some("app"), None, true);
+        for (have, distance) in [
+            (state(Some("app"), None, true), 0),
+            (state(Some("app"), Some("1"), true), 1),
+            (state(None, None, true), 1),
+            (state(None, Some("1"), true), 2),
+            (state(Some("other"), Some("1"), false), 3),
+        ] {
+            assert_eq!(have.distance(&want), distance, "{have:?}");
+            assert_eq!(have.is_same(&want), distance == 0);
+        }
+        // No command leaves a schema without entering another one.
+        assert!(state(Some("app"), None, true).distance(&state(None, None, true)) > 3);
+    }
+}
