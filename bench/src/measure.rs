@@ -62,7 +62,7 @@ impl Task<'_> {
 
     /// Starts the system, loads it, opens the idle connections, and loads it again.
     pub(crate) fn measure_idle(&self, peer: &Peer, site: &Site<'_>) -> Result<Sample> {
-        let running = peer.start(site)?;
+        let running = peer.start(site, self.workload)?;
         let target = site.target(peer.port(self.workload)?);
         let before = self.measure(&target, running.pid())?;
         let memory_before = running.pid().map(settled_kib).transpose()?;

@@ -164,6 +164,10 @@ impl<'a> Run<'a> {
     fn entries(&mut self, workload: Workload, rounds: usize) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (index, peer) in self.peers.iter().enumerate() {
+            if !peer.is_concerned(workload) {
+                self.progress.skip(rounds);
+                continue;
+            }
             if let Err(error) = can_do(peer, workload, self.site) {
                 self.progress.skip(rounds);
                 let (system, reason) = (peer.system, format!("{error:#}"));
@@ -174,7 +178,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             let is_idle = workload == Workload::Idle10000;
-            match if is_idle { Ok(None) } else { peer.start(self.site).map(Some) } {
+            match if is_idle { Ok(None) } else { peer.start(self.site, workload).map(Some) } {
                 Ok(running) => entries.push(Entry { peer: index, running, samples: Vec::new() }),
                 Err(error) => {
                     self.progress.skip(rounds);

@@ -153,6 +153,8 @@ pub(crate) struct Peer {
     /// What it says of itself.
     pub version: String,
     program: Option<Program>,
+    /// The same without a hold, where there is one.
+    without_hold: Option<Program>,
     folder: PathBuf,
     read_port: u16,
     write_port: Option<u16>,
@@ -173,8 +175,14 @@ impl Peer {
     }
 
     /// Starts it and waits until it answers.
-    pub(crate) fn start(&self, site: &Site<'_>) -> Result<Running> {
-        Running::start(self, site)
+    pub(crate) fn start(&self, site: &Site<'_>, workload: Workload) -> Result<Running> {
+        let program = if workload.is_for_all() { &self.program } else { &self.without_hold };
+        Running::start(self, program.as_ref(), site)
+    }
+
+    /// True if the workload says something about this system.
+    pub(crate) fn is_concerned(&self, workload: Workload) -> bool {
+        workload.is_for_all() || self.without_hold.is_some()
     }
 
     /// The port for a workload; the error says why there is none.

@@ -27,6 +27,8 @@ pub enum Workload {
     ReadOnly(Protocol),
     /// sysbench's oltp_read_write without transactions: the same, and four writes.
     ReadWrite(Protocol),
+    /// Point selects on connections whose sessions differ in their variables.
+    States(Hold),
     /// A result of 1,000 rows.
     Rows1000,
     /// A result of 10 MiB.
@@ -35,6 +37,15 @@ pub enum Workload {
     Connect,
     /// Point selects on 50 connections before and beside 10,000 that do nothing.
     Idle10000,
+}
+
+/// How long a backend connection waits for its session after a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Hold {
+    /// As long as is the default.
+    Default,
+    /// Not at all: other systems have no such thing.
+    None,
 }
 
 /// How statements are sent.
@@ -48,13 +59,15 @@ pub enum Protocol {
 
 impl Workload {
     /// All, in the order in which they are measured.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::PointSelect(Protocol::Text),
         Self::PointSelect(Protocol::Prepared),
         Self::ReadOnly(Protocol::Text),
         Self::ReadOnly(Protocol::Prepared),
         Self::ReadWrite(Protocol::Text),
         Self::ReadWrite(Protocol::Prepared),
+        Self::States(Hold::Default),
+        Self::States(Hold::None),
         Self::Rows1000,
         Self::Result10Mb,
         Self::Connect,
@@ -70,6 +83,8 @@ impl Workload {
             Self::ReadOnly(Protocol::Prepared) => "read-only-prepared",
             Self::ReadWrite(Protocol::Text) => "read-write-text",
             Self::ReadWrite(Protocol::Prepared) => "read-write-prepared",
+            Self::States(Hold::Default) => "states",
+            Self::States(Hold::None) => "states-hold-0",
             Self::Rows1000 => "rows-1000",
             Self::Result10Mb => "result-10mb",
             Self::Connect => "connect",
@@ -95,7 +110,7 @@ impl Workload {
     pub fn connections(self) -> &'static [usize] {
         match self {
             Self::PointSelect(_) => &[64, 8],
-            Self::ReadOnly(_) | Self::ReadWrite(_) => &[64],
+            Self::ReadOnly(_) | Self::ReadWrite(_) | Self::States(_) => &[64],
             Self::Rows1000 | Self::Connect => &[16],
             Self::Result10Mb => &[4],
             Self::Idle10000 => &[50],
@@ -107,17 +122,31 @@ impl Workload {
         matches!(self, Self::ReadWrite(_))
     }
 
+    /// True if the workload says something about systems without a hold, too.
+    pub(crate) fn is_for_all(self) -> bool {
+        self != Self::States(Hold::None)
+    }
+
     /// What each of so many connections does.
     pub fn script(self, connections: usize) -> Script {
         match self {
             Self::PointSelect(protocol) => Script::of(oltp::point_select(protocol)),
             Self::ReadOnly(protocol) => oltp::read_only(protocol),
             Self::ReadWrite(protocol) => oltp::read_write(protocol, connections),
+            Self::States(_) => {
+                Script { set_up: states(connections), ..Script::of(oltp::point_select(Protocol::Text)) }
+            }
             Self::Rows1000 => Script::of(rows_1000()),
             Self::Result10Mb => Script::of(result_10mb()),
             Self::Connect | Self::Idle10000 => Script::of(oltp::point_select(Protocol::Text)),
         }
     }
+}
+
+/// A state of its own for each connection; what is set changes nothing about the statements.
+fn states(connections: usize) -> Vec<String> {
+    let state = |number: usize| format!("SET SESSION group_concat_max_len = {}", 2_048 + number);
+    (0..connections).map(state).collect()
 }
 
 fn rows_1000() -> Statement {

@@ -69,6 +69,11 @@ impl Client {
         Ok(Self { packets, connection_id: greeting.connection_id, server_version: greeting.version })
     }
 
+    /// Becomes another user. A refusal is a [`ServerError`].
+    pub fn change_user(&mut self, login: &Login) -> Result<()> {
+        login.change(&mut self.packets)
+    }
+
     /// Runs one statement and gives its first answer; the others, if any, are read and dropped.
     pub fn query(&mut self, sql: &str) -> Result<Answer> {
         self.query_all(sql)?.into_iter().next().context("no answer")

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use delphinus_net::rt::{self, Notify};
 use delphinus_net::{Address, Buffer, ListenAddress, Listener, PacketIo, Stream};
-use delphinus_pool::{Budget, Identity, Keys, Memory, Pool, Request, Settings, Target};
+use delphinus_pool::{BackendLimits, Budget, Identity, Keys, Memory, Pool, Request, Settings, Target};
 use delphinus_state::SessionState;
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::BackendId;
@@ -29,6 +29,7 @@ const SETTINGS: Settings = Settings {
     statements_per_connection: 100,
     kills_abandoned: true,
     passed_attributes: Vec::new(),
+    kept_open: Vec::new(),
 };
 
 pub(crate) fn run() -> Result<()> {
@@ -74,7 +75,7 @@ fn pool() -> Result<Rc<Pool>> {
     });
     let bell = Arc::new(Notify::new());
     let target = Target { name: "b".into(), address, tls: None, compression: None, proxy_protocol: None };
-    let budget = Budget::new(10, vec![bell.clone()]);
+    let budget = Budget::new(BackendLimits { max: 10, ..BackendLimits::default() }, vec![bell.clone()]);
     let counters = CounterSet::new(1).thread(0).context("no counters")?;
     Ok(Pool::new(SETTINGS, vec![(target, budget)], bell, counters))
 }

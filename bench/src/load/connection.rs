@@ -44,6 +44,9 @@ impl<'a> Connection<'a> {
     /// Logs in and prepares what the script needs.
     pub(crate) fn open(target: &Target, script: &'a Script, place: (usize, usize)) -> Result<Self> {
         let mut session = Session::open(target)?;
+        if let Some(sql) = script.set_up.get(place.0) {
+            session.query(sql)?;
+        }
         let prepare = |statement: &super::script::Statement| {
             statement.prepare.as_ref().map(|sql| Ok((session.prepare(sql)?, false))).transpose()
         };

@@ -167,12 +167,14 @@ pub struct Script {
     pub statements: Vec<Statement>,
     /// One round: indices into `statements`.
     pub steps: Vec<usize>,
+    /// What each connection runs before the load begins, by its place; nothing, if there is none.
+    pub set_up: Vec<String>,
 }
 
 impl Script {
     /// One statement, again and again.
     pub fn of(statement: Statement) -> Self {
-        Self { statements: vec![statement], steps: vec![0] }
+        Self { statements: vec![statement], steps: vec![0], set_up: Vec::new() }
     }
 }
 

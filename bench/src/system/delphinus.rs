@@ -14,14 +14,21 @@ pub(super) fn prepare(site: &Site<'_>) -> Result<Peer> {
         .with_context(|| format!("no program at {}", site.delphinus.display()))?;
     let folder = site.folder("delphinus")?;
     let port = PortLease::take()?;
-    let file = folder.join("delphinus.toml");
-    let text = toml::to_string(&configuration(site, port.port(), &folder.display().to_string())?)?;
-    fs::write(&file, text)?;
-    let arguments = vec!["run".to_owned(), format!("--config={}", file.display())];
+    let mut settings = configuration(site, port.port(), &folder.display().to_string())?;
+    let program = |name: &str, settings: &Table| -> Result<Program> {
+        let file = folder.join(name);
+        fs::write(&file, toml::to_string(settings)?)?;
+        let arguments = vec!["run".to_owned(), format!("--config={}", file.display())];
+        Ok(Program { path: path.clone(), arguments })
+    };
+    let as_usual = program("delphinus.toml", &settings)?;
+    settings.insert("pool".to_owned(), toml::toml! { hold_ms = 0 }.into());
+    let without_hold = program("without-hold.toml", &settings)?;
     Ok(Peer {
         system: System::Delphinus,
         version: version_of(&path, "--version")?,
-        program: Some(Program { path, arguments }),
+        program: Some(as_usual),
+        without_hold: Some(without_hold),
         folder,
         read_port: port.port(),
         write_port: Some(port.port()),

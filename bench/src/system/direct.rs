@@ -9,6 +9,7 @@ pub(super) fn prepare(site: &Site<'_>) -> Peer {
         system: System::Direct,
         version: said.unwrap_or_else(|_| "unknown".to_owned()),
         program: None,
+        without_hold: None,
         folder: site.cluster.dir().to_owned(),
         read_port: server.port,
         write_port: Some(server.port),

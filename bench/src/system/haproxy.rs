@@ -22,6 +22,7 @@ pub(super) fn prepare(site: &Site<'_>) -> Result<Peer> {
         system: System::Haproxy,
         version: version_of(&path, "-v")?,
         program: Some(Program { path, arguments: arguments.collect() }),
+        without_hold: None,
         folder,
         read_port: reads.port(),
         write_port: Some(writes.port()),

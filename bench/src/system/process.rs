@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::load::{Session, Target};
 
-use super::{Peer, Site};
+use super::{Peer, Program, Site};
 
 /// How long a system may take until it answers.
 const READY_LIMIT: Duration = Duration::from_secs(30);
@@ -23,8 +23,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(peer: &Peer, site: &Site<'_>) -> Result<Self> {
-        let Some(program) = &peer.program else { return Ok(Self { child: None }) };
+    pub(super) fn start(peer: &Peer, program: Option<&Program>, site: &Site<'_>) -> Result<Self> {
+        let Some(program) = program else { return Ok(Self { child: None }) };
         let log_path = peer.folder.join("output.log");
         let log = File::create(&log_path)?;
         // The kernel kills it when this thread ends, however that comes about.

@@ -34,6 +34,7 @@ pub(super) fn prepare(site: &Site<'_>) -> Result<Peer> {
         system: System::Proxysql,
         version: version_of(&path, "--version")?,
         program: Some(Program { path, arguments }),
+        without_hold: None,
         folder,
         read_port: port.port(),
         write_port: Some(port.port()),

@@ -59,6 +59,7 @@ pub(super) fn prepare(site: &Site<'_>, port: Port) -> Result<Peer> {
         system: port.system(),
         version: version_of(&path, "--version")?,
         program: Some(Program { path, arguments: vec![format!("--config={}", file.display())] }),
+        without_hold: None,
         folder,
         read_port: lease.port(),
         write_port: (port == Port::Split).then(|| lease.port()),

@@ -27,7 +27,7 @@ fn point_select_from(table: &str, protocol: Protocol, expected: Expected) -> Sta
 }
 
 pub(super) fn read_only(protocol: Protocol) -> Script {
-    Script { statements: reads(READ_TABLE, protocol), steps: READS.to_vec() }
+    Script { statements: reads(READ_TABLE, protocol), steps: READS.to_vec(), set_up: Vec::new() }
 }
 
 pub(super) fn read_write(protocol: Protocol, connections: usize) -> Script {
@@ -36,7 +36,7 @@ pub(super) fn read_write(protocol: Protocol, connections: usize) -> Script {
     statements.extend(writes(protocol, connections));
     let mut steps = READS.to_vec();
     steps.extend(first..statements.len());
-    Script { statements, steps }
+    Script { statements, steps, set_up: Vec::new() }
 }
 
 /// A point select and the four ranges. Where others write, a row may be absent: between its DELETE and its INSERT.

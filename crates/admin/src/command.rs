@@ -116,7 +116,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         &["SHOW BACKENDS"],
         "name",
         "The servers behind the proxy: role, state and since when, why they are down, and the connections to them. States: \
-         unknown, up, down; draining and maintenance after SET BACKEND .. OFFLINE, with and without open connections.",
+         unknown, up, down; draining and maintenance after SET BACKEND .. OFFLINE, with and without open connections. \
+         max_connections is what the pool uses at most, reserved_connections what of it is kept for users with connection_admin; \
+         warning: the server gives less than is configured.",
         Run::Asking(|call| Box::pin(backends::show(call))),
     ),
     look(
@@ -136,7 +138,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         &["SHOW POOLS"],
         "backend",
         "Backend connections by worker, backend and user: idle (of these held for the session that used them last), in use, \
-         clients that wait; and the limit, which is that of the backend over all workers.",
+         clients that wait; and the limits, which are those of the backend over all workers.",
         Run::Asking(|call| Box::pin(pools::show(call))),
     ),
     look(

@@ -51,8 +51,6 @@ pub struct Parts {
     pub client_users: Vec<ClientUser>,
     /// Every option with its value, secrets hidden.
     pub options: Vec<(String, String)>,
-    /// Most clients at the same time.
-    pub max_clients: u32,
 }
 
 /// A listener as operators see it.
@@ -79,6 +77,8 @@ pub struct ClientUser {
     pub default_schema: Option<String>,
     /// Most connections at the same time.
     pub max_connections: Option<u32>,
+    /// May take what is reserved, and end the sessions of others.
+    pub is_connection_admin: bool,
 }
 
 /// What all operators' connections share.

@@ -45,13 +45,17 @@ pub async fn answer_questions(pool: Rc<Pool>, mut questions: Questions) {
     }
 }
 
-/// Takes backends out of the pool's use, and puts them back, as operators want it.
+/// Takes backends out of the pool's use, and puts them back, as operators want it; and says which are there.
 pub async fn drain_as_wished(pool: Rc<Pool>, mut reader: SnapshotReader) {
     let mut seen = 0;
     while let Some(snapshot) = reader.wait_for(|snapshot| snapshot.generation > seen).await {
         seen = snapshot.generation;
         for backend in &snapshot.backends {
             pool.set_draining(backend.id, backend.is_offline());
+            pool.set_up(backend.id, backend.is_up());
+        }
+        if snapshot.settled {
+            pool.expect_users(snapshot.common_capabilities());
         }
     }
 }

@@ -21,7 +21,6 @@ pub(crate) struct Seat {
 pub(crate) struct Acceptor {
     pub workers: Vec<Seat>,
     pub registry: Arc<Registry>,
-    pub max_connections: u32,
     pub counters: Arc<Counters>,
 }
 
@@ -48,8 +47,8 @@ impl Acceptor {
     }
 
     async fn hand_over(&self, peer: Peer, listener: &Arc<ListenerSettings>) {
-        let Some(connected) = self.registry.connect(self.max_connections) else {
-            self.counters.sessions_refused.increment();
+        let Some(connected) = self.registry.connect(peer.ip) else {
+            self.counters.refused_clients.increment();
             refuse(peer).await;
             return;
         };

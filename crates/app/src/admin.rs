@@ -84,7 +84,6 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
         listeners,
         client_users: config.users.iter().map(client).collect(),
         options: config.effective.0.clone(),
-        max_clients: config.proxy.max_connections,
     };
     Some(Rc::new(Console::new(parts, rt::now())))
 }
@@ -124,5 +123,6 @@ fn client(user: &config::User) -> ClientUser {
         },
         default_schema: user.default_schema.clone(),
         max_connections: user.max_connections,
+        is_connection_admin: user.connection_admin,
     }
 }

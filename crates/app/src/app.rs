@@ -21,6 +21,7 @@ use crate::admin;
 use crate::drain::drain;
 use crate::error::Error;
 use crate::keys::login_key;
+use crate::limits;
 use crate::settings;
 use crate::worker::{Seed, serve};
 
@@ -50,6 +51,7 @@ struct App {
     stopping: watch::Sender<bool>,
     deadline: watch::Sender<bool>,
     users: Arc<Users>,
+    backends: Vec<(Target, Arc<Budget>)>,
 }
 
 impl App {
@@ -61,11 +63,11 @@ impl App {
         let (monitor, reader) = Monitor::new(settings::monitor(config, &targets));
         let count = worker_count(config);
         let counters = CounterSet::new(count + 1);
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(Registry::new(settings::client_limits(config)));
         let (stopping, stop) = watch::channel(false);
         let (deadline, come) = watch::channel(false);
         let bells: Vec<Arc<Notify>> = (0..count).map(|_| Arc::default()).collect();
-        let backends = budgets(&targets, config.pool.max_connections, &bells);
+        let backends = limits::budgets(config, &targets, &bells);
         let users = settings::users(config);
         let rsa_key = Some(Arc::new(rsa_key));
         // Once: the workers share the counts of the rules.
@@ -79,7 +81,7 @@ impl App {
             seats.push(Seat { arrivals: sender, sessions: sessions.clone() });
             let seed = Seed {
                 settings: session_settings.clone(),
-                pool: settings::pool(config),
+                pool: settings::pool(config, &users, count),
                 backends: backends.clone(),
                 bell: bell.clone(),
                 users: users.clone(),
@@ -107,12 +109,8 @@ impl App {
             listeners: [&listeners, &admin_listeners],
         };
         let console = admin::console(config, shown);
-        let acceptor = Acceptor {
-            workers: seats,
-            registry,
-            max_connections: config.proxy.max_connections,
-            counters: counters.thread(count).unwrap_or_default(),
-        };
+        let acceptor =
+            Acceptor { workers: seats, registry, counters: counters.thread(count).unwrap_or_default() };
         Ok(Self {
             monitor,
             reader,
@@ -124,6 +122,7 @@ impl App {
             stopping,
             deadline,
             users,
+            backends,
         })
     }
 
@@ -143,6 +142,7 @@ impl App {
             .into_iter()
             .map(|(listener, settings)| rt::spawn_local(acceptor.clone().accept(listener, settings)))
             .collect();
+        rt::spawn_local(limits::follow(reader.clone(), self.backends));
         rt::spawn_local(announce(reader, wanted_compression(config)));
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
@@ -219,10 +219,6 @@ fn worker_count(config: &Config) -> usize {
         );
     }
     wanted.min(limit).max(1)
-}
-
-fn budgets(targets: &[Target], max: u32, bells: &[Arc<Notify>]) -> Vec<(Target, Arc<Budget>)> {
-    targets.iter().map(|target| (target.clone(), Budget::new(max, bells.to_vec()))).collect()
 }
 
 fn bind(

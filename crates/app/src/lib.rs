@@ -7,6 +7,7 @@ mod app;
 mod drain;
 mod error;
 mod keys;
+mod limits;
 mod routing;
 mod settings;
 mod worker;

@@ -77,6 +77,7 @@ fn rule(config: &Config, rule: &config::Rule) -> Rule {
         delay: Duration::from_millis(rule.delay_ms),
         timeout: rule.timeout_ms.map(Duration::from_millis),
         consistency: rule.consistency.map(consistency),
+        dedicates: rule.multiplex == Some(false),
         log: rule.log,
     };
     Rule::new(rule.name.as_str().into(), when, then, rule.log_only)

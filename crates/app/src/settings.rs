@@ -10,8 +10,8 @@ use delphinus_config::Config;
 use delphinus_monitor::BackendSpec;
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
 use delphinus_net::{Address, ListenAddress, Network};
-use delphinus_pool::Target;
-use delphinus_session::{BackendAuth, ListenerMode, ListenerSettings, User, Users};
+use delphinus_pool::{KeepOpen, Target};
+use delphinus_session::{BackendAuth, ClientLimits, ListenerMode, ListenerSettings, Rank, User, Users};
 use delphinus_topology::{Kind, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
@@ -45,8 +45,26 @@ pub(crate) fn sessions(config: &Config) -> delphinus_session::Settings {
     }
 }
 
-pub(crate) fn pool(config: &Config) -> delphinus_pool::Settings {
+pub(crate) fn client_limits(config: &Config) -> ClientLimits {
+    ClientLimits {
+        max_connections: config.proxy.max_connections,
+        reserved: config.reserved().0,
+        per_user: config.proxy.max_user_connections,
+        per_address: config.proxy.max_connections_per_address,
+    }
+}
+
+pub(crate) fn pool(config: &Config, users: &Users, workers: usize) -> delphinus_pool::Settings {
     let pool = &config.pool;
+    let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+    let kept_open = config.users.iter().filter(|user| user.min_backend_connections > 0).filter_map(|user| {
+        Some(KeepOpen {
+            user: user.name.clone(),
+            is_admin: user.connection_admin,
+            least: user.min_backend_connections.div_ceil(workers),
+            keys: users.listed_keys(&user.name)?,
+        })
+    });
     delphinus_pool::Settings {
         hold_ms: pool.hold_ms,
         checkout_timeout_ms: pool.checkout_timeout_ms,
@@ -56,6 +74,7 @@ pub(crate) fn pool(config: &Config) -> delphinus_pool::Settings {
         statements_per_connection: pool.statements_per_connection as usize,
         kills_abandoned: config.proxy.kill_abandoned_queries,
         passed_attributes: pool.pass_connection_attributes.clone(),
+        kept_open: kept_open.collect(),
     }
 }
 
@@ -143,6 +162,8 @@ fn one_user(user: &config::User) -> User {
         default_schema: user.default_schema.clone(),
         consistency: user.consistency.map(crate::routing::consistency),
         max_connections: user.max_connections,
+        rank: if user.connection_admin { Rank::ConnectionAdmin } else { Rank::Ordinary },
+        shares_connections: user.multiplex,
     }
 }
 

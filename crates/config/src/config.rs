@@ -136,6 +136,14 @@ pub struct User {
     pub max_connections: Option<u32>,
     /// How old what its reads find may be; `None`: as `Routing` says.
     pub consistency: Option<Consistency>,
+    /// May take what is reserved, and see and end the sessions of others.
+    pub connection_admin: bool,
+    /// Most connections to each backend.
+    pub max_backend_connections: Option<u32>,
+    /// Connections kept open to each backend.
+    pub min_backend_connections: u32,
+    /// Its sessions share backend connections.
+    pub multiplex: bool,
 }
 
 /// What a password is compared with.
@@ -177,6 +185,16 @@ pub struct Cluster {
 }
 
 impl Config {
+    /// How many client connections, and how many connections to each backend, are kept for users with
+    /// `connection_admin`.
+    pub fn reserved(&self) -> (u32, u32) {
+        let is_needed = self.users.iter().any(|user| user.connection_admin);
+        let usual = |few: u32, max: u32| if is_needed { few.min(max / 2) } else { 0 };
+        let clients = self.proxy.reserved_connections.unwrap_or_else(|| usual(5, self.proxy.max_connections));
+        let backends = self.pool.reserved_connections.unwrap_or_else(|| usual(2, self.pool.max_connections));
+        (clients, backends)
+    }
+
     /// True if some user's password is checked by a login to the primary.
     pub fn asks_backend(&self) -> bool {
         self.authentication.auth == AuthSource::Backend
@@ -216,6 +234,8 @@ pub struct Backend {
     pub send_proxy_protocol: Option<ProxyProtocol>,
     /// The groups that rules may name it by.
     pub groups: Vec<String>,
+    /// Most connections to it; `None`: as the pool says.
+    pub max_connections: Option<u32>,
 }
 
 /// What an operator wants of certain statements. Conditions that are empty always fit.
@@ -254,6 +274,8 @@ pub struct Rule {
     pub delay_ms: u64,
     /// It may run for so long, milliseconds.
     pub timeout_ms: Option<u64>,
+    /// Whether the session may share its connection from then on.
+    pub multiplex: Option<bool>,
     /// It is logged.
     pub log: bool,
     /// Nothing is done, only counted and logged.

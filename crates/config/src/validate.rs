@@ -14,6 +14,7 @@ use crate::word::AuthSource;
 mod admin;
 mod authentication;
 mod cluster;
+mod limits;
 mod listener;
 mod monitor;
 mod password;
@@ -37,6 +38,7 @@ pub(crate) fn validate(
     let directory = Path::new(file_name).parent().unwrap_or(Path::new(""));
     let mut check = Check { directory, environment, mistakes };
     let effective = file.effective();
+    check.reserved(&file);
     let proxy = file.proxy.map(|proxy| check.proxy(proxy));
     let listeners = check.listeners(file.listeners);
     let authentication = file.authentication.map(|written| check.authentication(&written));

@@ -157,7 +157,8 @@ impl Prober {
         let position = self.understand(told);
         kept.facts = Some(facts.clone());
         let capabilities = kept.connection.offered();
-        Ok(Answer { facts, capabilities, read_only: variables.is_read_only, latency, position, writes })
+        let facts::Variables { is_read_only: read_only, limits, .. } = variables;
+        Ok(Answer { facts, capabilities, read_only, limits, latency, position, writes })
     }
 
     /// The position in these words. It seldom changes where nothing is written, and can be long.

@@ -1,22 +1,74 @@
-//! The limit on connections to one backend over all workers. Each worker has a fair share of it; what one does
-//! not use others may take, and have to give back when they hold more than their share and somebody waits.
+//! The limits on connections to one backend over all workers: of all, of those that are not reserved, and of each user.
+//! Each worker has a fair share; what one does not use others may take, and have to give back when they hold more
+//! than their share and somebody waits.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use delphinus_net::rt::Notify;
+use delphinus_topology::ServerLimits;
+
+/// What an operator sets about the connections to one backend.
+#[derive(Debug, Clone, Default)]
+pub struct BackendLimits {
+    /// Connections at the same time; at least 1.
+    pub max: u32,
+    /// How many of these only administrators may take.
+    pub reserved: u32,
+    /// Users that have a limit of their own.
+    pub of_users: HashMap<String, u32>,
+}
+
+/// Of what the server allows so many connections are left to others: the monitor, KILL, replicas that read the binary
+/// log, administrators.
+pub fn left_to_others(server_max: u32) -> u32 {
+    (server_max / 20).max(5)
+}
 
 /// The shared count of one backend's connections.
 #[derive(Debug)]
 pub struct Budget {
-    max: u32,
-    share: u32,
-    open: AtomicU32,
+    set: BackendLimits,
+    /// What of the server's limits the pool may use; all ones while they are not known.
+    server_max: AtomicU32,
+    server_max_of_user: AtomicU32,
+    /// How long the server keeps idle connections, in seconds, of interactive clients and of others; 0: not known.
+    idle_s: [AtomicU32; 2],
+    /// Open, or being opened: those of administrators in the high half, those of all others in the low half.
+    open: AtomicU64,
     hungry: AtomicU32,
+    users: Mutex<HashMap<String, Weak<OfUser>>>,
     /// One bell for each worker; all of its backends ring the same one.
     bells: Vec<Arc<Notify>>,
+}
+
+/// The connections of one user to one backend.
+#[derive(Debug)]
+struct OfUser {
+    open: AtomicU32,
+    max: u32,
+}
+
+/// On whose account a connection goes.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    user: Arc<OfUser>,
+    is_admin: bool,
+}
+
+/// Why there is no permit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// All connections are open; how many that may be.
+    All(u32),
+    /// All that are not reserved.
+    Unreserved(u32),
+    /// All of this user.
+    User(u32),
 }
 
 /// The right to one connection; given back when dropped.
@@ -25,28 +77,90 @@ pub struct Permit {
     budget: Arc<Budget>,
     /// How many permits its worker has.
     count: Rc<Cell<u32>>,
+    claim: Claim,
+}
+
+const ONE_ADMIN: u64 = 1 << 32;
+
+fn admins_and_others(open: u64) -> (u32, u32) {
+    ((open >> 32) as u32, open as u32)
+}
+
+fn weight(is_admin: bool) -> u64 {
+    if is_admin { ONE_ADMIN } else { 1 }
 }
 
 impl Budget {
-    /// At most `max` connections, divided among the workers that own `bells`.
-    pub fn new(max: u32, bells: Vec<Arc<Notify>>) -> Arc<Self> {
-        let share = (max / u32::try_from(bells.len().max(1)).unwrap_or(1)).max(1);
-        Arc::new(Self { max, share, open: AtomicU32::new(0), hungry: AtomicU32::new(0), bells })
+    /// At most so many connections, divided among the workers that own `bells`.
+    pub fn new(set: BackendLimits, bells: Vec<Arc<Notify>>) -> Arc<Self> {
+        Arc::new(Self {
+            set,
+            server_max: AtomicU32::new(u32::MAX),
+            server_max_of_user: AtomicU32::new(u32::MAX),
+            idle_s: Default::default(),
+            open: AtomicU64::new(0),
+            hungry: AtomicU32::new(0),
+            users: Mutex::default(),
+            bells,
+        })
     }
 
-    /// The limit.
+    /// Takes in what the server allows.
+    pub fn learn(&self, limits: &ServerLimits) {
+        let usable = limits.max_connections.saturating_sub(left_to_others(limits.max_connections)).max(1);
+        self.server_max.store(usable, Ordering::Relaxed);
+        // KILL logs in as the same user.
+        let of_user = limits.max_user_connections.map_or(u32::MAX, |max| max.saturating_sub(1).max(1));
+        self.server_max_of_user.store(of_user, Ordering::Relaxed);
+        for (known, limit) in self.idle_s.iter().zip([limits.interactive_timeout_s, limits.wait_timeout_s]) {
+            known.store(limit, Ordering::Relaxed);
+        }
+        self.ring();
+    }
+
+    /// How many connections there may be: as configured, or as the server allows.
+    #[inline]
     pub fn max(&self) -> u32 {
-        self.max
+        self.set.max.min(self.server_max.load(Ordering::Relaxed))
+    }
+
+    /// How many are configured, whatever the server allows.
+    pub fn configured(&self) -> u32 {
+        self.set.max
+    }
+
+    /// How many of [`Budget::max`] only administrators may take.
+    pub fn reserved(&self) -> u32 {
+        self.set.reserved.min(self.max() - 1)
+    }
+
+    /// How many connections a user may have, if that is less than all.
+    fn max_of(&self, user: &OfUser) -> u32 {
+        user.max.min(self.server_max_of_user.load(Ordering::Relaxed))
+    }
+
+    /// How long a new connection may be idle before it has to be closed, so that the server does not do so.
+    pub(crate) fn idle_limit(&self, is_interactive: bool) -> Option<Duration> {
+        let limit_s = self.idle_s[usize::from(!is_interactive)].load(Ordering::Relaxed);
+        (limit_s > 0).then(|| below(limit_s))
     }
 
     /// What one worker may keep while others wait.
     pub fn share(&self) -> u32 {
-        self.share
+        (self.max() / u32::try_from(self.bells.len().max(1)).unwrap_or(1)).max(1)
     }
 
     /// Connections open or being opened.
+    #[inline]
     pub fn open(&self) -> u32 {
-        self.open.load(Ordering::Relaxed)
+        let (admins, others) = admins_and_others(self.open.load(Ordering::Relaxed));
+        admins + others
+    }
+
+    /// True if there are more connections than there may be: the server's limit has become known, or smaller.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.open() > self.max()
     }
 
     /// True if more clients wait than the `own` ones of the worker that asks.
@@ -55,13 +169,43 @@ impl Budget {
         self.hungry.load(Ordering::Relaxed) > own
     }
 
+    /// The account of a user; an administrator's may take what is reserved.
+    pub fn claim(&self, user: &str, is_admin: bool) -> Claim {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = users.get(user).and_then(Weak::upgrade) {
+            return Claim { user: found, is_admin };
+        }
+        users.retain(|_, one| one.strong_count() > 0);
+        let max = self.set.of_users.get(user).copied().unwrap_or(u32::MAX);
+        let new = Arc::new(OfUser { open: AtomicU32::new(0), max });
+        users.insert(user.to_owned(), Arc::downgrade(&new));
+        Claim { user: new, is_admin }
+    }
+
     /// Takes a permit if one is left, and counts it as one of its worker's.
-    pub fn take(self: &Arc<Self>, count: &Rc<Cell<u32>>) -> Option<Permit> {
-        self.open
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |open| (open < self.max).then_some(open + 1))
-            .ok()?;
+    pub fn take(self: &Arc<Self>, count: &Rc<Cell<u32>>, claim: &Claim) -> Result<Permit, Full> {
+        self.count_user(&claim.user)?;
+        let (max, reserved) = (self.max(), self.reserved());
+        let taken = self.open.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |open| {
+            let (admins, others) = admins_and_others(open);
+            let has_room = admins + others < max && (claim.is_admin || others < max - reserved);
+            has_room.then(|| open + weight(claim.is_admin))
+        });
+        if taken.is_err() {
+            claim.user.open.fetch_sub(1, Ordering::AcqRel);
+            let is_all = claim.is_admin || reserved == 0;
+            return Err(if is_all { Full::All(max) } else { Full::Unreserved(max - reserved) });
+        }
         count.set(count.get() + 1);
-        Some(Permit { budget: self.clone(), count: count.clone() })
+        Ok(Permit { budget: self.clone(), count: count.clone(), claim: claim.clone() })
+    }
+
+    fn count_user(&self, user: &OfUser) -> Result<(), Full> {
+        let max = self.max_of(user);
+        user.open
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |open| (open < max).then_some(open + 1))
+            .map(|_| ())
+            .map_err(|_| Full::User(max))
     }
 
     /// Says that a client of this worker waits; every worker looks what it can spare.
@@ -80,10 +224,65 @@ impl Budget {
     }
 }
 
+/// How long a connection may be idle where the server closes it after `limit_s`: a tenth less, at least two seconds, so
+/// that no statement is on its way to it then.
+pub(crate) fn below(limit_s: u32) -> Duration {
+    let limit = Duration::from_secs(limit_s.into());
+    let margin = (limit / 10).max(Duration::from_secs(2)).min(limit / 2);
+    limit.saturating_sub(margin)
+}
+
+impl Permit {
+    /// The budget that it is from.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// True if the permit of a connection that is closed may serve for one on this account.
+    pub(crate) fn may_pass_to(&self, claim: &Claim) -> bool {
+        let is_same_user = Arc::ptr_eq(&self.claim.user, &claim.user);
+        let user = &claim.user;
+        let has_room = || user.open.load(Ordering::Relaxed) < self.budget.max_of(user);
+        let (_, others) = admins_and_others(self.budget.open.load(Ordering::Relaxed));
+        let is_fine = claim.is_admin
+            || !self.claim.is_admin
+            || others < self.budget.max().saturating_sub(self.budget.reserved());
+        (is_same_user || has_room()) && is_fine
+    }
+
+    /// Makes it one on this account; false, and nothing changes, if that has reached a limit.
+    pub(crate) fn pass_to(&mut self, claim: &Claim) -> bool {
+        let is_same_user = Arc::ptr_eq(&self.claim.user, &claim.user);
+        if !is_same_user && self.budget.count_user(&claim.user).is_err() {
+            return false;
+        }
+        if self.claim.is_admin != claim.is_admin {
+            let most = self.budget.max().saturating_sub(self.budget.reserved());
+            let (from, to) = (weight(self.claim.is_admin), weight(claim.is_admin));
+            let changed = self.budget.open.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |open| {
+                let (_, others) = admins_and_others(open);
+                (claim.is_admin || others < most).then(|| open - from + to)
+            });
+            if changed.is_err() {
+                if !is_same_user {
+                    claim.user.open.fetch_sub(1, Ordering::AcqRel);
+                }
+                return false;
+            }
+        }
+        if !is_same_user {
+            self.claim.user.open.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.claim = claim.clone();
+        true
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         self.count.set(self.count.get() - 1);
-        self.budget.open.fetch_sub(1, Ordering::AcqRel);
+        self.claim.user.open.fetch_sub(1, Ordering::AcqRel);
+        self.budget.open.fetch_sub(weight(self.claim.is_admin), Ordering::AcqRel);
         if self.budget.is_wanted_beyond(0) {
             self.budget.ring();
         }
@@ -91,19 +290,4 @@ impl Drop for Permit {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn permits_are_bounded_and_come_back() {
-        let budget = Budget::new(2, vec![Arc::default(), Arc::default(), Arc::default()]);
-        assert_eq!(budget.share(), 1);
-        let count = Rc::default();
-        let first = budget.take(&count);
-        let second = budget.take(&count);
-        assert!(first.is_some() && second.is_some() && budget.take(&count).is_none());
-        drop(first);
-        assert_eq!((budget.open(), count.get()), (1, 1));
-        assert!(budget.take(&count).is_some());
-    }
-}
+mod tests;

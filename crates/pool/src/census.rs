@@ -56,6 +56,13 @@ impl Members {
         members.retain(|member| member.strong_count() > 0);
         members.push(Rc::downgrade(&connection.member));
     }
+
+    /// How many connections of this identity there are.
+    pub(crate) fn of(&self, identity: &Rc<Identity>) -> u32 {
+        let members = self.0.borrow();
+        let of_identity = members.iter().filter_map(Weak::upgrade).filter(|one| Rc::ptr_eq(&one.0, identity));
+        u32::try_from(of_identity.count()).unwrap_or(u32::MAX)
+    }
 }
 
 impl BackendPool {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use delphinus_net::{Buffer, Stream};
 use delphinus_state::{Response, SessionState};
@@ -14,7 +14,7 @@ use delphinus_wire::handshake::ConnectAttributes;
 use delphinus_wire::handshake::client::ClientLink;
 use delphinus_wire::response::Status;
 
-use crate::budget::Permit;
+use crate::budget::{Claim, Permit};
 use crate::census::Member;
 use crate::keys::Keys;
 use crate::memory::{Diagnostics, Leaving, Memory, Unsaved};
@@ -36,6 +36,10 @@ pub struct Identity {
     pub client_ip: Option<IpAddr>,
     /// Of the client's connection attributes those that backends are told of (`Settings::passed_attributes`).
     pub attributes: ConnectAttributes,
+    /// It may take what is reserved.
+    pub is_admin: bool,
+    /// On whose account its connections to each backend go; known once the pool knows the identity.
+    pub(crate) claims: Vec<Claim>,
     /// Sessions hold them. Idle connections do not: a password does not stay in memory for their sake.
     keys: RefCell<Weak<Keys>>,
 }
@@ -49,6 +53,8 @@ impl Identity {
             shape: capabilities & SHAPE,
             client_ip: None,
             attributes: ConnectAttributes::default(),
+            is_admin: false,
+            claims: Vec::new(),
             keys: RefCell::new(Arc::downgrade(keys)),
         }
     }
@@ -57,6 +63,17 @@ impl Identity {
     #[must_use]
     pub fn of_client(self, client_ip: Option<IpAddr>, attributes: ConnectAttributes) -> Self {
         Self { client_ip, attributes, ..self }
+    }
+
+    /// The same of a user that may take what is reserved, or not.
+    #[must_use]
+    pub fn of_admin(self, is_admin: bool) -> Self {
+        Self { is_admin, ..self }
+    }
+
+    /// On whose account a connection to this backend goes.
+    pub(crate) fn claim(&self, backend: BackendId) -> &Claim {
+        self.claims.get(backend.index()).expect("invariant: only known identities ask for connections")
     }
 
     /// What to log in with, as long as a session of the user lives.
@@ -143,6 +160,8 @@ pub struct Connection {
     pub(crate) held_until: Instant,
     pub(crate) idle_since: Instant,
     pub(crate) retire_at: Instant,
+    /// The server closes it when it has been idle for longer; `None`: not known.
+    pub(crate) idle_limit: Option<Duration>,
     /// By which it is counted: see `census`.
     pub(crate) member: Rc<Member>,
     pub(crate) permit: Permit,

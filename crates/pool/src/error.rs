@@ -6,18 +6,20 @@ use delphinus_net::NetError;
 use delphinus_wire::response::ErrPacket;
 use thiserror::Error;
 
+use crate::budget::Full;
+
 /// A failure to provide a connection.
 #[derive(Debug, Error)]
 pub enum PoolError {
     /// All connections are in use, and none came back in time.
-    #[error("all {limit} connections to {backend} are in use; waited {waited_ms} ms")]
+    #[error("{} are in use; waited {waited_ms} ms ({})", of_all(backend, *full), full.option())]
     Exhausted {
         /// The backend's name.
         backend: Arc<str>,
         /// How long the client waited.
         waited_ms: u64,
-        /// The limit, `pool.max_connections`.
-        limit: u32,
+        /// The limit.
+        full: Full,
     },
     /// An operator has taken the backend out of use.
     #[error("{backend} is set OFFLINE")]
@@ -59,15 +61,38 @@ pub enum PoolError {
     },
 }
 
+fn of_all(backend: &str, full: Full) -> String {
+    match full {
+        Full::All(limit) => format!("all {limit} connections to {backend}"),
+        Full::Unreserved(limit) => format!("all {limit} connections to {backend} that are not reserved"),
+        Full::User(limit) => format!("all {limit} connections of this user to {backend}"),
+    }
+}
+
+impl Full {
+    /// What limits them.
+    fn option(self) -> &'static str {
+        match self {
+            Self::All(_) | Self::Unreserved(_) => "max_connections of the pool, the backend or its server",
+            Self::User(_) => "max_backend_connections, or max_user_connections of the server",
+        }
+    }
+}
+
 impl PoolError {
     /// True if another connection, or another backend, may do better: nothing of the client's was sent.
     pub fn is_elsewhere_better(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => true,
             // Too many connections, and shutdown in progress.
-            Self::Refused { error, .. } => matches!(error.code, 1040 | 1053 | 1129 | 1203),
+            Self::Refused { error, .. } => matches!(error.code, 1040 | 1053 | 1129 | 1203 | 1226),
             Self::Exhausted { .. } | Self::Login { .. } => false,
         }
+    }
+
+    /// True if the backend has no connection left, for anybody or for this user.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Refused { error, .. } if matches!(error.code, 1040 | 1203 | 1226))
     }
 
     /// True if the backend does not take what it was given for a password; another may do.

@@ -24,7 +24,7 @@ pub(crate) struct Idle {
 }
 
 /// How well an idle connection fits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
     /// Nobody holds it, and it is in the wanted state.
     Ready,
@@ -73,44 +73,46 @@ impl Idle {
         worst: Fit,
         now: Instant,
     ) -> Option<Box<Connection>> {
-        let mut best: Option<(u8, Instant, u32)> = None;
+        let mut best: Option<(Rank, u32)> = None;
         for (at, connection) in self.occupied() {
             if !Rc::ptr_eq(&connection.identity, identity) {
                 continue;
             }
-            let fit = fit(connection, want, now);
-            // Of equals, the one that was used last keeps the others idle, so that they can be closed.
-            let better = |(rank, since, _): &(u8, Instant, u32)| {
-                (fit as u8) < *rank
-                    || (fit as u8 == *rank && connection.idle_since > *since && fit != Fit::Held)
-            };
-            if fit as u8 <= worst as u8 && best.as_ref().is_none_or(better) {
-                best = Some((fit as u8, connection.idle_since, at));
+            let rank = rank(connection, want, now);
+            if rank.0 <= worst && best.as_ref().is_none_or(|(least, _)| rank < *least) {
+                best = Some((rank, at));
             }
-            if fit == Fit::Ready {
+            if rank.0 == Fit::Ready {
                 break;
             }
         }
-        best.and_then(|(_, _, at)| self.take_at(at))
+        best.and_then(|(_, at)| self.take_at(at))
     }
 
-    /// Any connection, the longest idle first: to be closed for another identity or another worker.
-    pub(crate) fn take_oldest(&mut self) -> Option<Box<Connection>> {
-        let oldest = self.occupied().min_by_key(|(_, connection)| connection.idle_since).map(|(at, _)| at)?;
-        self.take_at(oldest)
+    /// The connection that has been idle for the longest and that `passes`: to be closed for another identity or
+    /// another worker.
+    pub(crate) fn take_oldest(
+        &mut self,
+        mut passes: impl FnMut(&mut Connection) -> bool,
+    ) -> Option<Box<Connection>> {
+        let mut by_age: Vec<_> = self.occupied().map(|(at, one)| (one.idle_since, at)).collect();
+        by_age.sort_unstable();
+        let at = by_age.into_iter().map(|(_, at)| at).find(|at| {
+            let seat = self.seats.get_mut(*at as usize).and_then(Option::as_mut);
+            seat.is_some_and(|connection| passes(connection))
+        })?;
+        self.take_at(at)
     }
 
-    /// All connections that have been idle or alive for too long.
+    /// All connections that are to be closed.
     #[expect(clippy::vec_box, reason = "connections stay boxed: they move between seats and sessions")]
-    pub(crate) fn take_expired(&mut self, now: Instant, idle_since: Option<Instant>) -> Vec<Box<Connection>> {
-        let expired: Vec<u32> = self
-            .occupied()
-            .filter(|(_, connection)| {
-                connection.retire_at <= now || idle_since.is_some_and(|limit| connection.idle_since <= limit)
-            })
-            .map(|(at, _)| at)
-            .collect();
-        expired.into_iter().filter_map(|at| self.take_at(at)).collect()
+    pub(crate) fn take_where(
+        &mut self,
+        mut is_over: impl FnMut(&Connection) -> bool,
+    ) -> Vec<Box<Connection>> {
+        let over: Vec<u32> =
+            self.occupied().filter(|(_, connection)| is_over(connection)).map(|(at, _)| at).collect();
+        over.into_iter().filter_map(|at| self.take_at(at)).collect()
     }
 
     /// All connections.
@@ -131,13 +133,25 @@ impl Idle {
     }
 }
 
-fn fit(connection: &Connection, want: &SessionState, now: Instant) -> Fit {
+/// How well it fits, how much has to be done before it can be used, and which of equals: the smallest is the best.
+type Rank = (Fit, u32, Order);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    /// Used last: the others stay idle, so that they can be closed.
+    Newest(std::cmp::Reverse<Instant>),
+    /// Held for the longest: its session is the least likely to come back.
+    Oldest(Instant),
+}
+
+fn rank(connection: &Connection, want: &SessionState, now: Instant) -> Rank {
+    let fix_ups = connection.have.distance(want)
+        + u32::from(!connection.unsaved.is_empty())
+        + 4 * u32::from(connection.may_hide_user_vars);
     if connection.held_until > now {
-        Fit::Held
-    } else if connection.have.is_same(want) && connection.unsaved.is_empty() && !connection.may_hide_user_vars
-    {
-        Fit::Ready
+        (Fit::Held, 0, Order::Oldest(connection.held_until))
     } else {
-        Fit::Free
+        let fit = if fix_ups == 0 { Fit::Ready } else { Fit::Free };
+        (fit, fix_ups, Order::Newest(std::cmp::Reverse(connection.idle_since)))
     }
 }

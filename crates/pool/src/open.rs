@@ -80,6 +80,7 @@ pub(crate) async fn open(
         held_until: now,
         idle_since: now,
         retire_at: now + settings.lifetime(id),
+        idle_limit: permit.budget().idle_limit(identity.shape.contains(Capabilities::INTERACTIVE)),
         member: Rc::new(Member::of(identity)),
         permit,
     });

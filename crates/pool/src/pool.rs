@@ -15,17 +15,17 @@ use delphinus_wire::command::Code;
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::proxy_header::ProxyVersion;
 
-use crate::budget::{Budget, Permit};
+use crate::budget::{Budget, Claim, Permit};
 use crate::census::Members;
 use crate::checkout::Checkout;
 use crate::connection::{BackendConnId, Connection, Identity};
 use crate::error::PoolError;
 use crate::identities::{Identities, passed};
-use crate::idle::{Fit, Idle, Seat};
+use crate::idle::{Idle, Seat};
 use crate::memory::Memory;
-use crate::open::open;
 use crate::ready::save;
-use crate::waiters::{Grant, Waiters};
+use crate::tend::{KeepOpen, Kept};
+use crate::waiters::{Given, Waiters};
 
 /// What an operator sets.
 #[derive(Debug, Clone)]
@@ -46,6 +46,8 @@ pub struct Settings {
     pub kills_abandoned: bool,
     /// Names of the clients' connection attributes that backends are told of.
     pub passed_attributes: Vec<String>,
+    /// Users whose connections are opened before anybody asks.
+    pub kept_open: Vec<KeepOpen>,
 }
 
 impl Settings {
@@ -98,7 +100,9 @@ pub(crate) struct BackendPool {
     /// Connections of this worker, idle, in use and being opened or closed.
     pub(crate) count: Rc<Cell<u32>>,
     /// Clients of this worker that wait.
-    waiting: Cell<u32>,
+    pub(crate) waiting: Cell<u32>,
+    /// Connections may be opened in advance.
+    pub(crate) is_up: Cell<bool>,
     /// Nobody is given a connection any more, and those that come back are closed.
     pub(crate) is_draining: Cell<bool>,
     pub(crate) members: Members,
@@ -111,9 +115,10 @@ pub struct Pool {
     pub(crate) backends: Vec<BackendPool>,
     identities: Identities,
     tells_addresses: bool,
-    next_id: Cell<u64>,
+    pub(crate) next_id: Cell<u64>,
+    pub(crate) kept: RefCell<Vec<Kept>>,
     closing: Cell<u32>,
-    bell: Arc<rt::Notify>,
+    pub(crate) bell: Arc<rt::Notify>,
     closed: rt::Notify,
     pub(crate) counters: Arc<Counters>,
 }
@@ -136,13 +141,16 @@ impl Pool {
                 waiters: RefCell::default(),
                 count: Rc::default(),
                 waiting: Cell::new(0),
+                is_up: Cell::new(false),
                 is_draining: Cell::new(false),
                 members: Members::default(),
             })
             .collect();
+        let kept = RefCell::new(settings.kept_open.iter().map(Kept::new).collect());
         Rc::new(Self {
             settings,
             backends,
+            kept,
             identities: Identities::default(),
             tells_addresses,
             next_id: Cell::new(0),
@@ -160,7 +168,13 @@ impl Pool {
             identity.client_ip = None;
         }
         identity.attributes = passed(&identity.attributes, &self.settings.passed_attributes);
-        self.identities.known(identity)
+        let user = identity.user.clone();
+        let known = self.identities.known(identity, |identity| {
+            let claim = |pool: &BackendPool| pool.budget.claim(&identity.user, identity.is_admin);
+            self.backends.iter().map(claim).collect()
+        });
+        self.keep_open(&user, &known);
+        known
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -201,91 +215,6 @@ impl Pool {
         }
     }
 
-    async fn find(self: &Rc<Self>, request: &Request<'_>) -> Result<(Box<Connection>, bool), PoolError> {
-        let pool = &self.backends[request.backend.index()];
-        if pool.is_draining.get() {
-            return Err(pool.offline());
-        }
-        if let Some(connection) = self.take_idle(request, Fit::Free) {
-            return Ok((connection, false));
-        }
-        if let Some(permit) = pool.budget.take(&pool.count) {
-            return Ok((self.open(request, permit).await?, true));
-        }
-        if let Some(connection) = self.take_idle(request, Fit::Held) {
-            return Ok((connection, false));
-        }
-        let foreign = pool.idle.borrow_mut().take_oldest();
-        if let Some(connection) = foreign {
-            let permit = Self::close_now(connection).await;
-            return Ok((self.open(request, permit).await?, true));
-        }
-        self.wait(request).await
-    }
-
-    fn take_idle(self: &Rc<Self>, request: &Request<'_>, worst: Fit) -> Option<Box<Connection>> {
-        let pool = &self.backends[request.backend.index()];
-        loop {
-            let now = rt::now();
-            let found = pool.idle.borrow_mut().take_best(request.identity, request.want, worst, now);
-            let mut connection = found?;
-            if connection.stream.is_quiet() {
-                if !connection.is_owned_by(request.memory) {
-                    connection.leave();
-                }
-                return Some(connection);
-            }
-            self.close_later(connection);
-        }
-    }
-
-    async fn open(
-        self: &Rc<Self>,
-        request: &Request<'_>,
-        permit: Permit,
-    ) -> Result<Box<Connection>, PoolError> {
-        let pool = &self.backends[request.backend.index()];
-        let id = BackendConnId(self.next_id.get());
-        self.next_id.set(id.0 + 1);
-        let opened =
-            open((request.backend, &pool.target), request.identity, id, permit, &self.settings).await;
-        match &opened {
-            Ok(_) => self.counters.backend_connects_ok.increment(),
-            Err(_) => self.counters.backend_connects_failed.increment(),
-        }
-        if let Ok(connection) = &opened {
-            pool.members.count(connection);
-        }
-        opened
-    }
-
-    async fn wait(self: &Rc<Self>, request: &Request<'_>) -> Result<(Box<Connection>, bool), PoolError> {
-        let pool = &self.backends[request.backend.index()];
-        let limit = Duration::from_millis(self.settings.checkout_timeout_ms);
-        let mut turn = pool.waiters.borrow_mut().push(request.identity.clone());
-        let waiting = Waiting::begin(pool);
-        let began = rt::now();
-        let mut granted = rt::timeout(limit, &mut turn).await;
-        drop(waiting);
-        self.counters.pool_waits.increment();
-        self.counters.pool_wait_us.add(began.elapsed().as_micros() as u64);
-        if granted.is_none() {
-            // It may have come in the last moment, and must not be lost.
-            turn.close();
-            granted = turn.try_recv().ok().map(Ok);
-        }
-        match granted {
-            Some(Ok(Grant::Connection(connection))) => Ok((connection, false)),
-            Some(Ok(Grant::Permit(permit))) => Ok((self.open(request, permit).await?, true)),
-            _ if pool.is_draining.get() => Err(pool.offline()),
-            _ => Err(PoolError::Exhausted {
-                backend: pool.target.name.clone(),
-                waited_ms: self.settings.checkout_timeout_ms,
-                limit: pool.budget.max(),
-            }),
-        }
-    }
-
     /// Takes a connection back: to the first that waits, to another worker in need, or to its seat.
     #[inline]
     pub(crate) fn put_back(
@@ -313,7 +242,8 @@ impl Pool {
         now: Instant,
     ) -> Option<Seat> {
         let pool = &self.backends[backend.index()];
-        if connection.retire_at <= now || !connection.buffer.is_empty() || pool.is_draining.get() {
+        let is_over = connection.retire_at <= now || pool.budget.is_over();
+        if is_over || !connection.buffer.is_empty() || pool.is_draining.get() {
             self.close_later(connection);
             return None;
         }
@@ -326,19 +256,22 @@ impl Pool {
             return Some(pool.idle.borrow_mut().put(connection));
         }
         connection.leave();
-        let given = pool.waiters.borrow_mut().give(connection);
+        let given = pool.waiters.borrow_mut().give(backend, connection);
         match given {
-            Ok(()) => None,
-            Err((mut connection, false)) => {
+            Given::Taken => None,
+            Given::Returned(mut connection) => {
                 connection.leaving = None;
                 Some(pool.idle.borrow_mut().put(connection))
             }
-            Err((connection, true)) => {
-                // Another identity is first in the queue: it needs the place, not the connection.
+            Given::Replaced(connection) => {
                 let this = self.clone();
                 rt::spawn_local(async move {
-                    let permit = Self::close_now(connection).await;
-                    this.backends[backend.index()].waiters.borrow_mut().give_permit(permit);
+                    let mut permit = Some(Self::close_now(connection).await);
+                    let pass = |claim: &Claim| {
+                        permit.as_mut()?.pass_to(claim).then_some(())?;
+                        permit.take()
+                    };
+                    this.backends[backend.index()].waiters.borrow_mut().give_permit(backend, pass);
                 });
                 None
             }
@@ -379,41 +312,6 @@ impl Pool {
         });
     }
 
-    /// Looks after the idle connections until the worker ends: closes those that are too old, and gives places
-    /// to clients that wait, of this worker and of others.
-    pub async fn tend(self: Rc<Self>) {
-        loop {
-            rt::timeout(Duration::from_secs(1), self.bell.notified()).await;
-            let now = rt::now();
-            let idle_limit = match self.settings.idle_timeout_s {
-                0 => None,
-                seconds => now.checked_sub(Duration::from_secs(seconds)),
-            };
-            for pool in &self.backends {
-                let expired = pool.idle.borrow_mut().take_expired(now, idle_limit);
-                for connection in expired {
-                    self.close_later(connection);
-                }
-                self.relieve(pool);
-            }
-        }
-    }
-
-    fn relieve(self: &Rc<Self>, pool: &BackendPool) {
-        while !pool.waiters.borrow().is_empty() {
-            let Some(permit) = pool.budget.take(&pool.count) else { break };
-            if !pool.waiters.borrow_mut().give_permit(permit) {
-                break;
-            }
-        }
-        if pool.budget.is_wanted_beyond(pool.waiting.get()) {
-            let spare = pool.idle.borrow_mut().take_oldest();
-            if let Some(connection) = spare {
-                self.close_later(connection);
-            }
-        }
-    }
-
     /// Connections of this worker to `backend` that are in use, or being opened or closed.
     pub fn in_use(&self, backend: BackendId) -> u32 {
         let (open, idle) = self.size(backend);
@@ -437,24 +335,6 @@ impl Pool {
         while self.closing.get() > 0 {
             self.closed.notified().await;
         }
-    }
-}
-
-/// Counts a client as waiting for as long as it lives.
-struct Waiting<'a>(&'a BackendPool);
-
-impl<'a> Waiting<'a> {
-    fn begin(pool: &'a BackendPool) -> Self {
-        pool.waiting.set(pool.waiting.get() + 1);
-        pool.budget.begin_waiting();
-        Self(pool)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.set(self.0.waiting.get() - 1);
-        self.0.budget.end_waiting();
     }
 }
 

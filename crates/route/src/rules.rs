@@ -83,6 +83,8 @@ pub struct Action {
     pub timeout: Option<Duration>,
     /// How old what it reads may be.
     pub consistency: Option<Consistency>,
+    /// From then on the session keeps its connection.
+    pub dedicates: bool,
     /// It is logged.
     pub log: bool,
 }

@@ -8,6 +8,8 @@ use delphinus_topology::BackendId;
 use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{Capabilities, begin_packet, end_packet};
 
+use crate::admission::Refusal;
+
 /// What a client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientError(ErrPacket);
@@ -65,10 +67,8 @@ pub enum ProxyError {
     Expired,
     /// The proxy stops.
     Shutdown,
-    /// Too many clients.
-    TooManyConnections,
-    /// Too many clients of one user: name and limit.
-    TooManyUserConnections(String, u32),
+    /// A limit on clients has been reached: which, and the user or address that it is about.
+    TooManyClients(Refusal, String),
     /// A PROXY protocol header where there must be none, or none where there must be one; which, from where.
     ProxyHeader(&'static str, String),
     /// The listener insists on compression, and the client asks for none.
@@ -198,13 +198,7 @@ impl From<&ProxyError> for ClientError {
                 Self::new(4031, *b"HY000", text)
             }
             E::Shutdown => Self::new(1053, *b"08S01", "Server shutdown in progress"),
-            E::TooManyConnections => Self::new(1040, *b"08004", "Too many connections"),
-            E::TooManyUserConnections(user, limit) => {
-                let text = format!(
-                    "User '{user}' has exceeded the 'max_user_connections' resource (current value: {limit})"
-                );
-                Self::new(1226, *b"42000", text)
-            }
+            E::TooManyClients(refusal, whose) => too_many_clients(*refusal, whose),
             E::ProxyHeader(what, host) => Self::new(1105, *b"HY000", format!("Delphinus: {what} {host}")),
             E::NotCompressed => Self::new(3922, *b"HY000", "Invalid compression algorithm 'uncompressed'."),
             E::Steered(why) => steered(why),
@@ -246,6 +240,34 @@ fn lost(error: &ProxyError) -> ClientError {
             ClientError::new(2013, *b"HY000", text)
         }
         other => ClientError::new(1105, *b"HY000", format!("Delphinus: {other:?}")),
+    }
+}
+
+/// Numbers and words of servers; the option stands behind them.
+fn too_many_clients(refusal: Refusal, whose: &str) -> ClientError {
+    match refusal {
+        Refusal::Clients => ClientError::new(1040, *b"08004", "Too many connections"),
+        Refusal::User(limit) => {
+            let text = format!(
+                "User '{whose}' has exceeded the 'max_user_connections' resource (current value: {limit}). \
+                 Delphinus: close connections, or raise max_connections of this [[user]]"
+            );
+            ClientError::new(1226, *b"42000", text)
+        }
+        Refusal::EveryUser(limit) => {
+            let text = format!(
+                "User {whose} already has more than 'max_user_connections' active connections. \
+                 Delphinus: close connections, or raise [proxy] max_user_connections ({limit})"
+            );
+            ClientError::new(1203, *b"42000", text)
+        }
+        Refusal::Address(limit) => {
+            let text = format!(
+                "Too many connections from {whose}. Delphinus: close connections, or raise [proxy] \
+                 max_connections_per_address ({limit})"
+            );
+            ClientError::new(1040, *b"08004", text)
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 //! | who is connected, and how KILL finds them | `registry` |
 //! | what a session says of itself when it is asked | `inquiry` |
 
+mod admission;
 mod causality;
 mod client_error;
 mod command;
@@ -39,6 +40,7 @@ mod steering;
 mod users;
 mod worker;
 
+pub use admission::{Attendance, ClientLimits, Rank, Refusal};
 pub use client_error::{ClientError, ProxyError, Steered};
 pub use failover::Failover;
 pub use inquiry::Told;

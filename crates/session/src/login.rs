@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_net::rt;
+use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
 use delphinus_pool::{Identity, Memory};
 use delphinus_sql::Flavor as SqlFlavor;
@@ -21,10 +21,11 @@ use delphinus_wire::response::{OkPacket, Status};
 use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 
 use self::origin::Origin;
+use crate::admission::{Newcomer, Rank, Refusal, Source};
 use crate::causality::Causality;
 use crate::client_error::{ClientError, ProxyError};
 use crate::pinned::Published;
-use crate::registry::ClientConnId;
+use crate::registry::{ClientConnId, Connected};
 use crate::route::is_about_schema;
 use crate::session::{Lex, LoginFacts, Seats, Session};
 use crate::session_status::StatementCounts;
@@ -79,16 +80,36 @@ impl Session {
         worker.counters.sessions_opened.increment();
         if let Ok(stream) = peer.into_stream() {
             let limit = Duration::from_millis(worker.settings.connect_timeout_ms);
-            let login = Box::pin(log_in(worker.clone(), stream, listener, origin));
-            match rt::timeout(limit, login).await {
+            let login = Box::pin(log_in(worker.clone(), stream, listener, (origin, &connected)));
+            match rt::either(rt::timeout(limit, login), connected.evicted()).await {
                 // Boxed, so that a client that has not logged in does not carry the room of one that has.
-                Some(Ok(session)) => Box::pin(Box::new(session).serve()).await,
-                Some(Err(error)) => note_failure(&worker, &host, &error),
-                None => note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64)),
+                Either::First(Some(Ok(session))) => Box::pin(Box::new(session).serve()).await,
+                Either::First(Some(Err(error))) => note_failure(&worker, &host, &error),
+                Either::First(None) => {
+                    note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64));
+                }
+                Either::Second(()) => {
+                    worker.counters.logins_evicted.increment();
+                    tracing::debug!(client.host = %host, "login has to make way for another");
+                }
             }
         }
         worker.counters.sessions_closed.increment();
         drop(connected);
+    }
+}
+
+impl Worker {
+    /// What a client is told that a limit keeps out.
+    fn refused(&self, refusal: Refusal, (user, host): (&str, &str)) -> ProxyError {
+        let (counter, whose) = match refusal {
+            Refusal::Clients => (&self.counters.refused_clients, ""),
+            Refusal::User(_) | Refusal::EveryUser(_) => (&self.counters.refused_user, user),
+            Refusal::Address(_) => (&self.counters.refused_address, host),
+        };
+        counter.increment();
+        tracing::info!(client.host = %host, user, ?refusal, "client refused: a limit on connections");
+        ProxyError::TooManyClients(refusal, whose.to_owned())
     }
 }
 
@@ -102,11 +123,17 @@ async fn log_in(
     worker: Rc<Worker>,
     mut stream: Stream,
     listener: Arc<crate::ListenerSettings>,
-    peer: Origin,
+    (peer, connected): (Origin, &Connected),
 ) -> Result<Session, NetError> {
     let mut buffer = Buffer::default();
     let limit = worker.settings.connect_timeout_ms;
     let Origin { host, ip } = peer.resolve(&mut stream, &mut buffer, (&listener, limit)).await?;
+    if let Err(refusal) = connected.is_from(ip) {
+        let error = worker.refused(refusal, ("", &host));
+        // Before the greeting there is no SQLSTATE in errors.
+        refuse(&mut stream, &ClientError::from(&error), 0, Capabilities::default()).await;
+        return Err(NetError::Closed);
+    }
     let id = worker.registry.next_id();
     let Some(snapshot) = rt::timeout(FIRST_CONTACT, worker.facts_known()).await.flatten() else {
         let error = ProxyError::NoBackend("no backend has been reached yet".into());
@@ -141,16 +168,21 @@ async fn log_in(
         return Err(NetError::Closed);
     }
     let user: Arc<str> = outcome.user.as_str().into();
-    let limit = worker.users.find(&user).and_then(|user| user.max_connections);
-    let Some(info) = worker.registry.enter(id, &user, host, limit) else {
-        let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
-        refuse_known(&mut stream, &error, &outcome).await;
-        return Err(NetError::Closed);
+    let (rank, limit) = worker.users.rank_and_limit(&user);
+    let newcomer = Newcomer { user, rank, limit, source: Source::of(ip) };
+    let info = match worker.registry.enter(connected, id, newcomer, host.clone()) {
+        Ok(info) => info,
+        Err(refusal) => {
+            let error = worker.refused(refusal, (&outcome.user, &host));
+            refuse_known(&mut stream, &error, &outcome).await;
+            return Err(NetError::Closed);
+        }
     };
     worker.counters.logins_ok.increment();
     let facts = snapshot.facts.clone().ok_or(NetError::Closed)?;
     let seed = Seed { stream, buffer, listener, settings, info, client_ip: ip };
     let mut session = seed.grow(worker, &facts, &outcome);
+    session.pin_if_dedicated();
     // Boxed for the same reason: it may have to check a connection out, which takes most of the room.
     if let Err(error) = Box::pin(session.finish_login(&outcome)).await {
         session.leave();
@@ -175,7 +207,8 @@ impl Seed {
         let keys = worker.users.keys(&outcome.user, &outcome.secret);
         let identity = worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
-                .of_client(self.client_ip, outcome.attributes.clone()),
+                .of_client(self.client_ip, outcome.attributes.clone())
+                .of_admin(self.info.rank() == Rank::ConnectionAdmin),
         );
         let flavor = match facts.flavor {
             Flavor::MySql => SqlFlavor::MySql,
@@ -397,9 +430,9 @@ impl Session {
         let snapshot = self.worker.facts_known().await.ok_or(NetError::Closed)?;
         let facts = snapshot.facts.clone().ok_or(NetError::Closed)?;
         let user: Arc<str> = outcome.user.as_str().into();
-        let limit = self.worker.users.find(&user).and_then(|user| user.max_connections);
-        if !self.worker.registry.change_user(&self.info, &user, limit) {
-            let error = ProxyError::TooManyUserConnections(outcome.user.clone(), limit.unwrap_or(0));
+        let (rank, limit) = self.worker.users.rank_and_limit(&user);
+        if let Err(refusal) = self.worker.registry.change_user(&self.info, (&user, rank, limit)) {
+            let error = self.worker.refused(refusal, (&user, &self.info.host));
             refuse_known(&mut self.stream, &error, outcome).await;
             return Err(NetError::Closed);
         }
@@ -410,7 +443,8 @@ impl Session {
         self.keys = self.worker.users.keys(&outcome.user, &outcome.secret);
         self.identity = self.worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &self.keys)
-                .of_client(self.login.client_ip, outcome.attributes.clone()),
+                .of_client(self.login.client_ip, outcome.attributes.clone())
+                .of_admin(rank == Rank::ConnectionAdmin),
         );
         self.finish_login(outcome).await
     }

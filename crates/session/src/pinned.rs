@@ -42,6 +42,15 @@ impl Session {
         self.info.is_pinned(first.cloned());
     }
 
+    /// Pins a session whose user does not share connections, from its first statement on.
+    pub(crate) fn pin_if_dedicated(&mut self) {
+        let user = self.info.user();
+        if self.worker.users.find(&user).is_some_and(|user| !user.shares_connections) {
+            self.pins.add(PinReason::Dedicated, rt::now(), b"");
+            self.publish_pin();
+        }
+    }
+
     /// Counts what the end of the session ends.
     pub(crate) fn count_end(&mut self) {
         let now = rt::now();
@@ -87,5 +96,6 @@ fn counter(counters: &Counters, reason: PinReason) -> &Counter {
         PinReason::Role => &counters.pinned_us_set_role,
         PinReason::Status => &counters.pinned_us_session_status,
         PinReason::UnknownState => &counters.pinned_us_unknown_state,
+        PinReason::Dedicated => &counters.pinned_us_multiplex_off,
     }
 }

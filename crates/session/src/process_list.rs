@@ -4,6 +4,7 @@
 use delphinus_sql::Flavor;
 use delphinus_wire::response::{Column, TextResult};
 
+use crate::admission::Rank;
 use crate::diagnostics::TextShape;
 use crate::input::Input;
 use crate::registry::SessionInfo;
@@ -47,7 +48,8 @@ fn columns(has_progress: bool, shape: TextShape) -> Vec<Column> {
 }
 
 impl Session {
-    /// Those of the same user: what rights a user has, only servers know. `Info` is known of this session alone.
+    /// Those of the same user, and for one with `connection_admin` all: what other rights a user has, only servers know.
+    /// `Info` is known of this session alone.
     pub(crate) async fn show_process_list(&mut self, input: Input, sql: &[u8], shape: TextShape) -> Outcome {
         self.skip(input).await?;
         let is_full = sql.split(u8::is_ascii_whitespace).any(|word| word.eq_ignore_ascii_case(b"full"));
@@ -56,8 +58,9 @@ impl Session {
         let has_progress = is_mariadb && !old_mode.is_some_and(|mode| mode.contains("NO_PROGRESS_INFO"));
         let now_s = self.worker.registry.clock_s();
         let own = self.info.user();
+        let sees_all = self.info.rank() == Rank::ConnectionAdmin;
         let sessions = self.worker.registry.list();
-        let rows = sessions.iter().filter(|info| info.user() == own);
+        let rows = sessions.iter().filter(|info| sees_all || info.user() == own);
         let rows = rows.map(|info| self.row(info, (now_s, has_progress), sql, is_full)).collect();
         self.worker.counters.routed_local.increment();
         self.memory.row_count.set(-1);

@@ -2,6 +2,7 @@
 //! goes and when somebody asks, never on the path of a query.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +10,7 @@ use delphinus_net::rt::Bell;
 use delphinus_state::Pin;
 use delphinus_topology::BackendId;
 
+use crate::admission::{Admission, Attendance, ClientLimits, Newcomer, Rank, Refusal, Source};
 use crate::inquiry::Inquiry;
 
 /// A client connection's id: what the client sees as its connection id.
@@ -20,10 +22,12 @@ pub struct ClientConnId(pub u32);
 pub struct SessionInfo {
     /// Its id.
     pub id: ClientConnId,
-    /// Its user; changes with COM_CHANGE_USER.
-    user: Mutex<Arc<str>>,
+    /// Its user, and what that may do; changes with COM_CHANGE_USER.
+    user: Mutex<(Arc<str>, Rank)>,
     /// The client's host.
     pub host: String,
+    /// By which it is counted.
+    source: Source,
     /// The schema that it is in; changes rarely.
     schema: Mutex<Option<Arc<str>>>,
     /// The oldest of its pins.
@@ -79,7 +83,12 @@ impl SessionInfo {
 
     /// Its user.
     pub fn user(&self) -> Arc<str> {
-        self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.user.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// What its user may do.
+    pub fn rank(&self) -> Rank {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
     /// The schema that it is in.
@@ -175,6 +184,7 @@ pub struct Registry {
     next_id: AtomicU32,
     waiting: AtomicU32,
     connected: AtomicU32,
+    admission: Admission,
     /// Seconds since the start, advanced by `tick`: reading a clock for each command would cost more.
     clock_s: AtomicU32,
     pub(crate) inquiry: Inquiry,
@@ -182,11 +192,28 @@ pub struct Registry {
 
 /// Counts one client as connected, from accept to the end.
 #[derive(Debug)]
-pub struct Connected(Arc<Registry>);
+pub struct Connected {
+    registry: Arc<Registry>,
+    number: u64,
+    evicted: Arc<Bell>,
+}
+
+impl Connected {
+    /// Waits until its login has to make way for that of another.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.rung().await;
+    }
+
+    /// Says where the client comes from; an error if too many do.
+    pub(crate) fn is_from(&self, ip: Option<IpAddr>) -> Result<(), Refusal> {
+        self.registry.admission.is_from(self.number, Source::of(ip))
+    }
+}
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        self.0.connected.fetch_sub(1, Ordering::AcqRel);
+        self.registry.admission.login_ends(self.number);
+        self.registry.connected.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -213,6 +240,21 @@ impl Registry {
     /// How many statements wait for a primary.
     pub fn waiting(&self) -> u32 {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// With these limits.
+    pub fn new(limits: ClientLimits) -> Self {
+        Self { admission: Admission::new(limits), ..Self::default() }
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> ClientLimits {
+        self.admission.limits()
+    }
+
+    /// How many clients of which kind there are.
+    pub fn attendance(&self) -> Attendance {
+        self.admission.attendance()
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<ClientConnId, Arc<SessionInfo>>> {
@@ -258,12 +300,11 @@ impl Registry {
         }
     }
 
-    /// Counts a client, if there are less than `limit`.
-    pub fn connect(self: &Arc<Self>, limit: u32) -> Option<Connected> {
-        self.connected
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| (n < limit).then_some(n + 1))
-            .ok()
-            .map(|_| Connected(self.clone()))
+    /// Counts a client that comes from this address, as far as is known yet; `None` if there is no room.
+    pub fn connect(self: &Arc<Self>, ip: Option<IpAddr>) -> Option<Connected> {
+        let (number, evicted) = self.admission.arrive(Source::of(ip))?;
+        self.connected.fetch_add(1, Ordering::AcqRel);
+        Some(Connected { registry: self.clone(), number, evicted })
     }
 
     /// How many clients are connected.
@@ -271,22 +312,20 @@ impl Registry {
         self.connected.load(Ordering::Relaxed)
     }
 
-    /// Enters a session that has logged in, unless its user has `limit` already.
+    /// Enters a session that has logged in, unless a limit has been reached.
     pub(crate) fn enter(
         &self,
+        connected: &Connected,
         id: ClientConnId,
-        user: &Arc<str>,
+        newcomer: Newcomer,
         host: String,
-        limit: Option<u32>,
-    ) -> Option<Arc<SessionInfo>> {
-        let mut sessions = self.sessions();
-        if !has_room(&sessions, user, limit) {
-            return None;
-        }
+    ) -> Result<Arc<SessionInfo>, Refusal> {
+        self.admission.enter(connected.number, &newcomer)?;
         let info = Arc::new(SessionInfo {
             id,
-            user: Mutex::new(user.clone()),
+            user: Mutex::new((newcomer.user, newcomer.rank)),
             host,
+            source: newcomer.source,
             schema: Mutex::default(),
             pin: Mutex::default(),
             running: AtomicU64::new(0),
@@ -294,23 +333,29 @@ impl Registry {
             signals: AtomicU8::new(0),
             bell: Bell::default(),
         });
-        sessions.insert(id, info.clone());
-        Some(info)
+        self.sessions().insert(id, info.clone());
+        Ok(info)
     }
 
-    /// Changes a session's user, unless the new one has `limit` already.
-    pub(crate) fn change_user(&self, info: &SessionInfo, user: &Arc<str>, limit: Option<u32>) -> bool {
-        let sessions = self.sessions();
-        let room = info.user() == *user || has_room(&sessions, user, limit);
-        if room {
-            *info.user.lock().unwrap_or_else(PoisonError::into_inner) = user.clone();
-        }
-        room
+    /// Changes a session's user, unless a limit has been reached.
+    pub(crate) fn change_user(
+        &self,
+        info: &SessionInfo,
+        (user, rank, limit): (&Arc<str>, Rank, Option<u32>),
+    ) -> Result<(), Refusal> {
+        let mut now = info.user.lock().unwrap_or_else(PoisonError::into_inner);
+        let newcomer = Newcomer { user: user.clone(), rank, limit, source: info.source };
+        self.admission.change((&now.0, now.1), &newcomer)?;
+        *now = (newcomer.user, rank);
+        Ok(())
     }
 
     /// Removes a session.
     pub(crate) fn leave(&self, id: ClientConnId) {
-        self.sessions().remove(&id);
+        let left = self.sessions().remove(&id);
+        if let Some(info) = left {
+            self.admission.leave(&info.user(), info.rank(), info.source);
+        }
     }
 
     /// The session with this id.
@@ -326,29 +371,25 @@ impl Registry {
     }
 }
 
-fn has_room(sessions: &HashMap<ClientConnId, Arc<SessionInfo>>, user: &Arc<str>, limit: Option<u32>) -> bool {
-    limit.is_none_or(|limit| {
-        let count = sessions.values().filter(|info| info.user() == *user).count();
-        u32::try_from(count).is_ok_and(|count| count < limit)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn limits_hold_and_places_are_kept() {
-        let registry = Arc::new(Registry::default());
-        let one = registry.connect(1);
-        assert!(one.is_some() && registry.connect(1).is_none());
+        let registry =
+            Arc::new(Registry::new(ClientLimits { max_connections: 1, ..ClientLimits::default() }));
+        let one = registry.connect(None);
+        assert!(one.is_some() && registry.connect(None).is_none());
         drop(one);
-        assert!(registry.connect(1).is_some());
+        let connected = registry.connect(None).expect("room again");
+        assert_eq!(registry.connected(), 1);
 
-        let user: Arc<str> = "app".into();
         let id = registry.next_id();
-        let info = registry.enter(id, &user, "h".into(), Some(1)).expect("room for one");
-        assert!(registry.enter(registry.next_id(), &user, "h".into(), Some(1)).is_none());
+        let newcomer =
+            Newcomer { user: "app".into(), rank: Rank::Ordinary, limit: Some(1), source: Source::default() };
+        let info = registry.enter(&connected, id, newcomer, "h".into()).expect("room for one");
+        assert!(registry.connect(None).is_none());
         assert_eq!(info.place(), None);
         info.runs_on(BackendId(0), 7);
         assert_eq!(info.place(), Some((BackendId(0), 7)));
@@ -364,5 +405,6 @@ mod tests {
         assert!(info.take_wanted().kills_query() && !info.take_wanted().kills_query() && info.is_killed());
         registry.leave(id);
         assert!(registry.find(id).is_none());
+        assert!(registry.connect(None).is_some());
     }
 }

@@ -4,12 +4,13 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError, Request};
 use delphinus_route::{Intent, Plan, Target, plan};
 use delphinus_sql::Statement;
-use delphinus_state::SessionState;
+use delphinus_state::{PinReason, SessionState};
 use delphinus_topology::{BackendId, Health};
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::session::Session;
+use crate::worker::ListenerMode;
 
 impl Session {
     /// Decides where a statement goes. Made once; nothing looks at the text again.
@@ -33,12 +34,21 @@ impl Session {
             why: statement.why,
             in_transaction: self.status.contains(Status::IN_TRANS),
             autocommit_off: !self.status.contains(Status::AUTOCOMMIT),
-            pinned: self.pins.reason(),
+            pinned: self.reason_for_primary(),
             avoid,
             behind: &[],
             wish: self.steering.wish(),
             scope: self.scope(statement),
         }
+    }
+
+    /// Why the session has to be on the primary. Where it keeps a connection only because an operator wants that, one that
+    /// came in by a listener for reading keeps one to a replica.
+    #[inline]
+    fn reason_for_primary(&self) -> Option<PinReason> {
+        let is_for_reading = self.login.listener.mode == ListenerMode::ReadOnly;
+        let mut reasons = self.pins.iter().map(|pin| pin.reason);
+        reasons.find(|reason| *reason != PinReason::Dedicated || !is_for_reading)
     }
 
     /// A connection to where the plan leads, in the state that the session wants.

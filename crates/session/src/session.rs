@@ -157,7 +157,7 @@ impl Seats {
 }
 
 /// What COM_CHANGE_USER ends on every server.
-const ENDS_WITH_ITS_USER: [PinReason; 10] = [
+const ENDS_WITH_ITS_USER: [PinReason; 11] = [
     PinReason::Transaction,
     PinReason::TemporaryTable,
     PinReason::TableLock,
@@ -168,6 +168,7 @@ const ENDS_WITH_ITS_USER: [PinReason; 10] = [
     PinReason::Cursor,
     PinReason::LongData,
     PinReason::Status,
+    PinReason::Dedicated,
 ];
 
 impl Session {
@@ -189,6 +190,7 @@ impl Session {
         }
         self.pins.clear();
         self.publish_pin();
+        self.pin_if_dedicated();
         self.statements.clear();
         self.counted_before = None;
         self.statement_counts = StatementCounts::default();

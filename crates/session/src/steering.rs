@@ -314,6 +314,10 @@ impl Session {
         if self.steering.asked.is_none() && own.is_none() {
             self.steering.asked = rule.then.consistency;
         }
+        // A transaction on a replica is not to stay there when it has ended.
+        if rule.then.dedicates && !(self.steering.on_replica && self.bound.is_some()) {
+            self.pins.add(PinReason::Dedicated, rt::now(), sql);
+        }
         if !rule.then.delay.is_zero() {
             rt::sleep(rule.then.delay).await;
         }

@@ -11,6 +11,8 @@ use delphinus_sql::Consistency;
 use delphinus_wire::auth::{BackendSecret, Credential, Password, Plugin};
 use delphinus_wire::handshake::server::UserRecord;
 
+use crate::admission::Rank;
+
 /// A user that the configuration lists.
 #[derive(Debug)]
 pub struct User {
@@ -26,6 +28,10 @@ pub struct User {
     pub max_connections: Option<u32>,
     /// How old what its reads find may be, where that is said for the user.
     pub consistency: Option<Consistency>,
+    /// What it may do about connections.
+    pub rank: Rank,
+    /// Its sessions share backend connections.
+    pub shares_connections: bool,
 }
 
 /// How passwords are checked by logging in to the primary.
@@ -109,6 +115,11 @@ impl Users {
         self.listed.get(name).map(|listed| &listed.user)
     }
 
+    /// What a user may do about connections, and its own limit.
+    pub(crate) fn rank_and_limit(&self, name: &str) -> (Rank, Option<u32>) {
+        self.find(name).map_or((Rank::Ordinary, None), |user| (user.rank, user.max_connections))
+    }
+
     /// What sessions of this user log in to backends with, after a login that left `secret`.
     pub(crate) fn keys(&self, name: &str, secret: &BackendSecret) -> Arc<Keys> {
         if let Some(Listed { user, keys: Some(keys) }) = self.listed.get(name) {
@@ -122,6 +133,11 @@ impl Users {
         let keys = self.checked().entry(name.to_owned()).or_default().keys();
         keys.learn(secret, Trust::Never);
         keys
+    }
+
+    /// What a user whose password the configuration has logs in to backends with.
+    pub fn listed_keys(&self, name: &str) -> Option<Arc<Keys>> {
+        self.listed.get(name)?.keys.clone()
     }
 
     fn verified(&self, name: &str, now: Instant) -> Vec<Password> {

@@ -38,6 +38,8 @@ pub enum PinReason {
     Status,
     /// The server reported a change that cannot be moved.
     UnknownState,
+    /// An operator wants it so: the user or a rule has `multiplex = false`.
+    Dedicated,
 }
 
 impl PinReason {
@@ -60,6 +62,7 @@ impl PinReason {
             Self::Role => "set_role",
             Self::Status => "session_status",
             Self::UnknownState => "unknown_state",
+            Self::Dedicated => "multiplex_off",
         }
     }
 }

@@ -70,11 +70,16 @@ macro_rules! counters {
 counters! {
     "delphinus_sessions_opened_total" "Clients that have connected." { sessions_opened }
     "delphinus_sessions_closed_total" "Clients that have gone." { sessions_closed }
-    "delphinus_sessions_refused_total" "Clients refused because of a limit on connections." { sessions_refused }
+    "delphinus_sessions_refused_total" "Clients refused because of a limit on connections, by limit." {
+        refused_clients = "limit" "max_connections",
+        refused_user = "limit" "max_user_connections",
+        refused_address = "limit" "max_connections_per_address",
+    }
     "delphinus_logins_total" "Finished logins of clients, by result." {
         logins_ok = "result" "ok",
         logins_denied = "result" "denied",
         logins_broken = "result" "broken",
+        logins_evicted = "result" "evicted",
     }
     "delphinus_commands_total" "Commands of clients, by kind." {
         command_query = "kind" "query",
@@ -139,6 +144,7 @@ counters! {
         pinned_us_set_role = "reason" "set_role",
         pinned_us_session_status = "reason" "session_status",
         pinned_us_unknown_state = "reason" "unknown_state",
+        pinned_us_multiplex_off = "reason" "multiplex_off",
     }
     "delphinus_fixups_total" "Statements run to bring a backend connection into the state of its session." { fixups }
     "delphinus_pool_waits_total" "Commands that had to wait for a backend connection." { pool_waits }

@@ -9,6 +9,7 @@ use delphinus_wire::gtid::GtidSet;
 use crate::decide::Tally;
 use crate::facts::ServerFacts;
 use crate::health::Health;
+use crate::limits::ServerLimits;
 
 /// Index into `Snapshot::backends`; stays the same for the life of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +116,8 @@ pub struct Backend {
     pub capabilities: Option<Capabilities>,
     /// It takes no writes, by what it said last.
     pub read_only: bool,
+    /// What it allows, by what it said last.
+    pub limits: Option<ServerLimits>,
     /// When it came back, if it was down before.
     pub returned: Option<Instant>,
     /// How long the last successful probe query took, when the snapshot was made.

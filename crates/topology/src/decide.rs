@@ -169,6 +169,7 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
     backend.position.clone_from(&answer.position);
     let is_same = backend.capabilities == Some(answer.capabilities)
         && backend.read_only == answer.read_only
+        && backend.limits == Some(answer.limits)
         && backend
             .facts
             .as_ref()
@@ -176,6 +177,7 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
     if !is_same {
         backend.capabilities = Some(answer.capabilities);
         backend.read_only = answer.read_only;
+        backend.limits = Some(answer.limits);
         backend.facts = Some(answer.facts.clone());
     }
     !is_same

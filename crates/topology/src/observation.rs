@@ -8,6 +8,7 @@ use delphinus_wire::gtid::GtidSet;
 
 use crate::backend::{BackendId, Wish};
 use crate::facts::ServerFacts;
+use crate::limits::ServerLimits;
 
 /// One thing seen.
 #[derive(Debug, Clone)]
@@ -65,6 +66,8 @@ pub struct Answer {
     pub capabilities: Capabilities,
     /// `@@global.read_only`, or `super_read_only` where there is one.
     pub read_only: bool,
+    /// What it allows.
+    pub limits: ServerLimits,
     /// How long the query took.
     pub latency: Duration,
     /// What it has executed; `None` where it does not tell.

@@ -54,6 +54,7 @@ impl Snapshot {
             facts: None,
             capabilities: None,
             read_only: false,
+            limits: None,
             returned: None,
             latency: None,
             position: None,

@@ -82,11 +82,28 @@ impl Login {
         packets.wire.write_all(&self.start).context("cannot write")?;
         let greeting = read_greeting(packets)?;
         packets.write(&self.response(&greeting)?)?;
-        let mut plugin = greeting.plugin.clone();
+        self.answer(packets, greeting.plugin.clone())?;
+        Ok(greeting)
+    }
+
+    /// COM_CHANGE_USER on a connection that is logged in. The plugin that is named makes the other side ask.
+    pub(crate) fn change(&self, packets: &mut Packets) -> Result<()> {
+        let mut payload = vec![0x11];
+        payload.extend(self.user.as_bytes());
+        payload.extend([0, 0]);
+        payload.extend(self.database.as_bytes());
+        payload.extend([0, COLLATION, 0]);
+        payload.extend(b"auth_test_plugin\0");
+        packets.restart();
+        packets.write(&payload)?;
+        self.answer(packets, String::new())
+    }
+
+    fn answer(&self, packets: &mut Packets, mut plugin: String) -> Result<()> {
         loop {
             let packet = packets.read_checked()?;
             match packet[0] {
-                0 => return Ok(greeting),
+                0 => return Ok(()),
                 0xfe => {
                     let mut reader = Reader::new(&packet[1..]);
                     plugin = String::from_utf8_lossy(reader.until_nul()?).into_owned();

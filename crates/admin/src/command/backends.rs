@@ -1,6 +1,7 @@
 //! `SHOW BACKENDS`, `SET BACKEND`.
 
 use delphinus_net::rt;
+use delphinus_pool::{Budget, left_to_others};
 use delphinus_topology::{Backend, Wish};
 
 use super::{Call, usage_of};
@@ -8,7 +9,7 @@ use crate::answer::{Answer, Refused};
 use crate::table::{Table, Value, text};
 use crate::time::moment;
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 14] = [
     "name",
     "address",
     "role",
@@ -19,6 +20,10 @@ const COLUMNS: [&str; 10] = [
     "#connections",
     "#idle",
     "#max_connections",
+    "#reserved_connections",
+    "#server_max_connections",
+    "#server_wait_timeout_s",
+    "warning",
 ];
 
 pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
@@ -32,9 +37,29 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
         let mut row = vec![text(&backend.name), text(&target.address), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));
         row.extend([text(backend.weight), text(budget.open()), text(idle), text(budget.max())]);
+        row.extend([
+            text(budget.reserved()),
+            backend.limits.map(|limits| limits.max_connections.to_string()),
+            backend.limits.map(|limits| limits.wait_timeout_s.to_string()),
+            warning(budget, backend),
+        ]);
         Some(row)
     };
     Ok(Answer::Rows(Table::new(COLUMNS).with(snapshot.backends.iter().filter_map(row))))
+}
+
+/// Where more is configured than the server gives.
+pub(super) fn warning(budget: &Budget, backend: &Backend) -> Value {
+    let limits = backend.limits?;
+    if budget.max() >= budget.configured() {
+        return None;
+    }
+    Some(format!(
+        "max_connections = {} is configured; the server has {}, of which {} are left to others",
+        budget.configured(),
+        limits.max_connections,
+        left_to_others(limits.max_connections)
+    ))
 }
 
 /// State, since when, and why.

@@ -38,10 +38,13 @@ pub(super) fn show_users(call: &Call<'_>) -> Table {
     for info in parts.registry.list() {
         *connected.entry(info.user().to_string()).or_default() += 1;
     }
+    let every = parts.registry.limits().per_user;
+    let yes = |is: bool| text(if is { "YES" } else { "NO" });
     let mut rows = Vec::new();
     for user in &parts.client_users {
         let connections = connected.remove(&user.name).unwrap_or(0);
-        let limit = user.max_connections.map(|limit| limit.to_string());
+        let every = every.filter(|_| !user.is_connection_admin);
+        let limit = user.max_connections.or(every).map(|limit| limit.to_string());
         let schema = user.default_schema.clone();
         rows.push(vec![
             text(&user.name),
@@ -50,19 +53,28 @@ pub(super) fn show_users(call: &Call<'_>) -> Table {
             schema,
             text(connections),
             limit,
+            yes(user.is_connection_admin),
         ]);
     }
     // Whom the primary lets in without being listed.
     let others = connected.into_iter();
-    rows.extend(
-        others
-            .map(|(name, count)| vec![text(name), text("client"), text("backend"), None, text(count), None]),
-    );
+    rows.extend(others.map(|(name, count)| {
+        let limit = every.map(|limit| limit.to_string());
+        vec![text(name), text("client"), text("backend"), None, text(count), limit, yes(false)]
+    }));
     let operator = |user: &crate::AdminUser| {
-        vec![text(&user.name), text(user.role.as_str()), text("password"), None, None, None]
+        vec![text(&user.name), text(user.role.as_str()), text("password"), None, None, None, None]
     };
     rows.extend(call.console.users.iter().map(operator));
-    let columns = ["name", "role", "authentication", "default_schema", "#connections", "#max_connections"];
+    let columns = [
+        "name",
+        "role",
+        "authentication",
+        "default_schema",
+        "#connections",
+        "#max_connections",
+        "connection_admin",
+    ];
     Table::new(columns).with(rows)
 }
 

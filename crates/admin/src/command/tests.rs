@@ -52,7 +52,6 @@ fn console() -> Console {
             ("pool.hold_ms".to_owned(), "250".to_owned()),
             ("log.level".to_owned(), "info".to_owned()),
         ],
-        max_clients: 100,
     };
     Console::new(parts, rt::now())
 }

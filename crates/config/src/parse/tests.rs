@@ -94,24 +94,24 @@ fn wrong_rules() {
     check_mistakes(
         include_str!("../../tests/data/bad-rules.toml"),
         &expect![[r#"
-        d.toml:4:1: mode = "ro" is not known; write "read_only" (known: "split", "read_write" or "read_only")
-        d.toml:17:1: read_primary_percentage = 101 is out of range; write a whole number from 0 to 100
-        d.toml:18:1: read_balance = "least_conections" is not known; write "least_connections" (known: "round_robin", "weighted", "least_connections" or "least_latency")
-        d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, strict_hints
-        d.toml:22:1: there is no listener "other"; write one of ["main"]
-        d.toml:25:1: name "a" is there twice; write another name, or remove one of the two
-        d.toml:26:1: no backend is in the group "report"; write groups = [..] in a [[cluster.backend]]
-        d.toml:29:1: group beside target; remove one of them
-        d.toml:31:1: match_digest is no regular expression: unclosed group; write one in the syntax of Rust's regex crate
-        d.toml:32:1: match_pattern is no regular expression: Compiled regex exceeds size limit of 1048576 bytes.; write one in the syntax of Rust's regex crate
-        d.toml:33:1: digest has an item "12" that is none; write 16 hexadecimal digits
-        d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, log or log_only
-        d.toml:38:1: class has an item: "selects" is not known; write "select" (known: "read", "write", "select", "insert", "replace", "update", "delete", "load_data", "call", "set", "show", "explain", "create_table", "drop_table", "alter_table", "other_ddl", "lock_tables", "flush", "kill", "account", "multi" or "unknown")
-        d.toml:39:1: client has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
-        d.toml:42:1: cache_ttl_ms is not built yet; remove it
-        d.toml:43:1: mirror_group is not built yet; remove it
-        d.toml:44:1: replace_pattern is not built yet; remove it
-    "#]],
+            d.toml:4:1: mode = "ro" is not known; write "read_only" (known: "split", "read_write" or "read_only")
+            d.toml:17:1: read_primary_percentage = 101 is out of range; write a whole number from 0 to 100
+            d.toml:18:1: read_balance = "least_conections" is not known; write "least_connections" (known: "round_robin", "weighted", "least_connections" or "least_latency")
+            d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, consistency, consistency_timeout_ms, causal_reads_timeout, failover_wait_ms, failover_wait_queue, lost_transaction_error, strict_hints
+            d.toml:22:1: there is no listener "other"; write one of ["main"]
+            d.toml:25:1: name "a" is there twice; write another name, or remove one of the two
+            d.toml:26:1: no backend is in the group "report"; write groups = [..] in a [[cluster.backend]]
+            d.toml:29:1: group beside target; remove one of them
+            d.toml:31:1: match_digest is no regular expression: unclosed group; write one in the syntax of Rust's regex crate
+            d.toml:32:1: match_pattern is no regular expression: Compiled regex exceeds size limit of 1048576 bytes.; write one in the syntax of Rust's regex crate
+            d.toml:33:1: digest has an item "12" that is none; write 16 hexadecimal digits
+            d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, consistency, multiplex = false, log or log_only
+            d.toml:38:1: class has an item: "selects" is not known; write "select" (known: "read", "write", "select", "insert", "replace", "update", "delete", "load_data", "call", "set", "show", "explain", "create_table", "drop_table", "alter_table", "other_ddl", "lock_tables", "flush", "kill", "account", "multi" or "unknown")
+            d.toml:39:1: client has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
+            d.toml:42:1: cache_ttl_ms is not built yet; remove it
+            d.toml:43:1: mirror_group is not built yet; remove it
+            d.toml:44:1: replace_pattern is not built yet; remove it
+        "#]],
     );
 }
 
@@ -274,6 +274,39 @@ fn wrong_lists() {
 }
 
 #[test]
+fn wrong_limits() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-limits.toml"),
+        &expect![[r#"
+        d.toml:3:1: reserved_connections = 20 leaves nothing of max_connections = 20 to others; write less than 20, or a larger max_connections
+        d.toml:3:1: reserved_connections, but no user may take what is reserved; write connection_admin = true in a [[user]], or remove it
+        d.toml:4:1: max_user_connections = 21 is above max_connections = 20, and so never reached; write at most 20, or remove it
+        d.toml:5:1: max_connections_per_address = 0 is out of range; write a whole number from 1 to 1000000
+        d.toml:13:1: the users' min_backend_connections are 13, and a backend has 2; write smaller ones, or a larger max_connections
+        d.toml:13:1: min_backend_connections = 5 is above max_backend_connections = 4; write at most 4
+        d.toml:19:1: min_backend_connections without the password of user "hashed"; write the password itself (password_file, password_env or password), or remove it
+        d.toml:20:1: multiplex is text; write true or false
+        d.toml:27:1: max_connections = 2 is all reserved: [pool] reserved_connections = 2; write more than 2
+        d.toml:39:1: reserved_connections, but no user may take what is reserved; write connection_admin = true in a [[user]], or remove it
+    "#]],
+    );
+}
+
+#[test]
+fn what_is_reserved_follows_the_users() {
+    let with = |proxy: &str, user: &str| {
+        let text = include_str!("../../tests/data/good.toml")
+            .replace("[[user]]\nname = \"plain\"", &format!("[[user]]\n{user}\nname = \"plain\""))
+            .replace("[proxy]", &format!("[proxy]\n{proxy}"));
+        parse_text(&text).unwrap().reserved()
+    };
+    assert_eq!(with("", ""), (0, 0));
+    assert_eq!(with("", "connection_admin = true"), (5, 2));
+    assert_eq!(with("reserved_connections = 9", "connection_admin = true"), (9, 2));
+    assert_eq!(with("reserved_connections = 0", "connection_admin = true"), (0, 2));
+}
+
+#[test]
 fn bad_admin() {
     let text = include_str!("../../tests/data/bad-admin.toml");
     check_mistakes(
@@ -296,8 +329,8 @@ fn bad_admin() {
     check_mistakes(
         &text,
         &expect![[r#"
-        d.toml:104:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
-    "#]],
+            d.toml:108:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
+        "#]],
     );
 }
 
@@ -399,12 +432,29 @@ fn printed_defaults_are_the_real_ones() {
 
 #[test]
 fn ends_of_ranges_are_accepted_and_no_more() {
+    let everything = options();
+    // What some limits have to be below of, or for.
+    let roomy = [
+        ("proxy.max_connections", "1000000"),
+        ("pool.max_connections", "100000"),
+        ("user.connection_admin", "true"),
+    ];
+    let needs = |option: &str, other: &str| match option {
+        "proxy.reserved_connections" | "pool.reserved_connections" => true,
+        "proxy.max_user_connections" | "proxy.max_connections_per_address" => other.starts_with("proxy"),
+        "user.min_backend_connections" => other.starts_with("pool"),
+        _ => false,
+    };
     for option in options() {
         let Some((_, range)) = option.kind.split_once("number from ") else { continue };
         let (low, high) = range.split_once(" to ").unwrap();
         let (low, high): (u64, u64) = (low.parse().unwrap(), high.parse().unwrap());
         for number in [low, high] {
-            let text = minimal(&[(&option, number.to_string())]);
+            let mut all = vec![(&option, number.to_string())];
+            all.extend(roomy.iter().filter(|(path, _)| needs(&option.path, path)).map(|(path, value)| {
+                (everything.iter().find(|one| one.path == *path).unwrap(), (*value).to_owned())
+            }));
+            let text = minimal(&all);
             assert!(parse_text(&text).is_ok(), "{} = {number}", option.path);
         }
         let below = low.checked_sub(1).map_or("-1".to_owned(), |n| n.to_string());

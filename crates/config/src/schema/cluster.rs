@@ -31,6 +31,8 @@ section! {
         weight: u32 = is(100), "", Restart, in 0..=1000;
         /// Groups that it belongs to, by which rules name it.
         groups: Vec<String> = is(vec![]), "", Restart;
+        /// Connections to this backend at the same time, over all workers and users.
+        max_connections: Option<u32> = unset("as [pool] max_connections says"), "connections", Restart, in 1..=100_000;
         /// TLS to this backend. "preferred" takes it where it is offered, "required" insists, "verify_ca" also
         /// checks who signed the certificate, "verify_identity" also checks the host name in it.
         tls: BackendTls = is(BackendTls::Preferred), "", Restart, aka "ssl_mode";

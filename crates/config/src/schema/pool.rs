@@ -1,12 +1,15 @@
 //! `[pool]`: connections to the backends.
 
-use super::is;
+use super::{is, unset};
 
 section! {
     /// Connections to the backends, which the sessions share.
     pub struct Pool = "[pool]" at "pool" {
-        /// Connections to each backend at the same time, over all workers and users.
+        /// Connections to each backend at the same time, over all workers and users. Where a server's own
+        /// `max_connections`, less a twentieth of it and at least 5 for others, is smaller, that is the limit.
         max_connections: u32 = is(100), "connections", Restart, in 1..=100_000, aka "max_pool_size";
+        /// How many of the connections to each backend only users with `connection_admin` may take.
+        reserved_connections: Option<u32> = unset("2, or half of max_connections if that is less, where a user has connection_admin; else 0"), "connections", Restart, in 0..=1000;
         /// After a result the connection waits so long for the next command of its session before others
         /// may have it. 0: not at all. Others get it at once when the pool is at its limit.
         hold_ms: u64 = is(256), "ms", Restart, in 0..=60_000;
@@ -14,7 +17,7 @@ section! {
         checkout_timeout_ms: u64 = is(10_000), "ms", Restart, in 1..=3_600_000;
         /// Time that a new connection may take, TLS and login included.
         connect_timeout_ms: u64 = is(3_000), "ms", Restart, in 1..=3_600_000;
-        /// A connection that nobody used for so long is closed.
+        /// A connection that nobody used for so long is closed; sooner, where the `wait_timeout` of the server is shorter.
         idle_timeout_s: u64 = is(300), "s", Restart, in 1..=31_536_000;
         /// A connection that is older than this is closed as soon as it is free.
         max_lifetime_s: u64 = is(3_600), "s", Restart, in 1..=31_536_000, aka "max_alive_time_s";

@@ -18,6 +18,15 @@ section! {
         io_uring: bool = is(true), "", Restart;
         /// Client connections at the same time, over all listeners. One more is refused with error 1040.
         max_connections: u32 = is(10_000), "connections", Restart, in 1..=1_000_000;
+        /// How many of `max_connections` only users with `connection_admin` may take.
+        reserved_connections: Option<u32> = unset("5, or half of max_connections if that is less, where a user has connection_admin; else 0"), "connections", Restart, in 0..=1000;
+        /// Client connections of each user at the same time who has no `max_connections` of its own in `[[user]]`. One
+        /// more is refused with error 1203. It is not for users with `connection_admin`.
+        max_user_connections: Option<u32> = unset("no limit"), "connections", Restart, in 1..=1_000_000;
+        /// Client connections from each address at the same time; of IPv6, from each /64 network. One more is refused with
+        /// error 1040. Clients of Unix sockets have no address; those behind a load balancer have their own only by the
+        /// PROXY protocol. It is not for users with `connection_admin`.
+        max_connections_per_address: Option<u32> = unset("no limit"), "connections", Restart, in 1..=1_000_000;
         /// Time that a client has to finish its login, TLS included.
         connect_timeout_ms: u64 = is(10_000), "ms", Restart, in 1..=3_600_000;
         /// After SIGTERM: time that running commands and open transactions have to finish before

@@ -41,6 +41,8 @@ section! {
         timeout_ms: Option<u64> = unset("no limit"), "ms", Restart, in 1..=86_400_000;
         /// Action: how old what reads find may be: see [routing]. A hint and a setting of the session are stronger.
         consistency: Option<Consistency> = unset("as without the rule"), "", Restart;
+        /// Action: `false`: from this statement on, the session keeps one connection to the primary for itself.
+        multiplex: Option<bool> = unset("as without the rule"), "", Restart;
         /// Action: each statement that matches is logged.
         log: bool = is(false), "", Restart;
         /// The rule is tried out: what it would match is counted and logged, nothing is done, and the next rules go on.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{required, unset};
+use super::{is, required, unset};
 use crate::secret::Secret;
 use crate::word::{Consistency, UserAuth, UserPlugin};
 
@@ -43,5 +43,16 @@ section! {
         max_connections: Option<u32> = unset("as many as [proxy] max_connections"), "connections", Restart, in 1..=1_000_000, aka "max_user_connections";
         /// How old what this user's reads find may be: see [routing].
         consistency: Option<Consistency> = unset("as in [routing]"), "", Restart;
+        /// An operator among the users, as with the servers' privilege of this name: gets the client slots and backend
+        /// connections that `reserved_connections` keeps back, sees all sessions in SHOW PROCESSLIST, and may KILL them. Give it
+        /// a password option: "backend" has to ask the primary.
+        connection_admin: bool = is(false), "", Restart;
+        /// Backend connections of this user at the same time, to each backend.
+        max_backend_connections: Option<u32> = unset("as many as the backend's limit allows"), "connections", Restart, in 1..=100_000;
+        /// Backend connections of this user that are kept open to each backend, from the start on and again when a backend
+        /// returns. Divided among the workers, rounded up. Needs the password itself, not a hash.
+        min_backend_connections: u32 = is(0), "connections", Restart, in 0..=10_000, aka "min_pool_size";
+        /// `false`: a session keeps one connection to the primary for itself, from its first statement to its end.
+        multiplex: bool = is(true), "", Restart;
     }
 }

@@ -75,6 +75,7 @@ impl Check<'_, '_> {
             zstd_compression_level: written.zstd_compression_level,
             send_proxy_protocol: written.send_proxy_protocol,
             groups: written.groups.clone(),
+            max_connections: written.max_connections,
         }
     }
 

@@ -66,6 +66,7 @@ impl Check<'_, '_> {
             consistency: written.consistency,
             delay_ms: written.delay_ms,
             timeout_ms: written.timeout_ms,
+            multiplex: written.multiplex,
             log: written.log,
             log_only: written.log_only,
         }
@@ -110,14 +111,17 @@ impl Check<'_, '_> {
             || rule.reject.is_some()
             || rule.delay_ms > 0
             || rule.timeout_ms.is_some()
+            || rule.multiplex == Some(false)
             || rule.consistency.is_some()
             || rule.log
             || rule.log_only;
-        if !does_something && !["target", "timeout_ms", "consistency"].iter().any(|field| row.has(field)) {
+        if !does_something
+            && !["target", "timeout_ms", "consistency", "multiplex"].iter().any(|field| row.has(field))
+        {
             self.mistakes.push(
                 row.at("name"),
                 "the rule does nothing",
-                "write target, group, reject, delay_ms, timeout_ms, consistency, log or log_only",
+                "write target, group, reject, delay_ms, timeout_ms, consistency, multiplex = false, log or log_only",
             );
         }
     }

@@ -42,6 +42,7 @@ impl Check<'_, '_> {
         let credential = self.credential(row)?;
         self.pair(row, &credential, secondary.as_ref());
         self.plugin(row, &credential);
+        self.kept_open(row, &credential);
         Some(User {
             name: written.name.clone(),
             credential,
@@ -50,6 +51,10 @@ impl Check<'_, '_> {
             default_schema: written.default_schema.clone(),
             max_connections: written.max_connections,
             consistency: written.consistency,
+            connection_admin: written.connection_admin,
+            max_backend_connections: written.max_backend_connections,
+            min_backend_connections: written.min_backend_connections,
+            multiplex: written.multiplex,
         })
     }
 
@@ -141,6 +146,21 @@ impl Check<'_, '_> {
             );
             let instead = "remove it, or write the password itself (password_file, password_env or password)";
             self.mistakes.push(row.at("authentication_plugin"), what, instead);
+        }
+    }
+
+    /// Connections that are opened before anybody has logged in.
+    fn kept_open(&mut self, row: &Written<UserSection>, credential: &Credential) {
+        let written = &row.value;
+        let least = written.min_backend_connections;
+        if least > 0 && !matches!(credential, Credential::Password(_)) {
+            let what = format!("min_backend_connections without the password of user {:?}", written.name);
+            let instead = "write the password itself (password_file, password_env or password), or remove it";
+            self.mistakes.push(row.at("min_backend_connections"), what, instead);
+        }
+        if let Some(most) = written.max_backend_connections.filter(|most| *most < least) {
+            let what = format!("min_backend_connections = {least} is above max_backend_connections = {most}");
+            self.mistakes.push(row.at("min_backend_connections"), what, format!("write at most {most}"));
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is asked of a server: a few variables with each probe, its collations once for each connection.
 
-use delphinus_topology::{Collation, Collations, Flavor, ServerFacts};
+use delphinus_topology::{Collation, Collations, Flavor, ServerFacts, ServerLimits};
 
 use super::connection::Connection;
 use super::error::ProbeError;
@@ -9,7 +9,8 @@ use super::query::{Row, query};
 
 /// Works on every server since MySQL 5.5. `super_read_only` is not asked for: MariaDB does not have it, and where
 /// it is on `read_only` is on too.
-const VARIABLES: &str = "SELECT @@global.read_only, @@version, @@version_comment, @@global.collation_server";
+const VARIABLES: &str = "SELECT @@global.read_only, @@version, @@version_comment, @@global.collation_server, \
+     @@global.max_connections, @@global.max_user_connections, @@global.wait_timeout, @@global.interactive_timeout";
 
 /// Since MariaDB 10.10 one collation goes with several character sets, under one id and full name with each.
 const APPLICABILITY: &str = "SELECT FULL_COLLATION_NAME, CHARACTER_SET_NAME, ID, IS_DEFAULT \
@@ -25,6 +26,7 @@ const MOST_COLLATIONS: usize = 20_000;
 #[derive(Debug)]
 pub(super) struct Variables {
     pub(super) is_read_only: bool,
+    pub(super) limits: ServerLimits,
     version: String,
     comment: String,
     collation: String,
@@ -66,12 +68,24 @@ pub(super) async fn read_variables(
     let position = match columns {
         None => Told::NotAsked,
         Some(None) => Told::Answered(None),
-        Some(Some(_)) => Told::Answered(position::told(row.get(4..).unwrap_or_default())),
+        Some(Some(_)) => Told::Answered(position::told(row.get(8..).unwrap_or_default())),
     };
     // MySQL says 0 or 1; MariaDB 12 has words for more than two states, of which only OFF allows writes.
     let is_read_only = !matches!(text(row, 0)?.as_str(), "0" | "OFF");
+    let limits = ServerLimits {
+        max_connections: number(row, 4)?,
+        max_user_connections: Some(number(row, 5)?).filter(|limit| *limit > 0),
+        wait_timeout_s: number(row, 6)?,
+        interactive_timeout_s: number(row, 7)?,
+    };
     let [version, comment, collation] = [text(row, 1)?, text(row, 2)?, text(row, 3)?];
-    Ok(Variables { is_read_only, version, comment, collation, position })
+    Ok(Variables { is_read_only, limits, version, comment, collation, position })
+}
+
+fn number(row: &Row, column: usize) -> Result<u32, ProbeError> {
+    // MariaDB's max_user_connections is -1 where users that have no SUPER are kept out: no limit that counts.
+    let number: i64 = text(row, column)?.parse().map_err(|_| ProbeError::Nonsense("a limit is no number"))?;
+    Ok(u32::try_from(number.max(0)).unwrap_or(u32::MAX))
 }
 
 pub(super) async fn read_facts(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use delphinus_sql::{Flavor, Kill, KillScope, kill_target};
 use delphinus_topology::BackendId;
 
+use crate::admission::Rank;
 use crate::client_error::ProxyError;
 use crate::local::with_own_id;
 use crate::registry::{ClientConnId, SessionInfo};
@@ -12,12 +13,20 @@ use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
 impl Session {
-    /// Ends a session's statement, or the session. A user may end its own ones.
+    /// Ends a session's statement, or the session. A user may end its own ones, one with `connection_admin` all.
     pub(crate) async fn kill(&mut self, id: u64, scope: KillScope) -> Outcome {
         let found = u32::try_from(id).ok().and_then(|id| self.worker.registry.find(ClientConnId(id)));
         let Some(victim) = found else { return Ok(Served::Error(ProxyError::NoSuchThread(id))) };
         if victim.user() != self.info.user() {
-            return Ok(Served::Error(ProxyError::NotOwner(id)));
+            if self.info.rank() != Rank::ConnectionAdmin {
+                return Ok(Served::Error(ProxyError::NotOwner(id)));
+            }
+            // On the backends it may have no right to that: the session does so itself.
+            tracing::warn!(session.id = id, session.user = %victim.user(), user = %self.info.user(), ?scope, "KILL");
+            victim.kill_from_outside(scope == KillScope::Connection);
+            self.memory.row_count.set(0);
+            self.answer_ok().await?;
+            return Ok(Served::Answered);
         }
         if scope == KillScope::Connection {
             victim.kill();

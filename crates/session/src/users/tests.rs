@@ -11,6 +11,8 @@ fn users(max_verifiers: usize, ttl: Duration) -> Users {
         default_schema: None,
         consistency: None,
         max_connections: None,
+        rank: Rank::Ordinary,
+        shares_connections: true,
     };
     let plain = |text| Credential::Plain(Password::new(text));
     let listed = HashMap::from([

@@ -5,9 +5,16 @@ use proptest::prelude::*;
 use delphinus_wire::Capabilities;
 
 use super::*;
-use crate::{Collations, Flavor, Member, Role, ServerFacts};
+use crate::{Collations, Flavor, Member, Role, ServerFacts, ServerLimits};
 
 const SETTINGS: Settings = Settings { kind: Kind::Static, fall: 3, rise: 2 };
+
+const LIMITS: ServerLimits = ServerLimits {
+    max_connections: 151,
+    max_user_connections: None,
+    wait_timeout_s: 28_800,
+    interactive_timeout_s: 28_800,
+};
 
 fn cluster(replicas: usize) -> Snapshot {
     let member = |i: usize| Member {
@@ -35,7 +42,15 @@ fn answered(read_only: bool) -> ProbeOutcome {
 fn answered_as(version: &str, read_only: bool) -> ProbeOutcome {
     let (facts, latency) = (facts(version), Duration::from_millis(1));
     let capabilities = Capabilities::PROTOCOL_41;
-    ProbeOutcome::Answered(Answer { facts, capabilities, read_only, latency, position: None, writes: None })
+    ProbeOutcome::Answered(Answer {
+        facts,
+        capabilities,
+        read_only,
+        limits: LIMITS,
+        latency,
+        position: None,
+        writes: None,
+    })
 }
 
 fn refused() -> ProbeOutcome {

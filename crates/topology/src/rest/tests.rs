@@ -6,7 +6,8 @@ use delphinus_wire::Capabilities;
 
 use super::*;
 use crate::{
-    Collations, Flavor, Kind, Member, Observation, ProbeOutcome, Role, ServerFacts, Settings, decide,
+    Collations, Flavor, Kind, Member, Observation, ProbeOutcome, Role, ServerFacts, ServerLimits, Settings,
+    decide,
 };
 
 const SETTINGS: Settings = Settings { kind: Kind::Static, fall: 1, rise: 1 };
@@ -45,6 +46,12 @@ impl Bench {
                 facts,
                 capabilities: Capabilities::PROTOCOL_41,
                 read_only: backend > 0,
+                limits: ServerLimits {
+                    max_connections: 151,
+                    max_user_connections: None,
+                    wait_timeout_s: 28_800,
+                    interactive_timeout_s: 28_800,
+                },
                 latency: Duration::ZERO,
                 position,
                 writes,

@@ -1,0 +1,76 @@
+//! How many connections each backend gets: as configured, and as its server allows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use delphinus_config::Config;
+use delphinus_monitor::SnapshotReader;
+use delphinus_net::rt::Notify;
+use delphinus_pool::{BackendLimits, Budget, Target};
+use delphinus_topology::{Backend, ServerLimits};
+
+/// A `wait_timeout` below this leaves so little time that connections are closed nearly as soon as they are idle.
+const SHORT_TIMEOUT_S: u32 = 10;
+
+/// The limits as configured.
+pub(crate) fn budgets(
+    config: &Config,
+    targets: &[Target],
+    bells: &[Arc<Notify>],
+) -> Vec<(Target, Arc<Budget>)> {
+    let limited =
+        config.users.iter().filter_map(|user| Some((user.name.clone(), user.max_backend_connections?)));
+    let of_users: HashMap<String, u32> = limited.collect();
+    let is_set = config.pool.reserved_connections.is_some();
+    let limits = config.cluster.backends.iter().map(|backend| {
+        let max = backend.max_connections.unwrap_or(config.pool.max_connections);
+        let reserved = config.reserved().1;
+        // The default must not take all that a smaller backend has.
+        let reserved = if is_set { reserved } else { reserved.min(max / 2) };
+        BackendLimits { max, reserved, of_users: of_users.clone() }
+    });
+    targets.iter().cloned().zip(limits.map(|limits| Budget::new(limits, bells.to_vec()))).collect()
+}
+
+/// Tells the pools what the servers allow, whenever that changes, and the log where that is less than configured.
+pub(crate) async fn follow(mut reader: SnapshotReader, backends: Vec<(Target, Arc<Budget>)>) {
+    let mut known: Vec<Option<ServerLimits>> = vec![None; backends.len()];
+    let mut seen = None;
+    loop {
+        let newer = |generation: u64| seen.is_none_or(|seen| generation > seen);
+        let Some(snapshot) = reader.wait_for(|snapshot| newer(snapshot.generation)).await else { return };
+        seen = Some(snapshot.generation);
+        for ((backend, (_, budget)), known) in snapshot.backends.iter().zip(&backends).zip(&mut known) {
+            if backend.limits != *known
+                && let Some(limits) = backend.limits
+            {
+                *known = backend.limits;
+                budget.learn(&limits);
+                warn(backend, &limits, budget);
+            }
+        }
+    }
+}
+
+fn warn(backend: &Backend, limits: &ServerLimits, budget: &Budget) {
+    let name = &backend.name;
+    if budget.max() < budget.configured() {
+        tracing::warn!(
+            backend = %name, configured = budget.configured(), server = limits.max_connections, used = budget.max(),
+            "max_connections asks for more than the server gives, less what is left to others: the pool stays below"
+        );
+    }
+    if let Some(max) = limits.max_user_connections {
+        tracing::warn!(
+            backend = %name, max_user_connections = max,
+            "the server limits the connections of each user: the pool stays below, with all clients of a user together"
+        );
+    }
+    let shortest_s = limits.wait_timeout_s.min(limits.interactive_timeout_s);
+    if shortest_s < SHORT_TIMEOUT_S {
+        tracing::warn!(
+            backend = %name, wait_timeout_s = shortest_s,
+            "the server closes idle connections so soon that hardly one can be kept"
+        );
+    }
+}

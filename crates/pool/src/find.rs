@@ -1,0 +1,142 @@
+//! Which connection a session gets, in this order: an idle one, the best first; a new one; one that is held for another
+//! session; the place of one of somebody else's; the next that comes back.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use delphinus_net::rt;
+
+use crate::budget::{Full, Permit};
+use crate::connection::{BackendConnId, Connection};
+use crate::error::PoolError;
+use crate::idle::Fit;
+use crate::open::open;
+use crate::pool::{BackendPool, Pool, Request};
+use crate::waiters::Grant;
+
+impl Pool {
+    /// A connection, and true if it is new.
+    pub(crate) async fn find(
+        self: &Rc<Self>,
+        request: &Request<'_>,
+    ) -> Result<(Box<Connection>, bool), PoolError> {
+        let pool = &self.backends[request.backend.index()];
+        if pool.is_draining.get() {
+            return Err(pool.offline());
+        }
+        if let Some(connection) = self.take_idle(request, Fit::Free) {
+            return Ok((connection, false));
+        }
+        let full = match pool.budget.take(&pool.count, request.identity.claim(request.backend)) {
+            Ok(permit) => match self.open(request, permit).await {
+                // Others have what the server allows; what this worker has of it will come back.
+                Err(error) if error.is_full() && pool.count.get() > 0 => Full::All(pool.budget.open()),
+                opened => return Ok((opened?, true)),
+            },
+            Err(full) => full,
+        };
+        if let Some(connection) = self.take_idle(request, Fit::Held) {
+            return Ok((connection, false));
+        }
+        let foreign = self.take_foreign(request);
+        if let Some(connection) = foreign {
+            let permit = Self::close_now(connection).await;
+            return Ok((self.open(request, permit).await?, true));
+        }
+        self.wait(request, full).await
+    }
+
+    fn take_idle(self: &Rc<Self>, request: &Request<'_>, worst: Fit) -> Option<Box<Connection>> {
+        let pool = &self.backends[request.backend.index()];
+        loop {
+            let now = rt::now();
+            let found = pool.idle.borrow_mut().take_best(request.identity, request.want, worst, now);
+            let mut connection = found?;
+            if connection.stream.is_quiet() {
+                if !connection.is_owned_by(request.memory) {
+                    connection.leave();
+                }
+                return Some(connection);
+            }
+            self.close_later(connection);
+        }
+    }
+
+    /// An idle connection of another identity whose place this one may have; it goes on its account already.
+    fn take_foreign(&self, request: &Request<'_>) -> Option<Box<Connection>> {
+        let claim = request.identity.claim(request.backend);
+        let mut idle = self.backends[request.backend.index()].idle.borrow_mut();
+        idle.take_oldest(|connection| {
+            !Rc::ptr_eq(&connection.identity, request.identity) && connection.permit.pass_to(claim)
+        })
+    }
+
+    pub(crate) async fn open(
+        self: &Rc<Self>,
+        request: &Request<'_>,
+        permit: Permit,
+    ) -> Result<Box<Connection>, PoolError> {
+        let pool = &self.backends[request.backend.index()];
+        let id = BackendConnId(self.next_id.get());
+        self.next_id.set(id.0 + 1);
+        let opened =
+            open((request.backend, &pool.target), request.identity, id, permit, &self.settings).await;
+        match &opened {
+            Ok(_) => self.counters.backend_connects_ok.increment(),
+            Err(_) => self.counters.backend_connects_failed.increment(),
+        }
+        if let Ok(connection) = &opened {
+            pool.members.count(connection);
+        }
+        opened
+    }
+
+    async fn wait(
+        self: &Rc<Self>,
+        request: &Request<'_>,
+        full: Full,
+    ) -> Result<(Box<Connection>, bool), PoolError> {
+        let pool = &self.backends[request.backend.index()];
+        let limit = Duration::from_millis(self.settings.checkout_timeout_ms);
+        let mut turn = pool.waiters.borrow_mut().push(request.identity);
+        let waiting = Waiting::begin(pool);
+        let began = rt::now();
+        let mut granted = rt::timeout(limit, &mut turn).await;
+        drop(waiting);
+        self.counters.pool_waits.increment();
+        self.counters.pool_wait_us.add(began.elapsed().as_micros() as u64);
+        if granted.is_none() {
+            // It may have come in the last moment, and must not be lost.
+            turn.close();
+            granted = turn.try_recv().ok().map(Ok);
+        }
+        match granted {
+            Some(Ok(Grant::Connection(connection))) => Ok((connection, false)),
+            Some(Ok(Grant::Permit(permit))) => Ok((self.open(request, permit).await?, true)),
+            _ if pool.is_draining.get() => Err(pool.offline()),
+            _ => Err(PoolError::Exhausted {
+                backend: pool.target.name.clone(),
+                waited_ms: self.settings.checkout_timeout_ms,
+                full,
+            }),
+        }
+    }
+}
+
+/// Counts a client as waiting for as long as it lives.
+struct Waiting<'a>(&'a BackendPool);
+
+impl<'a> Waiting<'a> {
+    fn begin(pool: &'a BackendPool) -> Self {
+        pool.waiting.set(pool.waiting.get() + 1);
+        pool.budget.begin_waiting();
+        Self(pool)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get() - 1);
+        self.0.budget.end_waiting();
+    }
+}
