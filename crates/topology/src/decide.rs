@@ -162,16 +162,18 @@ pub fn decide(
 ) -> (Snapshot, Vec<Event>) {
     let mut next = snapshot;
     let mut events = Vec::new();
-    let mut has_changed = false;
+    let (mut has_changed, mut has_moved) = (false, false);
     for observation in observations {
         let Some(backend) = next.backends.get_mut(observation.backend().index()) else { continue };
         let is_wish = matches!(observation, Observation::Wish { .. });
         if !is_wish && backend.tally.is_too_late(observation.at()) {
             continue;
         }
+        let position = backend.position.clone();
         has_changed |= take_in(backend, observation, settings, &mut events);
+        has_moved |= !is_same(position.as_ref(), backend.position.as_ref());
         if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
-            rest::feel(&mut next, *backend, answer);
+            has_moved |= rest::feel(&mut next, *backend, answer);
         }
     }
     // While two writers are suspected, every answer counts, also one that repeats the last.
@@ -183,11 +185,21 @@ pub fn decide(
     let whom = fitness::Whom { observations, everybody: has_changed };
     has_changed |= fitness::look(&mut next, whom, settings, now);
     has_changed |= fitness::assess(&mut next, whom, (settings.kind, now), &mut events);
-    has_changed |= rest::settle(&mut next);
+    // Who has what of whom is a long question where backends are many: only where an answer may have changed.
+    if has_changed || has_moved {
+        has_changed |= rest::settle(&mut next);
+    }
     if has_changed {
         settle(&mut next);
     }
     (next, events)
+}
+
+fn is_same<T: PartialEq>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
+        (one, other) => one.is_none() && other.is_none(),
+    }
 }
 
 /// One observation of one backend; true if there is news in it.

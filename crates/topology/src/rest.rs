@@ -28,18 +28,17 @@ pub(crate) struct Pulse {
     writes: Option<u64>,
 }
 
-/// Takes in what `backend` has answered.
-pub(crate) fn feel(next: &mut Snapshot, backend: BackendId, answer: &Answer) {
+/// Takes in what `backend` has answered; true if a rest may begin or end with it.
+pub(crate) fn feel(next: &mut Snapshot, backend: BackendId, answer: &Answer) -> bool {
     if next.primary().is_none_or(|primary| primary.id != backend) {
-        return;
+        return false;
     }
     let pulse = &mut next.pulse;
     let is_same = pulse.of == Some(backend) && pulse.position.is_some() && pulse.position == answer.position;
-    *pulse = Pulse {
-        of: Some(backend),
-        position: answer.position.clone(),
-        writes: answer.writes.filter(|_| is_same),
-    };
+    let writes = answer.writes.filter(|_| is_same);
+    let is_news = !is_same || writes != pulse.writes;
+    *pulse = Pulse { of: Some(backend), position: answer.position.clone(), writes };
+    is_news
 }
 
 /// The rest that follows from what is known; true if that is news.

@@ -16,8 +16,6 @@ const COLUMNS: [&str; 16] = [
     "state",
     "since",
     "reason",
-    "#lag_ms",
-    "read_only",
     "#weight",
     "#connections",
     "#idle",
@@ -25,6 +23,8 @@ const COLUMNS: [&str; 16] = [
     "#reserved_connections",
     "#server_max_connections",
     "#server_wait_timeout_s",
+    "#lag_ms",
+    "read_only",
     "warning",
 ];
 
@@ -41,12 +41,13 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
         let lag_ms = backend.lag.map(|lag| lag.as_millis().to_string());
         let read_only =
             backend.facts.as_ref().and_then(|_| text(if backend.read_only { "YES" } else { "NO" }));
-        row.extend([lag_ms, read_only, text(backend.weight)]);
-        row.extend([text(budget.open()), text(idle), text(budget.max())]);
+        row.extend([text(backend.weight), text(budget.open()), text(idle), text(budget.max())]);
         row.extend([
             text(budget.reserved()),
             backend.limits.map(|limits| limits.max_connections.to_string()),
             backend.limits.map(|limits| limits.wait_timeout_s.to_string()),
+            lag_ms,
+            read_only,
             warning(budget, backend),
         ]);
         Some(row)
