@@ -183,8 +183,9 @@ impl CompressedLink {
             if self.side == Side::Server
                 && found.begins
                 && !in_file(&mut self.outgoing.first_byte, found.is_empty)
-                && *seq == 0
+                && (*seq == 0 || header.seq == 0)
             {
+                // Servers look at the frame's number only, and MariaDB Connector/J counts packets on from the command before.
                 self.numbers.packet = 0;
             }
             *seq = self.numbers.packet;

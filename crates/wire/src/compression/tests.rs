@@ -181,6 +181,19 @@ fn an_answer_takes_its_first_number_from_the_frames_of_the_command() {
 }
 
 #[test]
+fn a_frames_number_says_that_a_command_begins_whatever_its_packet_has() {
+    let mut server = CompressedLink::new(Algorithm::Zlib, Side::Server);
+    let (mut codec, mut out) = (Codec::default(), Vec::new());
+    for seq in [0, 1, 7, 0] {
+        let mut wire = Vec::new();
+        codec.put(&mut wire, Algorithm::Zlib, 0, &packets(&[b"\x03text"], seq));
+        server.decode(&mut codec, &wire, &mut out).unwrap();
+        assert_eq!(numbers(&out), [0], "from {seq}");
+        assert_eq!(sent(&mut server, &[&packets(&[&[0; 7]], 1)]), [(1, vec![1])]);
+    }
+}
+
+#[test]
 fn a_file_is_no_command() {
     let mut pair = Pair::new(Algorithm::Zlib);
     pair.pass(Side::Client, &[&packets(&[b"\x03LOAD"], 0)]);
