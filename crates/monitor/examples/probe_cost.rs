@@ -2,6 +2,8 @@
 //! The backends are one cheap program that runs beside it, so that only the monitor's own time counts. Needs `ulimit -n`
 //! of two and a half times the backends.
 
+#![expect(clippy::print_stdout, reason = "what it measures is for whoever runs it")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -65,7 +67,7 @@ async fn measure(count: usize, kind: Kind, port: u16) {
     let (before, begun) = (cpu(), Instant::now());
     let generation = reader.load().generation;
     rt::sleep(MEASURED).await;
-    let (used, elapsed) = (cpu() - before, begun.elapsed());
+    let (used, elapsed) = (cpu().saturating_sub(before), begun.elapsed());
     let up = reader.load().backends.iter().filter(|backend| backend.is_up()).count();
     println!(
         "{:.2} % of one core over {elapsed:.1?}; {:.1} us for each probe of an interval; {up} up; {} snapshots",
