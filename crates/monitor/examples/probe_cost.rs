@@ -95,9 +95,7 @@ async fn serve() {
     println!("{}", address.port());
     let mut number = 0;
     loop {
-        let Ok(stream) =
-            listener.accept().await.and_then(|accepted| accepted.into_stream().map_err(Into::into))
-        else {
+        let Ok(stream) = listener.accept().await.and_then(delphinus_net::Peer::into_stream) else {
             return;
         };
         number += 1;
