@@ -402,6 +402,7 @@ fn check_rules(stage: &Stage) {
         "table = [\"app.orders\"]\ntarget = \"primary\"",
         "match_pattern = \"'report'\"\ngroup = \"slow\"",
         "match_pattern = \"'slowly'\"\ndelay_ms = 300",
+        "match_pattern = 'old_orders|ORDERS_(\\d)'\nreplace_pattern = 'orders /*was${1}*/'\ntarget = \"primary\"",
         "match_pattern = \"SHA2\"\ntimeout_ms = 300",
         "user = [\"app2\"]\nlistener = [\"127.0.0.1:0\"]\nreject = \"never\"",
     ] {
@@ -428,6 +429,7 @@ fn check_rules(stage: &Stage) {
     ] {
         assert_eq!(places(stage, &mut client, sql, 4), wanted, "{sql}");
     }
+    check_rewriting(stage, &address);
     let began = Instant::now();
     client.query("SELECT 'slowly'").unwrap();
     assert!(began.elapsed() >= Duration::from_millis(300));
@@ -443,6 +445,42 @@ fn check_rules(stage: &Stage) {
         |address: &Address| Address { user: "app2".into(), password: "app2pw".into(), ..address.clone() };
     assert_eq!(code(&mut over_tcp(&app2(&address)), "SELECT 1"), 1105);
     app2(&address).connect().unwrap().query("SELECT 1").unwrap();
+}
+
+/// The text that runs is the rule's, in text and prepared form, with what else the rule says; in a transaction, too.
+fn check_rewriting(stage: &Stage, address: &Address) {
+    use delphinus_testkit::{Login, Param, Reply};
+    let mut client = Login::new(&address.socket, &address.user, &address.password)
+        .schema(&address.database)
+        .connect()
+        .unwrap();
+    let primary = stage.cluster.servers[0].port.to_string();
+    let value = |reply: Reply| {
+        let row = reply.rows().unwrap().remove(0);
+        let text = |at: usize| String::from_utf8(row[at].clone().unwrap()).unwrap();
+        (text(0), text(1))
+    };
+    let wanted: u32 =
+        stage.cluster.servers[0].query("SELECT COUNT(*) FROM app.orders").unwrap().trim().parse().unwrap();
+    for begin in ["DO 0", "BEGIN"] {
+        client.query(begin).unwrap();
+        for table in ["old_orders", "orders_7"] {
+            let sql = format!("SELECT COUNT(*), port FROM {table}, answered_by");
+            let got = value(client.query(&sql).unwrap().remove(0));
+            assert_eq!(got, (wanted.to_string(), primary.clone()), "{sql}");
+            let sql = format!("SELECT COUNT(*) + ?, port FROM {table}, answered_by");
+            let prepared = client.prepare(&sql).unwrap().unwrap();
+            for (extra, with_types) in [(1, true), (2, false)] {
+                let replies = client.execute(prepared.id, &[Param::Int(extra)], with_types).unwrap();
+                let got = value(replies.into_iter().next().unwrap()).0;
+                assert_eq!(got, (i64::from(wanted) + extra).to_string(), "{sql}");
+            }
+        }
+    }
+    client.query("COMMIT").unwrap();
+    let log = delphinus_e2e::GeneralLog::of(&stage.cluster);
+    client.query("SELECT COUNT(*) FROM orders_3").unwrap();
+    assert_eq!(log.runs_of("was3").unwrap()[0], 1);
 }
 
 fn check_timeouts(stage: &Stage, flavor: Flavor) {

@@ -76,6 +76,7 @@ fn rule(config: &Config, rule: &config::Rule) -> Rule {
         reject: rule.reject.clone(),
         delay: Duration::from_millis(rule.delay_ms),
         timeout: rule.timeout_ms.map(Duration::from_millis),
+        rewrite: rule.replace_pattern.clone(),
         consistency: rule.consistency.map(consistency),
         dedicates: rule.multiplex == Some(false),
         log: rule.log,

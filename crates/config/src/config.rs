@@ -260,6 +260,8 @@ pub struct Rule {
     pub group: Option<String>,
     /// The statement is refused with this text.
     pub reject: Option<String>,
+    /// What takes the place of what `match_pattern` matches.
+    pub replace_pattern: Option<String>,
     /// How old what reads find may be.
     pub consistency: Option<Consistency>,
     /// It waits, milliseconds.

@@ -66,6 +66,9 @@ pub fn explain(sql: &[u8], lex: LexOptions, cluster: Cluster<'_>) -> Vec<(&'stat
         ("why", plan.reason.as_str().to_owned()),
         ("may_pin", pins(&statement).map(PinReason::as_str).collect::<Vec<_>>().join(", ")),
     ];
+    if let Some(text) = rule.and_then(|rule| rule.rewritten(sql)) {
+        rows.push(("rewritten", String::from_utf8_lossy(&text).into_owned()));
+    }
     if let Some(message) = rule.and_then(|rule| rule.then.reject.as_ref()) {
         rows.push(("problem", format!("the rule rejects it: {message}")));
     }

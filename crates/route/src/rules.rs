@@ -81,6 +81,8 @@ pub struct Action {
     pub delay: Duration,
     /// It may run for so long.
     pub timeout: Option<Duration>,
+    /// What takes the place of what `When::match_pattern` matches, each time.
+    pub rewrite: Option<String>,
     /// How old what it reads may be.
     pub consistency: Option<Consistency>,
     /// From then on the session keeps its connection.
@@ -142,6 +144,13 @@ impl Rule {
     /// A rule that has matched nothing yet.
     pub fn new(name: Arc<str>, when: When, then: Action, log_only: bool) -> Self {
         Self { name, when, then, log_only, hits: AtomicU64::new(0) }
+    }
+
+    /// The text that runs in the place of this one, if the rule has one.
+    pub fn rewritten(&self, sql: &[u8]) -> Option<Vec<u8>> {
+        let (pattern, replacement) = (self.when.match_pattern.as_ref()?, self.then.rewrite.as_ref()?);
+        let text = pattern.replace_all(sql, replacement.as_bytes());
+        (*text != *sql).then(|| text.into_owned())
     }
 
     /// How many statements it has matched.

@@ -41,6 +41,8 @@ pub(crate) struct Steering {
     pub(crate) on_replica: bool,
     /// The transaction on the replica has read something, so that it cannot begin again elsewhere.
     pub(crate) has_read: bool,
+    /// The command's text is a rule's already.
+    pub(crate) is_rewritten: bool,
     /// Hints of this session that came to nothing.
     ignored: u64,
 }
@@ -66,6 +68,7 @@ impl Steering {
     /// Forgets what was about one command.
     #[inline]
     pub(crate) fn end_command(&mut self) {
+        self.is_rewritten = false;
         if self.wish.is_some() || self.timeout.is_some() || self.asked.is_some() {
             self.asked = None;
             self.wish = None;
@@ -137,14 +140,19 @@ impl Session {
         Scope::Usual
     }
 
-    /// Finds out what is asked about a statement beside itself. An error means that it must not run.
+    /// Finds out what is asked about a statement beside itself. An error means that it must not run; a text, that this is to
+    /// run in its place, once it has been steered, too.
     pub(crate) async fn steer(
         &mut self,
         sql: &[u8],
         statement: &Statement,
         attributes: Hints,
-    ) -> Result<(), ProxyError> {
+    ) -> Result<Option<Vec<u8>>, ProxyError> {
         self.check_listener(sql, statement)?;
+        if self.steering.is_rewritten {
+            self.check_where_it_is(statement).await?;
+            return Ok(None);
+        }
         let lex = self.lex.options(&self.want.vars);
         let in_text = if statement.uses.contains(Uses::HINTS) { hints(sql, lex) } else { Hints::default() };
         let asked = in_text.or(&attributes);
@@ -170,11 +178,32 @@ impl Session {
         let timeout_ms = asked.timeout_ms.or(standing.timeout_ms);
         self.steering.wish = place.map(Asked::Hint);
         self.steering.timeout = timeout_ms.filter(|limit| *limit > 0).map(Duration::from_millis);
-        if !self.worker.settings.routing.rules.is_empty() {
-            self.follow_rule(sql, statement).await?;
-        }
-        if self.steering.on_replica && self.bound.is_some() && self.login.listener.mode == ListenerMode::Split
+        if !self.worker.settings.routing.rules.is_empty()
+            && let Some(text) = self.follow_rule(sql, statement).await?
         {
+            self.steering.is_rewritten = true;
+            return Ok(Some(text));
+        }
+        self.check_where_it_is(statement).await?;
+        Ok(None)
+    }
+
+    /// The same for a statement that was prepared before: its text is what a rule made of it then.
+    pub(crate) async fn steer_prepared(
+        &mut self,
+        sql: &[u8],
+        statement: &Statement,
+        attributes: Hints,
+    ) -> Result<(), ProxyError> {
+        if self.steer(sql, statement, attributes).await?.is_some() {
+            self.check_where_it_is(statement).await?;
+        }
+        Ok(())
+    }
+
+    async fn check_where_it_is(&mut self, statement: &Statement) -> Result<(), ProxyError> {
+        let splits = self.login.listener.mode == ListenerMode::Split;
+        if splits && self.steering.on_replica && self.bound.is_some() {
             self.check_read_only(statement).await?;
         }
         Ok(())
@@ -279,7 +308,12 @@ impl Session {
         Ok(())
     }
 
-    async fn follow_rule(&mut self, sql: &[u8], statement: &Statement) -> Result<(), ProxyError> {
+    /// Does what the first rule that matches says. Returns the text that it puts in the place of this one.
+    async fn follow_rule(
+        &mut self,
+        sql: &[u8],
+        statement: &Statement,
+    ) -> Result<Option<Vec<u8>>, ProxyError> {
         let worker = self.worker.clone();
         let lex = self.lex.options(&self.want.vars);
         let user = self.info.user();
@@ -297,7 +331,7 @@ impl Session {
             tracing::info!(session.id = id, user = %user, rule = %rule.name, class = statement.class.as_str(), "{text}");
         };
         let found = worker.settings.routing.rules.find(&facts, |rule| tell(rule, "a rule would match"));
-        let Some(rule) = found else { return Ok(()) };
+        let Some(rule) = found else { return Ok(None) };
         if rule.then.log {
             tell(rule, "a rule matches");
         }
@@ -321,7 +355,7 @@ impl Session {
         if !rule.then.delay.is_zero() {
             rt::sleep(rule.then.delay).await;
         }
-        Ok(())
+        Ok(rule.rewritten(sql))
     }
 
     /// Keeps a transaction that runs on a replica from doing what does not belong there.

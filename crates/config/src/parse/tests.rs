@@ -105,12 +105,12 @@ fn wrong_rules() {
             d.toml:31:1: match_digest is no regular expression: unclosed group; write one in the syntax of Rust's regex crate
             d.toml:32:1: match_pattern is no regular expression: Compiled regex exceeds size limit of 1048576 bytes.; write one in the syntax of Rust's regex crate
             d.toml:33:1: digest has an item "12" that is none; write 16 hexadecimal digits
-            d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, consistency, multiplex = false, log or log_only
+            d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, log or log_only
             d.toml:38:1: class has an item: "selects" is not known; write "select" (known: "read", "write", "select", "insert", "replace", "update", "delete", "load_data", "call", "set", "show", "explain", "create_table", "drop_table", "alter_table", "other_ddl", "lock_tables", "flush", "kill", "account", "multi" or "unknown")
             d.toml:39:1: client has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
             d.toml:42:1: cache_ttl_ms is not built yet; remove it
             d.toml:43:1: mirror_group is not built yet; remove it
-            d.toml:44:1: replace_pattern is not built yet; remove it
+            d.toml:44:1: replace_pattern without match_pattern; write the match_pattern that it is to replace
         "#]],
     );
 }

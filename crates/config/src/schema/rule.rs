@@ -51,7 +51,8 @@ section! {
         cache_ttl_ms: Option<u64> = unset("there is no cache"), "ms", Restart;
         /// Not built yet: a file that has it is refused.
         mirror_group: Option<String> = unset("nothing is mirrored"), "", Restart;
-        /// Not built yet: a file that has it is refused.
+        /// Action: in the text, this takes the place of all that `match_pattern` matches. `$1`, or `${1}`, is what its first
+        /// parentheses hold, `$$` is a dollar sign. Rules and hints are not looked for in the new text.
         replace_pattern: Option<String> = unset("texts are not rewritten"), "", Restart;
     }
 }

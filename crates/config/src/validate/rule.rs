@@ -63,6 +63,7 @@ impl Check<'_, '_> {
             target: written.target,
             group: written.group.clone(),
             reject: written.reject.clone(),
+            replace_pattern: written.replace_pattern.clone(),
             consistency: written.consistency,
             delay_ms: written.delay_ms,
             timeout_ms: written.timeout_ms,
@@ -94,7 +95,7 @@ impl Check<'_, '_> {
     }
 
     fn refuse_what_is_not_built(&mut self, row: &Written<RuleSection>) {
-        for field in ["cache_ttl_ms", "mirror_group", "replace_pattern"] {
+        for field in ["cache_ttl_ms", "mirror_group"] {
             if row.has(field) {
                 self.mistakes.push(row.at(field), format!("{field} is not built yet"), "remove it");
             }
@@ -106,6 +107,14 @@ impl Check<'_, '_> {
         if rule.target.is_some() && rule.group.is_some() {
             self.mistakes.push(row.at("group"), "group beside target", "remove one of them");
         }
+        if rule.replace_pattern.is_some() && rule.match_pattern.is_none() {
+            let what = "replace_pattern without match_pattern";
+            self.mistakes.push(
+                row.at("replace_pattern"),
+                what,
+                "write the match_pattern that it is to replace",
+            );
+        }
         let does_something = rule.target.is_some()
             || rule.group.is_some()
             || rule.reject.is_some()
@@ -113,6 +122,7 @@ impl Check<'_, '_> {
             || rule.timeout_ms.is_some()
             || rule.multiplex == Some(false)
             || rule.consistency.is_some()
+            || rule.replace_pattern.is_some()
             || rule.log
             || rule.log_only;
         if !does_something
@@ -121,7 +131,7 @@ impl Check<'_, '_> {
             self.mistakes.push(
                 row.at("name"),
                 "the rule does nothing",
-                "write target, group, reject, delay_ms, timeout_ms, consistency, multiplex = false, log or log_only",
+                "write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, log or log_only",
             );
         }
     }

@@ -98,3 +98,21 @@ fn the_first_decides_and_those_tried_out_only_count() {
     let hits: Vec<_> = rules.iter().map(Rule::hits).collect();
     assert_eq!(hits, [2, 1, 2, 0]);
 }
+
+#[test]
+fn what_a_pattern_matches_is_replaced_everywhere() {
+    let when = |pattern: &str| When { match_pattern: Some(Regex::new(pattern).unwrap()), ..When::default() };
+    let rewrite = |text: &str| Action { rewrite: Some(text.to_owned()), ..Action::default() };
+    for (pattern, replacement, sql, wanted) in [
+        ("old_(\\w+)", "new_$1", "SELECT * FROM old_a, old_b", Some("SELECT * FROM new_a, new_b")),
+        ("a", "$$", "SELECT a", Some("SELECT $")),
+        ("nothing", "x", "SELECT 1", None),
+        ("SELECT", "SELECT", "SELECT 1", None),
+    ] {
+        let rule = Rule::new("r".into(), when(pattern), rewrite(replacement), false);
+        let text = rule.rewritten(sql.as_bytes()).map(|text| String::from_utf8(text).unwrap());
+        assert_eq!(text.as_deref(), wanted, "{pattern}");
+    }
+    let rule = Rule::new("r".into(), When::default(), rewrite("x"), false);
+    assert_eq!(rule.rewritten(b"SELECT 1"), None);
+}

@@ -136,7 +136,7 @@ impl Session {
             let payload = &self.buffer.data()[HEADER_LEN..input.held];
             hints_of(&execute_attributes(payload, found.params, capabilities))
         };
-        self.steer(key.text(), &statement, attributes).await
+        self.steer_prepared(key.text(), &statement, attributes).await
     }
 
     /// Where the statement runs, and what is run there in its place.
@@ -277,7 +277,7 @@ impl Session {
         statement.access = Access::Write;
         self.begin_statement(&statement);
         if self.is_steered(&statement)
-            && let Err(error) = self.steer(key.text(), &statement, Hints::default()).await
+            && let Err(error) = self.steer_prepared(key.text(), &statement, Hints::default()).await
         {
             return self.refuse(input, error).await;
         }

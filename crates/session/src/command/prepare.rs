@@ -7,7 +7,7 @@ use delphinus_pool::{Checkout, LeftBehind, PoolError, StatementKey};
 use delphinus_sql::{Effects, Hints, Statement, Uses, Why, classify};
 use delphinus_state::{SessionState, Shape};
 use delphinus_wire::command::{BackendStmtId, Code};
-use delphinus_wire::{Frame, HEADER_LEN, put_packet};
+use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use crate::client_error::{ProxyError, Steered};
 use crate::forward::{Cut, Relayed};
@@ -30,13 +30,26 @@ impl Session {
         }
         let (input, text) = self.own_text(input);
         let statement = classify(&text, self.lex.options(&self.want.vars));
+        self.prepare_text(input, text, statement).await
+    }
+
+    async fn prepare_text(&mut self, input: Input, text: Rc<[u8]>, statement: Statement) -> Outcome {
         if statement.uses.contains(Uses::PROXY_SETTINGS) {
             return self.refuse(input, Steered::NotPreparable.into()).await;
         }
-        if self.is_steered(&statement)
-            && let Err(error) = self.steer(&text, &statement, Hints::default()).await
-        {
-            return self.refuse(input, error).await;
+        if self.is_steered(&statement) {
+            match self.steer(&text, &statement, Hints::default()).await {
+                Ok(None) => {}
+                Ok(Some(text)) if text.len() + 1 >= MAX_PAYLOAD => {
+                    return self.refuse(input, ProxyError::PreparedTextTooLong).await;
+                }
+                Ok(Some(text)) => {
+                    let (input, text) = self.prepare_instead(input, text);
+                    let statement = classify(&text, self.lex.options(&self.want.vars));
+                    return Box::pin(self.prepare_text(input, text, statement)).await;
+                }
+                Err(error) => return self.refuse(input, error).await,
+            }
         }
         // The preparation is not what the limit is for.
         self.steering.timeout = None;
@@ -51,14 +64,21 @@ impl Session {
     fn own_text(&mut self, input: Input) -> (Input, Rc<[u8]>) {
         let text: Rc<[u8]> = self.buffer.data()[HEADER_LEN + 1..input.held].into();
         let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
-        let Some(own) = splice(&text, self.lex.options(&self.want.vars), known) else { return (input, text) };
+        match splice(&text, self.lex.options(&self.want.vars), known) {
+            Some(own) => self.prepare_instead(input, own),
+            None => (input, text),
+        }
+    }
+
+    /// Puts another text in the place of the client's.
+    fn prepare_instead(&mut self, input: Input, text: Vec<u8>) -> (Input, Rc<[u8]>) {
         let mut payload = vec![Code::StmtPrepare as u8];
-        payload.extend_from_slice(&own);
+        payload.extend_from_slice(&text);
         let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);
         self.replace_command(input, &packet);
         let frame = Frame { len: payload.len(), seq: 0 };
-        (Input { frame, held: packet.len(), shift: 0 }, own.into())
+        (Input { frame, held: packet.len(), shift: 0 }, text.into())
     }
 
     /// The pinned connection, or one to where the statement would run.

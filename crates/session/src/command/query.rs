@@ -5,7 +5,7 @@ use delphinus_route::{Plan, Reason, Target};
 use delphinus_sql::{Access, Class, Effects, LexOptions, Statement, Uses, Why, classify};
 use delphinus_state::Shape;
 use delphinus_topology::BackendId;
-use delphinus_wire::{HEADER_LEN, query_attributes, query_text_at};
+use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
 use crate::client_error::ProxyError;
 use crate::forward::{Cut, Relayed};
@@ -47,10 +47,12 @@ impl Session {
         let text_at = HEADER_LEN + text_at;
         let statement = self.classify(input, text_at, lex);
         self.begin_statement(&statement);
-        if (has_attributes || self.is_steered(&statement))
-            && let Err(error) = Box::pin(self.steer_query(input, text_at, &statement)).await
-        {
-            return self.refuse(input, error).await;
+        if has_attributes || self.is_steered(&statement) {
+            match Box::pin(self.steer_query(input, text_at, &statement)).await {
+                Ok(None) => {}
+                Ok(Some(text)) => return Box::pin(self.query_rewritten(input, text_at, &text)).await,
+                Err(error) => return self.refuse(input, error).await,
+            }
         }
         if statement.effects.intersects(SPECIAL_EFFECTS) || statement.uses.intersects(SPECIAL_USES) {
             return Box::pin(self.special_query(input, text_at, statement)).await;
@@ -58,12 +60,25 @@ impl Session {
         self.run_query(input, text_at, &statement).await
     }
 
+    /// Another text in the place of the client's, behind the same query attributes.
+    async fn query_rewritten(&mut self, input: Input, text_at: usize, text: &[u8]) -> Outcome {
+        let len = text_at - HEADER_LEN + text.len();
+        if !input.is_whole() || len >= MAX_PAYLOAD {
+            return self.refuse(input, ProxyError::PacketTooLarge).await;
+        }
+        let payload = [&self.buffer.data()[HEADER_LEN..text_at], text].concat();
+        let mut packet = Vec::with_capacity(len + HEADER_LEN);
+        put_packet(&mut packet, 0, &payload);
+        self.replace_command(input, &packet);
+        self.query(Input { frame: Frame { len, seq: 0 }, held: packet.len(), shift: 0 }).await
+    }
+
     async fn steer_query(
         &mut self,
         input: Input,
         text_at: usize,
         statement: &Statement,
-    ) -> Result<(), ProxyError> {
+    ) -> Result<Option<Vec<u8>>, ProxyError> {
         let payload = &self.buffer.data()[HEADER_LEN..input.held];
         let attributes = hints_of(&query_attributes(payload, self.capabilities()));
         let sql = self.buffer.data()[text_at..input.held].to_vec();
