@@ -29,11 +29,11 @@ impl Pool {
         }
         let full = match pool.budget.take(&pool.count, request.identity.claim(request.backend)) {
             Ok(permit) => match self.open(request, permit).await {
-                // Others have what the server allows; what this worker has of it will come back.
-                Err(error) if error.is_full() && pool.count.get() > 0 => Full::All(pool.budget.open()),
+                // Others have what the server allows: one that is there already may serve.
+                Err(error) if error.is_full() => Err(error),
                 opened => return Ok((opened?, true)),
             },
-            Err(full) => full,
+            Err(full) => Ok(full),
         };
         if let Some(connection) = self.take_idle(request, Fit::Held) {
             return Ok((connection, false));
@@ -43,7 +43,7 @@ impl Pool {
             let permit = Self::close_now(connection).await;
             return Ok((self.open(request, permit).await?, true));
         }
-        self.wait(request, full).await
+        self.wait(request, full?).await
     }
 
     fn take_idle(self: &Rc<Self>, request: &Request<'_>, worst: Fit) -> Option<Box<Connection>> {
