@@ -51,6 +51,8 @@ pub struct Budget {
 struct OfUser {
     open: AtomicU32,
     max: u32,
+    /// Clients that wait for one of its connections, and for no other.
+    hungry: AtomicU32,
 }
 
 /// On whose account a connection goes.
@@ -58,6 +60,13 @@ struct OfUser {
 pub struct Claim {
     user: Arc<OfUser>,
     is_admin: bool,
+}
+
+impl Claim {
+    /// True if both go on the account of one user.
+    pub(crate) fn is_of_same_user(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.user, &other.user)
+    }
 }
 
 /// Why there is no permit.
@@ -177,7 +186,7 @@ impl Budget {
         }
         users.retain(|_, one| one.strong_count() > 0);
         let max = self.set.of_users.get(user).copied().unwrap_or(u32::MAX);
-        let new = Arc::new(OfUser { open: AtomicU32::new(0), max });
+        let new = Arc::new(OfUser { open: AtomicU32::new(0), max, hungry: AtomicU32::new(0) });
         users.insert(user.to_owned(), Arc::downgrade(&new));
         Claim { user: new, is_admin }
     }
@@ -208,15 +217,27 @@ impl Budget {
             .map_err(|_| Full::User(max))
     }
 
-    /// Says that a client of this worker waits; every worker looks what it can spare.
-    pub(crate) fn begin_waiting(&self) {
-        self.hungry.fetch_add(1, Ordering::AcqRel);
+    /// Says that a client of this worker waits for what is `full`; every worker looks what it can spare.
+    pub(crate) fn begin_waiting(&self, claim: &Claim, full: Full) {
+        self.hungry_for(claim, full).fetch_add(1, Ordering::AcqRel);
         self.ring();
     }
 
     /// A client waits no more.
-    pub(crate) fn end_waiting(&self) {
-        self.hungry.fetch_sub(1, Ordering::AcqRel);
+    pub(crate) fn end_waiting(&self, claim: &Claim, full: Full) {
+        self.hungry_for(claim, full).fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn hungry_for<'a>(&'a self, claim: &'a Claim, full: Full) -> &'a AtomicU32 {
+        match full {
+            Full::User(_) => &claim.user.hungry,
+            Full::All(_) | Full::Unreserved(_) => &self.hungry,
+        }
+    }
+
+    /// What one worker may keep of a user's connections while others wait for them.
+    fn share_of(&self, user: &OfUser) -> u32 {
+        (self.max_of(user).min(self.max()) / u32::try_from(self.bells.len().max(1)).unwrap_or(1)).max(1)
     }
 
     fn ring(&self) {
@@ -236,6 +257,25 @@ impl Permit {
     /// The budget that it is from.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// True if others get something when the connection is closed: where ordinary users have all that is theirs, an
+    /// administrator's is not what they wait for.
+    pub(crate) fn helps_others(&self) -> bool {
+        let (_, others) = admins_and_others(self.budget.open.load(Ordering::Relaxed));
+        !self.claim.is_admin || others < self.budget.max().saturating_sub(self.budget.reserved())
+    }
+
+    /// True if clients in other workers wait for a connection of this very user. `own` are those here.
+    #[inline]
+    pub(crate) fn is_users_wanted_beyond(&self, own: impl FnOnce(&Claim) -> u32) -> bool {
+        let hungry = self.claim.user.hungry.load(Ordering::Relaxed);
+        hungry > 0 && hungry > own(&self.claim)
+    }
+
+    /// What this worker may keep of the user's connections then.
+    pub(crate) fn share_of_user(&self) -> u32 {
+        self.budget.share_of(&self.claim.user)
     }
 
     /// True if the permit of a connection that is closed may serve for one on this account.
@@ -283,7 +323,8 @@ impl Drop for Permit {
         self.count.set(self.count.get() - 1);
         self.claim.user.open.fetch_sub(1, Ordering::AcqRel);
         self.budget.open.fetch_sub(weight(self.claim.is_admin), Ordering::AcqRel);
-        if self.budget.is_wanted_beyond(0) {
+        // Whoever waits for this very user, too.
+        if self.budget.is_wanted_beyond(0) || self.claim.user.hungry.load(Ordering::Relaxed) > 0 {
             self.budget.ring();
         }
     }

@@ -57,6 +57,13 @@ impl Members {
         members.push(Rc::downgrade(&connection.member));
     }
 
+    /// How many connections of this user there are.
+    pub(crate) fn of_user(&self, user: &str) -> u32 {
+        let members = self.0.borrow();
+        let of_user = members.iter().filter_map(Weak::upgrade).filter(|one| one.0.user == user);
+        u32::try_from(of_user.count()).unwrap_or(u32::MAX)
+    }
+
     /// How many connections of this identity there are.
     pub(crate) fn of(&self, identity: &Rc<Identity>) -> u32 {
         let members = self.0.borrow();

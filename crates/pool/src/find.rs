@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delphinus_net::rt;
 
-use crate::budget::{Full, Permit};
+use crate::budget::{Claim, Full, Permit};
 use crate::connection::{BackendConnId, Connection};
 use crate::error::PoolError;
 use crate::idle::Fit;
@@ -29,11 +29,11 @@ impl Pool {
         }
         let full = match pool.budget.take(&pool.count, request.identity.claim(request.backend)) {
             Ok(permit) => match self.open(request, permit).await {
-                // Others have what the server allows; what this worker has of it will come back.
-                Err(error) if error.is_full() && pool.count.get() > 0 => Full::All(pool.budget.open()),
+                // Others have what the server allows: one that is there already may serve.
+                Err(error) if error.is_full() => Err(error),
                 opened => return Ok((opened?, true)),
             },
-            Err(full) => full,
+            Err(full) => Ok(full),
         };
         if let Some(connection) = self.take_idle(request, Fit::Held) {
             return Ok((connection, false));
@@ -43,7 +43,7 @@ impl Pool {
             let permit = Self::close_now(connection).await;
             return Ok((self.open(request, permit).await?, true));
         }
-        self.wait(request, full).await
+        self.wait(request, full?).await
     }
 
     fn take_idle(self: &Rc<Self>, request: &Request<'_>, worst: Fit) -> Option<Box<Connection>> {
@@ -99,7 +99,7 @@ impl Pool {
         let pool = &self.backends[request.backend.index()];
         let limit = Duration::from_millis(self.settings.checkout_timeout_ms);
         let mut turn = pool.waiters.borrow_mut().push(request.identity);
-        let waiting = Waiting::begin(pool);
+        let waiting = Waiting::begin(pool, request.identity.claim(request.backend), full);
         let began = rt::now();
         let mut granted = rt::timeout(limit, &mut turn).await;
         drop(waiting);
@@ -124,19 +124,27 @@ impl Pool {
 }
 
 /// Counts a client as waiting for as long as it lives.
-struct Waiting<'a>(&'a BackendPool);
+struct Waiting<'a> {
+    pool: &'a BackendPool,
+    claim: &'a Claim,
+    full: Full,
+}
 
 impl<'a> Waiting<'a> {
-    fn begin(pool: &'a BackendPool) -> Self {
-        pool.waiting.set(pool.waiting.get() + 1);
-        pool.budget.begin_waiting();
-        Self(pool)
+    fn begin(pool: &'a BackendPool, claim: &'a Claim, full: Full) -> Self {
+        if !matches!(full, Full::User(_)) {
+            pool.waiting.set(pool.waiting.get() + 1);
+        }
+        pool.budget.begin_waiting(claim, full);
+        Self { pool, claim, full }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting.set(self.0.waiting.get() - 1);
-        self.0.budget.end_waiting();
+        if !matches!(self.full, Full::User(_)) {
+            self.pool.waiting.set(self.pool.waiting.get() - 1);
+        }
+        self.pool.budget.end_waiting(self.claim, self.full);
     }
 }

@@ -99,7 +99,7 @@ pub(crate) struct BackendPool {
     pub(crate) waiters: RefCell<Waiters>,
     /// Connections of this worker, idle, in use and being opened or closed.
     pub(crate) count: Rc<Cell<u32>>,
-    /// Clients of this worker that wait.
+    /// Clients of this worker that wait; but for those that only a connection of their own user would help.
     pub(crate) waiting: Cell<u32>,
     /// Connections may be opened in advance.
     pub(crate) is_up: Cell<bool>,
@@ -247,8 +247,7 @@ impl Pool {
             self.close_later(connection);
             return None;
         }
-        let others_want = pool.budget.is_wanted_beyond(pool.waiting.get());
-        if others_want && (pool.count.get() > pool.budget.share() || pool.waiting.get() == 0) {
+        if pool.is_others(backend, &connection) {
             self.close_later(connection);
             return None;
         }

@@ -12,7 +12,7 @@ use delphinus_state::SessionState;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 
-use crate::budget::below;
+use crate::budget::{Claim, below};
 use crate::connection::{Connection, Identity};
 use crate::keys::Keys;
 use crate::memory::Memory;
@@ -129,11 +129,13 @@ impl Pool {
                 && waiters.give_permit(backend, |claim| pool.budget.take(&pool.count, claim).ok())
         };
         while take() {}
-        if pool.budget.is_wanted_beyond(pool.waiting.get()) {
-            let spare = pool.idle.borrow_mut().take_oldest(|_| true);
-            if let Some(connection) = spare {
-                self.close_later(connection);
-            }
+        let spare = pool.idle.borrow_mut().take_oldest(|connection| {
+            let permit = &connection.permit;
+            pool.budget.is_wanted_beyond(pool.waiting.get()) && permit.helps_others()
+                || permit.is_users_wanted_beyond(|claim| pool.waiters.borrow().of_user(backend, claim))
+        });
+        if let Some(connection) = spare {
+            self.close_later(connection);
         }
     }
 
@@ -183,6 +185,25 @@ impl Pool {
                     Err(_) => {}
                 }
             });
+        }
+    }
+}
+
+impl BackendPool {
+    /// True if a connection that comes back has to be given up for clients that wait in other workers.
+    #[inline]
+    pub(crate) fn is_others(&self, backend: BackendId, connection: &Connection) -> bool {
+        let permit = &connection.permit;
+        if self.budget.is_wanted_beyond(self.waiting.get())
+            && (self.count.get() > self.budget.share() || self.waiting.get() == 0)
+            && permit.helps_others()
+        {
+            return true;
+        }
+        let own = |claim: &Claim| self.waiters.borrow().of_user(backend, claim);
+        permit.is_users_wanted_beyond(own) && {
+            let has = self.members.of_user(&connection.identity.user);
+            has > permit.share_of_user() || self.waiters.borrow().is_empty()
         }
     }
 }

@@ -127,6 +127,13 @@ impl Waiters {
         order
     }
 
+    /// How many wait for a connection of the user of this claim.
+    pub(crate) fn of_user(&self, backend: BackendId, claim: &Claim) -> u32 {
+        let of_user = |queue: &&Queue| queue.identity.claim(backend).is_of_same_user(claim);
+        let count: usize = self.queues.iter().filter(of_user).map(|queue| queue.waiters.len()).sum();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
     /// Who still waits.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Identity> {
         self.queues.iter().flat_map(|queue| {

@@ -108,3 +108,26 @@ fn idle_connections_go_before_the_server_closes_them() {
     assert_eq!(budget.idle_limit(true), Some(Duration::from_mins(432)));
     assert_eq!([10, 4, 3, 1].map(|limit| below(limit).as_millis()), [8000, 2000, 1500, 500]);
 }
+
+#[test]
+fn who_waits_for_his_own_user_takes_nothing_from_others() {
+    let budget = budget(5, 1);
+    let count = Rc::default();
+    let [app, few, ops] =
+        [("app", false), ("few", false), ("ops", true)].map(|(user, is_admin)| budget.claim(user, is_admin));
+    let [apps, own, admins] = [&app, &few, &ops].map(|claim| budget.take(&count, claim).unwrap());
+    budget.begin_waiting(&few, Full::User(1));
+    assert!(!budget.is_wanted_beyond(0));
+    assert!(own.is_users_wanted_beyond(|_| 0) && !own.is_users_wanted_beyond(|_| 1));
+    assert!(!apps.is_users_wanted_beyond(|_| 0) && !admins.is_users_wanted_beyond(|_| 0));
+    budget.end_waiting(&few, Full::User(1));
+    assert!(!own.is_users_wanted_beyond(|_| 0));
+
+    // All that is everybody's is taken: what an administrator gives up helps nobody.
+    let rest: Vec<_> = std::iter::from_fn(|| budget.take(&count, &app).ok()).collect();
+    budget.begin_waiting(&app, Full::Unreserved(4));
+    assert!(budget.is_wanted_beyond(0) && apps.helps_others() && !admins.helps_others());
+    drop(own);
+    assert!(admins.helps_others());
+    drop(rest);
+}
