@@ -1,10 +1,10 @@
 //! Runs a query by the text protocol and collects its rows, which are few.
 //! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset.html>
 
-use delphinus_net::PacketIo;
+use delphinus_net::{NetError, PacketIo};
 use delphinus_wire::command::Code;
 use delphinus_wire::response::{EOF, ERR, ErrPacket, LOCAL_INFILE, OK};
-use delphinus_wire::{Capabilities, Reader};
+use delphinus_wire::{Capabilities, Reader, put_packet};
 
 use super::connection::Connection;
 use super::error::ProbeError;
@@ -54,17 +54,35 @@ pub(super) async fn query(
     sql: &str,
     most_rows: usize,
 ) -> Result<Vec<Row>, ProbeError> {
-    ask(connection, sql, most_rows, |_| Ok(())).await
+    send(connection, &[sql]).await?;
+    receive(connection, most_rows).await
+}
+
+/// Sends statements in one piece; each one's answer has to be received. Servers take one after the other from what has
+/// arrived, and a round trip is most of what a probe costs.
+pub(super) async fn send(connection: &mut Connection, statements: &[&str]) -> Result<(), ProbeError> {
+    let mut bytes = Vec::new();
+    for sql in statements {
+        let mut command = vec![Code::Query as u8];
+        command.extend_from_slice(sql.as_bytes());
+        put_packet(&mut bytes, 0, &command);
+    }
+    let mut io = connection.packets();
+    Ok(io.stream().write_bytes(&bytes).await.map_err(NetError::from)?)
+}
+
+/// The rows of a statement that was sent.
+pub(super) async fn receive(connection: &mut Connection, most_rows: usize) -> Result<Vec<Row>, ProbeError> {
+    read_answer(connection, most_rows, |_| Ok(())).await
 }
 
 /// The same with the names of the columns.
-pub(super) async fn query_named(
+pub(super) async fn receive_named(
     connection: &mut Connection,
-    sql: &str,
     most_rows: usize,
 ) -> Result<Named, ProbeError> {
     let mut columns = Vec::new();
-    let rows = ask(connection, sql, most_rows, |definition| {
+    let rows = read_answer(connection, most_rows, |definition| {
         columns.push(name_of(definition)?);
         Ok(())
     });
@@ -74,23 +92,21 @@ pub(super) async fn query_named(
 
 /// Runs a statement that gives no rows.
 pub(super) async fn execute(connection: &mut Connection, sql: &str) -> Result<(), ProbeError> {
+    send(connection, &[sql]).await?;
     let mut io = connection.packets();
-    send(&mut io, sql).await?;
     match read(&mut io).await?.first() {
         Some(&OK) => Ok(()),
         _ => Err(ProbeError::Nonsense("rows where none were asked for")),
     }
 }
 
-async fn ask(
+async fn read_answer(
     connection: &mut Connection,
-    sql: &str,
     most_rows: usize,
     mut see: impl FnMut(&[u8]) -> Result<(), ProbeError>,
 ) -> Result<Vec<Row>, ProbeError> {
     let ends_without_eof = connection.agreed().contains(Capabilities::DEPRECATE_EOF);
     let mut io = connection.packets();
-    send(&mut io, sql).await?;
     let columns = read_column_count(&mut io).await?;
     for _ in 0..columns {
         see(&read(&mut io).await?)?;
@@ -99,12 +115,6 @@ async fn ask(
         return Err(ProbeError::Nonsense("no end of the column definitions"));
     }
     read_rows(&mut io, columns, most_rows).await
-}
-
-async fn send(io: &mut PacketIo<'_>, sql: &str) -> Result<(), ProbeError> {
-    let mut command = vec![Code::Query as u8];
-    command.extend_from_slice(sql.as_bytes());
-    Ok(io.write(&command).await?)
 }
 
 /// Catalogue, schema, table and its original name come first.
