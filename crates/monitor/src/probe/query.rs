@@ -1,6 +1,8 @@
 //! Runs a query by the text protocol and collects its rows, which are few.
 //! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset.html>
 
+use std::borrow::Cow;
+
 use delphinus_net::{NetError, PacketIo};
 use delphinus_wire::command::Code;
 use delphinus_wire::response::{EOF, ERR, ErrPacket, LOCAL_INFILE, OK};
@@ -19,32 +21,44 @@ const LONGEST: usize = 4 * 1024 * 1024;
 /// Most columns that are accepted. The status of a replica has about 60.
 const MOST_COLUMNS: u64 = 256;
 
-/// Rows and the names of their columns, which differ from version to version.
-#[derive(Debug)]
+/// Rows and the names of their columns, which differ from version to version; as they came, since few of many are wanted.
+#[derive(Debug, Default)]
 pub(super) struct Named {
-    columns: Vec<String>,
-    rows: Vec<Row>,
+    /// One behind the other, and where each ends.
+    names: Vec<u8>,
+    ends: Vec<usize>,
+    rows: Vec<Vec<u8>>,
 }
 
 impl Named {
     /// Values by the names of their columns.
     pub(super) fn rows(&self) -> impl Iterator<Item = NamedRow<'_>> {
-        self.rows.iter().map(|row| NamedRow { columns: &self.columns, row })
+        self.rows.iter().map(|payload| NamedRow { named: self, payload })
+    }
+
+    fn position(&self, is_it: impl Fn(&str) -> bool) -> Option<usize> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let mut names = starts.zip(&self.ends).map(|(start, end)| &self.names[start..*end]);
+        names.position(|name| std::str::from_utf8(name).is_ok_and(&is_it))
     }
 }
 
 /// One of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NamedRow<'a> {
-    columns: &'a [String],
-    row: &'a Row,
+    named: &'a Named,
+    payload: &'a [u8],
 }
 
 impl<'a> NamedRow<'a> {
     /// The text in the first column that `is_it`; `None` if there is none, or it is NULL.
-    pub(super) fn text(&self, is_it: impl Fn(&str) -> bool) -> Option<std::borrow::Cow<'a, str>> {
-        let at = self.columns.iter().position(|name| is_it(name))?;
-        self.row.get(at)?.as_deref().map(String::from_utf8_lossy)
+    pub(super) fn text(&self, is_it: impl Fn(&str) -> bool) -> Option<Cow<'a, str>> {
+        let at = self.named.position(is_it)?;
+        let mut reader = Reader::new(self.payload);
+        for _ in 0..at {
+            reader.text_value().ok()?;
+        }
+        reader.text_value().ok().flatten().map(String::from_utf8_lossy)
     }
 }
 
@@ -73,7 +87,15 @@ pub(super) async fn send(connection: &mut Connection, statements: &[&str]) -> Re
 
 /// The rows of a statement that was sent.
 pub(super) async fn receive(connection: &mut Connection, most_rows: usize) -> Result<Vec<Row>, ProbeError> {
-    read_answer(connection, most_rows, |_| Ok(())).await
+    let mut rows = Vec::new();
+    let see_row = |payload: &[u8], columns: usize| {
+        let mut reader = Reader::new(payload);
+        let value = |_| reader.text_value().map(|value| value.map(<[u8]>::to_vec));
+        rows.push((0..columns).map(value).collect::<Result<Row, _>>()?);
+        Ok(())
+    };
+    read_answer(connection, most_rows, |_| Ok(()), see_row).await?;
+    Ok(rows)
 }
 
 /// The same with the names of the columns.
@@ -81,13 +103,18 @@ pub(super) async fn receive_named(
     connection: &mut Connection,
     most_rows: usize,
 ) -> Result<Named, ProbeError> {
-    let mut columns = Vec::new();
-    let rows = read_answer(connection, most_rows, |definition| {
-        columns.push(name_of(definition)?);
+    let Named { mut names, mut ends, mut rows } = Named::default();
+    let see_column = |definition: &[u8]| {
+        names.extend_from_slice(name_of(definition)?);
+        ends.push(names.len());
         Ok(())
-    });
-    let rows = rows.await?;
-    Ok(Named { columns, rows })
+    };
+    let see_row = |payload: &[u8], _| {
+        rows.push(payload.to_vec());
+        Ok(())
+    };
+    read_answer(connection, most_rows, see_column, see_row).await?;
+    Ok(Named { names, ends, rows })
 }
 
 /// Runs a statement that gives no rows.
@@ -100,30 +127,44 @@ pub(super) async fn execute(connection: &mut Connection, sql: &str) -> Result<()
     }
 }
 
+/// Shows each column's definition, then each row with the number of its columns.
 async fn read_answer(
     connection: &mut Connection,
     most_rows: usize,
-    mut see: impl FnMut(&[u8]) -> Result<(), ProbeError>,
-) -> Result<Vec<Row>, ProbeError> {
+    mut see_column: impl FnMut(&[u8]) -> Result<(), ProbeError>,
+    mut see_row: impl FnMut(&[u8], usize) -> Result<(), ProbeError>,
+) -> Result<(), ProbeError> {
     let ends_without_eof = connection.agreed().contains(Capabilities::DEPRECATE_EOF);
     let mut io = connection.packets();
     let columns = read_column_count(&mut io).await?;
+    let mut payload = Vec::new();
     for _ in 0..columns {
-        see(&read(&mut io).await?)?;
+        read_into(&mut io, &mut payload).await?;
+        see_column(&payload)?;
     }
     if !ends_without_eof && !is_eof(&read(&mut io).await?) {
         return Err(ProbeError::Nonsense("no end of the column definitions"));
     }
-    read_rows(&mut io, columns, most_rows).await
+    for number in 0.. {
+        read_into(&mut io, &mut payload).await?;
+        if is_eof(&payload) {
+            break;
+        }
+        if number == most_rows {
+            return Err(ProbeError::Nonsense("too many rows"));
+        }
+        see_row(&payload, columns)?;
+    }
+    Ok(())
 }
 
 /// Catalogue, schema, table and its original name come first.
-fn name_of(definition: &[u8]) -> Result<String, ProbeError> {
+fn name_of(definition: &[u8]) -> Result<&[u8], ProbeError> {
     let mut reader = Reader::new(definition);
     for _ in 0..4 {
         reader.lenenc_bytes()?;
     }
-    Ok(String::from_utf8_lossy(reader.lenenc_bytes()?).into_owned())
+    Ok(reader.lenenc_bytes()?)
 }
 
 async fn read_column_count(io: &mut PacketIo<'_>) -> Result<usize, ProbeError> {
@@ -137,23 +178,6 @@ async fn read_column_count(io: &mut PacketIo<'_>) -> Result<usize, ProbeError> {
     }
 }
 
-async fn read_rows(io: &mut PacketIo<'_>, columns: usize, most: usize) -> Result<Vec<Row>, ProbeError> {
-    let mut rows = Vec::new();
-    loop {
-        let payload = read(io).await?;
-        if is_eof(&payload) {
-            return Ok(rows);
-        }
-        if rows.len() == most {
-            return Err(ProbeError::Nonsense("too many rows"));
-        }
-        let mut reader = Reader::new(&payload);
-        let row: Result<Row, _> =
-            (0..columns).map(|_| reader.text_value().map(|value| value.map(<[u8]>::to_vec))).collect();
-        rows.push(row?);
-    }
-}
-
 /// True for both kinds of last packet. A row that starts with 0xFE has a value of 16 MiB, which is not read here.
 fn is_eof(payload: &[u8]) -> bool {
     payload.first() == Some(&EOF)
@@ -161,9 +185,15 @@ fn is_eof(payload: &[u8]) -> bool {
 
 /// Reads a packet; an ERR is an error wherever it comes.
 async fn read(io: &mut PacketIo<'_>) -> Result<Vec<u8>, ProbeError> {
-    let payload = io.read(LONGEST).await?.payload;
+    let mut payload = Vec::new();
+    read_into(io, &mut payload).await?;
+    Ok(payload)
+}
+
+async fn read_into(io: &mut PacketIo<'_>, payload: &mut Vec<u8>) -> Result<(), ProbeError> {
+    io.read_into(LONGEST, payload).await?;
     match payload.first() {
-        Some(&ERR) => Err(ProbeError::Answer(ErrPacket::parse(&payload)?)),
-        _ => Ok(payload),
+        Some(&ERR) => Err(ProbeError::Answer(ErrPacket::parse(payload)?)),
+        _ => Ok(()),
     }
 }
