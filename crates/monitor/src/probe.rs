@@ -176,8 +176,13 @@ impl Prober {
         // Before the query is sent: what is written after that may be missing from the answer.
         let writes = self.positions.writes_at_rest();
         let begun = rt::now();
-        let variables = facts::read_variables(&mut kept.connection, kept.facts.as_deref()).await?;
+        let known = kept.facts.as_deref();
+        let status = known.filter(|_| self.is_replication_due()).map(replication::statement);
+        let variables = facts::read_variables(&mut kept.connection, known, status).await?;
         let latency = begun.elapsed();
+        if status.is_some() {
+            self.receive_replication(kept).await?;
+        }
         let known = kept.facts.take().filter(|facts| variables.match_facts(facts));
         let facts = if let Some(facts) = known {
             facts
@@ -191,7 +196,11 @@ impl Prober {
         };
         let position = self.understand(told);
         kept.facts = Some(facts.clone());
-        let replication = self.read_replication(kept, &facts).await?;
+        if status.is_none() && self.is_replication_due() {
+            query::send(&mut kept.connection, &[replication::statement(&facts)]).await?;
+            self.receive_replication(kept).await?;
+        }
+        let replication = self.replication.as_ref().map_or(Replication::NotAsked, |(_, known)| known.clone());
         let group = self.read_group(kept).await?;
         if !variables.is_read_only && self.orders.is_fenced.get() && self.settings.fence {
             self.fence(kept, &facts).await?;
@@ -210,31 +219,23 @@ impl Prober {
         })
     }
 
-    /// Each interval; what is asked in between, for positions, gets the same answer.
-    async fn read_replication(
-        &mut self,
-        kept: &mut Kept,
-        facts: &ServerFacts,
-    ) -> Result<Replication, ProbeError> {
+    /// True if it has to be asked how it replicates: each interval. What is asked in between, for positions, goes without.
+    fn is_replication_due(&self) -> bool {
         let is_asked = match self.settings.kind {
             Kind::Static => self.spec().role == Role::Replica && self.settings.lag_down_ms > 0,
             Kind::ReadOnly => true,
             Kind::GroupReplication => false,
         };
-        if !is_asked {
-            return Ok(Replication::NotAsked);
-        }
-        let now = rt::now();
-        if let Some((at, known)) = &self.replication
-            && now.saturating_duration_since(*at) < self.settings.interval() * 4 / 5
-            && !self.orders.hurry.get()
-        {
-            return Ok(known.clone());
-        }
+        let is_fresh = self.replication.as_ref().is_some_and(|(at, _)| {
+            at.elapsed() < self.settings.interval() * 4 / 5 && !self.orders.hurry.get()
+        });
+        is_asked && !is_fresh
+    }
+
+    async fn receive_replication(&mut self, kept: &mut Kept) -> Result<(), ProbeError> {
         self.step.set(Step::Replication);
-        let replication = replication::read(&mut kept.connection, facts).await?;
-        self.replication = Some((now, replication.clone()));
-        Ok(replication)
+        self.replication = Some((rt::now(), replication::receive(&mut kept.connection).await?));
+        Ok(())
     }
 
     async fn read_group(&self, kept: &mut Kept) -> Result<Option<Arc<GroupView>>, ProbeError> {

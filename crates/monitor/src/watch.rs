@@ -115,10 +115,13 @@ impl Watch {
             interval = interval.min(RETRY);
         }
         let interval = self.jitter.spread(interval);
-        let gap = GAP.min(interval);
-        rt::sleep(gap).await;
-        let due = rt::either(self.nudge.notified(), rt::sleep(interval.saturating_sub(gap)));
+        let begun = rt::now();
+        let due = rt::either(self.nudge.notified(), rt::sleep(interval));
         rt::either(due, self.prober.closed()).await;
+        let left = GAP.min(interval).saturating_sub(begun.elapsed());
+        if !left.is_zero() {
+            rt::sleep(left).await;
+        }
     }
 }
 

@@ -63,6 +63,13 @@ impl<'a> PacketIo<'a> {
     /// Reads a payload of at most `limit` bytes; the next packet written follows it in sequence.
     pub async fn read(&mut self, limit: usize) -> Result<Packet, NetError> {
         let mut payload = Vec::new();
+        let seq = self.read_into(limit, &mut payload).await?;
+        Ok(Packet { seq, payload })
+    }
+
+    /// The same into a buffer that is used again, whose old contents go; gives back the sequence id of the last packet.
+    pub async fn read_into(&mut self, limit: usize, payload: &mut Vec<u8>) -> Result<u8, NetError> {
+        payload.clear();
         loop {
             let frame = self.header().await?;
             if payload.len() + frame.len > limit {
@@ -73,7 +80,7 @@ impl<'a> PacketIo<'a> {
             self.buffer.consume(HEADER_LEN + frame.len);
             self.seq = frame.seq.wrapping_add(1);
             if frame.len < MAX_PAYLOAD {
-                return Ok(Packet { seq: frame.seq, payload });
+                return Ok(frame.seq);
             }
         }
     }

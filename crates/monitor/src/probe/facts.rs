@@ -1,11 +1,13 @@
 //! What is asked of a server: a few variables with each probe, its collations once for each connection.
 
+use std::borrow::Cow;
+
 use delphinus_topology::{Collation, Collations, Flavor, ServerFacts, ServerLimits};
 
 use super::connection::Connection;
 use super::error::ProbeError;
 use super::position;
-use super::query::{Row, query};
+use super::query::{Row, query, receive, send};
 
 /// Works on every server since MySQL 5.5. `super_read_only` is not asked for: MariaDB does not have it, and where
 /// it is on `read_only` is on too.
@@ -55,15 +57,21 @@ impl Variables {
 }
 
 /// Asks for the variables and, if it is `known` what server it is, for its position with the same query.
+///
+/// `also` is sent with it, and its answer is left to be received.
 pub(super) async fn read_variables(
     connection: &mut Connection,
     known: Option<&ServerFacts>,
+    also: Option<&str>,
 ) -> Result<Variables, ProbeError> {
     let columns = known.map(position::columns);
-    let rows = match columns {
-        Some(Some(columns)) => query(connection, &format!("{VARIABLES}, {columns}"), 1).await?,
-        Some(None) | None => query(connection, VARIABLES, 1).await?,
+    let sql = match columns {
+        Some(Some(columns)) => Cow::Owned(format!("{VARIABLES}, {columns}")),
+        Some(None) | None => Cow::Borrowed(VARIABLES),
     };
+    let statements = [&*sql, also.unwrap_or_default()];
+    send(connection, &statements[..=usize::from(also.is_some())]).await?;
+    let rows = receive(connection, 1).await?;
     let row = rows.first().ok_or(ProbeError::Nonsense("no row"))?;
     let position = match columns {
         None => Told::NotAsked,

@@ -1,10 +1,12 @@
 //! Runs a query by the text protocol and collects its rows, which are few.
 //! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset.html>
 
-use delphinus_net::PacketIo;
+use std::borrow::Cow;
+
+use delphinus_net::{NetError, PacketIo};
 use delphinus_wire::command::Code;
 use delphinus_wire::response::{EOF, ERR, ErrPacket, LOCAL_INFILE, OK};
-use delphinus_wire::{Capabilities, Reader};
+use delphinus_wire::{Capabilities, Reader, put_packet};
 
 use super::connection::Connection;
 use super::error::ProbeError;
@@ -19,32 +21,44 @@ const LONGEST: usize = 4 * 1024 * 1024;
 /// Most columns that are accepted. The status of a replica has about 60.
 const MOST_COLUMNS: u64 = 256;
 
-/// Rows and the names of their columns, which differ from version to version.
-#[derive(Debug)]
+/// Rows and the names of their columns, which differ from version to version; as they came, since few of many are wanted.
+#[derive(Debug, Default)]
 pub(super) struct Named {
-    columns: Vec<String>,
-    rows: Vec<Row>,
+    /// One behind the other, and where each ends.
+    names: Vec<u8>,
+    ends: Vec<usize>,
+    rows: Vec<Vec<u8>>,
 }
 
 impl Named {
     /// Values by the names of their columns.
     pub(super) fn rows(&self) -> impl Iterator<Item = NamedRow<'_>> {
-        self.rows.iter().map(|row| NamedRow { columns: &self.columns, row })
+        self.rows.iter().map(|payload| NamedRow { named: self, payload })
+    }
+
+    fn position(&self, is_it: impl Fn(&str) -> bool) -> Option<usize> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let mut names = starts.zip(&self.ends).map(|(start, end)| &self.names[start..*end]);
+        names.position(|name| std::str::from_utf8(name).is_ok_and(&is_it))
     }
 }
 
 /// One of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NamedRow<'a> {
-    columns: &'a [String],
-    row: &'a Row,
+    named: &'a Named,
+    payload: &'a [u8],
 }
 
 impl<'a> NamedRow<'a> {
     /// The text in the first column that `is_it`; `None` if there is none, or it is NULL.
-    pub(super) fn text(&self, is_it: impl Fn(&str) -> bool) -> Option<std::borrow::Cow<'a, str>> {
-        let at = self.columns.iter().position(|name| is_it(name))?;
-        self.row.get(at)?.as_deref().map(String::from_utf8_lossy)
+    pub(super) fn text(&self, is_it: impl Fn(&str) -> bool) -> Option<Cow<'a, str>> {
+        let at = self.named.position(is_it)?;
+        let mut reader = Reader::new(self.payload);
+        for _ in 0..at {
+            reader.text_value().ok()?;
+        }
+        reader.text_value().ok().flatten().map(String::from_utf8_lossy)
     }
 }
 
@@ -54,66 +68,103 @@ pub(super) async fn query(
     sql: &str,
     most_rows: usize,
 ) -> Result<Vec<Row>, ProbeError> {
-    ask(connection, sql, most_rows, |_| Ok(())).await
+    send(connection, &[sql]).await?;
+    receive(connection, most_rows).await
+}
+
+/// Sends statements in one piece; each one's answer has to be received. Servers take one after the other from what has
+/// arrived, and a round trip is most of what a probe costs.
+pub(super) async fn send(connection: &mut Connection, statements: &[&str]) -> Result<(), ProbeError> {
+    let mut bytes = Vec::new();
+    for sql in statements {
+        let mut command = vec![Code::Query as u8];
+        command.extend_from_slice(sql.as_bytes());
+        put_packet(&mut bytes, 0, &command);
+    }
+    let mut io = connection.packets();
+    Ok(io.stream().write_bytes(&bytes).await.map_err(NetError::from)?)
+}
+
+/// The rows of a statement that was sent.
+pub(super) async fn receive(connection: &mut Connection, most_rows: usize) -> Result<Vec<Row>, ProbeError> {
+    let mut rows = Vec::new();
+    let see_row = |payload: &[u8], columns: usize| {
+        let mut reader = Reader::new(payload);
+        let value = |_| reader.text_value().map(|value| value.map(<[u8]>::to_vec));
+        rows.push((0..columns).map(value).collect::<Result<Row, _>>()?);
+        Ok(())
+    };
+    read_answer(connection, most_rows, |_| Ok(()), see_row).await?;
+    Ok(rows)
 }
 
 /// The same with the names of the columns.
-pub(super) async fn query_named(
+pub(super) async fn receive_named(
     connection: &mut Connection,
-    sql: &str,
     most_rows: usize,
 ) -> Result<Named, ProbeError> {
-    let mut columns = Vec::new();
-    let rows = ask(connection, sql, most_rows, |definition| {
-        columns.push(name_of(definition)?);
+    let Named { mut names, mut ends, mut rows } = Named::default();
+    let see_column = |definition: &[u8]| {
+        names.extend_from_slice(name_of(definition)?);
+        ends.push(names.len());
         Ok(())
-    });
-    let rows = rows.await?;
-    Ok(Named { columns, rows })
+    };
+    let see_row = |payload: &[u8], _| {
+        rows.push(payload.to_vec());
+        Ok(())
+    };
+    read_answer(connection, most_rows, see_column, see_row).await?;
+    Ok(Named { names, ends, rows })
 }
 
 /// Runs a statement that gives no rows.
 pub(super) async fn execute(connection: &mut Connection, sql: &str) -> Result<(), ProbeError> {
+    send(connection, &[sql]).await?;
     let mut io = connection.packets();
-    send(&mut io, sql).await?;
     match read(&mut io).await?.first() {
         Some(&OK) => Ok(()),
         _ => Err(ProbeError::Nonsense("rows where none were asked for")),
     }
 }
 
-async fn ask(
+/// Shows each column's definition, then each row with the number of its columns.
+async fn read_answer(
     connection: &mut Connection,
-    sql: &str,
     most_rows: usize,
-    mut see: impl FnMut(&[u8]) -> Result<(), ProbeError>,
-) -> Result<Vec<Row>, ProbeError> {
+    mut see_column: impl FnMut(&[u8]) -> Result<(), ProbeError>,
+    mut see_row: impl FnMut(&[u8], usize) -> Result<(), ProbeError>,
+) -> Result<(), ProbeError> {
     let ends_without_eof = connection.agreed().contains(Capabilities::DEPRECATE_EOF);
     let mut io = connection.packets();
-    send(&mut io, sql).await?;
     let columns = read_column_count(&mut io).await?;
+    let mut payload = Vec::new();
     for _ in 0..columns {
-        see(&read(&mut io).await?)?;
+        read_into(&mut io, &mut payload).await?;
+        see_column(&payload)?;
     }
     if !ends_without_eof && !is_eof(&read(&mut io).await?) {
         return Err(ProbeError::Nonsense("no end of the column definitions"));
     }
-    read_rows(&mut io, columns, most_rows).await
-}
-
-async fn send(io: &mut PacketIo<'_>, sql: &str) -> Result<(), ProbeError> {
-    let mut command = vec![Code::Query as u8];
-    command.extend_from_slice(sql.as_bytes());
-    Ok(io.write(&command).await?)
+    for number in 0.. {
+        read_into(&mut io, &mut payload).await?;
+        if is_eof(&payload) {
+            break;
+        }
+        if number == most_rows {
+            return Err(ProbeError::Nonsense("too many rows"));
+        }
+        see_row(&payload, columns)?;
+    }
+    Ok(())
 }
 
 /// Catalogue, schema, table and its original name come first.
-fn name_of(definition: &[u8]) -> Result<String, ProbeError> {
+fn name_of(definition: &[u8]) -> Result<&[u8], ProbeError> {
     let mut reader = Reader::new(definition);
     for _ in 0..4 {
         reader.lenenc_bytes()?;
     }
-    Ok(String::from_utf8_lossy(reader.lenenc_bytes()?).into_owned())
+    Ok(reader.lenenc_bytes()?)
 }
 
 async fn read_column_count(io: &mut PacketIo<'_>) -> Result<usize, ProbeError> {
@@ -127,23 +178,6 @@ async fn read_column_count(io: &mut PacketIo<'_>) -> Result<usize, ProbeError> {
     }
 }
 
-async fn read_rows(io: &mut PacketIo<'_>, columns: usize, most: usize) -> Result<Vec<Row>, ProbeError> {
-    let mut rows = Vec::new();
-    loop {
-        let payload = read(io).await?;
-        if is_eof(&payload) {
-            return Ok(rows);
-        }
-        if rows.len() == most {
-            return Err(ProbeError::Nonsense("too many rows"));
-        }
-        let mut reader = Reader::new(&payload);
-        let row: Result<Row, _> =
-            (0..columns).map(|_| reader.text_value().map(|value| value.map(<[u8]>::to_vec))).collect();
-        rows.push(row?);
-    }
-}
-
 /// True for both kinds of last packet. A row that starts with 0xFE has a value of 16 MiB, which is not read here.
 fn is_eof(payload: &[u8]) -> bool {
     payload.first() == Some(&EOF)
@@ -151,9 +185,15 @@ fn is_eof(payload: &[u8]) -> bool {
 
 /// Reads a packet; an ERR is an error wherever it comes.
 async fn read(io: &mut PacketIo<'_>) -> Result<Vec<u8>, ProbeError> {
-    let payload = io.read(LONGEST).await?.payload;
+    let mut payload = Vec::new();
+    read_into(io, &mut payload).await?;
+    Ok(payload)
+}
+
+async fn read_into(io: &mut PacketIo<'_>, payload: &mut Vec<u8>) -> Result<(), ProbeError> {
+    io.read_into(LONGEST, payload).await?;
     match payload.first() {
-        Some(&ERR) => Err(ProbeError::Answer(ErrPacket::parse(&payload)?)),
-        _ => Ok(payload),
+        Some(&ERR) => Err(ProbeError::Answer(ErrPacket::parse(payload)?)),
+        _ => Ok(()),
     }
 }

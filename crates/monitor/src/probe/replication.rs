@@ -9,7 +9,7 @@ use delphinus_topology::{Flavor, Following, Receiver, Replication, ServerFacts};
 
 use super::connection::Connection;
 use super::error::ProbeError;
-use super::query::{NamedRow, query_named};
+use super::query::{NamedRow, receive_named};
 
 /// More sources than any server has.
 const MOST_SOURCES: usize = 256;
@@ -18,7 +18,8 @@ const MOST_SOURCES: usize = 256;
 /// Since MySQL 8.4 a receiver gives up after some tries; that its source is dead is no fault of its own all the same.
 const UNREACHABLE: std::ops::RangeInclusive<u32> = 2000..=2061;
 
-fn statement(facts: &ServerFacts) -> &'static str {
+/// What is asked.
+pub(super) fn statement(facts: &ServerFacts) -> &'static str {
     match facts.flavor {
         Flavor::MariaDb if facts.version_number >= 100_000 => "SHOW ALL SLAVES STATUS",
         Flavor::MySql if facts.version_number >= 80_022 => "SHOW REPLICA STATUS",
@@ -26,12 +27,9 @@ fn statement(facts: &ServerFacts) -> &'static str {
     }
 }
 
-/// Asks. That the monitor's user may not know is an answer, too.
-pub(super) async fn read(
-    connection: &mut Connection,
-    facts: &ServerFacts,
-) -> Result<Replication, ProbeError> {
-    match query_named(connection, statement(facts), MOST_SOURCES).await {
+/// The answer to [`statement`]. That the monitor's user may not know is one, too.
+pub(super) async fn receive(connection: &mut Connection) -> Result<Replication, ProbeError> {
+    match receive_named(connection, MOST_SOURCES).await {
         Ok(named) => {
             Ok(named.rows().filter_map(source).reduce(worst).map_or(Replication::Off, Replication::On))
         }
