@@ -118,6 +118,11 @@ impl Causality {
         self.touch == Touch::Writes && (self.may_commit || !in_transaction)
     }
 
+    /// True while a write runs.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.write.is_some()
+    }
+
     /// True for a session that has neither read nor written.
     #[inline]
     fn is_blank(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Sends a command to a backend and its response to the client, as they come: nothing is held whole.
 
+use std::time::Instant;
+
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Doing};
@@ -258,6 +260,7 @@ impl Session {
     /// wait on behalf of a client that has gone.
     #[inline]
     async fn await_backend(&mut self, checkout: &mut Checkout, sent: bool) -> Result<(), Cut> {
+        let mut deposed: Option<Instant> = None;
         loop {
             let backend = checkout.backend();
             let readable = checkout.connection().stream.readable();
@@ -267,6 +270,12 @@ impl Session {
             self.attend(Some(checkout));
             if self.worker.is_hung(backend) {
                 return Err(cut(NetError::TimedOut(HUNG.as_millis() as u64), sent));
+            }
+            if self.causality.is_writing() && self.worker.is_deposed(backend) {
+                // In a minority of a group a commit waits for ever; what becomes of it is not known.
+                if deposed.get_or_insert_with(rt::now).elapsed() >= HUNG {
+                    return Err(cut(NetError::TimedOut(HUNG.as_millis() as u64), sent));
+                }
             }
             // Asked once a second: to wait for it all the time would cost every statement something.
             if self.worker.settings.kills_abandoned && self.stream.is_gone() {

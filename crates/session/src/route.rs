@@ -66,6 +66,12 @@ impl Session {
                 self.checkout_without_schema(backend).await
             }
             Ok(checkout) if target != Target::Primary => self.reach(checkout).await,
+            // It may have taken its time.
+            Ok(checkout) if self.worker.primary() != Some(backend) => {
+                self.info.runs_nowhere();
+                self.seats.put(backend, checkout.give_back());
+                Err(ProxyError::NoBackend("the primary has just become another one".to_owned()))
+            }
             result => result,
         }
     }

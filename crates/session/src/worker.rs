@@ -314,6 +314,13 @@ impl Worker {
         self.with_snapshot(|snapshot, _| is_hung(snapshot, backend, rt::now()))
     }
 
+    /// True if another backend has become the primary.
+    pub(crate) fn is_deposed(&self, backend: BackendId) -> bool {
+        self.with_snapshot(|snapshot, _| {
+            snapshot.primary().is_some_and(|primary| primary.id != backend && primary.is_up())
+        })
+    }
+
     /// True when the proxy stops.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
