@@ -104,6 +104,14 @@ impl Idle {
         self.take_at(at)
     }
 
+    /// The connection that has been idle for the longest of those that others want. Asked once a second, and so without
+    /// any allocation.
+    pub(crate) fn take_wanted(&mut self, is_wanted: impl Fn(&Connection) -> bool) -> Option<Box<Connection>> {
+        let wanted = self.occupied().filter(|(_, connection)| is_wanted(connection));
+        let at = wanted.min_by_key(|(_, connection)| connection.idle_since).map(|(at, _)| at)?;
+        self.take_at(at)
+    }
+
     /// All connections that are to be closed.
     #[expect(clippy::vec_box, reason = "connections stay boxed: they move between seats and sessions")]
     pub(crate) fn take_where(

@@ -129,7 +129,7 @@ impl Pool {
                 && waiters.give_permit(backend, |claim| pool.budget.take(&pool.count, claim).ok())
         };
         while take() {}
-        let spare = pool.idle.borrow_mut().take_oldest(|connection| {
+        let spare = pool.idle.borrow_mut().take_wanted(|connection| {
             let permit = &connection.permit;
             pool.budget.is_wanted_beyond(pool.waiting.get()) && permit.helps_others()
                 || permit.is_users_wanted_beyond(|claim| pool.waiters.borrow().of_user(backend, claim))
