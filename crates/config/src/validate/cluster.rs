@@ -45,7 +45,9 @@ impl Check<'_, '_> {
         }
         let mut primaries = backends.rows.iter().filter(|row| row.value.role == Some(Role::Primary));
         let Some(first) = primaries.next() else {
-            if backends.complete {
+            // One whose role is no role is a mistake already.
+            let is_named = |row: &Written<BackendSection>| row.value.role.is_none() && row.has("role");
+            if backends.complete && !backends.rows.iter().any(is_named) {
                 self.mistakes.push(
                     cluster.at(""),
                     "the cluster has no primary",
