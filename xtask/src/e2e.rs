@@ -124,7 +124,9 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
             run_tests(&packages, &arguments, &proxy(args.release)?)
         }),
         Some(Part::Drivers(drivers)) => {
-            steps.tests("drivers' own suites", || run_program(SUITES, &suite_words(drivers), &proxy(args.release)?));
+            steps.tests("drivers' own suites", || {
+                run_program(SUITES, &suite_words(drivers), &proxy(args.release)?)
+            });
         }
         Some(Part::Orm(orm)) => {
             steps.tests("ORMs", || run_program(SUITES, &orm_words(orm), &proxy(args.release)?));
@@ -133,7 +135,9 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
             steps.tests("session state", || run_session_state(state, &proxy(args.release)?));
         }
         Some(Part::Failover(failover)) => {
-            steps.tests("failovers", || run_program(FAILOVER, &failover_words(failover), &proxy(args.release)?));
+            steps.tests("failovers", || {
+                run_program(FAILOVER, &failover_words(failover), &proxy(args.release)?)
+            });
         }
     }
     steps.finish()

@@ -31,6 +31,10 @@ fn work() -> Result<bool> {
                     Ok(trial) => {
                         failed += usize::from(!trial.is_good());
                         say(&summary(&trial));
+                        trial
+                            .words
+                            .iter()
+                            .for_each(|(at_ms, text)| say(&format!("  after {at_ms} ms: {text}")));
                         trials.push(trial);
                     }
                     Err(error) => {

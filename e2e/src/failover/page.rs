@@ -108,6 +108,7 @@ mod tests {
             write_errors: [("1213".to_owned(), 2)].into(),
             read_errors: BTreeMap::new(),
             disconnects: 1,
+            words: Vec::new(),
             verdict: Verdict { lost: vec![7], torn: vec![8], ..Verdict::default() },
             servers_ms: 5000.0,
             proxy_ms: 5000.0 + beyond_ms,

@@ -38,6 +38,8 @@ pub struct Trial {
     pub read_errors: BTreeMap<String, usize>,
     /// Connections to clients that ended.
     pub disconnects: usize,
+    /// What the first errors said, and how many milliseconds after the fault.
+    pub words: Vec<(i64, String)>,
     /// What the checker found.
     pub verdict: Verdict,
     /// From the fault until a server took a direct write, in milliseconds.
@@ -180,9 +182,20 @@ fn summary(
         write_errors: record.write_errors,
         read_errors: record.read_errors,
         disconnects: record.disconnects,
+        words: words(record.words, times.struck_us),
         verdict: judge(history),
         servers_ms: ms(times.next.1),
         proxy_ms: ms(first_us.context("no write came through the proxy any more")?),
         noticed_ms: times.noticed_us.map(ms),
     })
+}
+
+/// So many errors are kept in their own words.
+const WORDS: usize = 12;
+
+fn words(mut all: Vec<(u64, String)>, struck_us: u64) -> Vec<(i64, String)> {
+    all.sort_unstable();
+    all.truncate(WORDS);
+    let ms = |at_us: u64| (at_us.cast_signed() - struck_us.cast_signed()) / 1000;
+    all.into_iter().map(|(at_us, text)| (ms(at_us), text)).collect()
 }

@@ -56,6 +56,8 @@ pub(crate) struct Record {
     pub(crate) read_errors: BTreeMap<String, usize>,
     /// Connections that ended.
     pub(crate) disconnects: usize,
+    /// Each error with its time and words.
+    pub(crate) words: Vec<(u64, String)>,
 }
 
 impl Record {
@@ -69,6 +71,7 @@ impl Record {
             *self.read_errors.entry(kind).or_default() += count;
         }
         self.disconnects += other.disconnects;
+        self.words.extend(other.words);
     }
 }
 
@@ -147,6 +150,7 @@ impl<'a> Worker<'a> {
         self.record.writes.extend(values.map(write));
         let Err(error) = told else { return Ok(()) };
         *self.record.write_errors.entry(kind_of(&error)).or_default() += 1;
+        self.record.words.push((end_us, format!("sent {} ms ago: {error:#}", (end_us - begin_us) / 1000)));
         // A transaction may be open still.
         if count > 1 && error.is::<ServerError>() && self.client.query("ROLLBACK").is_ok() {
             return Ok(());
@@ -182,6 +186,7 @@ impl<'a> Worker<'a> {
             }
             Err(error) => {
                 *self.record.read_errors.entry(kind_of(&error)).or_default() += 1;
+                self.record.words.push((self.ground.now_us(), format!("read: {error:#}")));
                 self.connect_if_broken(&error)
             }
         }
