@@ -109,6 +109,7 @@ mod tests {
             read_errors: BTreeMap::new(),
             disconnects: 1,
             words: Vec::new(),
+            lost_late: 0,
             verdict: Verdict { lost: vec![7], torn: vec![8], ..Verdict::default() },
             servers_ms: 5000.0,
             proxy_ms: 5000.0 + beyond_ms,

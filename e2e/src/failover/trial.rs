@@ -9,7 +9,7 @@ use delphinus_sandbox::Cluster;
 
 use super::direct::{self, Candidate};
 use super::fault::{Fault, Servers};
-use super::history::{History, Outcome};
+use super::history::{History, Outcome, Write};
 use super::judge::{Verdict, judge};
 use super::workload::{self, Ground, Record};
 use crate::poll::eventually;
@@ -42,6 +42,9 @@ pub struct Trial {
     pub words: Vec<(i64, String)>,
     /// What the checker found.
     pub verdict: Verdict,
+    /// How many of the lost writes were acknowledged when another server took writes already: by a primary that had been
+    /// replaced.
+    pub lost_late: usize,
     /// From the fault until a server took a direct write, in milliseconds.
     pub servers_ms: f64,
     /// From the fault until the first write on another server was acknowledged through the proxy, in milliseconds.
@@ -63,7 +66,7 @@ impl Trial {
             verdict.lost.clear();
             verdict.gone.clear();
         }
-        verdict.is_clean()
+        verdict.is_clean() && self.lost_late == 0
     }
 }
 
@@ -174,16 +177,19 @@ fn summary(
     let first_us =
         acknowledged().filter(|write| on_next.contains(&write.value)).map(|write| write.end_us).min();
     let ms = |at_us: u64| Duration::from_micros(at_us.saturating_sub(times.struck_us)).as_secs_f64() * 1e3;
+    let verdict = judge(history);
+    let is_late = |write: &&Write| write.end_us > times.next.1 && verdict.lost.contains(&write.value);
     Ok(Trial {
         servers,
         fault,
+        lost_late: acknowledged().filter(is_late).count(),
         acknowledged: acknowledged().count(),
         reads: history.reads.len(),
         write_errors: record.write_errors,
         read_errors: record.read_errors,
         disconnects: record.disconnects,
         words: words(record.words, times.struck_us),
-        verdict: judge(history),
+        verdict,
         servers_ms: ms(times.next.1),
         proxy_ms: ms(first_us.context("no write came through the proxy any more")?),
         noticed_ms: times.noticed_us.map(ms),

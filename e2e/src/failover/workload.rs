@@ -162,15 +162,17 @@ impl<'a> Worker<'a> {
         let list = self.number;
         let is_alone = values.end - values.start == 1;
         if !is_alone {
-            self.client.query("BEGIN")?;
+            self.client.query("BEGIN").context("BEGIN")?;
         }
-        for value in values {
+        for (at, value) in values.enumerate() {
             let sql =
                 format!("INSERT INTO app.lists (list, value, server) VALUES ({list}, {value}, @@server_id)");
-            self.client.query(&sql)?;
+            let which =
+                || if is_alone { "alone".to_owned() } else { format!("statement {at} in a transaction") };
+            self.client.query(&sql).with_context(which)?;
         }
         if !is_alone {
-            self.client.query("COMMIT")?;
+            self.client.query("COMMIT").context("COMMIT")?;
         }
         Ok(())
     }
@@ -229,6 +231,8 @@ mod tests {
         assert_eq!(told(2003), (Outcome::Failed, "2003".to_owned()));
         assert_eq!(told(9101), (Outcome::Unknown, "9101".to_owned()));
         assert_eq!(told(2013), (Outcome::Unknown, "2013".to_owned()));
+        let told = ServerError { code: 1213, sqlstate: String::new(), message: String::new() };
+        assert_eq!(kind_of(&anyhow::Error::from(told).context("COMMIT")), "1213");
         let closed = anyhow::anyhow!("end of file");
         assert_eq!((outcome_of(&closed), kind_of(&closed)), (Outcome::Unknown, "closed".to_owned()));
     }
