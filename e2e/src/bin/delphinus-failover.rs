@@ -60,13 +60,15 @@ fn summary(trial: &Trial) -> String {
     let found = if verdict.is_clean() { "nothing".to_owned() } else { format!("{verdict:?}") };
     format!(
         "{servers}, {fault}: {word}; {acknowledged} writes, {reads} reads; failed writes {:?}, reads {:?}, {} sessions ended; \
-         found {found}; noticed after {:.0} ms, servers {:.0} ms, beyond {:.0} ms",
+         found {found}; noticed after {:.0} ms, servers {:.0} ms, beyond {:.0} ms, longest wait \
+         {:.0} ms",
         trial.write_errors,
         trial.read_errors,
         trial.disconnects,
         trial.noticed_ms.unwrap_or(f64::NAN),
         trial.servers_ms,
-        trial.beyond_ms()
+        trial.beyond_ms(),
+        trial.longest_ms
     )
 }
 

@@ -13,8 +13,8 @@ const BEGIN: &str = "<!-- Written by `cargo xtask e2e failover --docs`: begin --
 const END: &str = "<!-- end -->\n";
 
 const HEAD: &str = "\
-| servers | what happens | runs | acknowledged | writes failed, by error | reads answered | reads failed | lost | doubled | stale | other harm | noticed after | servers need | beyond that |
-|---|---|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+| servers | what happens | runs | acknowledged | writes failed, by error | reads answered | reads failed | lost | doubled | stale | other harm | noticed after | servers need | beyond that | longest wait |
+|---|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 ";
 
 /// Puts the table of these runs between the markers of the page.
@@ -44,7 +44,7 @@ fn table(trials: &[Trial]) -> String {
         };
         let _ = writeln!(
             text,
-            "| {servers} | {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {servers} | {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             runs.len(),
             sum(&|run| run.acknowledged),
             kinds(runs.iter().map(|run| &run.write_errors)),
@@ -57,6 +57,7 @@ fn table(trials: &[Trial]) -> String {
             span(&|run| run.noticed_ms),
             span(&|run| Some(run.servers_ms)),
             span(&|run| Some(run.beyond_ms())),
+            span(&|run| Some(run.longest_ms)),
         );
     }
     text
@@ -114,6 +115,7 @@ mod tests {
             servers_ms: 5000.0,
             proxy_ms: 5000.0 + beyond_ms,
             noticed_ms: None,
+            longest_ms: 6000.0,
         }
     }
 
@@ -126,9 +128,9 @@ mod tests {
             rows,
             [
                 "| MySQL 9.7 Group Replication | kill -9 | 2 | 200 | 4 × 1213 | 400 | 0 | 2 | 0 | 0 | 4 | ? | 5.00 to 5.00 s | \
-                 0.10 to 0.25 s |",
+                 0.10 to 0.25 s | 6.00 to 6.00 s |",
                 "| MySQL 9.7 Group Replication | clean shutdown | 1 | 100 | 2 × 1213 | 200 | 0 | 1 | 0 | 0 | 2 | ? | 5.00 s | \
-                 0.00 s |",
+                 0.00 s | 6.00 s |",
             ]
         );
         let columns = text.lines().next().unwrap().matches('|').count();

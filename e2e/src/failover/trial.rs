@@ -49,6 +49,8 @@ pub struct Trial {
     pub servers_ms: f64,
     /// From the fault until the first write on another server was acknowledged through the proxy, in milliseconds.
     pub proxy_ms: f64,
+    /// The longest that a client waited for the answer to a write, good or bad, in milliseconds.
+    pub longest_ms: f64,
     /// From the fault until the proxy's log said that something is wrong with the primary, in milliseconds.
     pub noticed_ms: Option<f64>,
 }
@@ -178,6 +180,7 @@ fn summary(
         acknowledged().filter(|write| on_next.contains(&write.value)).map(|write| write.end_us).min();
     let ms = |at_us: u64| Duration::from_micros(at_us.saturating_sub(times.struck_us)).as_secs_f64() * 1e3;
     let verdict = judge(history);
+    let longest_us = history.writes.iter().map(|write| write.end_us - write.begin_us).max().unwrap_or(0);
     let is_late = |write: &&Write| write.end_us > times.next.1 && verdict.lost.contains(&write.value);
     Ok(Trial {
         servers,
@@ -192,6 +195,7 @@ fn summary(
         verdict,
         servers_ms: ms(times.next.1),
         proxy_ms: ms(first_us.context("no write came through the proxy any more")?),
+        longest_ms: Duration::from_micros(longest_us).as_secs_f64() * 1e3,
         noticed_ms: times.noticed_us.map(ms),
     })
 }

@@ -14,6 +14,9 @@ use crate::stage::Address;
 const CLIENTS: u32 = 6;
 /// Between two operations of a client: the figures are about failovers, not about throughput.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Between two newcomers: sessions that append one value and go. They are what shows when writes go on, because the others
+/// may all be waiting for an answer to something that they had sent before.
+const ARRIVAL: Duration = Duration::from_millis(100);
 /// Room for the values of one client.
 const VALUES: u64 = 1_000_000;
 
@@ -91,10 +94,20 @@ pub(crate) fn run<T>(ground: &Ground, meanwhile: impl FnOnce() -> Result<T>) -> 
     std::thread::scope(|scope| {
         let clients: Vec<_> =
             (0..CLIENTS).map(|number| scope.spawn(move || Worker::run(ground, number))).collect();
+        let newcomers = scope.spawn(|| {
+            let mut all = Vec::new();
+            while !ground.is_over.load(Ordering::Relaxed) {
+                let number = CLIENTS + u32::try_from(all.len()).unwrap_or(u32::MAX);
+                all.push(scope.spawn(move || Worker::visit(ground, number)));
+                std::thread::sleep(ARRIVAL);
+            }
+            all
+        });
         let outcome = meanwhile();
         ground.is_over.store(true, Ordering::Relaxed);
         let mut record = Record::default();
-        for client in clients {
+        let newcomers = newcomers.join().ok().context("no newcomers")?;
+        for client in clients.into_iter().chain(newcomers) {
             record.add(client.join().ok().context("a client panicked")??);
         }
         Ok((record, outcome?))
@@ -111,17 +124,23 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn run(ground: &'a Ground, number: u32) -> Result<Record> {
+    fn new(ground: &'a Ground, number: u32) -> Result<Self> {
         let client = ground.address.connect()?;
         let session = ground.sessions.fetch_add(1, Ordering::Relaxed);
-        let mut worker = Self {
-            ground,
-            number,
-            next_value: u64::from(number + 1) * VALUES,
-            session,
-            client,
-            record: Record::default(),
-        };
+        let next_value = u64::from(number + 1) * VALUES;
+        Ok(Self { ground, number, next_value, session, client, record: Record::default() })
+    }
+
+    /// One write, and its own list read back.
+    fn visit(ground: &'a Ground, number: u32) -> Result<Record> {
+        let mut worker = Self::new(ground, number)?;
+        worker.append(1)?;
+        worker.read(number)?;
+        Ok(worker.record)
+    }
+
+    fn run(ground: &'a Ground, number: u32) -> Result<Record> {
+        let mut worker = Self::new(ground, number)?;
         let mut turn = number;
         while !ground.is_over.load(Ordering::Relaxed) {
             match turn % 4 {
