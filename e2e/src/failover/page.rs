@@ -14,7 +14,7 @@ const END: &str = "<!-- end -->\n";
 
 const HEAD: &str = "\
 | servers | what happens | runs | acknowledged | writes failed, by error | reads answered | reads failed | lost | doubled | stale | other harm | noticed after | servers need | beyond that | longest wait |
-|---|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+|---|---|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 ";
 
 /// Puts the table of these runs between the markers of the page.

@@ -1,3 +1,5 @@
+//! Each fault is planted in a good history, and must be found there.
+
 use super::super::history::{Read, Write};
 use super::*;
 
