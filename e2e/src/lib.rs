@@ -8,6 +8,7 @@ mod client;
 mod config_file;
 mod counting_relay;
 mod drivers;
+pub mod failover;
 mod general_log;
 mod go_toolchain;
 mod haproxy;

@@ -14,6 +14,8 @@ use crate::test::run_tests;
 
 /// The program that runs the drivers' suites.
 const SUITES: &str = "delphinus-driver-suites";
+/// The program that measures failovers.
+const FAILOVER: &str = "delphinus-failover";
 
 /// Options of `e2e`.
 #[derive(Debug, Args)]
@@ -42,6 +44,29 @@ enum Part {
     ///
     /// 100,000 steps take about a quarter of an hour for each kind of servers. What differs is made a short script.
     SessionState(SessionStateArgs),
+    /// What a failover costs: clients append to lists through Delphinus while the primary dies, hangs, is shut down or
+    /// hands over, and their history is judged. Lost, doubled, stale: none of that may be found.
+    ///
+    /// On MariaDB (asynchronous and semi-synchronous) with an outside tool that promotes a replica, and on MySQL Group
+    /// Replication. A run of each takes about ten minutes.
+    Failover(FailoverArgs),
+}
+
+/// Options of `e2e failover`.
+#[derive(Debug, Args)]
+struct FailoverArgs {
+    /// How often each fault is done.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Only these servers; can be repeated.
+    #[arg(long, value_parser = ["mariadb", "mariadb-semi-sync", "group"])]
+    servers: Vec<String>,
+    /// Only this fault; can be repeated.
+    #[arg(long, value_parser = ["kill", "hang", "shutdown", "switchover"])]
+    fault: Vec<String>,
+    /// Write the table of docs/failover.md anew, of what is run now.
+    #[arg(long)]
+    docs: bool,
 }
 
 /// Options of `e2e orm`.
@@ -99,13 +124,20 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
             run_tests(&packages, &arguments, &proxy(args.release)?)
         }),
         Some(Part::Drivers(drivers)) => {
-            steps.tests("drivers' own suites", || run_suites(&suite_words(drivers), &proxy(args.release)?));
+            steps.tests("drivers' own suites", || {
+                run_program(SUITES, &suite_words(drivers), &proxy(args.release)?)
+            });
         }
         Some(Part::Orm(orm)) => {
-            steps.tests("ORMs", || run_suites(&orm_words(orm), &proxy(args.release)?));
+            steps.tests("ORMs", || run_program(SUITES, &orm_words(orm), &proxy(args.release)?));
         }
         Some(Part::SessionState(state)) => {
             steps.tests("session state", || run_session_state(state, &proxy(args.release)?));
+        }
+        Some(Part::Failover(failover)) => {
+            steps.tests("failovers", || {
+                run_program(FAILOVER, &failover_words(failover), &proxy(args.release)?)
+            });
         }
     }
     steps.finish()
@@ -117,9 +149,10 @@ fn proxy(is_release: bool) -> Result<PathBuf> {
     cargo::build_program(build, "delphinus").context("delphinus cannot be built")
 }
 
-fn run_suites(words: &[String], proxy: &Path) -> Result<Tally> {
+/// A program of the package with the tests.
+fn run_program(name: &str, words: &[String], proxy: &Path) -> Result<Tally> {
     let build = cargo(&["build", "--package", "delphinus-e2e", "--bins"]);
-    let program = cargo::build_program(build, SUITES).context("the suites' program cannot be built")?;
+    let program = cargo::build_program(build, name).with_context(|| format!("{name} cannot be built"))?;
     let mut command = Command::new(program);
     command.env("DELPHINUS_BIN", proxy).args(words);
     libtest::run_counted(command)
@@ -137,6 +170,16 @@ fn suite_words(args: &DriversArgs) -> Vec<String> {
 fn orm_words(args: &OrmArgs) -> Vec<String> {
     let mut words = vec!["--orm".to_owned()];
     words.extend(common_words(args.flavor.as_deref(), args.docs));
+    words
+}
+
+fn failover_words(args: &FailoverArgs) -> Vec<String> {
+    let mut words = vec!["--runs".to_owned(), args.runs.to_string()];
+    words.extend(args.servers.iter().flat_map(|servers| ["--servers".to_owned(), servers.clone()]));
+    words.extend(args.fault.iter().flat_map(|fault| ["--fault".to_owned(), fault.clone()]));
+    if args.docs {
+        words.extend(["--docs".to_owned(), cargo::root().join("docs/failover.md").display().to_string()]);
+    }
     words
 }
 

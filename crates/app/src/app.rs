@@ -14,6 +14,7 @@ use delphinus_net::{ListenAddress, Listener};
 use delphinus_pool::{Budget, Target};
 use delphinus_session::{ListenerSettings, Registry, Users, is_hung};
 use delphinus_telemetry::CounterSet;
+use delphinus_topology::Snapshot;
 use delphinus_wire::Capabilities;
 
 use crate::acceptor::{Acceptor, Seat};
@@ -135,6 +136,7 @@ impl App {
             // An error means that the sender is gone, which is a stop too.
             let _ = monitor_ends.wait_for(|end| *end).await;
         }));
+        let following = rt::spawn_local(follow(registry.clone(), reader.clone()));
         let ticking =
             rt::spawn_local(tick(registry.clone(), reader.clone(), users, config.proxy.wait_timeout_s));
         let acceptor = Rc::new(acceptor);
@@ -163,6 +165,7 @@ impl App {
         wait_for_threads(threads).await;
         end_monitor.send_replace(true);
         let _ = rt::timeout(Duration::from_secs(5), monitoring).await;
+        following.abort();
         ticking.abort();
         // To the end: an operator may want to see what the stop waits for.
         for one in operating {
@@ -260,6 +263,23 @@ async fn announce(mut reader: SnapshotReader, wanted: Vec<Compression>) {
     }
 }
 
+/// Wakes those who wait for a backend from which nothing is expected any more, as soon as that is known.
+async fn follow(registry: Arc<Registry>, mut reader: SnapshotReader) {
+    let mut seen = reader.load().generation;
+    // None: the monitor has stopped.
+    while let Some(snapshot) = reader.wait_for(|snapshot| snapshot.generation != seen).await {
+        seen = snapshot.generation;
+        disturb_waiting(&registry, &snapshot);
+    }
+}
+
+fn disturb_waiting(registry: &Registry, snapshot: &Snapshot) {
+    let now = rt::now();
+    if snapshot.backends.iter().any(|backend| is_hung(snapshot, backend.id, now)) {
+        registry.disturb_those_on(|backend| is_hung(snapshot, backend, now));
+    }
+}
+
 /// Once a second: the sessions' clock, passwords that are remembered for too long, sessions that are idle for too long,
 /// and those that wait for a hung backend.
 async fn tick(registry: Arc<Registry>, reader: SnapshotReader, users: Arc<Users>, wait_timeout_s: u64) {
@@ -268,11 +288,7 @@ async fn tick(registry: Arc<Registry>, reader: SnapshotReader, users: Arc<Users>
         rt::sleep(Duration::from_secs(1)).await;
         registry.tick(start.elapsed().as_secs() as u32, wait_timeout_s);
         users.tick();
-        let snapshot = reader.load();
-        let now = rt::now();
-        if snapshot.backends.iter().any(|backend| is_hung(&snapshot, backend.id, now)) {
-            registry.disturb_those_on(|backend| is_hung(&snapshot, backend, now));
-        }
+        disturb_waiting(&registry, &reader.load());
     }
 }
 

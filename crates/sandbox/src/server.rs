@@ -193,7 +193,8 @@ impl Server {
             let how = status.signal().map_or_else(|| status.to_string(), |signal| format!("signal {signal}"));
             bail!("{} ended at its start ({how})\n{}", self.name, process::tail(&self.error_log()));
         }
-        let id = self.query("SELECT @@server_id")?;
+        // One that greets may still end while it starts.
+        let id = self.query("SELECT @@server_id").with_context(|| process::tail(&self.error_log()))?;
         anyhow::ensure!(id == self.server_id.to_string(), "{} answers as server {id}", self.name);
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | it was not sent, and there is no primary | it waits for one, and runs there (`checkout_planned`) |
 //! | a backend refused it because it takes no writes any more | it waits for the next primary, and runs there (`is_refused_as_read_only`) |
+//! | the same in a transaction | that is rolled back and gone: "retry it" (`give_up_transaction`) |
 //! | it only reads, and no byte of its result has reached the client | it runs again (`command/query.rs`) |
 //! | it was sent in a transaction that cannot have been committed by it | the transaction is gone: "retry it" (`lost`) |
 //! | it may have been committed | "outcome unknown", and never again (`lost`) |
@@ -22,6 +23,7 @@ use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::forward::Relayed;
+use crate::serve::Served;
 use crate::session::Session;
 
 /// What an operator sets about failovers.
@@ -142,6 +144,34 @@ impl Session {
         Ok(None)
     }
 
+    /// True if the server has refused a statement of a transaction because it takes no writes any more: it can neither go on
+    /// nor be committed there.
+    #[inline]
+    pub(crate) fn is_transaction_refused(&self, relayed: &Relayed) -> bool {
+        let response = &relayed.response;
+        matches!(response.error, Some(PREVENTED | READ_ONLY_MODE))
+            && self.may_give_up_transaction(response)
+            && (response.error == Some(READ_ONLY_MODE) || says_read_only(&relayed.rest.data()[..relayed.len]))
+    }
+
+    fn may_give_up_transaction(&self, response: &Response) -> bool {
+        self.worker.settings.failover.roles_move
+            && response.result_sets == 0
+            && self.status.contains(Status::IN_TRANS)
+            && !self.steering.on_replica
+            && !self.pins.is_empty()
+            && self.pins.iter().all(|pin| can_go_on(pin.reason))
+    }
+
+    /// Rolls it back and tells the client to try it again, which the refusal does not tell a driver.
+    pub(crate) async fn give_up_transaction(&mut self, checkout: Checkout, relayed: Relayed) -> Served {
+        self.worker.report_read_only(checkout.backend());
+        self.worker.buffers.give(relayed.rest);
+        // A connection that cannot start over is closed, and that rolls back, too.
+        let _ = checkout.start_over().await;
+        Served::Error(self.lost("it takes no writes any more", false))
+    }
+
     fn may_run_on_next(&self, statement: &Statement, response: &Response) -> bool {
         let settings = &self.worker.settings.failover;
         settings.roles_move
@@ -185,7 +215,6 @@ impl Session {
     /// the session goes on; anything else ends the session. `sent`: the command has been sent.
     pub(crate) fn lost(&mut self, how: &str, sent: bool) -> ProxyError {
         self.worker.counters.error_backend_lost.increment();
-        let can_go_on = |reason| matches!(reason, PinReason::Transaction | PinReason::Dedicated);
         if self.pins.is_empty() || self.pins.iter().any(|pin| !can_go_on(pin.reason)) {
             let pin = self.pins.reason().map_or("state", PinReason::as_str);
             return ProxyError::LostState(how.to_owned(), pin);
@@ -204,6 +233,11 @@ impl Session {
         let is_plain = self.worker.settings.failover.lost_transaction_is_lost_connection;
         ProxyError::LostTransaction { how: how.to_owned(), as_deadlock: !is_plain }
     }
+}
+
+/// True if a session that loses this with its connection can go on.
+fn can_go_on(reason: PinReason) -> bool {
+    matches!(reason, PinReason::Transaction | PinReason::Dedicated)
 }
 
 /// True where it is the primary that is missing, and nothing has been sent to it.

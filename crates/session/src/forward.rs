@@ -1,5 +1,6 @@
 //! Sends a command to a backend and its response to the client, as they come: nothing is held whole.
 
+use std::io;
 use std::time::Instant;
 
 use delphinus_net::rt::{self, Either};
@@ -269,7 +270,8 @@ impl Session {
             }
             self.attend(Some(checkout));
             if self.worker.is_hung(backend) {
-                return Err(cut(NetError::TimedOut(HUNG.as_millis() as u64), sent));
+                let why = "it does not answer, or another backend has taken its place";
+                return Err(cut(io::Error::new(io::ErrorKind::TimedOut, why).into(), sent));
             }
             if self.causality.is_writing() && self.worker.is_deposed(backend) {
                 // In a minority of a group a commit waits for ever; what becomes of it is not known.

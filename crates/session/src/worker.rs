@@ -309,7 +309,7 @@ impl Worker {
         self.reader.reporter().read_only(backend, rt::now());
     }
 
-    /// True if the backend has been down for longer than a pause.
+    /// True if nobody waits for this backend any more.
     pub(crate) fn is_hung(&self, backend: BackendId) -> bool {
         self.with_snapshot(|snapshot, _| is_hung(snapshot, backend, rt::now()))
     }
@@ -328,10 +328,16 @@ impl Worker {
     }
 }
 
-/// True if the backend has been down for longer than a pause.
+/// True if what is under way there is not waited for any more: the backend has been down for longer than a pause, or it
+/// does not answer, or takes writes on its own account, while another one has its place as the primary. Its word would be
+/// worth nothing then: what it still acknowledges is not where everybody looks.
 pub fn is_hung(snapshot: &Snapshot, backend: BackendId, now: Instant) -> bool {
-    snapshot.backend(backend).is_some_and(|backend| match backend.health {
-        Health::Down { since, .. } => now.saturating_duration_since(since) >= HUNG,
+    snapshot.backend(backend).is_some_and(|found| match found.health {
+        Health::Down { since, .. } => {
+            now.saturating_duration_since(since) >= HUNG
+                || (found.was_primary() && snapshot.primary().is_some())
+        }
+        Health::Fenced { .. } => true,
         _ => false,
     })
 }

@@ -164,6 +164,11 @@ impl Backend {
         self.health.is_fenced()
     }
 
+    /// True if it was the primary, as far back as is known, and is not any more.
+    pub fn was_primary(&self) -> bool {
+        self.role != Role::Primary && self.tally.was_primary()
+    }
+
     /// True if new statements may go there.
     #[inline]
     pub fn takes_statements(&self) -> bool {

@@ -91,6 +91,9 @@ impl Session {
                     }
                     checkout.release();
                 }
+                Ok(relayed) if plan.is_none() && self.is_transaction_refused(&relayed) => {
+                    return Ok(self.give_up_transaction(checkout, relayed).await);
+                }
                 Ok(relayed) => return self.finish_execute(checkout, (id, &key), flags, relayed).await,
                 Err(Cut::Client(error)) => return Err(error),
                 Err(Cut::Backend { error, untouched, whole }) if plan.is_none() => {

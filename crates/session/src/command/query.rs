@@ -147,6 +147,9 @@ impl Session {
         statement: &Statement,
     ) -> Outcome {
         match self.forward(&mut checkout, input, Shape::Results).await {
+            Ok(relayed) if self.is_transaction_refused(&relayed) => {
+                Ok(self.give_up_transaction(checkout, relayed).await)
+            }
             Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
             Err(Cut::Client(error)) => Err(error),
             Err(Cut::Backend { error, untouched, whole }) => {

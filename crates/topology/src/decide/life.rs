@@ -55,6 +55,10 @@ enum Evidence {
 }
 
 impl Tally {
+    pub(crate) fn was_primary(&self) -> bool {
+        self.was_primary
+    }
+
     /// True once something was seen of it.
     pub(super) fn is_known(&self) -> bool {
         self.life != Life::Unknown

@@ -136,6 +136,22 @@ fn fall_and_rise_are_counted_in_a_row() {
 }
 
 #[test]
+fn who_has_lost_the_role_is_known() {
+    let mut bench = Bench::new(2);
+    bench.settings = settings(Kind::ReadOnly);
+    // As the configuration has it where roles move: nobody has one.
+    bench.snapshot.backends[0].role = Role::Replica;
+    let were =
+        |bench: &Bench| -> Vec<bool> { bench.snapshot.backends.iter().map(Backend::was_primary).collect() };
+    (0..3).for_each(|id| drop(bench.probe(id, answered(id != 0))));
+    assert_eq!(were(&bench), [false; 3]);
+    (0..3).for_each(|_| drop(bench.probe(0, refused())));
+    bench.probe(1, answered(false));
+    assert_eq!(bench.snapshot.primary().map(|primary| primary.id), Some(BackendId(1)));
+    assert_eq!(were(&bench), [true, false, false]);
+}
+
+#[test]
 fn only_visible_changes_make_a_generation() {
     let mut bench = Bench::new(0);
     bench.probe(0, answered(false));
