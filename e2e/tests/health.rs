@@ -26,8 +26,11 @@ impl Admin {
 
 fn start(flavor: Flavor, config: &ConfigFile) -> (Stage, Admin) {
     // A group lets a member go that does not answer, as soon as it suspects it.
-    let cnf: &[&str] =
-        if flavor == Flavor::Group { &["loose_group_replication_member_expel_timeout=0"] } else { &[] };
+    let cnf: &[&str] = if flavor == Flavor::Group {
+        &["loose_group_replication_member_expel_timeout=0"]
+    } else {
+        &["general_log=OFF"]
+    };
     let lease = PortLease::take().unwrap();
     let socket = std::env::temp_dir().join(format!("delphinus-health-{}", lease.port()));
     let section = format!(
