@@ -168,7 +168,10 @@ fn wait_until_ready(proxy: &mut Proxy, address: &Address, file: &Path) -> Result
         if ended.is_some() {
             return Ok(Some(()));
         }
-        address.connect()?.rows("SELECT 1").map(|_| Some(()))
+        address.connect()?.rows("SELECT 1")?;
+        // Until then a replica may be one that nothing is known of yet, and reads go elsewhere.
+        let log = proxy.log();
+        Ok((log.contains("ready backends=") || log.contains("\"ready\"")).then_some(()))
     });
     if let Some(status) = ended {
         bail!("the proxy ended at its start ({status}), {}:\n{}", file.display(), proxy.log());
