@@ -39,7 +39,7 @@ section! {
         delay_ms: u64 = is(0), "ms", Restart, in 0..=60_000;
         /// Action: the statement is ended (KILL QUERY) when it has run for so long.
         timeout_ms: Option<u64> = unset("no limit"), "ms", Restart, in 1..=86_400_000;
-        /// Action: how old what reads find may be: see [routing]. A hint and a setting of the session are stronger.
+        /// Action: how old what reads find may be: see `routing.consistency`. A hint and a setting of the session are stronger.
         consistency: Option<Consistency> = unset("as without the rule"), "", Restart;
         /// Action: `false`: from this statement on, the session keeps one connection to the primary for itself.
         multiplex: Option<bool> = unset("as without the rule"), "", Restart;
