@@ -62,8 +62,6 @@ impl Socket {
         matches!(self.io, Io::Unix(_))
     }
 
-    /// Appends what has arrived, up to the room there is; waits for it if nothing has. 0 is the end.
-    #[inline]
     /// The other end's address, on TCP.
     pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
         match &self.io {
@@ -72,6 +70,8 @@ impl Socket {
         }
     }
 
+    /// Appends what has arrived, up to the room there is; waits for it if nothing has. 0 is the end.
+    #[inline]
     pub(crate) async fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         poll_fn(|context| self.poll_read(context, into)).await
     }
