@@ -20,6 +20,8 @@ pub struct ConfigFile {
     pub backend: Vec<String>,
     /// Lines of single backends, in the order of the servers, for example `weight = 300`.
     pub each_backend: Vec<String>,
+    /// Lines of the cluster, which is one of several then: the others are among the sections.
+    pub cluster: Vec<String>,
     /// How roles are known, if not as the servers have begun: "read_only" or "group_replication".
     pub topology: Option<&'static str>,
     /// Lines of `[monitor]`; without any, probes come every 200 ms.
@@ -70,7 +72,8 @@ impl ConfigFile {
         for (name, password) in [app].into_iter().chain(others).chain(own) {
             write!(text, "\n[[user]]\nname = \"{name}\"\npassword = \"{password}\"\n")?;
         }
-        text.push_str("\n[cluster]\n");
+        let head = if self.cluster.is_empty() { "[cluster]" } else { "[[cluster]]" };
+        write!(text, "\n{head}\n{}\n", self.cluster.join("\n"))?;
         if let Some(topology) = self.topology {
             writeln!(text, "topology = \"{topology}\"")?;
         }

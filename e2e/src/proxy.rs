@@ -25,7 +25,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// Starts the binary with a configuration file; its log goes beside that.
-    pub(crate) fn start(config: &Path) -> Result<Self> {
+    pub fn start(config: &Path) -> Result<Self> {
         let log = config.with_extension("log");
         let file = File::create(&log)?;
         let mut command = Command::new(proxy_binary()?);

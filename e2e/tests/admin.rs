@@ -34,7 +34,7 @@ fn pins_appear_and_vanish() {
         let shown: Vec<_> = session.iter().map(|value| value.as_deref().unwrap_or("-")).collect();
         assert_eq!(shown[0], client.connection_id.to_string());
         assert_eq!(shown[1..5], ["app", "localhost", "app", "sleep"]);
-        assert_eq!(shown[6..], [&*admin.primary, "-", "transaction", "YES", "-"]);
+        assert_eq!(shown[6..], [&*admin.primary, "-", "transaction", "YES", "-", "main"]);
         client.query("COMMIT").unwrap();
         assert_eq!(pins(&mut operator), [lock]);
         client.query("SELECT RELEASE_LOCK('a secret')").unwrap();

@@ -1,6 +1,7 @@
 //! The commands: one table, from which they are found, explained, checked against roles, and documented.
 
 mod backends;
+mod clusters;
 mod help;
 mod kill;
 mod pools;
@@ -122,6 +123,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         Run::Asking(|call| Box::pin(backends::show(call))),
     ),
     look(
+        &["SHOW CLUSTERS"],
+        "name",
+        "The clusters: the backend that takes writes (NULL: none does), the version that clients are told, the sessions in each; and which schemas, \
+         listeners and users choose it. The default one is for all others.",
+        Run::Showing(clusters::show),
+    ),
+    look(
         &["SHOW SESSIONS", "SHOW PROCESSLIST", "SHOW FULL PROCESSLIST"],
         "user",
         "The clients: id (as their CONNECTION_ID() and KILL have it), where they run what, why they are pinned. `waiting` is \
@@ -179,12 +187,12 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
     Command {
         names: &["EXPLAIN ROUTE"],
-        arguments: "statement",
+        arguments: "[IN CLUSTER name] statement",
         group: Group::Look,
         role: AdminRole::Read,
         like: "",
         help: "Where a statement would go as the first of a session, why, and what might pin the session afterwards. It is \
-               not run.",
+               not run. Without a cluster: in the default one.",
         run: Run::Now(route::explain),
     },
     look(&["SHOW COMMANDS", "HELP"], "command", "This table.", Run::Showing(help::show)),

@@ -90,7 +90,7 @@ async fn log_in(
     let id = settings.connection_id;
     let services = LoginServices {
         tls: listener.tls.as_ref(),
-        lookup: &|name| console.users.record(name),
+        lookup: &|query| console.users.record(query.user()),
         verify: &|query| Box::pin(async { nobody_to_ask(query) }),
     };
     match serve_login(stream, buffer, settings, &services).await {

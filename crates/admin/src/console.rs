@@ -5,19 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delphinus_monitor::SnapshotReader;
-use delphinus_net::rt;
-use delphinus_pool::{BackendCensus, Budget, Target};
-use delphinus_session::{ClientConnId, Registry, Routing, SessionInfo, Told};
+use delphinus_session::{ClientConnId, Registry, SessionInfo, Told};
 use delphinus_telemetry::CounterSet;
-use delphinus_topology::BackendId;
+use delphinus_topology::ClusterId;
 use delphinus_wire::auth::{Plugin, RsaKey};
 
+use crate::cluster::{ClusterView, PATIENCE};
 use crate::users::{AdminUser, AdminUsers};
-use crate::worker::WorkerLine;
-
-/// How long workers and sessions have to answer. One that waits for its client, or for a connection, does not.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the operators' side is made from.
 pub struct Parts {
@@ -35,16 +29,10 @@ pub struct Parts {
     pub rsa_key: Option<Arc<RsaKey>>,
     /// All sessions.
     pub registry: Arc<Registry>,
-    /// The cluster, and the way to the monitor.
-    pub reader: SnapshotReader,
+    /// The clusters, the default one first; at least one.
+    pub clusters: Vec<ClusterView>,
     /// Everything that is counted.
     pub counters: CounterSet,
-    /// The backends, with the limits of their connections.
-    pub backends: Vec<(Target, Arc<Budget>)>,
-    /// A line to each worker.
-    pub workers: Vec<WorkerLine>,
-    /// How statements are routed: the rules with their counts.
-    pub routing: Routing,
     /// Where clients and operators connect.
     pub listeners: Vec<ListenerRow>,
     /// The users of the configuration.
@@ -64,6 +52,8 @@ pub struct ListenerRow {
     pub tls: &'static str,
     /// For whom: "clients" or "operators".
     pub serves: &'static str,
+    /// The cluster that its clients get to, whoever they are.
+    pub cluster: Option<String>,
 }
 
 /// A user of the configuration as operators see it.
@@ -77,6 +67,8 @@ pub struct ClientUser {
     pub default_schema: Option<String>,
     /// Most connections at the same time.
     pub max_connections: Option<u32>,
+    /// The cluster that it gets to, if it has one.
+    pub cluster: Option<String>,
     /// May take what is reserved, and end the sessions of others.
     pub is_connection_admin: bool,
 }
@@ -104,26 +96,18 @@ impl Console {
         self.parts.registry.ask(&busy, PATIENCE).await
     }
 
-    /// What each worker's pool has to each backend; `None` for a worker that does not answer.
-    pub(crate) async fn census(&self) -> Vec<Option<Vec<BackendCensus>>> {
-        let mut all = Vec::with_capacity(self.parts.workers.len());
-        for worker in &self.parts.workers {
-            all.push(worker.census(PATIENCE).await);
-        }
-        all
+    /// All clusters.
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = (ClusterId, &ClusterView)> {
+        (0u16..).map(ClusterId).zip(&self.parts.clusters)
     }
 
-    /// Waits until every worker's pool has followed an operator's wish; false if one has not in time.
-    pub(crate) async fn followed(&self, backend: BackendId, is_offline: bool) -> bool {
-        let follows = |worker: &Option<Vec<BackendCensus>>| {
-            let pool = worker.as_ref().and_then(|pools| pools.get(backend.index()));
-            pool.is_some_and(|pool| pool.is_draining == is_offline)
-        };
-        let all_follow = async {
-            while !self.census().await.iter().all(follows) {
-                rt::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        rt::timeout(PATIENCE * 5, all_follow).await.is_some()
+    /// The cluster of a session.
+    pub(crate) fn cluster_of(&self, info: &SessionInfo) -> &ClusterView {
+        &self.parts.clusters[info.cluster().index()]
+    }
+
+    /// The default cluster.
+    pub(crate) fn first_cluster(&self) -> &ClusterView {
+        &self.parts.clusters[0]
     }
 }

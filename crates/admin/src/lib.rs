@@ -10,12 +10,13 @@
 //! | rows, and LIKE | `table` |
 //! | who may log in | `users` |
 //! | a connection from accept to end | `listen`, `connection` |
-//! | what commands know of the proxy | `console` |
+//! | what commands know of the proxy | `console`, `cluster` |
 //! | what workers are asked | `worker` |
 //! | the client of `delphinus ctl` | `ask` |
 
 mod answer;
 mod ask;
+mod cluster;
 mod command;
 mod connection;
 mod console;
@@ -28,6 +29,7 @@ mod users;
 mod worker;
 
 pub use ask::{AskError, Asked, Place, Question, ask};
+pub use cluster::ClusterView;
 pub use command::reference;
 pub use console::{ClientUser, Console, ListenerRow, Parts};
 pub use users::{AdminRole, AdminUser};

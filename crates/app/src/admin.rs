@@ -4,20 +4,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_admin::{AdminRole, AdminUser, ClientUser, Console, ListenerRow, Parts, WorkerLine};
+use delphinus_admin::{AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, Parts};
 use delphinus_config::{self as config, Config};
-use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt;
 use delphinus_net::{ListenAddress, Listener};
-use delphinus_pool::{Budget, Target};
-use delphinus_session::{ListenerSettings, Registry, Routing};
+use delphinus_session::{ListenerSettings, Registry};
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::handshake::TlsMode;
 
 use crate::error::Error;
-use crate::settings::{credential, server_tls, sessions, tls_mode};
+use crate::settings::{credential, default_plugin, server_tls, tls_mode};
 
 /// The addresses where operators connect; none without `[admin]`.
 pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<ListenerSettings>)>, Error> {
@@ -39,6 +37,7 @@ pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<Liste
             compression: Capabilities::default(),
             must_compress: false,
             balancers: Vec::new(),
+            cluster: None,
         };
         let address = match address {
             config::ListenAddress::Tcp(address) => ListenAddress::Tcp(*address),
@@ -52,11 +51,8 @@ pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<Liste
 /// What of the running proxy operators are shown.
 pub(crate) struct Shown<'a> {
     pub registry: &'a Arc<Registry>,
-    pub reader: &'a SnapshotReader,
+    pub clusters: Vec<ClusterView>,
     pub counters: &'a CounterSet,
-    pub backends: &'a [(Target, Arc<Budget>)],
-    pub workers: Vec<WorkerLine>,
-    pub routing: Routing,
     pub rsa_key: Option<Arc<RsaKey>>,
     /// The listeners of clients, and those of operators.
     pub listeners: [&'a [(Listener, Arc<ListenerSettings>)]; 2],
@@ -66,29 +62,31 @@ pub(crate) struct Shown<'a> {
 pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> {
     let admin = config.admin.as_ref()?;
     let [of_clients, of_operators] = shown.listeners;
-    let listeners = of_clients.iter().map(|one| listener(one, "clients"));
-    let listeners = listeners.chain(of_operators.iter().map(|one| listener(one, "operators"))).collect();
+    let listeners = of_clients.iter().map(|one| listener(config, one, "clients"));
+    let listeners =
+        listeners.chain(of_operators.iter().map(|one| listener(config, one, "operators"))).collect();
     let parts = Parts {
         users: admin.users.iter().map(operator).collect(),
         max_connections: admin.max_connections,
         connect_timeout: Duration::from_millis(config.proxy.connect_timeout_ms),
         wait_timeout: Duration::from_secs(config.proxy.wait_timeout_s),
-        default_plugin: sessions(config).default_plugin.unwrap_or(Plugin::CachingSha2),
+        default_plugin: default_plugin(config).unwrap_or(Plugin::CachingSha2),
         rsa_key: shown.rsa_key,
         registry: shown.registry.clone(),
-        reader: shown.reader.clone(),
+        clusters: shown.clusters,
         counters: shown.counters.clone(),
-        backends: shown.backends.to_vec(),
-        workers: shown.workers,
-        routing: shown.routing,
         listeners,
-        client_users: config.users.iter().map(client).collect(),
+        client_users: config.users.iter().map(|user| client(config, user)).collect(),
         options: config.effective.0.clone(),
     };
     Some(Rc::new(Console::new(parts, rt::now())))
 }
 
-fn listener((bound, settings): &(Listener, Arc<ListenerSettings>), serves: &'static str) -> ListenerRow {
+fn listener(
+    config: &Config,
+    (bound, settings): &(Listener, Arc<ListenerSettings>),
+    serves: &'static str,
+) -> ListenerRow {
     ListenerRow {
         name: settings.name.to_string(),
         address: bound.local_address().map(|address| address.to_string()).unwrap_or_default(),
@@ -98,6 +96,7 @@ fn listener((bound, settings): &(Listener, Arc<ListenerSettings>), serves: &'sta
             TlsMode::Required => "required",
         },
         serves,
+        cluster: settings.cluster.map(|id| config.clusters[id.index()].name.clone()),
     }
 }
 
@@ -112,7 +111,7 @@ fn operator(user: &config::AdminUser) -> AdminUser {
     }
 }
 
-fn client(user: &config::User) -> ClientUser {
+fn client(config: &Config, user: &config::User) -> ClientUser {
     ClientUser {
         name: user.name.clone(),
         authentication: match user.credential {
@@ -123,6 +122,7 @@ fn client(user: &config::User) -> ClientUser {
         },
         default_schema: user.default_schema.clone(),
         max_connections: user.max_connections,
+        cluster: user.cluster.map(|index| config.clusters[index].name.clone()),
         is_connection_admin: user.connection_admin,
     }
 }

@@ -6,25 +6,25 @@ use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Duration;
 
-use delphinus_admin::{Console, worker_line};
-use delphinus_config::{Compression, Config};
-use delphinus_monitor::{Monitor, SnapshotReader};
-use delphinus_net::rt::{self, Notify, mpsc, watch};
+use delphinus_admin::Console;
+use delphinus_config::Config;
+use delphinus_monitor::SnapshotReader;
+use delphinus_net::rt::{self, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
-use delphinus_pool::{Budget, Target};
-use delphinus_session::{ListenerSettings, Registry, Users, is_hung};
+use delphinus_route::ClusterChoice;
+use delphinus_session::{ListenerSettings, Registry, Users};
 use delphinus_telemetry::CounterSet;
-use delphinus_topology::Snapshot;
-use delphinus_wire::Capabilities;
+use delphinus_topology::ClusterId;
 
 use crate::acceptor::{Acceptor, Seat};
 use crate::admin;
+use crate::choice::{self, choice, warn_of_mixed_flavors};
+use crate::cluster::{ClusterSeed, RunningCluster, StartedCluster, announce, disturb_waiting};
 use crate::drain::drain;
 use crate::error::Error;
 use crate::keys::login_key;
-use crate::limits;
 use crate::settings;
-use crate::worker::{Seed, serve};
+use crate::worker::{Seed, ThreadSeed, serve};
 
 /// How many clients may be on their way to one worker.
 const ARRIVALS: usize = 1024;
@@ -41,8 +41,8 @@ pub fn run(config: Config) -> Result<(), Error> {
 
 /// Everything that runs.
 struct App {
-    monitor: Monitor,
-    reader: SnapshotReader,
+    clusters: Vec<RunningCluster>,
+    choice: Arc<ClusterChoice>,
     listeners: Vec<(Listener, Arc<ListenerSettings>)>,
     /// The operators' side and its listeners.
     console: Option<Rc<Console>>,
@@ -51,61 +51,40 @@ struct App {
     threads: Vec<WorkerThread>,
     stopping: watch::Sender<bool>,
     deadline: watch::Sender<bool>,
-    users: Arc<Users>,
-    backends: Vec<(Target, Arc<Budget>)>,
 }
 
 impl App {
     fn build(config: &Config) -> Result<Self, Error> {
-        let targets = settings::targets(config)?;
+        let count = worker_count(config);
+        let (clusters, seeds) = build_clusters(config, count)?;
+        let choice = choice(config);
         let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
         let admin_listeners = bind(&admin::listeners(config)?)?;
-        let rsa_key = login_key(config)?;
-        let (monitor, reader) = Monitor::new(settings::monitor(config, &targets));
-        let count = worker_count(config);
+        let rsa_key = Some(Arc::new(login_key(config)?));
         let counters = CounterSet::new(count + 1);
         let registry = Arc::new(Registry::new(settings::client_limits(config)));
         let (stopping, stop) = watch::channel(false);
         let (deadline, come) = watch::channel(false);
-        let bells: Vec<Arc<Notify>> = (0..count).map(|_| Arc::default()).collect();
-        let backends = limits::budgets(config, &targets, &bells);
-        let users = settings::users(config);
-        let rsa_key = Some(Arc::new(rsa_key));
-        // Once: the workers share the counts of the rules.
-        let session_settings = settings::sessions(config);
-        let (mut seats, mut threads, mut workers) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, bell) in bells.iter().enumerate() {
+        let (mut seats, mut threads) = (Vec::new(), Vec::new());
+        for (at, clusters) in seeds.into_iter().enumerate() {
             let (sender, arrivals) = mpsc::channel(ARRIVALS);
             let sessions = Arc::new(AtomicU32::new(0));
-            let (line, questions) = worker_line();
-            workers.push(line);
             seats.push(Seat { arrivals: sender, sessions: sessions.clone() });
-            let seed = Seed {
-                settings: session_settings.clone(),
-                pool: settings::pool(config, &users, count),
-                backends: backends.clone(),
-                bell: bell.clone(),
-                users: users.clone(),
+            let thread = ThreadSeed {
                 registry: registry.clone(),
                 counters: counters.thread(at).unwrap_or_default(),
                 rsa_key: rsa_key.clone(),
-                reader: reader.clone(),
-                questions,
-                arrivals,
-                sessions,
                 stopping: stop.clone(),
-                deadline: come.clone(),
             };
+            let (choice, deadline) = (choice.clone(), come.clone());
+            let seed = Seed { clusters, choice, thread, arrivals, sessions, deadline };
             threads
                 .push(rt::spawn_worker(format!("worker-{at}"), config.proxy.io_uring, move || serve(seed))?);
         }
         let shown = admin::Shown {
             registry: &registry,
-            reader: &reader,
+            clusters: clusters.iter().map(RunningCluster::view).collect(),
             counters: &counters,
-            backends: &backends,
-            workers,
-            routing: session_settings.routing.clone(),
             rsa_key,
             listeners: [&listeners, &admin_listeners],
         };
@@ -113,8 +92,8 @@ impl App {
         let acceptor =
             Acceptor { workers: seats, registry, counters: counters.thread(count).unwrap_or_default() };
         Ok(Self {
-            monitor,
-            reader,
+            clusters,
+            choice,
             listeners,
             console,
             admin_listeners,
@@ -122,37 +101,31 @@ impl App {
             threads,
             stopping,
             deadline,
-            users,
-            backends,
         })
     }
 
     async fn run(self, config: &Config) -> Result<(), Error> {
-        let Self { monitor, reader, listeners, acceptor, threads, stopping, deadline, users, .. } = self;
+        let Self { clusters, listeners, acceptor, threads, stopping, deadline, .. } = self;
         let operating = operate(self.console, self.admin_listeners);
         let registry = acceptor.registry.clone();
-        let (end_monitor, mut monitor_ends) = watch::channel(false);
-        let monitoring = rt::spawn_local(monitor.run(async move {
-            // An error means that the sender is gone, which is a stop too.
-            let _ = monitor_ends.wait_for(|end| *end).await;
-        }));
-        let following = rt::spawn_local(follow(registry.clone(), reader.clone()));
-        let ticking =
-            rt::spawn_local(tick(registry.clone(), reader.clone(), users, config.proxy.wait_timeout_s));
+        let (end_monitors, monitors_end) = watch::channel(false);
+        let clusters: Vec<_> =
+            clusters.into_iter().map(|cluster| cluster.start(&registry, monitors_end.clone())).collect();
+        let readers: Vec<_> = clusters.iter().map(|cluster| cluster.reader.clone()).collect();
+        let users = clusters.iter().map(|cluster| cluster.users.clone()).collect();
+        let looked_at = clusters.iter().map(|cluster| (cluster.id, cluster.reader.clone())).collect();
+        let ticking = rt::spawn_local(tick(registry.clone(), looked_at, users, config.proxy.wait_timeout_s));
         let acceptor = Rc::new(acceptor);
+        let ways_in = listeners.iter().map(|(_, settings)| settings.clone()).collect();
+        rt::spawn_local(warn_of_mixed_flavors(self.choice, ways_in, readers));
         let accepting: Vec<_> = listeners
             .into_iter()
             .map(|(listener, settings)| rt::spawn_local(acceptor.clone().accept(listener, settings)))
             .collect();
-        rt::spawn_local(limits::follow(reader.clone(), self.backends));
-        rt::spawn_local(announce(reader, wanted_compression(config)));
+        rt::spawn_local(announce(clusters.iter().map(StartedCluster::wanted).collect()));
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
-        accepting.iter().for_each(rt::JoinHandle::abort);
-        for one in accepting {
-            // Ended on purpose; its listener is closed with it.
-            let _ = one.await;
-        }
+        end_all(accepting).await;
         drop(acceptor);
         let limit = Duration::from_millis(config.proxy.shutdown_timeout_ms);
         if !drain(&registry, &stopping, limit).await {
@@ -163,18 +136,42 @@ impl App {
         }
         deadline.send_replace(true);
         wait_for_threads(threads).await;
-        end_monitor.send_replace(true);
-        let _ = rt::timeout(Duration::from_secs(5), monitoring).await;
-        following.abort();
+        end_monitors.send_replace(true);
+        for cluster in clusters {
+            let _ = rt::timeout(Duration::from_secs(5), cluster.monitoring).await;
+            cluster.following.abort();
+        }
         ticking.abort();
         // To the end: an operator may want to see what the stop waits for.
-        for one in operating {
-            one.abort();
-            // Ended on purpose; its listener is closed with it.
-            let _ = one.await;
-        }
+        end_all(operating).await;
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// The clusters, and for each thread what it gets of each of them.
+fn build_clusters(
+    config: &Config,
+    threads: usize,
+) -> Result<(Vec<RunningCluster>, Vec<Vec<ClusterSeed>>), Error> {
+    let mut clusters = Vec::new();
+    let mut seeds: Vec<Vec<ClusterSeed>> = (0..threads).map(|_| Vec::new()).collect();
+    for (index, cluster) in config.clusters.iter().enumerate() {
+        let (running, of_threads) = RunningCluster::build(config, (choice::id(index), cluster), threads)?;
+        clusters.push(running);
+        for (thread, seed) in seeds.iter_mut().zip(of_threads) {
+            thread.push(seed);
+        }
+    }
+    Ok((clusters, seeds))
+}
+
+/// Ends tasks that accept: their listeners are closed with them.
+async fn end_all(accepting: Vec<rt::JoinHandle<()>>) {
+    accepting.iter().for_each(rt::JoinHandle::abort);
+    for one in accepting {
+        // Ended on purpose.
+        let _ = one.await;
     }
 }
 
@@ -214,7 +211,9 @@ fn forbid_core_files() {
 fn worker_count(config: &Config) -> usize {
     let cores = || thread::available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1).max(1));
     let wanted = config.proxy.workers.map_or_else(cores, |workers| workers as usize);
-    let limit = config.pool.max_connections as usize;
+    // Each has a part of every pool.
+    let smallest = config.clusters.iter().map(|cluster| cluster.pool.max_connections).min();
+    let limit = smallest.map_or(usize::MAX, |smallest| smallest as usize);
     if wanted > limit {
         tracing::warn!(
             workers = limit,
@@ -237,58 +236,24 @@ fn bind(
     listeners.iter().map(one).collect()
 }
 
-/// What connections to each backend are to be compressed with, in the order of the file.
-fn wanted_compression(config: &Config) -> Vec<Compression> {
-    config.cluster.backends.iter().map(|backend| backend.compression).collect()
-}
-
-/// Says once when every backend has been looked at, and what they cannot do.
-async fn announce(mut reader: SnapshotReader, wanted: Vec<Compression>) {
-    if let Some(snapshot) = reader.wait_for(|snapshot| snapshot.settled).await {
-        for (backend, wanted) in snapshot.backends.iter().zip(wanted) {
-            let flag = match wanted {
-                Compression::Uncompressed => continue,
-                Compression::Zlib => Capabilities::COMPRESS,
-                Compression::Zstd => Capabilities::ZSTD_COMPRESSION,
-            };
-            if backend.capabilities.is_some_and(|offered| !offered.contains(flag)) {
-                tracing::warn!(
-                    backend = %backend.name,
-                    "does not offer compression = \"{wanted}\": connections to it are not compressed"
-                );
-            }
-        }
-        let up = snapshot.backends.iter().filter(|backend| backend.is_up()).count();
-        tracing::info!(backends = snapshot.backends.len(), up, "ready");
-    }
-}
-
-/// Wakes those who wait for a backend from which nothing is expected any more, as soon as that is known.
-async fn follow(registry: Arc<Registry>, mut reader: SnapshotReader) {
-    let mut seen = reader.load().generation;
-    // None: the monitor has stopped.
-    while let Some(snapshot) = reader.wait_for(|snapshot| snapshot.generation != seen).await {
-        seen = snapshot.generation;
-        disturb_waiting(&registry, &snapshot);
-    }
-}
-
-fn disturb_waiting(registry: &Registry, snapshot: &Snapshot) {
-    let now = rt::now();
-    if snapshot.backends.iter().any(|backend| is_hung(snapshot, backend.id, now)) {
-        registry.disturb_those_on(|backend| is_hung(snapshot, backend, now));
-    }
-}
-
 /// Once a second: the sessions' clock, passwords that are remembered for too long, sessions that are idle for too long,
 /// and those that wait for a hung backend.
-async fn tick(registry: Arc<Registry>, reader: SnapshotReader, users: Arc<Users>, wait_timeout_s: u64) {
+async fn tick(
+    registry: Arc<Registry>,
+    clusters: Vec<(ClusterId, SnapshotReader)>,
+    users: Vec<Arc<Users>>,
+    wait_timeout_s: u64,
+) {
     let start = rt::now();
     loop {
         rt::sleep(Duration::from_secs(1)).await;
         registry.tick(start.elapsed().as_secs() as u32, wait_timeout_s);
-        users.tick();
-        disturb_waiting(&registry, &reader.load());
+        for users in &users {
+            users.tick();
+        }
+        for (id, reader) in &clusters {
+            disturb_waiting(&registry, *id, &reader.load());
+        }
     }
 }
 

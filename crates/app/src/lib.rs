@@ -4,6 +4,8 @@
 mod acceptor;
 mod admin;
 mod app;
+mod choice;
+mod cluster;
 mod drain;
 mod error;
 mod keys;

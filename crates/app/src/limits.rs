@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use delphinus_config::Config;
+use delphinus_config::{Cluster, Config};
 use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt::Notify;
 use delphinus_pool::{BackendLimits, Budget, Target};
@@ -15,16 +15,17 @@ const SHORT_TIMEOUT_S: u32 = 10;
 /// The limits as configured.
 pub(crate) fn budgets(
     config: &Config,
+    cluster: &Cluster,
     targets: &[Target],
     bells: &[Arc<Notify>],
 ) -> Vec<(Target, Arc<Budget>)> {
     let limited =
         config.users.iter().filter_map(|user| Some((user.name.clone(), user.max_backend_connections?)));
     let of_users: HashMap<String, u32> = limited.collect();
-    let is_set = config.pool.reserved_connections.is_some();
-    let limits = config.cluster.backends.iter().map(|backend| {
-        let max = backend.max_connections.unwrap_or(config.pool.max_connections);
-        let reserved = config.reserved().1;
+    let is_set = cluster.pool.reserved_connections.is_some();
+    let limits = cluster.backends.iter().map(|backend| {
+        let max = backend.max_connections.unwrap_or(cluster.pool.max_connections);
+        let reserved = config.reserved_backend_connections(cluster);
         // The default must not take all that a smaller backend has.
         let reserved = if is_set { reserved } else { reserved.min(max / 2) };
         BackendLimits { max, reserved, of_users: of_users.clone() }

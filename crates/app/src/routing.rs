@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_config as config;
-use delphinus_config::Config;
+use delphinus_config::{Cluster, Config};
 use delphinus_route::{Action, Kind, Policy, ReadBalance, Rule, RulePlace, Rules, When};
 use delphinus_session::{Failover, Routing};
 use delphinus_sql::{Class, Consistency, Digest, TableName};
-use delphinus_topology::BackendId;
+use delphinus_topology::{BackendId, ClusterId};
 use regex::bytes::{Regex, RegexBuilder};
 
 /// What a compiled pattern may take, in bytes, as the configuration has checked it.
 const PATTERN_SIZE: usize = 1 << 20;
 
-pub(crate) fn routing(config: &Config) -> Routing {
-    let routing = &config.routing;
+pub(crate) fn routing(config: &Config, id: ClusterId, cluster: &Cluster) -> Routing {
+    let routing = &cluster.routing;
     let policy = Policy {
         primary_preferred: routing.primary_preferred,
         read_primary_percentage: routing.read_primary_percentage,
@@ -27,9 +27,11 @@ pub(crate) fn routing(config: &Config) -> Routing {
         },
         slow_start: Duration::from_millis(routing.slow_start_ms),
     };
+    let is_for = |rule: &&config::Rule| rule.clusters.is_empty() || rule.clusters.contains(&id.index());
+    let rules = config.rules.iter().filter(is_for);
     Routing {
         policy,
-        rules: Arc::new(Rules::new(config.rules.iter().map(|one| rule(config, one)).collect())),
+        rules: Arc::new(Rules::new(rules.map(|one| rule(cluster, one)).collect())),
         consistency: routing.consistency.map(consistency),
         consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
         strict_hints: routing.strict_hints,
@@ -37,14 +39,14 @@ pub(crate) fn routing(config: &Config) -> Routing {
     }
 }
 
-pub(crate) fn failover(config: &Config) -> Failover {
-    let routing = &config.routing;
+pub(crate) fn failover(cluster: &Cluster) -> Failover {
+    let routing = &cluster.routing;
     Failover {
         wait: Duration::from_millis(routing.failover_wait_ms),
         queue: routing.failover_wait_queue,
         lost_transaction_is_lost_connection: routing.lost_transaction_error
             == config::LostTransactionError::LostConnection,
-        roles_move: config.cluster.topology != config::TopologyKind::Static,
+        roles_move: cluster.topology != config::TopologyKind::Static,
     }
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn consistency(word: config::Consistency) -> Consistency {
     }
 }
 
-fn rule(config: &Config, rule: &config::Rule) -> Rule {
+fn rule(cluster: &Cluster, rule: &config::Rule) -> Rule {
     let table =
         |table: &config::RuleTable| TableName { schema: table.schema.clone(), name: table.name.clone() };
     let when = When {
@@ -72,7 +74,7 @@ fn rule(config: &Config, rule: &config::Rule) -> Rule {
         tables: rule.tables.iter().map(table).collect(),
     };
     let then = Action {
-        place: place(config, rule),
+        place: place(cluster, rule),
         reject: rule.reject.clone(),
         delay: Duration::from_millis(rule.delay_ms),
         timeout: rule.timeout_ms.map(Duration::from_millis),
@@ -84,10 +86,9 @@ fn rule(config: &Config, rule: &config::Rule) -> Rule {
     Rule::new(rule.name.as_str().into(), when, then, rule.log_only)
 }
 
-fn place(config: &Config, rule: &config::Rule) -> Option<RulePlace> {
+fn place(cluster: &Cluster, rule: &config::Rule) -> Option<RulePlace> {
     if let Some(group) = &rule.group {
-        let members =
-            (0u16..).zip(&config.cluster.backends).filter(|(_, backend)| backend.groups.contains(group));
+        let members = (0u16..).zip(&cluster.backends).filter(|(_, backend)| backend.groups.contains(group));
         return Some(RulePlace::Among(members.map(|(id, _)| BackendId(id)).collect()));
     }
     rule.target.map(|target| match target {

@@ -6,26 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_config as config;
-use delphinus_config::Config;
+use delphinus_config::{Cluster, Config};
 use delphinus_monitor::BackendSpec;
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
 use delphinus_net::{Address, ListenAddress, Network};
 use delphinus_pool::{KeepOpen, Target};
 use delphinus_session::{BackendAuth, ClientLimits, ListenerMode, ListenerSettings, Rank, User, Users};
-use delphinus_topology::{Flapping, Kind, Role};
+use delphinus_topology::{ClusterId, Flapping, Kind, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::handshake::TlsMode;
 use delphinus_wire::proxy_header::ProxyVersion;
 
+use crate::choice;
 use crate::error::Error;
 use crate::keys::own_certificate;
 
 /// MySQL's `net_write_timeout`, in seconds.
 const NET_TIMEOUT_S: u64 = 60;
 
-pub(crate) fn sessions(config: &Config) -> delphinus_session::Settings {
+pub(crate) fn sessions(config: &Config, id: ClusterId, cluster: &Cluster) -> delphinus_session::Settings {
     let proxy = &config.proxy;
     delphinus_session::Settings {
         connect_timeout_ms: proxy.connect_timeout_ms,
@@ -34,30 +35,42 @@ pub(crate) fn sessions(config: &Config) -> delphinus_session::Settings {
         max_allowed_packet: proxy.max_allowed_packet,
         server_version: proxy.server_version.clone(),
         default_collation: proxy.default_collation_id,
-        default_plugin: proxy.default_authentication_plugin.map(|plugin| match plugin {
-            config::AuthPlugin::MysqlNativePassword => Plugin::Native,
-            config::AuthPlugin::CachingSha2Password => Plugin::CachingSha2,
-        }),
+        default_plugin: default_plugin(config),
         max_prepared_statements: proxy.max_prepared_stmt_count as usize,
         kills_abandoned: proxy.kill_abandoned_queries,
-        failover: crate::routing::failover(config),
-        routing: crate::routing::routing(config),
+        failover: crate::routing::failover(cluster),
+        routing: crate::routing::routing(config, id, cluster),
     }
+}
+
+/// What clients are offered first, if that is set.
+pub(crate) fn default_plugin(config: &Config) -> Option<Plugin> {
+    config.proxy.default_authentication_plugin.map(|plugin| match plugin {
+        config::AuthPlugin::MysqlNativePassword => Plugin::Native,
+        config::AuthPlugin::CachingSha2Password => Plugin::CachingSha2,
+    })
 }
 
 pub(crate) fn client_limits(config: &Config) -> ClientLimits {
     ClientLimits {
         max_connections: config.proxy.max_connections,
-        reserved: config.reserved().0,
+        reserved: config.reserved_clients(),
         per_user: config.proxy.max_user_connections,
         per_address: config.proxy.max_connections_per_address,
     }
 }
 
-pub(crate) fn pool(config: &Config, users: &Users, workers: usize) -> delphinus_pool::Settings {
-    let pool = &config.pool;
+pub(crate) fn pool(
+    config: &Config,
+    (id, cluster): (ClusterId, &Cluster),
+    users: &Users,
+    workers: usize,
+) -> delphinus_pool::Settings {
+    let pool = &cluster.pool;
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
-    let kept_open = config.users.iter().filter(|user| user.min_backend_connections > 0).filter_map(|user| {
+    let is_kept =
+        |user: &&config::User| user.min_backend_connections > 0 && choice::id(config.home_of(user)) == id;
+    let kept_open = config.users.iter().filter(is_kept).filter_map(|user| {
         Some(KeepOpen {
             user: user.name.clone(),
             is_admin: user.connection_admin,
@@ -78,7 +91,7 @@ pub(crate) fn pool(config: &Config, users: &Users, workers: usize) -> delphinus_
     }
 }
 
-pub(crate) fn monitor(config: &Config, targets: &[Target]) -> delphinus_monitor::Settings {
+pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monitor::Settings {
     let spec = |(backend, target): (&config::Backend, &Target)| BackendSpec {
         name: target.name.clone(),
         address: target.address.clone(),
@@ -92,32 +105,32 @@ pub(crate) fn monitor(config: &Config, targets: &[Target]) -> delphinus_monitor:
         proxy_protocol: target.proxy_protocol,
     };
     delphinus_monitor::Settings {
-        backends: config.cluster.backends.iter().zip(targets).map(spec).collect(),
-        kind: match config.cluster.topology {
+        backends: cluster.backends.iter().zip(targets).map(spec).collect(),
+        kind: match cluster.topology {
             config::TopologyKind::Static => Kind::Static,
             config::TopologyKind::ReadOnly => Kind::ReadOnly,
             config::TopologyKind::GroupReplication => Kind::GroupReplication,
         },
-        user: config.monitor.user.clone(),
-        password: Password::new(config.monitor.password.expose()),
-        interval_ms: config.monitor.interval_ms,
-        timeout_ms: config.monitor.timeout_ms,
-        fall: config.monitor.fall,
-        rise: config.monitor.rise,
-        failover_interval_ms: config.monitor.failover_interval_ms,
-        lag_down_ms: config.monitor.lag_down_ms,
-        lag_recover_ms: config.monitor.lag_recover_ms,
+        user: cluster.monitor.user.clone(),
+        password: Password::new(cluster.monitor.password.expose()),
+        interval_ms: cluster.monitor.interval_ms,
+        timeout_ms: cluster.monitor.timeout_ms,
+        fall: cluster.monitor.fall,
+        rise: cluster.monitor.rise,
+        failover_interval_ms: cluster.monitor.failover_interval_ms,
+        lag_down_ms: cluster.monitor.lag_down_ms,
+        lag_recover_ms: cluster.monitor.lag_recover_ms,
         flapping: Flapping {
-            window: Duration::from_millis(config.monitor.flap_window_ms),
-            first: Duration::from_millis(config.monitor.flap_backoff_ms),
-            most: Duration::from_millis(config.monitor.flap_backoff_max_ms),
+            window: Duration::from_millis(cluster.monitor.flap_window_ms),
+            first: Duration::from_millis(cluster.monitor.flap_backoff_ms),
+            most: Duration::from_millis(cluster.monitor.flap_backoff_max_ms),
         },
-        fence: config.monitor.fence,
+        fence: cluster.monitor.fence,
     }
 }
 
-pub(crate) fn targets(config: &Config) -> Result<Vec<Target>, Error> {
-    config.cluster.backends.iter().map(target).collect()
+pub(crate) fn targets(cluster: &Cluster) -> Result<Vec<Target>, Error> {
+    cluster.backends.iter().map(target).collect()
 }
 
 fn target(backend: &config::Backend) -> Result<Target, Error> {
@@ -223,6 +236,7 @@ pub(crate) fn listeners(
                 config::ListenerMode::ReadWrite => ListenerMode::ReadWrite,
                 config::ListenerMode::ReadOnly => ListenerMode::ReadOnly,
             },
+            cluster: listener.cluster.map(choice::id),
         };
         let address = match &listener.address {
             config::ListenAddress::Tcp(address) => ListenAddress::Tcp(*address),

@@ -1,65 +1,57 @@
-//! One data-plane thread: its pool, its sessions, and its end.
+//! One data-plane thread: its pools, one for each cluster, its sessions, and its end.
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use delphinus_admin::{Questions, answer_questions, drain_as_wished};
-use delphinus_monitor::SnapshotReader;
+use delphinus_admin::{answer_questions, drain_as_wished};
+use delphinus_net::BufferPool;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
-use delphinus_pool::{Budget, Pool, Target};
-use delphinus_session::{Arrival, Parts, Registry, Session, Settings, Users, Worker};
+use delphinus_pool::Pool;
+use delphinus_route::ClusterChoice;
+use delphinus_session::{Arrival, Clusters, Parts, Registry, Session, Worker, spare_buffers};
 use delphinus_telemetry::Counters;
 use delphinus_wire::auth::RsaKey;
 
+use crate::cluster::{ClusterSeed, SharedCluster};
+
 /// What a worker thread starts with.
 pub(crate) struct Seed {
-    pub settings: Settings,
-    pub pool: delphinus_pool::Settings,
-    pub backends: Vec<(Target, Arc<Budget>)>,
-    pub bell: Arc<Notify>,
-    pub users: Arc<Users>,
-    pub registry: Arc<Registry>,
-    pub counters: Arc<Counters>,
-    pub rsa_key: Option<Arc<RsaKey>>,
-    pub reader: SnapshotReader,
-    pub questions: Questions,
+    pub clusters: Vec<ClusterSeed>,
+    pub choice: Arc<ClusterChoice>,
+    pub thread: ThreadSeed,
     pub arrivals: mpsc::Receiver<Arrival>,
     pub sessions: Arc<AtomicU32>,
-    pub stopping: watch::Receiver<bool>,
     /// True when there is no more time to wait for sessions.
     pub deadline: watch::Receiver<bool>,
 }
 
+/// What is the same for all clusters of a thread.
+pub(crate) struct ThreadSeed {
+    pub registry: Arc<Registry>,
+    pub counters: Arc<Counters>,
+    pub rsa_key: Option<Arc<RsaKey>>,
+    pub stopping: watch::Receiver<bool>,
+}
+
 /// Serves clients until the acceptor is gone and the last session has ended, or the deadline has come.
 pub(crate) async fn serve(seed: Seed) {
-    let Seed { mut arrivals, sessions, mut deadline, .. } = seed;
+    let Seed { mut arrivals, sessions, mut deadline, clusters: seeds, choice, thread } = seed;
     tracing::debug!(in_batches = rt::sends_in_batches(), "worker is ready");
-    let pool = Pool::new(seed.pool, seed.backends, seed.bell, seed.counters.clone());
-    let beside = [
-        rt::spawn_local(pool.clone().tend()),
-        rt::spawn_local(answer_questions(pool.clone(), seed.questions)),
-        rt::spawn_local(drain_as_wished(pool.clone(), seed.reader.clone())),
-    ];
-    let worker = Worker::new(Parts {
-        settings: seed.settings,
-        users: seed.users,
-        pool: pool.clone(),
-        registry: seed.registry,
-        counters: seed.counters,
-        rsa_key: seed.rsa_key,
-        stopping: seed.stopping,
-        reader: seed.reader,
-    });
+    let buffers = spare_buffers();
+    let started = seeds.into_iter().map(|cluster| start(cluster, &thread, &buffers));
+    let (workers, beside): (Vec<_>, Vec<_>) = started.unzip();
+    let pools: Vec<_> = workers.iter().map(|worker| worker.pool.clone()).collect();
+    let clusters = Clusters::new(choice, workers);
     let open = Rc::new(Cell::new(0_u32));
     let ended = Rc::new(Notify::new());
     while let Some(arrival) = arrivals.recv().await {
-        let (worker, sessions) = (worker.clone(), sessions.clone());
+        let (clusters, sessions) = (clusters.clone(), sessions.clone());
         let (open, ended) = (open.clone(), ended.clone());
         open.set(open.get() + 1);
         rt::spawn_local(async move {
-            Session::run(worker, arrival).await;
+            Session::run(clusters, arrival).await;
             sessions.fetch_sub(1, Ordering::Relaxed);
             open.set(open.get() - 1);
             ended.notify_one();
@@ -71,6 +63,38 @@ pub(crate) async fn serve(seed: Seed) {
         }
     };
     rt::either(all_ended, deadline.wait_for(|come| *come)).await;
-    beside.iter().for_each(rt::JoinHandle::abort);
-    pool.close().await;
+    beside.iter().flatten().for_each(rt::JoinHandle::abort);
+    for pool in pools {
+        pool.close().await;
+    }
+}
+
+/// This thread's worker for one cluster, and what runs beside its sessions.
+fn start(
+    seed: ClusterSeed,
+    thread: &ThreadSeed,
+    buffers: &BufferPool,
+) -> (Rc<Worker>, [rt::JoinHandle<()>; 3]) {
+    let ClusterSeed { shared, bell, questions } = seed;
+    let SharedCluster { id, settings, pool, backends, users, reader, waiting } = shared;
+    let pool = Pool::new(pool, backends, bell, thread.counters.clone());
+    let beside = [
+        rt::spawn_local(pool.clone().tend()),
+        rt::spawn_local(answer_questions(pool.clone(), questions)),
+        rt::spawn_local(drain_as_wished(pool.clone(), reader.clone())),
+    ];
+    let worker = Worker::new(Parts {
+        cluster: id,
+        settings,
+        users,
+        pool,
+        registry: thread.registry.clone(),
+        counters: thread.counters.clone(),
+        rsa_key: thread.rsa_key.clone(),
+        stopping: thread.stopping.clone(),
+        reader,
+        waiting,
+        buffers: buffers.clone(),
+    });
+    (worker, beside)
 }

@@ -26,16 +26,10 @@ pub struct Config {
     pub users: Vec<User>,
     /// How they prove who they are.
     pub authentication: Authentication,
-    /// The servers behind the proxy.
-    pub cluster: Cluster,
-    /// Where statements go.
-    pub routing: Routing,
+    /// The servers behind the proxy; at least one cluster, of which the first is the default.
+    pub clusters: Vec<Cluster>,
     /// What an operator wants of certain statements, in the order of the file.
     pub rules: Vec<Rule>,
-    /// How their health is found out.
-    pub monitor: Monitor,
-    /// Connections to them.
-    pub pool: Pool,
     /// What is written about it.
     pub log: Log,
     /// Where operators connect; `None`: nobody can.
@@ -107,6 +101,8 @@ pub struct Listener {
     pub socket_mode: SocketMode,
     /// Which backends its clients get to.
     pub mode: ListenerMode,
+    /// The place in `Config::clusters` of the one that its clients get to.
+    pub cluster: Option<usize>,
 }
 
 /// PEM files of a certificate chain and its private key.
@@ -132,6 +128,8 @@ pub struct User {
     pub plugin: Option<UserPlugin>,
     /// Schema of a client that names none.
     pub default_schema: Option<String>,
+    /// The place in `Config::clusters` of the one that its sessions get to.
+    pub cluster: Option<usize>,
     /// Most client connections at the same time; `None`: no limit of its own.
     pub max_connections: Option<u32>,
     /// How old what its reads find may be; `None`: as `Routing` says.
@@ -170,29 +168,53 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// The servers behind the proxy.
+/// Servers behind the proxy that have the same data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cluster {
-    /// Its name.
+    /// Unique name.
     pub name: String,
+    /// Schemas that are in no other cluster, in small letters.
+    pub schemas: Vec<String>,
     /// How the roles are known.
     pub topology: TopologyKind,
     /// Family of the servers.
     pub flavor: Flavor,
     /// In the order of the file. Where roles are static exactly one is the primary, elsewhere nobody has a role.
     pub backends: Vec<Backend>,
+    /// Where statements go.
+    pub routing: Routing,
+    /// How the backends' health is found out.
+    pub monitor: Monitor,
+    /// Connections to them.
+    pub pool: Pool,
 }
 
 impl Config {
-    /// How many client connections, and how many connections to each backend, are kept for users with
-    /// `connection_admin`.
-    pub fn reserved(&self) -> (u32, u32) {
+    /// How many client connections are kept for users with `connection_admin`.
+    pub fn reserved_clients(&self) -> u32 {
+        let proxy = &self.proxy;
+        proxy.reserved_connections.unwrap_or_else(|| self.usually_reserved(5, proxy.max_connections))
+    }
+
+    /// How many connections to each backend of a cluster are kept for them.
+    pub fn reserved_backend_connections(&self, cluster: &Cluster) -> u32 {
+        let pool = &cluster.pool;
+        pool.reserved_connections.unwrap_or_else(|| self.usually_reserved(2, pool.max_connections))
+    }
+
+    fn usually_reserved(&self, few: u32, max: u32) -> u32 {
         let is_needed = self.users.iter().any(|user| user.connection_admin);
-        let usual = |few: u32, max: u32| if is_needed { few.min(max / 2) } else { 0 };
-        let clients = self.proxy.reserved_connections.unwrap_or_else(|| usual(5, self.proxy.max_connections));
-        let backends = self.pool.reserved_connections.unwrap_or_else(|| usual(2, self.pool.max_connections));
-        (clients, backends)
+        if is_needed { few.min(max / 2) } else { 0 }
+    }
+
+    /// The place of the cluster that a user gets to who names no schema, by a listener that has no cluster.
+    pub fn home_of(&self, user: &User) -> usize {
+        let by_schema = || {
+            let schema = user.default_schema.as_ref()?.to_lowercase();
+            self.clusters.iter().position(|cluster| cluster.schemas.contains(&schema))
+        };
+        user.cluster.or_else(by_schema).unwrap_or(0)
     }
 
     /// True if some user's password is checked by a login to the primary.
@@ -244,6 +266,8 @@ pub struct Rule {
     pub clients: Vec<Network>,
     /// Names of listeners; they exist.
     pub listeners: Vec<String>,
+    /// Places in `Config::clusters`; empty: all.
+    pub clusters: Vec<usize>,
     /// Digests.
     pub digests: Vec<u64>,
     /// A regular expression for the normalised text; it can be compiled.

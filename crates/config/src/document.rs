@@ -18,18 +18,35 @@ pub(crate) struct Table<'a> {
     /// Where it begins.
     pub(crate) place: Span,
     entries: BTreeMap<&'a str, Entry<'a>>,
+    /// What holds for the keys that are not written here: those of the table that is for all.
+    common: Option<Box<Table<'a>>>,
 }
 
 impl<'a> Table<'a> {
     pub(crate) fn new(head: &'a str, place: Span, table: &'a DeTable<'a>) -> Self {
         let entries =
             table.iter().map(|(key, value)| (&**key.get_ref(), (value.get_ref(), key.span()))).collect();
-        Self { head, place, entries }
+        Self { head, place, entries, common: None }
     }
 
     /// A table that is not in the file, so that all its options have their defaults.
     pub(crate) fn absent(head: &'a str) -> Self {
-        Self { head, place: 0..0, entries: BTreeMap::new() }
+        Self { head, place: 0..0, entries: BTreeMap::new(), common: None }
+    }
+
+    /// This table, and below it the one that is for all.
+    pub(crate) fn over(self, common: Self) -> Self {
+        Self { common: Some(Box::new(common)), ..self }
+    }
+
+    /// The table that is for all.
+    pub(crate) fn common(&self) -> Option<&Self> {
+        self.common.as_deref()
+    }
+
+    /// Takes keys away.
+    pub(crate) fn remove(&mut self, names: &[&str]) {
+        self.entries.retain(|key, _| !names.contains(key));
     }
 
     pub(crate) fn entry(&self, name: &str) -> Option<&Entry<'a>> {
@@ -63,6 +80,11 @@ impl<'a> Table<'a> {
         let what = format!("\"{name}\" is {}", type_name(value));
         mistakes.push(span, what, format!("write {head}, once"));
         None
+    }
+
+    /// True if there can be several tables under `name`: it is written with two brackets.
+    pub(crate) fn is_list(&self, name: &str) -> bool {
+        self.entry(name).is_some_and(|(value, _)| matches!(value, DeValue::Array(_)))
     }
 
     /// The tables under `name`, for example each `[[listener]]`. The flag says whether all of them

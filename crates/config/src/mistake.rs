@@ -59,7 +59,10 @@ impl<'a> Mistakes<'a> {
 
     /// Adds a place where the text is not TOML.
     pub(crate) fn push_syntax(&mut self, span: &Span, what: &str) {
-        let instead = if what == "duplicate key" {
+        let is_list = self.text.get(span.start.saturating_sub(2)..span.start) == Some("[[");
+        let instead = if what == "duplicate key" && is_list {
+            "write it with two brackets each time, or remove one of the two"
+        } else if what == "duplicate key" {
             "remove one of the two"
         } else {
             "write name = value in each line, with text in quotes"
@@ -76,8 +79,14 @@ impl<'a> Mistakes<'a> {
     /// All mistakes, in the order of the file.
     pub(crate) fn into_sorted(mut self) -> Vec<Mistake> {
         self.found.sort_by_key(|m| (m.line, m.column));
-        self.found.dedup();
-        self.found
+        // A section for all clusters is read for each of them.
+        let mut told: Vec<Mistake> = Vec::with_capacity(self.found.len());
+        for one in self.found {
+            if !told.contains(&one) {
+                told.push(one);
+            }
+        }
+        told
     }
 
     fn place(&self, offset: usize) -> (usize, usize) {

@@ -8,10 +8,14 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, BackendSection, ClusterSection, ListenerSection, Log,
-    MonitorSection, Pool, Proxy, Routing, RuleSection, Section, UserSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, ListenerSection, Log, Proxy, RuleSection, Section,
+    UserSection, Written, read,
 };
 use crate::validate;
+
+mod cluster;
+
+pub(crate) use cluster::{WrittenCluster, WrittenClusters};
 
 /// The keys at the top of the file.
 const SECTIONS: &[&str] = &[
@@ -34,12 +38,8 @@ pub(crate) struct WrittenFile {
     pub(crate) listeners: Rows<ListenerSection>,
     pub(crate) users: Rows<UserSection>,
     pub(crate) authentication: Option<Written<Authentication>>,
-    pub(crate) cluster: Option<Written<ClusterSection>>,
-    pub(crate) backends: Rows<BackendSection>,
-    pub(crate) routing: Option<Written<Routing>>,
+    pub(crate) clusters: WrittenClusters,
     pub(crate) rules: Rows<RuleSection>,
-    pub(crate) monitor: Option<Written<MonitorSection>>,
-    pub(crate) pool: Option<Written<Pool>>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -81,12 +81,8 @@ impl WrittenFile {
         list.extend(each("listener", &self.listeners));
         list.extend(each("user", &self.users));
         list.extend(one("authentication", self.authentication.as_ref()));
-        list.extend(one("cluster", self.cluster.as_ref()));
-        list.extend(each("cluster.backend", &self.backends));
-        list.extend(one("routing", self.routing.as_ref()));
+        list.extend(self.clusters.effective());
         list.extend(each("rule", &self.rules));
-        list.extend(one("monitor", self.monitor.as_ref()));
-        list.extend(one("pool", self.pool.as_ref()));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -107,36 +103,10 @@ fn each<S: Section>(path: &str, rows: &Rows<S>) -> Vec<(String, String)> {
 fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> WrittenFile {
     let mistyped = root.refuse_unknown(SECTIONS, mistakes);
     let is_whole = |name: &str| is_toml && !mistyped.contains(&name);
-    let cluster = root.child("cluster", ClusterSection::HEAD, mistakes);
-    let mut backends = match &cluster {
-        Some(table) => rows(table, "backend", mistakes),
-        // Without [cluster] the complaint is about that.
-        None => Rows { rows: Vec::new(), complete: false },
-    };
-    if cluster.is_none() {
-        missing(
-            root,
-            "cluster",
-            "[cluster] and below it a [[cluster.backend]] for each server",
-            is_whole("cluster"),
-            mistakes,
-        );
-    }
     let mut listeners = rows(root, "listener", mistakes);
     let mut users = rows(root, "user", mistakes);
-    backends.complete &= is_toml;
     listeners.complete &= is_whole("listener");
     users.complete &= is_whole("user");
-    let monitor = root.child("monitor", MonitorSection::HEAD, mistakes);
-    if monitor.is_none() {
-        missing(
-            root,
-            "monitor",
-            "[monitor] and below it user and password of the probes",
-            is_whole("monitor"),
-            mistakes,
-        );
-    }
     let admin = root.child("admin", AdminSection::HEAD, mistakes);
     let mut admin_users = match &admin {
         Some(table) => rows(table, "user", mistakes),
@@ -150,12 +120,8 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         listeners,
         users,
         authentication: optional(root, "authentication", mistakes),
-        cluster: cluster.and_then(|table| read(&table, mistakes)),
-        backends,
-        routing: optional(root, "routing", mistakes),
+        clusters: cluster::read_clusters(root, &is_whole, mistakes),
         rules: rows(root, "rule", mistakes),
-        monitor: monitor.and_then(|table| read(&table, mistakes)),
-        pool: optional(root, "pool", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

@@ -15,7 +15,7 @@ use crate::value::Value;
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
-        $vis:vis struct $name:ident = $head:literal at $path:literal $(with $child:literal)? {$(
+        $vis:vis struct $name:ident = $head:literal at $path:literal $(with $($child:literal),+)? {$(
             $(#[doc = $doc:literal])+
             $field:ident : $ty:ty = $preset:expr, $unit:literal, $reload:ident
             $(, in $range:expr)? $(, aka $alias:literal)*;
@@ -32,7 +32,7 @@ macro_rules! section {
 
         impl $crate::schema::Section for $name {
             const HEAD: &'static str = $head;
-            const KEYS: &'static [&'static str] = &[$(stringify!($field), $($alias,)*)+ $($child)?];
+            const KEYS: &'static [&'static str] = &[$(stringify!($field), $($alias,)*)+ $($($child),+)?];
 
             fn about() -> String {
                 $crate::schema::paragraph(&[$($about),+])
@@ -134,7 +134,9 @@ impl<S> Written<S> {
 
 /// Reads one section out of its table and collects what is wrong.
 pub(crate) fn read<S: Section>(table: &Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Written<S>> {
-    let mistyped = table.refuse_unknown(S::KEYS, mistakes);
+    let mut mistyped = table.refuse_unknown(S::KEYS, mistakes);
+    mistyped
+        .extend(table.common().map(|common| common.refuse_unknown(S::KEYS, mistakes)).unwrap_or_default());
     let mut reader = Reader { table, mistakes, keys: BTreeMap::new(), mistyped };
     let value = S::read(&mut reader);
     let Reader { keys, mistyped, .. } = reader;
@@ -204,12 +206,17 @@ impl Reader<'_, '_, '_> {
     /// The value of one field; a wrong one is complained about and replaced by its default, so that
     /// the other checks can go on.
     pub(crate) fn field<T: Value>(&mut self, rule: &Rule, preset: Preset<T>) -> Option<T> {
-        let mut names = std::iter::once(rule.name).chain(rule.aliases.iter().copied());
-        let Some((name, (raw, span))) = names.find_map(|name| Some((name, self.table.entry(name)?))) else {
+        let names = || std::iter::once(rule.name).chain(rule.aliases.iter().copied());
+        let has_it = |table: &&Table<'_>| names().any(|name| table.entry(name).is_some());
+        let Some(table) = [Some(self.table), self.table.common()].into_iter().flatten().find(has_it) else {
+            return self.absent(rule, preset);
+        };
+        let mut names = names();
+        let Some((name, (raw, span))) = names.find_map(|name| Some((name, table.entry(name)?))) else {
             return self.absent(rule, preset);
         };
         for second in names {
-            if let Some((_, span)) = self.table.entry(second) {
+            if let Some((_, span)) = table.entry(second) {
                 let what = format!("\"{second}\" is another name of \"{name}\", which is written, too");
                 self.mistakes.push(span, what, "remove one of them");
             }

@@ -3,16 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{Cluster, Config, Listener, Rule};
+use crate::config::Config;
 use crate::environment::Environment;
 use crate::mistake::{Mistakes, Span};
-use crate::parse::{Rows, WrittenFile};
-use crate::schema::{Log, Proxy, RuleSection, Written};
+use crate::parse::WrittenFile;
+use crate::schema::{Log, Proxy, Written};
 use crate::secret::Secret;
 use crate::word::AuthSource;
 
 mod admin;
 mod authentication;
+mod choice;
 mod cluster;
 mod limits;
 mod listener;
@@ -39,46 +40,39 @@ pub(crate) fn validate(
     let mut check = Check { directory, environment, mistakes };
     let effective = file.effective();
     check.reserved(&file);
-    let proxy = file.proxy.map(|proxy| check.proxy(proxy));
-    let listeners = check.listeners(file.listeners);
-    let authentication = file.authentication.map(|written| check.authentication(&written));
+    let proxy = file.proxy.as_ref().map(|proxy| check.proxy(proxy));
+    let authentication = file.authentication.as_ref().map(|written| check.authentication(written));
     let asks_backend = authentication.as_ref().is_some_and(|one| one.auth == AuthSource::Backend);
-    let users = check.users(&file.users, asks_backend);
-    check.refuse_sockets_where_asked(&file.users, &file.backends, asks_backend);
-    let backends = check.backends(file.backends);
-    let cluster = check.cluster(file.cluster, backends);
-    let rules = rules_of(&mut check, file.rules, &listeners, cluster.as_ref());
-    let monitor = file.monitor.and_then(|monitor| check.monitor(&monitor));
+    check.refuse_sockets_where_asked(&file.users, &file.clusters, asks_backend);
+    let names = check.choices(&file);
+    let listeners = check.listeners(file.listeners, &names);
+    let users = check.users(&file.users, &names, asks_backend);
+    check.backends(&file.clusters);
+    let count = file.clusters.list.len();
+    let clusters: Vec<_> = file.clusters.list.into_iter().filter_map(|one| check.cluster(one)).collect();
+    // Of clusters that could not be read it cannot be said which groups they have.
+    let are_all = clusters.len() == count && count > 0;
+    let rules = if are_all { check.rules(file.rules, &listeners, &clusters) } else { Vec::new() };
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
+    if !are_all {
+        return None;
+    }
     Some(Config {
         proxy: proxy?,
         listeners,
         users,
         authentication: authentication?,
-        cluster: cluster?,
-        routing: file.routing?.value,
+        clusters,
         rules,
-        monitor: monitor?,
-        pool: file.pool?.value,
         log: log?,
         admin,
         effective,
     })
 }
 
-/// The rules; without a cluster there is nothing that their groups could be checked with.
-fn rules_of(
-    check: &mut Check<'_, '_>,
-    rules: Rows<RuleSection>,
-    listeners: &[Listener],
-    cluster: Option<&Cluster>,
-) -> Vec<Rule> {
-    cluster.map(|cluster| check.rules(rules, listeners, &cluster.backends)).unwrap_or_default()
-}
-
 impl Check<'_, '_> {
-    fn proxy(&mut self, written: Written<Proxy>) -> Proxy {
+    fn proxy(&mut self, written: &Written<Proxy>) -> Proxy {
         if let Some(version) = &written.value.server_version
             && !is_version(version)
         {
@@ -88,7 +82,7 @@ impl Check<'_, '_> {
                 "write three numbers first, for example \"8.4.5\" or \"10.11.14-MariaDB\"",
             );
         }
-        let mut proxy = written.value;
+        let mut proxy = written.value.clone();
         proxy.data_dir = proxy.data_dir.map(|path| self.resolve(&path));
         proxy
     }
@@ -121,13 +115,14 @@ impl Check<'_, '_> {
     }
 
     /// Complains about each row whose field says the same as one before it.
-    fn refuse_twins<S>(
+    fn refuse_twins<'s, S: 's>(
         &mut self,
-        rows: &[Written<S>],
+        rows: impl IntoIterator<Item = &'s Written<S>>,
         field: &str,
         are_twins: impl Fn(&S, &S) -> bool,
         show: impl Fn(&S) -> String,
     ) {
+        let rows: Vec<&Written<S>> = rows.into_iter().collect();
         for (index, row) in rows.iter().enumerate() {
             if rows[..index].iter().any(|earlier| are_twins(&earlier.value, &row.value)) {
                 let what = format!("{field} {:?} is there twice", show(&row.value));

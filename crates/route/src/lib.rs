@@ -11,9 +11,11 @@
 //! | what may run on a replica beside reads | `scope` |
 //! | which of several replicas | `balance` |
 //! | how people are told | `explain` |
+//! | to which cluster a session belongs | `choice` |
 
 mod balance;
 mod causality;
+mod choice;
 mod explain;
 mod intent;
 mod plan;
@@ -25,6 +27,7 @@ mod wish;
 
 pub use balance::Balance;
 pub use causality::{Behind, Demand, behind};
+pub use choice::{Arriving, ClusterChoice, Home};
 pub use explain::{Cluster, explain};
 pub use intent::Intent;
 pub use plan::{Plan, Reason, Target};

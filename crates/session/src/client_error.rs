@@ -1,6 +1,7 @@
 //! Errors as clients see them: the only place that makes ERR packets. Numbers are MySQL's own where it has one
 //! for the case, so that drivers know what to do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_pool::PoolError;
@@ -75,6 +76,15 @@ pub enum ProxyError {
     NotCompressed,
     /// A statement that needs the diagnostics of the one before, which are not to be had any more.
     DiagnosticsGone,
+    /// A schema that a session of one cluster cannot enter, because another has it.
+    OtherCluster {
+        /// The schema.
+        schema: String,
+        /// The cluster that has it.
+        owner: Arc<str>,
+        /// The cluster of the session.
+        own: Arc<str>,
+    },
     /// What the statement asks for beside itself, or where its session came in, forbids it.
     Steered(Steered),
 }
@@ -202,6 +212,7 @@ impl From<&ProxyError> for ClientError {
             E::ProxyHeader(what, host) => Self::new(1105, *b"HY000", format!("Delphinus: {what} {host}")),
             E::NotCompressed => Self::new(3922, *b"HY000", "Invalid compression algorithm 'uncompressed'."),
             E::Steered(why) => steered(why),
+            E::OtherCluster { schema, owner, own } => other_cluster(schema, owner, own),
             E::DiagnosticsGone => Self::new(
                 1105,
                 *b"HY000",
@@ -241,6 +252,15 @@ fn lost(error: &ProxyError) -> ClientError {
         }
         other => ClientError::new(1105, *b"HY000", format!("Delphinus: {other:?}")),
     }
+}
+
+/// The number of "access denied to database": programs that get "unknown database" may try to create it.
+fn other_cluster(schema: &str, owner: &str, own: &str) -> ClientError {
+    let text = format!(
+        "Delphinus: schema '{schema}' is in cluster '{owner}', and this session is in cluster '{own}': connect anew and name \
+         the schema at login, with a user and by a listener that have no other cluster"
+    );
+    ClientError::new(1044, *b"42000", text)
 }
 
 /// Numbers and words of servers; the option stands behind them.

@@ -10,6 +10,8 @@
 //! | it was sent in a transaction that cannot have been committed by it | the transaction is gone: "retry it" (`lost`) |
 //! | it may have been committed | "outcome unknown", and never again (`lost`) |
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use delphinus_net::NetError;
@@ -37,6 +39,29 @@ pub struct Failover {
     pub lost_transaction_is_lost_connection: bool,
     /// Another backend can become the primary: a statement that is refused because the server takes no writes runs there.
     pub roles_move: bool,
+}
+
+/// The statements of one cluster that wait for its primary, over all workers.
+#[derive(Debug, Clone, Default)]
+pub struct WaitingRoom(Arc<AtomicU32>);
+
+/// A place in it.
+#[derive(Debug)]
+struct WaitPlace(WaitingRoom);
+
+impl WaitingRoom {
+    /// A place, if less than `limit` are taken.
+    fn enter(&self, limit: u32) -> Option<WaitPlace> {
+        let add = |n| (n < limit).then_some(n + 1);
+        let entered = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add);
+        entered.ok().map(|_| WaitPlace(self.clone()))
+    }
+}
+
+impl Drop for WaitPlace {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// How often a primary that is said to be there is tried while statements wait for it.
@@ -76,8 +101,7 @@ impl Session {
 
     async fn wait_for_primary(&mut self, first: ProxyError) -> Result<Checkout, ProxyError> {
         let settings = self.worker.settings.failover;
-        let registry = self.worker.registry.clone();
-        let Some(_place) = registry.wait_place(settings.queue) else {
+        let Some(_place) = self.worker.waiting.enter(settings.queue) else {
             return Err(ProxyError::NoPrimary(Duration::ZERO, first.reason()));
         };
         self.worker.counters.failover_waits.increment();
@@ -188,8 +212,7 @@ impl Session {
     /// did not come in time.
     async fn await_next_primary(&mut self, old: BackendId, refused: Instant) -> Result<bool, ProxyError> {
         let settings = self.worker.settings.failover;
-        let registry = self.worker.registry.clone();
-        let Some(_place) = registry.wait_place(settings.queue) else { return Ok(false) };
+        let Some(_place) = self.worker.waiting.enter(settings.queue) else { return Ok(false) };
         self.worker.counters.failover_waits.increment();
         self.worker.report_lost(old, "it takes no writes any more");
         let is_there = |snapshot: &Snapshot| {

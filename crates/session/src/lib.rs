@@ -9,12 +9,14 @@
 //! | hints, rules, listeners for one kind of backend | `steering` |
 //! | what a statement changed | `settle` |
 //! | which error does a client see | `client_error` |
+//! | to which cluster a client gets | `clusters` |
 //! | who is connected, and how KILL finds them | `registry` |
 //! | what a session says of itself when it is asked | `inquiry` |
 
 mod admission;
 mod causality;
 mod client_error;
+mod clusters;
 mod command;
 mod deadline;
 mod diagnostics;
@@ -42,9 +44,12 @@ mod worker;
 
 pub use admission::{Attendance, ClientLimits, Rank, Refusal};
 pub use client_error::{ClientError, ProxyError, Steered};
-pub use failover::Failover;
+pub use clusters::Clusters;
+pub use failover::{Failover, WaitingRoom};
 pub use inquiry::Told;
 pub use registry::{ClientConnId, Registry, SessionInfo};
 pub use session::Session;
 pub use users::{BackendAuth, User, Users};
-pub use worker::{Arrival, ListenerMode, ListenerSettings, Parts, Routing, Settings, Worker, is_hung};
+pub use worker::{
+    Arrival, ListenerMode, ListenerSettings, Parts, Routing, Settings, Worker, is_hung, spare_buffers,
+};

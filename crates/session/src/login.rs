@@ -12,7 +12,7 @@ use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_log
 use delphinus_pool::{Identity, Memory};
 use delphinus_sql::Flavor as SqlFlavor;
 use delphinus_state::{Pins, SessionState, Vars, set_names_collation};
-use delphinus_topology::{Flavor, ServerFacts, Snapshot};
+use delphinus_topology::{Flavor, ServerFacts};
 use delphinus_wire::auth::Plugin;
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::Transport;
@@ -24,6 +24,7 @@ use self::origin::Origin;
 use crate::admission::{Newcomer, Rank, Refusal, Source};
 use crate::causality::Causality;
 use crate::client_error::{ClientError, ProxyError};
+use crate::clusters::{Clusters, Destination, Entrance};
 use crate::pinned::Published;
 use crate::registry::{ClientConnId, Connected};
 use crate::route::is_about_schema;
@@ -34,7 +35,7 @@ use crate::steering::Steering;
 use crate::worker::{Arrival, ListenerMode, Worker};
 
 /// What clients may agree on with the proxy, as far as all backends can do it.
-const SHARED: Capabilities = Capabilities(
+pub(crate) const SHARED: Capabilities = Capabilities(
     Capabilities::FOUND_ROWS.0
         | Capabilities::LONG_FLAG.0
         | Capabilities::LOCAL_FILES.0
@@ -68,19 +69,17 @@ const OWN: Capabilities = Capabilities(
 /// Clients choose the level that answers to them are compressed with; from 10 on, a worker would do little else.
 const MOST_ZSTD_LEVEL: u8 = 9;
 
-/// How long a client waits for the first word of any backend before it is refused.
-const FIRST_CONTACT: Duration = Duration::from_secs(8);
-
 impl Session {
     /// Serves a client from its first byte to its last.
-    pub async fn run(worker: Rc<Worker>, arrival: Arrival) {
+    pub async fn run(clusters: Rc<Clusters>, arrival: Arrival) {
         let Arrival { peer, listener, connected } = arrival;
+        let worker = clusters.first(&listener).clone();
         let origin = Origin { host: peer.host(), ip: peer.ip };
         let host = origin.host.clone();
         worker.counters.sessions_opened.increment();
         if let Ok(stream) = peer.into_stream() {
             let limit = Duration::from_millis(worker.settings.connect_timeout_ms);
-            let login = Box::pin(log_in(worker.clone(), stream, listener, (origin, &connected)));
+            let login = Box::pin(log_in(clusters, stream, listener, (origin, &connected)));
             match rt::either(rt::timeout(limit, login), connected.evicted()).await {
                 // Boxed, so that a client that has not logged in does not carry the room of one that has.
                 Either::First(Some(Ok(session))) => Box::pin(Box::new(session).serve()).await,
@@ -120,12 +119,14 @@ fn note_failure(worker: &Worker, host: &str, error: &NetError) {
 }
 
 async fn log_in(
-    worker: Rc<Worker>,
+    clusters: Rc<Clusters>,
     mut stream: Stream,
     listener: Arc<crate::ListenerSettings>,
     (peer, connected): (Origin, &Connected),
 ) -> Result<Session, NetError> {
     let mut buffer = Buffer::default();
+    // Until the client's own cluster is known.
+    let worker = clusters.first(&listener).clone();
     let limit = worker.settings.connect_timeout_ms;
     let Origin { host, ip } = peer.resolve(&mut stream, &mut buffer, (&listener, limit)).await?;
     if let Err(refusal) = connected.is_from(ip) {
@@ -135,16 +136,19 @@ async fn log_in(
         return Err(NetError::Closed);
     }
     let id = worker.registry.next_id();
-    let Some(snapshot) = rt::timeout(FIRST_CONTACT, worker.facts_known()).await.flatten() else {
+    let Some(entrance) = clusters.entrance(&listener).await else {
         let error = ProxyError::NoBackend("no backend has been reached yet".into());
         refuse(&mut stream, &ClientError::from(&error), 0, Capabilities::default()).await;
         return Err(NetError::Closed);
     };
-    let settings = server_settings(&worker, &snapshot, &listener, (&stream, id, host.clone()))?;
+    let settings = server_settings(&worker, &entrance, &listener, (&stream, id, host.clone()))?;
     let services = LoginServices {
         tls: listener.tls.as_ref(),
-        lookup: &|name| worker.users.record(name),
-        verify: &|query| Box::pin(worker.check_password(query, ip)),
+        lookup: &|query| clusters.choose(&listener, query.user(), query.schema()).users.record(query.user()),
+        verify: &|query| {
+            let worker = clusters.choose(&listener, query.user(), query.schema()).clone();
+            Box::pin(async move { worker.check_password(query, ip).await })
+        },
     };
     let outcome = match serve_login(&mut stream, &mut buffer, settings.clone(), &services).await {
         Ok(outcome) => outcome,
@@ -160,27 +164,17 @@ async fn log_in(
             return Err(NetError::Closed);
         }
     };
-    let agreed = outcome.connection.capabilities;
-    if listener.must_compress && Algorithm::agreed(agreed, 0).is_none() {
-        worker.counters.logins_denied.increment();
-        tracing::info!(client.host = %host, "login refused: the client does not compress");
-        refuse_known(&mut stream, &ProxyError::NotCompressed, &outcome).await;
-        return Err(NetError::Closed);
-    }
-    let user: Arc<str> = outcome.user.as_str().into();
-    let (rank, limit) = worker.users.rank_and_limit(&user);
-    let newcomer = Newcomer { user, rank, limit, source: Source::of(ip) };
-    let info = match worker.registry.enter(connected, id, newcomer, host.clone()) {
-        Ok(info) => info,
-        Err(refusal) => {
-            let error = worker.refused(refusal, (&outcome.user, &host));
+    let who = Admitting { clusters: &clusters, listener: &listener, host: &host, ip };
+    let admitted = match who.admit((connected, id), &outcome).await {
+        Ok(admitted) => admitted,
+        Err(error) => {
             refuse_known(&mut stream, &error, &outcome).await;
             return Err(NetError::Closed);
         }
     };
+    let (Destination { worker, facts }, info) = admitted;
     worker.counters.logins_ok.increment();
-    let facts = snapshot.facts.clone().ok_or(NetError::Closed)?;
-    let seed = Seed { stream, buffer, listener, settings, info, client_ip: ip };
+    let seed = Seed { clusters, stream, buffer, listener, settings, info, client_ip: ip };
     let mut session = seed.grow(worker, &facts, &outcome);
     session.pin_if_dedicated();
     // Boxed for the same reason: it may have to check a connection out, which takes most of the room.
@@ -191,8 +185,46 @@ async fn log_in(
     Ok(session)
 }
 
+/// A client whose password was right, and what else is asked of it.
+struct Admitting<'a> {
+    clusters: &'a Clusters,
+    listener: &'a crate::ListenerSettings,
+    host: &'a str,
+    ip: Option<IpAddr>,
+}
+
+impl Admitting<'_> {
+    /// Gives it its cluster and its place, or says why it gets none.
+    async fn admit(
+        &self,
+        (connected, id): (&Connected, ClientConnId),
+        outcome: &LoginOutcome,
+    ) -> Result<(Destination, Arc<crate::SessionInfo>), ProxyError> {
+        let counters = &self.clusters.first(self.listener).counters;
+        let agreed = outcome.connection.capabilities;
+        if self.listener.must_compress && Algorithm::agreed(agreed, 0).is_none() {
+            counters.logins_denied.increment();
+            tracing::info!(client.host = %self.host, "login refused: the client does not compress");
+            return Err(ProxyError::NotCompressed);
+        }
+        let to = self.clusters.destination(self.listener, outcome).await.inspect_err(|error| {
+            counters.logins_denied.increment();
+            let why = error.reason();
+            tracing::info!(client.host = %self.host, user = outcome.user, why, "login refused: cluster");
+        })?;
+        let worker = &to.worker;
+        let user: Arc<str> = outcome.user.as_str().into();
+        let (rank, limit) = worker.users.rank_and_limit(&user);
+        let newcomer = Newcomer { user, rank, limit, source: Source::of(self.ip) };
+        let entered = worker.registry.enter(connected, id, newcomer, (self.host.to_owned(), worker.cluster));
+        let info = entered.map_err(|refusal| worker.refused(refusal, (&outcome.user, self.host)))?;
+        Ok((to, info))
+    }
+}
+
 /// The parts of a session that are there before its user is known.
 struct Seed {
+    clusters: Rc<Clusters>,
     stream: Stream,
     buffer: Buffer,
     listener: Arc<crate::ListenerSettings>,
@@ -210,15 +242,12 @@ impl Seed {
                 .of_client(self.client_ip, outcome.attributes.clone())
                 .of_admin(self.info.rank() == Rank::ConnectionAdmin),
         );
-        let flavor = match facts.flavor {
-            Flavor::MySql => SqlFlavor::MySql,
-            Flavor::MariaDb => SqlFlavor::MariaDb,
-        };
         Session {
-            lex: Lex::new(flavor, facts.version_number, &initial.vars),
+            lex: lex(facts, &initial),
             steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
             causality: Causality::default(),
             worker,
+            clusters: self.clusters,
             info: self.info,
             stream: self.stream,
             buffer: self.buffer,
@@ -250,6 +279,15 @@ impl Seed {
             idle_limit_s: 0,
         }
     }
+}
+
+/// How texts are read for these servers.
+fn lex(facts: &ServerFacts, initial: &SessionState) -> Lex {
+    let flavor = match facts.flavor {
+        Flavor::MySql => SqlFlavor::MySql,
+        Flavor::MariaDb => SqlFlavor::MariaDb,
+    };
+    Lex::new(flavor, facts.version_number, &initial.vars)
 }
 
 /// The state that a server gives a client with this login.
@@ -301,11 +339,11 @@ pub(crate) fn first_state(
 
 fn server_settings(
     worker: &Worker,
-    snapshot: &Snapshot,
+    entrance: &Entrance,
     listener: &crate::ListenerSettings,
     (stream, id, client_host): (&Stream, ClientConnId, String),
 ) -> Result<ServerSettings, NetError> {
-    let facts = snapshot.facts.as_ref().ok_or(NetError::Closed)?;
+    let facts = entrance.snapshot.facts.as_ref().ok_or(NetError::Closed)?;
     let settings = &worker.settings;
     let default_plugin = settings.default_plugin.unwrap_or(match facts.flavor {
         Flavor::MySql => Plugin::CachingSha2,
@@ -317,7 +355,7 @@ fn server_settings(
         Flavor::MariaDb => Capabilities::default(),
     };
     Ok(ServerSettings {
-        capabilities: (snapshot.common_capabilities() & SHARED) | OWN | family | listener.compression,
+        capabilities: (entrance.capabilities & SHARED) | OWN | family | listener.compression,
         server_version: greeting_version(settings.server_version.as_ref(), facts),
         collation: settings.default_collation.unwrap_or(low_collation(facts.default_collation)),
         connection_id: id.0,
@@ -425,20 +463,31 @@ impl Session {
         }
     }
 
-    /// Another user by COM_CHANGE_USER; the error, if any, has been sent and the session must end.
+    /// Another user by COM_CHANGE_USER, in the cluster that it gets to; the error, if any, has been sent and the session must
+    /// end.
     pub(crate) async fn become_user(&mut self, outcome: &LoginOutcome) -> Result<(), NetError> {
-        let snapshot = self.worker.facts_known().await.ok_or(NetError::Closed)?;
-        let facts = snapshot.facts.clone().ok_or(NetError::Closed)?;
+        let Destination { worker, facts } =
+            match self.clusters.destination(&self.login.listener, outcome).await {
+                Ok(destination) => destination,
+                Err(error) => {
+                    refuse_known(&mut self.stream, &error, outcome).await;
+                    return Err(NetError::Closed);
+                }
+            };
         let user: Arc<str> = outcome.user.as_str().into();
-        let (rank, limit) = self.worker.users.rank_and_limit(&user);
+        let (rank, limit) = worker.users.rank_and_limit(&user);
         if let Err(refusal) = self.worker.registry.change_user(&self.info, (&user, rank, limit)) {
             let error = self.worker.refused(refusal, (&user, &self.info.host));
             refuse_known(&mut self.stream, &error, outcome).await;
             return Err(NetError::Closed);
         }
+        if worker.cluster != self.worker.cluster {
+            self.move_to(worker);
+        }
         let mode = self.login.listener.mode;
         self.initial = self.worker.shared(first_state(&self.worker, &facts, outcome, mode));
         self.reset().await;
+        self.lex = lex(&facts, &self.initial);
         self.seats = Seats::default();
         self.keys = self.worker.users.keys(&outcome.user, &outcome.secret);
         self.identity = self.worker.pool.identity(
@@ -447,5 +496,13 @@ impl Session {
                 .of_admin(rank == Rank::ConnectionAdmin),
         );
         self.finish_login(outcome).await
+    }
+
+    /// To another cluster. The session holds nothing in its own any more: its state was reset, and what it had to find is not
+    /// to be found there.
+    fn move_to(&mut self, worker: Rc<Worker>) {
+        self.info.moves_to(worker.cluster);
+        self.worker = worker;
+        self.causality = Causality::default();
     }
 }

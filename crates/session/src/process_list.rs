@@ -57,10 +57,9 @@ impl Session {
         let old_mode = self.want.vars.get("old_mode").map(|mode| String::from_utf8_lossy(mode));
         let has_progress = is_mariadb && !old_mode.is_some_and(|mode| mode.contains("NO_PROGRESS_INFO"));
         let now_s = self.worker.registry.clock_s();
-        let own = self.info.user();
         let sees_all = self.info.rank() == Rank::ConnectionAdmin;
         let sessions = self.worker.registry.list();
-        let rows = sessions.iter().filter(|info| sees_all || info.user() == own);
+        let rows = sessions.iter().filter(|info| sees_all || self.is_own(info));
         let rows = rows.map(|info| self.row(info, (now_s, has_progress), sql, is_full)).collect();
         self.worker.counters.routed_local.increment();
         self.memory.row_count.set(-1);

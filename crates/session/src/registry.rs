@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delphinus_net::rt::Bell;
 use delphinus_state::Pin;
-use delphinus_topology::BackendId;
+use delphinus_topology::{BackendId, ClusterId};
 
 use crate::admission::{Admission, Attendance, ClientLimits, Newcomer, Rank, Refusal, Source};
 use crate::inquiry::Inquiry;
@@ -28,6 +28,8 @@ pub struct SessionInfo {
     pub host: String,
     /// By which it is counted.
     source: Source,
+    /// Whose backends it uses; changes with COM_CHANGE_USER.
+    cluster: AtomicU16,
     /// The schema that it is in; changes rarely.
     schema: Mutex<Option<Arc<str>>>,
     /// The oldest of its pins.
@@ -89,6 +91,16 @@ impl SessionInfo {
     /// What its user may do.
     pub fn rank(&self) -> Rank {
         self.user.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// The cluster whose backends it uses.
+    pub fn cluster(&self) -> ClusterId {
+        ClusterId(self.cluster.load(Ordering::Relaxed))
+    }
+
+    /// Notes that it has moved to another cluster. It runs nothing then.
+    pub(crate) fn moves_to(&self, cluster: ClusterId) {
+        self.cluster.store(cluster.0, Ordering::Relaxed);
     }
 
     /// The schema that it is in.
@@ -182,7 +194,6 @@ impl SessionInfo {
 pub struct Registry {
     sessions: Mutex<HashMap<ClientConnId, Arc<SessionInfo>>>,
     next_id: AtomicU32,
-    waiting: AtomicU32,
     connected: AtomicU32,
     admission: Admission,
     /// Seconds since the start, advanced by `tick`: reading a clock for each command would cost more.
@@ -217,31 +228,7 @@ impl Drop for Connected {
     }
 }
 
-/// A place among the statements that wait for a primary.
-#[derive(Debug)]
-pub(crate) struct WaitPlace(Arc<Registry>);
-
-impl Drop for WaitPlace {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 impl Registry {
-    /// A place among the statements that wait for a primary, if less than `limit` do.
-    pub(crate) fn wait_place(self: &Arc<Self>, limit: u32) -> Option<WaitPlace> {
-        let add = |n| (n < limit).then_some(n + 1);
-        self.waiting
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, add)
-            .ok()
-            .map(|_| WaitPlace(self.clone()))
-    }
-
-    /// How many statements wait for a primary.
-    pub fn waiting(&self) -> u32 {
-        self.waiting.load(Ordering::Relaxed)
-    }
-
     /// With these limits.
     pub fn new(limits: ClientLimits) -> Self {
         Self { admission: Admission::new(limits), ..Self::default() }
@@ -281,9 +268,9 @@ impl Registry {
         }
     }
 
-    /// Wakes the sessions whose statement runs where nothing will come from any more.
-    pub fn disturb_those_on(&self, is_hung: impl Fn(BackendId) -> bool) {
-        for info in self.sessions().values() {
+    /// Wakes the sessions of a cluster whose statement runs where nothing will come from any more.
+    pub fn disturb_those_on(&self, cluster: ClusterId, is_hung: impl Fn(BackendId) -> bool) {
+        for info in self.sessions().values().filter(|info| info.cluster() == cluster) {
             if info.place().is_some_and(|(backend, _)| is_hung(backend)) {
                 info.disturb();
             }
@@ -318,7 +305,7 @@ impl Registry {
         connected: &Connected,
         id: ClientConnId,
         newcomer: Newcomer,
-        host: String,
+        (host, cluster): (String, ClusterId),
     ) -> Result<Arc<SessionInfo>, Refusal> {
         self.admission.enter(connected.number, &newcomer)?;
         let info = Arc::new(SessionInfo {
@@ -326,6 +313,7 @@ impl Registry {
             user: Mutex::new((newcomer.user, newcomer.rank)),
             host,
             source: newcomer.source,
+            cluster: AtomicU16::new(cluster.0),
             schema: Mutex::default(),
             pin: Mutex::default(),
             running: AtomicU64::new(0),
@@ -388,7 +376,8 @@ mod tests {
         let id = registry.next_id();
         let newcomer =
             Newcomer { user: "app".into(), rank: Rank::Ordinary, limit: Some(1), source: Source::default() };
-        let info = registry.enter(&connected, id, newcomer, "h".into()).expect("room for one");
+        let info =
+            registry.enter(&connected, id, newcomer, ("h".into(), ClusterId(1))).expect("room for one");
         assert!(registry.connect(None).is_none());
         assert_eq!(info.place(), None);
         info.runs_on(BackendId(0), 7);

@@ -14,6 +14,7 @@ use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
 use crate::causality::Causality;
+use crate::clusters::Clusters;
 use crate::pinned::Published;
 use crate::registry::SessionInfo;
 use crate::session_status::{Before, StatementCounts};
@@ -23,7 +24,10 @@ use crate::worker::{ListenerSettings, Worker};
 
 /// A session. Its life is in `serve`.
 pub struct Session {
+    /// That of its cluster.
     pub(crate) worker: Rc<Worker>,
+    /// Where it may move to with COM_CHANGE_USER.
+    pub(crate) clusters: Rc<Clusters>,
     pub(crate) info: Arc<SessionInfo>,
     pub(crate) stream: Stream,
     /// What the client has sent and nobody has taken yet; empty and without room while the session is idle.

@@ -89,6 +89,7 @@ impl Session {
         }
         if before != self.want.schema {
             self.info.enters(self.want.schema.as_deref());
+            self.check_entered();
         }
         if may_change_vars {
             self.idle_limit_s = idle_limit_s(&self.want.vars);
@@ -100,6 +101,16 @@ impl Session {
             connection.have.schema = had;
         }
         Ok(())
+    }
+
+    /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another
+    /// cluster either: its next statement would be run by the wrong servers.
+    fn check_entered(&self) {
+        let Some(schema) = self.want.schema.as_deref() else { return };
+        if let Err(error) = self.clusters.check_schema(self.worker.cluster, schema) {
+            tracing::warn!(session.id = self.info.id.0, why = error.reason(), "session ended");
+            self.info.kill();
+        }
     }
 
     /// Keeps the connection if the session is pinned to it.

@@ -1,5 +1,5 @@
 //! Who may log in: the users of the configuration, those whose password a backend checks, and what is remembered of
-//! both. Shared by all workers; locked when a client logs in or an account is changed, never on the path of a query.
+//! both, in one cluster. Shared by its workers; locked when a client logs in or an account is changed, never on the path of a query.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -113,6 +113,11 @@ impl Users {
     /// The listed user.
     pub(crate) fn find(&self, name: &str) -> Option<&User> {
         self.listed.get(name).map(|listed| &listed.user)
+    }
+
+    /// True if the configuration has what the user's password is compared with.
+    pub(crate) fn has_own_password(&self, name: &str) -> bool {
+        self.listed.get(name).is_some_and(|listed| listed.keys.is_some())
     }
 
     /// What a user may do about connections, and its own limit.

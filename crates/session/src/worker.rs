@@ -13,13 +13,13 @@ use delphinus_route::{Balance, Policy, ReadBalance, Rules};
 use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
-use delphinus_topology::{BackendId, Health, Snapshot};
+use delphinus_topology::{BackendId, ClusterId, Health, Snapshot};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::gtid::GtidSet;
 use delphinus_wire::handshake::TlsMode;
 
-use crate::failover::Failover;
+use crate::failover::{Failover, WaitingRoom};
 use crate::reached::Reached;
 use crate::registry::{Connected, Registry};
 use crate::users::Users;
@@ -97,6 +97,8 @@ pub struct ListenerSettings {
     pub balancers: Vec<Network>,
     /// Which backends its clients get to.
     pub mode: ListenerMode,
+    /// Which cluster they get to, if that is not up to user and schema.
+    pub cluster: Option<ClusterId>,
 }
 
 /// A client on its way from the acceptor to its worker.
@@ -110,8 +112,10 @@ pub struct Arrival {
     pub connected: Connected,
 }
 
-/// One worker: everything its sessions need, without locks.
+/// One worker: everything its sessions need, without locks. A thread has one for each cluster.
 pub struct Worker {
+    /// Which cluster.
+    pub(crate) cluster: ClusterId,
     /// What an operator set.
     pub settings: Settings,
     /// Who may log in.
@@ -128,6 +132,8 @@ pub struct Worker {
     pub rsa_key: Option<Arc<RsaKey>>,
     /// True when the proxy stops.
     pub stopping: rt::watch::Receiver<bool>,
+    /// The statements of the cluster that wait for its primary.
+    pub(crate) waiting: WaitingRoom,
     /// What each backend has executed.
     pub(crate) positions: Arc<Positions>,
     reader: SnapshotReader,
@@ -141,6 +147,8 @@ pub struct Worker {
 
 /// What a worker is made from.
 pub struct Parts {
+    /// Which cluster it is for.
+    pub cluster: ClusterId,
     /// What an operator set.
     pub settings: Settings,
     /// Who may log in.
@@ -157,11 +165,15 @@ pub struct Parts {
     pub stopping: rt::watch::Receiver<bool>,
     /// The cluster.
     pub reader: SnapshotReader,
+    /// The statements of the cluster that wait for its primary, over all workers.
+    pub waiting: WaitingRoom,
+    /// Spare buffers, shared by the workers of a thread.
+    pub buffers: BufferPool,
 }
 
 /// Bytes of a buffer: most commands and results fit.
 const BUFFER_SIZE: usize = 16 * 1024;
-/// Spare buffers kept by a worker.
+/// Spare buffers kept by a thread.
 const SPARE_BUFFERS: usize = 64;
 /// How many states that sessions begin with are remembered.
 const FIRST_STATES: usize = 32;
@@ -170,20 +182,27 @@ const AVOID: Duration = Duration::from_secs(2);
 /// A backend that has been down for so long will not answer what was sent to it before.
 pub(crate) const HUNG: Duration = Duration::from_secs(5);
 
+/// Spare buffers for the workers of one thread.
+pub fn spare_buffers() -> BufferPool {
+    BufferPool::new(BUFFER_SIZE, SPARE_BUFFERS)
+}
+
 impl Worker {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Rc<Self> {
         let snapshot = RefCell::new(parts.reader.cache());
         let balance = RefCell::new(Balance::new(parts.settings.routing.policy));
         Rc::new(Self {
+            cluster: parts.cluster,
             settings: parts.settings,
             users: parts.users,
             pool: parts.pool,
-            buffers: BufferPool::new(BUFFER_SIZE, SPARE_BUFFERS),
+            buffers: parts.buffers,
             registry: parts.registry,
             counters: parts.counters,
             rsa_key: parts.rsa_key,
             stopping: parts.stopping,
+            waiting: parts.waiting,
             positions: parts.reader.positions().clone(),
             reader: parts.reader,
             reached: Reached::default(),
@@ -273,6 +292,11 @@ impl Worker {
     /// Waits until something is known of the servers, which the greeting needs.
     pub(crate) async fn facts_known(&self) -> Option<Arc<Snapshot>> {
         self.reader.clone().wait_for(|snapshot| snapshot.facts.is_some()).await
+    }
+
+    /// The cluster, if anything is known of its servers.
+    pub(crate) fn facts_now(&self) -> Option<Arc<Snapshot>> {
+        Some(self.reader.load()).filter(|snapshot| snapshot.facts.is_some())
     }
 
     /// A number that no other statement of this worker has.

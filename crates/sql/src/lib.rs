@@ -29,7 +29,7 @@ pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
 pub use names::{
     AdvisoryLocks, Handlers, Kill, KillScope, SessionFunction, Span, SqlPrepared, TableName, TemporaryTables,
     advisory_locks, builtin_calls, handlers, kill_target, sql_prepared, tables, temporary_tables,
-    used_schema, user_variables_assigned,
+    used_schemas, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use split::split;

@@ -11,7 +11,7 @@ mod sql_prepared;
 mod tables;
 mod temporary_tables;
 mod unquote;
-mod used_schema;
+mod used_schemas;
 mod user_variables;
 
 pub use advisory_locks::{AdvisoryLocks, advisory_locks};
@@ -21,7 +21,7 @@ pub use kill::{Kill, KillScope, kill_target};
 pub use sql_prepared::{SqlPrepared, sql_prepared};
 pub use tables::tables;
 pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
-pub use used_schema::used_schema;
+pub use used_schemas::used_schemas;
 pub use user_variables::user_variables_assigned;
 
 pub(crate) use unquote::{literal_text, name_text, user_variable_name};

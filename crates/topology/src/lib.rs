@@ -13,6 +13,7 @@
 //! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
 
 mod backend;
+mod cluster_id;
 mod collation;
 mod decide;
 mod facts;
@@ -25,6 +26,7 @@ mod rest;
 mod snapshot;
 
 pub use backend::{Backend, BackendId, Fault, Role, Wish};
+pub use cluster_id::ClusterId;
 pub use collation::{Collation, Collations};
 pub use decide::{Event, Flapping, Kind, Lag, Settings, decide};
 pub use facts::{Flavor, ServerFacts};

@@ -6,10 +6,11 @@ use delphinus_topology::{Backend, Wish};
 
 use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
+use crate::cluster::ClusterView;
 use crate::table::{Table, Value, text};
 use crate::time::moment;
 
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 17] = [
     "name",
     "address",
     "role",
@@ -26,16 +27,24 @@ const COLUMNS: [&str; 16] = [
     "#lag_ms",
     "read_only",
     "warning",
+    "cluster",
 ];
 
 pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
-    let console = call.console;
-    let census = console.census().await;
-    let snapshot = console.parts.reader.load();
+    let mut rows = Vec::new();
+    for (_, cluster) in call.console.clusters() {
+        rows.extend(of_cluster(cluster).await);
+    }
+    Ok(Answer::Rows(Table::new(COLUMNS).with(rows)))
+}
+
+async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
+    let census = cluster.census().await;
+    let snapshot = cluster.reader.load();
     let row = |backend: &Backend| {
         let of_workers = census.iter().flatten().filter_map(|worker| worker.get(backend.id.index()));
         let idle: u32 = of_workers.flat_map(|pool| &pool.users).map(|one| one.idle).sum();
-        let (target, budget) = console.parts.backends.get(backend.id.index())?;
+        let (target, budget) = cluster.backends.get(backend.id.index())?;
         let mut row = vec![text(&backend.name), text(&target.address), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));
         let lag_ms = backend.lag.map(|lag| lag.as_millis().to_string());
@@ -49,10 +58,11 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
             lag_ms,
             read_only,
             warning(budget, backend),
+            text(&cluster.name),
         ]);
         Some(row)
     };
-    Ok(Answer::Rows(Table::new(COLUMNS).with(snapshot.backends.iter().filter_map(row))))
+    snapshot.backends.iter().filter_map(row).collect()
 }
 
 /// Where more is configured than the server gives.
@@ -97,25 +107,34 @@ pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
     } else {
         return Err(usage_of("SET BACKEND"));
     };
-    let reader = &call.console.parts.reader;
-    let snapshot = reader.load();
-    let Some(backend) = snapshot.backends.iter().find(|backend| *backend.name == *name.text) else {
-        let known: Vec<_> = snapshot.backends.iter().map(|backend| &*backend.name).collect();
-        return Err(Refused::because(format!(
-            "there is no backend '{}'; there are {}",
-            name.text,
-            known.join(", ")
-        )));
+    // Names are unique over all clusters.
+    let has_it = |cluster: &ClusterView| cluster.backend_names().any(|known| known == name.text);
+    if let Some((_, cluster)) = call.console.clusters().find(|(_, cluster)| has_it(cluster)) {
+        return set_in(call, cluster, (&name.text, wish)).await;
+    }
+    let known: Vec<_> = call.console.clusters().flat_map(|(_, cluster)| cluster.backend_names()).collect();
+    Err(Refused::because(format!("there is no backend '{}'; there are {}", name.text, known.join(", "))))
+}
+
+async fn set_in(
+    call: &Call<'_>,
+    cluster: &ClusterView,
+    (name, wish): (&str, Wish),
+) -> Result<Answer, Refused> {
+    let snapshot = cluster.reader.load();
+    let Some(backend) = snapshot.backends.iter().find(|backend| *backend.name == *name) else {
+        return Err(Refused::because(format!("there is no backend '{name}'")));
     };
+    let word = if wish.is_offline() { "OFFLINE" } else { "ONLINE" };
     let caller = call.caller;
     tracing::warn!(
-        admin.user = %caller.user, client.host = %caller.host, backend = %backend.name, wish = %word.text, "SET BACKEND"
+        admin.user = %caller.user, client.host = %caller.host, backend = %backend.name, wish = word, "SET BACKEND"
     );
-    if !reader.wish(backend.id, now, wish).await {
+    if !cluster.reader.wish(backend.id, rt::now(), wish).await {
         return Err(Refused::because("the proxy stops"));
     }
     // Only then is nothing new sent there, or everything that is wanted.
-    if !call.console.followed(backend.id, wish.is_offline()).await {
+    if !cluster.followed(backend.id, wish.is_offline()).await {
         return Err(Refused::because("a worker has not followed yet; SHOW BACKENDS tells when it has"));
     }
     Ok(Answer::Done)

@@ -3,9 +3,10 @@
 use super::Call;
 use super::backends::warning;
 use crate::answer::{Answer, Refused};
-use crate::table::{Table, text};
+use crate::cluster::ClusterView;
+use crate::table::{Table, Value, text};
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "#worker",
     "backend",
     "user",
@@ -16,17 +17,25 @@ const COLUMNS: [&str; 10] = [
     "#max_connections",
     "#reserved_connections",
     "warning",
+    "cluster",
 ];
 
 pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
-    let console = call.console;
-    let snapshot = console.parts.reader.load();
     let mut rows = Vec::new();
-    for (worker, census) in console.census().await.into_iter().enumerate() {
+    for (_, cluster) in call.console.clusters() {
+        rows.extend(of_cluster(cluster).await?);
+    }
+    Ok(Answer::Rows(Table::new(COLUMNS).with(rows)))
+}
+
+async fn of_cluster(cluster: &ClusterView) -> Result<Vec<Vec<Value>>, Refused> {
+    let snapshot = cluster.reader.load();
+    let mut rows = Vec::new();
+    for (worker, census) in cluster.census().await.into_iter().enumerate() {
         let Some(census) = census else {
             return Err(Refused::because(format!("worker {worker} does not answer")));
         };
-        let backends = console.parts.backends.iter().zip(&snapshot.backends);
+        let backends = cluster.backends.iter().zip(&snapshot.backends);
         for (((target, budget), backend), pool) in backends.zip(census) {
             for one in pool.users {
                 let limits = [budget.max(), budget.reserved()];
@@ -34,10 +43,10 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
                     [one.idle, one.held, one.in_use, one.waiting].into_iter().chain(limits).map(text);
                 let mut row = vec![text(worker), text(&target.name), text(one.user)];
                 row.extend(counts);
-                row.push(warning(budget, backend));
+                row.extend([warning(budget, backend), text(&cluster.name)]);
                 rows.push(row);
             }
         }
     }
-    Ok(Answer::Rows(Table::new(COLUMNS).with(rows)))
+    Ok(rows)
 }

@@ -7,14 +7,15 @@ use delphinus_topology::{BackendId, Flavor};
 
 use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
-use crate::table::{Table, text};
+use crate::cluster::ClusterView;
+use crate::table::{Table, Value, text};
 
 pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
-    let sql = call.rest.trim();
+    let (cluster, sql) = in_cluster(call)?;
     if sql.is_empty() {
         return Err(usage_of("EXPLAIN ROUTE"));
     }
-    let snapshot = call.console.parts.reader.load();
+    let snapshot = cluster.reader.load();
     let mut lex = LexOptions::default();
     if let Some(facts) = &snapshot.facts {
         lex.server_version = facts.version_number;
@@ -23,18 +24,43 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
             Flavor::MariaDb => SqlFlavor::MariaDb,
         };
     }
-    let Routing { rules, policy, .. } = &call.console.parts.routing;
+    let name = (call.console.clusters().count() > 1).then(|| vec![text("cluster"), text(&cluster.name)]);
+    let Routing { rules, policy, .. } = &cluster.routing;
     let cluster = Cluster { snapshot: &snapshot, rules, policy: *policy };
     let rows = delphinus_route::explain(sql.as_bytes(), lex, cluster);
     let rows = rows.into_iter().map(|(item, value)| vec![text(item), text(value)]);
-    Ok(Answer::Rows(Table::new(["item", "value"]).with(rows)))
+    Ok(Answer::Rows(Table::new(["item", "value"]).with(name).with(rows)))
 }
 
-const RULES: [&str; 6] = ["#position", "name", "conditions", "actions", "log_only", "#hits"];
+/// Takes `IN CLUSTER name` off the front of the text; without it the default cluster is meant.
+fn in_cluster<'c>(call: &'c Call<'_>) -> Result<(&'c ClusterView, &'c str), Refused> {
+    let [first, second, name, ..] = call.words else {
+        return Ok((call.console.first_cluster(), call.rest.trim()));
+    };
+    if !(first.is("IN") && second.is("CLUSTER")) {
+        return Ok((call.console.first_cluster(), call.rest.trim()));
+    }
+    let mut known = call.console.clusters().map(|(_, cluster)| cluster);
+    let Some(found) = known.find(|cluster| *cluster.name == *name.text) else {
+        let names: Vec<_> = call.console.clusters().map(|(_, cluster)| cluster.name.to_string()).collect();
+        let text = format!("there is no cluster '{}'; there are {}", name.text, names.join(", "));
+        return Err(Refused::because(text));
+    };
+    // The text ends with its last word.
+    let length = call.words.last().map_or(0, |last| last.end - name.end);
+    Ok((found, call.rest[call.rest.len() - length..].trim()))
+}
 
-/// The rules in their order, with what each has matched.
+const RULES: [&str; 7] = ["#position", "name", "conditions", "actions", "log_only", "#hits", "cluster"];
+
+/// The rules of each cluster in their order, with what each has matched there.
 pub(super) fn show_rules(call: &Call<'_>) -> Table {
-    let snapshot = call.console.parts.reader.load();
+    let rows = call.console.clusters().flat_map(|(_, cluster)| rules_of(cluster));
+    Table::new(RULES).with(rows)
+}
+
+fn rules_of(cluster: &ClusterView) -> Vec<Vec<Value>> {
+    let snapshot = cluster.reader.load();
     let name = |id| snapshot.backend(id).map_or("?", |backend| &*backend.name);
     let row = |(at, rule): (usize, &Rule)| {
         vec![
@@ -44,10 +70,10 @@ pub(super) fn show_rules(call: &Call<'_>) -> Table {
             text(actions(&rule.then, name)),
             text(if rule.log_only { "yes" } else { "no" }),
             text(rule.hits()),
+            text(&cluster.name),
         ]
     };
-    let rules = call.console.parts.routing.rules.iter().enumerate();
-    Table::new(RULES).with(rules.map(row))
+    cluster.routing.rules.iter().enumerate().map(row).collect()
 }
 
 /// In the words of the configuration.

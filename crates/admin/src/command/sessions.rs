@@ -6,14 +6,14 @@ use delphinus_net::rt;
 use delphinus_session::{SessionInfo, Told};
 use delphinus_sql::{Backslash, LexOptions, digest};
 use delphinus_state::{Pin, PinReason};
-use delphinus_topology::Snapshot;
 
 use super::Call;
 use crate::answer::{Answer, Refused};
+use crate::cluster::ClusterView;
 use crate::table::{Table, Value, text};
 use crate::time::{moment, seconds_since};
 
-const SESSIONS: [&str; 11] = [
+const SESSIONS: [&str; 12] = [
     "#id",
     "user",
     "host",
@@ -25,20 +25,22 @@ const SESSIONS: [&str; 11] = [
     "pinned",
     "in_transaction",
     "statement",
+    "cluster",
 ];
-const PINS: [&str; 7] = ["#session", "user", "backend", "reason", "since", "#pinned_s", "statement"];
+const PINS: [&str; 8] =
+    ["#session", "user", "backend", "reason", "since", "#pinned_s", "statement", "cluster"];
 
 pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
     let registry = &call.console.parts.registry;
     let sessions = registry.list();
     let told = call.console.told(&sessions).await;
-    let snapshot = call.console.parts.reader.load();
     let now_s = registry.clock_s();
-    let rows = sessions.iter().map(|info| session(info, told.get(&info.id), &snapshot, now_s));
+    let rows =
+        sessions.iter().map(|info| session(info, told.get(&info.id), call.console.cluster_of(info), now_s));
     Ok(Answer::Rows(Table::new(SESSIONS).with(rows)))
 }
 
-fn session(info: &Arc<SessionInfo>, told: Option<&Told>, snapshot: &Snapshot, now_s: u32) -> Vec<Value> {
+fn session(info: &Arc<SessionInfo>, told: Option<&Told>, cluster: &ClusterView, now_s: u32) -> Vec<Value> {
     let place = info.place();
     let pin = info.pin();
     let backend = place.map(|(backend, _)| backend).or_else(|| told?.backend);
@@ -58,24 +60,25 @@ fn session(info: &Arc<SessionInfo>, told: Option<&Told>, snapshot: &Snapshot, no
         info.schema().map(|schema| schema.to_string()),
         text(state),
         text(info.since_s(now_s)),
-        backend.and_then(|backend| Some(snapshot.backend(backend)?.name.to_string())),
+        backend.and_then(|backend| Some(cluster.reader.load().backend(backend)?.name.to_string())),
         place.map(|(_, thread_id)| thread_id.to_string()),
         pin.map(|pin| pin.reason.as_str().to_owned()),
         text(if in_transaction { "YES" } else { "NO" }),
         told.and_then(|told| told.statement.clone()),
+        text(&cluster.name),
     ]
 }
 
 pub(super) async fn show_pins(call: &Call<'_>) -> Result<Answer, Refused> {
     let sessions = call.console.parts.registry.list();
     let told = call.console.told(&sessions).await;
-    let snapshot = call.console.parts.reader.load();
-    let rows = sessions.iter().flat_map(|info| pins(info, told.get(&info.id), &snapshot));
+    let rows = sessions.iter().flat_map(|info| pins(info, told.get(&info.id), call.console.cluster_of(info)));
     Ok(Answer::Rows(Table::new(PINS).with(rows)))
 }
 
 /// All pins of a session that has answered, the oldest of one that has not.
-fn pins(info: &Arc<SessionInfo>, told: Option<&Told>, snapshot: &Snapshot) -> Vec<Vec<Value>> {
+fn pins(info: &Arc<SessionInfo>, told: Option<&Told>, cluster: &ClusterView) -> Vec<Vec<Value>> {
+    let snapshot = cluster.reader.load();
     let place = info.place().map(|(backend, _)| backend);
     let backend = place.or_else(|| told?.backend).and_then(|backend| snapshot.backend(backend));
     let row = |pin: &Pin, statement: String| {
@@ -88,6 +91,7 @@ fn pins(info: &Arc<SessionInfo>, told: Option<&Told>, snapshot: &Snapshot) -> Ve
             text(moment(pin.since, now)),
             text(seconds_since(pin.since, now)),
             text(statement),
+            text(&cluster.name),
         ]
     };
     match told {

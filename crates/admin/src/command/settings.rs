@@ -11,14 +11,14 @@ use crate::time::{moment, seconds_since};
 pub(super) fn show_version(call: &Call<'_>) -> Table {
     let console = call.console;
     let now = rt::now();
-    let snapshot = console.parts.reader.load();
-    let served = snapshot.facts.as_ref().map(|facts| facts.version.clone());
+    let cluster = console.first_cluster();
+    let served = cluster.reader.load().facts.as_ref().map(|facts| facts.version.clone());
     let rows = [
         ("version", text(env!("CARGO_PKG_VERSION"))),
         ("process_id", text(std::process::id())),
         ("started", text(moment(console.started, now))),
         ("uptime_s", text(seconds_since(console.started, now))),
-        ("workers", text(console.parts.workers.len())),
+        ("workers", text(cluster.workers.len())),
         ("backend_version", served),
     ];
     let rows = rows.map(|(item, value)| vec![text(item), value]);
@@ -26,10 +26,11 @@ pub(super) fn show_version(call: &Call<'_>) -> Table {
 }
 
 pub(super) fn show_listeners(call: &Call<'_>) -> Table {
-    let row =
-        |one: &crate::ListenerRow| vec![text(&one.name), text(&one.address), text(one.tls), text(one.serves)];
+    let row = |one: &crate::ListenerRow| {
+        vec![text(&one.name), text(&one.address), text(one.tls), text(one.serves), one.cluster.clone()]
+    };
     let rows = call.console.parts.listeners.iter().map(row);
-    Table::new(["name", "address", "tls", "serves"]).with(rows)
+    Table::new(["name", "address", "tls", "serves", "cluster"]).with(rows)
 }
 
 pub(super) fn show_users(call: &Call<'_>) -> Table {
@@ -54,16 +55,17 @@ pub(super) fn show_users(call: &Call<'_>) -> Table {
             text(connections),
             limit,
             yes(user.is_connection_admin),
+            user.cluster.clone(),
         ]);
     }
     // Whom the primary lets in without being listed.
     let others = connected.into_iter();
     rows.extend(others.map(|(name, count)| {
         let limit = every.map(|limit| limit.to_string());
-        vec![text(name), text("client"), text("backend"), None, text(count), limit, yes(false)]
+        vec![text(name), text("client"), text("backend"), None, text(count), limit, yes(false), None]
     }));
     let operator = |user: &crate::AdminUser| {
-        vec![text(&user.name), text(user.role.as_str()), text("password"), None, None, None, None]
+        vec![text(&user.name), text(user.role.as_str()), text("password"), None, None, None, None, None]
     };
     rows.extend(call.console.users.iter().map(operator));
     let columns = [
@@ -74,6 +76,7 @@ pub(super) fn show_users(call: &Call<'_>) -> Table {
         "#connections",
         "#max_connections",
         "connection_admin",
+        "cluster",
     ];
     Table::new(columns).with(rows)
 }

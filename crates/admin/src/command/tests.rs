@@ -11,13 +11,12 @@ use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
 use super::*;
+use crate::cluster::ClusterView;
 use crate::console::Parts;
 use crate::users::AdminUser;
 
 /// The operators' side of a proxy without backends, workers and clients.
 fn console() -> Console {
-    let settings = Settings::new("m".to_owned(), Password::new("m"));
-    let (_, reader) = Monitor::new(settings);
     let user = AdminUser {
         name: "ops".to_owned(),
         credential: Credential::Plain(Password::new("s3cret")),
@@ -31,11 +30,8 @@ fn console() -> Console {
         default_plugin: Plugin::CachingSha2,
         rsa_key: None,
         registry: Arc::default(),
-        reader,
+        clusters: vec![cluster("main", rules()), cluster("by port", Rules::default())],
         counters: CounterSet::new(1),
-        backends: Vec::new(),
-        routing: Routing { rules: Arc::new(rules()), ..Routing::default() },
-        workers: Vec::new(),
         listeners: Vec::new(),
         client_users: Vec::new(),
         options: vec![
@@ -44,6 +40,30 @@ fn console() -> Console {
         ],
     };
     Console::new(parts, rt::now())
+}
+
+fn cluster(name: &str, rules: Rules) -> ClusterView {
+    let settings = Settings::new("m".to_owned(), Password::new("m"));
+    let (_, reader) = Monitor::new(settings);
+    ClusterView {
+        name: name.into(),
+        schemas: Vec::new(),
+        reader,
+        backends: Vec::new(),
+        workers: Vec::new(),
+        routing: Routing { rules: Arc::new(rules), ..Routing::default() },
+    }
+}
+
+#[test]
+fn a_route_is_explained_in_the_cluster_that_is_named() {
+    let first = |text: &str| rows(text)[0].clone();
+    let cluster = |name: &str| [Some("cluster".to_owned()), Some(name.to_owned())];
+    assert_eq!(first("EXPLAIN ROUTE SELECT 1"), cluster("main"));
+    assert_eq!(first("EXPLAIN ROUTE IN CLUSTER main SELECT 1"), cluster("main"));
+    assert_eq!(first("explain route in cluster 'by port' SELECT 'in cluster main';"), cluster("by port"));
+    let digest = |text: &str| rows(text).into_iter().find(|row| row[0].as_deref() == Some("digest"));
+    assert_eq!(digest("EXPLAIN ROUTE SELECT 1"), digest("EXPLAIN ROUTE IN CLUSTER \"by port\"  SELECT 1"));
 }
 
 fn rules() -> Rules {
@@ -72,8 +92,8 @@ fn rules_are_shown_in_their_order() {
     assert_eq!(
         cells,
         [
-            vec!["1", "reports", "user etl, class read", "replica, timeout 2000 ms", "no", "0"],
-            vec!["2", "trial", "", "reject \"no\"", "yes", "0"],
+            vec!["1", "reports", "user etl, class read", "replica, timeout 2000 ms", "no", "0", "main"],
+            vec!["2", "trial", "", "reject \"no\"", "yes", "0", "main"],
         ]
     );
     assert_eq!(rows("SHOW RULES LIKE 'tr%'").len(), 1);
@@ -172,8 +192,10 @@ fn wrong_texts_are_told_what_to_write() {
         ("SET BACKEND db1", 1064, "{ONLINE | OFFLINE}"),
         ("SET BACKEND db1 DOWN", 1064, "{ONLINE | OFFLINE}"),
         ("SET BACKEND db1 OFFLINE", 1105, "there is no backend 'db1'"),
-        ("EXPLAIN ROUTE", 1064, "write EXPLAIN ROUTE statement"),
-        ("EXPLAIN ROUTE ;", 1064, "write EXPLAIN ROUTE statement"),
+        ("EXPLAIN ROUTE", 1064, "write EXPLAIN ROUTE [IN CLUSTER name] statement"),
+        ("EXPLAIN ROUTE ;", 1064, "write EXPLAIN ROUTE [IN CLUSTER name] statement"),
+        ("EXPLAIN ROUTE IN CLUSTER main", 1064, "write EXPLAIN ROUTE [IN CLUSTER name] statement"),
+        ("EXPLAIN ROUTE IN CLUSTER x SELECT 1", 1105, "there is no cluster 'x'; there are main, by port"),
         ("SELECT 1 FROM t", 1064, "no tables"),
         ("SELECT @@nothing", 1193, "Unknown system variable 'nothing'"),
         ("", 1065, "Query was empty"),

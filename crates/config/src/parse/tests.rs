@@ -7,7 +7,7 @@ use std::path::Path;
 use expect_test::{Expect, ExpectFile, expect, expect_file};
 
 use super::parse;
-use crate::{Config, Environment, Mistake, OptionDoc, example, options, reference};
+use crate::{Config, Consistency, Environment, Mistake, OptionDoc, example, options, reference};
 
 struct World {
     variables: BTreeMap<&'static str, &'static str>,
@@ -86,7 +86,105 @@ fn secrets_are_read_from_where_they_are() {
         ]
     "#]]
     .assert_debug_eq(&secrets);
-    assert_eq!(config.monitor.password.expose(), "monitor-secret");
+    assert_eq!(config.clusters[0].monitor.password.expose(), "monitor-secret");
+}
+
+#[test]
+fn several_clusters() {
+    let config = parse_text(include_str!("../../tests/data/clusters.toml")).unwrap();
+    let clusters: Vec<_> = config
+        .clusters
+        .iter()
+        .map(|one| (one.name.as_str(), &one.schemas[..], one.routing.consistency, one.routing.strict_hints))
+        .collect();
+    let (eventual, session) = (Some(Consistency::Eventual), Some(Consistency::Session));
+    let claimed = ["orders".to_owned(), "invoices".to_owned()];
+    // What is said for one cluster holds there, all else is as for all.
+    let expected = [
+        ("shop", &[][..], session, true),
+        ("orders", &claimed[..], eventual, true),
+        ("stats", &[], session, true),
+    ];
+    assert_eq!(clusters, expected);
+    let pools: Vec<_> =
+        config.clusters.iter().map(|one| (one.pool.max_connections, one.pool.hold_ms)).collect();
+    assert_eq!(pools, [(50, 0), (7, 0), (50, 0)]);
+    let monitors: Vec<_> =
+        config.clusters.iter().map(|one| (one.monitor.password.expose(), one.monitor.interval_ms)).collect();
+    assert_eq!(monitors, [("p", 500), ("p", 500), ("m", 500)]);
+    assert_eq!(config.listeners.iter().map(|one| one.cluster).collect::<Vec<_>>(), [None, Some(2)]);
+    assert_eq!(config.users.iter().map(|one| config.home_of(one)).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(config.rules[0].clusters, [0]);
+    let shown = |path: &str| {
+        config.effective.0.iter().find(|(option, _)| option == path).map(|(_, value)| value.as_str())
+    };
+    assert_eq!(shown("cluster[2].name"), Some("\"orders\""));
+    assert_eq!(shown("cluster[2].backend[1].address"), Some("\"orders1:3306\""));
+    assert_eq!(
+        (shown("cluster[2].pool.max_connections"), shown("cluster[3].pool.max_connections")),
+        (Some("7"), Some("50"))
+    );
+    assert_eq!(shown("pool.max_connections"), None);
+}
+
+#[test]
+fn wrong_clusters() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-clusters.toml"),
+        &expect![[r#"
+        d.toml:3:1: there is no cluster "shpo"; write one of ["shop", "orders", "shop", "main", "lonely"]
+        d.toml:9:1: default_schema = "CART" is in cluster "shop", and the user in "orders"; write a schema of the user's cluster, or remove cluster
+        d.toml:14:1: there is no cluster "x"; write one of ["shop", "orders", "shop", "main", "lonely"]
+        d.toml:19:1: the schema "Stock" is there twice; remove one of the two
+        d.toml:19:1: schemas has an item "" that cannot be the name of a schema; write 1 to 64 characters
+        d.toml:22:1: hold_ms = 60001 is out of range; write a whole number from 0 to 60000
+        d.toml:23:1: unknown key "max_connection" in [cluster.pool]; write "max_connections"
+        d.toml:33:1: the schema "Cart" is in cluster "shop" already; remove it here or there; clusters that have a schema of the same name are chosen by listener or user
+        d.toml:35:10: user is missing in [cluster.monitor]; write user = and text in quotes
+        d.toml:36:1: unknown key "fal" in [cluster.monitor]; write "fall"
+        d.toml:39:1: name "db1" is there twice; write another name, or remove one of the two
+        d.toml:40:1: address "shop1:3306" is there twice; write another address, or remove one of the two
+        d.toml:43:1: the cluster has no primary; write role = "primary" in one [[cluster.backend]]
+        d.toml:44:1: name "shop" is there twice; write another name, or remove one of the two
+        d.toml:49:1: one of several clusters has no name; write name = "..." below its [[cluster]]
+        d.toml:55:1: no client gets to cluster "lonely"; write cluster = "lonely" in a [[listener]] or [[user]], or schemas = [..] here; the first cluster is the default
+        d.toml:61:1: idle_timeout_s = 0 is out of range; write a whole number from 1 to 31536000
+        d.toml:63:2: user is missing in [monitor]; write user = and text in quotes
+    "#]],
+    );
+    let both = "[cluster]\n[[cluster.backend]]\naddress = 'a:1'\n[[cluster]]\nname = 'b'\n";
+    check_mistakes(
+        both,
+        &expect![[r#"
+        d.toml:2:1: role is missing; write role = "primary" or "replica"
+        d.toml:4:3: not valid TOML: duplicate key; write it with two brackets each time, or remove one of the two
+    "#]],
+    );
+    let rules = include_str!("../../tests/data/clusters.toml").replace("cluster = [\"shop\"]\n", "")
+        + "[[rule]]\nlog = true\ncluster = ['stats', 'shopp']\n";
+    check_mistakes(
+        &rules,
+        &expect![[r#"
+        d.toml:69:1: no backend of cluster "orders" is in the group "slow"; write cluster = [..] in the rule, or groups = [..] in a backend of that cluster
+        d.toml:69:1: no backend of cluster "stats" is in the group "slow"; write cluster = [..] in the rule, or groups = [..] in a backend of that cluster
+        d.toml:72:1: there is no cluster "shopp"; write one of ["shop", "orders", "stats"]
+    "#]],
+    );
+    let in_a_list = include_str!("../../tests/data/clusters.toml").replace("[monitor]", "[monitr]");
+    check_mistakes(
+        &in_a_list,
+        &expect![[r#"
+        d.toml:62:2: unknown key "monitr"; write "monitor"
+    "#]],
+    );
+}
+
+#[test]
+fn one_cluster_may_be_written_as_a_list() {
+    let good = include_str!("../../tests/data/good.toml");
+    let (one, list) =
+        (parse_text(good).unwrap(), parse_text(&good.replace("[cluster]", "[[cluster]]")).unwrap());
+    assert_eq!(one.clusters, list.clusters);
 }
 
 #[test]
@@ -315,7 +413,8 @@ fn what_is_reserved_follows_the_users() {
         let text = include_str!("../../tests/data/good.toml")
             .replace("[[user]]\nname = \"plain\"", &format!("[[user]]\n{user}\nname = \"plain\""))
             .replace("[proxy]", &format!("[proxy]\n{proxy}"));
-        parse_text(&text).unwrap().reserved()
+        let config = parse_text(&text).unwrap();
+        (config.reserved_clients(), config.reserved_backend_connections(&config.clusters[0]))
     };
     assert_eq!(with("", ""), (0, 0));
     assert_eq!(with("", "connection_admin = true"), (5, 2));
@@ -497,6 +596,8 @@ fn every_option_refuses_a_value_of_another_type() {
 fn a_file_cut_anywhere_gives_a_configuration_or_mistakes() {
     let files = [
         include_str!("../../tests/data/good.toml"),
+        include_str!("../../tests/data/clusters.toml"),
+        include_str!("../../tests/data/bad-clusters.toml"),
         include_str!("../../tests/data/bad-values.toml"),
         include_str!("../../tests/data/bad-relations.toml"),
         include_str!("../../tests/data/bad-lists.toml"),

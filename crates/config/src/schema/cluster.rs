@@ -1,4 +1,4 @@
-//! `[cluster]` and `[[cluster.backend]]`: the servers behind the proxy.
+//! `[cluster]`, or each `[[cluster]]`, and `[[cluster.backend]]`: the servers behind the proxy.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,15 @@ use crate::address::BackendAddress;
 use crate::word::{BackendTls, Compression, Flavor, ProxyProtocol, Role, TopologyKind};
 
 section! {
-    /// The servers behind the proxy.
-    pub(crate) struct ClusterSection = "[cluster]" at "cluster" with "backend" {
-        /// Name in logs.
+    /// The servers behind the proxy. For several clusters in one process, `[[cluster]]` once for each, with a `name`; the
+    /// first one is the default. Below each, `[cluster.routing]`, `[cluster.monitor]` and `[cluster.pool]` set any option of
+    /// `[routing]`, `[monitor]` and `[pool]` for this cluster alone. See docs/clusters.md.
+    pub(crate) struct ClusterSection = "[cluster]" at "cluster" with "backend", "routing", "monitor", "pool" {
+        /// Name in logs and commands. Unique. Where there are several clusters each needs one.
         name: String = is("main".to_owned()), "", Restart;
+        /// Schemas that are in this cluster and in no other: a client that names one at login gets here, unless its listener
+        /// or user says otherwise, and sessions of other clusters cannot enter them. In any case of letters.
+        schemas: Vec<String> = is(vec![]), "", Restart;
         /// How the roles of the backends are known. "static": as `role` says; they never move. "read_only": the one backend
         /// that is not `read_only` is the primary, whoever moves the roles. "group_replication": the member that the group
         /// has elected is the primary.

@@ -34,6 +34,8 @@ section! {
         /// the primary. "read_only": all to replicas, or, where there is none, reads to the primary; what may write gets
         /// error 1290.
         mode: ListenerMode = is(ListenerMode::Split), "", Restart;
+        /// Name of the cluster that its clients get to, whoever they are. Where there are several.
+        cluster: Option<String> = unset("as the user says, then the schema; else the first cluster"), "", Restart;
         /// Permissions of a Unix socket.
         socket_mode: Option<SocketMode> = unset("\"0777\", as MySQL does: the login decides who gets in"), "", Restart;
     }

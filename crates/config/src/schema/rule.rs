@@ -19,6 +19,8 @@ section! {
         client: Vec<Network> = is(vec![]), "", Restart, aka "client_addr";
         /// Condition: the client came in by one of these listeners.
         listener: Vec<String> = is(vec![]), "", Restart;
+        /// Condition: the session is in one of these clusters. Where there are several.
+        cluster: Vec<String> = is(vec![]), "", Restart;
         /// Condition: the digest of the statement is one of these, 16 hexadecimal digits.
         digest: Vec<String> = is(vec![]), "", Restart;
         /// Condition: a regular expression that the normalised text matches somewhere, in any case of letters.

@@ -39,6 +39,8 @@ section! {
         authentication_plugin: Option<UserPlugin> = unset("the client chooses"), "", Restart;
         /// Schema of a client that names none at login.
         default_schema: Option<String> = unset("none"), "", Restart;
+        /// Name of the cluster that this user's sessions get to, unless their listener has one. Where there are several.
+        cluster: Option<String> = unset("as the schema says; else the first cluster"), "", Restart;
         /// Client connections of this user at the same time. One more is refused with error 1226.
         max_connections: Option<u32> = unset("as many as [proxy] max_connections"), "connections", Restart, in 1..=1_000_000, aka "max_user_connections";
         /// How old what this user's reads find may be: see `routing.consistency`.
@@ -50,7 +52,7 @@ section! {
         /// Backend connections of this user at the same time, to each backend.
         max_backend_connections: Option<u32> = unset("as many as the backend's limit allows"), "connections", Restart, in 1..=100_000;
         /// Backend connections of this user that are kept open to each backend, from the start on and again when a backend
-        /// returns. Divided among the workers, rounded up. Needs the password itself, not a hash.
+        /// returns. Where there are several clusters: to those of the cluster that the user gets to by itself. Divided among the workers, rounded up. Needs the password itself, not a hash.
         min_backend_connections: u32 = is(0), "connections", Restart, in 0..=10_000, aka "min_pool_size";
         /// `false`: a session keeps one connection to the primary for itself, from its first statement to its end.
         multiplex: bool = is(true), "", Restart;

@@ -2,8 +2,8 @@
 
 use super::Check;
 use crate::address::BackendAddress;
-use crate::parse::Rows;
-use crate::schema::{Authentication, BackendSection, UserSection, Written};
+use crate::parse::{Rows, WrittenClusters};
+use crate::schema::{Authentication, UserSection, Written};
 
 impl Check<'_, '_> {
     pub(super) fn authentication(&mut self, written: &Written<Authentication>) -> Authentication {
@@ -18,13 +18,13 @@ impl Check<'_, '_> {
     pub(super) fn refuse_sockets_where_asked(
         &mut self,
         users: &Rows<UserSection>,
-        backends: &Rows<BackendSection>,
+        clusters: &WrittenClusters,
         asks_backend: bool,
     ) {
         if !asks_backend && users.rows.iter().all(|user| user.value.auth.is_none()) {
             return;
         }
-        for backend in &backends.rows {
+        for backend in clusters.backends() {
             if matches!(backend.value.address, BackendAddress::Unix(_)) {
                 self.mistakes.push(
                     backend.at("address"),

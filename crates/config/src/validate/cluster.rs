@@ -1,19 +1,17 @@
-//! `[cluster]`: one primary, no backend twice, TLS files where they are needed.
+//! Each cluster: one primary, TLS files where they are needed; and no backend twice in all of them.
 
 use super::Check;
 use crate::address::BackendAddress;
 use crate::config::{Backend, Cluster};
-use crate::parse::Rows;
+use crate::parse::{Rows, WrittenCluster, WrittenClusters};
 use crate::schema::{BackendSection, ClusterSection, Written};
 use crate::word::{BackendTls, Compression, Flavor, Role, TopologyKind};
 
 impl Check<'_, '_> {
-    pub(super) fn cluster(
-        &mut self,
-        written: Option<Written<ClusterSection>>,
-        backends: Rows<BackendSection>,
-    ) -> Option<Cluster> {
-        let written = written?;
+    pub(super) fn cluster(&mut self, cluster: WrittenCluster) -> Option<Cluster> {
+        let WrittenCluster { section, backends, routing, monitor, pool } = cluster;
+        let monitor = monitor.and_then(|monitor| self.monitor(&monitor));
+        let written = section?;
         if written.value.topology == TopologyKind::Static {
             self.one_primary(&written, &backends);
         } else {
@@ -22,21 +20,25 @@ impl Check<'_, '_> {
         let cluster = written.value;
         Some(Cluster {
             name: cluster.name,
+            schemas: cluster.schemas.iter().map(|schema| schema.to_lowercase()).collect(),
             topology: cluster.topology,
             flavor: cluster.flavor,
             backends: backends.rows.into_iter().map(|row| self.backend(&row, cluster.flavor)).collect(),
+            routing: routing?.value,
+            monitor: monitor?,
+            pool: pool?.value,
         })
     }
 
-    pub(super) fn backends(&mut self, backends: Rows<BackendSection>) -> Rows<BackendSection> {
-        self.refuse_twins(&backends.rows, "name", is_same_name, name_of);
+    /// Over all clusters: a name alone says which backend is meant, and each server has one limit, and one monitor.
+    pub(super) fn backends(&mut self, clusters: &WrittenClusters) {
+        self.refuse_twins(clusters.backends(), "name", is_same_name, name_of);
         self.refuse_twins(
-            &backends.rows,
+            clusters.backends(),
             "address",
             |one, other| one.address == other.address,
             |b| b.address.to_string(),
         );
-        backends
     }
 
     fn one_primary(&mut self, cluster: &Written<ClusterSection>, backends: &Rows<BackendSection>) {

@@ -2,8 +2,8 @@
 //! may have.
 
 use super::Check;
-use crate::parse::WrittenFile;
-use crate::schema::{BackendSection, Pool, Written};
+use crate::parse::{WrittenCluster, WrittenFile};
+use crate::schema::{BackendSection, Pool, UserSection, Written};
 
 impl Check<'_, '_> {
     /// `reserved_connections` of `[proxy]` and `[pool]`, against their limits and the users.
@@ -20,12 +20,14 @@ impl Check<'_, '_> {
                 proxy.value.max_connections_per_address,
             );
         }
-        if let Some(pool) = &file.pool {
+        for (index, cluster) in file.clusters.list.iter().enumerate() {
+            let Some(pool) = &cluster.pool else { continue };
             self.reserve(pool, (pool.value.reserved_connections, pool.value.max_connections), nobody);
-            for backend in &file.backends.rows {
+            for backend in &cluster.backends.rows {
                 self.backend_limit(backend, pool);
             }
-            self.kept_open_in_all(file, pool);
+            let users = file.users.rows.iter().filter(|user| home_of(user, file) == index);
+            self.kept_open_in_all(&users.collect::<Vec<_>>(), cluster, pool);
         }
     }
 
@@ -66,12 +68,17 @@ impl Check<'_, '_> {
         }
     }
 
-    /// All users' minimums together, against the smallest limit.
-    fn kept_open_in_all(&mut self, file: &WrittenFile, pool: &Written<Pool>) {
-        let least: u32 = file.users.rows.iter().map(|row| row.value.min_backend_connections).sum();
-        let own = file.backends.rows.iter().filter_map(|row| row.value.max_connections);
+    /// The minimums of all users of a cluster together, against its smallest limit.
+    fn kept_open_in_all(
+        &mut self,
+        users: &[&Written<UserSection>],
+        cluster: &WrittenCluster,
+        pool: &Written<Pool>,
+    ) {
+        let least: u32 = users.iter().map(|row| row.value.min_backend_connections).sum();
+        let own = cluster.backends.rows.iter().filter_map(|row| row.value.max_connections);
         let max = own.chain([pool.value.max_connections]).min().unwrap_or(0);
-        let Some(row) = file.users.rows.iter().find(|row| row.value.min_backend_connections > 0) else {
+        let Some(row) = users.iter().find(|row| row.value.min_backend_connections > 0) else {
             return;
         };
         if least > max {
@@ -80,4 +87,17 @@ impl Check<'_, '_> {
             self.mistakes.push(row.at("min_backend_connections"), what, instead);
         }
     }
+}
+
+/// The place of the cluster that a user gets to by itself: see `Config::home_of`.
+fn home_of(user: &Written<UserSection>, file: &WrittenFile) -> usize {
+    let sections = || file.clusters.list.iter().map(|cluster| cluster.section.as_ref());
+    let named = |name: &String| sections().position(|one| one.is_some_and(|one| one.value.name == *name));
+    let with = |schema: &String| {
+        let small = schema.to_lowercase();
+        let claims = |one: &String| one.to_lowercase() == small;
+        sections().position(|one| one.is_some_and(|one| one.value.schemas.iter().any(claims)))
+    };
+    let UserSection { cluster, default_schema, .. } = &user.value;
+    cluster.as_ref().and_then(named).or_else(|| default_schema.as_ref().and_then(with)).unwrap_or(0)
 }

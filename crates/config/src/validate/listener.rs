@@ -1,6 +1,7 @@
 //! `[[listener]]`: addresses, TLS files that belong together, permissions of sockets.
 
 use super::Check;
+use super::choice::Names;
 use crate::address::{ListenAddress, Network};
 use crate::config::{Listener, TlsIdentity};
 use crate::parse::Rows;
@@ -12,7 +13,7 @@ use crate::word::{ClientTls, Compression};
 const SOCKET_MODE_DEFAULT: SocketMode = SocketMode(0o777);
 
 impl Check<'_, '_> {
-    pub(super) fn listeners(&mut self, listeners: Rows<ListenerSection>) -> Vec<Listener> {
+    pub(super) fn listeners(&mut self, listeners: Rows<ListenerSection>, names: &Names) -> Vec<Listener> {
         if listeners.rows.is_empty() && listeners.complete {
             self.mistakes.push(
                 &(0..0),
@@ -23,10 +24,10 @@ impl Check<'_, '_> {
         let rows = &listeners.rows;
         self.refuse_twins(rows, "name", is_same_name, name_of);
         self.refuse_twins(rows, "address", is_same_address, |l| l.address.to_string());
-        listeners.rows.into_iter().map(|row| self.listener(&row)).collect()
+        listeners.rows.into_iter().map(|row| self.listener(&row, names)).collect()
     }
 
-    fn listener(&mut self, row: &Written<ListenerSection>) -> Listener {
+    fn listener(&mut self, row: &Written<ListenerSection>, names: &Names) -> Listener {
         let written = &row.value;
         let is_unix = matches!(written.address, ListenAddress::Unix(_));
         if !is_unix && written.socket_mode.is_some() {
@@ -47,6 +48,7 @@ impl Check<'_, '_> {
             proxy_protocol_networks: self.proxy_protocol_networks(row, is_unix),
             socket_mode: written.socket_mode.unwrap_or(SOCKET_MODE_DEFAULT),
             mode: written.mode,
+            cluster: self.cluster_named(written.cluster.as_deref(), row.at("cluster"), names),
         }
     }
 

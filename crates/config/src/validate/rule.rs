@@ -1,7 +1,7 @@
 //! `[[rule]]`: names, patterns, and that each rule does something.
 
 use super::Check;
-use crate::config::{Backend, Listener, Rule, RuleTable};
+use crate::config::{Cluster, Listener, Rule, RuleTable};
 use crate::parse::Rows;
 use crate::schema::{RuleSection, Written};
 
@@ -13,7 +13,7 @@ impl Check<'_, '_> {
         &mut self,
         rules: Rows<RuleSection>,
         listeners: &[Listener],
-        backends: &[Backend],
+        clusters: &[Cluster],
     ) -> Vec<Rule> {
         self.refuse_twins(
             &rules.rows,
@@ -21,27 +21,24 @@ impl Check<'_, '_> {
             |one, other| one.name.is_some() && one.name == other.name,
             |rule| rule.name.clone().unwrap_or_default(),
         );
-        let groups: Vec<&str> = backends.iter().flat_map(|one| &one.groups).map(String::as_str).collect();
         let listeners: Vec<&str> = listeners.iter().map(|one| one.name.as_str()).collect();
         let rows = rules.rows.into_iter().enumerate();
-        rows.map(|(index, row)| self.rule(&row, index + 1, (&listeners, &groups))).collect()
+        rows.map(|(index, row)| self.rule(&row, index + 1, (&listeners, clusters))).collect()
     }
 
     fn rule(
         &mut self,
         row: &Written<RuleSection>,
         number: usize,
-        (listeners, groups): (&[&str], &[&str]),
+        (listeners, clusters): (&[&str], &[Cluster]),
     ) -> Rule {
         let written = &row.value;
         for name in written.listener.iter().filter(|name| !listeners.contains(&name.as_str())) {
             let what = format!("there is no listener {name:?}");
             self.mistakes.push(row.at("listener"), what, format!("write one of {listeners:?}"));
         }
-        if let Some(group) = written.group.as_deref().filter(|group| !groups.contains(group)) {
-            let what = format!("no backend is in the group {group:?}");
-            self.mistakes.push(row.at("group"), what, "write groups = [..] in a [[cluster.backend]]");
-        }
+        let of = self.clusters_of(row, clusters);
+        self.group(row, &of, clusters);
         for (field, pattern) in
             [("match_digest", &written.match_digest), ("match_pattern", &written.match_pattern)]
         {
@@ -55,6 +52,7 @@ impl Check<'_, '_> {
             schemas: written.schema.clone(),
             clients: written.client.clone(),
             listeners: written.listener.clone(),
+            clusters: of,
             digests: written.digest.iter().filter_map(|digest| self.digest(row, digest)).collect(),
             match_digest: written.match_digest.clone(),
             match_pattern: written.match_pattern.clone(),
@@ -70,6 +68,38 @@ impl Check<'_, '_> {
             multiplex: written.multiplex,
             log: written.log,
             log_only: written.log_only,
+        }
+    }
+
+    /// The clusters that the rule is for.
+    fn clusters_of(&mut self, row: &Written<RuleSection>, clusters: &[Cluster]) -> Vec<usize> {
+        let mut of = Vec::new();
+        for name in &row.value.cluster {
+            let found = clusters.iter().position(|cluster| cluster.name == *name);
+            of.extend(found);
+            if found.is_none() {
+                let names: Vec<_> = clusters.iter().map(|cluster| &cluster.name).collect();
+                let what = format!("there is no cluster {name:?}");
+                self.mistakes.push(row.at("cluster"), what, format!("write one of {names:?}"));
+            }
+        }
+        of
+    }
+
+    /// A group has to have members in each cluster that the rule is for: elsewhere the rule would do nothing, unseen.
+    fn group(&mut self, row: &Written<RuleSection>, of: &[usize], clusters: &[Cluster]) {
+        let Some(group) = &row.value.group else { return };
+        let has_group = |cluster: &Cluster| cluster.backends.iter().any(|one| one.groups.contains(group));
+        if !clusters.iter().any(has_group) {
+            let what = format!("no backend is in the group {group:?}");
+            self.mistakes.push(row.at("group"), what, "write groups = [..] in a [[cluster.backend]]");
+            return;
+        }
+        let is_for = |index: &usize| of.is_empty() || of.contains(index);
+        for (_, cluster) in (0..).zip(clusters).filter(|(index, one)| is_for(index) && !has_group(one)) {
+            let what = format!("no backend of cluster {:?} is in the group {group:?}", cluster.name);
+            let instead = "write cluster = [..] in the rule, or groups = [..] in a backend of that cluster";
+            self.mistakes.push(row.at("group"), what, instead);
         }
     }
 

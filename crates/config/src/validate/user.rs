@@ -1,6 +1,7 @@
 //! `[[user]]`: unique names and what their passwords are compared with.
 
 use super::Check;
+use super::choice::Names;
 use super::password::{Source, Sources, read_hash};
 use crate::config::{Credential, User};
 use crate::mistake::Span;
@@ -16,7 +17,12 @@ const USER_NAME_MAX: usize = 80;
 const SCHEMA_NAME_MAX: usize = 64;
 
 impl Check<'_, '_> {
-    pub(super) fn users(&mut self, users: &Rows<UserSection>, asks_backend: bool) -> Vec<User> {
+    pub(super) fn users(
+        &mut self,
+        users: &Rows<UserSection>,
+        names: &Names,
+        asks_backend: bool,
+    ) -> Vec<User> {
         if users.rows.is_empty() && users.complete && !asks_backend {
             self.mistakes.push(
                 &(0..0),
@@ -25,11 +31,12 @@ impl Check<'_, '_> {
             );
         }
         self.refuse_twins(&users.rows, "name", |one, other| one.name == other.name, |u| u.name.clone());
-        users.rows.iter().filter_map(|row| self.user(row)).collect()
+        users.rows.iter().filter_map(|row| self.user(row, names)).collect()
     }
 
-    fn user(&mut self, row: &Written<UserSection>) -> Option<User> {
+    fn user(&mut self, row: &Written<UserSection>, names: &Names) -> Option<User> {
         let written = &row.value;
+        let cluster = self.cluster_named(written.cluster.as_deref(), row.at("cluster"), names);
         self.user_name(&written.name, row.at("name"));
         if let Some(schema) = &written.default_schema
             && (schema.is_empty() || schema.chars().count() > SCHEMA_NAME_MAX)
@@ -49,6 +56,7 @@ impl Check<'_, '_> {
             secondary,
             plugin: written.authentication_plugin,
             default_schema: written.default_schema.clone(),
+            cluster,
             max_connections: written.max_connections,
             consistency: written.consistency,
             connection_admin: written.connection_admin,

@@ -4,7 +4,8 @@ use std::pin::Pin;
 
 use delphinus_wire::handshake::Packet;
 use delphinus_wire::handshake::server::{
-    Established, LoginOutcome, PasswordQuery, Refusal, ServerLogin, ServerSettings, Step, UserRecord,
+    Established, LoginOutcome, PasswordQuery, Refusal, ServerLogin, ServerSettings, Step, UserQuery,
+    UserRecord,
 };
 use delphinus_wire::put_packet;
 use zeroize::Zeroizing;
@@ -24,7 +25,7 @@ pub struct LoginServices<'a> {
     /// For clients that ask for TLS.
     pub tls: Option<&'a ServerTls>,
     /// What is known of a user; a decoy for one that is not listed.
-    pub lookup: &'a dyn Fn(&str) -> UserRecord,
+    pub lookup: &'a dyn Fn(&UserQuery) -> UserRecord,
     /// Asks a backend whether a password is right.
     pub verify: &'a dyn Fn(PasswordQuery) -> Verifying<'a>,
 }
@@ -94,7 +95,7 @@ async fn drive(
                 read(io, next).await?
             }
             Step::Lookup(query) => {
-                let record = (services.lookup)(query.user());
+                let record = (services.lookup)(&query);
                 query.answer(record)
             }
             Step::Compute(job, waiting) => {

@@ -19,11 +19,16 @@ impl Session {
         // Whatever comes of it, the old user's session is over.
         self.reset().await;
         let listener = self.login.listener.clone();
-        let (worker, client_ip) = (self.worker.clone(), self.login.client_ip);
+        let (clusters, client_ip) = (self.clusters.clone(), self.login.client_ip);
         let services = LoginServices {
             tls: listener.tls.as_ref(),
-            lookup: &|name| worker.users.record(name),
-            verify: &|query| Box::pin(worker.check_password(query, client_ip)),
+            lookup: &|query| {
+                clusters.choose(&listener, query.user(), query.schema()).users.record(query.user())
+            },
+            verify: &|query| {
+                let worker = clusters.choose(&listener, query.user(), query.schema()).clone();
+                Box::pin(async move { worker.check_password(query, client_ip).await })
+            },
         };
         let start = (self.login.settings.clone(), self.login.established);
         let result = serve_change_user(&mut self.stream, &mut self.buffer, start, &payload, &services).await;

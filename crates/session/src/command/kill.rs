@@ -17,7 +17,7 @@ impl Session {
     pub(crate) async fn kill(&mut self, id: u64, scope: KillScope) -> Outcome {
         let found = u32::try_from(id).ok().and_then(|id| self.worker.registry.find(ClientConnId(id)));
         let Some(victim) = found else { return Ok(Served::Error(ProxyError::NoSuchThread(id))) };
-        if victim.user() != self.info.user() {
+        if !self.is_own(&victim) {
             if self.info.rank() != Rank::ConnectionAdmin {
                 return Ok(Served::Error(ProxyError::NotOwner(id)));
             }
@@ -39,6 +39,10 @@ impl Session {
             });
         }
         match victim.place() {
+            // On backends of another cluster it does so itself.
+            Some(_) if victim.cluster() != self.worker.cluster => {
+                victim.kill_from_outside(scope == KillScope::Connection);
+            }
             Some((backend, thread_id)) => {
                 if let Err(error) = self.kill_on_backend(&victim, backend, thread_id).await {
                     return Ok(Served::Error(error));
@@ -52,6 +56,15 @@ impl Session {
         self.memory.row_count.set(0);
         self.answer_ok().await?;
         Ok(Served::Answered)
+    }
+
+    /// True for a session of the same user. Where backends check the passwords, users of the same name in two clusters may be
+    /// two people.
+    pub(crate) fn is_own(&self, other: &SessionInfo) -> bool {
+        let user = self.info.user();
+        let is_same_account =
+            || other.cluster() == self.worker.cluster || self.worker.users.has_own_password(&user);
+        other.user() == user && is_same_account()
     }
 
     /// What a text with KILL kills; `None` for MariaDB's KILL USER and KILL QUERY ID, which name what is the servers' own.

@@ -37,6 +37,9 @@ impl Session {
         if statement.uses.contains(Uses::PROXY_SETTINGS) {
             return self.refuse(input, Steered::NotPreparable.into()).await;
         }
+        if let Err(error) = self.check_schemas(&text, &statement) {
+            return self.refuse(input, error).await;
+        }
         if self.is_steered(&statement) {
             match self.steer(&text, &statement, Hints::default()).await {
                 Ok(None) => {}

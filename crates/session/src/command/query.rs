@@ -31,8 +31,15 @@ const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::PROCESS_LIST)
     .union(Uses::SESSION_STATUS);
 
-/// Statements that the proxy has to do something for before they run.
-const SPECIAL_EFFECTS: Effects = Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID);
+/// Statements that the proxy has to do something for before they run, or may have to refuse.
+const SPECIAL_EFFECTS: Effects =
+    Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID).union(Effects::CHANGES_SCHEMA);
+
+/// True if a statement is special for nothing but its schema.
+pub(super) fn is_ordinary(statement: &Statement) -> bool {
+    let others = Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID);
+    !statement.effects.intersects(others) && !statement.uses.intersects(SPECIAL_USES)
+}
 
 impl Session {
     #[inline]
@@ -100,7 +107,7 @@ impl Session {
     /// Plans, checks a connection out, forwards and settles. A read that nobody has seen a byte of is run again
     /// elsewhere; a statement that may write is never sent twice.
     #[inline]
-    async fn run_query(&mut self, input: Input, text_at: usize, statement: &Statement) -> Outcome {
+    pub(super) async fn run_query(&mut self, input: Input, text_at: usize, statement: &Statement) -> Outcome {
         let bound = match self.take_bound() {
             Ok(bound) => bound,
             Err(error) => return self.refuse(input, error).await,

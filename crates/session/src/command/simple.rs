@@ -67,6 +67,9 @@ impl Session {
 
     pub(crate) async fn init_db(&mut self, input: Input) -> Outcome {
         let name = String::from_utf8_lossy(&self.buffer.data()[HEADER_LEN + 1..input.held]).into_owned();
+        if let Err(error) = self.clusters.check_schema(self.worker.cluster, &name) {
+            return self.refuse(input, error).await;
+        }
         self.simple(input, Shape::Single, Some(name)).await
     }
 

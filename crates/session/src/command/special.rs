@@ -3,12 +3,12 @@
 
 use delphinus_pool::Checkout;
 use delphinus_route::Target;
-use delphinus_sql::{Class, Effects, Flavor, Statement, Uses};
+use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, used_schemas};
 use delphinus_state::{RESULTS_COLLATION, Shape};
 use delphinus_topology::BackendId;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
-use super::query::{READ_ATTEMPTS, Retry};
+use super::query::{READ_ATTEMPTS, Retry, is_ordinary};
 use crate::client_error::ProxyError;
 use crate::diagnostics::TextShape;
 use crate::input::Input;
@@ -26,6 +26,12 @@ impl Session {
     ) -> Outcome {
         let lex = self.lex.options(&self.want.vars);
         let sql = self.buffer.data()[text_at..input.held].to_vec();
+        if let Err(error) = self.check_schemas(&sql, &statement) {
+            return self.refuse(input, error).await;
+        }
+        if is_ordinary(&statement) {
+            return self.run_query(input, text_at, &statement).await;
+        }
         if let Some(outcome) = self.answer_about_sessions(input, &sql, statement).await {
             return outcome;
         }
@@ -75,6 +81,16 @@ impl Session {
             Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
             None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
         }
+    }
+
+    /// An error if a text would bring the session into a schema of another cluster.
+    pub(super) fn check_schemas(&mut self, sql: &[u8], statement: &Statement) -> Result<(), ProxyError> {
+        if !statement.effects.contains(Effects::CHANGES_SCHEMA) {
+            return Ok(());
+        }
+        let lex = self.lex.options(&self.want.vars);
+        let own = self.worker.cluster;
+        used_schemas(sql, lex).iter().try_for_each(|schema| self.clusters.check_schema(own, schema))
     }
 
     /// KILL, SHOW PROCESSLIST, and the counters of the session: `None` for any other statement.

@@ -267,7 +267,7 @@ proptest! {
         crate::sql_prepared(&sql, options);
         crate::handlers(&sql, options);
         crate::kill_target(&sql, options);
-        crate::used_schema(&sql, options);
+        crate::used_schemas(&sql, options);
         let mut out = Vec::new();
         crate::digest(&sql, options, &mut out);
         // Each token is written with at most a space and quotes around it; `...` stands for what was longer.

@@ -101,10 +101,18 @@ fn kill_has_a_target_only_where_it_is_a_number() {
 }
 
 #[test]
-fn the_last_use_wins() {
-    assert_eq!(used_schema(b"USE `My DB`", DEFAULT).as_deref(), Some("My DB"));
-    assert_eq!(used_schema(b"USE a; SELECT 1; USE B;", DEFAULT).as_deref(), Some("B"));
-    assert_eq!(used_schema(b"SELECT 1", DEFAULT), None);
+fn every_use_is_found() {
+    for (sql, expected) in [
+        ("USE `My DB`", &["My DB"][..]),
+        ("/* to */ use\nb -- now", &["b"]),
+        ("/*!40000 USE `c` */", &["c"]),
+        ("USE a; SELECT 'USE x'; USE B;", &["a", "B"]),
+        ("USE `a``b`", &["a`b"]),
+        ("SELECT 1", &[]),
+        ("SELECT * FROM t USE INDEX (i)", &[]),
+    ] {
+        assert_eq!(used_schemas(sql.as_bytes(), DEFAULT), expected, "{sql}");
+    }
 }
 
 #[test]

@@ -239,6 +239,11 @@ impl UserQuery {
         &self.pending.user
     }
 
+    /// The schema that the client names.
+    pub fn schema(&self) -> Option<&[u8]> {
+        self.pending.schema.as_deref()
+    }
+
     /// Goes on with what is known of the user. An unknown user is answered with `UserRecord::decoy`.
     pub fn answer(self, record: UserRecord) -> Step {
         self.pending.begin(self.connection, record)
@@ -274,6 +279,11 @@ impl PasswordQuery {
     /// The user's name.
     pub fn user(&self) -> &str {
         &self.pending.user
+    }
+
+    /// The schema that the client names.
+    pub fn schema(&self) -> Option<&[u8]> {
+        self.pending.schema.as_deref()
     }
 
     /// The password that the client gave; empty for none.

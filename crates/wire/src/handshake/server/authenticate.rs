@@ -15,7 +15,7 @@ use super::{
 pub(super) struct Pending {
     established: Established,
     pub(super) user: String,
-    schema: Option<Vec<u8>>,
+    pub(super) schema: Option<Vec<u8>>,
     attributes: ConnectAttributes,
     /// The plugin that made `answer`; `None` if it is not spoken here.
     plugin: Option<Plugin>,

@@ -1,0 +1,61 @@
+//! One cluster as operators see it: the ends of what it publishes, and lines to its pool in each worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_monitor::SnapshotReader;
+use delphinus_net::rt;
+use delphinus_pool::{BackendCensus, Budget, Target};
+use delphinus_session::Routing;
+use delphinus_topology::BackendId;
+
+use crate::worker::WorkerLine;
+
+/// How long workers and sessions have to answer. One that waits for its client, or for a connection, does not.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A cluster of the process.
+pub struct ClusterView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The schemas that are in it alone.
+    pub schemas: Vec<String>,
+    /// What is known of it, and the way to its monitor.
+    pub reader: SnapshotReader,
+    /// The backends, with the limits of their connections.
+    pub backends: Vec<(Target, Arc<Budget>)>,
+    /// A line to each worker.
+    pub workers: Vec<WorkerLine>,
+    /// How statements are routed: the rules with their counts.
+    pub routing: Routing,
+}
+
+impl ClusterView {
+    /// The names of its backends.
+    pub(crate) fn backend_names(&self) -> impl Iterator<Item = &str> {
+        self.backends.iter().map(|(target, _)| &*target.name)
+    }
+
+    /// What each worker's pool has to each backend; `None` for a worker that does not answer.
+    pub(crate) async fn census(&self) -> Vec<Option<Vec<BackendCensus>>> {
+        let mut all = Vec::with_capacity(self.workers.len());
+        for worker in &self.workers {
+            all.push(worker.census(PATIENCE).await);
+        }
+        all
+    }
+
+    /// Waits until every worker's pool has followed an operator's wish; false if one has not in time.
+    pub(crate) async fn followed(&self, backend: BackendId, is_offline: bool) -> bool {
+        let follows = |worker: &Option<Vec<BackendCensus>>| {
+            let pool = worker.as_ref().and_then(|pools| pools.get(backend.index()));
+            pool.is_some_and(|pool| pool.is_draining == is_offline)
+        };
+        let all_follow = async {
+            while !self.census().await.iter().all(follows) {
+                rt::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        rt::timeout(PATIENCE * 5, all_follow).await.is_some()
+    }
+}
