@@ -57,7 +57,7 @@ impl Two {
     pub(crate) fn login(&self, user: &str, password: &str, schema: &str) -> Login {
         let mut login = Login::new(&self.stage.address);
         (login.user, login.password) = (user.to_owned(), password.to_owned());
-        login.database = schema.to_owned();
+        schema.clone_into(&mut login.database);
         login
     }
 

@@ -1,0 +1,93 @@
+//! What a client is greeted with: version, capabilities, plugin.
+
+use delphinus_net::{NetError, Stream};
+use delphinus_topology::{Flavor, ServerFacts};
+use delphinus_wire::Capabilities;
+use delphinus_wire::auth::Plugin;
+use delphinus_wire::handshake::Transport;
+use delphinus_wire::handshake::server::ServerSettings;
+
+use crate::clusters::Entrance;
+use crate::registry::ClientConnId;
+use crate::worker::{ListenerSettings, Worker};
+
+/// What clients may agree on with the proxy, as far as all backends can do it.
+pub(crate) const SHARED: Capabilities = Capabilities(
+    Capabilities::FOUND_ROWS.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::LOCAL_FILES.0
+        | Capabilities::IGNORE_SPACE.0
+        | Capabilities::INTERACTIVE.0
+        | Capabilities::MULTI_STATEMENTS.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PS_MULTI_RESULTS.0
+        | Capabilities::DEPRECATE_EOF.0
+        | Capabilities::SESSION_TRACK.0
+        | Capabilities::QUERY_ATTRIBUTES.0
+        | Capabilities::MARIADB_STMT_BULK.0
+        | Capabilities::MARIADB_EXTENDED_METADATA.0,
+);
+
+/// What the proxy does by itself.
+const OWN: Capabilities = Capabilities(
+    Capabilities::CONNECT_WITH_DB.0
+        | Capabilities::NO_SCHEMA.0
+        | Capabilities::ODBC.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::IGNORE_SIGPIPE.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::RESERVED.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0,
+);
+
+/// The greeting of one client, before anybody knows who it is.
+pub(super) fn server_settings(
+    worker: &Worker,
+    entrance: &Entrance,
+    listener: &ListenerSettings,
+    (stream, id, client_host): (&Stream, ClientConnId, String),
+) -> Result<ServerSettings, NetError> {
+    let facts = entrance.snapshot.facts.as_ref().ok_or(NetError::Closed)?;
+    let settings = &worker.settings;
+    let default_plugin = settings.default_plugin.unwrap_or(match facts.flavor {
+        Flavor::MySql => Plugin::CachingSha2,
+        Flavor::MariaDb => Plugin::Native,
+    });
+    // A MariaDB server leaves LONG_PASSWORD out to say that the extended flags are there.
+    let family = match facts.flavor {
+        Flavor::MySql => Capabilities::LONG_PASSWORD,
+        Flavor::MariaDb => Capabilities::default(),
+    };
+    Ok(ServerSettings {
+        capabilities: (entrance.capabilities & SHARED) | OWN | family | listener.compression,
+        server_version: greeting_version(settings.server_version.as_ref(), facts),
+        collation: settings.default_collation.unwrap_or(low_collation(facts.default_collation)),
+        connection_id: id.0,
+        nonce: delphinus_net::fresh_nonce()?,
+        long_nonce: delphinus_net::fresh_bytes()?,
+        default_plugin,
+        tls: listener.tls_mode,
+        transport: if stream.is_unix() { Transport::Unix } else { Transport::Tcp },
+        rsa_key: worker.rsa_key.clone(),
+        client_host,
+    })
+}
+
+/// MariaDB 10 and older hide behind a version that old clients understand.
+fn greeting_version(set: Option<&String>, facts: &ServerFacts) -> String {
+    match set {
+        Some(version) => version.clone(),
+        None if facts.flavor == Flavor::MariaDb && facts.version_number < 110_000 => {
+            format!("5.5.5-{}", facts.version)
+        }
+        None => facts.version.clone(),
+    }
+}
+
+/// The greeting has one byte for the collation, as servers send it: the low one.
+fn low_collation(id: u16) -> u8 {
+    id as u8
+}
