@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delphinus_config as config;
 use delphinus_config::Config;
-use delphinus_route::{Action, Kind, Policy, ReadBalance, Rule, RulePlace, Rules, When};
+use delphinus_route::{Action, Kind, Mirror, MirrorGroup, Policy, ReadBalance, Rule, RulePlace, Rules, When};
 use delphinus_session::{Failover, Routing};
 use delphinus_sql::{Class, Consistency, Digest, TableName};
 use delphinus_topology::BackendId;
@@ -33,6 +33,7 @@ pub(crate) fn routing(config: &Config) -> Routing {
         consistency: routing.consistency.map(consistency),
         consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
         strict_hints: routing.strict_hints,
+        explain_route: routing.explain_route,
         replica_read_only_transactions: routing.replica_read_only_transactions,
     }
 }
@@ -79,6 +80,7 @@ fn rule(config: &Config, rule: &config::Rule) -> Rule {
         rewrite: rule.replace_pattern.clone(),
         consistency: rule.consistency.map(consistency),
         dedicates: rule.multiplex == Some(false),
+        mirror: mirror(config, rule),
         log: rule.log,
     };
     Rule::new(rule.name.as_str().into(), when, then, rule.log_only)
@@ -94,6 +96,18 @@ fn place(config: &Config, rule: &config::Rule) -> Option<RulePlace> {
         config::RuleTarget::Primary => RulePlace::Primary,
         config::RuleTarget::Replica => RulePlace::Replica,
     })
+}
+
+/// The servers of the group, by the numbers that the pools give them: behind those of the backends.
+fn mirror(config: &Config, rule: &config::Rule) -> Option<Arc<MirrorGroup>> {
+    let group = rule.mirror_group.as_ref()?;
+    let numbered = (config.cluster.backends.len()..).zip(&config.mirrors);
+    let one = |(at, mirror): (usize, &config::Mirror)| Mirror {
+        id: BackendId(u16::try_from(at).unwrap_or(u16::MAX)),
+        timeout: Duration::from_millis(mirror.timeout_ms),
+    };
+    let mirrors = numbered.filter(|(_, mirror)| mirror.group == *group).map(one).collect();
+    Some(Arc::new(MirrorGroup { name: group.as_str().into(), mirrors }))
 }
 
 fn kind(class: config::RuleClass) -> Kind {

@@ -117,7 +117,9 @@ pub(crate) fn monitor(config: &Config, targets: &[Target]) -> delphinus_monitor:
 }
 
 pub(crate) fn targets(config: &Config) -> Result<Vec<Target>, Error> {
-    config.cluster.backends.iter().map(target).collect()
+    // Mirrors behind the backends: the pools number all of them, and nobody else knows the last.
+    let mirrors = config.mirrors.iter().map(|mirror| &mirror.backend);
+    config.cluster.backends.iter().chain(mirrors).map(target).collect()
 }
 
 fn target(backend: &config::Backend) -> Result<Target, Error> {
@@ -174,6 +176,7 @@ fn one_user(user: &config::User) -> User {
         }),
         default_schema: user.default_schema.clone(),
         consistency: user.consistency.map(crate::routing::consistency),
+        explain_route: user.explain_route,
         max_connections: user.max_connections,
         rank: if user.connection_admin { Rank::ConnectionAdmin } else { Rank::Ordinary },
         shares_connections: user.multiplex,

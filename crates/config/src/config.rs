@@ -32,6 +32,8 @@ pub struct Config {
     pub routing: Routing,
     /// What an operator wants of certain statements, in the order of the file.
     pub rules: Vec<Rule>,
+    /// Servers that get copies of reads.
+    pub mirrors: Vec<Mirror>,
     /// How their health is found out.
     pub monitor: Monitor,
     /// Connections to them.
@@ -136,6 +138,8 @@ pub struct User {
     pub max_connections: Option<u32>,
     /// How old what its reads find may be; `None`: as `Routing` says.
     pub consistency: Option<Consistency>,
+    /// May ask EXPLAIN ROUTE; `None`: as `Routing` says.
+    pub explain_route: Option<bool>,
     /// May take what is reserved, and see and end the sessions of others.
     pub connection_admin: bool,
     /// Most connections to each backend.
@@ -230,6 +234,18 @@ pub struct Backend {
     pub max_connections: Option<u32>,
 }
 
+/// A server that gets copies of reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mirror {
+    /// The group that rules name it by.
+    pub group: String,
+    /// How it is reached; it has neither role nor weight.
+    pub backend: Backend,
+    /// How long one copy may take, milliseconds.
+    pub timeout_ms: u64,
+}
+
 /// What an operator wants of certain statements. Conditions that are empty always fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -270,6 +286,8 @@ pub struct Rule {
     pub timeout_ms: Option<u64>,
     /// Whether the session may share its connection from then on.
     pub multiplex: Option<bool>,
+    /// The group of mirrors that reads are sent to as well; it is not empty.
+    pub mirror_group: Option<String>,
     /// It is logged.
     pub log: bool,
     /// Nothing is done, only counted and logged.

@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
     AdminSection, AdminUserSection, Authentication, BackendSection, ClusterSection, ListenerSection, Log,
-    MonitorSection, Pool, Proxy, Routing, RuleSection, Section, UserSection, Written, read,
+    MirrorSection, MonitorSection, Pool, Proxy, Routing, RuleSection, Section, UserSection, Written, read,
 };
 use crate::validate;
 
@@ -22,6 +22,7 @@ const SECTIONS: &[&str] = &[
     "cluster",
     "routing",
     "rule",
+    "mirror",
     "monitor",
     "pool",
     "log",
@@ -38,6 +39,7 @@ pub(crate) struct WrittenFile {
     pub(crate) backends: Rows<BackendSection>,
     pub(crate) routing: Option<Written<Routing>>,
     pub(crate) rules: Rows<RuleSection>,
+    pub(crate) mirrors: Rows<MirrorSection>,
     pub(crate) monitor: Option<Written<MonitorSection>>,
     pub(crate) pool: Option<Written<Pool>>,
     pub(crate) log: Option<Written<Log>>,
@@ -85,6 +87,7 @@ impl WrittenFile {
         list.extend(each("cluster.backend", &self.backends));
         list.extend(one("routing", self.routing.as_ref()));
         list.extend(each("rule", &self.rules));
+        list.extend(each("mirror", &self.mirrors));
         list.extend(one("monitor", self.monitor.as_ref()));
         list.extend(one("pool", self.pool.as_ref()));
         list.extend(one("log", self.log.as_ref()));
@@ -154,6 +157,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         backends,
         routing: optional(root, "routing", mistakes),
         rules: rows(root, "rule", mistakes),
+        mirrors: rows(root, "mirror", mistakes),
         monitor: monitor.and_then(|table| read(&table, mistakes)),
         pool: optional(root, "pool", mistakes),
         log: optional(root, "log", mistakes),

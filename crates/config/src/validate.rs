@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{Cluster, Config, Listener, Rule};
+use crate::config::{Cluster, Config, Listener, Mirror, Rule};
 use crate::environment::Environment;
 use crate::mistake::{Mistakes, Span};
 use crate::parse::{Rows, WrittenFile};
@@ -47,7 +47,8 @@ pub(crate) fn validate(
     check.refuse_sockets_where_asked(&file.users, &file.backends, asks_backend);
     let backends = check.backends(file.backends);
     let cluster = check.cluster(file.cluster, backends);
-    let rules = rules_of(&mut check, file.rules, &listeners, cluster.as_ref());
+    let mirrors = check.mirrors(file.mirrors);
+    let rules = rules_of(&mut check, file.rules, &listeners, (cluster.as_ref(), &mirrors));
     let monitor = file.monitor.and_then(|monitor| check.monitor(&monitor));
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
@@ -59,6 +60,7 @@ pub(crate) fn validate(
         cluster: cluster?,
         routing: file.routing?.value,
         rules,
+        mirrors,
         monitor: monitor?,
         pool: file.pool?.value,
         log: log?,
@@ -72,9 +74,9 @@ fn rules_of(
     check: &mut Check<'_, '_>,
     rules: Rows<RuleSection>,
     listeners: &[Listener],
-    cluster: Option<&Cluster>,
+    (cluster, mirrors): (Option<&Cluster>, &[Mirror]),
 ) -> Vec<Rule> {
-    cluster.map(|cluster| check.rules(rules, listeners, &cluster.backends)).unwrap_or_default()
+    cluster.map(|cluster| check.rules(rules, listeners, (&cluster.backends, mirrors))).unwrap_or_default()
 }
 
 impl Check<'_, '_> {

@@ -25,11 +25,11 @@ mod wish;
 
 pub use balance::Balance;
 pub use causality::{Behind, Demand, behind};
-pub use explain::{Cluster, explain};
+pub use explain::{Asker, Cluster, Demanded, Explanation, Question, Row, Usual, Way, explain};
 pub use intent::Intent;
 pub use plan::{Plan, Reason, Target};
 pub use policy::{Policy, ReadBalance};
 pub use router::{obstacle, plan};
-pub use rules::{Action, Facts, Kind, Rule, RulePlace, Rules, When};
+pub use rules::{Action, Copies, Facts, Kind, Mirror, MirrorGroup, Rule, RulePlace, Rules, When};
 pub use scope::{InReadOnly, Scope, begins_read_only, in_read_only, is_for_readers};
 pub use wish::{Place, Wish};

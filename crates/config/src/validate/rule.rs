@@ -1,7 +1,7 @@
 //! `[[rule]]`: names, patterns, and that each rule does something.
 
 use super::Check;
-use crate::config::{Backend, Listener, Rule, RuleTable};
+use crate::config::{Backend, Listener, Mirror, Rule, RuleTable};
 use crate::parse::Rows;
 use crate::schema::{RuleSection, Written};
 
@@ -13,7 +13,7 @@ impl Check<'_, '_> {
         &mut self,
         rules: Rows<RuleSection>,
         listeners: &[Listener],
-        backends: &[Backend],
+        (backends, mirrors): (&[Backend], &[Mirror]),
     ) -> Vec<Rule> {
         self.refuse_twins(
             &rules.rows,
@@ -23,6 +23,9 @@ impl Check<'_, '_> {
         );
         let groups: Vec<&str> = backends.iter().flat_map(|one| &one.groups).map(String::as_str).collect();
         let listeners: Vec<&str> = listeners.iter().map(|one| one.name.as_str()).collect();
+        for row in &rules.rows {
+            self.mirror_of(row, mirrors);
+        }
         let rows = rules.rows.into_iter().enumerate();
         rows.map(|(index, row)| self.rule(&row, index + 1, (&listeners, &groups))).collect()
     }
@@ -68,6 +71,7 @@ impl Check<'_, '_> {
             delay_ms: written.delay_ms,
             timeout_ms: written.timeout_ms,
             multiplex: written.multiplex,
+            mirror_group: written.mirror_group.clone(),
             log: written.log,
             log_only: written.log_only,
         }
@@ -94,8 +98,25 @@ impl Check<'_, '_> {
         number
     }
 
+    /// What is mirrored is the client's own text, and it runs.
+    fn mirror_of(&mut self, row: &Written<RuleSection>, mirrors: &[Mirror]) {
+        let Some(group) = row.value.mirror_group.as_deref() else { return };
+        if !mirrors.iter().any(|mirror| mirror.group == group) {
+            let what = format!("no mirror is in the group {group:?}");
+            self.mistakes.push(row.at("mirror_group"), what, "write a [[mirror]] with this group");
+        }
+        for (field, is_set) in
+            [("reject", row.value.reject.is_some()), ("replace_pattern", row.value.replace_pattern.is_some())]
+        {
+            if is_set {
+                let what = format!("mirror_group beside {field}");
+                self.mistakes.push(row.at("mirror_group"), what, "remove one of them");
+            }
+        }
+    }
+
     fn refuse_what_is_not_built(&mut self, row: &Written<RuleSection>) {
-        for field in ["cache_ttl_ms", "mirror_group"] {
+        for field in ["cache_ttl_ms"] {
             if row.has(field) {
                 self.mistakes.push(row.at(field), format!("{field} is not built yet"), "remove it");
             }
@@ -123,6 +144,7 @@ impl Check<'_, '_> {
             || rule.multiplex == Some(false)
             || rule.consistency.is_some()
             || rule.replace_pattern.is_some()
+            || rule.mirror_group.is_some()
             || rule.log
             || rule.log_only;
         if !does_something
@@ -131,7 +153,7 @@ impl Check<'_, '_> {
             self.mistakes.push(
                 row.at("name"),
                 "the rule does nothing",
-                "write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, log or log_only",
+                "write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, mirror_group, log or log_only",
             );
         }
     }

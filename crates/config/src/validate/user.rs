@@ -51,6 +51,7 @@ impl Check<'_, '_> {
             default_schema: written.default_schema.clone(),
             max_connections: written.max_connections,
             consistency: written.consistency,
+            explain_route: written.explain_route,
             connection_admin: written.connection_admin,
             max_backend_connections: written.max_backend_connections,
             min_backend_connections: written.min_backend_connections,
