@@ -8,7 +8,7 @@ use delphinus_net::rt;
 
 use crate::budget::{Claim, Full, Permit};
 use crate::connection::{BackendConnId, Connection};
-use crate::error::PoolError;
+use crate::error::{PoolError, TOO_MANY_CONNECTIONS};
 use crate::idle::Fit;
 use crate::open::open;
 use crate::pool::{BackendPool, Pool, Request};
@@ -17,9 +17,6 @@ use crate::waiters::Grant;
 /// A server that has no connection left is not asked for one more often than this. Until then the pool's limit is what it
 /// has.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-
-/// ER_CON_COUNT_ERROR.
-const TOO_MANY_CONNECTIONS: u16 = 1040;
 
 impl Pool {
     /// A connection, and true if it is new. Where the server has none left, it is the next that comes back, or one that the
@@ -40,7 +37,8 @@ impl Pool {
             if left.is_zero() {
                 return Err(refused);
             }
-            let full = Full::All(self.backends[request.backend.index()].budget.open());
+            let open = self.backends[request.backend.index()].budget.open();
+            let full = if refused.is_too_many() { Full::All(open) } else { Full::User(open) };
             match self.wait(request, full, left.min(ASK_AGAIN)).await {
                 Err(PoolError::Exhausted { .. }) => {}
                 Err(error) if error.is_full() => {}
