@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Client, ConfigFile, until};
+use delphinus_e2e::{Address, Client, ConfigFile, Login, until};
 use delphinus_sandbox::{ADMIN, NOPW};
 use support::{BOTH, LIMIT, Limits, OPERATOR, refusal, status};
 
@@ -238,6 +238,68 @@ fn the_pool_stays_below_what_the_servers_allow() {
         })
         .unwrap();
         assert_eq!(aborted(&stage), before.1, "the server closed one");
+    }
+}
+
+/// Takes all that the server has for others.
+fn fill(address: &Address) -> Vec<Client> {
+    let mut all = Vec::new();
+    loop {
+        match Client::connect(&Login::new(address)) {
+            Ok(client) => all.push(client),
+            Err(error) => {
+                assert_eq!(refusal::<()>(Err(error)).code, 1040);
+                return all;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_others_have_taken_of_a_server_is_waited_for() {
+    let config = ConfigFile {
+        monitor: vec!["interval_ms = 200".to_owned(), "lag_down_ms = 0".to_owned()],
+        ..ConfigFile::with_pool(&["checkout_timeout_ms = 2000", "hold_ms = 0"])
+    };
+    for flavor in BOTH {
+        let stage = Limits::start(flavor, &["max_connections=20"], &config);
+        let mut client = stage.app().unwrap();
+        client.query("CREATE TABLE app.waited (a INT)").unwrap();
+        // The pool has none to the primary any more.
+        drop(client);
+        stage.all_gone();
+        let primary = stage.stage.primary_address();
+        let mut operator = stage.operator();
+        operator.query("SET BACKEND primary OFFLINE").unwrap();
+        until(LIMIT, "no connection to the primary", || {
+            Ok(operator.rows("SHOW BACKENDS")?[0][7].as_deref() == Some("0"))
+        })
+        .unwrap();
+        let others = fill(&primary);
+        operator.query("SET BACKEND primary ONLINE").unwrap();
+        let mut client = stage.app().unwrap();
+        // Reads go elsewhere, writes wait, as long as for a connection of the pool.
+        client.query("SELECT 1").unwrap();
+        let error = client.error("INSERT INTO app.waited VALUES (1)").unwrap();
+        assert_eq!(error.code, 1040, "{}", error.message);
+        let before = status(&mut operator, "delphinus_pool_waits_total");
+        let refused = || stage.stage.status(0, "Connection_errors_max_connections");
+        let write = thread::spawn(move || {
+            loop {
+                // The server may be busy enough for others to need more than the limit to go.
+                match client.error("INSERT INTO app.waited VALUES (2)") {
+                    Ok(error) => assert_eq!(error.code, 1040, "{}", error.message),
+                    // No error but an answer.
+                    Err(_) => return client,
+                }
+            }
+        });
+        until(LIMIT, "it to wait", || Ok(status(&mut operator, "delphinus_pool_waits_total") > before))
+            .unwrap();
+        drop(others);
+        let mut client = write.join().unwrap();
+        assert_eq!(client.value("SELECT COUNT(*) FROM app.waited").unwrap(), "1");
+        assert!(refused().unwrap() > 0);
     }
 }
 

@@ -30,6 +30,11 @@ pub(crate) fn budgets(
         let reserved = if is_set { reserved } else { reserved.min(max / 2) };
         BackendLimits { max, reserved, of_users: of_users.clone() }
     });
+    let mirrors = config.mirrors.iter().map(|mirror| {
+        let max = mirror.backend.max_connections.unwrap_or(config.pool.max_connections);
+        BackendLimits { max, reserved: 0, of_users: HashMap::new() }
+    });
+    let limits = limits.chain(mirrors);
     targets.iter().cloned().zip(limits.map(|limits| Budget::new(limits, bells.to_vec()))).collect()
 }
 

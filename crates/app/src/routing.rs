@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
-use delphinus_route::{Action, Kind, Policy, ReadBalance, Rule, RulePlace, Rules, When};
+use delphinus_route::{Action, Kind, Mirror, MirrorGroup, Policy, ReadBalance, Rule, RulePlace, Rules, When};
 use delphinus_session::{Failover, Routing};
 use delphinus_sql::{Class, Consistency, Digest, TableName};
 use delphinus_topology::{BackendId, ClusterId};
@@ -31,10 +31,11 @@ pub(crate) fn routing(config: &Config, id: ClusterId, cluster: &Cluster) -> Rout
     let rules = config.rules.iter().filter(is_for);
     Routing {
         policy,
-        rules: Arc::new(Rules::new(rules.map(|one| rule(cluster, one)).collect())),
+        rules: Arc::new(Rules::new(rules.map(|one| rule(config, cluster, one)).collect())),
         consistency: routing.consistency.map(consistency),
         consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
         strict_hints: routing.strict_hints,
+        explain_route: routing.explain_route,
         replica_read_only_transactions: routing.replica_read_only_transactions,
     }
 }
@@ -59,7 +60,7 @@ pub(crate) fn consistency(word: config::Consistency) -> Consistency {
     }
 }
 
-fn rule(cluster: &Cluster, rule: &config::Rule) -> Rule {
+fn rule(config: &Config, cluster: &Cluster, rule: &config::Rule) -> Rule {
     let table =
         |table: &config::RuleTable| TableName { schema: table.schema.clone(), name: table.name.clone() };
     let when = When {
@@ -81,6 +82,7 @@ fn rule(cluster: &Cluster, rule: &config::Rule) -> Rule {
         rewrite: rule.replace_pattern.clone(),
         consistency: rule.consistency.map(consistency),
         dedicates: rule.multiplex == Some(false),
+        mirror: mirror(config, cluster, rule),
         log: rule.log,
     };
     Rule::new(rule.name.as_str().into(), when, then, rule.log_only)
@@ -95,6 +97,18 @@ fn place(cluster: &Cluster, rule: &config::Rule) -> Option<RulePlace> {
         config::RuleTarget::Primary => RulePlace::Primary,
         config::RuleTarget::Replica => RulePlace::Replica,
     })
+}
+
+/// The servers of the group, by the numbers that the pools give them: behind those of the backends.
+fn mirror(config: &Config, cluster: &Cluster, rule: &config::Rule) -> Option<Arc<MirrorGroup>> {
+    let group = rule.mirror_group.as_ref()?;
+    let numbered = (cluster.backends.len()..).zip(&config.mirrors);
+    let one = |(at, mirror): (usize, &config::Mirror)| Mirror {
+        id: BackendId(u16::try_from(at).unwrap_or(u16::MAX)),
+        timeout: Duration::from_millis(mirror.timeout_ms),
+    };
+    let mirrors = numbered.filter(|(_, mirror)| mirror.group == *group).map(one).collect();
+    Some(Arc::new(MirrorGroup { name: group.as_str().into(), mirrors }))
 }
 
 fn kind(class: config::RuleClass) -> Kind {

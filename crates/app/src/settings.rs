@@ -129,8 +129,10 @@ pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monito
     }
 }
 
-pub(crate) fn targets(cluster: &Cluster) -> Result<Vec<Target>, Error> {
-    cluster.backends.iter().map(target).collect()
+pub(crate) fn targets(config: &Config, cluster: &Cluster) -> Result<Vec<Target>, Error> {
+    // Mirrors behind the backends: the pools number all of them, and nobody else knows the last.
+    let mirrors = config.mirrors.iter().map(|mirror| &mirror.backend);
+    cluster.backends.iter().chain(mirrors).map(target).collect()
 }
 
 fn target(backend: &config::Backend) -> Result<Target, Error> {
@@ -187,6 +189,7 @@ fn one_user(user: &config::User) -> User {
         }),
         default_schema: user.default_schema.clone(),
         consistency: user.consistency.map(crate::routing::consistency),
+        explain_route: user.explain_route,
         max_connections: user.max_connections,
         rank: if user.connection_admin { Rank::ConnectionAdmin } else { Rank::Ordinary },
         shares_connections: user.multiplex,

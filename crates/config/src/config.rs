@@ -30,6 +30,8 @@ pub struct Config {
     pub clusters: Vec<Cluster>,
     /// What an operator wants of certain statements, in the order of the file.
     pub rules: Vec<Rule>,
+    /// Servers that get copies of reads.
+    pub mirrors: Vec<Mirror>,
     /// What is written about it.
     pub log: Log,
     /// Where operators connect; `None`: nobody can.
@@ -134,6 +136,8 @@ pub struct User {
     pub max_connections: Option<u32>,
     /// How old what its reads find may be; `None`: as `Routing` says.
     pub consistency: Option<Consistency>,
+    /// May ask EXPLAIN ROUTE; `None`: as `Routing` says.
+    pub explain_route: Option<bool>,
     /// May take what is reserved, and see and end the sessions of others.
     pub connection_admin: bool,
     /// Most connections to each backend.
@@ -252,6 +256,18 @@ pub struct Backend {
     pub max_connections: Option<u32>,
 }
 
+/// A server that gets copies of reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mirror {
+    /// The group that rules name it by.
+    pub group: String,
+    /// How it is reached; it has neither role nor weight.
+    pub backend: Backend,
+    /// How long one copy may take, milliseconds.
+    pub timeout_ms: u64,
+}
+
 /// What an operator wants of certain statements. Conditions that are empty always fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -294,6 +310,8 @@ pub struct Rule {
     pub timeout_ms: Option<u64>,
     /// Whether the session may share its connection from then on.
     pub multiplex: Option<bool>,
+    /// The group of mirrors that reads are sent to as well; it is not empty.
+    pub mirror_group: Option<String>,
     /// It is logged.
     pub log: bool,
     /// Nothing is done, only counted and logged.

@@ -24,8 +24,8 @@ mod word;
 
 pub use address::{BackendAddress, ListenAddress, Network};
 pub use config::{
-    Admin, AdminUser, Backend, Cluster, Config, Credential, Effective, Listener, Monitor, Rule, RuleTable,
-    TlsIdentity, User,
+    Admin, AdminUser, Backend, Cluster, Config, Credential, Effective, Listener, Mirror, Monitor, Rule,
+    RuleTable, TlsIdentity, User,
 };
 pub use environment::Environment;
 pub use example::example;

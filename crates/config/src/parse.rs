@@ -8,8 +8,8 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, ListenerSection, Log, Proxy, RuleSection, Section,
-    UserSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, ListenerSection, Log, MirrorSection, Proxy, RuleSection,
+    Section, UserSection, Written, read,
 };
 use crate::validate;
 
@@ -26,6 +26,7 @@ const SECTIONS: &[&str] = &[
     "cluster",
     "routing",
     "rule",
+    "mirror",
     "monitor",
     "pool",
     "log",
@@ -40,6 +41,7 @@ pub(crate) struct WrittenFile {
     pub(crate) authentication: Option<Written<Authentication>>,
     pub(crate) clusters: WrittenClusters,
     pub(crate) rules: Rows<RuleSection>,
+    pub(crate) mirrors: Rows<MirrorSection>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -83,6 +85,7 @@ impl WrittenFile {
         list.extend(one("authentication", self.authentication.as_ref()));
         list.extend(self.clusters.effective());
         list.extend(each("rule", &self.rules));
+        list.extend(each("mirror", &self.mirrors));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -122,6 +125,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         authentication: optional(root, "authentication", mistakes),
         clusters: cluster::read_clusters(root, &is_whole, mistakes),
         rules: rows(root, "rule", mistakes),
+        mirrors: rows(root, "mirror", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

@@ -76,6 +76,7 @@ mod authentication;
 mod cluster;
 mod listener;
 mod log;
+mod mirror;
 mod monitor;
 mod pool;
 mod proxy;
@@ -88,6 +89,7 @@ pub use authentication::Authentication;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub(crate) use listener::ListenerSection;
 pub use log::Log;
+pub(crate) use mirror::MirrorSection;
 pub(crate) use monitor::MonitorSection;
 pub use pool::Pool;
 pub use proxy::Proxy;
@@ -282,6 +284,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<BackendSection>(),
         chapter::<Routing>(),
         chapter::<RuleSection>(),
+        chapter::<MirrorSection>(),
         chapter::<MonitorSection>(),
         chapter::<Pool>(),
         chapter::<AdminSection>(),

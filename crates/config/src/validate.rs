@@ -52,7 +52,9 @@ pub(crate) fn validate(
     let clusters: Vec<_> = file.clusters.list.into_iter().filter_map(|one| check.cluster(one)).collect();
     // Of clusters that could not be read it cannot be said which groups they have.
     let are_all = clusters.len() == count && count > 0;
-    let rules = if are_all { check.rules(file.rules, &listeners, &clusters) } else { Vec::new() };
+    let mirrors = check.mirrors(file.mirrors);
+    let rules =
+        if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
     if !are_all {
@@ -65,6 +67,7 @@ pub(crate) fn validate(
         authentication: authentication?,
         clusters,
         rules,
+        mirrors,
         log: log?,
         admin,
         effective,

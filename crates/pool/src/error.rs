@@ -8,6 +8,9 @@ use thiserror::Error;
 
 use crate::budget::Full;
 
+/// ER_CON_COUNT_ERROR.
+pub(crate) const TOO_MANY_CONNECTIONS: u16 = 1040;
+
 /// A failure to provide a connection.
 #[derive(Debug, Error)]
 pub enum PoolError {
@@ -88,6 +91,11 @@ impl PoolError {
             Self::Refused { error, .. } => matches!(error.code, 1040 | 1053 | 1129 | 1203 | 1226),
             Self::Exhausted { .. } | Self::Login { .. } => false,
         }
+    }
+
+    /// True if the backend has no connection left for anybody.
+    pub(crate) fn is_too_many(&self) -> bool {
+        matches!(self, Self::Refused { error, .. } if error.code == TOO_MANY_CONNECTIONS)
     }
 
     /// True if the backend has no connection left, for anybody or for this user.

@@ -8,17 +8,49 @@ use delphinus_net::rt;
 
 use crate::budget::{Claim, Full, Permit};
 use crate::connection::{BackendConnId, Connection};
-use crate::error::PoolError;
+use crate::error::{PoolError, TOO_MANY_CONNECTIONS};
 use crate::idle::Fit;
 use crate::open::open;
 use crate::pool::{BackendPool, Pool, Request};
 use crate::waiters::Grant;
 
+/// A server that has no connection left is not asked for one more often than this. Until then the pool's limit is what it
+/// has.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
 impl Pool {
-    /// A connection, and true if it is new.
+    /// A connection, and true if it is new. Where the server has none left, it is the next that comes back, or one that the
+    /// server gives later, within the time that clients wait for a connection.
     pub(crate) async fn find(
         self: &Rc<Self>,
         request: &Request<'_>,
+    ) -> Result<(Box<Connection>, bool), PoolError> {
+        let began = rt::now();
+        let limit = Duration::from_millis(self.settings.checkout_timeout_ms);
+        loop {
+            let left = limit.saturating_sub(began.elapsed());
+            let refused = match self.find_once(request, left).await {
+                Err(error) if error.is_full() && request.waits_for_room => error,
+                found => return found,
+            };
+            let left = limit.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(refused);
+            }
+            let open = self.backends[request.backend.index()].budget.open();
+            let full = if refused.is_too_many() { Full::All(open) } else { Full::User(open) };
+            match self.wait(request, full, left.min(ASK_AGAIN)).await {
+                Err(PoolError::Exhausted { .. }) => {}
+                Err(error) if error.is_full() => {}
+                found => return found,
+            }
+        }
+    }
+
+    async fn find_once(
+        self: &Rc<Self>,
+        request: &Request<'_>,
+        limit: Duration,
     ) -> Result<(Box<Connection>, bool), PoolError> {
         let pool = &self.backends[request.backend.index()];
         if pool.is_draining.get() {
@@ -27,13 +59,16 @@ impl Pool {
         if let Some(connection) = self.take_idle(request, Fit::Free) {
             return Ok((connection, false));
         }
-        let full = match pool.budget.take(&pool.count, request.identity.claim(request.backend)) {
-            Ok(permit) => match self.open(request, permit).await {
-                // Others have what the server allows: one that is there already may serve.
-                Err(error) if error.is_full() => Err(error),
-                opened => return Ok((opened?, true)),
+        let full = match pool.refused_a_moment_ago() {
+            Some(error) => Err(error),
+            None => match pool.budget.take(&pool.count, request.identity.claim(request.backend)) {
+                Ok(permit) => match self.open(request, permit).await {
+                    // Others have what the server allows: one that is there already may serve.
+                    Err(error) if error.is_full() => Err(error),
+                    opened => return Ok((opened?, true)),
+                },
+                Err(full) => Ok(full),
             },
-            Err(full) => Ok(full),
         };
         if let Some(connection) = self.take_idle(request, Fit::Held) {
             return Ok((connection, false));
@@ -43,7 +78,7 @@ impl Pool {
             let permit = Self::close_now(connection).await;
             return Ok((self.open(request, permit).await?, true));
         }
-        self.wait(request, full?).await
+        self.wait(request, full?, limit).await
     }
 
     fn take_idle(self: &Rc<Self>, request: &Request<'_>, worst: Fit) -> Option<Box<Connection>> {
@@ -85,8 +120,15 @@ impl Pool {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),
         }
-        if let Ok(connection) = &opened {
-            pool.members.count(connection);
+        match &opened {
+            Ok(connection) => {
+                pool.members.count(connection);
+                pool.refused.take();
+            }
+            Err(PoolError::Refused { error, .. }) if error.code == TOO_MANY_CONNECTIONS => {
+                pool.refused.replace(Some((rt::now(), error.clone())));
+            }
+            Err(_) => {}
         }
         opened
     }
@@ -95,9 +137,9 @@ impl Pool {
         self: &Rc<Self>,
         request: &Request<'_>,
         full: Full,
+        limit: Duration,
     ) -> Result<(Box<Connection>, bool), PoolError> {
         let pool = &self.backends[request.backend.index()];
-        let limit = Duration::from_millis(self.settings.checkout_timeout_ms);
         let mut turn = pool.waiters.borrow_mut().push(request.identity);
         let waiting = Waiting::begin(pool, request.identity.claim(request.backend), full);
         let began = rt::now();
@@ -120,6 +162,15 @@ impl Pool {
                 full,
             }),
         }
+    }
+}
+
+impl BackendPool {
+    /// The server's word that it has no connection left, if that is new.
+    fn refused_a_moment_ago(&self) -> Option<PoolError> {
+        let refused = self.refused.borrow();
+        let (_, error) = refused.as_ref().filter(|(when, _)| when.elapsed() < ASK_AGAIN)?;
+        Some(PoolError::Refused { backend: self.target.name.clone(), error: error.clone() })
     }
 }
 

@@ -30,7 +30,7 @@ pub use connection::{BackendConnId, Connection, Identity, LeftBehind, RowsLeft, 
 pub use error::PoolError;
 pub use idle::Seat;
 pub use keys::{KeyId, Keys, Trust};
-pub use memory::Memory;
+pub use memory::{Memory, OwnAnswer};
 pub use pool::{Pool, Request, Settings, Target};
 pub use ready::Ready;
 pub use statements::{BackendStatement, StatementKey, Statements};

@@ -25,6 +25,17 @@ pub struct Memory {
     pub row_count: Cell<i64>,
     /// SHOW WARNINGS; `None` if there are none.
     pub warnings: RefCell<Option<TextResult>>,
+    /// What the proxy has answered itself after the statement with this number; see `OwnAnswer`.
+    own: RefCell<Option<(u64, OwnAnswer)>>,
+}
+
+/// The diagnostics of what the proxy has answered itself, which hide those of the statement before on its connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OwnAnswer {
+    /// It was no error.
+    Done,
+    /// An error, by its number and its text.
+    Failed(u16, Vec<u8>),
 }
 
 /// Parts of the memory that only the connection knows.
@@ -85,6 +96,17 @@ impl Unsaved {
 }
 
 impl Memory {
+    /// The proxy has answered a statement itself: until the next one runs somewhere, diagnostics are about this one.
+    pub fn note_own_answer(&self, answer: OwnAnswer) {
+        self.own.replace(Some((self.statement_seq.get(), answer)));
+    }
+
+    /// What the proxy has answered itself, if that was the last statement.
+    pub fn own_answer(&self) -> Option<OwnAnswer> {
+        let own = self.own.borrow();
+        own.as_ref().filter(|(seq, _)| *seq == self.statement_seq.get()).map(|(_, answer)| answer.clone())
+    }
+
     /// Waits until every connection that was taken over has told what it knew. That takes one round trip to a
     /// backend; after some seconds the backend is gone, and what the OK packets said has to do.
     pub async fn wait_until_saved(&self) {

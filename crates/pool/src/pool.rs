@@ -14,6 +14,7 @@ use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::proxy_header::ProxyVersion;
+use delphinus_wire::response::ErrPacket;
 
 use crate::budget::{Budget, Claim, Permit};
 use crate::census::Members;
@@ -89,6 +90,9 @@ pub struct Request<'a> {
     pub want: &'a SessionState,
     /// Whose memory the connection will have to keep.
     pub memory: &'a Rc<Memory>,
+    /// Where the server has no connection left, because others have them: true to wait for one, as for one of the pool;
+    /// false to be told at once.
+    pub waits_for_room: bool,
 }
 
 #[derive(Debug)]
@@ -106,6 +110,8 @@ pub(crate) struct BackendPool {
     /// Nobody is given a connection any more, and those that come back are closed.
     pub(crate) is_draining: Cell<bool>,
     pub(crate) members: Members,
+    /// The server has said a moment ago that it has no connection left.
+    pub(crate) refused: RefCell<Option<(Instant, ErrPacket)>>,
 }
 
 /// The connections of one worker.
@@ -144,6 +150,7 @@ impl Pool {
                 is_up: Cell::new(false),
                 is_draining: Cell::new(false),
                 members: Members::default(),
+                refused: RefCell::default(),
             })
             .collect();
         let kept = RefCell::new(settings.kept_open.iter().map(Kept::new).collect());

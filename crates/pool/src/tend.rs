@@ -171,7 +171,13 @@ impl Pool {
             let (this, identity, opening) = (self.clone(), identity.clone(), kept.opening.clone());
             rt::spawn_local(async move {
                 let (want, memory) = (SessionState::default(), Rc::new(Memory::default()));
-                let request = Request { backend, identity: &identity, want: &want, memory: &memory };
+                let request = Request {
+                    backend,
+                    identity: &identity,
+                    want: &want,
+                    memory: &memory,
+                    waits_for_room: false,
+                };
                 match this.open(&request, permit).await {
                     Ok(connection) => {
                         this.put_back_unheld(backend, connection);

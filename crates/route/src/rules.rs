@@ -34,6 +34,8 @@ pub struct Rule {
     pub log_only: bool,
     /// Statements that it has matched.
     hits: AtomicU64,
+    /// What has become of the copies that it asked for.
+    pub copies: Arc<Copies>,
 }
 
 /// What a rule is about. Each list that is not empty has to have one that fits.
@@ -87,8 +89,41 @@ pub struct Action {
     pub consistency: Option<Consistency>,
     /// From then on the session keeps its connection.
     pub dedicates: bool,
+    /// Reads are sent there, too.
+    pub mirror: Option<Arc<MirrorGroup>>,
     /// It is logged.
     pub log: bool,
+}
+
+/// Servers that get copies of statements, each one in its turn.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MirrorGroup {
+    /// Its name.
+    pub name: Arc<str>,
+    /// They.
+    pub mirrors: Vec<Mirror>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mirror {
+    /// The pools' number for it; the snapshot has none.
+    pub id: BackendId,
+    /// How long one copy may take.
+    pub timeout: Duration,
+}
+
+/// What has become of copies.
+#[derive(Debug, Default)]
+pub struct Copies {
+    /// They were answered.
+    pub mirrored: AtomicU64,
+    /// Too many were on their way.
+    pub dropped: AtomicU64,
+    /// They were not answered in time, or by an error.
+    pub failed: AtomicU64,
+    /// They would not have been what the client has run.
+    pub skipped: AtomicU64,
 }
 
 /// Where a rule sends reads.
@@ -143,7 +178,7 @@ struct Read {
 impl Rule {
     /// A rule that has matched nothing yet.
     pub fn new(name: Arc<str>, when: When, then: Action, log_only: bool) -> Self {
-        Self { name, when, then, log_only, hits: AtomicU64::new(0) }
+        Self { name, when, then, log_only, hits: AtomicU64::new(0), copies: Arc::default() }
     }
 
     /// The text that runs in the place of this one, if the rule has one.

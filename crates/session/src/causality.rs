@@ -171,11 +171,7 @@ impl Session {
     ) -> Vec<BackendId> {
         self.causality.must_wait.set(false);
         let level = self.consistency(snapshot);
-        let is_free = match level {
-            Consistency::Eventual => true,
-            Consistency::Session => self.causality.is_blank() || self.everybody_has_all(snapshot),
-            Consistency::Global => false,
-        };
+        let is_free = self.is_free_to_read(level, snapshot);
         // What goes to the primary anyway needs no thought.
         if is_free || statement.access == Access::Write && self.scope(statement) == Scope::Usual {
             return Vec::new();
@@ -190,10 +186,32 @@ impl Session {
         self.steering.consistency().unwrap_or(usual)
     }
 
+    /// True if every replica will do.
+    #[inline]
+    fn is_free_to_read(&self, level: Consistency, snapshot: &Snapshot) -> bool {
+        match level {
+            Consistency::Eventual => true,
+            Consistency::Session => self.causality.is_blank() || self.everybody_has_all(snapshot),
+            Consistency::Global => false,
+        }
+    }
+
     #[inline]
     fn everybody_has_all(&self, snapshot: &Snapshot) -> bool {
         snapshot.rest.is_some_and(|rest| rest.is_even && rest.writes == self.worker.positions.writes())
             && !self.causality.is_foreign
+    }
+
+    /// What the session has to find, for those who ask; `None` if that is nothing.
+    pub(crate) fn current_demand(&self, level: Consistency, snapshot: &Snapshot) -> Option<Demand> {
+        (!self.is_free_to_read(level, snapshot)).then(|| self.demand(level, snapshot, &[]))
+    }
+
+    /// Replicas that have not got that, and whether it would be waited for; nothing is noted.
+    pub(crate) fn who_is_behind(&self, level: Consistency, snapshot: &Snapshot) -> (Vec<BackendId>, bool) {
+        let before = self.causality.must_wait.get();
+        let found = self.find_behind(level, snapshot, &[]);
+        (found, self.causality.must_wait.replace(before))
     }
 
     #[cold]

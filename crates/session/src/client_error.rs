@@ -108,8 +108,12 @@ pub enum Steered {
     OwnSettingGlobal(String),
     /// Settings of the proxy's own together with something else.
     OwnSettingsMixed,
-    /// Settings of the proxy's own in a prepared statement.
+    /// Settings of the proxy's own, or EXPLAIN ROUTE, in a prepared statement.
     NotPreparable,
+    /// EXPLAIN ROUTE in a text with other statements.
+    RouteMixed,
+    /// The user may not ask where statements go; how it has asked.
+    MayNotExplain(&'static str),
     /// The statement ran for longer than a hint, a setting or a rule allows.
     StatementTimeout {
         /// In MariaDB's words.
@@ -321,6 +325,17 @@ fn steered(why: &Steered) -> ClientError {
             *b"42000",
             "Delphinus: @@delphinus.name stands only in SET and SELECT statements about nothing else",
         ),
+        Steered::RouteMixed => ClientError::new(
+            1235,
+            *b"42000",
+            "Delphinus: EXPLAIN ROUTE stands only at the beginning of a text",
+        ),
+        Steered::MayNotExplain(what) => {
+            let text = format!(
+                "Access denied; Delphinus: {what} is for users with explain_route = true in [[user]] or [routing]"
+            );
+            ClientError::new(1227, *b"42000", text)
+        }
         Steered::StatementTimeout { is_mariadb: true } => {
             let text = "Query execution was interrupted (max_statement_time exceeded)";
             ClientError::new(1969, *b"70100", text)

@@ -1,5 +1,6 @@
 //! SHOW WARNINGS, SHOW ERRORS and their counts, answered from what was saved of the statement before.
 
+use delphinus_pool::OwnAnswer;
 use delphinus_wire::response::{Column, TextResult};
 
 /// What the servers of this cluster say about columns of text.
@@ -17,6 +18,16 @@ fn none(shape: TextShape) -> TextResult {
         |name, chars| Column { decimals: shape.decimals, ..Column::text(name, chars, shape.collation) };
     let code = Column { length: 4, kind: LONG, flags: 0xa1, ..Column::integer(b"Code") };
     TextResult { columns: vec![text(b"Level", 7), code, text(b"Message", 512)], rows: vec![] }
+}
+
+/// What SHOW WARNINGS says after an answer of the proxy's own.
+pub(crate) fn of_own(answer: OwnAnswer, shape: TextShape) -> TextResult {
+    let mut result = none(shape);
+    if let OwnAnswer::Failed(code, message) = answer {
+        let code = code.to_string().into_bytes();
+        result.rows.push(vec![Some(b"Error".to_vec()), Some(code), Some(message)]);
+    }
+    result
 }
 
 /// Type code of an INT.
@@ -136,5 +147,9 @@ mod tests {
         let count = answer(b"SHOW COUNT(*) WARNINGS", Some(&saved()), SHAPE).expect("a count");
         assert_eq!(count.rows, [[Some(b"2".to_vec())]]);
         assert_eq!(answer(b"SHOW WARNINGS", None, SHAPE).expect("none").rows.len(), 0);
+        for (own, rows) in [(OwnAnswer::Done, 0), (OwnAnswer::Failed(1094, b"Unknown".to_vec()), 1)] {
+            let own = of_own(own, SHAPE);
+            assert_eq!(answer(b"SHOW ERRORS", Some(&own), SHAPE).expect("errors").rows.len(), rows);
+        }
     }
 }

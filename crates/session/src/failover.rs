@@ -80,7 +80,10 @@ impl Session {
         plan: Plan,
         avoid: &[BackendId],
     ) -> Result<Checkout, ProxyError> {
-        match self.checkout(plan.target).await {
+        // A read that only prefers the primary goes to a replica rather than wait.
+        let waits = plan.target == Target::Primary
+            && !matches!(plan.reason, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency);
+        match self.checkout_or_wait(plan.target, waits).await {
             Err(error) if self.waits_for_primary(plan, avoid, &error) => {
                 Box::pin(self.wait_for_primary(error)).await
             }

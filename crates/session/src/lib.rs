@@ -7,6 +7,8 @@
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `forward` |
 //! | hints, rules, listeners for one kind of backend | `steering` |
+//! | EXPLAIN ROUTE, and traces in the log | `explain`, `trace` |
+//! | copies of reads for mirrors | `mirror` |
 //! | what a statement changed | `settle` |
 //! | which error does a client see | `client_error` |
 //! | to which cluster a client gets | `clusters` |
@@ -20,12 +22,14 @@ mod clusters;
 mod command;
 mod deadline;
 mod diagnostics;
+mod explain;
 mod failover;
 mod forward;
 mod input;
 mod inquiry;
 mod local;
 mod login;
+mod mirror;
 mod own_settings;
 mod pinned;
 mod process_list;
@@ -39,6 +43,7 @@ mod session_status;
 mod settle;
 mod statements;
 mod steering;
+mod trace;
 mod users;
 mod worker;
 

@@ -372,7 +372,9 @@ impl Session {
         let Ok(primary) = self.resolve(delphinus_route::Target::Primary) else { return Ok(()) };
         // Not for the whole time of a login: one that is right must not fail because the pool is full.
         let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms / 2);
-        let Some(checked) = rt::timeout(limit, self.checkout_in_state(primary)).await else { return Ok(()) };
+        let Some(checked) = rt::timeout(limit, self.checkout_in_state(primary, true)).await else {
+            return Ok(());
+        };
         match checked {
             Ok(checkout) => {
                 self.info.runs_nowhere();

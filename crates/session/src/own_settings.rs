@@ -1,6 +1,7 @@
 //! Settings of the proxy's own, in the place of system variables: `SET @@delphinus.mode = 'replica'`,
 //! `SELECT @@delphinus.mode`. No backend hears of them.
 
+use delphinus_pool::OwnAnswer;
 use delphinus_sql::{Class, Consistency, Hints, Scope, Statement, Target, Wanted, assignments};
 use delphinus_wire::response::{Column, TextResult};
 
@@ -14,6 +15,9 @@ const PREFIX: &str = "delphinus.";
 
 /// What another session has to find to see all that this one has seen.
 const TOKEN: &str = "causality_token";
+
+/// Whether each statement of the session is explained in the log.
+const TRACE: &str = "trace";
 
 impl Session {
     /// Answers a statement about the proxy's own settings.
@@ -31,6 +35,9 @@ impl Session {
         };
         self.skip(input).await?;
         self.worker.counters.routed_local.increment();
+        if answered.is_ok() {
+            self.memory.note_own_answer(OwnAnswer::Done);
+        }
         match answered {
             Ok(None) => {
                 self.memory.row_count.set(0);
@@ -49,7 +56,7 @@ impl Session {
     fn set_own(&mut self, sql: &[u8]) -> Result<(), ProxyError> {
         let lex = self.lex.options(&self.want.vars);
         let mut own = self.steering.own.as_deref().cloned().unwrap_or_default();
-        let mut token = None;
+        let (mut token, mut traces) = (None, self.steering.traces);
         for assignment in assignments(sql, lex) {
             let Target::System { scope, name } = &assignment.target else {
                 return Err(Steered::OwnSettingsMixed.into());
@@ -60,11 +67,13 @@ impl Session {
             }
             if short == TOKEN {
                 token = Some(self.read_token(assignment.value)?);
+            } else if short == TRACE {
+                traces = self.read_trace(assignment.value)?;
             } else {
                 self.set_one(&mut own, short, assignment.value)?;
             }
         }
-        self.set_own_hints(own);
+        self.set_own_hints(own, traces);
         match token.as_deref() {
             Some("") => self.forget_causality(),
             Some(token) => self.take_causality_token(token),
@@ -83,6 +92,17 @@ impl Session {
             return Ok(text);
         }
         Err(Steered::OwnSettingValue(format!("{PREFIX}{TOKEN}"), text).into())
+    }
+
+    /// Whether statements are to be traced, where the user may ask for that.
+    fn read_trace(&self, value: &[u8]) -> Result<bool, ProxyError> {
+        let text = String::from_utf8_lossy(unquoted(value.trim_ascii())).to_ascii_lowercase();
+        match text.as_str() {
+            "0" | "off" | "false" | "default" => Ok(false),
+            "1" | "on" | "true" if self.may_explain() => Ok(true),
+            "1" | "on" | "true" => Err(Steered::MayNotExplain("@@delphinus.trace").into()),
+            _ => Err(Steered::OwnSettingValue(format!("{PREFIX}{TRACE}"), text).into()),
+        }
     }
 
     fn set_one(&self, own: &mut Hints, name: &str, value: &[u8]) -> Result<(), ProxyError> {
@@ -165,6 +185,7 @@ impl Session {
                 None => String::new(),
             },
             "timeout_ms" => own.timeout_ms.unwrap_or(0).to_string(),
+            TRACE => u8::from(self.steering.traces).to_string(),
             _ => return None,
         })
     }

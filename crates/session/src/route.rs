@@ -22,7 +22,11 @@ impl Session {
             if balance.needs_look() {
                 balance.look(snapshot, rt::now(), |backend| self.worker.pool.in_use(backend));
             }
-            plan(&intent, snapshot, balance)
+            let plan = plan(&intent, snapshot, balance);
+            if let Some(trace) = &self.steering.trace {
+                trace.is_planned(plan);
+            }
+            plan
         })
     }
 
@@ -45,7 +49,7 @@ impl Session {
     /// Why the session has to be on the primary. Where it keeps a connection only because an operator wants that, one that
     /// came in by a listener for reading keeps one to a replica.
     #[inline]
-    fn reason_for_primary(&self) -> Option<PinReason> {
+    pub(crate) fn reason_for_primary(&self) -> Option<PinReason> {
         let is_for_reading = self.login.listener.mode == ListenerMode::ReadOnly;
         let mut reasons = self.pins.iter().map(|pin| pin.reason);
         reasons.find(|reason| *reason != PinReason::Dedicated || !is_for_reading)
@@ -54,6 +58,16 @@ impl Session {
     /// A connection to where the plan leads, in the state that the session wants.
     #[inline]
     pub(crate) async fn checkout(&mut self, target: Target) -> Result<Checkout, ProxyError> {
+        self.checkout_or_wait(target, target == Target::Primary).await
+    }
+
+    /// The same; `waits` for a connection where the server has none left.
+    #[inline]
+    pub(crate) async fn checkout_or_wait(
+        &mut self,
+        target: Target,
+        waits: bool,
+    ) -> Result<Checkout, ProxyError> {
         let backend = self.resolve(target)?;
         match target {
             Target::Primary => self.worker.counters.routed_primary.increment(),
@@ -61,7 +75,7 @@ impl Session {
         }
         self.steering.on_replica = target != Target::Primary;
         self.steering.has_read = true;
-        match self.checkout_in_state(backend).await {
+        match self.checkout_in_state(backend, waits).await {
             Err(ProxyError::Pool(error)) if target == Target::Primary && is_about_schema(&error) => {
                 self.checkout_without_schema(backend).await
             }
@@ -80,12 +94,16 @@ impl Session {
     /// statements that need a schema fail: so it is here.
     async fn checkout_without_schema(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
         let want = SessionState { schema: None, ..self.want.clone() };
-        self.checkout_slow(backend, want).await
+        self.checkout_slow(backend, want, true).await
     }
 
     /// A connection in the state that the session wants, or an error.
     #[inline]
-    pub(crate) async fn checkout_in_state(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
+    pub(crate) async fn checkout_in_state(
+        &mut self,
+        backend: BackendId,
+        waits: bool,
+    ) -> Result<Checkout, ProxyError> {
         if let Some(mut checkout) = self.retake(backend) {
             if checkout.is_ready(&self.want, &self.memory) {
                 return Ok(self.note(checkout));
@@ -100,7 +118,7 @@ impl Session {
                 }
             }
         }
-        self.checkout_slow(backend, self.want.clone()).await
+        self.checkout_slow(backend, self.want.clone(), waits).await
     }
 
     /// The connection that the session is pinned to, or has left in its seat.
@@ -114,8 +132,10 @@ impl Session {
         &mut self,
         backend: BackendId,
         want: SessionState,
+        waits_for_room: bool,
     ) -> Result<Checkout, ProxyError> {
-        let request = Request { backend, identity: &self.identity, want: &want, memory: &self.memory };
+        let (identity, memory) = (&self.identity, &self.memory);
+        let request = Request { backend, identity, want: &want, memory, waits_for_room };
         // Off the usual path: boxed, so that an idle session does not carry its room.
         let found = Box::pin(self.worker.pool.checkout(request)).await;
         match found {
@@ -129,8 +149,11 @@ impl Session {
         }
     }
 
-    fn note(&self, mut checkout: Checkout) -> Checkout {
+    pub(crate) fn note(&self, mut checkout: Checkout) -> Checkout {
         let thread_id = checkout.connection().thread_id;
+        if let Some(trace) = &self.steering.trace {
+            trace.runs_on(checkout.backend());
+        }
         self.info.runs_on(checkout.backend(), thread_id);
         checkout
     }

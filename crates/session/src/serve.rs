@@ -79,7 +79,11 @@ impl Session {
             };
             self.info.touch(self.worker.registry.clock_s());
             self.error_seq = Some(1);
-            let served = self.serve_command(input).await?;
+            let served = self.serve_command(input).await;
+            if self.steering.trace.is_some() {
+                self.tell_trace(&served);
+            }
+            let served = served?;
             self.drop_kept();
             self.steering.end_command();
             self.causality.end_command();
@@ -89,6 +93,7 @@ impl Session {
                 Served::Error(error) => {
                     // ROW_COUNT() after any error.
                     self.memory.row_count.set(-1);
+                    self.note_own_error(&error);
                     self.answer_error(&error).await?;
                 }
                 Served::Fatal(error) => return self.answer_error(&error).await,

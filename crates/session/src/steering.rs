@@ -19,7 +19,9 @@ use delphinus_topology::{BackendId, Role};
 use delphinus_wire::response::Status;
 
 use crate::client_error::{ProxyError, Steered};
+use crate::mirror::CopyWanted;
 use crate::session::Session;
+use crate::trace::Trace;
 use crate::worker::ListenerMode;
 
 /// What is asked about the command that runs, and what holds for all commands of the session.
@@ -43,6 +45,12 @@ pub(crate) struct Steering {
     pub(crate) has_read: bool,
     /// The command's text is a rule's already.
     pub(crate) is_rewritten: bool,
+    /// Where a rule wants the command copied to.
+    pub(crate) mirror: Option<CopyWanted>,
+    /// The session wants each of its statements traced.
+    pub(crate) traces: bool,
+    /// What the log will be told of the command that runs.
+    pub(crate) trace: Option<Box<Trace>>,
     /// Hints of this session that came to nothing.
     ignored: u64,
 }
@@ -116,11 +124,12 @@ impl Session {
     }
 
     /// Takes over new settings of the session.
-    pub(crate) fn set_own_hints(&mut self, own: Hints) {
+    pub(crate) fn set_own_hints(&mut self, own: Hints, traces: bool) {
         let is_empty = own.is_empty();
+        self.steering.traces = traces;
         self.steering.standing = own.consistency.or_else(|| self.worker.consistency_of(&self.info.user()));
         self.steering.own = (!is_empty).then(|| Box::new(own));
-        self.steering.always = !is_empty || self.worker.is_steered(&self.login.listener);
+        self.steering.always = !is_empty || traces || self.worker.is_steered(&self.login.listener);
     }
 
     /// How far replicas may be used for the statement.
@@ -148,6 +157,13 @@ impl Session {
         statement: &Statement,
         attributes: Hints,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
+        if statement.uses.contains(Uses::ROUTE) && statement.class == Class::Explain {
+            // Not this one is about to run.
+            return Ok(None);
+        }
+        if self.steering.traces && self.steering.trace.is_none() {
+            self.begin_trace(sql, statement, &attributes);
+        }
         self.check_listener(sql, statement)?;
         if self.steering.is_rewritten {
             self.check_where_it_is(statement).await?;
@@ -179,7 +195,7 @@ impl Session {
         self.steering.wish = place.map(Asked::Hint);
         self.steering.timeout = timeout_ms.filter(|limit| *limit > 0).map(Duration::from_millis);
         if !self.worker.settings.routing.rules.is_empty()
-            && let Some(text) = self.follow_rule(sql, statement).await?
+            && let Some(text) = self.follow_rule(sql, statement, &attributes).await?
         {
             self.steering.is_rewritten = true;
             return Ok(Some(text));
@@ -198,6 +214,10 @@ impl Session {
         if self.steer(sql, statement, attributes).await?.is_some() {
             self.check_where_it_is(statement).await?;
         }
+        if let Some(wanted) = self.steering.mirror.take() {
+            // Its parameters are bound to a statement that the mirror has not prepared.
+            self.skip_copy(&wanted);
+        }
         Ok(())
     }
 
@@ -210,7 +230,7 @@ impl Session {
     }
 
     /// What a listener for reading lets through.
-    fn check_listener(&mut self, sql: &[u8], statement: &Statement) -> Result<(), ProxyError> {
+    pub(crate) fn check_listener(&mut self, sql: &[u8], statement: &Statement) -> Result<(), ProxyError> {
         if self.login.listener.mode != ListenerMode::ReadOnly || statement.uses.contains(Uses::PROXY_SETTINGS)
         {
             return Ok(());
@@ -313,6 +333,7 @@ impl Session {
         &mut self,
         sql: &[u8],
         statement: &Statement,
+        attributes: &Hints,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
         let worker = self.worker.clone();
         let lex = self.lex.options(&self.want.vars);
@@ -332,8 +353,9 @@ impl Session {
         };
         let found = worker.settings.routing.rules.find(&facts, |rule| tell(rule, "a rule would match"));
         let Some(rule) = found else { return Ok(None) };
-        if rule.then.log {
-            tell(rule, "a rule matches");
+        self.steering.mirror = CopyWanted::by(rule);
+        if rule.then.log && self.steering.trace.is_none() {
+            self.begin_trace(sql, statement, attributes);
         }
         if let Some(message) = &rule.then.reject {
             return Err(Steered::RejectedByRule(message.clone()).into());

@@ -28,6 +28,8 @@ pub struct User {
     pub max_connections: Option<u32>,
     /// How old what its reads find may be, where that is said for the user.
     pub consistency: Option<Consistency>,
+    /// It may ask where its statements go, where that is said for the user.
+    pub explain_route: Option<bool>,
     /// What it may do about connections.
     pub rank: Rank,
     /// Its sessions share backend connections.

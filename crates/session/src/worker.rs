@@ -20,6 +20,7 @@ use delphinus_wire::gtid::GtidSet;
 use delphinus_wire::handshake::TlsMode;
 
 use crate::failover::{Failover, WaitingRoom};
+use crate::mirror::Mirrors;
 use crate::reached::Reached;
 use crate::registry::{Connected, Registry};
 use crate::users::Users;
@@ -53,6 +54,7 @@ pub struct Settings {
 
 /// What an operator sets about routing.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent options, each looked at by itself")]
 pub struct Routing {
     /// How reads are spread.
     pub policy: Policy,
@@ -64,6 +66,8 @@ pub struct Routing {
     pub consistency_timeout: Duration,
     /// A hint that cannot be obeyed is an error.
     pub strict_hints: bool,
+    /// Users may ask EXPLAIN ROUTE, unless it is said otherwise for one.
+    pub explain_route: bool,
     /// Transactions that cannot write may run on replicas.
     pub replica_read_only_transactions: bool,
 }
@@ -134,6 +138,8 @@ pub struct Worker {
     pub stopping: rt::watch::Receiver<bool>,
     /// The statements of the cluster that wait for its primary.
     pub(crate) waiting: WaitingRoom,
+    /// Copies on their way to mirrors.
+    pub(crate) mirrors: Mirrors,
     /// What each backend has executed.
     pub(crate) positions: Arc<Positions>,
     reader: SnapshotReader,
@@ -203,6 +209,7 @@ impl Worker {
             rsa_key: parts.rsa_key,
             stopping: parts.stopping,
             waiting: parts.waiting,
+            mirrors: Mirrors::default(),
             positions: parts.reader.positions().clone(),
             reader: parts.reader,
             reached: Reached::default(),

@@ -6,7 +6,7 @@
 mod admin;
 mod ddl;
 mod dml;
-mod explain;
+pub(crate) mod explain;
 mod expression;
 pub(crate) mod functions;
 mod prepared;

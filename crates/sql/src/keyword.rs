@@ -46,7 +46,7 @@ keywords! {
     PseudoThreadId "pseudo_thread_id" Purge "purge" Query "query" Quick "quick" Read "read"
     Recursive "recursive" Release "release" Rename "rename" Repair "repair" Repeat "repeat"
     Replace "replace" Replica "replica" Reset "reset" Resignal "resignal" Resource "resource"
-    Restart "restart" Revoke "revoke" Role "role" Rollback "rollback" Savepoint "savepoint"
+    Restart "restart" Revoke "revoke" Role "role" Rollback "rollback" Route "route" Savepoint "savepoint"
     Schema "schema" Schemas "schemas" Select "select" Sequence "sequence" Session "session" Set "set"
     Share "share" Show "show" Shutdown "shutdown" Signal "signal" Slave "slave" Soft "soft"
     SqlCalcFoundRows "sql_calc_found_rows" Stacked "stacked" Stage "stage" Start "start" Statement "statement"

@@ -23,6 +23,7 @@ mod word_table;
 
 pub use assignments::{Assignment, Scope, Target, TransactionScope, assignments};
 pub use classify::classify;
+pub use classify::explain::explained_route;
 pub use digest::{Digest, digest};
 pub use effects::Effects;
 pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};

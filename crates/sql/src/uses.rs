@@ -30,4 +30,6 @@ bit_set! {
     PROXY_SETTINGS = 9;
     /// Counters of the session: `SHOW STATUS`, and `FLUSH STATUS`, which sets them to 0.
     SESSION_STATUS = 10;
+    /// `EXPLAIN ROUTE ..`: a question to the proxy about the rest of the text.
+    ROUTE = 11;
 }

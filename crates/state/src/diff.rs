@@ -49,6 +49,9 @@ const MISTAKEN_DEFAULT: [&str; 2] = ["foreign_key_checks", "unique_checks"];
 
 const MAX_JOIN_SIZE: &str = "max_join_size";
 
+/// What SET NAMES sets.
+const SET_BY_NAMES: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
+
 fn assignments(want: &SessionState, have: &SessionState) -> String {
     let mut sql = String::new();
     let mut item = |target: std::fmt::Arguments<'_>| {
@@ -58,6 +61,12 @@ fn assignments(want: &SessionState, have: &SessionState) -> String {
     let names = names(&want.vars, &have.vars);
     if let Some((charset, collation)) = names {
         item(format_args!("NAMES {charset} COLLATE {collation}"));
+        // It has set all of them, and those that nobody has set are to be what they were.
+        for name in SET_BY_NAMES {
+            if !want.vars.contains_key(name) && !have.vars.contains_key(name) {
+                item(format_args!("@@session.{name}=DEFAULT"));
+            }
+        }
     }
     // First, because some defaults bring others with them: that of `max_join_size` sets `sql_big_selects`.
     for name in have.vars.keys().filter(|name| !want.vars.contains_key(*name) && !is_hidden(name)) {
@@ -212,6 +221,13 @@ mod tests {
             set(&other, &plain_only),
             "SET NAMES utf8mb4 COLLATE utf8mb4_bin, @@session.character_set_results=NULL, \
              @@session.collation_connection='latin1_bin'"
+        );
+        // After a reset of MySQL's, a collation by its number: the others have the server's defaults.
+        let numbered = state(None, &[plain[0], hidden[0]], &[]);
+        assert_eq!(
+            set(&numbered, &state(None, &[], &[])),
+            "SET NAMES utf8mb4 COLLATE utf8mb4_bin, @@session.character_set_results=DEFAULT, \
+             @@session.collation_connection=DEFAULT"
         );
     }
 

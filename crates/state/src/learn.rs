@@ -40,6 +40,8 @@ pub struct Learnt {
     pub vars: Vec<Box<str>>,
     /// What hides the collation that the connection has now, by SET NAMES: entries of `Vars`.
     pub names_collation: Vec<&'static str>,
+    /// What hides the collation with this number now, which the client gave instead of a name.
+    pub numbered_collations: Vec<(&'static str, u16)>,
     /// User variables to read back, in lower case.
     pub user_vars: Vec<Box<str>>,
     /// The statement failed: of the session variables those count that differ from the global ones, or were set before.
@@ -61,7 +63,8 @@ impl Learnt {
     /// True if nothing has to be asked.
     pub fn is_empty(&self) -> bool {
         let asks = self.schema || self.ping || self.role || self.temporary_tables || self.hidden_user_vars;
-        self.vars.is_empty() && self.names_collation.is_empty() && self.user_vars.is_empty() && !asks
+        let hides = !self.names_collation.is_empty() || !self.numbered_collations.is_empty();
+        self.vars.is_empty() && self.user_vars.is_empty() && !hides && !asks
     }
 }
 

@@ -111,6 +111,12 @@ counters! {
     "delphinus_failover_waits_total" "Statements that had to wait for a primary." { failover_waits }
     "delphinus_failover_timeouts_total" "Statements for which no primary came in time." { failover_timeouts }
     "delphinus_hints_ignored_total" "Hints that were not known or could not be obeyed." { hints_ignored }
+    "delphinus_mirrored_total" "Statements that a rule wanted copied to a mirror, by what became of the copy." {
+        mirror_answered = "result" "answered",
+        mirror_dropped = "result" "dropped",
+        mirror_failed = "result" "failed",
+        mirror_skipped = "result" "skipped",
+    }
     "delphinus_statement_timeouts_total" "Statements ended because they ran for too long (hints and rules)." { statement_timeouts }
     "delphinus_client_bytes_total" "Bytes exchanged with clients, as sent before TLS." {
         client_bytes_in = "direction" "in",

@@ -1,8 +1,10 @@
 //! `EXPLAIN ROUTE` and `SHOW RULES`.
 
-use delphinus_route::{Action, Cluster, Kind, Rule, RulePlace, When};
+use std::sync::atomic::Ordering;
+
+use delphinus_route::{Action, Asker, Cluster, Kind, Question, Rule, RulePlace, Usual, When};
 use delphinus_session::Routing;
-use delphinus_sql::{Flavor as SqlFlavor, LexOptions, TableName};
+use delphinus_sql::{Flavor as SqlFlavor, LexOptions, TableName, classify};
 use delphinus_topology::{BackendId, Flavor};
 
 use super::{Call, usage_of};
@@ -25,9 +27,12 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
         };
     }
     let name = (call.console.clusters().count() > 1).then(|| vec![text("cluster"), text(&cluster.name)]);
-    let Routing { rules, policy, .. } = &cluster.routing;
+    let Routing { rules, policy, consistency, .. } = &cluster.routing;
     let cluster = Cluster { snapshot: &snapshot, rules, policy: *policy };
-    let rows = delphinus_route::explain(sql.as_bytes(), lex, cluster);
+    let asker = Asker { usual: Usual::of(None, *consistency, &snapshot), ..Asker::default() };
+    let sql = sql.as_bytes();
+    let question = Question { sql, lex, statement: &classify(sql, lex) };
+    let rows = delphinus_route::explain(&question, cluster, &asker);
     let rows = rows.into_iter().map(|(item, value)| vec![text(item), text(value)]);
     Ok(Answer::Rows(Table::new(["item", "value"]).with(name).with(rows)))
 }
@@ -51,7 +56,19 @@ fn in_cluster<'c>(call: &'c Call<'_>) -> Result<(&'c ClusterView, &'c str), Refu
     Ok((found, call.rest[call.rest.len() - length..].trim()))
 }
 
-const RULES: [&str; 7] = ["#position", "name", "conditions", "actions", "log_only", "#hits", "cluster"];
+const RULES: [&str; 11] = [
+    "#position",
+    "name",
+    "conditions",
+    "actions",
+    "log_only",
+    "#hits",
+    "#mirrored",
+    "#mirror_dropped",
+    "#mirror_failed",
+    "#mirror_skipped",
+    "cluster",
+];
 
 /// The rules of each cluster in their order, with what each has matched there.
 pub(super) fn show_rules(call: &Call<'_>) -> Table {
@@ -70,6 +87,10 @@ fn rules_of(cluster: &ClusterView) -> Vec<Vec<Value>> {
             text(actions(&rule.then, name)),
             text(if rule.log_only { "yes" } else { "no" }),
             text(rule.hits()),
+            text(rule.copies.mirrored.load(Ordering::Relaxed)),
+            text(rule.copies.dropped.load(Ordering::Relaxed)),
+            text(rule.copies.failed.load(Ordering::Relaxed)),
+            text(rule.copies.skipped.load(Ordering::Relaxed)),
             text(&cluster.name),
         ]
     };
@@ -129,6 +150,9 @@ fn actions<'a>(then: &Action, name: impl Fn(BackendId) -> &'a str) -> String {
     }
     if then.dedicates {
         all.push("multiplex off".to_owned());
+    }
+    if let Some(group) = &then.mirror {
+        all.push(format!("mirror to {}", group.name));
     }
     if then.log {
         all.push("log".to_owned());

@@ -92,8 +92,20 @@ fn rules_are_shown_in_their_order() {
     assert_eq!(
         cells,
         [
-            vec!["1", "reports", "user etl, class read", "replica, timeout 2000 ms", "no", "0", "main"],
-            vec!["2", "trial", "", "reject \"no\"", "yes", "0", "main"],
+            vec![
+                "1",
+                "reports",
+                "user etl, class read",
+                "replica, timeout 2000 ms",
+                "no",
+                "0",
+                "0",
+                "0",
+                "0",
+                "0",
+                "main"
+            ],
+            vec!["2", "trial", "", "reject \"no\"", "yes", "0", "0", "0", "0", "0", "main"],
         ]
     );
     assert_eq!(rows("SHOW RULES LIKE 'tr%'").len(), 1);

@@ -195,7 +195,7 @@ fn wrong_rules() {
             d.toml:4:1: mode = "ro" is not known; write "read_only" (known: "split", "read_write" or "read_only")
             d.toml:17:1: read_primary_percentage = 101 is out of range; write a whole number from 0 to 100
             d.toml:18:1: read_balance = "least_conections" is not known; write "least_connections" (known: "round_robin", "weighted", "least_connections" or "least_latency")
-            d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, consistency, consistency_timeout_ms, causal_reads_timeout, failover_wait_ms, failover_wait_queue, lost_transaction_error, strict_hints
+            d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, consistency, consistency_timeout_ms, causal_reads_timeout, failover_wait_ms, failover_wait_queue, lost_transaction_error, strict_hints, explain_route
             d.toml:22:1: there is no listener "other"; write one of ["main"]
             d.toml:25:1: name "a" is there twice; write another name, or remove one of the two
             d.toml:26:1: no backend is in the group "report"; write groups = [..] in a [[cluster.backend]]
@@ -203,11 +203,12 @@ fn wrong_rules() {
             d.toml:31:1: match_digest is no regular expression: unclosed group; write one in the syntax of Rust's regex crate
             d.toml:32:1: match_pattern is no regular expression: Compiled regex exceeds size limit of 1048576 bytes.; write one in the syntax of Rust's regex crate
             d.toml:33:1: digest has an item "12" that is none; write 16 hexadecimal digits
-            d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, log or log_only
+            d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, mirror_group, log or log_only
             d.toml:38:1: class has an item: "selects" is not known; write "select" (known: "read", "write", "select", "insert", "replace", "update", "delete", "load_data", "call", "set", "show", "explain", "create_table", "drop_table", "alter_table", "other_ddl", "lock_tables", "flush", "kill", "account", "multi" or "unknown")
             d.toml:39:1: client has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
             d.toml:42:1: cache_ttl_ms is not built yet; remove it
-            d.toml:43:1: mirror_group is not built yet; remove it
+            d.toml:43:1: no mirror is in the group "x"; write a [[mirror]] with this group
+            d.toml:43:1: mirror_group beside replace_pattern; remove one of them
             d.toml:44:1: replace_pattern without match_pattern; write the match_pattern that it is to replace
         "#]],
     );
@@ -246,7 +247,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, monitor, pool, log, admin
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, mirror, monitor, pool, log, admin
         "#]],
     );
 }
@@ -445,7 +446,7 @@ fn bad_admin() {
     check_mistakes(
         &text,
         &expect![[r#"
-            d.toml:108:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
+            d.toml:117:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
         "#]],
     );
 }
@@ -501,7 +502,7 @@ const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
     [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[log]\nLOG\
-    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE\
+    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR\
     [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR";
 
 /// The minimal file with further options in their sections.
@@ -519,6 +520,7 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("log", "LOG"),
         ("routing", "ROUTING"),
         ("rule", "RULE"),
+        ("mirror", "MIRROR"),
         ("admin", "CONSOLE"),
         ("admin.user", "OPERATOR"),
     ];

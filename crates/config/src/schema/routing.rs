@@ -40,5 +40,8 @@ section! {
         /// A hint that is not known or cannot be obeyed is an error (1105). `false`: it is ignored and counted, and the
         /// first one of each session is logged.
         strict_hints: bool = is(false), "", Restart;
+        /// Users may ask with EXPLAIN ROUTE where their statements go, and have them traced in the log
+        /// (SET @@delphinus.trace = 1). The answers name backends, rules and what replicas have executed.
+        explain_route: bool = is(false), "", Restart;
     }
 }

@@ -51,7 +51,8 @@ section! {
         log_only: bool = is(false), "", Restart;
         /// Not built yet: a file that has it is refused.
         cache_ttl_ms: Option<u64> = unset("there is no cache"), "ms", Restart;
-        /// Not built yet: a file that has it is refused.
+        /// Action: reads are also sent to a server of this group (`[[mirror]]`), whose answers are thrown away. Only reads that
+        /// come as text, outside of transactions; the client does not wait for it, and does not notice if it fails.
         mirror_group: Option<String> = unset("nothing is mirrored"), "", Restart;
         /// Action: in the text, this takes the place of all that `match_pattern` matches. `$1`, or `${1}`, is what its first
         /// parentheses hold, `$$` is a dollar sign. Rules and hints are not looked for in the new text.

@@ -45,6 +45,8 @@ section! {
         max_connections: Option<u32> = unset("as many as [proxy] max_connections"), "connections", Restart, in 1..=1_000_000, aka "max_user_connections";
         /// How old what this user's reads find may be: see `routing.consistency`.
         consistency: Option<Consistency> = unset("as in [routing]"), "", Restart;
+        /// This user may ask EXPLAIN ROUTE: see `routing.explain_route`.
+        explain_route: Option<bool> = unset("as in [routing]"), "", Restart;
         /// An operator among the users, as with the servers' privilege of this name: gets the client slots and backend
         /// connections that `reserved_connections` keeps back, sees all sessions in SHOW PROCESSLIST, and may KILL them. Give it
         /// a password option: "backend" has to ask the primary.

@@ -2,9 +2,9 @@
 
 use super::Check;
 use crate::address::BackendAddress;
-use crate::config::{Backend, Cluster};
+use crate::config::{Backend, Cluster, Mirror};
 use crate::parse::{Rows, WrittenCluster, WrittenClusters};
-use crate::schema::{BackendSection, ClusterSection, Written};
+use crate::schema::{BackendSection, ClusterSection, MirrorSection, Section, Written};
 use crate::word::{BackendTls, Compression, Flavor, Role, TopologyKind};
 
 impl Check<'_, '_> {
@@ -78,7 +78,7 @@ impl Check<'_, '_> {
 
     fn backend(&mut self, row: &Written<BackendSection>, flavor: Flavor) -> Backend {
         let written = &row.value;
-        self.backend_tls(row);
+        self.tls_to(row, (written.tls, written.tls_ca.is_some()), &written.address);
         if written.compression == Compression::Zstd && flavor == Flavor::Mariadb {
             let what = "compression = \"zstd\", but MariaDB servers cannot do that";
             self.mistakes.push(row.at("compression"), what, "write \"zlib\" or \"uncompressed\"");
@@ -98,18 +98,46 @@ impl Check<'_, '_> {
         }
     }
 
-    fn backend_tls(&mut self, row: &Written<BackendSection>) {
-        let (tls, ca) = (row.value.tls, &row.value.tls_ca);
+    /// Servers that get copies of reads: reached like backends, and nothing else of these.
+    pub(super) fn mirrors(&mut self, mirrors: Rows<MirrorSection>) -> Vec<Mirror> {
+        mirrors.rows.into_iter().map(|row| self.mirror(&row)).collect()
+    }
+
+    fn mirror(&mut self, row: &Written<MirrorSection>) -> Mirror {
+        let written = &row.value;
+        self.tls_to(row, (written.tls, written.tls_ca.is_some()), &written.address);
+        let backend = Backend {
+            name: written.address.to_string(),
+            address: written.address.clone(),
+            role: None,
+            weight: 0,
+            tls: written.tls,
+            tls_ca: written.tls_ca.as_ref().map(|path| self.pem_file("tls_ca", path, row.at("tls_ca"))),
+            compression: Compression::Uncompressed,
+            zstd_compression_level: 3,
+            send_proxy_protocol: None,
+            groups: Vec::new(),
+            max_connections: Some(written.max_connections),
+        };
+        Mirror { group: written.group.clone(), backend, timeout_ms: written.timeout_ms }
+    }
+
+    fn tls_to<S: Section>(
+        &mut self,
+        row: &Written<S>,
+        (tls, has_ca): (BackendTls, bool),
+        address: &BackendAddress,
+    ) {
         let checks = matches!(tls, BackendTls::VerifyCa | BackendTls::VerifyIdentity);
-        if checks && ca.is_none() {
+        if checks && !has_ca {
             let what = format!("tls = \"{tls}\" needs the certificates of the authorities");
             self.mistakes.push(row.at("tls"), what, "write tls_ca = \"/path/to/ca.pem\", too");
         }
-        if !checks && ca.is_some() {
+        if !checks && has_ca {
             let what = format!("tls_ca is set, but tls = \"{tls}\" does not check certificates");
             self.mistakes.push(row.at("tls_ca"), what, "write tls = \"verify_ca\" or \"verify_identity\"");
         }
-        if tls == BackendTls::VerifyIdentity && matches!(row.value.address, BackendAddress::Unix(_)) {
+        if tls == BackendTls::VerifyIdentity && matches!(address, BackendAddress::Unix(_)) {
             let what = "tls = \"verify_identity\" needs a host name, and a Unix socket has none";
             self.mistakes.push(row.at("tls"), what, "write \"verify_ca\"");
         }

@@ -1,7 +1,7 @@
 //! `[[rule]]`: names, patterns, and that each rule does something.
 
 use super::Check;
-use crate::config::{Cluster, Listener, Rule, RuleTable};
+use crate::config::{Cluster, Listener, Mirror, Rule, RuleTable};
 use crate::parse::Rows;
 use crate::schema::{RuleSection, Written};
 
@@ -13,7 +13,7 @@ impl Check<'_, '_> {
         &mut self,
         rules: Rows<RuleSection>,
         listeners: &[Listener],
-        clusters: &[Cluster],
+        (clusters, mirrors): (&[Cluster], &[Mirror]),
     ) -> Vec<Rule> {
         self.refuse_twins(
             &rules.rows,
@@ -22,6 +22,9 @@ impl Check<'_, '_> {
             |rule| rule.name.clone().unwrap_or_default(),
         );
         let listeners: Vec<&str> = listeners.iter().map(|one| one.name.as_str()).collect();
+        for row in &rules.rows {
+            self.mirror_of(row, mirrors);
+        }
         let rows = rules.rows.into_iter().enumerate();
         rows.map(|(index, row)| self.rule(&row, index + 1, (&listeners, clusters))).collect()
     }
@@ -66,6 +69,7 @@ impl Check<'_, '_> {
             delay_ms: written.delay_ms,
             timeout_ms: written.timeout_ms,
             multiplex: written.multiplex,
+            mirror_group: written.mirror_group.clone(),
             log: written.log,
             log_only: written.log_only,
         }
@@ -124,8 +128,25 @@ impl Check<'_, '_> {
         number
     }
 
+    /// What is mirrored is the client's own text, and it runs.
+    fn mirror_of(&mut self, row: &Written<RuleSection>, mirrors: &[Mirror]) {
+        let Some(group) = row.value.mirror_group.as_deref() else { return };
+        if !mirrors.iter().any(|mirror| mirror.group == group) {
+            let what = format!("no mirror is in the group {group:?}");
+            self.mistakes.push(row.at("mirror_group"), what, "write a [[mirror]] with this group");
+        }
+        for (field, is_set) in
+            [("reject", row.value.reject.is_some()), ("replace_pattern", row.value.replace_pattern.is_some())]
+        {
+            if is_set {
+                let what = format!("mirror_group beside {field}");
+                self.mistakes.push(row.at("mirror_group"), what, "remove one of them");
+            }
+        }
+    }
+
     fn refuse_what_is_not_built(&mut self, row: &Written<RuleSection>) {
-        for field in ["cache_ttl_ms", "mirror_group"] {
+        for field in ["cache_ttl_ms"] {
             if row.has(field) {
                 self.mistakes.push(row.at(field), format!("{field} is not built yet"), "remove it");
             }
@@ -153,6 +174,7 @@ impl Check<'_, '_> {
             || rule.multiplex == Some(false)
             || rule.consistency.is_some()
             || rule.replace_pattern.is_some()
+            || rule.mirror_group.is_some()
             || rule.log
             || rule.log_only;
         if !does_something
@@ -161,7 +183,7 @@ impl Check<'_, '_> {
             self.mistakes.push(
                 row.at("name"),
                 "the rule does nothing",
-                "write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, log or log_only",
+                "write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, mirror_group, log or log_only",
             );
         }
     }

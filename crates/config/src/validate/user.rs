@@ -59,6 +59,7 @@ impl Check<'_, '_> {
             cluster,
             max_connections: written.max_connections,
             consistency: written.consistency,
+            explain_route: written.explain_route,
             connection_admin: written.connection_admin,
             max_backend_connections: written.max_backend_connections,
             min_backend_connections: written.min_backend_connections,

@@ -156,6 +156,9 @@ impl Session {
             statement = pinning(statement);
         }
         if is_about_last_statement(&statement) {
+            if statement.uses.contains(Uses::DIAGNOSTICS) && self.memory.own_answer().is_some() {
+                return Err((ProxyError::DiagnosticsGone, None));
+            }
             match self.connection_of_last_statement() {
                 Ok(Some(checkout)) if self.may_run_there(checkout.backend(), &statement, key.text()) => {
                     return Ok(Chosen { checkout, plan: None, key });

@@ -25,6 +25,7 @@ impl Session {
             tracing::warn!(session.id = id, session.user = %victim.user(), user = %self.info.user(), ?scope, "KILL");
             victim.kill_from_outside(scope == KillScope::Connection);
             self.memory.row_count.set(0);
+            self.memory.note_own_answer(delphinus_pool::OwnAnswer::Done);
             self.answer_ok().await?;
             return Ok(Served::Answered);
         }
@@ -54,6 +55,7 @@ impl Session {
         }
         // It is the last statement now, for ROW_COUNT().
         self.memory.row_count.set(0);
+        self.memory.note_own_answer(delphinus_pool::OwnAnswer::Done);
         self.answer_ok().await?;
         Ok(Served::Answered)
     }

@@ -34,7 +34,7 @@ impl Session {
     }
 
     async fn prepare_text(&mut self, input: Input, text: Rc<[u8]>, statement: Statement) -> Outcome {
-        if statement.uses.contains(Uses::PROXY_SETTINGS) {
+        if statement.uses.intersects(Uses::PROXY_SETTINGS.union(Uses::ROUTE)) {
             return self.refuse(input, Steered::NotPreparable.into()).await;
         }
         if let Err(error) = self.check_schemas(&text, &statement) {
@@ -56,6 +56,7 @@ impl Session {
         }
         // The preparation is not what the limit is for.
         self.steering.timeout = None;
+        self.steering.mirror = None;
         let checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(input, error).await,

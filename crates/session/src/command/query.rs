@@ -24,6 +24,7 @@ pub(super) const READ_ATTEMPTS: u32 = 5;
 /// What a statement reads that its session's connection, or the proxy, has to provide.
 const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::PROXY_SETTINGS)
+    .union(Uses::ROUTE)
     .union(Uses::FOUND_ROWS)
     .union(Uses::ROW_COUNT)
     .union(Uses::DIAGNOSTICS)
@@ -89,7 +90,11 @@ impl Session {
         let payload = &self.buffer.data()[HEADER_LEN..input.held];
         let attributes = hints_of(&query_attributes(payload, self.capabilities()));
         let sql = self.buffer.data()[text_at..input.held].to_vec();
-        self.steer(&sql, statement, attributes).await
+        let instead = self.steer(&sql, statement, attributes).await?;
+        if let Some(wanted) = self.steering.mirror.take() {
+            self.copy_to_mirror(&wanted, input, &sql, statement);
+        }
+        Ok(instead)
     }
 
     /// What is not wholly in the buffer cannot be known: it goes to the primary, and whatever the server reports

@@ -26,6 +26,9 @@ impl Session {
     ) -> Outcome {
         let lex = self.lex.options(&self.want.vars);
         let sql = self.buffer.data()[text_at..input.held].to_vec();
+        if statement.uses.contains(Uses::ROUTE) {
+            return self.explain_route(input, text_at, &sql).await;
+        }
         if let Err(error) = self.check_schemas(&sql, &statement) {
             return self.refuse(input, error).await;
         }
@@ -34,6 +37,12 @@ impl Session {
         }
         if let Some(outcome) = self.answer_about_sessions(input, &sql, statement).await {
             return outcome;
+        }
+        if statement.uses.contains(Uses::DIAGNOSTICS)
+            && statement.class != Class::Multi
+            && self.memory.own_answer().is_some()
+        {
+            return self.show_diagnostics(input, &sql).await;
         }
         let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
         let mut known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
@@ -155,9 +164,7 @@ impl Session {
         let Some(backend) = self.last_backend else { return Ok(None) };
         let Some(mut checkout) = self.retake(backend) else { return Ok(None) };
         if checkout.connection().remembers(&memory) && checkout.is_ready(&self.want, &memory) {
-            let thread_id = checkout.connection().thread_id;
-            self.info.runs_on(backend, thread_id);
-            return Ok(Some(checkout));
+            return Ok(Some(self.note(checkout)));
         }
         self.seats.put(backend, checkout.give_back());
         Ok(None)
@@ -258,8 +265,9 @@ impl Session {
     async fn show_diagnostics(&mut self, input: Input, sql: &[u8]) -> Outcome {
         self.skip(input).await?;
         let shape = self.text_shape();
-        let Some(mut result) = crate::diagnostics::answer(sql, self.memory.warnings.borrow().as_ref(), shape)
-        else {
+        let own = self.memory.own_answer().map(|answer| crate::diagnostics::of_own(answer, shape));
+        let saved = if own.is_some() { own } else { self.memory.warnings.borrow().clone() };
+        let Some(mut result) = crate::diagnostics::answer(sql, saved.as_ref(), shape) else {
             return Ok(Served::Error(ProxyError::DiagnosticsGone));
         };
         // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.

@@ -10,6 +10,7 @@ fn users(max_verifiers: usize, ttl: Duration) -> Users {
         plugin: None,
         default_schema: None,
         consistency: None,
+        explain_route: None,
         max_connections: None,
         rank: Rank::Ordinary,
         shares_connections: true,

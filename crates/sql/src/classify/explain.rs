@@ -1,12 +1,76 @@
 //! `EXPLAIN`, `DESCRIBE` and MariaDB's `ANALYZE` of a statement.
 //!
-//! Owns: their options, and that the statement inside decides where it may run.
+//! Owns: their options, that the statement inside decides where it may run, and what is a question to the proxy.
 
-use super::{Class, Classifier, Effects, Event, Keyword, NESTING_MAX, TokenKind, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, NESTING_MAX, TokenKind, Uses, Why};
+use crate::LexOptions;
+use crate::lexer::{Lexer, Token};
+
+/// The text that `EXPLAIN ROUTE` asks about, hints before it included. Look only where `classify` has found `Uses::ROUTE`.
+pub fn explained_route(sql: &[u8], options: LexOptions) -> Option<&[u8]> {
+    let mut lexer = Lexer::new(sql, options);
+    let words = [lexer.next_token(), lexer.next_token()];
+    let is_question = words.map(|word| word.keyword) == [Keyword::Explain, Keyword::Route];
+    is_question.then(|| &sql[words[1].end..])
+}
+
+/// What may follow `EXPLAIN ROUTE`. Any other word is a column of a table with the name `route`, as it is to servers.
+fn begins_statement(token: Token) -> bool {
+    use Keyword as K;
+    token.is(TokenKind::Open)
+        || matches!(
+            token.keyword,
+            K::Select
+                | K::Values
+                | K::Table
+                | K::With
+                | K::Insert
+                | K::Replace
+                | K::Update
+                | K::Delete
+                | K::Set
+                | K::Commit
+                | K::Rollback
+                | K::Begin
+                | K::Start
+                | K::Show
+                | K::Use
+                | K::Explain
+                | K::Describe
+                | K::Desc
+                | K::Load
+                | K::Call
+                | K::Do
+                | K::Handler
+                | K::Prepare
+                | K::Execute
+                | K::Deallocate
+                | K::Savepoint
+                | K::Release
+                | K::Xa
+                | K::Lock
+                | K::Unlock
+                | K::Flush
+                | K::Create
+                | K::Drop
+                | K::Alter
+                | K::Rename
+                | K::Truncate
+                | K::Grant
+                | K::Revoke
+                | K::Analyze
+                | K::Kill
+        )
+}
 
 impl<F: FnMut(Event)> Classifier<'_, F> {
     pub(super) fn explain(&mut self) -> Class {
+        let is_explain = self.cursor.keyword() == Keyword::Explain;
         self.cursor.bump();
+        let is_route = self.cursor.keyword() == Keyword::Route && begins_statement(self.cursor.ahead);
+        if is_explain && is_route && self.nesting == 0 {
+            return self.explain_route();
+        }
         let mut runs = false;
         loop {
             runs |= self.cursor.keyword() == Keyword::Analyze;
@@ -19,6 +83,15 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             self.refused = Some(Why::ExplainsWrite);
         }
         class
+    }
+
+    /// All that is left is what is asked about, whatever it is; it does nothing.
+    fn explain_route(&mut self) -> Class {
+        self.uses |= Uses::ROUTE;
+        while !self.cursor.here.is(TokenKind::End) {
+            self.cursor.bump();
+        }
+        Class::Explain
     }
 
     /// Moves over one option, if one is here.

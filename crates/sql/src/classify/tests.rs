@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lexer::Lexer;
-use crate::{Backslash, Flavor, Quotes, TextCharset};
+use crate::{Backslash, Flavor, Quotes, TextCharset, Uses};
 use proptest::prelude::*;
 
 /// Text that would change everything if it were read as SQL.
@@ -162,7 +162,8 @@ fn parentheses_around_a_query_change_nothing() {
 #[test]
 fn several_statements_have_the_effects_of_all() {
     let mut parts = statements();
-    parts.retain(|sql| !sql.contains(';'));
+    // EXPLAIN ROUTE is about all that follows.
+    parts.retain(|sql| !sql.contains(';') && !classify_default(sql).uses.contains(Uses::ROUTE));
     for pair in parts.windows(2) {
         let (one, two) = (classify_default(&pair[0]), classify_default(&pair[1]));
         let has_body = |sql: &str| tokens(sql).iter().any(|token| token.keyword == Keyword::Begin);

@@ -1,6 +1,7 @@
 //! What statements and responses teach about a session.
 
 use super::*;
+use crate::vars::{CLIENT_COLLATION as CLIENT, RESULTS_COLLATION as RESULTS};
 use delphinus_sql::{Flavor, classify};
 
 #[derive(Default)]
@@ -53,6 +54,26 @@ fn set_names_asks_for_the_collation() {
     let learnt = session.run("SET NAMES latin1", &response);
     assert_eq!(learnt.vars, ["collation_connection".into()]);
     assert!(!session.state.vars.contains_key("character_set_connection"));
+}
+
+#[test]
+fn a_number_names_the_collation_that_hides() {
+    let (client, results) = (CLIENT, RESULTS);
+    for (sql, numbered) in [
+        ("SET character_set_client = 224", vec![(client, 224)]),
+        (
+            "SET character_set_results=47, @@session.character_set_client = 8",
+            vec![(results, 47), (client, 8)],
+        ),
+        ("SET character_set_client = 8, character_set_client = 45", vec![(client, 45)]),
+        ("SET character_set_client = 8, character_set_client = utf8mb4", vec![]),
+        ("SET character_set_client = 8, NAMES utf8mb4", vec![]),
+        ("SET character_set_client = 200 + 24", vec![]),
+        ("SET GLOBAL character_set_client = 224", vec![]),
+        ("SET collation_connection = 224", vec![]),
+    ] {
+        assert_eq!(Session::default().ok(sql).numbered_collations, numbered, "{sql}");
+    }
 }
 
 #[test]

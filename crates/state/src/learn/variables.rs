@@ -66,7 +66,7 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Ex
         }
         if executed.response.is_ok() {
             for assignment in &found {
-                learn_collation(learnt, state, &assignment.target);
+                learn_collation(learnt, state, assignment);
             }
         }
         // Of several the last one counts.
@@ -95,14 +95,29 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Ex
 }
 
 /// What hides behind the character sets: by SET NAMES, the collation that the connection has after it.
-fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, target: &Target) {
-    let hidden = &mut learnt.names_collation;
+/// By a number in the place of a character set's name, the collation that has it.
+fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, assignment: &Assignment<'_>) {
+    let (hidden, numbered) = (&mut learnt.names_collation, &mut learnt.numbered_collations);
+    let target = &assignment.target;
+    let mut behind = |variable| {
+        hidden.retain(|name| *name != variable);
+        numbered.retain(|(name, _)| *name != variable);
+        let number =
+            std::str::from_utf8(assignment.value.trim_ascii()).ok().and_then(|text| text.parse().ok());
+        numbered.extend(number.map(|number| (variable, number)));
+    };
     match target {
-        Target::Names => *hidden = vec![CLIENT_COLLATION, RESULTS_COLLATION],
-        Target::CharacterSet => hidden.clear(),
+        Target::Names => {
+            *hidden = vec![CLIENT_COLLATION, RESULTS_COLLATION];
+            numbered.clear();
+        }
+        Target::CharacterSet => {
+            hidden.clear();
+            numbered.clear();
+        }
         Target::System { scope: Scope::Session, name } => match name.as_str() {
-            "character_set_client" => hidden.retain(|name| *name != CLIENT_COLLATION),
-            "character_set_results" => hidden.retain(|name| *name != RESULTS_COLLATION),
+            "character_set_client" => behind(CLIENT_COLLATION),
+            "character_set_results" => behind(RESULTS_COLLATION),
             // In the same text as SET NAMES: what that had set is not to be seen any more.
             "collation_connection" | "character_set_connection" => hidden.clear(),
             _ => return,

@@ -1,0 +1,26 @@
+//! `[[mirror]]`: servers that get copies of reads.
+
+use std::path::PathBuf;
+
+use super::{is, required, unset};
+use crate::address::BackendAddress;
+use crate::word::BackendTls;
+
+section! {
+    /// One for each server that gets copies of reads, by a rule with `mirror_group`. It takes no other part: no client ever sees an
+    /// answer of it, and nobody looks at its health. Users log in there as on the backends. See docs/routing.md.
+    pub(crate) struct MirrorSection = "[[mirror]]" at "mirror" {
+        /// The group that rules name it by. Of several servers in one group each statement goes to one, in turn.
+        group: String = required(), "", Restart;
+        /// Where it is reached: `db9.example:3306`, `[fd00::1]:3306` or `unix:/run/mysqld/mysqld.sock`.
+        address: BackendAddress = required(), "", Restart;
+        /// Connections to it at the same time, over all workers and users: so many copies run there at once.
+        max_connections: u32 = is(10), "connections", Restart, in 1..=100_000;
+        /// A copy that has not been answered in this time, the wait for a connection included, is given up.
+        timeout_ms: u64 = is(10_000), "ms", Restart, in 1..=3_600_000;
+        /// TLS to it, as for `[[cluster.backend]]`.
+        tls: BackendTls = is(BackendTls::Preferred), "", Restart;
+        /// Certificates of authorities, PEM, for "verify_ca" and "verify_identity".
+        tls_ca: Option<PathBuf> = unset("none"), "", Restart;
+    }
+}

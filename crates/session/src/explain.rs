@@ -1,0 +1,172 @@
+//! `EXPLAIN ROUTE` of a client: where a statement of its session would go now.
+//!
+//! Owns: what the session knows of itself for that, and who may ask. The words are `route`'s.
+
+use delphinus_pool::{Checkout, OwnAnswer};
+use delphinus_route::{
+    Asker, Cluster, Demand, Demanded, InReadOnly, Question, Row, Usual, explain, in_read_only,
+};
+use delphinus_sql::{Consistency, Hints, Statement, classify, explained_route};
+use delphinus_state::PinReason;
+use delphinus_topology::{BackendId, Snapshot};
+use delphinus_wire::response::{Column, Status, TextResult};
+use delphinus_wire::{HEADER_LEN, query_attributes};
+
+use crate::client_error::{ProxyError, Steered};
+use crate::input::Input;
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+use crate::steering::hints_of;
+use crate::worker::ListenerMode;
+
+/// The longest values that columns are announced for, in characters.
+const WIDTHS: [u32; 2] = [64, 4096];
+
+/// Where a session is while a statement runs, beside what the statement says.
+struct Standing {
+    /// The connection that it keeps.
+    held: Option<BackendId>,
+    in_transaction: bool,
+    pinned: Option<PinReason>,
+    refused: Option<String>,
+}
+
+impl Session {
+    /// True if the user may ask where its statements go.
+    pub(crate) fn may_explain(&self) -> bool {
+        let own = self.worker.users.find(&self.info.user()).and_then(|user| user.explain_route);
+        own.unwrap_or(self.worker.settings.routing.explain_route)
+    }
+
+    /// Answers `EXPLAIN ROUTE`.
+    pub(crate) async fn explain_route(&mut self, input: Input, text_at: usize, sql: &[u8]) -> Outcome {
+        if !self.may_explain() {
+            return self.refuse(input, Steered::MayNotExplain("EXPLAIN ROUTE").into()).await;
+        }
+        if !input.is_whole() {
+            return self.refuse(input, ProxyError::PacketTooLarge).await;
+        }
+        let lex = self.lex.options(&self.want.vars);
+        let Some(asked) = explained_route(sql, lex) else {
+            return self.refuse(input, Steered::RouteMixed.into()).await;
+        };
+        let payload = &self.buffer.data()[HEADER_LEN..input.held.max(text_at)];
+        let attributes = hints_of(&query_attributes(payload, self.capabilities()));
+        let rows = self.explained(asked, &classify(asked, lex), &attributes, explain);
+        self.skip(input).await?;
+        self.worker.counters.routed_local.increment();
+        self.memory.row_count.set(-1);
+        self.memory.note_own_answer(OwnAnswer::Done);
+        let result = self.table_of(rows);
+        self.answer_rows(&result).await?;
+        Ok(Served::Answered)
+    }
+
+    fn table_of(&mut self, rows: Vec<Row>) -> TextResult {
+        let shape = self.text_shape();
+        let column = |(name, width): (&str, u32)| {
+            let column = Column::text(name.as_bytes(), width, shape.collation);
+            Column { decimals: shape.decimals, ..column }
+        };
+        let cell = |text: String| Some(text.into_bytes());
+        TextResult {
+            columns: ["item", "value"].into_iter().zip(WIDTHS).map(column).collect(),
+            rows: rows.into_iter().map(|(item, value)| vec![cell(item.to_owned()), cell(value)]).collect(),
+        }
+    }
+
+    /// What `look` makes of a statement, of the cluster, and of what this session is.
+    pub(crate) fn explained<T>(
+        &mut self,
+        sql: &[u8],
+        statement: &Statement,
+        attributes: &Hints,
+        look: impl FnOnce(&Question<'_>, Cluster<'_>, &Asker<'_>) -> T,
+    ) -> T {
+        let lex = self.lex.options(&self.want.vars);
+        let standing = self.standing(sql, statement);
+        let (user, avoid) = (self.info.user(), self.worker.avoided());
+        let routing = &self.worker.settings.routing;
+        let of_user = self.worker.users.find(&user).and_then(|user| user.consistency);
+        self.worker.with_snapshot(|snapshot, _| {
+            let demanded = |level| self.demanded(level, snapshot);
+            let asker = Asker {
+                user: &user,
+                schema: self.want.schema.as_deref(),
+                client: self.login.client_ip,
+                listener: &self.login.listener.name,
+                attributes: attributes.clone(),
+                own: self.steering.own.as_deref().cloned().unwrap_or_default(),
+                usual: Usual::of(of_user, routing.consistency, snapshot),
+                in_transaction: standing.in_transaction,
+                autocommit_off: !self.status.contains(Status::AUTOCOMMIT),
+                pinned: standing.pinned,
+                held: standing.held,
+                pins: self.pins.iter().map(|pin| pin.reason).collect(),
+                avoid,
+                scope: self.scope(statement),
+                refused: standing.refused,
+                demanded: Some(&demanded),
+            };
+            let cluster = Cluster { snapshot, rules: &routing.rules, policy: routing.policy };
+            look(&Question { sql, lex, statement }, cluster, &asker)
+        })
+    }
+
+    /// Where the session is for this statement. One that does not belong into a transaction on a replica ends it, or
+    /// begins it again on the primary.
+    fn standing(&mut self, sql: &[u8], statement: &Statement) -> Standing {
+        let refused = self.check_listener(sql, statement).err().map(|error| error.reason());
+        let mut standing = Standing {
+            held: self.bound.as_ref().map(Checkout::backend),
+            in_transaction: self.status.contains(Status::IN_TRANS),
+            pinned: self.reason_for_primary(),
+            refused,
+        };
+        let splits = self.login.listener.mode == ListenerMode::Split;
+        if splits && standing.held.is_some() && self.steering.on_replica {
+            let is_free = self.pins.iter().all(|pin| pin.reason == PinReason::Transaction);
+            match in_read_only(statement) {
+                InReadOnly::Run => {}
+                InReadOnly::Refuse if self.steering.has_read => {
+                    standing.refused = Some(ProxyError::from(Steered::ReadOnlyTransaction).reason());
+                }
+                InReadOnly::Leave | InReadOnly::Refuse if is_free => {
+                    standing = Standing { held: None, in_transaction: false, pinned: None, refused: None };
+                }
+                InReadOnly::Leave | InReadOnly::Refuse => {
+                    standing.refused = Some(ProxyError::from(Steered::ReadOnlyTransaction).reason());
+                }
+            }
+        }
+        standing
+    }
+
+    /// What the session has to find where it reads, and who is known to have it.
+    fn demanded(&self, level: Consistency, snapshot: &Snapshot) -> Demanded {
+        if level == Consistency::Eventual {
+            return Demanded::default();
+        }
+        let Some(demand) = self.current_demand(level, snapshot) else {
+            let known = snapshot.readable_replicas().map(|replica| replica.id).collect();
+            let what = "nothing that a replica may not have yet".to_owned();
+            return Demanded { what, known, ..Demanded::default() };
+        };
+        let what = match &demand {
+            Demand::Everything => "all that was committed: only the primary is known to have it".to_owned(),
+            Demand::SameAs(id) => {
+                let name = snapshot.backend(*id).map_or("?", |backend| &*backend.name);
+                format!("what it has read or written on {name} a moment ago")
+            }
+            Demand::Sets(sets) => {
+                let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+                if sets.is_empty() { "nothing".to_owned() } else { sets.join(" and ") }
+            }
+        };
+        let (behind, waits) = self.who_is_behind(level, snapshot);
+        let limit = self.worker.settings.routing.consistency_timeout;
+        let is_known = |id: &BackendId| !waits && !behind.contains(id);
+        let known = snapshot.readable_replicas().map(|replica| replica.id).filter(is_known).collect();
+        Demanded { what, known, behind, wait_ms: waits.then_some(limit.as_millis()) }
+    }
+}

@@ -1,0 +1,232 @@
+//! Copies of reads for mirrors, where a rule wants that: sent beside the client's own statement, on connections of their
+//! own, and the answers thrown away. The client waits for nothing and is told nothing.
+//!
+//! Owns: which statements can be copied faithfully, and how many copies may be on their way.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use delphinus_net::{NetError, rt};
+use delphinus_pool::{Checkout, Doing, Identity, Keys, Memory, Request};
+use delphinus_route::{Copies, Mirror, MirrorGroup, Rule};
+use delphinus_sql::{Access, Statement, Uses};
+use delphinus_state::{Progress, Response, ResponseTracker, SessionState, Shape};
+use delphinus_wire::command::Code;
+use delphinus_wire::response::Status;
+use delphinus_wire::{Capabilities, put_packet};
+
+use crate::input::Input;
+use crate::session::Session;
+use crate::worker::Worker;
+
+/// So many copies of one worker may wait or run.
+const MOST: usize = 1000;
+/// And so many bytes of text with them.
+const MOST_BYTES: usize = 16 << 20;
+
+/// What another connection would answer otherwise.
+const FOREIGN: Uses = Uses::LAST_INSERT_ID
+    .union(Uses::FOUND_ROWS)
+    .union(Uses::ROW_COUNT)
+    .union(Uses::DIAGNOSTICS)
+    .union(Uses::CONNECTION_ID)
+    .union(Uses::PROCESS_LIST)
+    .union(Uses::PROXY_SETTINGS)
+    .union(Uses::SESSION_STATUS)
+    .union(Uses::ROUTE);
+
+/// A rule wants the command copied.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyWanted {
+    rule: Arc<str>,
+    group: Arc<MirrorGroup>,
+    copies: Arc<Copies>,
+}
+
+impl CopyWanted {
+    /// What this rule wants.
+    pub(crate) fn by(rule: &Rule) -> Option<Self> {
+        let group = rule.then.mirror.clone()?;
+        Some(Self { rule: rule.name.clone(), group, copies: rule.copies.clone() })
+    }
+}
+
+/// Copies of one worker that are on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Mirrors {
+    count: Cell<usize>,
+    bytes: Cell<usize>,
+    turn: Cell<usize>,
+}
+
+impl Mirrors {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.count.get() < MOST && self.bytes.get() + bytes <= MOST_BYTES
+    }
+
+    /// The next of the group.
+    fn next_of(&self, group: &MirrorGroup) -> Option<Mirror> {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        group.mirrors.get(turn % group.mirrors.len().max(1)).copied()
+    }
+}
+
+/// A copy's place among those that are on their way, until it is dropped.
+struct Place {
+    worker: Rc<Worker>,
+    bytes: usize,
+}
+
+impl Place {
+    fn take(worker: &Rc<Worker>, bytes: usize) -> Option<Self> {
+        let mirrors = &worker.mirrors;
+        if !mirrors.has_room(bytes) {
+            return None;
+        }
+        mirrors.count.set(mirrors.count.get() + 1);
+        mirrors.bytes.set(mirrors.bytes.get() + bytes);
+        Some(Self { worker: worker.clone(), bytes })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mirrors = &self.worker.mirrors;
+        mirrors.count.set(mirrors.count.get() - 1);
+        mirrors.bytes.set(mirrors.bytes.get() - self.bytes);
+    }
+}
+
+/// One statement as its session runs it; an error is a text for the log.
+struct Copied {
+    text: Vec<u8>,
+    mirror: Mirror,
+    identity: Rc<Identity>,
+    /// The session may end before the copy is sent.
+    _keys: Arc<Keys>,
+    want: SessionState,
+}
+
+impl Session {
+    /// Sends a copy of the statement that is about to run, if it can be the same there.
+    pub(crate) fn copy_to_mirror(
+        &mut self,
+        wanted: &CopyWanted,
+        input: Input,
+        sql: &[u8],
+        statement: &Statement,
+    ) {
+        if !input.is_whole() || !self.can_be_copied(statement) {
+            return self.skip_copy(wanted);
+        }
+        let counters = self.worker.counters.clone();
+        let Some(mirror) = self.worker.mirrors.next_of(&wanted.group) else { return };
+        let Some(place) = Place::take(&self.worker, sql.len()) else {
+            count(&wanted.copies.dropped);
+            counters.mirror_dropped.increment();
+            return;
+        };
+        let (identity, want) = (self.identity.clone(), self.want.clone());
+        let copied = Copied { text: sql.to_vec(), mirror, identity, _keys: self.keys.clone(), want };
+        rt::spawn_local(send(place, copied, wanted.clone()));
+    }
+
+    /// Counts a statement that is not copied.
+    pub(crate) fn skip_copy(&self, wanted: &CopyWanted) {
+        count(&wanted.copies.skipped);
+        self.worker.counters.mirror_skipped.increment();
+    }
+
+    /// Only what is known to read, and what any connection in the session's state answers alike. A write is never copied: the
+    /// mirror may be a replica of the same cluster.
+    fn can_be_copied(&self, statement: &Statement) -> bool {
+        statement.access == Access::Read
+            && statement.effects.is_empty()
+            && !statement.uses.intersects(FOREIGN)
+            && self.pins.is_empty()
+            && self.bound.is_none()
+            && self.status.contains(Status::AUTOCOMMIT)
+            && !self.status.contains(Status::IN_TRANS)
+    }
+}
+
+fn count(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed)
+}
+
+async fn send(place: Place, copied: Copied, wanted: CopyWanted) {
+    let limit = copied.mirror.timeout;
+    let sent = rt::timeout(limit, run(&place.worker, &copied)).await;
+    let counters = &place.worker.counters;
+    match sent.unwrap_or_else(|| Err(format!("not answered in {} ms", limit.as_millis()))) {
+        Ok(()) => {
+            count(&wanted.copies.mirrored);
+            counters.mirror_answered.increment();
+        }
+        Err(why) => {
+            let is_first = count(&wanted.copies.failed) == 0;
+            counters.mirror_failed.increment();
+            if is_first {
+                tracing::warn!(rule = %wanted.rule, group = %wanted.group.name, why, "a copy for a mirror has failed; more of them are only counted");
+            } else {
+                tracing::debug!(rule = %wanted.rule, group = %wanted.group.name, why, "a copy for a mirror has failed");
+            }
+        }
+    }
+}
+
+async fn run(worker: &Rc<Worker>, copied: &Copied) -> Result<(), String> {
+    let memory = Rc::<Memory>::default();
+    let (backend, identity, want) = (copied.mirror.id, &copied.identity, &copied.want);
+    let request = Request { backend, identity, want, memory: &memory, waits_for_room: true };
+    let mut checkout = worker.pool.checkout(request).await.map_err(|error| error.to_string())?;
+    let response = ask(worker, &mut checkout, &copied.text).await.map_err(|error| error.to_string())?;
+    if response.changes.is_empty() && response.status.is_none_or(|status| !status.contains(Status::IN_TRANS))
+    {
+        checkout.release();
+    }
+    response.error.map_or(Ok(()), |code| Err(format!("error {code} of the mirror")))
+}
+
+/// Runs a text and reads its answer to the end.
+async fn ask(worker: &Worker, checkout: &mut Checkout, text: &[u8]) -> Result<Response, NetError> {
+    let capabilities = checkout.connection().capabilities;
+    let mut payload = vec![Code::Query as u8];
+    if capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+        payload.extend_from_slice(&[0, 1]);
+    }
+    payload.extend_from_slice(text);
+    let mut packet = Vec::with_capacity(payload.len() + 4);
+    put_packet(&mut packet, 0, &payload);
+    checkout.note(Doing::Sending);
+    checkout.connection().stream.write_bytes(&packet).await?;
+    checkout.note(Doing::Running);
+    let mut tracker = ResponseTracker::new(Shape::Results, capabilities, capabilities);
+    let mut bytes = worker.buffers.take();
+    loop {
+        let read = match tracker.advance(bytes.data_mut())? {
+            Progress::Rewrite(n, len) if !tracker.is_done() => n + len,
+            Progress::Done(_) | Progress::Shortened(..) | Progress::Rewrite(..) => break,
+            Progress::More(n) | Progress::ResultEnd(n) => n,
+            Progress::LocalInfile(_) => {
+                return Err(delphinus_wire::Malformed("a read asks for a file").into());
+            }
+        };
+        bytes.consume(read);
+        if read > 0 {
+            continue;
+        }
+        let (result, buffer) = checkout.connection().stream.read(bytes).await;
+        bytes = buffer;
+        if result? == 0 {
+            return Err(NetError::Closed);
+        }
+    }
+    checkout.note(Doing::Nothing);
+    bytes.clear();
+    worker.buffers.give(bytes);
+    Ok(tracker.into_response())
+}
