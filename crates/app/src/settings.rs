@@ -107,6 +107,7 @@ pub(crate) fn monitor(config: &Config, targets: &[Target]) -> delphinus_monitor:
         failover_interval_ms: config.monitor.failover_interval_ms,
         lag_down_ms: config.monitor.lag_down_ms,
         lag_recover_ms: config.monitor.lag_recover_ms,
+        is_lag_from_performance_schema: config.monitor.lag_source == config::LagSource::PerformanceSchema,
         flapping: Flapping {
             window: Duration::from_millis(config.monitor.flap_window_ms),
             first: Duration::from_millis(config.monitor.flap_backoff_ms),

@@ -32,6 +32,8 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
     let console = call.console;
     let census = console.census().await;
     let snapshot = console.parts.reader.load();
+    // Where writes have stopped, who looks here has to see it.
+    let no_writer = snapshot.primary().is_none().then(|| format!("no writes: {}", snapshot.why_no_primary()));
     let row = |backend: &Backend| {
         let of_workers = census.iter().flatten().filter_map(|worker| worker.get(backend.id.index()));
         let idle: u32 = of_workers.flat_map(|pool| &pool.users).map(|one| one.idle).sum();
@@ -48,7 +50,7 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
             backend.limits.map(|limits| limits.wait_timeout_s.to_string()),
             lag_ms,
             read_only,
-            warning(budget, backend),
+            warning(budget, backend).or_else(|| no_writer.clone().filter(|_| backend.takes_statements())),
         ]);
         Some(row)
     };
