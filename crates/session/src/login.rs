@@ -218,6 +218,7 @@ impl Seed {
             lex: Lex::new(flavor, facts.version_number, &initial.vars),
             steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
             causality: Causality::default(),
+            just_begun: crate::begin_anew::JustBegun::default(),
             worker,
             info: self.info,
             stream: self.stream,
