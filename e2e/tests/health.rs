@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use delphinus_e2e::{Address, Client, ConfigFile, ServerError, Stage, until};
@@ -87,6 +88,11 @@ fn state(admin: &Admin, name: &str) -> (String, String) {
     (rows[0][3].clone().unwrap_or_default(), rows[0][5].clone().unwrap_or_default())
 }
 
+fn lag_ms(admin: &Admin, name: &str) -> Option<u64> {
+    let rows = admin.operator().rows(&format!("SHOW BACKENDS LIKE '{name}'")).unwrap();
+    rows[0][13].as_ref()?.parse().ok()
+}
+
 fn until_state(admin: &Admin, name: &str, wanted: &str) -> String {
     let found = until(LIMIT, &format!("{name} to be {wanted}"), || Ok(state(admin, name).0 == wanted));
     found.unwrap_or_else(|error| panic!("{error:#}: {:?}", state(admin, name)));
@@ -165,7 +171,8 @@ fn two_writable_backends_stop_the_writes_until_it_is_clear() {
     let ids: Vec<_> = stage.cluster.servers.iter().map(|server| server.server_id).collect();
     until_writer(&stage, ids[0]);
     let mut client = stage.address.connect().unwrap();
-    stage.cluster.servers[2].query("SET GLOBAL read_only = 0").unwrap();
+    // One that follows nobody may have been promoted.
+    stage.cluster.servers[2].query("STOP SLAVE; SET GLOBAL read_only = 0").unwrap();
     until(LIMIT, "writes to stop", || match client.query("INSERT INTO app.written (server) VALUES (1)") {
         Ok(_) => Ok(false),
         Err(error) => {
@@ -182,10 +189,120 @@ fn two_writable_backends_stop_the_writes_until_it_is_clear() {
     admin.operator().query(&format!("SET BACKEND {name} OFFLINE")).unwrap();
     until_writer(&stage, ids[0]);
     // Or it is put right.
-    stage.cluster.servers[2].query("SET GLOBAL read_only = 1").unwrap();
+    stage.cluster.servers[2].query("SET GLOBAL read_only = 1; START SLAVE").unwrap();
     admin.operator().query(&format!("SET BACKEND {name} ONLINE")).unwrap();
     until_state(&admin, &name, "up");
     until_writer(&stage, ids[0]);
+}
+
+/// What the backends have executed tells which of two is right.
+#[test]
+fn of_two_writable_backends_the_one_that_has_more_may_be_right() {
+    let (stage, admin) = start(Flavor::MariaDb, &roles_by("read_only", &[]));
+    let ids: Vec<_> = stage.cluster.servers.iter().map(|server| server.server_id).collect();
+    let [old, next, replica] = &stage.cluster.servers[..] else { panic!("three servers") };
+    until_writer(&stage, ids[0]);
+    let mut client = stage.address.connect().unwrap();
+    client.query("CREATE TABLE app.held (a INT PRIMARY KEY)").unwrap();
+    until(LIMIT, "the table", || Ok(replica.query("SELECT a FROM app.held").is_ok())).unwrap();
+
+    // A replica is made writable by mistake, while it is behind and goes on to replicate.
+    std::thread::scope(|scope| {
+        let lock = "LOCK TABLES app.held READ; SELECT SLEEP(20); UNLOCK TABLES";
+        scope.spawn(|| replica.query(lock));
+        let sleepers = "SELECT id FROM information_schema.processlist WHERE state = 'User sleep'";
+        until(LIMIT, "the lock", || Ok(!replica.query(sleepers)?.trim().is_empty())).unwrap();
+        client.query("INSERT INTO app.held VALUES (1)").unwrap();
+        replica.query("SET GLOBAL read_only = 0").unwrap();
+        let reason = until_state(&admin, &replica.name, "fenced");
+        assert!(reason.contains(&format!("{} is the primary now", old.name)), "{reason}");
+        until_writer(&stage, ids[0]);
+        let sleeper = replica.query(sleepers).unwrap();
+        replica.query(&format!("KILL {}", sleeper.trim())).unwrap();
+    });
+    replica.query("SET GLOBAL read_only = 1").unwrap();
+    until_state(&admin, &replica.name, "up");
+
+    // Another is promoted, and nobody tells the old primary.
+    let position = |server: &Server| server.query("SELECT @@gtid_current_pos").unwrap();
+    until(LIMIT, "replicas to be even", || Ok(position(next) == position(old))).unwrap();
+    // The proxy has to have seen it: a probe after this begins one interval later at most.
+    let probes = |server: &Server| -> u64 {
+        server
+            .query("SHOW GLOBAL STATUS LIKE 'Com_select'")
+            .unwrap()
+            .trim()
+            .rsplit('\t')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    let before = probes(next);
+    until(LIMIT, "probes", || Ok(probes(next) > before + 3)).unwrap();
+    promote(next);
+    next.query("INSERT INTO app.held VALUES (2)").unwrap();
+    until_writer(&stage, ids[1]);
+    let reason = until_state(&admin, &old.name, "fenced");
+    assert!(reason.contains(&format!("{} is the primary now", next.name)), "{reason}");
+    let held = "SELECT GROUP_CONCAT(a ORDER BY a) FROM app.held";
+    assert_eq!(next.query(held).unwrap().trim(), "1,2", "nothing is lost");
+}
+
+/// Transactions of three statements, one after the other; gives their number. Nothing may fail.
+fn transact(stage: &Stage, number: u32, is_over: &AtomicBool) -> u32 {
+    let mut client = stage.address.connect().unwrap();
+    let mut done = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        client.query("BEGIN").unwrap();
+        for half in 0..2 {
+            let id = number * 1_000_000 + done * 2 + half;
+            client.query(&format!("INSERT INTO app.switched VALUES ({id}, @@server_id)")).unwrap();
+        }
+        client.query("COMMIT").unwrap();
+        done += 1;
+    }
+    done
+}
+
+/// The order of docs/health.md for a switch that costs nothing.
+#[test]
+fn a_switch_behind_a_drained_primary_costs_no_statement_and_no_transaction() {
+    let mut config = roles_by("read_only", &[]);
+    config.sections = ConfigFile::with_sections("[routing]\nfailover_wait_ms = 60000").sections;
+    let (stage, admin) = start(Flavor::MariaDb, &config);
+    let [old, next, other] = &stage.cluster.servers[..] else { panic!("three servers") };
+    until_writer(&stage, old.server_id);
+    let mut client = stage.address.connect().unwrap();
+    client.query("CREATE TABLE app.switched (id INT PRIMARY KEY, server INT)").unwrap();
+    let is_over = AtomicBool::new(false);
+    let taken = |server: &Server| -> u32 {
+        let sql = format!("SELECT COUNT(*) FROM app.switched WHERE server = {}", server.server_id);
+        next.query(&sql).unwrap().trim().parse().unwrap()
+    };
+    let done: u32 = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..6)
+            .map(|number| {
+                let (stage, is_over) = (&stage, &is_over);
+                scope.spawn(move || transact(stage, number, is_over))
+            })
+            .collect();
+        until(LIMIT, "transactions", || Ok(taken(old) > 20)).unwrap();
+        let mut operator = admin.operator();
+        operator.query(&format!("SET BACKEND {} OFFLINE", old.name)).unwrap();
+        until_state(&admin, &old.name, "maintenance");
+        demote(old);
+        let position = |server: &Server| server.query("SELECT @@gtid_current_pos").unwrap();
+        until(LIMIT, "the replica to have everything", || Ok(position(old) == position(next))).unwrap();
+        promote(next);
+        follow(old, next);
+        follow(other, next);
+        operator.query(&format!("SET BACKEND {} ONLINE", old.name)).unwrap();
+        until(LIMIT, "transactions on the next primary", || Ok(taken(next) > 20)).unwrap();
+        is_over.store(true, Ordering::Relaxed);
+        running.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(taken(old) + taken(next), done * 2);
 }
 
 #[test]
@@ -194,10 +311,11 @@ fn a_replica_that_stops_or_is_late_is_not_read_from() {
         (Flavor::MariaDb, "STOP SLAVE SQL_THREAD", "START SLAVE"),
         (Flavor::MySql, "STOP REPLICA", "START REPLICA"),
     ] {
-        let config = ConfigFile {
-            monitor: ["interval_ms = 200", "lag_down_ms = 2000"].map(str::to_owned).to_vec(),
-            ..ConfigFile::default()
-        };
+        let mut monitor = ["interval_ms = 200", "lag_down_ms = 2000"].map(str::to_owned).to_vec();
+        if flavor == Flavor::MySql {
+            monitor.push("lag_source = \"performance_schema\"".to_owned());
+        }
+        let config = ConfigFile { monitor, ..ConfigFile::default() };
         let (stage, admin) = start(flavor, &config);
         let replica = &stage.cluster.servers[1];
         let reads = |wanted: bool| {
@@ -239,6 +357,12 @@ fn a_replica_that_stops_or_is_late_is_not_read_from() {
             let reason = until_state(&admin, &replica.name, "lagging");
             assert!(reason.contains("s behind the primary"), "{reason}");
             reads(false);
+            if flavor == Flavor::MySql {
+                until(LIMIT, "milliseconds", || {
+                    Ok(lag_ms(&admin, &replica.name).is_some_and(|lag| lag % 1000 != 0))
+                })
+                .unwrap();
+            }
         });
         until_state(&admin, &replica.name, "up");
         reads(true);

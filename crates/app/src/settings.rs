@@ -120,6 +120,7 @@ pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monito
         failover_interval_ms: cluster.monitor.failover_interval_ms,
         lag_down_ms: cluster.monitor.lag_down_ms,
         lag_recover_ms: cluster.monitor.lag_recover_ms,
+        is_lag_from_performance_schema: cluster.monitor.lag_source == config::LagSource::PerformanceSchema,
         flapping: Flapping {
             window: Duration::from_millis(cluster.monitor.flap_window_ms),
             first: Duration::from_millis(cluster.monitor.flap_backoff_ms),

@@ -9,7 +9,7 @@ use crate::schema::{Authentication, Log, Pool, Proxy, Routing};
 use crate::secret::Secret;
 use crate::value::SocketMode;
 use crate::word::{
-    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Consistency, Flavor, ListenerMode,
+    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Consistency, Flavor, LagSource, ListenerMode,
     ProxyProtocol, Role, RuleClass, RuleTarget, TopologyKind, UserPlugin,
 };
 
@@ -349,6 +349,8 @@ pub struct Monitor {
     pub lag_down_ms: u64,
     /// Not further behind than this it gets them again, milliseconds.
     pub lag_recover_ms: u64,
+    /// What is asked how far a replica is behind.
+    pub lag_source: LagSource,
     /// How soon a replica has to be gone again to flap, milliseconds.
     pub flap_window_ms: u64,
     /// How long it is kept out the first time, milliseconds; 0: never.

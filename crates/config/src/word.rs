@@ -112,6 +112,13 @@ words! {
         /// Not older than anything committed before.
         Global = "global",
     }
+    /// What is asked how far a replica is behind.
+    LagSource {
+        /// SHOW REPLICA STATUS.
+        Replication = "replication",
+        /// `performance_schema`.
+        PerformanceSchema = "performance_schema",
+    }
     /// What is told of a transaction that was lost with its backend.
     LostTransactionError {
         /// 1213, SQLSTATE 40001.

@@ -20,6 +20,15 @@ pub(crate) struct Actor {
     told_gtids: Option<bool>,
 }
 
+/// What observations have led to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Changes {
+    /// Readers could see a difference.
+    pub(crate) is_news: bool,
+    /// A backend is in another state, or the roles have moved.
+    pub(crate) has_moved: bool,
+}
+
 impl Actor {
     pub(crate) fn new(
         snapshot: Snapshot,
@@ -35,8 +44,8 @@ impl Actor {
         &self.snapshot
     }
 
-    /// Decides on the observations; readers hear of it only if they could see a difference. True if they could.
-    pub(crate) fn act(&mut self, observations: &[Observation], now: Instant) -> bool {
+    /// Decides on the observations; readers hear of it only if they could see a difference.
+    pub(crate) fn act(&mut self, observations: &[Observation], now: Instant) -> Changes {
         let before = self.snapshot.generation;
         self.learn_positions(observations);
         // Moved in and out: with thousands of backends a copy for each answer would be most of the work.
@@ -51,7 +60,7 @@ impl Actor {
             self.log(event);
         }
         self.log_gtids();
-        is_news
+        Changes { is_news, has_moved: events.iter().any(is_move) }
     }
 
     /// Whether sessions can be sure to read what they have written: said where they cannot, and when they can again.
@@ -130,5 +139,13 @@ impl Actor {
 
     fn describe(&self, id: BackendId) -> (&str, &'static str) {
         self.snapshot.backend(id).map_or(("?", "?"), |backend| (&*backend.name, backend.role.as_str()))
+    }
+}
+
+/// True if others may be what they were not before, or are about to be.
+fn is_move(event: &Event) -> bool {
+    match event {
+        Event::Down { .. } | Event::Out { .. } | Event::Primary { .. } | Event::NoPrimary { .. } => true,
+        Event::Up { .. } | Event::Faulty { .. } | Event::Sound { .. } | Event::Wished { .. } => false,
     }
 }

@@ -8,10 +8,12 @@
 //! | what real traffic says | `traffic` |
 //! | taking it all in, logging what changed | `act` |
 //! | what follows for the probes of a backend | `orders` |
+//! | when all are looked at out of turn | `alarm` |
 //! | what each backend has executed, and what this proxy writes | `positions` |
 //! | handing the result to the workers | `publish` |
 
 mod act;
+mod alarm;
 mod monitor;
 mod orders;
 mod positions;

@@ -3,11 +3,13 @@
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use delphinus_net::rt::{self, Either, Notify, mpsc, watch};
 use delphinus_topology::{BackendId, Kind, Member, Observation, Role, Snapshot};
 
 use crate::act::Actor;
+use crate::alarm::{Alarm, TICK};
 use crate::orders::{Orders, has_writer};
 use crate::positions::Positions;
 use crate::probe::Prober;
@@ -59,10 +61,10 @@ impl Monitor {
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let (stop_sender, stopped) = watch::channel(false);
         let watched = self.start(&stopped);
-        if let Either::Second(never) =
-            rt::either(stop, take_in(&mut self.actor, &mut self.receiver, (&watched, self.settings.kind)))
-                .await
-        {
+        let mut around =
+            Around { watched: &watched, kind: self.settings.kind, alarm: Alarm::new(&self.settings) };
+        let work = around.take_in(&mut self.actor, &mut self.receiver, &self.positions);
+        if let Either::Second(never) = rt::either(stop, work).await {
             match never {}
         }
         // The tasks may still want to tell something; nobody listens any more.
@@ -89,25 +91,58 @@ impl Monitor {
     }
 }
 
-/// Takes in whatever has been seen, all that is there at a time.
-async fn take_in(
-    actor: &mut Actor,
-    receiver: &mut mpsc::Receiver<Observation>,
-    (watched, kind): (&[Watched], Kind),
-) -> std::convert::Infallible {
-    let mut seen = Vec::with_capacity(QUEUE);
-    loop {
-        if receiver.recv_many(&mut seen, QUEUE).await == 0 {
-            // The monitor itself holds a sender, so this cannot be; waiting is right even so.
-            std::future::pending::<()>().await;
+/// What follows from what was seen.
+struct Around<'a> {
+    watched: &'a [Watched],
+    kind: Kind,
+    alarm: Alarm,
+}
+
+impl Around<'_> {
+    /// Takes in whatever has been seen, all that is there at a time, and watches how the writes go meanwhile.
+    async fn take_in(
+        &mut self,
+        actor: &mut Actor,
+        receiver: &mut mpsc::Receiver<Observation>,
+        positions: &Positions,
+    ) -> std::convert::Infallible {
+        let mut seen = Vec::with_capacity(QUEUE);
+        let mut tick = rt::now();
+        loop {
+            let left = tick.saturating_duration_since(rt::now());
+            if !self.alarm.is_on() {
+                receiver.recv_many(&mut seen, QUEUE).await;
+            } else if !left.is_zero() {
+                rt::timeout(left, receiver.recv_many(&mut seen, QUEUE)).await;
+            }
+            let now = rt::now();
+            if tick <= now {
+                tick = now + TICK;
+                self.alarm.watch(positions.count(), now);
+            }
+            if !seen.is_empty() {
+                self.act(actor, &mut seen, now);
+            }
+            if self.alarm.rings(now) {
+                self.watched.iter().for_each(|one| one.nudge.notify_one());
+            }
         }
-        if actor.act(&seen, rt::now()) {
-            order(actor.snapshot(), watched, kind);
+    }
+
+    fn act(&mut self, actor: &mut Actor, seen: &mut Vec<Observation>, now: Instant) {
+        let changes = actor.act(seen, now);
+        if changes.is_news {
+            order(actor.snapshot(), self.watched, self.kind);
+        }
+        // Where a group is asked nothing changes as long as all is well.
+        if changes.has_moved || changes.is_news && self.kind == Kind::GroupReplication {
+            self.alarm.trouble(now);
         }
         for observation in seen.drain(..) {
             if let Observation::Traffic { backend, .. } = observation
-                && let Some(one) = watched.get(backend.index())
+                && let Some(one) = self.watched.get(backend.index())
             {
+                self.alarm.trouble(now);
                 one.nudge.notify_one();
             }
         }

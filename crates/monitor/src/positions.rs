@@ -10,6 +10,8 @@ use arc_swap::{ArcSwapOption, Guard};
 use delphinus_topology::BackendId;
 use delphinus_wire::gtid::GtidSet;
 
+use crate::alarm::Writes;
+
 /// Shared by the monitor, which writes the positions, and the workers, which count writes.
 #[derive(Debug)]
 pub struct Positions {
@@ -55,10 +57,16 @@ impl Positions {
 
     /// How many writes there have been, if none is running.
     pub(crate) fn writes_at_rest(&self) -> Option<u64> {
+        let Writes { begun, ended } = self.count();
+        (begun == ended).then_some(begun)
+    }
+
+    /// How many writes have begun and ended.
+    pub(crate) fn count(&self) -> Writes {
         // In this order: one that begins and ends between the two must not be missed.
         let ended = self.ended.load(Ordering::Acquire);
         let begun = self.begun.load(Ordering::Acquire);
-        (begun == ended).then_some(begun)
+        Writes { begun, ended }
     }
 
     /// Takes in what a probe has brought.

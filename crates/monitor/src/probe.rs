@@ -5,6 +5,7 @@ mod connection;
 mod error;
 mod facts;
 mod group;
+mod lag;
 mod position;
 mod query;
 mod replication;
@@ -199,6 +200,9 @@ impl Prober {
         if status.is_none() && self.is_replication_due() {
             query::send(&mut kept.connection, &[replication::statement(&facts)]).await?;
             self.receive_replication(kept).await?;
+            self.measure_lag(kept, &facts).await?;
+        } else if status.is_some() {
+            self.measure_lag(kept, &facts).await?;
         }
         let replication = self.replication.as_ref().map_or(Replication::NotAsked, |(_, known)| known.clone());
         let group = self.read_group(kept).await?;
@@ -235,6 +239,19 @@ impl Prober {
     async fn receive_replication(&mut self, kept: &mut Kept) -> Result<(), ProbeError> {
         self.step.set(Step::Replication);
         self.replication = Some((rt::now(), replication::receive(&mut kept.connection).await?));
+        Ok(())
+    }
+
+    /// In the place of the seconds that the status of a replica has, where that is wanted and can be told.
+    async fn measure_lag(&mut self, kept: &mut Kept, facts: &ServerFacts) -> Result<(), ProbeError> {
+        let is_wanted = self.settings.is_lag_from_performance_schema;
+        if let Some((_, Replication::On(following))) = &mut self.replication
+            && is_wanted
+            && following.lag.is_some()
+            && let Some(lag) = lag::read(&mut kept.connection, facts).await?
+        {
+            following.lag = Some(lag);
+        }
         Ok(())
     }
 

@@ -35,6 +35,8 @@ pub struct Settings {
     pub lag_down_ms: u64,
     /// Not further behind than this it is one again.
     pub lag_recover_ms: u64,
+    /// Replicas are asked by `performance_schema` how far behind they are, where that can tell.
+    pub is_lag_from_performance_schema: bool,
     /// What happens to replicas that come and go.
     pub flapping: Flapping,
     /// Whether backends that have lost their place as the primary, and still take writes, are set read-only.
@@ -77,6 +79,7 @@ impl Settings {
             failover_interval_ms: 100,
             lag_down_ms: ms(rules.lag.down),
             lag_recover_ms: ms(rules.lag.recover),
+            is_lag_from_performance_schema: false,
             flapping: rules.flapping,
             fence: false,
         }

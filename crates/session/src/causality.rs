@@ -144,6 +144,7 @@ impl Session {
     /// Takes in what is about to run.
     #[inline]
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
+        self.just_begun.next();
         let has_written = self.causality.has_written && self.status.contains(Status::IN_TRANS);
         self.causality.touch = Touch::of(statement, has_written);
         self.causality.may_commit = !is_plain_write(statement);

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | it was not sent, and there is no primary | it waits for one, and runs there (`checkout_planned`) |
 //! | a backend refused it because it takes no writes any more | it waits for the next primary, and runs there (`is_refused_as_read_only`) |
-//! | the same in a transaction | that is rolled back and gone: "retry it" (`give_up_transaction`) |
+//! | the same in a transaction that has only begun | that begins anew on the next primary (`begin_anew`) |
+//! | the same in any other | that is rolled back and gone: "retry it" (`give_up_transaction`) |
 //! | it only reads, and no byte of its result has reached the client | it runs again (`command/query.rs`) |
 //! | it was sent in a transaction that cannot have been committed by it | the transaction is gone: "retry it" (`lost`) |
 //! | it may have been committed | "outcome unknown", and never again (`lost`) |
@@ -25,6 +26,7 @@ use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::forward::Relayed;
+use crate::input::Input;
 use crate::serve::Served;
 use crate::session::Session;
 
@@ -66,6 +68,9 @@ impl Drop for WaitPlace {
 
 /// How often a primary that is said to be there is tried while statements wait for it.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// How often a statement is run that is refused because the server takes no writes, although that is said to be the primary.
+pub(crate) const REFUSALS: u32 = 20;
 
 /// ER_OPTION_PREVENTS_STATEMENT: `read_only`, `super_read_only` and others.
 const PREVENTED: u16 = 1290;
@@ -150,9 +155,15 @@ impl Session {
     /// True if the server has not run the statement because it takes no writes any more, so that it can run on the next
     /// primary: nothing has happened, and nobody has been told.
     #[inline]
-    pub(crate) fn is_refused_as_read_only(&self, statement: &Statement, relayed: &Relayed) -> bool {
+    pub(crate) fn is_refused_as_read_only(
+        &self,
+        statement: &Statement,
+        input: Input,
+        relayed: &Relayed,
+    ) -> bool {
         let response = &relayed.response;
         matches!(response.error, Some(PREVENTED | READ_ONLY_MODE))
+            && input.is_whole()
             && self.may_run_on_next(statement, response)
             && (response.error == Some(READ_ONLY_MODE) || says_read_only(&relayed.rest.data()[..relayed.len]))
     }
@@ -162,8 +173,12 @@ impl Session {
         &mut self,
         checkout: &mut Checkout,
         relayed: Relayed,
+        attempt: u32,
     ) -> Result<Option<Relayed>, NetError> {
         let (backend, refused) = (checkout.backend(), rt::now());
+        if attempt >= REFUSALS {
+            return Ok(Some(relayed));
+        }
         if !matches!(Box::pin(self.await_next_primary(backend, refused)).await, Ok(true)) {
             return Ok(Some(relayed));
         }
@@ -208,12 +223,25 @@ impl Session {
             && self.pins.is_empty()
             && !self.steering.on_replica
             && !self.status.contains(Status::IN_TRANS)
-            && self.status.contains(Status::AUTOCOMMIT)
+    }
+
+    /// Leaves a connection on which a statement was refused because the server takes no writes any more.
+    pub(crate) async fn leave_refused(&self, checkout: Checkout) {
+        if self.status.contains(Status::AUTOCOMMIT) {
+            checkout.release();
+        } else {
+            // The refused statement may have opened a transaction there. One that cannot start over is closed.
+            let _ = checkout.start_over().await;
+        }
     }
 
     /// Waits until another backend is the primary, or this one was seen to take writes after `refused`; false if that
     /// did not come in time.
-    async fn await_next_primary(&mut self, old: BackendId, refused: Instant) -> Result<bool, ProxyError> {
+    pub(crate) async fn await_next_primary(
+        &mut self,
+        old: BackendId,
+        refused: Instant,
+    ) -> Result<bool, ProxyError> {
         let settings = self.worker.settings.failover;
         let Some(_place) = self.worker.waiting.enter(settings.queue) else { return Ok(false) };
         self.worker.counters.failover_waits.increment();
@@ -247,15 +275,25 @@ impl Session {
         }
         let was_in_transaction = self.status.contains(Status::IN_TRANS);
         let is_unknown = sent && self.causality.may_have_committed(was_in_transaction);
-        self.pins.remove(PinReason::Transaction);
-        self.publish_pin();
-        self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.forget_transaction();
         if is_unknown {
             return ProxyError::LostUnknown(how.to_owned());
         }
         if !was_in_transaction {
             return ProxyError::LostHarmless(how.to_owned());
         }
+        self.lost_transaction(how)
+    }
+
+    /// The transaction is gone, and the session goes on.
+    pub(crate) fn forget_transaction(&mut self) {
+        self.pins.remove(PinReason::Transaction);
+        self.publish_pin();
+        self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+    }
+
+    /// What is told of a transaction that is to be tried again.
+    pub(crate) fn lost_transaction(&self, how: &str) -> ProxyError {
         let is_plain = self.worker.settings.failover.lost_transaction_is_lost_connection;
         ProxyError::LostTransaction { how: how.to_owned(), as_deadlock: !is_plain }
     }

@@ -273,6 +273,10 @@ impl Session {
                 let why = "it does not answer, or another backend has taken its place";
                 return Err(cut(io::Error::new(io::ErrorKind::TimedOut, why).into(), sent));
             }
+            if self.causality.is_writing() && self.worker.is_left(backend) {
+                let why = "it has left its group, and another backend has taken its place";
+                return Err(cut(io::Error::new(io::ErrorKind::TimedOut, why).into(), sent));
+            }
             if self.causality.is_writing() && self.worker.is_deposed(backend) {
                 // In a minority of a group a commit waits for ever; what becomes of it is not known.
                 if deposed.get_or_insert_with(rt::now).elapsed() >= HUNG {

@@ -16,6 +16,7 @@
 //! | what a session says of itself when it is asked | `inquiry` |
 
 mod admission;
+mod begin_anew;
 mod causality;
 mod client_error;
 mod clusters;

@@ -215,6 +215,7 @@ impl Seed {
             lex: lex(facts, &initial),
             steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
             causality: Causality::default(),
+            just_begun: crate::begin_anew::JustBegun::default(),
             worker,
             clusters: self.clusters,
             info: self.info,

@@ -13,6 +13,7 @@ use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
+use crate::begin_anew::JustBegun;
 use crate::causality::Causality;
 use crate::clusters::Clusters;
 use crate::pinned::Published;
@@ -70,6 +71,8 @@ pub struct Session {
     pub(crate) steering: Steering,
     /// What it has to find where it reads.
     pub(crate) causality: Causality,
+    /// Whether its transaction can be begun anew.
+    pub(crate) just_begun: JustBegun,
 }
 
 /// What the login settled for as long as the connection lives.

@@ -187,6 +187,8 @@ const FIRST_STATES: usize = 32;
 const AVOID: Duration = Duration::from_secs(2);
 /// A backend that has been down for so long will not answer what was sent to it before.
 pub(crate) const HUNG: Duration = Duration::from_secs(5);
+/// A member that has left its group answers for so long what it had committed before.
+const LEFT: Duration = Duration::from_millis(500);
 
 /// Spare buffers for the workers of one thread.
 pub fn spare_buffers() -> BufferPool {
@@ -345,6 +347,11 @@ impl Worker {
         self.with_snapshot(|snapshot, _| is_hung(snapshot, backend, rt::now()))
     }
 
+    /// True if a write is not waited for any more that was sent to this backend.
+    pub(crate) fn is_left(&self, backend: BackendId) -> bool {
+        self.with_snapshot(|snapshot, _| is_left(snapshot, backend, rt::now()))
+    }
+
     /// True if another backend has become the primary.
     pub(crate) fn is_deposed(&self, backend: BackendId) -> bool {
         self.with_snapshot(|snapshot, _| {
@@ -357,6 +364,19 @@ impl Worker {
     pub(crate) fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
+}
+
+/// True if a write that was sent there is not waited for any more: the backend was the primary of a group, has left it, and
+/// another one has been elected. What it had handed to the group is there or is not; it cannot commit anything else.
+fn is_left(snapshot: &Snapshot, backend: BackendId, now: Instant) -> bool {
+    snapshot.backend(backend).is_some_and(|found| match found.health {
+        Health::Shunned { since, .. } => {
+            found.was_primary()
+                && snapshot.primary().is_some_and(|primary| primary.id != backend && primary.is_up())
+                && now.saturating_duration_since(since) >= LEFT
+        }
+        _ => false,
+    })
 }
 
 /// True if what is under way there is not waited for any more: the backend has been down for longer than a pause, or it

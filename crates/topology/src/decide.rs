@@ -5,12 +5,14 @@
 //! | does a backend live | `life` |
 //! | is it fit for reads, and which state follows | `fitness` |
 //! | which one is the primary | `roles`, one file for each kind of topology |
+//! | which of several writable ones is right | `judge` |
 //!
 //! A kind in which the proxy itself promotes a replica would be one more file beside those, whose verdict names the backend
 //! that has to be made writable.
 
 mod fitness;
 mod group_replication;
+mod judge;
 mod life;
 mod read_only;
 mod roles;
@@ -184,10 +186,11 @@ pub fn decide(
     // Roles, and whether there is a primary, change what is made of the rest, so that everybody is looked at then.
     let whom = fitness::Whom { observations, everybody: has_changed };
     has_changed |= fitness::look(&mut next, whom, settings, now);
-    has_changed |= fitness::assess(&mut next, whom, (settings.kind, now), &mut events);
-    // Who has what of whom is a long question where backends are many: only where an answer may have changed.
+    let is_reassessed = fitness::assess(&mut next, whom, (settings.kind, now), &mut events);
+    has_changed |= is_reassessed;
     if has_changed || has_moved {
-        has_changed |= rest::settle(&mut next);
+        let is_anybody_else = whom.everybody || is_reassessed;
+        has_changed |= rest::settle(&mut next, (!is_anybody_else).then_some(observations));
     }
     if has_changed {
         settle(&mut next);

@@ -41,6 +41,8 @@ pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
 async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
     let census = cluster.census().await;
     let snapshot = cluster.reader.load();
+    // Where writes have stopped, who looks here has to see it.
+    let no_writer = snapshot.primary().is_none().then(|| format!("no writes: {}", snapshot.why_no_primary()));
     let row = |backend: &Backend| {
         let of_workers = census.iter().flatten().filter_map(|worker| worker.get(backend.id.index()));
         let idle: u32 = of_workers.flat_map(|pool| &pool.users).map(|one| one.idle).sum();
@@ -57,7 +59,7 @@ async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
             backend.limits.map(|limits| limits.wait_timeout_s.to_string()),
             lag_ms,
             read_only,
-            warning(budget, backend),
+            warning(budget, backend).or_else(|| no_writer.clone().filter(|_| backend.takes_statements())),
             text(&cluster.name),
         ]);
         Some(row)

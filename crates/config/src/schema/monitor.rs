@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{is, required, unset};
 use crate::secret::Secret;
+use crate::word::LagSource;
 
 section! {
     /// How the proxy finds out which backends can be used. Exactly one of the password options is needed.
@@ -32,8 +33,12 @@ section! {
         /// monitor's user needs no rights for that.
         lag_down_ms: u64 = is(10_000), "ms", Restart, in 0..=86_400_000, aka "slave_delay_down";
         /// A replica that was too far behind gets reads again when it is not further behind than this; never more than
-        /// `lag_down_ms`. Servers know whole seconds only.
+        /// `lag_down_ms`. Without `lag_source` servers know whole seconds only.
         lag_recover_ms: u64 = is(1_000), "ms", Restart, in 0..=86_400_000, aka "slave_delay_recover";
+        /// What is asked how far a replica is behind: `replication`: SHOW REPLICA STATUS, in whole seconds; `performance_schema`: when
+        /// what it applies was committed on the primary, in milliseconds, for MySQL from 8.0.1 on with GTIDs and clocks that agree.
+        /// The monitor's user has to be allowed to read `performance_schema`. Who cannot tell that way is asked the other way.
+        lag_source: LagSource = is(LagSource::Replication), "", Restart;
         /// A replica that comes back and is gone again within this time flaps, and is kept out of reads for a while when it
         /// comes back the next time.
         flap_window_ms: u64 = is(60_000), "ms", Restart, in 0..=86_400_000;

@@ -29,6 +29,7 @@ impl Check<'_, '_> {
             failover_interval_ms: written.failover_interval_ms,
             lag_down_ms: written.lag_down_ms,
             lag_recover_ms: written.lag_recover_ms.min(written.lag_down_ms),
+            lag_source: written.lag_source,
             flap_window_ms: written.flap_window_ms,
             flap_backoff_ms: written.flap_backoff_ms,
             flap_backoff_max_ms: written.flap_backoff_max_ms,

@@ -43,8 +43,7 @@ impl Session {
             Ok(started) => started,
             Err(error) => return self.refuse(input, error).await,
         };
-        let has_attributes = flags & PARAMETER_COUNT_AVAILABLE != 0;
-        if (has_attributes || self.is_steered(&statement))
+        if (flags & PARAMETER_COUNT_AVAILABLE != 0 || self.is_steered(&statement))
             && let Err(error) = Box::pin(self.steer_execute(input, id)).await
         {
             return self.refuse(input, error).await;
@@ -55,13 +54,11 @@ impl Session {
                 match self.choose_to_execute((id, flags), &avoid).await {
                     Ok(chosen) => chosen,
                     Err((error, plan)) => {
-                        match plan.and_then(|plan| self.may_go_elsewhere(plan, &avoid, &error, attempt)) {
-                            Some(backend) => {
-                                avoid.push(backend);
-                                continue;
-                            }
-                            None => return self.refuse(input, error).await,
-                        }
+                        let better =
+                            plan.and_then(|plan| self.may_go_elsewhere(plan, &avoid, &error, attempt));
+                        let Some(backend) = better else { return self.refuse(input, error).await };
+                        avoid.push(backend);
+                        continue;
                     }
                 };
             if flags & CURSOR_FLAGS != 0 {
@@ -85,14 +82,18 @@ impl Session {
                 }
             }
             match self.forward(&mut checkout, input, Shape::Results).await {
-                Ok(relayed) if plan.is_some() && self.is_refused_as_read_only(&statement, &relayed) => {
-                    if let Some(relayed) = self.before_next_primary(&mut checkout, relayed).await? {
+                Ok(relayed)
+                    if plan.is_some() && self.is_refused_as_read_only(&statement, input, &relayed) =>
+                {
+                    if let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? {
                         return self.finish_execute(checkout, (id, &key), flags, relayed).await;
                     }
-                    checkout.release();
+                    Box::pin(self.leave_refused(checkout)).await;
                 }
                 Ok(relayed) if plan.is_none() && self.is_transaction_refused(&relayed) => {
-                    return Ok(self.give_up_transaction(checkout, relayed).await);
+                    if let Some(served) = self.bind_to_next(checkout, relayed, (input, attempt)).await {
+                        return Ok(served);
+                    }
                 }
                 Ok(relayed) => return self.finish_execute(checkout, (id, &key), flags, relayed).await,
                 Err(Cut::Client(error)) => return Err(error),
@@ -172,7 +173,10 @@ impl Session {
                 Err(error) => return Err((error, None)),
             }
         }
-        let bound = self.take_bound().map_err(|error| (error, None))?;
+        let bound = match self.take_bound() {
+            Ok(bound) => bound,
+            Err(error) => Some(Box::pin(self.begin_after_loss(error)).await.map_err(|error| (error, None))?),
+        };
         let plan = if bound.is_none() { Some(self.plan(&statement, avoid)) } else { None };
         let mut checkout = match (bound, plan) {
             (Some(checkout), _) => checkout,

@@ -8,6 +8,7 @@ use delphinus_topology::BackendId;
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
 use crate::client_error::ProxyError;
+use crate::failover::REFUSALS;
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
 use crate::serve::{Outcome, Served};
@@ -115,7 +116,10 @@ impl Session {
     pub(super) async fn run_query(&mut self, input: Input, text_at: usize, statement: &Statement) -> Outcome {
         let bound = match self.take_bound() {
             Ok(bound) => bound,
-            Err(error) => return self.refuse(input, error).await,
+            Err(error) => match Box::pin(self.begin_after_loss(error)).await {
+                Ok(checkout) => Some(checkout),
+                Err(error) => return self.refuse(input, error).await,
+            },
         };
         if let Some(checkout) = bound {
             return self.run_on(checkout, input, text_at, statement).await;
@@ -135,11 +139,11 @@ impl Session {
                 },
             };
             match self.forward(&mut checkout, input, Shape::Results).await {
-                Ok(relayed) if self.is_refused_as_read_only(statement, &relayed) => {
-                    if let Some(relayed) = self.before_next_primary(&mut checkout, relayed).await? {
+                Ok(relayed) if self.is_refused_as_read_only(statement, input, &relayed) => {
+                    if let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? {
                         return self.finish(checkout, (input, text_at), statement, relayed).await;
                     }
-                    checkout.release();
+                    Box::pin(self.leave_refused(checkout)).await;
                 }
                 Ok(relayed) => return self.finish(checkout, (input, text_at), statement, relayed).await,
                 Err(cut) => match self.after_cut(checkout, cut, statement, attempt)? {
@@ -158,17 +162,24 @@ impl Session {
         text_at: usize,
         statement: &Statement,
     ) -> Outcome {
-        match self.forward(&mut checkout, input, Shape::Results).await {
-            Ok(relayed) if self.is_transaction_refused(&relayed) => {
-                Ok(self.give_up_transaction(checkout, relayed).await)
-            }
-            Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
-            Err(Cut::Client(error)) => Err(error),
-            Err(Cut::Backend { error, untouched, whole }) => {
-                self.worker.report_lost(checkout.backend(), &error.to_string());
-                Ok(self.after_cut_pinned(&error.to_string(), untouched && whole))
+        for attempt in 1.. {
+            match self.forward(&mut checkout, input, Shape::Results).await {
+                Ok(relayed) if self.is_transaction_refused(&relayed) => {
+                    let may_run_again = input.is_whole() && attempt < REFUSALS;
+                    match Box::pin(self.begin_on_next(checkout, relayed, may_run_again)).await {
+                        Ok(next) => checkout = next,
+                        Err(served) => return Ok(served),
+                    }
+                }
+                Ok(relayed) => return self.finish(checkout, (input, text_at), statement, relayed).await,
+                Err(Cut::Client(error)) => return Err(error),
+                Err(Cut::Backend { error, untouched, whole }) => {
+                    self.worker.report_lost(checkout.backend(), &error.to_string());
+                    return Ok(self.after_cut_pinned(&error.to_string(), untouched && whole));
+                }
             }
         }
+        unreachable!("the loop ends by returning")
     }
 
     /// Settles, then gives the client the last bytes.
@@ -190,6 +201,7 @@ impl Session {
         }
         let ran = Ran { statement, sql: &sql, response: &response };
         let settled = self.settle(checkout, ran).await;
+        self.note_opening(statement, &sql);
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(self.after_settling(settled))
@@ -272,14 +284,12 @@ impl Session {
                 let why = error.to_string();
                 self.worker.counters.error_backend_lost.increment();
                 self.worker.report_lost(backend, &why);
-                if statement.access == Access::Read && untouched && whole && attempt < READ_ATTEMPTS {
+                let is_harmless = statement.access == Access::Read || self.only_begins(statement);
+                if is_harmless && untouched && whole && attempt < READ_ATTEMPTS {
                     return Ok(Retry::Elsewhere(backend));
                 }
-                let error = if statement.access == Access::Read {
-                    ProxyError::LostHarmless(why)
-                } else {
-                    ProxyError::LostUnknown(why)
-                };
+                let error =
+                    if is_harmless { ProxyError::LostHarmless(why) } else { ProxyError::LostUnknown(why) };
                 // After half a result, or half a command, nothing can follow on this connection.
                 Ok(Retry::Never(if untouched && whole { Served::Error(error) } else { Served::Fatal(error) }))
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::life::Life;
 use super::{Event, Kind, Settings};
 use crate::backend::{Backend, BackendId, Role};
-use crate::group::MemberState;
+use crate::group::{GroupView, MemberState};
 use crate::health::Health;
 use crate::observation::Observation;
 use crate::replication::{Following, Receiver, Replication};
@@ -46,7 +46,7 @@ enum Finding {
 }
 
 /// What holds for all replicas alike.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Around {
     kind: Kind,
     primary: Option<BackendId>,
@@ -54,6 +54,8 @@ struct Around {
     /// that the primary is gone.
     has_primary: bool,
     heartbeat_ms: Option<u64>,
+    /// The group as its primary sees it.
+    view: Option<Arc<GroupView>>,
 }
 
 impl Around {
@@ -64,6 +66,9 @@ impl Around {
             primary: primary.map(|primary| primary.id),
             has_primary: primary.is_some_and(|primary| primary.tally.is_alive()),
             heartbeat_ms: primary.and_then(|primary| primary.tally.heartbeat_ms),
+            view: primary
+                .filter(|_| kind == Kind::GroupReplication)
+                .and_then(|primary| primary.group.clone()),
         }
     }
 }
@@ -99,10 +104,10 @@ impl Whom<'_> {
 /// Looks at the replication of those that live; true if that brought news.
 pub(super) fn look(next: &mut Snapshot, whom: Whom<'_>, settings: &Settings, now: Instant) -> bool {
     let around = Around::of(next, settings.kind);
-    whom.any(next, |backend| backend.tally.is_alive() && look_at(backend, around, settings, now))
+    whom.any(next, |backend| backend.tally.is_alive() && look_at(backend, &around, settings, now))
 }
 
-fn look_at(backend: &mut Backend, around: Around, settings: &Settings, now: Instant) -> bool {
+fn look_at(backend: &mut Backend, around: &Around, settings: &Settings, now: Instant) -> bool {
     let before = backend.lag;
     if around.primary == Some(backend.id) {
         backend.lag = None;
@@ -136,7 +141,7 @@ fn lag(backend: &Backend, primary_ms: Option<u64>) -> Option<Duration> {
     }
 }
 
-fn find(backend: &mut Backend, around: Around, settings: &Settings, now: Instant) -> Finding {
+fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instant) -> Finding {
     if around.kind == Kind::GroupReplication {
         return find_member(backend, around);
     }
@@ -188,11 +193,15 @@ fn said(what: &str, text: &str) -> String {
     if text.is_empty() { what.to_owned() } else { format!("{what}: {text}") }
 }
 
-fn find_member(backend: &Backend, around: Around) -> Finding {
+fn find_member(backend: &Backend, around: &Around) -> Finding {
     let Some(view) = &backend.group else {
         return Finding::Unfit(Why::Member(MemberState::Offline), "it is in no group".to_owned());
     };
     match view.own_state() {
+        // One that is shut down takes its time to say so.
+        MemberState::Online if around.view.as_ref().is_some_and(|newest| has_left(view, newest)) => {
+            Finding::Unfit(Why::Member(MemberState::Offline), "its group goes on without it".to_owned())
+        }
         MemberState::Online if view.has_quorum() => Finding::Fit,
         // Where there is a primary, the majority is elsewhere and goes on; else these are the last that are left.
         MemberState::Online if around.has_primary => {
@@ -201,6 +210,13 @@ fn find_member(backend: &Backend, around: Around) -> Finding {
         MemberState::Online => Finding::Nothing,
         state => Finding::Unfit(Why::Member(state), format!("it is {} in its group", state.as_str())),
     }
+}
+
+/// True if the group has changed since `old`, and its member is no part of it any more.
+fn has_left(old: &GroupView, newest: &GroupView) -> bool {
+    newest.life == old.life
+        && newest.counter > old.counter
+        && !newest.members.iter().any(|member| member.id == old.own)
 }
 
 /// Gives them the state that follows; true if somebody has another now.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use delphinus_wire::gtid::GtidSet;
+
 use super::Settings;
 use super::fitness::Unfit;
 use crate::observation::{Answer, Observation, ProbeOutcome, Traffic};
@@ -32,6 +34,8 @@ pub(crate) struct Tally {
     pub(super) heard_at: Option<Instant>,
     /// What its heartbeat table held then.
     pub(super) heartbeat_ms: Option<u64>,
+    /// What it had executed when it was last heard as one that takes no writes.
+    pub(super) followed: Option<Arc<GtidSet>>,
     /// It has been the primary, so that it must be seen to follow the new one before it is read from.
     pub(super) was_primary: bool,
     /// Another backend has taken its place while it took writes. Why it must not be written to.
@@ -78,6 +82,7 @@ impl Tally {
         self.heard_at = Some(at);
         self.heartbeat_ms = answer.heartbeat_ms;
         if answer.read_only {
+            self.followed.clone_from(&answer.position);
             self.deposed = None;
         }
     }

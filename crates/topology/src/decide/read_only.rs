@@ -3,12 +3,14 @@
 
 use std::time::Instant;
 
+use super::judge::judge;
 use super::roles::Verdict;
 use crate::backend::Backend;
 use crate::snapshot::Snapshot;
 
 /// Exactly one writable backend is the primary. With two there is none: which one is right is not for the proxy to guess.
-/// It is clear again when all but one are read-only, are out of use by an operator's word, or do not answer any more.
+/// It is clear again when all but one are read-only, are out of use by an operator's word, or do not answer any more, or when
+/// what they have executed tells which one is right.
 pub(super) fn verdict(next: &mut Snapshot, now: Instant) -> Verdict {
     if !next.settled {
         // The one that has not been asked yet may be the primary.
@@ -28,6 +30,10 @@ pub(super) fn verdict(next: &mut Snapshot, now: Instant) -> Verdict {
             // Who was asked a moment ago may have given the role up since: a planned switch looks like this, too.
             let since = next.contest.since.unwrap_or(now);
             let is_conflict = several.iter().all(|one| one.tally.heard_at.is_some_and(|at| at > since));
+            if is_conflict && let Some(right) = judge(several, next.contest.holder) {
+                next.contest.since = None;
+                return Verdict::Primary(right);
+            }
             let names: Vec<_> = several.iter().map(|one| &*one.name).collect();
             let names = names.join(", ");
             let reason = if is_conflict {

@@ -16,6 +16,8 @@ pub(crate) struct Contest {
     pub(super) since: Option<Instant>,
     /// The group's life and the counter of the view that named the primary: what is older is not believed.
     pub(super) newest_view: Option<(Arc<str>, u64)>,
+    /// Who was the primary last.
+    pub(super) holder: Option<BackendId>,
 }
 
 /// What a kind of topology makes of what is known.
@@ -76,6 +78,7 @@ fn crown(next: &mut Snapshot, id: BackendId, events: &mut Vec<Event>) -> bool {
         return false;
     }
     next.no_primary = None;
+    next.contest.holder = Some(id);
     let Some(name) = next.backend(id).map(|backend| backend.name.clone()) else { return false };
     for backend in &mut next.backends {
         if backend.id == id {

@@ -103,3 +103,38 @@ fn without_the_primary_or_its_position_there_is_no_rest() {
     assert_eq!(bench.probe(0, "", Some(0)), None);
     assert!(!bench.snapshot.tells_gtids);
 }
+
+/// Found step by step, it is what a look at all replicas would find.
+#[test]
+fn the_search_finds_what_a_look_at_everybody_does() {
+    let mut state = 7_u64;
+    let mut below = move |limit: u64| {
+        // xorshift64
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % limit
+    };
+    let (mut bench, mut written, mut seen) = (Bench::new(), 5_u64, [0_u32; 2]);
+    let mut positions = [5_u64; 3];
+    for step in 0..5_000 {
+        let backend = below(3) as u16;
+        if below(12) == 0 {
+            written += 1;
+        }
+        let own = &mut positions[usize::from(backend)];
+        // A replica may also be set back.
+        *own = if backend == 0 { written } else { (*own + below(3)).min(written) - below(40) / 39 };
+        let told = if below(30) == 0 {
+            bench.see(backend, ProbeOutcome::Refused("gone".into()))
+        } else {
+            bench.probe(backend, &format!("0-1-{own}"), Some(written))
+        };
+        let Some(rest) = told else { continue };
+        let position = bench.snapshot.backends[0].position.clone().unwrap();
+        let has_all = |one: &crate::Backend| one.position.as_ref().is_some_and(|own| own.contains(&position));
+        assert_eq!(rest.is_even, bench.snapshot.readable_replicas().all(has_all), "step {step}");
+        seen[usize::from(rest.is_even)] += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
+}

@@ -8,6 +8,8 @@ use crate::world::Style;
 pub(crate) enum Fault {
     /// Of two writable backends the first is taken.
     TakesTheFirst,
+    /// The same, and the other is fenced.
+    FencesTheSecond,
     /// A primary that lost its role keeps it.
     KeepsTheOld,
     /// A fenced backend is used like any other.
@@ -16,6 +18,8 @@ pub(crate) enum Fault {
     CrownsWhoReturns,
     /// A member without the majority keeps the writes.
     TrustsTheMinority,
+    /// A member that its group has left behind is read from.
+    KeepsTheExpelled,
     /// How far replicas are behind is not looked at.
     IgnoresLag,
     /// When the primary dies, its replicas look late, and are left out.
@@ -29,10 +33,12 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) const ALL: &[Self] = &[
         Self::TakesTheFirst,
+        Self::FencesTheSecond,
         Self::KeepsTheOld,
         Self::NeverFences,
         Self::CrownsWhoReturns,
         Self::TrustsTheMinority,
+        Self::KeepsTheExpelled,
         Self::IgnoresLag,
         Self::DropsReplicas,
         Self::GoesDeaf,
@@ -40,19 +46,22 @@ impl Fault {
     ];
 
     pub(crate) fn style(self) -> Style {
-        if self == Self::TrustsTheMinority { Style::Group } else { Style::ReadOnly }
+        let is_groups = matches!(self, Self::TrustsTheMinority | Self::KeepsTheExpelled);
+        if is_groups { Style::Group } else { Style::ReadOnly }
     }
 
     /// Part of what the property says that finds it.
     pub(crate) fn says(self) -> &'static [&'static str] {
         match self {
             Self::TakesTheFirst => &["two writers"],
+            Self::FencesTheSecond => &["is lost to", "which is behind"],
             Self::NeverFences => &["two writers", "does not settle"],
             Self::CrownsWhoReturns => &["two writers", "writes go back", "2 primaries", "does not settle"],
             Self::KeepsTheOld => &["which is read_only", "two writers"],
             Self::TrustsTheMinority => {
                 &["in the minority", "which is read_only", "not elected", "two writers"]
             }
+            Self::KeepsTheExpelled => &["which its group goes on without"],
             Self::IgnoresLag => &["which is behind"],
             Self::DropsReplicas => &["has lost its reads"],
             Self::GoesDeaf => &["has settled"],
@@ -80,6 +89,24 @@ impl Fault {
                     snapshot.backends[id.index()].role = Role::Primary;
                 }
             }
+            Self::FencesTheSecond if snapshot.primary().is_none() => {
+                let Some(first) = writable(snapshot).and_then(|id| snapshot.backend(id).cloned()) else {
+                    return;
+                };
+                for backend in &mut snapshot.backends {
+                    let lacks = match (&first.position, &backend.position) {
+                        (Some(all), Some(part)) => !all.contains(part),
+                        _ => false,
+                    };
+                    if let (false, true, Health::Up { since }) =
+                        (backend.read_only, lacks, backend.health.clone())
+                    {
+                        backend.health = Health::Fenced { since, reason: "it is the second".into() };
+                        snapshot.backends[first.id.index()].role = Role::Primary;
+                        return;
+                    }
+                }
+            }
             Self::KeepsTheOld | Self::TrustsTheMinority if snapshot.primary().is_none() => {
                 if let Some(old) = before.primary() {
                     snapshot.backends[old.id.index()].role = Role::Primary;
@@ -97,7 +124,7 @@ impl Fault {
                     }
                 }
             }
-            Self::NeverFences | Self::IgnoresLag => self.revive(snapshot),
+            Self::NeverFences | Self::IgnoresLag | Self::KeepsTheExpelled => self.revive(snapshot),
             Self::DropsReplicas if snapshot.primary().is_none_or(|primary| primary.health.is_down()) => {
                 for backend in &mut snapshot.backends {
                     if let (Role::Replica, Health::Up { since }) = (backend.role, backend.health.clone()) {
@@ -114,6 +141,9 @@ impl Fault {
         for backend in &mut snapshot.backends {
             match backend.health {
                 Health::Fenced { since, .. } if self == Self::NeverFences => {
+                    backend.health = Health::Up { since }
+                }
+                Health::Shunned { since, .. } if self == Self::KeepsTheExpelled => {
                     backend.health = Health::Up { since }
                 }
                 Health::Lagging { since, .. } if self == Self::IgnoresLag => {

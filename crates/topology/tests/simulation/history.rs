@@ -58,6 +58,11 @@ impl Play {
             Style::Group => Kind::GroupReplication,
             Style::Static => Kind::Static,
         };
+        let tells_positions = style == Style::ReadOnly && rng.percent(60);
+        let mut world = World::new(style, count);
+        if tells_positions {
+            world.tell_positions();
+        }
         let mut settings = Settings { kind, ..Settings::default() };
         (settings.fall, settings.rise) = (1 + rng.below(3) as u32, 1 + rng.below(3) as u32);
         settings.flapping.most = Duration::from_secs(4);
@@ -67,7 +72,7 @@ impl Play {
             weight: 100,
         };
         Self {
-            world: World::new(style, count),
+            world,
             oracle: Oracle::new(style, count, &settings),
             snapshot: Snapshot::new((0..count).map(member).collect()),
             settings,
@@ -80,6 +85,7 @@ impl Play {
     /// A second: the world moves, and each backend is probed with this probability, in any order and bundled at random.
     fn tick(&mut self, percent: usize) -> Result<(), String> {
         self.world.tick();
+        self.world.write(&mut self.rng);
         let mut bundle = Vec::new();
         let count = self.world.servers.len();
         let first = self.rng.below(count);

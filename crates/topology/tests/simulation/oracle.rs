@@ -1,11 +1,14 @@
 //! What must hold of every snapshot, judged by the observations alone and not by the code that made it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_topology::{
     Answer, Backend, BackendId, Health, Observation, ProbeOutcome, Receiver, Replication, Role, Settings,
     Snapshot, Wish,
 };
+
+use delphinus_wire::gtid::GtidSet;
 
 use crate::world::Style;
 
@@ -16,6 +19,8 @@ struct Seen {
     last: Option<Answer>,
     /// Whether it was read-only by its last word, however long ago.
     last_word: Option<bool>,
+    /// What it had executed by then.
+    position: Option<Arc<GtidSet>>,
     /// It has said since it lost its place as the writer that it is read-only, or an operator has put it back.
     is_absolved: bool,
     has_lost_place: bool,
@@ -28,6 +33,8 @@ pub(crate) struct Oracle {
     writer: Option<BackendId>,
     generation: u64,
     newest: Option<Instant>,
+    /// Those that lived and were not fenced the last time.
+    free: Vec<BackendId>,
     /// Those that could be read from while there was no primary.
     readable: Vec<BackendId>,
     lag_down: Duration,
@@ -47,6 +54,7 @@ impl Oracle {
             writer: None,
             generation: 0,
             newest: None,
+            free: Vec::new(),
             readable: Vec::new(),
             lag_down: settings.lag.down,
         }
@@ -63,6 +71,9 @@ impl Oracle {
                         _ => None,
                     };
                     seen.last_word = seen.last.as_ref().map(|answer| answer.read_only).or(seen.last_word);
+                    if let Some(answer) = &seen.last {
+                        seen.position.clone_from(&answer.position);
+                    }
                     seen.is_absolved |= seen.last.as_ref().is_some_and(|answer| answer.read_only);
                 }
                 Observation::Wish { wish: Wish::Online, .. } => seen.is_absolved = true,
@@ -83,12 +94,18 @@ impl Oracle {
             ensure(!writer.is_fenced(), || format!("writes go to {}, which is fenced", writer.name))?;
             ensure(!writer.is_offline() && !writer.health.is_down(), || "writes go nowhere".into())?;
             match self.style {
-                Style::ReadOnly => self.check_writer(snapshot, writer)?,
+                Style::ReadOnly => {
+                    self.check_writer(snapshot, writer)?;
+                    self.check_judgement(snapshot, writer)?;
+                }
                 Style::Group => self.check_elected(snapshot, writer)?,
                 Style::Static => ensure(writer.id.0 == 0, || "a static role has moved".into())?,
             }
             self.follow(writer.id)?;
         }
+        let lives = |one: &&Backend| one.health != Health::Unknown && !one.health.is_down();
+        self.free =
+            snapshot.backends.iter().filter(lives).filter(|one| !one.is_fenced()).map(|one| one.id).collect();
         self.check_reads(snapshot)
     }
 
@@ -101,6 +118,24 @@ impl Oracle {
             let is_free = other.id != writer.id && !other.is_fenced() && !other.is_offline();
             let is_rival = is_free && says_writable(other.id) && !other.health.is_down();
             ensure(!is_rival, || format!("two writers: {} and {}", writer.name, other.name))?;
+        }
+        Ok(())
+    }
+
+    /// Of two that take writes the wrong one is left out only if it has nothing that the other has not.
+    fn check_judgement(&self, snapshot: &Snapshot, writer: &Backend) -> Checked {
+        if self.writer == Some(writer.id) {
+            return Ok(());
+        }
+        let is_new = |one: &&Backend| one.is_fenced() && !one.is_offline() && self.free.contains(&one.id);
+        let position = |id: BackendId| self.seen[id.index()].position.as_ref();
+        for other in snapshot.backends.iter().filter(is_new) {
+            let is_heard = self.last(other.id).is_some();
+            let is_lost = match (position(writer.id), position(other.id)) {
+                (Some(all), Some(part)) => !all.contains(part),
+                _ => true,
+            };
+            ensure(!is_heard || !is_lost, || format!("what {} has is lost to {}", other.name, writer.name))?;
         }
         Ok(())
     }
@@ -148,6 +183,9 @@ impl Oracle {
         for replica in snapshot.readable_replicas() {
             let name = &replica.name;
             ensure(replica.is_up() && !replica.is_offline(), || format!("reads go to {name}"))?;
+            ensure(!has_primary || !self.is_left_behind(snapshot, replica), || {
+                format!("reads go to {name}, which its group goes on without")
+            })?;
             let Some(Replication::On(following)) = self.last(replica.id).map(|answer| &answer.replication)
             else {
                 continue;
@@ -163,6 +201,16 @@ impl Oracle {
         }
         self.readable = snapshot.readable_replicas().map(|replica| replica.id).collect();
         Ok(())
+    }
+
+    /// By the word of the primary that it is no member any more, which it does not know yet.
+    fn is_left_behind(&self, snapshot: &Snapshot, replica: &Backend) -> bool {
+        let view = |id: BackendId| self.last(id).and_then(|answer| answer.group.as_ref());
+        let newest = snapshot.primary().and_then(|primary| view(primary.id));
+        newest.zip(view(replica.id)).is_some_and(|(newest, own)| {
+            let is_newer = newest.life == own.life && newest.counter > own.counter;
+            is_newer && !newest.members.iter().any(|member| member.id == own.own)
+        })
     }
 
     /// While there is no primary, only death, fencing or an operator takes a replica out of reads.

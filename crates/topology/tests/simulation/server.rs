@@ -8,6 +8,7 @@ use delphinus_topology::{
     ServerLimits,
 };
 use delphinus_wire::Capabilities;
+use delphinus_wire::gtid::GtidSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Process {
@@ -29,6 +30,8 @@ pub(crate) struct Server {
     pub(crate) is_applier_stopped: bool,
     pub(crate) is_slow: bool,
     pub(crate) behind_s: u64,
+    /// How many transactions of each server it has executed; empty where nobody tells.
+    pub(crate) executed: Vec<u64>,
     /// The group as it sees it.
     pub(crate) view: Option<GroupView>,
     pub(crate) facts: Arc<ServerFacts>,
@@ -45,6 +48,7 @@ impl Server {
             is_applier_stopped: false,
             is_slow: false,
             behind_s: 0,
+            executed: Vec::new(),
             view: None,
             facts,
         }
@@ -89,10 +93,17 @@ impl Server {
             replication: self.replication(source_runs),
             heartbeat_ms: None,
             group: self.view.clone().map(Arc::new),
-            position: None,
+            position: self.position(),
             writes: None,
             latency: Duration::from_millis(1),
         }
+    }
+
+    fn position(&self) -> Option<Arc<GtidSet>> {
+        let parts = self.executed.iter().enumerate().filter(|(_, count)| **count > 0);
+        let of = |(server, count)| format!("00000000-0000-0000-0000-00000000000{server}:1-{count}");
+        let text = parts.map(of).collect::<Vec<_>>().join(",");
+        (!self.executed.is_empty()).then(|| GtidSet::parse(&text).unwrap().into())
     }
 
     fn replication(&self, source_runs: bool) -> Replication {

@@ -39,6 +39,12 @@ impl World {
         world
     }
 
+    /// Servers tell what they have executed.
+    pub(crate) fn tell_positions(&mut self) {
+        let count = self.servers.len();
+        self.servers.iter_mut().for_each(|server| server.executed = vec![0; count]);
+    }
+
     pub(crate) fn outcome(&self, index: usize) -> ProbeOutcome {
         let server = &self.servers[index];
         server.outcome(server.source.is_some_and(|source| self.servers[source].runs()))
@@ -66,6 +72,27 @@ impl World {
             16..=17 if self.style == Style::ReadOnly => self.rejoin(at),
             11..=13 if self.style == Style::Group => self.group.cut(rng),
             _ => {}
+        }
+    }
+
+    /// Somebody writes where that is allowed, and replicas get it.
+    pub(crate) fn write(&mut self, rng: &mut Rng) {
+        if self.servers[0].executed.is_empty() {
+            return;
+        }
+        for at in 0..self.servers.len() {
+            let server = &mut self.servers[at];
+            if server.runs() && !server.read_only && rng.percent(40) {
+                server.executed.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
+            }
+            let server = &self.servers[at];
+            let applies = server.runs() && !server.is_applier_stopped && !server.is_slow;
+            let source = server.source.map(|source| &self.servers[source]).filter(|source| source.runs());
+            if let Some(theirs) = source.filter(|_| applies).map(|source| source.executed.clone()) {
+                for (own, their) in self.servers[at].executed.iter_mut().zip(theirs) {
+                    *own = their.max(*own);
+                }
+            }
         }
     }
 
@@ -136,7 +163,8 @@ impl World {
         self.half_way = None;
         for (index, server) in self.servers.iter_mut().enumerate() {
             let is_primary = index == primary;
-            *server = Server { view: server.view.take(), ..Server::new(server.facts.clone()) };
+            let (view, executed) = (server.view.take(), std::mem::take(&mut server.executed));
+            *server = Server { executed, view, ..Server::new(server.facts.clone()) };
             server.read_only = !is_primary;
             server.source = (!is_primary).then_some(primary);
         }

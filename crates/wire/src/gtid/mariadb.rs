@@ -38,10 +38,19 @@ impl GtidPosition {
         self.0.len()
     }
 
-    pub(super) fn contains(&self, part: &Self) -> bool {
+    /// True if it has all domains of `part`, with the same or a later transaction. Sequence numbers alone are compared, which is
+    /// right for servers that have one history.
+    pub fn contains(&self, part: &Self) -> bool {
         part.0
             .iter()
             .all(|(domain, last)| self.0.get(domain).is_some_and(|own| own.sequence >= last.sequence))
+    }
+
+    /// The same, for servers whose histories may differ: true only if the last transaction of each of these domains is also by the
+    /// same server.
+    pub fn continues(&self, part: &Self) -> bool {
+        let is_further = |own: &Last, last: &Last| own.server == last.server && own.sequence >= last.sequence;
+        part.0.iter().all(|(domain, last)| self.0.get(domain).is_some_and(|own| is_further(own, last)))
     }
 
     pub(super) fn merge(&mut self, other: &Self) {

@@ -1,0 +1,193 @@
+//! A transaction that has only begun when its server stops taking writes, or goes away, is begun anew on the next primary:
+//! nothing was read or written in it, so that nobody can tell the difference.
+//!
+//! Owns: which transactions these are. What becomes of all others is in `failover`.
+
+use delphinus_net::rt;
+use delphinus_pool::Checkout;
+use delphinus_route::{Plan, Reason, Target};
+use delphinus_sql::{Class, Effects, Statement};
+use delphinus_state::PinReason;
+use delphinus_wire::response::Status;
+
+use crate::client_error::ProxyError;
+use crate::failover::REFUSALS;
+use crate::forward::Relayed;
+use crate::input::Input;
+use crate::serve::Served;
+use crate::session::Session;
+
+/// How a transaction was begun. One WITH CONSISTENT SNAPSHOT has read, and is none of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opening {
+    Plain,
+    ReadOnly,
+    ReadWrite,
+}
+
+const READ_WRITE: &str = "START TRANSACTION READ WRITE";
+
+impl Opening {
+    /// How `statement` begins a transaction, if it does nothing else. What SET TRANSACTION has said for it pins.
+    fn of(statement: &Statement, sql: &[u8]) -> Option<Self> {
+        match statement.class {
+            Class::StartTransaction if statement.effects.contains(Effects::BEGINS_READ_ONLY) => {
+                Some(Self::ReadOnly)
+            }
+            Class::StartTransaction if statement.effects.contains(Effects::BEGINS_SPECIAL) => {
+                sql.trim_ascii().eq_ignore_ascii_case(READ_WRITE.as_bytes()).then_some(Self::ReadWrite)
+            }
+            Class::Begin | Class::StartTransaction => Some(Self::Plain),
+            _ => None,
+        }
+    }
+
+    fn sql(self) -> &'static str {
+        match self {
+            Self::Plain => "START TRANSACTION",
+            Self::ReadOnly => "START TRANSACTION READ ONLY",
+            Self::ReadWrite => READ_WRITE,
+        }
+    }
+}
+
+/// Whether the transaction that is open has only begun.
+#[derive(Debug, Default)]
+pub(crate) struct JustBegun {
+    /// By the last statement.
+    by_last: Option<Opening>,
+    /// By the one before the statement that runs.
+    before_this: Option<Opening>,
+}
+
+impl JustBegun {
+    /// Another statement runs.
+    #[inline]
+    pub(crate) fn next(&mut self) {
+        self.before_this = self.by_last.take();
+    }
+}
+
+impl Session {
+    /// Takes in that a statement has run.
+    #[inline]
+    pub(crate) fn note_opening(&mut self, statement: &Statement, sql: &[u8]) {
+        if matches!(statement.class, Class::Begin | Class::StartTransaction)
+            && self.status.contains(Status::IN_TRANS)
+        {
+            self.just_begun.by_last = Opening::of(statement, sql);
+        }
+    }
+
+    /// True for a statement that begins a transaction where none was open: what it has begun ends with its connection.
+    pub(crate) fn only_begins(&self, statement: &Statement) -> bool {
+        matches!(statement.class, Class::Begin | Class::StartTransaction)
+            && !self.status.contains(Status::IN_TRANS)
+    }
+
+    /// A statement of a transaction was refused because the server takes no writes any more. If it is the first one, a
+    /// connection to the next primary on which the transaction has begun; else the transaction is to be tried again, also if
+    /// the statement cannot be sent again.
+    pub(crate) async fn begin_on_next(
+        &mut self,
+        checkout: Checkout,
+        relayed: Relayed,
+        may_run_again: bool,
+    ) -> Result<Checkout, Served> {
+        let wait = self.worker.settings.failover.wait;
+        let Some(opening) = self.just_begun.before_this.filter(|_| may_run_again && !wait.is_zero()) else {
+            return Err(self.give_up_transaction(checkout, relayed).await);
+        };
+        let (old, refused) = (checkout.backend(), rt::now());
+        self.worker.report_read_only(old);
+        self.worker.buffers.give(relayed.rest);
+        // A connection that cannot start over is closed, and that ends the transaction, too.
+        let _ = checkout.start_over().await;
+        if !matches!(self.await_next_primary(old, refused).await, Ok(true)) {
+            return Err(Served::Error(self.lost("it takes no writes any more", false)));
+        }
+        self.forget_transaction();
+        self.begin_there(opening).await.map_err(Served::Error)
+    }
+
+    /// The same; the session keeps the connection. Otherwise what it is told.
+    pub(crate) async fn bind_to_next(
+        &mut self,
+        checkout: Checkout,
+        relayed: Relayed,
+        (input, attempt): (Input, u32),
+    ) -> Option<Served> {
+        let may_run_again = input.is_whole() && attempt < REFUSALS;
+        match Box::pin(self.begin_on_next(checkout, relayed, may_run_again)).await {
+            Ok(next) => {
+                self.bound = Some(next);
+                None
+            }
+            Err(served) => Some(served),
+        }
+    }
+
+    /// The session's connection is gone, and with it, as `error` says, a transaction. If that had only begun, it is begun on
+    /// the next primary.
+    pub(crate) async fn begin_after_loss(&mut self, error: ProxyError) -> Result<Checkout, ProxyError> {
+        match self.just_begun.before_this {
+            Some(opening)
+                if matches!(error, ProxyError::LostTransaction { .. }) && !self.steering.on_replica =>
+            {
+                self.begin_there(opening).await
+            }
+            _ => Err(error),
+        }
+    }
+
+    async fn begin_there(&mut self, opening: Opening) -> Result<Checkout, ProxyError> {
+        let plan = Plan { target: Target::Primary, reason: Reason::InTransaction };
+        let mut checkout = self.checkout_planned(plan, &[]).await?;
+        if let Err(error) = checkout.query(opening.sql()).await {
+            return Err(self.lost_transaction(&error.to_string()));
+        }
+        self.status = self.status.with(Status::IN_TRANS);
+        self.pins.add(PinReason::Transaction, rt::now(), opening.sql().as_bytes());
+        self.publish_pin();
+        Ok(checkout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
+    use super::*;
+
+    #[test]
+    fn a_transaction_that_has_read_or_is_not_understood_is_never_begun_anew() {
+        for (sql, opening) in [
+            ("BEGIN", Some(Opening::Plain)),
+            ("begin work", Some(Opening::Plain)),
+            ("START TRANSACTION", Some(Opening::Plain)),
+            ("/* x */ START TRANSACTION", Some(Opening::Plain)),
+            ("START TRANSACTION READ ONLY", Some(Opening::ReadOnly)),
+            (" start transaction read write ", Some(Opening::ReadWrite)),
+            ("START TRANSACTION WITH CONSISTENT SNAPSHOT", None),
+            ("START TRANSACTION READ ONLY, WITH CONSISTENT SNAPSHOT", None),
+            ("START TRANSACTION READ WRITE, WITH CONSISTENT SNAPSHOT", None),
+            ("COMMIT AND CHAIN", None),
+            ("SET autocommit = 0", None),
+            ("XA START 'x'", None),
+            ("INSERT INTO t VALUES (1)", None),
+            ("BEGIN; SELECT 1 FROM t", None),
+        ] {
+            let statement = classify(sql.as_bytes(), LexOptions::default());
+            assert_eq!(Opening::of(&statement, sql.as_bytes()), opening, "{sql}");
+        }
+    }
+
+    #[test]
+    fn one_statement_later_it_has_not_only_begun() {
+        let mut just_begun = JustBegun { by_last: Some(Opening::Plain), before_this: None };
+        just_begun.next();
+        assert_eq!(just_begun.before_this, Some(Opening::Plain));
+        just_begun.next();
+        assert_eq!(just_begun.before_this, None);
+    }
+}
