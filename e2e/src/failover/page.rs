@@ -7,14 +7,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::fault::Case;
 use super::trial::Trial;
 
 const BEGIN: &str = "<!-- Written by `cargo xtask e2e failover --docs`: begin -->\n";
 const END: &str = "<!-- end -->\n";
 
 const HEAD: &str = "\
-| servers | what happens | runs | acknowledged | writes failed, by error | reads answered | reads failed | lost | doubled | stale | other harm | noticed after | servers need | beyond that | longest wait |
-|---|---|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+| servers | through | what happens | runs | acknowledged | writes failed, by error | reads answered | reads failed | lost | doubled | stale | other harm | noticed after | servers need | beyond that | longest wait |
+|---|---|---|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 ";
 
 /// Puts the table of these runs between the markers of the page.
@@ -30,21 +31,21 @@ fn replaced(text: &str, table: &str) -> Result<String> {
     Ok(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
 }
 
-/// A row for each kind of servers and fault.
+/// A row for each case.
 fn table(trials: &[Trial]) -> String {
     let mut groups: BTreeMap<_, Vec<&Trial>> = BTreeMap::new();
     for trial in trials {
-        groups.entry((trial.servers, trial.fault)).or_default().push(trial);
+        groups.entry(trial.case).or_default().push(trial);
     }
     let mut text = HEAD.to_owned();
-    for ((servers, fault), runs) in groups {
+    for (Case { servers, through, fault }, runs) in groups {
         let sum = |count: &dyn Fn(&Trial) -> usize| runs.iter().map(|run| count(run)).sum::<usize>();
         let span = |ms: &dyn Fn(&Trial) -> Option<f64>| {
             span(&runs.iter().filter_map(|run| ms(run)).collect::<Vec<_>>())
         };
         let _ = writeln!(
             text,
-            "| {servers} | {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {servers} | {through} | {fault} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             runs.len(),
             sum(&|run| run.acknowledged),
             kinds(runs.iter().map(|run| &run.write_errors)),
@@ -55,22 +56,24 @@ fn table(trials: &[Trial]) -> String {
             sum(&|run| run.verdict.stale()),
             sum(&other_harm),
             span(&|run| run.noticed_ms),
-            span(&|run| Some(run.servers_ms)),
-            span(&|run| Some(run.beyond_ms())),
+            span(&|run| run.servers_ms),
+            span(&|run| run.beyond_ms()),
             span(&|run| Some(run.longest_ms)),
         );
     }
     text
 }
 
-/// Told as failed and there all the same, parts of transactions, seen and gone, times of two writers, and sessions that ended.
+/// Told as failed and there all the same, parts of transactions, seen and gone, times of two writers, sessions that ended
+/// without need, and what else was found.
 fn other_harm(run: &Trial) -> usize {
     let verdict = &run.verdict;
     verdict.denied.len()
         + verdict.torn.len()
         + verdict.gone.len()
         + verdict.two_writers.len()
-        + run.disconnects
+        + run.ended_sessions()
+        + run.wrongs.len()
 }
 
 fn kinds<'a>(of_runs: impl Iterator<Item = &'a BTreeMap<String, usize>>) -> String {
@@ -89,7 +92,7 @@ fn span(ms: &[f64]) -> String {
     let least = ms.iter().copied().fold(f64::INFINITY, f64::min) / 1e3;
     let most = ms.iter().copied().fold(f64::NEG_INFINITY, f64::max) / 1e3;
     match ms.len() {
-        0 => "?".to_owned(),
+        0 => "–".to_owned(),
         1 => format!("{most:.2} s"),
         _ => format!("{least:.2} to {most:.2} s"),
     }
@@ -97,13 +100,12 @@ fn span(ms: &[f64]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Fault, Servers, Verdict};
+    use super::super::{Fault, Servers, Through, Verdict};
     use super::*;
 
     fn trial(fault: Fault, beyond_ms: f64) -> Trial {
         Trial {
-            servers: Servers::Group,
-            fault,
+            case: Case { servers: Servers::Group, through: Through::Delphinus, fault },
             acknowledged: 100,
             reads: 200,
             write_errors: [("1213".to_owned(), 2)].into(),
@@ -112,10 +114,12 @@ mod tests {
             words: Vec::new(),
             lost_late: 0,
             verdict: Verdict { lost: vec![7], torn: vec![8], ..Verdict::default() },
-            servers_ms: 5000.0,
-            proxy_ms: 5000.0 + beyond_ms,
+            wrongs: Vec::new(),
+            servers_ms: Some(5000.0),
+            proxy_ms: Some(5000.0 + beyond_ms),
             noticed_ms: None,
             longest_ms: 6000.0,
+            took_s: 1.0,
         }
     }
 
@@ -127,9 +131,9 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "| MySQL 9.7 Group Replication | kill -9 | 2 | 200 | 4 × 1213 | 400 | 0 | 2 | 0 | 0 | 4 | ? | 5.00 to 5.00 s | \
+                "| MySQL 9.7 Group Replication | Delphinus | kill -9 | 2 | 200 | 4 × 1213 | 400 | 0 | 2 | 0 | 0 | 4 | – | 5.00 to 5.00 s | \
                  0.10 to 0.25 s | 6.00 to 6.00 s |",
-                "| MySQL 9.7 Group Replication | clean shutdown | 1 | 100 | 2 × 1213 | 200 | 0 | 1 | 0 | 0 | 2 | ? | 5.00 s | \
+                "| MySQL 9.7 Group Replication | Delphinus | clean shutdown | 1 | 100 | 2 × 1213 | 200 | 0 | 1 | 0 | 0 | 2 | – | 5.00 s | \
                  0.00 s | 6.00 s |",
             ]
         );
