@@ -22,6 +22,10 @@ pub(crate) fn start_router(cluster: &Cluster) -> Result<(PortLease, Proxy, Addre
     let router = Router::bootstrap(cluster, &folder, RouterPort::Split, &place)?;
     let proxy = Proxy::start_program(router.program.clone(), router.arguments(), folder.join("router.log"))?;
     let address = address_of(cluster, lease.port(), socket);
+    // It cannot log in for a client where a server does not know the client's password in its cache yet.
+    for server in &cluster.servers {
+        address_of(cluster, server.port, server.socket.clone()).connect()?;
+    }
     let ready = eventually(LIMIT, "MySQL Router to answer", || {
         address.connect()?.rows("SELECT 1")?;
         Ok(Some(()))

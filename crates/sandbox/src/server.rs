@@ -30,7 +30,7 @@ pub struct Server {
     pub name: String,
     /// The part it played when the cluster started.
     pub role: Role,
-    /// `127.0.0.1`, unless it runs on a [`Machine`](crate::Machine) of its own.
+    /// `127.0.0.1`, unless it runs on a [`Machine`] of its own.
     pub host: String,
     /// The port for clients.
     pub port: u16,
@@ -118,6 +118,11 @@ impl Server {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+
+    /// Tells the server to stop in the regular way (SIGTERM) and does not wait for it; [`Server::stop_graceful`] does.
+    pub fn terminate(&self) -> Result<()> {
+        self.child.as_ref().map_or(Ok(()), |child| send(child, Signal::TERM))
     }
 
     /// Stops the server in the regular way (SIGTERM) and waits until it is gone, up to 120 s.

@@ -18,6 +18,8 @@ use crate::poll::{eventually, until};
 
 /// The clients run for so long before the fault, after the servers are back, and after a stopped server goes on.
 const CALM: Duration = Duration::from_secs(2);
+/// So long the first write through the proxy is waited for.
+const LATE: Duration = Duration::from_mins(1);
 /// The longest that servers and proxy may need.
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -64,11 +66,15 @@ fn meanwhile(ground: &Ground, scene: &mut Scene) -> Result<Times> {
         } else {
             stay(ground, scene)
         };
+        if let Ok((_, mended_us)) = outcome {
+            std::thread::sleep(CALM);
+            // Who comes late, if at all, shall not be saved by what happens next. It shows in the end that nothing came.
+            let _ = until(LATE, "a write", || Ok(ground.is_acknowledged_after(mended_us.unwrap_or(0))));
+        }
         is_over.store(true, Ordering::Relaxed);
         (outcome, noticed.join().ok().flatten())
     });
     let (primary, mended_us) = outcome?;
-    std::thread::sleep(CALM);
     scene.relent()?;
     std::thread::sleep(CALM);
     let log = scene.proxy.log().get(logged..).unwrap_or_default().to_owned();
@@ -123,7 +129,10 @@ fn bring_back(scene: &mut Scene) -> Result<bool> {
     let is_dead = matches!(scene.case.fault, Fault::Kill | Fault::Shutdown);
     let is_group = scene.servers().is_group();
     if is_dead && !is_group {
-        scene.cluster.servers[0].start_again()?;
+        let server = &mut scene.cluster.servers[0];
+        // Where it was told to, it may still be on its way.
+        server.stop_graceful()?;
+        server.start_again()?;
     }
     Ok(!(is_dead && is_group))
 }

@@ -18,12 +18,16 @@ const LIMIT: Duration = Duration::from_mins(1);
 #[serde(rename_all = "kebab-case")]
 pub enum Servers {
     /// `MariaDB`, asynchronous: a primary that dies may take writes with it.
+    #[serde(rename = "mariadb")]
     MariaDb,
     /// `MariaDB`, semi-synchronous.
+    #[serde(rename = "mariadb-semi-sync")]
     MariaDbSemiSync,
     /// MySQL, asynchronous.
+    #[serde(rename = "mysql")]
     MySql,
     /// MySQL, semi-synchronous.
+    #[serde(rename = "mysql-semi-sync")]
     MySqlSemiSync,
     /// MySQL Group Replication.
     Group,

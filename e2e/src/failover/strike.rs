@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use delphinus_sandbox::Server;
 
 use super::fault::Fault;
@@ -25,6 +25,8 @@ const LAGS: Duration = Duration::from_secs(7);
 /// What flaps comes or goes so often, in so much time.
 const FLAP_PERIOD: Duration = Duration::from_secs(3);
 const FLAPS: u32 = 4;
+/// A server that needs long to start is there for so long all the same.
+const FLAP_LEAST: Duration = Duration::from_millis(1500);
 /// Nothing takes longer on servers that work.
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -46,7 +48,8 @@ impl Scene {
         match fault {
             Fault::Kill => self.cluster.servers[0].kill9(),
             Fault::Hang => self.cluster.servers[0].pause()?,
-            Fault::Shutdown => self.cluster.servers[0].stop_graceful()?,
+            // It may take a minute to end, and nobody waits for that.
+            Fault::Shutdown => self.cluster.servers[0].terminate()?,
             Fault::Minority => self.machines.as_ref().context("no machines")?.cut_off(0)?,
             Fault::Cut | Fault::CutForth | Fault::CutBack => self.cut()?,
             _ => {}
@@ -61,7 +64,7 @@ impl Scene {
             (false, Fault::Switchover) => tool::switch(servers, &self.cluster.servers),
             (false, _) => {
                 std::thread::sleep(tool_delay(fault).saturating_sub(began.elapsed()));
-                tool::fail_over(servers, &self.cluster.servers)
+                tool::fail_over(servers, &self.cluster.servers[1..])
             }
         }
     }
@@ -117,12 +120,12 @@ impl Scene {
             }
             Fault::FlapReplica => self.flap(1)?,
             Fault::ProxyKilled => {
-                let killed_us = ground.now_us();
                 self.proxy.kill_and_start_again()?;
+                let started_us = ground.now_us();
                 std::thread::sleep(MISTAKE);
-                return Ok(Some(killed_us));
+                return Ok(Some(started_us));
             }
-            other => anyhow::bail!("{other} moves the role"),
+            other => bail!("{other} moves the role"),
         }
         Ok(None)
     }
@@ -214,7 +217,7 @@ impl Scene {
         let mut began = None::<Instant>;
         for _ in 0..FLAPS {
             if let Some(before) = began.replace(Instant::now()) {
-                std::thread::sleep(FLAP_PERIOD.saturating_sub(before.elapsed()));
+                std::thread::sleep(FLAP_PERIOD.saturating_sub(before.elapsed()).max(FLAP_LEAST));
                 began = Some(Instant::now());
             }
             if is_group {

@@ -26,19 +26,16 @@ pub(crate) fn switch(servers: Servers, all: &[Server]) -> Result<()> {
     follow(servers, other, next)
 }
 
-/// The replica that has received most takes the place. The primary is not asked: it may be dead.
-pub(crate) fn fail_over(servers: Servers, all: &[Server]) -> Result<()> {
-    let replicas = [&all[1], &all[2]];
-    let mut received = Vec::new();
-    for replica in replicas {
-        // From now on it gets no more from a primary that may still be alive.
-        replica.query(if servers.is_mariadb() {
-            "STOP SLAVE IO_THREAD"
-        } else {
-            "STOP REPLICA IO_THREAD"
-        })?;
-        received.push(received_by(servers, replica)?);
-    }
+/// The one of two replicas that has received most takes the place. The primary is not asked: it may be dead.
+pub(crate) fn fail_over(servers: Servers, replicas: &[Server]) -> Result<()> {
+    let [first, second] = replicas else { bail!("{} replicas, not two", replicas.len()) };
+    let replicas = [first, second];
+    // Both at once: a replica may take seconds to let go of a source that does not answer.
+    let received = std::thread::scope(|scope| {
+        let threads = replicas.map(|replica| scope.spawn(move || stop_receiving(servers, replica)));
+        let joined = threads.into_iter().map(|thread| thread.join().ok().context("a thread panicked")?);
+        joined.collect::<Result<Vec<_>>>()
+    })?;
     let is_second_ahead = if servers.is_mariadb() {
         sequence(&received[1])? > sequence(&received[0])?
     } else {
@@ -49,6 +46,12 @@ pub(crate) fn fail_over(servers: Servers, all: &[Server]) -> Result<()> {
     wait_for(servers, replicas[next], &received[next])?;
     promote(servers, replicas[next])?;
     follow(servers, replicas[other], replicas[next])
+}
+
+/// From now on it gets no more from a primary that may still be alive; gives what it has got.
+fn stop_receiving(servers: Servers, replica: &Server) -> Result<String> {
+    replica.query(if servers.is_mariadb() { "STOP SLAVE IO_THREAD" } else { "STOP REPLICA IO_THREAD" })?;
+    received_by(servers, replica)
 }
 
 fn received_by(servers: Servers, replica: &Server) -> Result<String> {

@@ -99,7 +99,7 @@ pub(super) fn sum_up(case: Case, record: Record, times: &Times, history: &Histor
         .map(|write| write.end_us)
         .min();
     if since_us.is_some() && first_us.is_none() {
-        wrongs.push("no write came through the proxy any more".to_owned());
+        wrongs.push("no write came through the proxy within a minute".to_owned());
     }
     let verdict = judge(history);
     let is_late = |write: &&Write| {
@@ -161,4 +161,68 @@ fn words(mut all: Vec<(u64, String)>, struck_us: u64) -> Vec<(i64, String)> {
     all.truncate(WORDS);
     let ms = |at_us: u64| (at_us.cast_signed() - struck_us.cast_signed()) / 1000;
     all.into_iter().map(|(at_us, text)| (ms(at_us), text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::Row;
+    use super::super::servers::Servers;
+    use super::*;
+
+    fn case(servers: Servers, fault: Fault) -> Case {
+        Case { servers, through: Through::Delphinus, fault }
+    }
+
+    /// One write before a fault at 100 and one after, which the servers could take again from 200 on.
+    fn trial(case: Case, record: Record, log: &str) -> Trial {
+        let write = |value: u64, begin_us| Write {
+            session: 1,
+            transaction: value,
+            list: 1,
+            value,
+            begin_us,
+            end_us: begin_us + 50,
+            outcome: Outcome::Ok,
+        };
+        let last = vec![Row { list: 1, value: 1, server: 1 }, Row { list: 1, value: 2, server: 1 }];
+        let writes = vec![write(1, 10), write(2, 250)];
+        let history = History { writes, last, ..History::default() };
+        let times =
+            Times { struck_us: 100, primary: 1, mended_us: Some(200), noticed_us: None, log: log.to_owned() };
+        sum_up(case, record, &times, &history)
+    }
+
+    #[test]
+    fn where_the_role_stays_the_first_write_is_one_after_the_mending() {
+        let trial = trial(case(Servers::MariaDb, Fault::ReadOnly), Record::default(), "");
+        assert!(trial.is_good(), "{trial:?}");
+        assert_eq!((trial.servers_ms, trial.proxy_ms), (Some(0.1), Some(0.2)));
+        assert_eq!(trial.beyond_ms(), Some(0.1));
+    }
+
+    #[test]
+    fn what_the_log_must_say_and_must_not_is_looked_for() {
+        let is_good =
+            |servers, fault, log: &str| trial(case(servers, fault), Record::default(), log).is_good();
+        assert!(!is_good(Servers::MySql, Fault::FullPrimary, "WARN backend is down"));
+        assert!(is_good(Servers::MySql, Fault::Kill, "WARN backend is down"));
+        assert!(!is_good(Servers::MySql, Fault::Lag, ""));
+        assert!(is_good(Servers::MySql, Fault::Lag, "WARN backend is left out"));
+        assert!(!is_good(Servers::MariaDb, Fault::TwoWritable, ""));
+        assert!(is_good(Servers::Group, Fault::TwoWritable, ""));
+    }
+
+    #[test]
+    fn sessions_end_only_with_the_proxy_or_in_the_middle_of_a_row() {
+        let with = |fault, disconnects, in_a_row: usize| {
+            let read_errors = [(IN_A_ROW.to_owned(), in_a_row)].into();
+            let record = Record { read_errors, disconnects, ..Record::default() };
+            trial(case(Servers::MySql, fault), record, "")
+        };
+        assert!(with(Fault::Reset, 3, 3).is_good());
+        assert!(!with(Fault::Reset, 4, 3).is_good());
+        assert!(with(Fault::ProxyKilled, 6, 0).is_good());
+        let short = Record { short_results: 1, ..Record::default() };
+        assert!(!trial(case(Servers::MySql, Fault::Reset), short, "").is_good());
+    }
 }

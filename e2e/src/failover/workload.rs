@@ -1,7 +1,7 @@
 //! The clients: each has a list of its own, appends to it, and reads it and its neighbour's.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -43,12 +43,19 @@ pub(crate) struct Ground {
     /// Set when they have to come to an end.
     pub(crate) is_over: AtomicBool,
     sessions: AtomicU32,
+    /// When the last write was acknowledged.
+    acknowledged_us: AtomicU64,
 }
 
 impl Ground {
     pub(crate) fn new(address: Address) -> Self {
         let (is_over, sessions) = (AtomicBool::new(false), AtomicU32::new(0));
-        Self { address, began: Instant::now(), is_over, sessions }
+        Self { address, began: Instant::now(), is_over, sessions, acknowledged_us: AtomicU64::new(0) }
+    }
+
+    /// True if a write was acknowledged after this time.
+    pub(crate) fn is_acknowledged_after(&self, us: u64) -> bool {
+        self.acknowledged_us.load(Ordering::Relaxed) > us
     }
 
     /// Microseconds since the run began.
@@ -211,7 +218,10 @@ impl<'a> Worker<'a> {
         let (session, list) = (self.session, self.number);
         let write = |value| Write { session, transaction, list, value, begin_us, end_us, outcome };
         self.record.writes.extend(values.map(write));
-        let Err(error) = told else { return Ok(()) };
+        let Err(error) = told else {
+            self.ground.acknowledged_us.fetch_max(end_us, Ordering::Relaxed);
+            return Ok(());
+        };
         *self.record.write_errors.entry(kind_of(&error)).or_default() += 1;
         self.record.words.push((end_us, format!("sent {} ms ago: {error:#}", (end_us - begin_us) / 1000)));
         // A transaction may be open still.
