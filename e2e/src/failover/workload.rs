@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// may all be waiting for an answer to something that they had sent before.
 const ARRIVAL: Duration = Duration::from_millis(100);
 /// A client whose connection has ended tries so long to have another.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 /// Rows of the large table, and bytes in each: far more than what sockets take in.
 pub(crate) const LARGE_ROWS: usize = 2000;
 const LARGE_BYTES: usize = 1000;
