@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
-use delphinus_sandbox::{Cluster, PortLease, Server};
+use delphinus_sandbox::{Cluster, PortLease, RouterPort, Server};
 use serde::{Deserialize, Serialize};
 
 use crate::load::Target;
@@ -167,8 +167,8 @@ impl Peer {
         match system {
             System::Direct => Ok(direct::prepare(site)),
             System::Haproxy => haproxy::prepare(site),
-            System::RouterRo => router::prepare(site, router::Port::ReadOnly),
-            System::RouterSplit => router::prepare(site, router::Port::Split),
+            System::RouterRo => router::prepare(site, RouterPort::ReadOnly),
+            System::RouterSplit => router::prepare(site, RouterPort::Split),
             System::Proxysql => proxysql::prepare(site),
             System::Delphinus => delphinus::prepare(site),
         }

@@ -28,6 +28,8 @@ pub struct ConfigFile {
     pub monitor: Vec<String>,
     /// The primary alone, reached over this Unix socket.
     pub only_primary_at: Option<PathBuf>,
+    /// Where single backends are reached, in the order of the servers, if not where they are.
+    pub addresses: Vec<String>,
     /// Names and passwords of users beside those that every server of the sandbox has.
     pub users: Vec<(String, String)>,
     /// Whole further sections, for example `[authentication]` and what belongs to it.
@@ -87,7 +89,9 @@ impl ConfigFile {
                 writeln!(text, "address = \"unix:{}\"", socket.display())?;
                 break;
             }
-            writeln!(text, "address = \"{}:{}\"\n{}", server.host, server.port, self.backend.join("\n"))?;
+            let own = format!("{}:{}", server.host, server.port);
+            let address = self.addresses.get(index).unwrap_or(&own);
+            writeln!(text, "address = \"{address}\"\n{}", self.backend.join("\n"))?;
             writeln!(text, "{}", self.each_backend.get(index).map_or("", String::as_str))?;
         }
         let monitor = if self.monitor.is_empty() { "interval_ms = 200" } else { &self.monitor.join("\n") };

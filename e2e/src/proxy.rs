@@ -1,6 +1,6 @@
 //! The proxy as a process: finds or builds the binary, starts it, stops it, reads its memory and its log.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -15,25 +15,50 @@ use crate::programs::run;
 /// How long `cargo build` may take on a machine that builds other things as well.
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
 
-/// A running proxy. Dropping it kills it; so does the end of this process, however that ends.
+/// A running proxy: Delphinus, or another that is compared with it. Dropping it kills it; so does the end of this process,
+/// however that ends.
 #[derive(Debug)]
 pub struct Proxy {
     child: Child,
     watchdog: Child,
+    program: PathBuf,
+    arguments: Vec<String>,
     log: PathBuf,
 }
 
 impl Proxy {
     /// Starts the binary with a configuration file; its log goes beside that.
     pub fn start(config: &Path) -> Result<Self> {
-        let log = config.with_extension("log");
-        let file = File::create(&log)?;
-        let mut command = Command::new(proxy_binary()?);
-        command.args(["run", "--config"]).arg(config);
-        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let child = command.spawn().context("cannot start the proxy")?;
-        let watchdog = watchdog(child.id())?;
-        Ok(Self { child, watchdog, log })
+        let arguments = ["run", "--config"].into_iter().map(str::to_owned);
+        let arguments = arguments.chain([config.display().to_string()]).collect();
+        Self::start_program(proxy_binary()?, arguments, config.with_extension("log"))
+    }
+
+    /// Starts any program whose output is its log.
+    pub(crate) fn start_program(program: PathBuf, arguments: Vec<String>, log: PathBuf) -> Result<Self> {
+        File::create(&log)?;
+        let (child, watchdog) = spawn(&program, &arguments, &log)?;
+        Ok(Self { child, watchdog, program, arguments, log })
+    }
+
+    /// SIGKILL, and the same program again at once, which goes on in the same log.
+    pub(crate) fn kill_and_start_again(&mut self) -> Result<()> {
+        self.kill();
+        (self.child, self.watchdog) = spawn(&self.program, &self.arguments, &self.log)?;
+        Ok(())
+    }
+
+    fn kill(&mut self) {
+        // The watchdog first: the proxy's number may belong to another process once it is gone.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// The file that it logs to.
+    pub(crate) fn log_file(&self) -> &Path {
+        &self.log
     }
 
     /// The process id.
@@ -93,12 +118,18 @@ impl Drop for Proxy {
         if std::thread::panicking() {
             eprintln!("log of the proxy:\n{}", self.log());
         }
-        // The watchdog first: the proxy's number may belong to another process once it is gone.
-        let _ = self.watchdog.kill();
-        let _ = self.watchdog.wait();
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
+}
+
+fn spawn(program: &Path, arguments: &[String], log: &Path) -> Result<(Child, Child)> {
+    let file = OpenOptions::new().append(true).open(log)?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+    let watchdog = watchdog(child.id())?;
+    Ok((child, watchdog))
 }
 
 /// Kills process `pid` when this process ends: its standard input is closed by the kernel then.

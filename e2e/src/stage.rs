@@ -134,7 +134,7 @@ pub(crate) fn straight_to_primary(cluster: &Cluster) -> Address {
     address_of(cluster, primary.port, primary.socket.clone())
 }
 
-fn address_of(cluster: &Cluster, port: u16, socket: PathBuf) -> Address {
+pub(crate) fn address_of(cluster: &Cluster, port: u16, socket: PathBuf) -> Address {
     Address {
         host: "127.0.0.1".to_owned(),
         port,

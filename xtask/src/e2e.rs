@@ -44,11 +44,11 @@ enum Part {
     ///
     /// 100,000 steps take about a quarter of an hour for each kind of servers. What differs is made a short script.
     SessionState(SessionStateArgs),
-    /// What a failover costs: clients append to lists through Delphinus while the primary dies, hangs, is shut down or
-    /// hands over, and their history is judged. Lost, doubled, stale: none of that may be found.
+    /// What a failover costs: clients append to lists through Delphinus while servers die, hang, flap, fall behind or are
+    /// cut off, and their history is judged. Lost, doubled, stale: none of that may be found.
     ///
-    /// On MariaDB (asynchronous and semi-synchronous) with an outside tool that promotes a replica, and on MySQL Group
-    /// Replication. A run of each takes about ten minutes.
+    /// On MariaDB and MySQL (asynchronous and semi-synchronous) with an outside tool that promotes a replica, and on MySQL Group
+    /// Replication, there through MySQL Router, too. A run of each takes about half an hour.
     Failover(FailoverArgs),
 }
 
@@ -58,15 +58,22 @@ struct FailoverArgs {
     /// How often each fault is done.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Only these servers; can be repeated.
-    #[arg(long, value_parser = ["mariadb", "mariadb-semi-sync", "group"])]
+    /// Only these servers; can be repeated. A wrong name lists them.
+    #[arg(long)]
     servers: Vec<String>,
-    /// Only this fault; can be repeated.
-    #[arg(long, value_parser = ["kill", "hang", "shutdown", "switchover"])]
+    /// Only through this proxy; can be repeated. A wrong name lists them.
+    #[arg(long)]
+    proxy: Vec<String>,
+    /// Only this fault; can be repeated. A wrong name lists them.
+    #[arg(long)]
     fault: Vec<String>,
-    /// Write the table of docs/failover.md anew, of what is run now.
+    /// Keep the runs (e2e/failover/results.json), in the place of earlier ones of the same kind, and write the table of
+    /// docs/failover.md of all that is kept.
     #[arg(long)]
     docs: bool,
+    /// Count the runs that are kept already, and do only what is left.
+    #[arg(long, requires = "docs")]
+    resume: bool,
 }
 
 /// Options of `e2e orm`.
@@ -135,6 +142,8 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
             steps.tests("session state", || run_session_state(state, &proxy(args.release)?));
         }
         Some(Part::Failover(failover)) => {
+            // Cuts a member of a group off.
+            steps.check("nft", || needs::ensure_program("nft", "nftables"));
             steps.tests("failovers", || {
                 run_program(FAILOVER, &failover_words(failover), &proxy(args.release)?)
             });
@@ -175,11 +184,16 @@ fn orm_words(args: &OrmArgs) -> Vec<String> {
 
 fn failover_words(args: &FailoverArgs) -> Vec<String> {
     let mut words = vec!["--runs".to_owned(), args.runs.to_string()];
-    words.extend(args.servers.iter().flat_map(|servers| ["--servers".to_owned(), servers.clone()]));
-    words.extend(args.fault.iter().flat_map(|fault| ["--fault".to_owned(), fault.clone()]));
-    if args.docs {
-        words.extend(["--docs".to_owned(), cargo::root().join("docs/failover.md").display().to_string()]);
+    for (option, values) in [("--servers", &args.servers), ("--proxy", &args.proxy), ("--fault", &args.fault)]
+    {
+        words.extend(values.iter().flat_map(|value| [option.to_owned(), value.clone()]));
     }
+    if args.docs {
+        for (option, file) in [("--docs", "docs/failover.md"), ("--keep", "e2e/failover/results.json")] {
+            words.extend([option.to_owned(), cargo::root().join(file).display().to_string()]);
+        }
+    }
+    words.extend(args.resume.then(|| "--resume".to_owned()));
     words
 }
 

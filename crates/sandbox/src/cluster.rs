@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::accounts::{ADMIN, APP, Account, DATABASE, MONITOR};
-use crate::cnf::{Cnf, GroupPorts};
+use crate::cnf::{Cnf, GroupAddresses};
 use crate::flavor::{Flavor, Role};
 use crate::ports::PortLease;
 use crate::programs::Programs;
@@ -21,6 +21,22 @@ const TRIES: u32 = 3;
 /// What servers say when their port is taken.
 const PORT_TAKEN: [&str; 3] = ["Address already in use", "Port already in use?", "Bind on TCP/IP port"];
 
+/// Where a server runs, if not beside all others: an address of its own, and what starts a program that has it.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The address that the server listens on.
+    pub host: String,
+    /// The words before the server's own on the command line, for example those that enter a network namespace. What they
+    /// start has to become the server itself.
+    pub launcher: Vec<String>,
+}
+
+impl Machine {
+    fn loopback() -> Self {
+        Self { host: "127.0.0.1".to_owned(), launcher: Vec::new() }
+    }
+}
+
 /// What to start.
 #[derive(Debug, Clone)]
 pub struct ClusterSpec {
@@ -33,11 +49,19 @@ pub struct ClusterSpec {
     pub extra_cnf: Vec<String>,
     /// Each server's `max_connections`; 500 unless told otherwise.
     pub max_connections: u32,
+    /// Where the servers run, in their order; those that have no machine here are on 127.0.0.1.
+    pub machines: Vec<Machine>,
 }
 
 impl Default for ClusterSpec {
     fn default() -> Self {
-        Self { flavor: Flavor::MariaDb, replicas: 2, extra_cnf: Vec::new(), max_connections: 500 }
+        Self {
+            flavor: Flavor::MariaDb,
+            replicas: 2,
+            extra_cnf: Vec::new(),
+            max_connections: 500,
+            machines: Vec::new(),
+        }
     }
 }
 
@@ -155,36 +179,42 @@ impl Cluster {
 }
 
 /// The first `count` ports are for clients, the others, if any, for the group.
-fn option_files(spec: &ClusterSpec, dir: &WatchedDir, ports: &[u16]) -> Vec<(String, Cnf)> {
+fn option_files(spec: &ClusterSpec, dir: &WatchedDir, ports: &[u16]) -> Vec<(String, Cnf, Machine)> {
     let count = spec.replicas + 1;
     let (clients, group) = ports.split_at(count);
+    let machine = |index: usize| spec.machines.get(index).cloned().unwrap_or_else(Machine::loopback);
+    let group: Vec<String> =
+        group.iter().enumerate().map(|(index, port)| format!("{}:{port}", machine(index).host)).collect();
     let one = |index: usize| {
         let name = if index == 0 { "primary".to_owned() } else { format!("replica{index}") };
         let cnf = Cnf {
             flavor: spec.flavor,
             role: if index == 0 { Role::Primary } else { Role::Replica },
             dir: dir.path().join(&name),
+            host: machine(index).host,
             port: clients[index],
             server_id: u32::try_from(index + 1).expect("invariant: at most 8 replicas"),
             max_connections: spec.max_connections,
-            group: group.get(index).map(|own| GroupPorts { own: *own, all: group.to_vec() }),
+            group: group.get(index).map(|own| GroupAddresses { own: own.clone(), all: group.clone() }),
             extra: spec.extra_cnf.clone(),
         };
-        (name, cnf)
+        (name, cnf, machine(index))
     };
     (0..count).map(one).collect()
 }
 
 /// Starts all servers at once. When one fails, the others are killed.
 fn launch(
-    cnfs: &[(String, Cnf)],
+    cnfs: &[(String, Cnf, Machine)],
     from: (&Arc<Programs>, &std::path::Path),
     progress: &dyn Progress,
 ) -> Result<Vec<Server>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = cnfs
             .iter()
-            .map(|(name, cnf)| scope.spawn(move || Server::launch(name, cnf, from, progress)))
+            .map(|(name, cnf, machine)| {
+                scope.spawn(move || Server::launch((name, machine), cnf, from, progress))
+            })
             .collect();
         threads
             .into_iter()

@@ -8,11 +8,11 @@ use crate::flavor::{Flavor, Role};
 /// knows only its own seeds.
 const GROUP_NAME: &str = "5d9f3a52-0c1e-4f43-9a7e-de1f1a2b3c4d";
 
-/// Group Replication's own address of one member, and of all.
+/// Group Replication's own address of one member, and of all: host and port.
 #[derive(Debug, Clone)]
-pub(crate) struct GroupPorts {
-    pub(crate) own: u16,
-    pub(crate) all: Vec<u16>,
+pub(crate) struct GroupAddresses {
+    pub(crate) own: String,
+    pub(crate) all: Vec<String>,
 }
 
 /// What the option file of one server is made from.
@@ -22,10 +22,12 @@ pub(crate) struct Cnf {
     pub(crate) role: Role,
     /// Holds everything that the server writes.
     pub(crate) dir: PathBuf,
+    /// The address that it listens on and is known by.
+    pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) server_id: u32,
     pub(crate) max_connections: u32,
-    pub(crate) group: Option<GroupPorts>,
+    pub(crate) group: Option<GroupAddresses>,
     pub(crate) extra: Vec<String>,
 }
 
@@ -45,7 +47,7 @@ impl Cnf {
     }
 
     fn common(&self) -> Vec<String> {
-        let Self { port, server_id, max_connections, .. } = self;
+        let Self { host, port, server_id, max_connections, .. } = self;
         // Two files for each connection and some for the tables; the server lowers its limits when
         // it may not have as many.
         let open_files = 4096 + max_connections * 2;
@@ -59,9 +61,9 @@ impl Cnf {
             format!("log_error={dir}/error.log"),
             format!("port={port}"),
             format!("server_id={server_id}"),
-            "bind_address=127.0.0.1".to_owned(),
+            format!("bind_address={host}"),
             // Group Replication publishes these, and clients follow them.
-            "report_host=127.0.0.1".to_owned(),
+            format!("report_host={host}"),
             format!("report_port={port}"),
             "skip_name_resolve=ON".to_owned(),
             "log_bin=binlog".to_owned(),
@@ -146,8 +148,7 @@ pub(crate) fn client_text(dir: &Path, user: &str, password: &str) -> String {
     format!("[client]\nuser={user}\npassword={password}\nsocket={}/sock\n", dir.display())
 }
 
-fn group(ports: &GroupPorts) -> Vec<String> {
-    let seeds: Vec<String> = ports.all.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+fn group(addresses: &GroupAddresses) -> Vec<String> {
     let mut lines = owned(&[
         "plugin_load_add=group_replication.so",
         "loose_group_replication_start_on_boot=OFF",
@@ -158,8 +159,8 @@ fn group(ports: &GroupPorts) -> Vec<String> {
         "loose_group_replication_message_cache_size=128M",
     ]);
     lines.push(format!("loose_group_replication_group_name={GROUP_NAME}"));
-    lines.push(format!("loose_group_replication_local_address=127.0.0.1:{}", ports.own));
-    lines.push(format!("loose_group_replication_group_seeds={}", seeds.join(",")));
+    lines.push(format!("loose_group_replication_local_address={}", addresses.own));
+    lines.push(format!("loose_group_replication_group_seeds={}", addresses.all.join(",")));
     lines
 }
 

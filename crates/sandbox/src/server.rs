@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::accounts::ROOT;
+use crate::cluster::Machine;
 use crate::cnf::{self, Cnf};
 use crate::flavor::{Flavor, Role};
 use crate::programs::Programs;
@@ -29,7 +30,7 @@ pub struct Server {
     pub name: String,
     /// The part it played when the cluster started.
     pub role: Role,
-    /// Always `127.0.0.1`.
+    /// `127.0.0.1`, unless it runs on a [`Machine`] of its own.
     pub host: String,
     /// The port for clients.
     pub port: u16,
@@ -47,6 +48,7 @@ pub struct Server {
     pub server_id: u32,
     flavor: Flavor,
     dir: PathBuf,
+    launcher: Vec<String>,
     programs: Arc<Programs>,
     child: Option<Child>,
 }
@@ -54,7 +56,7 @@ pub struct Server {
 impl Server {
     /// Copies the template and starts a server on it; returns as soon as it answers root.
     pub(crate) fn launch(
-        name: &str,
+        (name, machine): (&str, &Machine),
         cnf: &Cnf,
         from: (&Arc<Programs>, &Path),
         progress: &dyn Progress,
@@ -69,7 +71,7 @@ impl Server {
         let mut server = Self {
             name: name.to_owned(),
             role: cnf.role,
-            host: "127.0.0.1".to_owned(),
+            host: machine.host.clone(),
             port: cnf.port,
             socket: cnf.dir.join("sock"),
             datadir: cnf.dir.join("data"),
@@ -79,6 +81,7 @@ impl Server {
             server_id: cnf.server_id,
             flavor: cnf.flavor,
             dir: cnf.dir.clone(),
+            launcher: machine.launcher.clone(),
             programs: Arc::clone(programs),
             child: None,
         };
@@ -115,6 +118,11 @@ impl Server {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+
+    /// Tells the server to stop in the regular way (SIGTERM) and does not wait for it; [`Server::stop_graceful`] does.
+    pub fn terminate(&self) -> Result<()> {
+        self.child.as_ref().map_or(Ok(()), |child| send(child, Signal::TERM))
     }
 
     /// Stops the server in the regular way (SIGTERM) and waits until it is gone, up to 120 s.
@@ -168,8 +176,12 @@ impl Server {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.join("stdout.log"))?;
         // A socket that a killed server left would look like a server that does not answer.
         let _ = fs::remove_file(&self.socket);
-        let mut command = Command::new("setsid");
-        command.arg(&self.programs.server).arg(format!("--defaults-file={}/my.cnf", self.dir.display()));
+        let mut words = self.launcher.iter().map(String::as_str).chain(["setsid"]);
+        let mut command = Command::new(words.next().expect("invariant: setsid is there"));
+        command
+            .args(words)
+            .arg(&self.programs.server)
+            .arg(format!("--defaults-file={}/my.cnf", self.dir.display()));
         if process::is_root() {
             command.arg("--user=root");
         }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use delphinus_sandbox::Cluster;
 
 use super::history::Row;
-use super::workload::Ground;
+use super::workload::{Ground, LARGE_ROWS};
 use crate::stage::Address;
 
 /// Between two tries at one server.
@@ -40,6 +40,11 @@ impl Candidate {
                 Ok(Row { list: u32::try_from(list)?, value, server: u32::try_from(server)? })
             })
             .collect()
+    }
+
+    /// True if it has all of the large table.
+    pub(crate) fn has_large(&self) -> Result<bool> {
+        Ok(self.address.connect()?.value("SELECT COUNT(*) FROM app.large")? == LARGE_ROWS.to_string())
     }
 
     /// Tries to write until that succeeds, or it is over; gives the time of the run.

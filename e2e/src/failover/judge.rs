@@ -5,10 +5,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::history::{History, Outcome, Row};
 
 /// What was found: the values, transactions, or servers concerned.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Values that were acknowledged and are not there in the end.
     pub lost: Vec<u64>,

@@ -1,33 +1,23 @@
-//! One run: servers, the proxy, the clients, a fault in their midst, and the verdict.
+//! What came out of one run.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use delphinus_sandbox::Cluster;
+use serde::{Deserialize, Serialize};
 
-use super::direct::{self, Candidate};
-use super::fault::{Fault, Servers};
+use super::fault::{Case, Fault, Through};
 use super::history::{History, Outcome, Write};
 use super::judge::{Verdict, judge};
-use super::workload::{self, Ground, Record};
-use crate::poll::eventually;
-use crate::proxy::Proxy;
-use crate::stage::start_proxy;
+use super::workload::{IN_A_ROW, Record};
 
-/// The clients run for so long before the fault, after the servers are back, and after a stopped server goes on.
-const CALM: Duration = Duration::from_secs(2);
-/// The longest that servers and proxy may need.
-const LIMIT: Duration = Duration::from_mins(1);
+/// So many errors are kept in their own words.
+const WORDS: usize = 12;
 
 /// What came out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Trial {
-    /// On which servers.
-    pub servers: Servers,
-    /// What went wrong.
-    pub fault: Fault,
+    /// Where, through what, and what went wrong.
+    pub case: Case,
     /// Writes by what was told, transactions counted by their values.
     pub acknowledged: usize,
     /// Reads that were answered.
@@ -45,146 +35,80 @@ pub struct Trial {
     /// How many of the lost writes were acknowledged when another server took writes already: by a primary that had been
     /// replaced.
     pub lost_late: usize,
-    /// From the fault until a server took a direct write, in milliseconds.
-    pub servers_ms: f64,
-    /// From the fault until the first write on another server was acknowledged through the proxy, in milliseconds.
-    pub proxy_ms: f64,
+    /// What else was not as it has to be, such as a server taken for dead that was not.
+    pub wrongs: Vec<String>,
+    /// From the fault until a server took a direct write, or until what was wrong was mended, in milliseconds; nothing where
+    /// the servers took writes all the time.
+    pub servers_ms: Option<f64>,
+    /// From the fault until the first write after that was acknowledged through the proxy, in milliseconds.
+    pub proxy_ms: Option<f64>,
     /// The longest that a client waited for the answer to a write, good or bad, in milliseconds.
     pub longest_ms: f64,
-    /// From the fault until the proxy's log said that something is wrong with the primary, in milliseconds.
+    /// From the fault until the proxy's log said that something is wrong, in milliseconds.
     pub noticed_ms: Option<f64>,
+    /// How long all of it took, with the servers' start, in seconds.
+    pub took_s: f64,
 }
 
 impl Trial {
     /// What the proxy needed beyond what the servers did.
-    pub fn beyond_ms(&self) -> f64 {
-        self.proxy_ms - self.servers_ms
+    pub fn beyond_ms(&self) -> Option<f64> {
+        Some(self.proxy_ms? - self.servers_ms?)
     }
 
     /// True if nothing was found that must not be. What asynchronous replication loses is no fault of the proxy's.
     pub fn is_good(&self) -> bool {
         let mut verdict = self.verdict.clone();
-        if self.servers.may_lose(self.fault) {
+        if self.case.servers.may_lose(self.case.fault) {
             verdict.lost.clear();
             verdict.gone.clear();
         }
-        verdict.is_clean() && self.lost_late == 0
+        verdict.is_clean() && self.lost_late == 0 && self.wrongs.is_empty() && self.ended_sessions() == 0
+    }
+
+    /// Sessions that ended though they need not have.
+    pub fn ended_sessions(&self) -> usize {
+        let in_a_row = self.read_errors.get(IN_A_ROW).copied().unwrap_or(0);
+        if self.case.fault.ends_sessions() { 0 } else { self.disconnects - in_a_row }
     }
 }
 
 /// What the fault's time showed.
-struct Times {
-    struck_us: u64,
-    /// The new primary, and when it took a direct write.
-    next: (u32, u64),
-    noticed_us: Option<u64>,
+pub(super) struct Times {
+    pub(super) struck_us: u64,
+    /// The primary in the end.
+    pub(super) primary: u32,
+    /// When the servers took writes again, if they had not.
+    pub(super) mended_us: Option<u64>,
+    pub(super) noticed_us: Option<u64>,
+    /// The proxy's log since then.
+    pub(super) log: String,
 }
 
-/// Runs one.
-pub fn run_trial(servers: Servers, fault: Fault) -> Result<Trial> {
-    let mut cluster = servers.start().context("the servers do not start")?;
-    let (_lease, proxy, address) = start_proxy(&cluster, &servers.config())?;
-    let outcome = (|| {
-        eventually(LIMIT, "the tables", || workload::prepare(&address).map(Some))?;
-        let all = direct::candidates(&cluster, &address);
-        let ground = Ground::new(address.clone());
-        let (record, times) =
-            workload::run(&ground, || meanwhile(&ground, &mut cluster, &proxy, (servers, fault)))?;
-        let history = history(&record, &all, times.next.0, bring_back(&mut cluster, servers, fault)?)?;
-        summary((servers, fault), record, &times, &history)
-    })();
-    outcome.with_context(|| format!("{servers}, {fault}; the proxy's log:\n{}", proxy.log()))
-}
-
-fn meanwhile(
-    ground: &Ground,
-    cluster: &mut Cluster,
-    proxy: &Proxy,
-    (servers, fault): (Servers, Fault),
-) -> Result<Times> {
-    std::thread::sleep(CALM);
-    let others = direct::candidates(cluster, &ground.address).split_off(1);
-    let logged = proxy.log().len();
-    let struck_us = ground.now_us();
-    let is_over = AtomicBool::new(false);
-    let (next, noticed_us) = std::thread::scope(|scope| {
-        let watch = |candidate: Candidate| {
-            let is_over = &is_over;
-            scope.spawn(move || {
-                let at_us = candidate.until_it_writes(ground, is_over)?;
-                is_over.store(true, Ordering::Relaxed);
-                Some((candidate.server_id, at_us))
-            })
-        };
-        let watched: Vec<_> = others.into_iter().map(watch).collect();
-        let noticed = scope.spawn(|| notice(ground, proxy, logged));
-        let struck = fault.strike(servers, cluster);
-        let next = eventually(LIMIT, "a server that takes writes", || {
-            Ok((struck.is_err() || is_over.load(Ordering::Relaxed)).then_some(()))
-        });
-        is_over.store(true, Ordering::Relaxed);
-        let found = watched.into_iter().filter_map(|one| one.join().ok().flatten()).min_by_key(|one| one.1);
-        let noticed = noticed.join().ok().flatten();
-        struck.and(next)?;
-        anyhow::Ok((found.context("no server takes writes")?, noticed))
-    })?;
-    std::thread::sleep(CALM);
-    fault.relent(cluster)?;
-    std::thread::sleep(CALM);
-    Ok(Times { struck_us, next, noticed_us })
-}
-
-/// When the proxy's log says that it has seen something: the first warning or error after the fault.
-fn notice(ground: &Ground, proxy: &Proxy, logged: usize) -> Option<u64> {
-    let signs = ["backend is down", "writes are stopped", "backend is the primary"];
-    let seen = eventually(Duration::from_secs(20), "a line of the log", || {
-        let log = proxy.log();
-        let news = log.get(logged..).unwrap_or_default();
-        Ok(signs.iter().any(|sign| news.contains(sign)).then(|| ground.now_us()))
-    });
-    seen.ok()
-}
-
-/// A dead server has its part of the truth on its disk. Members of a group join it again, and have the group's.
-fn bring_back(cluster: &mut Cluster, servers: Servers, fault: Fault) -> Result<bool> {
-    let is_dead = matches!(fault, Fault::Kill | Fault::Shutdown);
-    if is_dead && servers != Servers::Group {
-        cluster.servers[0].start_again()?;
-    }
-    Ok(!(is_dead && servers == Servers::Group))
-}
-
-fn history(record: &Record, all: &[Candidate], next: u32, has_first: bool) -> Result<History> {
-    let primary = all.iter().find(|one| one.server_id == next).context("no such server")?;
-    let last = primary.rows()?;
-    let known: HashSet<_> = last.iter().copied().collect();
-    let mut strays = Vec::new();
-    for other in all.iter().skip(usize::from(!has_first)).filter(|one| one.server_id != next) {
-        strays.extend(other.rows()?.into_iter().filter(|row| !known.contains(row)));
-    }
-    strays.sort_unstable();
-    strays.dedup();
-    Ok(History { writes: record.writes.clone(), reads: record.reads.clone(), last, strays })
-}
-
-fn summary(
-    (servers, fault): (Servers, Fault),
-    record: Record,
-    times: &Times,
-    history: &History,
-) -> Result<Trial> {
-    let on_next: HashSet<u64> =
-        history.last.iter().filter(|row| row.server == times.next.0).map(|row| row.value).collect();
+pub(super) fn sum_up(case: Case, record: Record, times: &Times, history: &History) -> Trial {
+    let by_primary: HashSet<u64> =
+        history.last.iter().filter(|row| row.server == times.primary).map(|row| row.value).collect();
     let acknowledged = || history.writes.iter().filter(|write| write.outcome == Outcome::Ok);
-    let first_us =
-        acknowledged().filter(|write| on_next.contains(&write.value)).map(|write| write.end_us).min();
-    let ms = |at_us: u64| Duration::from_micros(at_us.saturating_sub(times.struck_us)).as_secs_f64() * 1e3;
+    let mut wrongs = wrongs(case, record.short_results, &times.log);
+    // Where the role stays, the primary's earlier writes do not count.
+    let since_us = if case.fault.moves_the_role(case.servers) { Some(0) } else { times.mended_us };
+    let is_after = |write: &&Write| since_us.is_some_and(|since_us| write.end_us >= since_us);
+    let first_us = acknowledged()
+        .filter(is_after)
+        .filter(|write| by_primary.contains(&write.value))
+        .map(|write| write.end_us)
+        .min();
+    if since_us.is_some() && first_us.is_none() {
+        wrongs.push("no write came through the proxy within a minute".to_owned());
+    }
     let verdict = judge(history);
+    let is_late = |write: &&Write| {
+        times.mended_us.is_some_and(|at_us| write.end_us > at_us) && verdict.lost.contains(&write.value)
+    };
     let longest_us = history.writes.iter().map(|write| write.end_us - write.begin_us).max().unwrap_or(0);
-    let is_late = |write: &&Write| write.end_us > times.next.1 && verdict.lost.contains(&write.value);
-    Ok(Trial {
-        servers,
-        fault,
+    let ms = |at_us: u64| milliseconds(at_us.saturating_sub(times.struck_us));
+    Trial {
+        case,
         lost_late: acknowledged().filter(is_late).count(),
         acknowledged: acknowledged().count(),
         reads: history.reads.len(),
@@ -193,19 +117,112 @@ fn summary(
         disconnects: record.disconnects,
         words: words(record.words, times.struck_us),
         verdict,
-        servers_ms: ms(times.next.1),
-        proxy_ms: ms(first_us.context("no write came through the proxy any more")?),
-        longest_ms: Duration::from_micros(longest_us).as_secs_f64() * 1e3,
+        wrongs,
+        servers_ms: times.mended_us.map(ms),
+        proxy_ms: first_us.map(ms),
+        longest_ms: milliseconds(longest_us),
         noticed_ms: times.noticed_us.map(ms),
-    })
+        took_s: 0.0,
+    }
 }
 
-/// So many errors are kept in their own words.
-const WORDS: usize = 12;
+fn milliseconds(us: u64) -> f64 {
+    Duration::from_micros(us).as_secs_f64() * 1e3
+}
+
+/// What the proxy must have seen, and what it must not.
+fn wrongs(case: Case, short_results: usize, log: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if short_results > 0 {
+        found.push(format!("{short_results} results were not complete, and nobody said so"));
+    }
+    if case.through != Through::Delphinus {
+        return found;
+    }
+    let lives = matches!(
+        case.fault,
+        Fault::Slow | Fault::FullPrimary | Fault::FullReplica | Fault::Lag | Fault::TwoWritable
+    );
+    if lives && log.contains("backend is down") {
+        found.push("a server was taken for dead that was alive".to_owned());
+    }
+    if case.fault == Fault::Lag && !case.servers.is_group() && !log.contains("backend is left out") {
+        found.push("a replica that was behind was not left out".to_owned());
+    }
+    if case.fault == Fault::TwoWritable && !case.servers.is_group() && !log.contains("there are two writers")
+    {
+        found.push("two writers were not seen".to_owned());
+    }
+    found
+}
 
 fn words(mut all: Vec<(u64, String)>, struck_us: u64) -> Vec<(i64, String)> {
     all.sort_unstable();
     all.truncate(WORDS);
     let ms = |at_us: u64| (at_us.cast_signed() - struck_us.cast_signed()) / 1000;
     all.into_iter().map(|(at_us, text)| (ms(at_us), text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::Row;
+    use super::super::servers::Servers;
+    use super::*;
+
+    fn case(servers: Servers, fault: Fault) -> Case {
+        Case { servers, through: Through::Delphinus, fault }
+    }
+
+    /// One write before a fault at 100 and one after, which the servers could take again from 200 on.
+    fn trial(case: Case, record: Record, log: &str) -> Trial {
+        let write = |value: u64, begin_us| Write {
+            session: 1,
+            transaction: value,
+            list: 1,
+            value,
+            begin_us,
+            end_us: begin_us + 50,
+            outcome: Outcome::Ok,
+        };
+        let last = vec![Row { list: 1, value: 1, server: 1 }, Row { list: 1, value: 2, server: 1 }];
+        let writes = vec![write(1, 10), write(2, 250)];
+        let history = History { writes, last, ..History::default() };
+        let times =
+            Times { struck_us: 100, primary: 1, mended_us: Some(200), noticed_us: None, log: log.to_owned() };
+        sum_up(case, record, &times, &history)
+    }
+
+    #[test]
+    fn where_the_role_stays_the_first_write_is_one_after_the_mending() {
+        let trial = trial(case(Servers::MariaDb, Fault::ReadOnly), Record::default(), "");
+        assert!(trial.is_good(), "{trial:?}");
+        assert_eq!((trial.servers_ms, trial.proxy_ms), (Some(0.1), Some(0.2)));
+        assert_eq!(trial.beyond_ms(), Some(0.1));
+    }
+
+    #[test]
+    fn what_the_log_must_say_and_must_not_is_looked_for() {
+        let is_good =
+            |servers, fault, log: &str| trial(case(servers, fault), Record::default(), log).is_good();
+        assert!(!is_good(Servers::MySql, Fault::FullPrimary, "WARN backend is down"));
+        assert!(is_good(Servers::MySql, Fault::Kill, "WARN backend is down"));
+        assert!(!is_good(Servers::MySql, Fault::Lag, ""));
+        assert!(is_good(Servers::MySql, Fault::Lag, "WARN backend is left out"));
+        assert!(!is_good(Servers::MariaDb, Fault::TwoWritable, ""));
+        assert!(is_good(Servers::Group, Fault::TwoWritable, ""));
+    }
+
+    #[test]
+    fn sessions_end_only_with_the_proxy_or_in_the_middle_of_a_row() {
+        let with = |fault, disconnects, in_a_row: usize| {
+            let read_errors = [(IN_A_ROW.to_owned(), in_a_row)].into();
+            let record = Record { read_errors, disconnects, ..Record::default() };
+            trial(case(Servers::MySql, fault), record, "")
+        };
+        assert!(with(Fault::Reset, 3, 3).is_good());
+        assert!(!with(Fault::Reset, 4, 3).is_good());
+        assert!(with(Fault::ProxyKilled, 6, 0).is_good());
+        let short = Record { short_results: 1, ..Record::default() };
+        assert!(!trial(case(Servers::MySql, Fault::Reset), short, "").is_good());
+    }
 }

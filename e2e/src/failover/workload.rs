@@ -1,13 +1,14 @@
 //! The clients: each has a list of its own, appends to it, and reads it and its neighbour's.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use super::history::{Outcome, Read, Write};
 use crate::client::{Client, ServerError};
+use crate::poll::eventually;
 use crate::stage::Address;
 
 /// Clients, and lists.
@@ -17,6 +18,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Between two newcomers: sessions that append one value and go. They are what shows when writes go on, because the others
 /// may all be waiting for an answer to something that they had sent before.
 const ARRIVAL: Duration = Duration::from_millis(100);
+/// A client whose connection has ended tries so long to have another.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Rows of the large table, and bytes in each: far more than what sockets take in.
+pub(crate) const LARGE_ROWS: usize = 2000;
+const LARGE_BYTES: usize = 1000;
 /// Room for the values of one client.
 const VALUES: u64 = 1_000_000;
 
@@ -24,6 +30,9 @@ const VALUES: u64 = 1_000_000;
 const OUTCOME_UNKNOWN: u16 = 9101;
 /// CR_SERVER_LOST: a driver cannot know either.
 const SERVER_LOST: u16 = 2013;
+
+/// How it is counted when a connection ends where no error can be told any more: a part of a row has been sent.
+pub(super) const IN_A_ROW: &str = "closed in a row";
 
 /// What all clients share.
 pub(crate) struct Ground {
@@ -34,12 +43,19 @@ pub(crate) struct Ground {
     /// Set when they have to come to an end.
     pub(crate) is_over: AtomicBool,
     sessions: AtomicU32,
+    /// When the last write was acknowledged.
+    acknowledged_us: AtomicU64,
 }
 
 impl Ground {
     pub(crate) fn new(address: Address) -> Self {
         let (is_over, sessions) = (AtomicBool::new(false), AtomicU32::new(0));
-        Self { address, began: Instant::now(), is_over, sessions }
+        Self { address, began: Instant::now(), is_over, sessions, acknowledged_us: AtomicU64::new(0) }
+    }
+
+    /// True if a write was acknowledged after this time.
+    pub(crate) fn is_acknowledged_after(&self, us: u64) -> bool {
+        self.acknowledged_us.load(Ordering::Relaxed) > us
     }
 
     /// Microseconds since the run began.
@@ -59,6 +75,8 @@ pub(crate) struct Record {
     pub(crate) read_errors: BTreeMap<String, usize>,
     /// Connections that ended.
     pub(crate) disconnects: usize,
+    /// Large results that were told to be complete and were not.
+    pub(crate) short_results: usize,
     /// Each error with its time and words.
     pub(crate) words: Vec<(u64, String)>,
 }
@@ -74,11 +92,12 @@ impl Record {
             *self.read_errors.entry(kind).or_default() += count;
         }
         self.disconnects += other.disconnects;
+        self.short_results += other.short_results;
         self.words.extend(other.words);
     }
 }
 
-/// Makes the table; the rows say who took them.
+/// Makes the tables; the rows say who took them.
 pub(crate) fn prepare(address: &Address) -> Result<()> {
     let mut client = address.connect()?;
     client.query(
@@ -86,14 +105,33 @@ pub(crate) fn prepare(address: &Address) -> Result<()> {
          server INT NOT NULL, KEY (list))",
     )?;
     client.query("CREATE TABLE app.polled (id BIGINT AUTO_INCREMENT PRIMARY KEY, server INT NOT NULL)")?;
+    client.query("CREATE TABLE app.large (id INT PRIMARY KEY, body TEXT NOT NULL)")?;
     Ok(())
 }
 
-/// Runs the clients until it is over, and `meanwhile` beside them.
-pub(crate) fn run<T>(ground: &Ground, meanwhile: impl FnOnce() -> Result<T>) -> Result<(Record, T)> {
+/// Fills the table whose reading takes a while.
+pub(crate) fn fill_large(address: &Address) -> Result<()> {
+    let body = "x".repeat(LARGE_BYTES);
+    let rows: Vec<String> = (0..LARGE_ROWS).map(|id| format!("({id}, '{body}')")).collect();
+    let mut client = address.connect()?;
+    for some in rows.chunks(200) {
+        client.query(&format!("INSERT INTO app.large VALUES {}", some.join(",")))?;
+    }
+    Ok(())
+}
+
+/// Runs the clients until it is over, one that reads large results if it is asked for, and `meanwhile` beside them.
+pub(crate) fn run<T>(
+    ground: &Ground,
+    has_large: bool,
+    meanwhile: impl FnOnce() -> Result<T>,
+) -> Result<(Record, T)> {
     std::thread::scope(|scope| {
-        let clients: Vec<_> =
+        let mut clients: Vec<_> =
             (0..CLIENTS).map(|number| scope.spawn(move || Worker::run(ground, number))).collect();
+        if has_large {
+            clients.push(scope.spawn(|| Worker::read_large(ground)));
+        }
         let newcomers = scope.spawn(|| {
             let mut all = Vec::new();
             while !ground.is_over.load(Ordering::Relaxed) {
@@ -125,9 +163,9 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(ground: &'a Ground, number: u32) -> Result<Self> {
-        let client = ground.address.connect()?;
+        let client = connect(ground)?;
         let session = ground.sessions.fetch_add(1, Ordering::Relaxed);
-        let next_value = u64::from(number + 1) * VALUES;
+        let next_value = (u64::from(number) + 1) * VALUES;
         Ok(Self { ground, number, next_value, session, client, record: Record::default() })
     }
 
@@ -155,6 +193,19 @@ impl<'a> Worker<'a> {
         Ok(worker.record)
     }
 
+    /// Reads a large table again and again.
+    fn read_large(ground: &'a Ground) -> Result<Record> {
+        let mut worker = Self::new(ground, u32::MAX)?;
+        while !ground.is_over.load(Ordering::Relaxed) {
+            match worker.client.rows("SELECT id, body FROM app.large") {
+                Ok(rows) => worker.record.short_results += usize::from(rows.len() != LARGE_ROWS),
+                Err(error) => worker.read_failed(&error)?,
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(worker.record)
+    }
+
     /// Appends one value by itself, or several in a transaction.
     fn append(&mut self, count: u64) -> Result<()> {
         let begin_us = self.ground.now_us();
@@ -167,7 +218,10 @@ impl<'a> Worker<'a> {
         let (session, list) = (self.session, self.number);
         let write = |value| Write { session, transaction, list, value, begin_us, end_us, outcome };
         self.record.writes.extend(values.map(write));
-        let Err(error) = told else { return Ok(()) };
+        let Err(error) = told else {
+            self.ground.acknowledged_us.fetch_max(end_us, Ordering::Relaxed);
+            return Ok(());
+        };
         *self.record.write_errors.entry(kind_of(&error)).or_default() += 1;
         self.record.words.push((end_us, format!("sent {} ms ago: {error:#}", (end_us - begin_us) / 1000)));
         // A transaction may be open still.
@@ -205,24 +259,36 @@ impl<'a> Worker<'a> {
                 self.record.reads.push(Read { session: self.session, list, begin_us, values });
                 Ok(())
             }
-            Err(error) => {
-                *self.record.read_errors.entry(kind_of(&error)).or_default() += 1;
-                self.record.words.push((self.ground.now_us(), format!("read: {error:#}")));
-                self.connect_if_broken(&error)
-            }
+            Err(error) => self.read_failed(&error),
         }
+    }
+
+    fn read_failed(&mut self, error: &anyhow::Error) -> Result<()> {
+        *self.record.read_errors.entry(kind_of(error)).or_default() += 1;
+        self.record.words.push((self.ground.now_us(), format!("read: {error:#}")));
+        self.connect_if_broken(error)
     }
 
     /// A session that is gone is followed by another, which knows nothing of it.
     fn connect_if_broken(&mut self, error: &anyhow::Error) -> Result<()> {
-        if error.is::<ServerError>() && self.client.query("DO 1").is_ok() {
-            return Ok(());
+        // A session that is refused a connection is a session still.
+        if error.is::<ServerError>() {
+            match self.client.query("DO 1") {
+                Err(error) if !error.is::<ServerError>() => {}
+                _ => return Ok(()),
+            }
         }
         self.record.disconnects += 1;
         self.session = self.ground.sessions.fetch_add(1, Ordering::Relaxed);
-        self.client = self.ground.address.connect().context("the proxy takes no connection any more")?;
+        self.client = connect(self.ground)?;
         Ok(())
     }
+}
+
+/// A proxy that is started again takes a moment.
+fn connect(ground: &Ground) -> Result<Client> {
+    let connected = eventually(PATIENCE, "a connection", || ground.address.connect().map(Some));
+    connected.context("the proxy takes no connection any more")
 }
 
 fn outcome_of(error: &anyhow::Error) -> Outcome {
@@ -233,7 +299,11 @@ fn outcome_of(error: &anyhow::Error) -> Outcome {
 }
 
 fn kind_of(error: &anyhow::Error) -> String {
-    error.downcast_ref::<ServerError>().map_or_else(|| "closed".to_owned(), |told| told.code.to_string())
+    match error.downcast_ref::<ServerError>() {
+        Some(told) => told.code.to_string(),
+        None if format!("{error:#}").contains("inside a packet") => IN_A_ROW.to_owned(),
+        None => "closed".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -3,38 +3,27 @@
 //! Where the real schema has views over tables, this one has tables under the names that Router reads.
 
 use anyhow::{Context, Result};
-use delphinus_sandbox::{Flavor, Role, Server};
 
-use crate::load::{Session, Target};
-
-use super::Site;
+use crate::cluster::Cluster;
+use crate::flavor::{Flavor, Role};
+use crate::server::Server;
 
 const SCHEMA: &str = "mysql_innodb_cluster_metadata";
 const CLUSTER: &str = "0b5c4b1e-7d1f-4c60-8f4e-6a2f1d9e3c55";
 const TEXT: &str = "CHARACTER SET ascii";
 
 /// Makes the schema on the primary; a second time changes nothing.
-pub(super) fn install(site: &Site<'_>) -> Result<()> {
-    let has_schema = site.primary().query(&format!("SHOW DATABASES LIKE '{SCHEMA}'"))?;
+pub(super) fn install(cluster: &Cluster) -> Result<()> {
+    let primary = cluster.servers.first().context("a cluster has at least one server")?;
+    let has_schema = primary.query(&format!("SHOW DATABASES LIKE '{SCHEMA}'"))?;
     if !has_schema.is_empty() {
         return Ok(());
     }
-    let cluster = site.cluster;
-    let admin = Target {
-        user: cluster.admin_user.clone(),
-        password: cluster.admin_password.clone(),
-        ..site.target(site.primary().port)
-    };
-    let mut session = Session::open(&admin)?;
     let mut statements = vec![format!("CREATE DATABASE {SCHEMA}"), format!("USE {SCHEMA}")];
     statements.extend(tables());
     statements.extend(views());
-    statements.extend(rows(site)?);
-    for statement in statements {
-        session.query(&statement).context("MySQL Router's metadata")?;
-    }
-    session.quit();
-    Ok(())
+    statements.extend(rows(cluster, primary)?);
+    primary.query(&statements.join(";\n")).context("MySQL Router's metadata").map(drop)
 }
 
 fn tables() -> Vec<String> {
@@ -97,17 +86,17 @@ fn views() -> Vec<String> {
     ]
 }
 
-fn rows(site: &Site<'_>) -> Result<Vec<String>> {
-    let is_group = site.cluster.flavor == Flavor::Group;
+fn rows(cluster: &Cluster, primary: &Server) -> Result<Vec<String>> {
+    let is_group = cluster.flavor == Flavor::Group;
     let (kind, group) = if is_group {
-        ("gr", format!("'{}'", site.primary().query("SELECT @@group_replication_group_name")?))
+        ("gr", format!("'{}'", primary.query("SELECT @@group_replication_group_name")?))
     } else {
         ("ar", "NULL".to_owned())
     };
     let mut rows = vec![format!(
         "INSERT INTO v2_clusters VALUES ('{CLUSTER}', 'bench', '{kind}', {group}, '{{}}', '{{}}', NULL)"
     )];
-    for server in &site.cluster.servers {
+    for server in &cluster.servers {
         rows.extend(member(server)?);
     }
     Ok(rows)
