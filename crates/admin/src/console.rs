@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delphinus_cache::Cache;
 use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt;
 use delphinus_pool::{BackendCensus, Budget, Target};
@@ -45,6 +46,8 @@ pub struct Parts {
     pub workers: Vec<WorkerLine>,
     /// How statements are routed: the rules with their counts.
     pub routing: Routing,
+    /// Answers that are kept; `None`: none are.
+    pub cache: Option<Arc<Cache>>,
     /// Where clients and operators connect.
     pub listeners: Vec<ListenerRow>,
     /// The users of the configuration.

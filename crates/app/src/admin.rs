@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_admin::{AdminRole, AdminUser, ClientUser, Console, ListenerRow, Parts, WorkerLine};
+use delphinus_cache::Cache;
 use delphinus_config::{self as config, Config};
 use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt;
@@ -57,6 +58,7 @@ pub(crate) struct Shown<'a> {
     pub backends: &'a [(Target, Arc<Budget>)],
     pub workers: Vec<WorkerLine>,
     pub routing: Routing,
+    pub cache: Option<Arc<Cache>>,
     pub rsa_key: Option<Arc<RsaKey>>,
     /// The listeners of clients, and those of operators.
     pub listeners: [&'a [(Listener, Arc<ListenerSettings>)]; 2],
@@ -81,6 +83,7 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
         backends: shown.backends.to_vec(),
         workers: shown.workers,
         routing: shown.routing,
+        cache: shown.cache,
         listeners,
         client_users: config.users.iter().map(client).collect(),
         options: config.effective.0.clone(),

@@ -12,7 +12,7 @@ use delphinus_monitor::{Monitor, SnapshotReader};
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
 use delphinus_pool::{Budget, Target};
-use delphinus_session::{ListenerSettings, Registry, Users, is_hung};
+use delphinus_session::{ListenerSettings, Registry, Settings, Users, is_hung};
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::Snapshot;
 use delphinus_wire::Capabilities;
@@ -72,7 +72,7 @@ impl App {
         let users = settings::users(config);
         let rsa_key = Some(Arc::new(rsa_key));
         // Once: the workers share the counts of the rules.
-        let session_settings = settings::sessions(config);
+        let session_settings = Settings { cache: settings::cache(config, 0), ..settings::sessions(config) };
         let (mut seats, mut threads, mut workers) = (Vec::new(), Vec::new(), Vec::new());
         for (at, bell) in bells.iter().enumerate() {
             let (sender, arrivals) = mpsc::channel(ARRIVALS);
@@ -106,6 +106,7 @@ impl App {
             backends: &backends,
             workers,
             routing: session_settings.routing.clone(),
+            cache: session_settings.cache.as_ref().map(|partition| partition.cache.clone()),
             rsa_key,
             listeners: [&listeners, &admin_listeners],
         };

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_cache::{Cache, Limits, Partition};
 use delphinus_config as config;
 use delphinus_config::Config;
 use delphinus_monitor::BackendSpec;
@@ -42,7 +43,15 @@ pub(crate) fn sessions(config: &Config) -> delphinus_session::Settings {
         kills_abandoned: proxy.kill_abandoned_queries,
         failover: crate::routing::failover(config),
         routing: crate::routing::routing(config),
+        cache: None,
     }
+}
+
+/// The room for answers that are kept; made once, for all workers. `cluster`: whose they are.
+pub(crate) fn cache(config: &Config, cluster: u32) -> Option<Partition> {
+    let config::Cache { max_bytes, max_entry_bytes, .. } = config.cache;
+    let limits = Limits { max_bytes, max_entry_bytes };
+    (max_bytes > 0).then(|| Partition { cache: Arc::new(Cache::new(limits)), cluster })
 }
 
 pub(crate) fn client_limits(config: &Config) -> ClientLimits {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::address::{BackendAddress, ListenAddress, Network};
-use crate::schema::{Authentication, Log, Pool, Proxy, Routing};
+use crate::schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
 use crate::secret::Secret;
 use crate::value::SocketMode;
 use crate::word::{
@@ -36,6 +36,8 @@ pub struct Config {
     pub monitor: Monitor,
     /// Connections to them.
     pub pool: Pool,
+    /// Answers that are kept.
+    pub cache: Cache,
     /// What is written about it.
     pub log: Log,
     /// Where operators connect; `None`: nobody can.
@@ -268,6 +270,8 @@ pub struct Rule {
     pub delay_ms: u64,
     /// It may run for so long, milliseconds.
     pub timeout_ms: Option<u64>,
+    /// Its answer may be kept for so long, milliseconds.
+    pub cache_ttl_ms: Option<u64>,
     /// Whether the session may share its connection from then on.
     pub multiplex: Option<bool>,
     /// It is logged.

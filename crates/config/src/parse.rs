@@ -8,8 +8,8 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, BackendSection, ClusterSection, ListenerSection, Log,
-    MonitorSection, Pool, Proxy, Routing, RuleSection, Section, UserSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, BackendSection, Cache, ClusterSection, ListenerSection,
+    Log, MonitorSection, Pool, Proxy, Routing, RuleSection, Section, UserSection, Written, read,
 };
 use crate::validate;
 
@@ -24,6 +24,7 @@ const SECTIONS: &[&str] = &[
     "rule",
     "monitor",
     "pool",
+    "cache",
     "log",
     "admin",
 ];
@@ -40,6 +41,7 @@ pub(crate) struct WrittenFile {
     pub(crate) rules: Rows<RuleSection>,
     pub(crate) monitor: Option<Written<MonitorSection>>,
     pub(crate) pool: Option<Written<Pool>>,
+    pub(crate) cache: Option<Written<Cache>>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -87,6 +89,7 @@ impl WrittenFile {
         list.extend(each("rule", &self.rules));
         list.extend(one("monitor", self.monitor.as_ref()));
         list.extend(one("pool", self.pool.as_ref()));
+        list.extend(one("cache", self.cache.as_ref()));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -156,6 +159,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         rules: rows(root, "rule", mistakes),
         monitor: monitor.and_then(|table| read(&table, mistakes)),
         pool: optional(root, "pool", mistakes),
+        cache: optional(root, "cache", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

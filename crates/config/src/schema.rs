@@ -73,6 +73,7 @@ macro_rules! section {
 
 mod admin;
 mod authentication;
+mod cache;
 mod cluster;
 mod listener;
 mod log;
@@ -85,6 +86,7 @@ mod user;
 
 pub(crate) use admin::{AdminSection, AdminUserSection};
 pub use authentication::Authentication;
+pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub(crate) use listener::ListenerSection;
 pub use log::Log;
@@ -277,6 +279,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<RuleSection>(),
         chapter::<MonitorSection>(),
         chapter::<Pool>(),
+        chapter::<Cache>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
         chapter::<Log>(),

@@ -13,6 +13,7 @@ use crate::word::AuthSource;
 
 mod admin;
 mod authentication;
+mod cache;
 mod cluster;
 mod limits;
 mod listener;
@@ -39,6 +40,7 @@ pub(crate) fn validate(
     let mut check = Check { directory, environment, mistakes };
     let effective = file.effective();
     check.reserved(&file);
+    check.cache(&file);
     let proxy = file.proxy.map(|proxy| check.proxy(proxy));
     let listeners = check.listeners(file.listeners);
     let authentication = file.authentication.map(|written| check.authentication(&written));
@@ -61,6 +63,7 @@ pub(crate) fn validate(
         rules,
         monitor: monitor?,
         pool: file.pool?.value,
+        cache: file.cache?.value,
         log: log?,
         admin,
         effective,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use delphinus_sql::{
-    Effects, Hints, LexOptions, Statement, TableName, Uses, Wanted, classify, digest, hints, tables,
+    CacheWish, Effects, Hints, LexOptions, Statement, TableName, Uses, Wanted, classify, digest, hints,
+    tables,
 };
 use delphinus_state::PinReason;
 use delphinus_topology::{Backend, Snapshot};
@@ -13,7 +14,7 @@ use crate::intent::Intent;
 use crate::plan::Target;
 use crate::policy::Policy;
 use crate::router::plan;
-use crate::rules::{Facts, RulePlace, Rules};
+use crate::rules::{Facts, Rule, RulePlace, Rules};
 use crate::scope::Scope;
 use crate::wish::{Place, Wish};
 
@@ -72,6 +73,9 @@ pub fn explain(sql: &[u8], lex: LexOptions, cluster: Cluster<'_>) -> Vec<(&'stat
     if let Some(message) = rule.and_then(|rule| rule.then.reject.as_ref()) {
         rows.push(("problem", format!("the rule rejects it: {message}")));
     }
+    if let Some(text) = kept(&statement, &hint, rule) {
+        rows.push(("cache", text));
+    }
     for unknown in &hint.unknown {
         rows.push(("problem", format!("the hint {unknown:?} is not known")));
     }
@@ -95,6 +99,20 @@ pub struct Cluster<'a> {
     pub rules: &'a Rules,
     /// How reads are spread.
     pub policy: Policy,
+}
+
+/// Whether the answer may come from the cache, where that is asked for.
+fn kept(statement: &Statement, hint: &Hints, rule: Option<&Rule>) -> Option<String> {
+    let ttl_ms = match hint.cache {
+        Some(CacheWish::TtlMs(ttl_ms)) => u128::from(ttl_ms),
+        Some(CacheWish::Never) => 0,
+        None => rule?.then.cache_ttl?.as_millis(),
+    };
+    Some(match ttl_ms {
+        0 => "no".to_owned(),
+        _ if !statement.is_repeatable() => "no: not a read that would always have the same answer".to_owned(),
+        ttl_ms => format!("for {ttl_ms} ms"),
+    })
 }
 
 /// Where a hint wants a statement; `None` for one that leaves the choice, or names nothing that is there.
@@ -157,7 +175,7 @@ mod tests {
     use delphinus_topology::{Health, Member, Role, Wish};
 
     use super::*;
-    use crate::rules::{Action, Rule, When};
+    use crate::rules::{Action, When};
 
     fn cluster() -> Snapshot {
         let member = |name: &str, role| Member { name: name.into(), role, weight: 100 };
@@ -208,6 +226,28 @@ mod tests {
         assert_eq!(problem("SELECT 1 FROM slow").as_deref(), Some("the rule rejects it: not now"));
         assert_eq!(item("SELECT 1 FROM a JOIN b.c", &snapshot, "tables").as_deref(), Some("a, b.c"));
         assert!(rules.iter().all(|rule| rule.hits() == 0), "to ask is not to match");
+    }
+
+    #[test]
+    fn whether_the_answer_may_be_kept_is_said_where_that_is_asked_for() {
+        let snapshot = cluster();
+        let then = Action { cache_ttl: Some(std::time::Duration::from_millis(500)), ..Action::default() };
+        let rules = Rules::new(vec![Rule::new("all".into(), When::default(), then, false)]);
+        let none = Rules::default();
+        let no = "no: not a read that would always have the same answer";
+        for (sql, rules, expected) in [
+            ("SELECT a FROM t", &none, None),
+            ("SELECT a FROM t", &rules, Some("for 500 ms")),
+            ("/*+ delphinus(cache_ttl=7) */ SELECT a FROM t", &rules, Some("for 7 ms")),
+            ("/*+ delphinus(no_cache) */ SELECT a FROM t", &rules, Some("no")),
+            ("SELECT NOW() FROM t", &rules, Some(no)),
+            ("SELECT @a FROM t", &rules, Some(no)),
+            ("SELECT a FROM t FOR UPDATE", &rules, Some(no)),
+            ("SHOW TABLES", &rules, Some(no)),
+            ("DELETE FROM t", &rules, Some(no)),
+        ] {
+            assert_eq!(item_under(sql, &snapshot, rules, "cache").as_deref(), expected, "{sql}");
+        }
     }
 
     #[test]

@@ -10,7 +10,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use delphinus_monitor::Write;
+use delphinus_cache::{Origin, Own, Write};
+use delphinus_monitor::Write as WriteUnderWay;
+use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Demand, Scope, Target, behind};
 use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Why};
@@ -38,6 +40,10 @@ pub(crate) struct Causality {
     /// Some of them were named by the client: nobody may have them.
     is_foreign: bool,
     seen: Option<Seen>,
+    /// The last write, which what is read has to have.
+    last_write: Option<Write>,
+    /// The servers have not told the GTIDs of all writes.
+    has_untold: bool,
     /// What the command that runs does with data.
     touch: Touch,
     /// The replica that was planned for is not known to have what is demanded.
@@ -49,7 +55,7 @@ pub(crate) struct Causality {
     /// The command that runs may commit it.
     may_commit: bool,
     /// Held while a write runs.
-    write: Option<Write>,
+    write: Option<WriteUnderWay>,
 }
 
 /// Where the session last read, or wrote something that has no GTID.
@@ -185,15 +191,14 @@ impl Session {
 
     /// How old what the session reads may be.
     #[inline]
-    fn consistency(&self, snapshot: &Snapshot) -> Consistency {
+    pub(crate) fn consistency(&self, snapshot: &Snapshot) -> Consistency {
         let usual = if snapshot.tells_gtids { Consistency::Session } else { Consistency::Eventual };
         self.steering.consistency().unwrap_or(usual)
     }
 
     #[inline]
     fn everybody_has_all(&self, snapshot: &Snapshot) -> bool {
-        snapshot.rest.is_some_and(|rest| rest.is_even && rest.writes == self.worker.positions.writes())
-            && !self.causality.is_foreign
+        self.worker.is_at_rest(snapshot) && !self.causality.is_foreign
     }
 
     #[cold]
@@ -320,9 +325,43 @@ impl Session {
         if has_told && is_plain && self.is_one_history(backend) {
             // Who has this has all that was there before.
             self.causality.seen = None;
+            self.causality.has_untold = false;
+            self.causality.last_write = Some(Write { backend, ended: rt::now() });
         } else {
-            self.saw(backend);
+            self.may_have_written(backend);
         }
+    }
+
+    /// Something was written there, or may have been, and nobody knows its GTIDs.
+    pub(crate) fn may_have_written(&mut self, backend: BackendId) {
+        self.saw(backend);
+        self.causality.has_untold = true;
+        self.causality.last_write = Some(Write { backend, ended: rt::now() });
+    }
+
+    /// True if an answer that was kept is proved to have what the session has to find.
+    pub(crate) fn has_own(&self, origin: &Origin) -> bool {
+        let Causality { last_write, token, has_untold, is_foreign, .. } = &self.causality;
+        origin.has(&Own {
+            last_write: *last_write,
+            token: token.as_deref(),
+            is_whole: !has_untold,
+            is_foreign: *is_foreign,
+        })
+    }
+
+    /// True if the session could read on this backend now without waiting: then an answer that came from there is no
+    /// obstacle to anything that it reads later.
+    pub(crate) fn may_follow(&self, backend: BackendId, level: Consistency, snapshot: &Snapshot) -> bool {
+        if self.causality.is_blank() || self.everybody_has_all(snapshot) {
+            return true;
+        }
+        if snapshot.primary().is_some_and(|primary| primary.id == backend) {
+            return true;
+        }
+        let is_there = snapshot.readable_replicas().any(|replica| replica.id == backend);
+        let behind = self.find_behind(level, snapshot, &[]);
+        is_there && !behind.contains(&backend) && !self.causality.must_wait.get()
     }
 
     /// Adds what the server told of the session's own transactions; false if it told nothing.
@@ -397,6 +436,7 @@ impl Session {
     /// Nothing has to be found any more.
     pub(crate) fn forget_causality(&mut self) {
         (self.causality.token, self.causality.seen, self.causality.is_foreign) = (None, None, false);
+        self.causality.last_write = None;
     }
 }
 

@@ -13,6 +13,7 @@
 //! | what a session says of itself when it is asked | `inquiry` |
 
 mod admission;
+mod cache;
 mod causality;
 mod client_error;
 mod command;

@@ -30,4 +30,6 @@ bit_set! {
     PROXY_SETTINGS = 9;
     /// Counters of the session: `SHOW STATUS`, and `FLUSH STATUS`, which sets them to 0.
     SESSION_STATUS = 10;
+    /// What changes by itself: the time, random numbers, new ids; or it is run for the time it takes (`SLEEP()`).
+    VOLATILE = 11;
 }

@@ -35,6 +35,7 @@ fn console() -> Console {
         counters: CounterSet::new(1),
         backends: Vec::new(),
         routing: Routing { rules: Arc::new(rules()), ..Routing::default() },
+        cache: None,
         workers: Vec::new(),
         listeners: Vec::new(),
         client_users: Vec::new(),

@@ -67,6 +67,7 @@ impl Check<'_, '_> {
             consistency: written.consistency,
             delay_ms: written.delay_ms,
             timeout_ms: written.timeout_ms,
+            cache_ttl_ms: written.cache_ttl_ms,
             multiplex: written.multiplex,
             log: written.log,
             log_only: written.log_only,
@@ -95,7 +96,7 @@ impl Check<'_, '_> {
     }
 
     fn refuse_what_is_not_built(&mut self, row: &Written<RuleSection>) {
-        for field in ["cache_ttl_ms", "mirror_group"] {
+        for field in ["mirror_group"] {
             if row.has(field) {
                 self.mistakes.push(row.at(field), format!("{field} is not built yet"), "remove it");
             }
@@ -122,16 +123,19 @@ impl Check<'_, '_> {
             || rule.timeout_ms.is_some()
             || rule.multiplex == Some(false)
             || rule.consistency.is_some()
+            || rule.cache_ttl_ms.is_some()
             || rule.replace_pattern.is_some()
             || rule.log
             || rule.log_only;
         if !does_something
-            && !["target", "timeout_ms", "consistency", "multiplex"].iter().any(|field| row.has(field))
+            && !["target", "timeout_ms", "cache_ttl_ms", "consistency", "multiplex"]
+                .iter()
+                .any(|field| row.has(field))
         {
             self.mistakes.push(
                 row.at("name"),
                 "the rule does nothing",
-                "write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, log or log_only",
+                "write target, group, reject, delay_ms, timeout_ms, consistency, cache_ttl_ms, replace_pattern, multiplex = false, log or log_only",
             );
         }
     }

@@ -44,10 +44,16 @@ impl Session {
             Err(error) => return self.refuse(input, error).await,
         };
         let has_attributes = flags & PARAMETER_COUNT_AVAILABLE != 0;
-        if (has_attributes || self.is_steered(&statement))
-            && let Err(error) = Box::pin(self.steer_execute(input, id)).await
-        {
-            return self.refuse(input, error).await;
+        if has_attributes || self.is_steered(&statement) {
+            if let Err(error) = Box::pin(self.steer_execute(input, id)).await {
+                return self.refuse(input, error).await;
+            }
+            if self.steering.cache.is_some() && flags & CURSOR_FLAGS == 0 {
+                let asked = self.execute_cache(input, (id, &statement), params.as_ref());
+                if Box::pin(asked).await? {
+                    return Ok(Served::Answered);
+                }
+            }
         }
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
