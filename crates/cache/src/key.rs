@@ -2,10 +2,11 @@
 //! values, never hashes of them: an answer to another question would be a wrong one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// A question.
+/// A question. Copies share their bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key(Box<[u8]>);
+pub struct Key(Arc<[u8]>);
 
 /// Who asks: what is the same for all questions of a session until it logs in anew.
 #[derive(Debug, Clone, Copy)]

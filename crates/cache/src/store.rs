@@ -163,8 +163,10 @@ impl Cache {
             return Stored::Outdated;
         }
         let mut evicted = Evicted::default();
-        self.map.insert_with_lifecycle(key, Entry { answer, ttl }, &mut evicted);
-        Stored::Kept { evicted: evicted.0.len() as u64 }
+        self.map.insert_with_lifecycle(key.clone(), Entry { answer, ttl }, &mut evicted);
+        // One that was replaced is among them, too.
+        let others = evicted.0.iter().filter(|(theirs, _)| *theirs != key);
+        Stored::Kept { evicted: others.count() as u64 }
     }
 
     /// Forgets everything; how many answers that were.

@@ -52,6 +52,8 @@ fn an_older_answer_does_not_take_the_place_of_a_younger_one() {
     let (cache, start) = (Cache::new(LIMITS), Instant::now());
     cache.store(key("a"), answer(b"young", start + ms(5)), ms(100));
     assert_eq!(cache.store(key("a"), answer(b"old", start), ms(100)), Stored::Outdated);
+    let replaced = cache.store(key("a"), answer(b"young", start + ms(5)), ms(100));
+    assert_eq!(replaced, Stored::Kept { evicted: 0 }, "what is replaced did not make room");
     assert_eq!(bytes(&cache.find(&key("a"), ms(100), start + ms(6))), Some(&b"young"[..]));
 }
 

@@ -30,8 +30,6 @@ impl Check<'_, '_> {
             "consistency = \"global\""
         } else if written.multiplex == Some(false) {
             "multiplex = false"
-        } else if written.reject.is_some() {
-            "reject"
         } else {
             return;
         };
