@@ -17,6 +17,8 @@ pub struct Origin {
     pub position: Option<Arc<GtidSet>>,
     /// Nothing was being written then: that backend had everything that had been written through the proxy.
     pub had_all: bool,
+    /// The number of that backend's last probe when the answer was there: it has nothing that came later.
+    pub probe: u64,
 }
 
 /// Something that a session has written, or may have.
@@ -83,6 +85,7 @@ mod tests {
             began: at(began),
             position: position.map(|text| Arc::new(set(text))),
             had_all,
+            probe: 1,
         };
         let wrote = |ended| Some(Write { backend: PRIMARY, ended: at(ended) });
         let five = set("0-1-5");

@@ -153,19 +153,19 @@ impl Cache {
     }
 
     /// Keeps an answer for `ttl` since it was asked for.
-    pub fn store(&self, key: Key, answer: Answer, ttl: Duration) -> Stored {
-        if weight(&key, &answer) > self.limits.max_entry_bytes {
+    pub fn store(&self, key: &Key, answer: Answer, ttl: Duration) -> Stored {
+        if weight(key, &answer) > self.limits.max_entry_bytes {
             return Stored::TooLarge;
         }
         let began = answer.origin.began;
         // Another one that comes between is no harm: each tells its own age.
-        if self.map.peek(&key).is_some_and(|there| there.answer.origin.began > began) {
+        if self.map.peek(key).is_some_and(|there| there.answer.origin.began > began) {
             return Stored::Outdated;
         }
         let mut evicted = Evicted::default();
         self.map.insert_with_lifecycle(key.clone(), Entry { answer, ttl }, &mut evicted);
         // One that was replaced is among them, too.
-        let others = evicted.0.iter().filter(|(theirs, _)| *theirs != key);
+        let others = evicted.0.iter().filter(|(theirs, _)| theirs != key);
         Stored::Kept { evicted: others.count() as u64 }
     }
 

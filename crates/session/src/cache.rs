@@ -255,7 +255,7 @@ impl Session {
         let Some(answer) = answer else { return Ok(false) };
         self.skip(input).await?;
         if self.steering.consistency() != Some(Consistency::Eventual) {
-            self.saw(answer.origin.backend);
+            self.was_given(&answer.origin);
         }
         self.memory.answered_elsewhere(answer.rows);
         if self.stream.post(&answer.bytes) {
@@ -298,7 +298,7 @@ impl Session {
             (self.worker.positions.of(backend).clone(), self.has_all(backend, snapshot))
         });
         if let Some(keeping) = &mut self.steering.keeping {
-            keeping.origin = Some(Origin { backend, began, position, had_all });
+            keeping.origin = Some(Origin { backend, began, position, had_all, probe: 0 });
             keeping.transcript.begin();
         }
     }
@@ -327,7 +327,8 @@ impl Session {
     fn end_keeping(&self, keeping: Keeping, response: &Response) {
         let Keeping { key, ttl, transcript, origin, flight } = keeping;
         let counters = &self.worker.counters;
-        let (Some(partition), Some(origin)) = (&self.worker.settings.cache, origin) else { return };
+        let (Some(partition), Some(mut origin)) = (&self.worker.settings.cache, origin) else { return };
+        origin.probe = self.worker.positions.probe(origin.backend);
         if !is_fit(response) {
             counters.cache_unfit.increment();
             return;
@@ -340,7 +341,7 @@ impl Session {
         if flight.is_none() {
             self.worker.flights.is_kept(&key);
         }
-        match partition.cache.store(key, answer, ttl) {
+        match partition.cache.store(&key, answer, ttl) {
             Stored::Kept { evicted } => {
                 counters.cache_kept.increment();
                 counters.cache_evictions.add(evicted);

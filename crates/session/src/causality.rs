@@ -313,6 +313,17 @@ impl Session {
         self.causality.seen = Some(Seen { backend, probe: self.worker.positions.probe(backend) });
     }
 
+    /// The same of an answer that was kept. It may be old enough that it is known by now what was in it.
+    pub(crate) fn was_given(&mut self, origin: &Origin) {
+        let Origin { backend, probe, .. } = *origin;
+        match &mut self.causality.seen {
+            None => self.causality.seen = Some(Seen { backend, probe }),
+            Some(seen) if seen.backend == backend => seen.probe = seen.probe.max(probe),
+            // That backend has what was seen elsewhere, but since when is not known.
+            Some(_) => self.saw(backend),
+        }
+    }
+
     fn follow_write(&mut self, backend: BackendId, statement: &Statement, response: &Response) {
         let has_told = self.take_gtids(&response.changes);
         if self.causality.touch != Touch::Writes {

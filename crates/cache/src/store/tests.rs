@@ -16,7 +16,7 @@ fn key(text: &str) -> Key {
 }
 
 fn answer(bytes: &[u8], began: Instant) -> Answer {
-    let origin = Origin { backend: BackendId(0), began, position: None, had_all: false };
+    let origin = Origin { backend: BackendId(0), began, position: None, had_all: false, probe: 0 };
     Answer { bytes: bytes.into(), rows: 1, origin: Arc::new(origin) }
 }
 
@@ -36,7 +36,7 @@ const LIMITS: Limits = Limits { max_bytes: 1 << 20, max_entry_bytes: 1 << 14 };
 #[test]
 fn an_answer_lives_as_long_as_the_one_who_stores_and_the_one_who_asks_say() {
     let (cache, start) = (Cache::new(LIMITS), Instant::now());
-    assert_eq!(cache.store(key("a"), answer(b"1", start), ms(100)), Stored::Kept { evicted: 0 });
+    assert_eq!(cache.store(&key("a"), answer(b"1", start), ms(100)), Stored::Kept { evicted: 0 });
     let at = |after, ttl| cache.find(&key("a"), ms(ttl), start + ms(after));
     assert_eq!(bytes(&at(99, 100)), Some(&b"1"[..]));
     assert!(matches!(at(50, 50), Found::Nothing), "too old for who asks, not for others");
@@ -50,9 +50,9 @@ fn an_answer_lives_as_long_as_the_one_who_stores_and_the_one_who_asks_say() {
 #[test]
 fn an_older_answer_does_not_take_the_place_of_a_younger_one() {
     let (cache, start) = (Cache::new(LIMITS), Instant::now());
-    cache.store(key("a"), answer(b"young", start + ms(5)), ms(100));
-    assert_eq!(cache.store(key("a"), answer(b"old", start), ms(100)), Stored::Outdated);
-    let replaced = cache.store(key("a"), answer(b"young", start + ms(5)), ms(100));
+    cache.store(&key("a"), answer(b"young", start + ms(5)), ms(100));
+    assert_eq!(cache.store(&key("a"), answer(b"old", start), ms(100)), Stored::Outdated);
+    let replaced = cache.store(&key("a"), answer(b"young", start + ms(5)), ms(100));
     assert_eq!(replaced, Stored::Kept { evicted: 0 }, "what is replaced did not make room");
     assert_eq!(bytes(&cache.find(&key("a"), ms(100), start + ms(6))), Some(&b"young"[..]));
 }
@@ -61,7 +61,7 @@ fn an_older_answer_does_not_take_the_place_of_a_younger_one() {
 fn what_is_too_large_is_not_kept() {
     let cache = Cache::new(LIMITS);
     let large = vec![0; 1 << 14];
-    assert_eq!(cache.store(key("a"), answer(&large, Instant::now()), ms(100)), Stored::TooLarge);
+    assert_eq!(cache.store(&key("a"), answer(&large, Instant::now()), ms(100)), Stored::TooLarge);
     assert!(cache.is_empty());
 }
 
@@ -70,9 +70,9 @@ fn the_room_is_bounded_and_what_is_asked_for_often_stays() {
     let (cache, now) = (Cache::new(LIMITS), Instant::now());
     let mut evicted = 0;
     let mut hits = 0;
-    cache.store(key("hot"), answer(b"hot", now), ms(1000));
+    cache.store(&key("hot"), answer(b"hot", now), ms(1000));
     for number in 0..5000 {
-        match cache.store(key(&format!("scan {number}")), answer(&[0; 1000], now), ms(1000)) {
+        match cache.store(&key(&format!("scan {number}")), answer(&[0; 1000], now), ms(1000)) {
             Stored::Kept { evicted: count } => evicted += count,
             other => panic!("{other:?}"),
         }
@@ -96,7 +96,7 @@ proptest! {
             now += pause;
             let this = key(&name.to_string());
             if what < 2 {
-                cache.store(this, answer(&number.to_le_bytes(), start + ms(now)), ms(ttl));
+                cache.store(&this, answer(&number.to_le_bytes(), start + ms(now)), ms(ttl));
                 model.insert(name, (number, now));
             } else {
                 let found = cache.find(&this, ms(ttl), start + ms(now));
