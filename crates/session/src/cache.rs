@@ -295,7 +295,8 @@ impl Session {
     fn begin_keeping(&mut self, backend: BackendId) {
         let began = rt::now();
         let (position, had_all) = self.worker.with_snapshot(|snapshot, _| {
-            (self.worker.positions.of(backend).clone(), self.has_all(backend, snapshot))
+            let position = self.worker.positions.of(backend).clone();
+            (self.with_own(position, self.consistency(snapshot)), self.has_all(backend, snapshot))
         });
         if let Some(keeping) = &mut self.steering.keeping {
             keeping.origin = Some(Origin { backend, began, position, had_all, probe: 0 });

@@ -338,6 +338,8 @@ impl Session {
             self.causality.seen = None;
             self.causality.has_untold = false;
             self.causality.last_write = Some(Write { backend, ended: rt::now() });
+        } else if only_looks(statement) {
+            self.saw(backend);
         } else {
             self.may_have_written(backend);
         }
@@ -348,6 +350,19 @@ impl Session {
         self.saw(backend);
         self.causality.has_untold = true;
         self.causality.last_write = Some(Write { backend, ended: rt::now() });
+    }
+
+    /// What the backend has where the session is about to read: what is known of it, and what the session has written, for
+    /// without that it would not have been sent there.
+    pub(crate) fn with_own(&self, known: Option<Arc<GtidSet>>, level: Consistency) -> Option<Arc<GtidSet>> {
+        // What a client has named need not be anywhere.
+        let is_certain = level == Consistency::Session && !self.causality.is_foreign;
+        let Some(token) = self.causality.token.as_ref().filter(|_| is_certain) else { return known };
+        let Some(mut known) = known else { return Some(token.clone()) };
+        if !known.contains(token) {
+            Arc::make_mut(&mut known).merge(token);
+        }
+        Some(known)
     }
 
     /// True if an answer that was kept is proved to have what the session has to find.
@@ -449,6 +464,18 @@ impl Session {
         (self.causality.token, self.causality.seen, self.causality.is_foreign) = (None, None, false);
         self.causality.last_write = None;
     }
+}
+
+/// True for what goes to the primary, or to the connection of the statement before, for what it looks at, and writes nothing.
+fn only_looks(statement: &Statement) -> bool {
+    let why =
+        [Why::SessionFunction, Why::LastInsertId, Why::SystemVariable, Why::CalcFoundRows, Why::ServerState];
+    let is_look = match statement.class {
+        Class::Show => true,
+        Class::Select => why.contains(&statement.why),
+        _ => false,
+    };
+    is_look && !statement.effects.intersects(OPAQUE) && statement.count == 1
 }
 
 /// True for what writes rows and commits nothing.
