@@ -3,8 +3,6 @@
 //! Owns: what is the same question (`key`), whether an answer has what a session has written (`origin`), and how long and
 //! how many answers are kept (`store`). Must not know of sockets, sessions or the clock: `now` is an argument.
 
-#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test fails by panicking"))]
-
 mod answer;
 mod flights;
 mod key;
