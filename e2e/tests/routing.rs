@@ -214,7 +214,7 @@ fn check_strict_hints(stage: &Stage) {
         "/*slave*/ INSERT INTO visits (server_id) VALUES (1)",
         "/*slave*/ SELECT id FROM visits FOR UPDATE",
         "/*+ delphinus(backend=nowhere) */ SELECT 1",
-        "/*+ delphinus(cache_ttl=100) */ SELECT 1",
+        "/*+ delphinus(cache_ttl=100) */ SELECT NOW()",
         "/*#mode=SOMETIMES*/ SELECT 1",
         "/*+ delphinus(replica, consistency=global) */ SELECT 1",
     ];

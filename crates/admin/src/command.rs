@@ -1,6 +1,7 @@
 //! The commands: one table, from which they are found, explained, checked against roles, and documented.
 
 mod backends;
+mod cache;
 mod clusters;
 mod help;
 mod kill;
@@ -156,6 +157,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         Run::Showing(route::show_rules),
     ),
     look(
+        &["SHOW CACHE"],
+        "item",
+        "Answers that are kept: how many and how large, and what came of asking for them, over all workers.",
+        Run::Showing(cache::show),
+    ),
+    look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
         "variable_name",
         "Everything that is counted since the start, over all workers.",
@@ -214,6 +221,15 @@ pub(crate) const COMMANDS: &[Command] = &[
         help: "OFFLINE: no new statement goes to the backend, what is pinned to it (such as an open transaction) finishes, \
                idle connections are closed. It stays so, whatever the probes say, until ONLINE or the end of the process.",
         run: Run::Asking(|call| Box::pin(backends::set(call))),
+    },
+    Command {
+        names: &["CLEAR CACHE", "PURGE CACHE"],
+        arguments: "",
+        group: Group::Change,
+        role: AdminRole::Operate,
+        like: "",
+        help: "Forgets all answers that are kept.",
+        run: Run::Now(cache::clear),
     },
     client(
         &["SELECT"],

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delphinus_cache::Cache;
 use delphinus_session::{ClientConnId, Registry, SessionInfo, Told};
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
@@ -33,6 +34,8 @@ pub struct Parts {
     pub clusters: Vec<ClusterView>,
     /// Everything that is counted.
     pub counters: CounterSet,
+    /// Answers that are kept, of all clusters; `None`: none are.
+    pub cache: Option<Arc<Cache>>,
     /// Where clients and operators connect.
     pub listeners: Vec<ListenerRow>,
     /// The users of the configuration.

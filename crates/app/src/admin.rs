@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_admin::{AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, Parts};
+use delphinus_cache::Cache;
 use delphinus_config::{self as config, Config};
 use delphinus_net::rt;
 use delphinus_net::{ListenAddress, Listener};
@@ -53,6 +54,7 @@ pub(crate) struct Shown<'a> {
     pub registry: &'a Arc<Registry>,
     pub clusters: Vec<ClusterView>,
     pub counters: &'a CounterSet,
+    pub cache: Option<Arc<Cache>>,
     pub rsa_key: Option<Arc<RsaKey>>,
     /// The listeners of clients, and those of operators.
     pub listeners: [&'a [(Listener, Arc<ListenerSettings>)]; 2],
@@ -75,6 +77,7 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
         registry: shown.registry.clone(),
         clusters: shown.clusters,
         counters: shown.counters.clone(),
+        cache: shown.cache,
         listeners,
         client_users: config.users.iter().map(|user| client(config, user)).collect(),
         options: config.effective.0.clone(),

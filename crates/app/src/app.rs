@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use delphinus_admin::Console;
+use delphinus_cache::Cache;
 use delphinus_config::Config;
 use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt::{self, mpsc, watch};
@@ -56,7 +57,8 @@ struct App {
 impl App {
     fn build(config: &Config) -> Result<Self, Error> {
         let count = worker_count(config);
-        let (clusters, seeds) = build_clusters(config, count)?;
+        let cache = settings::cache(config);
+        let (clusters, seeds) = build_clusters(config, count, cache.as_ref())?;
         let choice = choice(config);
         let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
         let admin_listeners = bind(&admin::listeners(config)?)?;
@@ -85,6 +87,7 @@ impl App {
             registry: &registry,
             clusters: clusters.iter().map(RunningCluster::view).collect(),
             counters: &counters,
+            cache,
             rsa_key,
             listeners: [&listeners, &admin_listeners],
         };
@@ -153,11 +156,13 @@ impl App {
 fn build_clusters(
     config: &Config,
     threads: usize,
+    cache: Option<&Arc<Cache>>,
 ) -> Result<(Vec<RunningCluster>, Vec<Vec<ClusterSeed>>), Error> {
     let mut clusters = Vec::new();
     let mut seeds: Vec<Vec<ClusterSeed>> = (0..threads).map(|_| Vec::new()).collect();
     for (index, cluster) in config.clusters.iter().enumerate() {
-        let (running, of_threads) = RunningCluster::build(config, (choice::id(index), cluster), threads)?;
+        let (running, of_threads) =
+            RunningCluster::build(config, (choice::id(index), cluster), threads, cache)?;
         clusters.push(running);
         for (thread, seed) in seeds.iter_mut().zip(of_threads) {
             thread.push(seed);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use delphinus_admin::{ClusterView, Questions, WorkerLine, worker_line};
+use delphinus_cache::Cache;
 use delphinus_config::{Cluster, Compression, Config};
 use delphinus_monitor::{Monitor, SnapshotReader};
 use delphinus_net::rt::{self, Notify, watch};
@@ -50,15 +51,16 @@ impl RunningCluster {
         config: &Config,
         (id, cluster): (ClusterId, &Cluster),
         threads: usize,
+        cache: Option<&Arc<Cache>>,
     ) -> Result<(Self, Vec<ClusterSeed>), Error> {
-        let targets = settings::targets(cluster)?;
+        let targets = settings::targets(config, cluster)?;
         let (monitor, reader) = Monitor::new(settings::monitor(cluster, &targets));
         let bells: Vec<Arc<Notify>> = (0..threads).map(|_| Arc::default()).collect();
         let users = settings::users(config);
         let shared = SharedCluster {
             id,
             // Once: the threads share the counts of the rules.
-            settings: settings::sessions(config, id, cluster),
+            settings: settings::sessions(config, id, cluster, cache),
             pool: settings::pool(config, (id, cluster), &users, threads),
             backends: limits::budgets(config, cluster, &targets, &bells),
             users,

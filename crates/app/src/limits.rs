@@ -31,7 +31,7 @@ pub(crate) fn budgets(
         BackendLimits { max, reserved, of_users: of_users.clone() }
     });
     let mirrors = config.mirrors.iter().map(|mirror| {
-        let max = mirror.backend.max_connections.unwrap_or(config.pool.max_connections);
+        let max = mirror.backend.max_connections.unwrap_or(cluster.pool.max_connections);
         BackendLimits { max, reserved: 0, of_users: HashMap::new() }
     });
     let limits = limits.chain(mirrors);

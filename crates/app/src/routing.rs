@@ -81,6 +81,7 @@ fn rule(config: &Config, cluster: &Cluster, rule: &config::Rule) -> Rule {
         timeout: rule.timeout_ms.map(Duration::from_millis),
         rewrite: rule.replace_pattern.clone(),
         consistency: rule.consistency.map(consistency),
+        cache_ttl: rule.cache_ttl_ms.map(Duration::from_millis),
         dedicates: rule.multiplex == Some(false),
         mirror: mirror(config, cluster, rule),
         log: rule.log,

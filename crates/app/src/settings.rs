@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_cache::{Cache, Limits};
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_monitor::BackendSpec;
@@ -26,7 +27,12 @@ use crate::keys::own_certificate;
 /// MySQL's `net_write_timeout`, in seconds.
 const NET_TIMEOUT_S: u64 = 60;
 
-pub(crate) fn sessions(config: &Config, id: ClusterId, cluster: &Cluster) -> delphinus_session::Settings {
+pub(crate) fn sessions(
+    config: &Config,
+    id: ClusterId,
+    cluster: &Cluster,
+    cache: Option<&Arc<Cache>>,
+) -> delphinus_session::Settings {
     let proxy = &config.proxy;
     delphinus_session::Settings {
         connect_timeout_ms: proxy.connect_timeout_ms,
@@ -40,7 +46,14 @@ pub(crate) fn sessions(config: &Config, id: ClusterId, cluster: &Cluster) -> del
         kills_abandoned: proxy.kill_abandoned_queries,
         failover: crate::routing::failover(cluster),
         routing: crate::routing::routing(config, id, cluster),
+        cache: cache.cloned(),
     }
+}
+
+/// The room for answers that are kept, of all clusters and workers; `None`: there is none.
+pub(crate) fn cache(config: &Config) -> Option<Arc<Cache>> {
+    let config::Cache { max_bytes, max_entry_bytes, .. } = config.cache;
+    (max_bytes > 0).then(|| Arc::new(Cache::new(Limits { max_bytes, max_entry_bytes })))
 }
 
 /// What clients are offered first, if that is set.

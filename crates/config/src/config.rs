@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::address::{BackendAddress, ListenAddress, Network};
-use crate::schema::{Authentication, Log, Pool, Proxy, Routing};
+use crate::schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
 use crate::secret::Secret;
 use crate::value::SocketMode;
 use crate::word::{
@@ -32,6 +32,8 @@ pub struct Config {
     pub rules: Vec<Rule>,
     /// Servers that get copies of reads.
     pub mirrors: Vec<Mirror>,
+    /// Answers that are kept.
+    pub cache: Cache,
     /// What is written about it.
     pub log: Log,
     /// Where operators connect; `None`: nobody can.
@@ -308,6 +310,8 @@ pub struct Rule {
     pub delay_ms: u64,
     /// It may run for so long, milliseconds.
     pub timeout_ms: Option<u64>,
+    /// Its answer may be kept for so long, milliseconds.
+    pub cache_ttl_ms: Option<u64>,
     /// Whether the session may share its connection from then on.
     pub multiplex: Option<bool>,
     /// The group of mirrors that reads are sent to as well; it is not empty.

@@ -33,7 +33,7 @@ pub use mistake::Mistake;
 pub use option_doc::{OptionDoc, Reload};
 pub use parse::parse;
 pub use reference::{options, reference};
-pub use schema::{Authentication, Log, Pool, Proxy, Routing};
+pub use schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
 pub use secret::Secret;
 pub use value::SocketMode;
 pub use word::{

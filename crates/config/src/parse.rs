@@ -8,8 +8,8 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, ListenerSection, Log, MirrorSection, Proxy, RuleSection,
-    Section, UserSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, Cache, ListenerSection, Log, MirrorSection, Proxy,
+    RuleSection, Section, UserSection, Written, read,
 };
 use crate::validate;
 
@@ -29,6 +29,7 @@ const SECTIONS: &[&str] = &[
     "mirror",
     "monitor",
     "pool",
+    "cache",
     "log",
     "admin",
 ];
@@ -42,6 +43,7 @@ pub(crate) struct WrittenFile {
     pub(crate) clusters: WrittenClusters,
     pub(crate) rules: Rows<RuleSection>,
     pub(crate) mirrors: Rows<MirrorSection>,
+    pub(crate) cache: Option<Written<Cache>>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -86,6 +88,7 @@ impl WrittenFile {
         list.extend(self.clusters.effective());
         list.extend(each("rule", &self.rules));
         list.extend(each("mirror", &self.mirrors));
+        list.extend(one("cache", self.cache.as_ref()));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -126,6 +129,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         clusters: cluster::read_clusters(root, &is_whole, mistakes),
         rules: rows(root, "rule", mistakes),
         mirrors: rows(root, "mirror", mistakes),
+        cache: optional(root, "cache", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

@@ -73,6 +73,7 @@ macro_rules! section {
 
 mod admin;
 mod authentication;
+mod cache;
 mod cluster;
 mod listener;
 mod log;
@@ -86,6 +87,7 @@ mod user;
 
 pub(crate) use admin::{AdminSection, AdminUserSection};
 pub use authentication::Authentication;
+pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub(crate) use listener::ListenerSection;
 pub use log::Log;
@@ -287,6 +289,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<MirrorSection>(),
         chapter::<MonitorSection>(),
         chapter::<Pool>(),
+        chapter::<Cache>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
         chapter::<Log>(),

@@ -13,6 +13,7 @@ use crate::word::AuthSource;
 
 mod admin;
 mod authentication;
+mod cache;
 mod choice;
 mod cluster;
 mod limits;
@@ -40,6 +41,7 @@ pub(crate) fn validate(
     let mut check = Check { directory, environment, mistakes };
     let effective = file.effective();
     check.reserved(&file);
+    check.cache(&file);
     let proxy = file.proxy.as_ref().map(|proxy| check.proxy(proxy));
     let authentication = file.authentication.as_ref().map(|written| check.authentication(written));
     let asks_backend = authentication.as_ref().is_some_and(|one| one.auth == AuthSource::Backend);
@@ -53,8 +55,7 @@ pub(crate) fn validate(
     // Of clusters that could not be read it cannot be said which groups they have.
     let are_all = clusters.len() == count && count > 0;
     let mirrors = check.mirrors(file.mirrors);
-    let rules =
-        if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
+    let rules = if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
     if !are_all {
@@ -68,6 +69,7 @@ pub(crate) fn validate(
         clusters,
         rules,
         mirrors,
+        cache: file.cache?.value,
         log: log?,
         admin,
         effective,

@@ -107,6 +107,14 @@ impl Memory {
         own.as_ref().filter(|(seq, _)| *seq == self.statement_seq.get()).map(|(_, answer)| answer.clone())
     }
 
+    /// A SELECT of the session was answered with so many rows, and without warnings, by no connection at all.
+    pub fn answered_elsewhere(&self, rows: u64) {
+        self.statement_seq.set(self.statement_seq.get() + 1);
+        self.found_rows.set(rows);
+        self.row_count.set(-1);
+        self.warnings.replace(None);
+    }
+
     /// Waits until every connection that was taken over has told what it knew. That takes one round trip to a
     /// backend; after some seconds the backend is gone, and what the OK packets said has to do.
     pub async fn wait_until_saved(&self) {

@@ -4,6 +4,7 @@
 //! Owns: the words and their order. What is known of the session that asks is in `asker`.
 
 mod asker;
+mod kept;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ use crate::router::{obstacle, plan};
 use crate::rules::{Facts, Rule, RulePlace, Rules};
 use crate::scope::Scope;
 use crate::wish::{Place, Wish};
+
+use kept::kept;
 
 pub use asker::{Asker, Demanded, Usual};
 
@@ -112,6 +115,9 @@ impl Explanation {
         ];
         if let Some(limit) = timeout_ms(&asked, &asker.own, rule) {
             rows.push(("timeout_ms", limit.to_string()));
+        }
+        if let Some(text) = kept(statement, (&asked, rule), level, asker) {
+            rows.push(("cache", text));
         }
         let after = after(question, (&asked, rule), cluster, asker);
         Self { rows, wish, demanded, pins: asker.pins.clone(), avoid: asker.avoid.clone(), after }

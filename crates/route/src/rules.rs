@@ -87,6 +87,8 @@ pub struct Action {
     pub rewrite: Option<String>,
     /// How old what it reads may be.
     pub consistency: Option<Consistency>,
+    /// Its answer may be kept for so long, and be given to who asks the same.
+    pub cache_ttl: Option<Duration>,
     /// From then on the session keeps its connection.
     pub dedicates: bool,
     /// Reads are sent there, too.

@@ -10,7 +10,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use delphinus_monitor::Write;
+use delphinus_cache::{Origin, Own, Write};
+use delphinus_monitor::Write as WriteUnderWay;
+use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Demand, Scope, Target, behind};
 use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Why};
@@ -38,6 +40,10 @@ pub(crate) struct Causality {
     /// Some of them were named by the client: nobody may have them.
     is_foreign: bool,
     seen: Option<Seen>,
+    /// The last write, which what is read has to have.
+    last_write: Option<Write>,
+    /// The servers have not told the GTIDs of all writes.
+    has_untold: bool,
     /// What the command that runs does with data.
     touch: Touch,
     /// The replica that was planned for is not known to have what is demanded.
@@ -49,7 +55,7 @@ pub(crate) struct Causality {
     /// The command that runs may commit it.
     may_commit: bool,
     /// Held while a write runs.
-    write: Option<Write>,
+    write: Option<WriteUnderWay>,
 }
 
 /// Where the session last read, or wrote something that has no GTID.
@@ -182,7 +188,7 @@ impl Session {
 
     /// How old what the session reads may be.
     #[inline]
-    fn consistency(&self, snapshot: &Snapshot) -> Consistency {
+    pub(crate) fn consistency(&self, snapshot: &Snapshot) -> Consistency {
         let usual = if snapshot.tells_gtids { Consistency::Session } else { Consistency::Eventual };
         self.steering.consistency().unwrap_or(usual)
     }
@@ -199,8 +205,7 @@ impl Session {
 
     #[inline]
     fn everybody_has_all(&self, snapshot: &Snapshot) -> bool {
-        snapshot.rest.is_some_and(|rest| rest.is_even && rest.writes == self.worker.positions.writes())
-            && !self.causality.is_foreign
+        self.worker.is_at_rest(snapshot) && !self.causality.is_foreign
     }
 
     /// What the session has to find, for those who ask; `None` if that is nothing.
@@ -327,6 +332,17 @@ impl Session {
         self.causality.seen = Some(Seen { backend, probe: self.worker.positions.probe(backend) });
     }
 
+    /// The same of an answer that was kept. It may be old enough that it is known by now what was in it.
+    pub(crate) fn was_given(&mut self, origin: &Origin) {
+        let Origin { backend, probe, .. } = *origin;
+        match &mut self.causality.seen {
+            None => self.causality.seen = Some(Seen { backend, probe }),
+            Some(seen) if seen.backend == backend => seen.probe = seen.probe.max(probe),
+            // That backend has what was seen elsewhere, but since when is not known.
+            Some(_) => self.saw(backend),
+        }
+    }
+
     fn follow_write(&mut self, backend: BackendId, statement: &Statement, response: &Response) {
         let has_told = self.take_gtids(&response.changes);
         if self.causality.touch != Touch::Writes {
@@ -339,9 +355,58 @@ impl Session {
         if has_told && is_plain && self.is_one_history(backend) {
             // Who has this has all that was there before.
             self.causality.seen = None;
-        } else {
+            self.causality.has_untold = false;
+            self.causality.last_write = Some(Write { backend, ended: rt::now() });
+        } else if only_looks(statement) {
             self.saw(backend);
+        } else {
+            self.may_have_written(backend);
         }
+    }
+
+    /// Something was written there, or may have been, and nobody knows its GTIDs.
+    pub(crate) fn may_have_written(&mut self, backend: BackendId) {
+        self.saw(backend);
+        self.causality.has_untold = true;
+        self.causality.last_write = Some(Write { backend, ended: rt::now() });
+    }
+
+    /// What the backend has where the session is about to read: what is known of it, and what the session has written, for
+    /// without that it would not have been sent there.
+    pub(crate) fn with_own(&self, known: Option<Arc<GtidSet>>, level: Consistency) -> Option<Arc<GtidSet>> {
+        // What a client has named need not be anywhere.
+        let is_certain = level == Consistency::Session && !self.causality.is_foreign;
+        let Some(token) = self.causality.token.as_ref().filter(|_| is_certain) else { return known };
+        let Some(mut known) = known else { return Some(token.clone()) };
+        if !known.contains(token) {
+            Arc::make_mut(&mut known).merge(token);
+        }
+        Some(known)
+    }
+
+    /// True if an answer that was kept is proved to have what the session has to find.
+    pub(crate) fn has_own(&self, origin: &Origin) -> bool {
+        let Causality { last_write, token, has_untold, is_foreign, .. } = &self.causality;
+        origin.has(&Own {
+            last_write: *last_write,
+            token: token.as_deref(),
+            is_whole: !has_untold,
+            is_foreign: *is_foreign,
+        })
+    }
+
+    /// True if the session could read on this backend now without waiting: then an answer that came from there is no
+    /// obstacle to anything that it reads later.
+    pub(crate) fn may_follow(&self, backend: BackendId, level: Consistency, snapshot: &Snapshot) -> bool {
+        if self.causality.is_blank() || self.everybody_has_all(snapshot) {
+            return true;
+        }
+        if snapshot.primary().is_some_and(|primary| primary.id == backend) {
+            return true;
+        }
+        let is_there = snapshot.readable_replicas().any(|replica| replica.id == backend);
+        let behind = self.find_behind(level, snapshot, &[]);
+        is_there && !behind.contains(&backend) && !self.causality.must_wait.get()
     }
 
     /// Adds what the server told of the session's own transactions; false if it told nothing.
@@ -416,7 +481,20 @@ impl Session {
     /// Nothing has to be found any more.
     pub(crate) fn forget_causality(&mut self) {
         (self.causality.token, self.causality.seen, self.causality.is_foreign) = (None, None, false);
+        self.causality.last_write = None;
     }
+}
+
+/// True for what goes to the primary, or to the connection of the statement before, for what it looks at, and writes nothing.
+fn only_looks(statement: &Statement) -> bool {
+    let why =
+        [Why::SessionFunction, Why::LastInsertId, Why::SystemVariable, Why::CalcFoundRows, Why::ServerState];
+    let is_look = match statement.class {
+        Class::Show => true,
+        Class::Select => why.contains(&statement.why),
+        _ => false,
+    };
+    is_look && !statement.effects.intersects(OPAQUE) && statement.count == 1
 }
 
 /// True for what writes rows and commits nothing.

@@ -51,23 +51,24 @@ impl Session {
         shape: Shape,
     ) -> Result<Relayed, Cut> {
         self.count_write();
+        let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
         self.send(checkout, input).await?;
         checkout.note(Doing::Running);
-        let deadline = self.steering.timeout.map(|limit| self.deadline(checkout, limit));
         let began = self.worker.needs_latency().then(rt::now);
         let mut tracker =
             ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities());
         match self.relay(checkout, &mut tracker).await {
-            Ok((mut rest, mut len)) => {
+            Ok((rest, len)) => {
                 checkout.note(Doing::Nothing);
                 if let Some(began) = began {
                     self.worker.took(checkout.backend(), began);
                 }
-                if let Some(deadline) = deadline {
-                    // Boxed: few statements have one.
-                    (rest, len) = Box::pin(self.end_deadline(deadline, rest, len)).await;
+                let response = tracker.into_response();
+                if self.steering.is_asked {
+                    // Boxed: few statements have anything to end.
+                    return Ok(Box::pin(self.end_extras(deadline, response, (rest, len))).await);
                 }
-                Ok(Relayed { response: tracker.into_response(), rest, len })
+                Ok(Relayed { response, rest, len })
             }
             Err(Cut::Backend { error, untouched, .. }) => {
                 self.error_seq = self.error_seq.and(tracker.error_seq());
@@ -205,6 +206,9 @@ impl Session {
         if n == 0 {
             return Ok(bytes);
         }
+        if self.steering.is_asked {
+            self.keep_more(&bytes.data()[..n]);
+        }
         let mut bytes = self.write_client(bytes, n).await.map_err(Cut::Client)?;
         bytes.consume(n);
         Ok(bytes)
@@ -217,6 +221,8 @@ impl Session {
         (n, len): (usize, usize),
         ok: &[u8],
     ) -> Result<Buffer, Cut> {
+        // Changes of the session: they are its own.
+        self.keep_nothing();
         if self.stream.is_compressed() {
             // In one write and so, as from a server, in one frame, if it is not too long for one.
             let all = [&bytes.data()[..n], ok].concat();

@@ -2,7 +2,7 @@
 //! `SELECT @@delphinus.mode`. No backend hears of them.
 
 use delphinus_pool::OwnAnswer;
-use delphinus_sql::{Class, Consistency, Hints, Scope, Statement, Target, Wanted, assignments};
+use delphinus_sql::{CacheWish, Class, Consistency, Hints, Scope, Statement, Target, Wanted, assignments};
 use delphinus_wire::response::{Column, TextResult};
 
 use crate::client_error::{ProxyError, Steered};
@@ -113,9 +113,13 @@ impl Session {
             "mode" | "backend" if is_default => own.wanted = None,
             "consistency" if is_default => own.consistency = None,
             "timeout_ms" if is_default => own.timeout_ms = None,
-            "mode" | "backend" | "consistency" | "timeout_ms" => {
-                let is_there =
-                    name != "backend" || self.backend_named(&String::from_utf8_lossy(value)).is_some();
+            "cache_ttl" | "cache_ttl_ms" if is_default => own.cache = None,
+            "mode" | "backend" | "consistency" | "timeout_ms" | "cache_ttl" | "cache_ttl_ms" => {
+                let is_there = match name {
+                    "backend" => self.backend_named(&String::from_utf8_lossy(value)).is_some(),
+                    "cache_ttl" | "cache_ttl_ms" => value == b"0" || self.worker.settings.cache.is_some(),
+                    _ => true,
+                };
                 if !is_there || !own.ask(name.as_bytes(), Some(value)) {
                     let value = String::from_utf8_lossy(value).into_owned();
                     return Err(Steered::OwnSettingValue(format!("{PREFIX}{name}"), value).into());
@@ -186,6 +190,11 @@ impl Session {
             },
             "timeout_ms" => own.timeout_ms.unwrap_or(0).to_string(),
             TRACE => u8::from(self.steering.traces).to_string(),
+            "cache_ttl" | "cache_ttl_ms" => match own.cache {
+                Some(CacheWish::TtlMs(ttl_ms)) => ttl_ms.to_string(),
+                Some(CacheWish::Never) => "0".to_owned(),
+                None => String::new(),
+            },
             _ => return None,
         })
     }

@@ -18,6 +18,7 @@ use delphinus_state::PinReason;
 use delphinus_topology::{BackendId, Role};
 use delphinus_wire::response::Status;
 
+use crate::cache::Keeping;
 use crate::client_error::{ProxyError, Steered};
 use crate::mirror::CopyWanted;
 use crate::session::Session;
@@ -28,7 +29,13 @@ use crate::worker::ListenerMode;
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each looked at by itself")]
 pub(crate) struct Steering {
+    /// Something was asked about the command that runs.
+    pub(crate) is_asked: bool,
     wish: Option<Asked>,
+    /// Whether its answer may come from the cache, or go there.
+    pub(crate) cache: Option<CacheWish>,
+    /// Its answer, which is to be kept.
+    pub(crate) keeping: Option<Box<Keeping>>,
     /// How long the statement may run.
     pub(crate) timeout: Option<Duration>,
     /// How old what the command reads may be.
@@ -56,7 +63,7 @@ pub(crate) struct Steering {
 }
 
 #[derive(Debug, Clone)]
-enum Asked {
+pub(crate) enum Asked {
     Hint(RulePlace),
     Rule(RulePlace),
 }
@@ -76,12 +83,21 @@ impl Steering {
     /// Forgets what was about one command.
     #[inline]
     pub(crate) fn end_command(&mut self) {
-        self.is_rewritten = false;
-        if self.wish.is_some() || self.timeout.is_some() || self.asked.is_some() {
+        if self.is_asked {
+            self.is_asked = false;
+            self.is_rewritten = false;
             self.asked = None;
             self.wish = None;
             self.timeout = None;
+            self.cache = None;
+            self.keeping = None;
+            self.mirror = None;
         }
+    }
+
+    /// The same, and by whom.
+    pub(crate) fn asked_place(&self) -> Option<&Asked> {
+        self.wish.as_ref()
     }
 
     /// Where the command is wanted.
@@ -157,6 +173,7 @@ impl Session {
         statement: &Statement,
         attributes: Hints,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
+        self.steering.is_asked = true;
         if statement.uses.contains(Uses::ROUTE) && statement.class == Class::Explain {
             // Not this one is about to run.
             return Ok(None);
@@ -191,6 +208,7 @@ impl Session {
             }
         }
         self.steering.asked = asked.consistency;
+        self.steer_cache(&asked, &standing, statement)?;
         let timeout_ms = asked.timeout_ms.or(standing.timeout_ms);
         self.steering.wish = place.map(Asked::Hint);
         self.steering.timeout = timeout_ms.filter(|limit| *limit > 0).map(Duration::from_millis);
@@ -256,9 +274,6 @@ impl Session {
 
     /// The place that hints ask for.
     fn place_of(&mut self, asked: &Hints) -> Result<Option<RulePlace>, ProxyError> {
-        if let Some(CacheWish::TtlMs(_)) = asked.cache {
-            self.cannot("it has no cache")?;
-        }
         let place = match &asked.wanted {
             Some(Wanted::Primary) => Some(RulePlace::Primary),
             Some(Wanted::Replica) => Some(RulePlace::Replica),
@@ -316,7 +331,7 @@ impl Session {
 
     /// A hint that comes to nothing is an error where hints are strict; else it is counted, and the first one of a
     /// session is logged.
-    fn cannot(&mut self, why: &str) -> Result<(), ProxyError> {
+    pub(crate) fn cannot(&mut self, why: &str) -> Result<(), ProxyError> {
         self.worker.counters.hints_ignored.increment();
         if self.worker.settings.routing.strict_hints {
             return Err(Steered::Hint(why.to_owned()).into());
@@ -369,6 +384,10 @@ impl Session {
         let own = self.steering.own.as_ref().and_then(|own| own.consistency);
         if self.steering.asked.is_none() && own.is_none() {
             self.steering.asked = rule.then.consistency;
+        }
+        if let (None, Some(ttl)) = (self.steering.cache, rule.then.cache_ttl) {
+            let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+            self.steering.cache = Some(CacheWish::TtlMs(ttl_ms));
         }
         // A transaction on a replica is not to stay there when it has ended.
         if rule.then.dedicates && !(self.steering.on_replica && self.bound.is_some()) {

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delphinus_cache::{Cache, Flights};
 use delphinus_monitor::{Positions, SnapshotCache, SnapshotReader};
+use delphinus_net::rt::Notify;
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Network, Peer, rt};
 use delphinus_pool::Pool;
@@ -50,6 +52,8 @@ pub struct Settings {
     pub failover: Failover,
     /// Where statements go, beside what the statements themselves say.
     pub routing: Routing,
+    /// Answers that are kept; `None`: none are.
+    pub cache: Option<Arc<Cache>>,
 }
 
 /// What an operator sets about routing.
@@ -142,6 +146,8 @@ pub struct Worker {
     pub(crate) mirrors: Mirrors,
     /// What each backend has executed.
     pub(crate) positions: Arc<Positions>,
+    /// Questions that sessions of this worker are asking, whose answers are to be kept.
+    pub(crate) flights: Flights<Notify>,
     reader: SnapshotReader,
     reached: Reached,
     snapshot: RefCell<SnapshotCache>,
@@ -213,6 +219,7 @@ impl Worker {
             waiting: parts.waiting,
             mirrors: Mirrors::default(),
             positions: parts.reader.positions().clone(),
+            flights: Flights::default(),
             reader: parts.reader,
             reached: Reached::default(),
             snapshot,
@@ -241,6 +248,12 @@ impl Worker {
     pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot, &mut Balance) -> T) -> T {
         let mut cache = self.snapshot.borrow_mut();
         look(cache.current(), &mut self.balance.borrow_mut())
+    }
+
+    /// True while nothing is being written, and everybody has everything.
+    #[inline]
+    pub(crate) fn is_at_rest(&self, snapshot: &Snapshot) -> bool {
+        snapshot.rest.is_some_and(|rest| rest.is_even && rest.writes == self.positions.writes())
     }
 
     /// Waits until `is_there` holds of the cluster.

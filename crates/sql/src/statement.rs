@@ -21,6 +21,18 @@ pub struct Statement {
     pub count: u32,
 }
 
+impl Statement {
+    /// True for a plain read whose answer follows from what is stored, and from the user and the variables of its session
+    /// alone: until something is written, the same answer would do again.
+    pub fn is_repeatable(&self) -> bool {
+        matches!(self.class, Class::Select | Class::Values | Class::Table | Class::With)
+            && self.access == Access::Read
+            && self.count == 1
+            && self.effects.is_empty()
+            && self.uses.without(Uses::HINTS).is_empty()
+    }
+}
+
 /// Where a statement may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {

@@ -32,4 +32,6 @@ bit_set! {
     SESSION_STATUS = 10;
     /// `EXPLAIN ROUTE ..`: a question to the proxy about the rest of the text.
     ROUTE = 11;
+    /// What changes by itself: the time, random numbers, new ids; or it is run for the time it takes (`SLEEP()`).
+    VOLATILE = 12;
 }

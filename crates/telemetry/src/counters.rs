@@ -108,6 +108,20 @@ counters! {
         consistency_reached = "result" "reached",
         consistency_timeout = "result" "timeout",
     }
+    "delphinus_cache_lookups_total" "Statements that might be answered from the cache, by result; behind: what was there was not proved to have what the session has written." {
+        cache_hits = "result" "hit",
+        cache_misses = "result" "miss",
+        cache_expired = "result" "expired",
+        cache_behind = "result" "behind",
+    }
+    "delphinus_cache_waits_total" "Statements that waited for another session's answer to the same question." { cache_waits }
+    "delphinus_cache_answers_total" "Answers that were to be kept, by what became of them; unfit: an error, with warnings, or one that says more than rows." {
+        cache_kept = "fate" "kept",
+        cache_too_large = "fate" "too_large",
+        cache_unfit = "fate" "unfit",
+        cache_outdated = "fate" "outdated",
+    }
+    "delphinus_cache_evictions_total" "Answers that had to make room for others." { cache_evictions }
     "delphinus_failover_waits_total" "Statements that had to wait for a primary." { failover_waits }
     "delphinus_failover_timeouts_total" "Statements for which no primary came in time." { failover_timeouts }
     "delphinus_hints_ignored_total" "Hints that were not known or could not be obeyed." { hints_ignored }

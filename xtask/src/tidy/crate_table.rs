@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 17] = [
+const TABLE: [(&str, &[&str]); 18] = [
     ("uring", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -23,14 +23,30 @@ const TABLE: [(&str, &[&str]); 17] = [
     ("testkit", &["wire"]),
     ("state", &["wire", "sql"]),
     ("topology", &["wire"]),
+    ("cache", &["wire", "topology"]),
     ("net", &["uring", "wire", "telemetry"]),
     ("route", &["wire", "sql", "state", "topology"]),
     ("pool", &["wire", "state", "net", "topology", "telemetry"]),
     ("monitor", &["wire", "topology", "net", "telemetry"]),
-    ("session", &["wire", "sql", "state", "topology", "route", "net", "pool", "monitor", "telemetry"]),
+    (
+        "session",
+        &["wire", "sql", "state", "topology", "cache", "route", "net", "pool", "monitor", "telemetry"],
+    ),
     (
         "admin",
-        &["wire", "sql", "state", "topology", "route", "net", "pool", "monitor", "session", "telemetry"],
+        &[
+            "wire",
+            "sql",
+            "state",
+            "topology",
+            "cache",
+            "route",
+            "net",
+            "pool",
+            "monitor",
+            "session",
+            "telemetry",
+        ],
     ),
     (
         "app",
@@ -41,6 +57,7 @@ const TABLE: [(&str, &[&str]); 17] = [
             "telemetry",
             "state",
             "topology",
+            "cache",
             "net",
             "route",
             "pool",

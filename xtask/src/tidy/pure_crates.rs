@@ -3,14 +3,15 @@
 use super::scan::has_path;
 use super::{Project, Violation};
 
-const PURE: [&str; 6] = ["wire", "sql", "state", "topology", "route", "config"];
+const PURE: [&str; 7] = ["wire", "sql", "state", "topology", "cache", "route", "config"];
 
 /// External crates that do nothing but compute. Whoever needs another adds it here, knowing that.
-const COMPUTING: [&str; 15] = [
+const COMPUTING: [&str; 16] = [
     "aws-lc-rs",
     "ed25519-dalek",
     "flate2",
     "memchr",
+    "quick_cache",
     "regex",
     "rustls-pki-types",
     "serde",

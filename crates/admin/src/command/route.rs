@@ -148,6 +148,9 @@ fn actions<'a>(then: &Action, name: impl Fn(BackendId) -> &'a str) -> String {
     if let Some(limit) = then.timeout {
         all.push(format!("timeout {} ms", limit.as_millis()));
     }
+    if let Some(ttl) = then.cache_ttl {
+        all.push(format!("cache {} ms", ttl.as_millis()));
+    }
     if then.dedicates {
         all.push("multiplex off".to_owned());
     }

@@ -48,6 +48,7 @@ pub(super) fn show(call: &Call<'_>) -> Table {
         ("delphinus_sessions_pinned", pinned as u64, "Sessions that keep their backend connection."),
         ("delphinus_admin_connections", u64::from(console.open.get()), "Connections of operators."),
     ];
+    let now = now.into_iter().chain(super::cache::gauges(call));
     let now = now.map(|(name, value, help)| vec![text(name), text(value), text(help)]);
     let counted = console.parts.counters.snapshot();
     let counted =

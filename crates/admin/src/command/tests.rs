@@ -32,6 +32,7 @@ fn console() -> Console {
         registry: Arc::default(),
         clusters: vec![cluster("main", rules()), cluster("by port", Rules::default())],
         counters: CounterSet::new(1),
+        cache: None,
         listeners: Vec::new(),
         client_users: Vec::new(),
         options: vec![
@@ -177,7 +178,9 @@ fn who_may_read_may_not_operate() {
         let (code, text) = refused(AdminRole::Read, command.name());
         assert_eq!(code, 1227, "{text}");
         assert!(text.contains("'operate'"), "{text}");
-        assert_eq!(refused(AdminRole::Operate, command.name()).0, 1064, "it lacks its arguments");
+        if !command.arguments.is_empty() {
+            assert_eq!(refused(AdminRole::Operate, command.name()).0, 1064, "it lacks its arguments");
+        }
         assert_eq!(command.group, Group::Change);
     }
     assert!(
@@ -196,6 +199,7 @@ fn wrong_texts_are_told_what_to_write() {
         ("SHOW BACKENDS x", 1064, "write SHOW BACKENDS [LIKE 'pattern']"),
         ("SHOW BACKENDS LIKE db1", 1064, "LIKE 'pattern'"),
         ("KILL", 1064, "write KILL [CONNECTION | QUERY] id"),
+        ("CLEAR CACHE now", 1064, "write CLEAR CACHE"),
         ("KILL QUERY x", 1064, "write KILL"),
         ("KILL 7 8", 1064, "write KILL"),
         ("KILL 7", 1094, "Unknown thread id: 7"),

@@ -203,14 +203,39 @@ fn wrong_rules() {
             d.toml:31:1: match_digest is no regular expression: unclosed group; write one in the syntax of Rust's regex crate
             d.toml:32:1: match_pattern is no regular expression: Compiled regex exceeds size limit of 1048576 bytes.; write one in the syntax of Rust's regex crate
             d.toml:33:1: digest has an item "12" that is none; write 16 hexadecimal digits
-            d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, mirror_group, log or log_only
+            d.toml:35:1: the rule does nothing; write target, group, reject, delay_ms, timeout_ms, consistency, cache_ttl_ms, replace_pattern, multiplex = false, mirror_group, log or log_only
             d.toml:38:1: class has an item: "selects" is not known; write "select" (known: "read", "write", "select", "insert", "replace", "update", "delete", "load_data", "call", "set", "show", "explain", "create_table", "drop_table", "alter_table", "other_ddl", "lock_tables", "flush", "kill", "account", "multi" or "unknown")
             d.toml:39:1: client has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
-            d.toml:42:1: cache_ttl_ms is not built yet; remove it
+            d.toml:42:1: cache_ttl_ms = 0 is out of range; write a whole number from 1 to 86400000
             d.toml:43:1: no mirror is in the group "x"; write a [[mirror]] with this group
             d.toml:43:1: mirror_group beside replace_pattern; remove one of them
             d.toml:44:1: replace_pattern without match_pattern; write the match_pattern that it is to replace
         "#]],
+    );
+}
+
+#[test]
+fn wrong_cache() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-cache.toml"),
+        &expect![[r#"
+        d.toml:3:1: max_entry_bytes = 4096 is more than a quarter of max_bytes = 8192; write a larger max_bytes or a smaller max_entry_bytes
+        d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes
+        d.toml:27:1: cache_ttl_ms beside consistency = "global": nothing could be kept; remove one of them
+        d.toml:30:1: cache_ttl_ms beside multiplex = false: nothing could be kept; remove one of them
+    "#]],
+    );
+    let off = include_str!("../../tests/data/bad-cache.toml").replace("8192", "0");
+    check_mistakes(
+        &off,
+        &expect![[r#"
+        d.toml:4:1: unknown key "size" in [cache]; remove it; known here: max_bytes, max_entry_bytes
+        d.toml:25:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
+        d.toml:27:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
+        d.toml:27:1: cache_ttl_ms beside consistency = "global": nothing could be kept; remove one of them
+        d.toml:30:1: cache_ttl_ms, but there is no room: [cache] max_bytes = 0; write another max_bytes, or remove it
+        d.toml:30:1: cache_ttl_ms beside multiplex = false: nothing could be kept; remove one of them
+    "#]],
     );
 }
 
@@ -247,7 +272,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, mirror, monitor, pool, log, admin
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, mirror, monitor, pool, cache, log, admin
         "#]],
     );
 }
@@ -501,7 +526,7 @@ fn the_reference_page_is_up_to_date() {
 const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
-    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[log]\nLOG\
+    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[log]\nLOG\
     [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR\
     [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR";
 
@@ -517,6 +542,7 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("monitor", "MONITOR"),
         ("authentication", "AUTHENTICATION"),
         ("pool", "POOL"),
+        ("cache", "CACHE"),
         ("log", "LOG"),
         ("routing", "ROUTING"),
         ("rule", "RULE"),
@@ -556,10 +582,12 @@ fn ends_of_ranges_are_accepted_and_no_more() {
         ("proxy.max_connections", "1000000"),
         ("pool.max_connections", "100000"),
         ("user.connection_admin", "true"),
+        ("cache.max_bytes", "1099511627776"),
     ];
     let needs = |option: &str, other: &str| match option {
         "proxy.reserved_connections" | "pool.reserved_connections" => true,
         "proxy.max_user_connections" | "proxy.max_connections_per_address" => other.starts_with("proxy"),
+        "cache.max_entry_bytes" => other.starts_with("cache"),
         "user.min_backend_connections" => other.starts_with("pool"),
         _ => false,
     };

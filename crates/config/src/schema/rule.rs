@@ -43,14 +43,16 @@ section! {
         timeout_ms: Option<u64> = unset("no limit"), "ms", Restart, in 1..=86_400_000;
         /// Action: how old what reads find may be: see `routing.consistency`. A hint and a setting of the session are stronger.
         consistency: Option<Consistency> = unset("as without the rule"), "", Restart;
+        /// Action: the answer to a read is kept for so long, and given to who asks the same, if it has what that session has
+        /// written itself. With consistency = "eventual", its age is all that counts. A hint and a setting of the session
+        /// are stronger. See docs/cache.md.
+        cache_ttl_ms: Option<u64> = unset("it is not kept"), "ms", Restart, in 1..=86_400_000, aka "cache_ttl";
         /// Action: `false`: from this statement on, the session keeps one connection to the primary for itself.
         multiplex: Option<bool> = unset("as without the rule"), "", Restart;
         /// Action: each statement that matches is logged.
         log: bool = is(false), "", Restart;
         /// The rule is tried out: what it would match is counted and logged, nothing is done, and the next rules go on.
         log_only: bool = is(false), "", Restart;
-        /// Not built yet: a file that has it is refused.
-        cache_ttl_ms: Option<u64> = unset("there is no cache"), "ms", Restart;
         /// Action: reads are also sent to a server of this group (`[[mirror]]`), whose answers are thrown away. Only reads that
         /// come as text, outside of transactions; the client does not wait for it, and does not notice if it fails.
         mirror_group: Option<String> = unset("nothing is mirrored"), "", Restart;

@@ -47,7 +47,6 @@ impl Check<'_, '_> {
         {
             self.pattern(row, field, pattern.as_deref());
         }
-        self.refuse_what_is_not_built(row);
         self.actions(row);
         Rule {
             name: written.name.clone().unwrap_or_else(|| format!("rule {number}")),
@@ -68,6 +67,7 @@ impl Check<'_, '_> {
             consistency: written.consistency,
             delay_ms: written.delay_ms,
             timeout_ms: written.timeout_ms,
+            cache_ttl_ms: written.cache_ttl_ms,
             multiplex: written.multiplex,
             mirror_group: written.mirror_group.clone(),
             log: written.log,
@@ -145,14 +145,6 @@ impl Check<'_, '_> {
         }
     }
 
-    fn refuse_what_is_not_built(&mut self, row: &Written<RuleSection>) {
-        for field in ["cache_ttl_ms"] {
-            if row.has(field) {
-                self.mistakes.push(row.at(field), format!("{field} is not built yet"), "remove it");
-            }
-        }
-    }
-
     fn actions(&mut self, row: &Written<RuleSection>) {
         let rule = &row.value;
         if rule.target.is_some() && rule.group.is_some() {
@@ -173,17 +165,20 @@ impl Check<'_, '_> {
             || rule.timeout_ms.is_some()
             || rule.multiplex == Some(false)
             || rule.consistency.is_some()
+            || rule.cache_ttl_ms.is_some()
             || rule.replace_pattern.is_some()
             || rule.mirror_group.is_some()
             || rule.log
             || rule.log_only;
         if !does_something
-            && !["target", "timeout_ms", "consistency", "multiplex"].iter().any(|field| row.has(field))
+            && !["target", "timeout_ms", "cache_ttl_ms", "consistency", "multiplex"]
+                .iter()
+                .any(|field| row.has(field))
         {
             self.mistakes.push(
                 row.at("name"),
                 "the rule does nothing",
-                "write target, group, reject, delay_ms, timeout_ms, consistency, replace_pattern, multiplex = false, mirror_group, log or log_only",
+                "write target, group, reject, delay_ms, timeout_ms, consistency, cache_ttl_ms, replace_pattern, multiplex = false, mirror_group, log or log_only",
             );
         }
     }

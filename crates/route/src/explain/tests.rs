@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use delphinus_sql::classify;
+use delphinus_sql::{CacheWish, classify};
 use delphinus_topology::{Health, Member, Role, Wish};
 
 use super::*;
@@ -242,4 +242,44 @@ fn a_line_has_no_literals() {
     assert!(!line.contains("secret") && !line.contains("4711") && !line.contains('\n'), "{line}");
     assert!(line.contains("rule: moved; ") && line.contains("backends: db2, db3; why: only reads"), "{line}");
     assert!(!line.contains("hint"), "{line}");
+}
+
+#[test]
+fn whether_the_answer_may_be_kept_is_said_where_that_is_asked_for() {
+    let snapshot = cluster();
+    let then = Action { cache_ttl: Some(Duration::from_millis(500)), ..Action::default() };
+    let rules = Rules::new(vec![Rule::new("all".into(), When::default(), then, false)]);
+    let none = Rules::default();
+    let no = "no: not a read that would always have the same answer";
+    let anybody = Asker::default();
+    let busy = Asker { in_transaction: true, ..Asker::default() };
+    let own = Hints { cache: Some(CacheWish::TtlMs(9)), ..Hints::default() };
+    let setting = Asker { own, ..Asker::default() };
+    for (sql, rules, asker, expected) in [
+        ("SELECT a FROM t", &none, &anybody, None),
+        ("SELECT a FROM t", &rules, &anybody, Some("for 500 ms")),
+        ("SELECT a FROM t", &none, &setting, Some("for 9 ms")),
+        ("SELECT a FROM t", &rules, &setting, Some("for 9 ms")),
+        ("/*+ delphinus(cache_ttl=7) */ SELECT a FROM t", &rules, &setting, Some("for 7 ms")),
+        ("/*+ delphinus(no_cache) */ SELECT a FROM t", &rules, &anybody, Some("no")),
+        (
+            "/*+ delphinus(consistency=global) */ SELECT a FROM t",
+            &rules,
+            &anybody,
+            Some("no: with consistency = \"global\" it is read anew"),
+        ),
+        (
+            "SELECT a FROM t",
+            &rules,
+            &busy,
+            Some("no: the session keeps its connection, or is in a transaction"),
+        ),
+        ("SELECT NOW() FROM t", &rules, &anybody, Some(no)),
+        ("SELECT @a FROM t", &rules, &anybody, Some(no)),
+        ("SELECT a FROM t FOR UPDATE", &rules, &anybody, Some(no)),
+        ("SHOW TABLES", &rules, &anybody, Some(no)),
+        ("DELETE FROM t", &rules, &anybody, Some(no)),
+    ] {
+        assert_eq!(item_for(sql, (&snapshot, rules), asker, "cache").as_deref(), expected, "{sql}");
+    }
 }

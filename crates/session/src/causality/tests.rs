@@ -36,6 +36,22 @@ fn what_writes_or_commits_is_told_from_what_only_reads_or_changes_the_session() 
 }
 
 #[test]
+fn what_only_looks_is_no_write() {
+    for (sql, expected) in [
+        ("SELECT FOUND_ROWS()", true),
+        ("SELECT LAST_INSERT_ID()", true),
+        ("SELECT @@server_id", true),
+        ("SHOW WARNINGS", true),
+        ("SELECT f()", false),
+        ("SELECT @@server_id, f()", false),
+        ("SELECT ROW_COUNT(); DELETE FROM t", false),
+        ("INSERT INTO t VALUES (1)", false),
+    ] {
+        assert_eq!(only_looks(&classify(sql.as_bytes(), LexOptions::default())), expected, "{sql}");
+    }
+}
+
+#[test]
 fn tokens_grow_by_what_is_understood() {
     let mut causality = Causality::default();
     assert!(causality.is_blank());

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use delphinus_net::rt;
+use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, Connection, PoolError, StatementKey};
 use delphinus_route::Plan;
 use delphinus_sql::{Access, Hints, Statement, Uses, Why};
@@ -43,10 +43,12 @@ impl Session {
             Ok(started) => started,
             Err(error) => return self.refuse(input, error).await,
         };
-        if (flags & PARAMETER_COUNT_AVAILABLE != 0 || self.is_steered(&statement))
-            && let Err(error) = Box::pin(self.steer_execute(input, id)).await
-        {
-            return self.refuse(input, error).await;
+        let has_attributes = flags & PARAMETER_COUNT_AVAILABLE != 0;
+        if has_attributes || self.is_steered(&statement) {
+            let steered = self.execute_steered(input, (id, &statement), (flags, params.as_ref()));
+            if let Some(served) = Box::pin(steered).await? {
+                return Ok(served);
+            }
         }
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
@@ -125,6 +127,21 @@ impl Session {
         let statement = found.statement;
         self.begin_statement(&statement);
         Ok((statement, self.note_types(input, id)?))
+    }
+
+    /// Finds out what is asked about the execution; what was served where it need not run any more.
+    async fn execute_steered(
+        &mut self,
+        input: Input,
+        (id, statement): (ClientStmtId, &Statement),
+        (flags, params): (u8, Option<&ExecuteParams>),
+    ) -> Result<Option<Served>, NetError> {
+        if let Err(error) = self.steer_execute(input, id).await {
+            return self.refuse(input, error).await.map(Some);
+        }
+        let may_be_kept = self.steering.cache.is_some() && flags & CURSOR_FLAGS == 0;
+        let is_answered = may_be_kept && self.execute_cache(input, (id, statement), params).await?;
+        Ok(is_answered.then_some(Served::Answered))
     }
 
     /// The hints of a prepared statement are in its text, and in the query attributes of each execution.

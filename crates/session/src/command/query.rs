@@ -58,6 +58,11 @@ impl Session {
         self.begin_statement(&statement);
         if has_attributes || self.is_steered(&statement) {
             match Box::pin(self.steer_query(input, text_at, &statement)).await {
+                Ok(None) if self.steering.cache.is_some() => {
+                    if Box::pin(self.query_cache(input, text_at, &statement)).await? {
+                        return Ok(Served::Answered);
+                    }
+                }
                 Ok(None) => {}
                 Ok(Some(text)) => return Box::pin(self.query_rewritten(input, text_at, &text)).await,
                 Err(error) => return self.refuse(input, error).await,
@@ -276,7 +281,7 @@ impl Session {
         drop(checkout);
         if statement.access == Access::Write {
             // It may have been written, or be written yet.
-            self.saw(backend);
+            self.may_have_written(backend);
         }
         match cut {
             Cut::Client(error) => Err(error),
@@ -310,6 +315,11 @@ impl Session {
 
     /// The same; after half a result, or half a command, nothing can follow on the client's connection.
     pub(crate) fn after_cut_pinned(&mut self, why: &str, may_go_on: bool) -> Served {
+        if self.causality.is_writing()
+            && let Some(backend) = self.last_backend
+        {
+            self.may_have_written(backend);
+        }
         let error = self.lost(why, true);
         if may_go_on && !error.ends_session() { Served::Error(error) } else { Served::Fatal(error) }
     }

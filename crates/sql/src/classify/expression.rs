@@ -84,6 +84,16 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
                 self.refuse(Why::CalcFoundRows);
             }
             Keyword::Next | Keyword::Previous if ahead == Keyword::Value => self.refuse(Why::Sequence),
+            // Functions that need no parentheses; `sysdate` only in MariaDB's mode for Oracle.
+            Keyword::CurrentDate
+            | Keyword::CurrentTime
+            | Keyword::CurrentTimestamp
+            | Keyword::Localtime
+            | Keyword::Localtimestamp
+            | Keyword::Sysdate
+            | Keyword::UtcDate
+            | Keyword::UtcTime
+            | Keyword::UtcTimestamp => self.uses |= Uses::VOLATILE,
             Keyword::Delete => self.refuse(Why::Write),
             Keyword::Update if self.cursor.before.keyword != Keyword::For => self.refuse(Why::Write),
             Keyword::Insert | Keyword::Replace if !self.cursor.ahead.is(TokenKind::Open) => {
@@ -201,8 +211,14 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
         let is_quoted = here.is(TokenKind::Quoted);
         match found {
             Some(Call::Syntax | Call::Pure) if !is_quoted => {}
+            Some(Call::Volatile) if !is_quoted => self.uses |= Uses::VOLATILE,
             Some(Call::Tight) if !is_quoted && here.end == self.cursor.ahead.start => {}
-            Some(Call::Syntax | Call::Pure | Call::Tight) => self.unknown_call(),
+            Some(Call::TightVolatile) if !is_quoted && here.end == self.cursor.ahead.start => {
+                self.uses |= Uses::VOLATILE;
+            }
+            Some(Call::Syntax | Call::Pure | Call::Tight | Call::Volatile | Call::TightVolatile) => {
+                self.unknown_call();
+            }
             Some(call) => self.special_call(here, call),
             None if self.is_column_list() => {}
             None => self.unknown_call(),
@@ -239,7 +255,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             Call::Wait => self.refuse(Why::ReplicationWait),
             Call::ServerState => self.refuse(Why::ServerState),
             Call::Sequence => self.refuse(Why::Sequence),
-            Call::Pure | Call::Tight | Call::Syntax => {}
+            Call::Pure | Call::Tight | Call::Volatile | Call::TightVolatile | Call::Syntax => {}
         }
     }
 

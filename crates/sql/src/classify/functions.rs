@@ -15,6 +15,10 @@ pub(crate) enum Call {
     Pure,
     /// The same; but with white space before the parenthesis, servers look for a stored function of that name.
     Tight,
+    /// A built-in function whose value changes by itself, such as the time, or that is called for the time it takes.
+    Volatile,
+    /// The same, and tight.
+    TightVolatile,
     /// Not a call: a word of the grammar, or a type.
     Syntax,
     /// `LAST_INSERT_ID`
@@ -176,5 +180,7 @@ mod tests {
         assert_eq!(find(b"md5", mysql(90_704)), None, "moved to a component");
         assert_eq!(find(b"nextval", maria(101_119)), Some(Call::Sequence));
         assert_eq!(find(b"Count", mysql(80_036)), Some(Call::Tight));
+        assert_eq!(find(b"NOW", mysql(80_036)), Some(Call::TightVolatile));
+        assert_eq!(find(b"uuid_v7", maria(110_702)), Some(Call::Volatile));
     }
 }

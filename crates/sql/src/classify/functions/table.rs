@@ -54,7 +54,9 @@ pub(super) static GROUPS: &[Group] = &[
     group(Call::Tight, ALWAYS, ALWAYS, TIGHT),
     group(Call::Tight, from(50_722), from(100_500), "json_arrayagg json_objectagg"),
     group(Call::Tight, from(80_024), NEVER, "st_collect"),
+    group(Call::TightVolatile, ALWAYS, ALWAYS, "curdate curtime now sysdate"),
     group(Call::Pure, ALWAYS, ALWAYS, PURE),
+    group(Call::Volatile, ALWAYS, ALWAYS, VOLATILE),
     group(Call::Pure, ALWAYS, ALWAYS, SPATIAL),
     group(Call::Pure, below(90_600), ALWAYS, "md5 sha sha1"),
     group(Call::Tight, from(80_002), ALWAYS, WINDOW),
@@ -66,7 +68,7 @@ pub(super) static GROUPS: &[Group] = &[
     group(Call::Pure, from(80_017), from(100_900), "json_overlaps"),
     group(Call::Pure, from(80_021), from(100_203), "json_value"),
     group(Call::Pure, from(80_004), from(100_600), "json_table"),
-    group(Call::Pure, ALWAYS, from(101_000), "random_bytes"),
+    group(Call::Volatile, ALWAYS, from(101_000), "random_bytes"),
     group(Call::Pure, from(50_700), from(101_103), "st_distance_sphere"),
     group(Call::Pure, from(80_017), from(110_101), "json_schema_valid"),
     group(Call::Pure, ALWAYS, NEVER, MYSQL),
@@ -75,38 +77,46 @@ pub(super) static GROUPS: &[Group] = &[
     group(Call::Pure, from(80_024), NEVER, MYSQL_8_GEO),
     group(Call::Pure, from(90_000), NEVER, MYSQL_9),
     group(Call::Pure, NEVER, ALWAYS, MARIADB),
-    group(Call::Pure, NEVER, from(100_600), "add_months rownum sys_guid to_char"),
+    // Its salt is made of the time.
+    group(Call::Volatile, NEVER, ALWAYS, "encrypt"),
+    group(Call::Pure, NEVER, from(100_600), "add_months rownum to_char"),
+    group(Call::Volatile, NEVER, from(100_600), "sys_guid"),
     group(Call::Pure, NEVER, from(100_700), "json_equals json_normalize natural_sort_key sformat"),
     group(Call::Pure, NEVER, from(100_800), "crc32c"),
     group(Call::Pure, NEVER, from(110_200), MARIADB_11),
     group(Call::Pure, NEVER, from(110_701), MARIADB_11_7),
+    group(Call::Volatile, NEVER, from(110_701), "uuid_v4 uuid_v7"),
     group(Call::Syntax, ALWAYS, ALWAYS, GRAMMAR),
     group(Call::Syntax, ALWAYS, ALWAYS, TYPES),
     group(Call::Syntax, from(80_000), NEVER, "lateral of array"),
 ];
 
 const TIGHT: &str = "\
-    adddate bit_and bit_or bit_xor cast count curdate curtime date_add date_sub extract group_concat max mid \
-    min now position session_user std stddev stddev_pop stddev_samp subdate substr substring sum sysdate \
-    system_user trim variance var_pop var_samp";
+    adddate bit_and bit_or bit_xor cast count date_add date_sub extract group_concat max mid min position \
+    session_user std stddev stddev_pop stddev_samp subdate substr substring sum system_user trim variance \
+    var_pop var_samp";
 
 const PURE: &str = "\
-    abs acos addtime aes_decrypt aes_encrypt ascii asin atan atan2 avg benchmark bin bit_count bit_length \
-    ceil ceiling char_length character_length coalesce coercibility compress concat concat_ws conv convert \
-    convert_tz cos cot crc32 current_date current_time current_timestamp current_user database datediff \
-    date_format day dayname dayofmonth dayofweek dayofyear default degrees elt exp export_set extractvalue \
-    field find_in_set floor format from_base64 from_days from_unixtime get_format greatest hex hour if \
-    ifnull inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr interval isnull is_ipv4 is_ipv4_compat \
-    is_ipv4_mapped is_ipv6 json_array json_array_append json_array_insert json_contains json_contains_path \
-    json_depth json_extract json_insert json_keys json_length json_merge json_object json_quote json_remove \
-    json_replace json_search json_set json_type json_unquote json_valid last_day lcase least left length ln \
-    localtime localtimestamp locate log log10 log2 lower lpad ltrim makedate maketime make_set microsecond \
-    minute mod month monthname name_const nullif oct octet_length ord password period_add period_diff pi pow \
-    power quarter quote radians rand repeat replace reverse right round rpad rtrim schema second sec_to_time \
-    sha2 sign sin sleep soundex space sqrt strcmp str_to_date substring_index subtime tan timediff \
-    timestampadd timestampdiff time_format time_to_sec to_base64 to_days to_seconds truncate ucase \
-    uncompress uncompressed_length unhex unix_timestamp updatexml upper user utc_date utc_time utc_timestamp \
-    uuid uuid_short value values version week weekday weekofyear weight_string year yearweek";
+    abs acos addtime aes_decrypt aes_encrypt ascii asin atan atan2 avg bin bit_count bit_length ceil ceiling \
+    char_length character_length coalesce coercibility compress concat concat_ws conv convert convert_tz cos \
+    cot crc32 current_user database datediff date_format day dayname dayofmonth dayofweek dayofyear degrees \
+    elt exp export_set extractvalue field find_in_set floor format from_base64 from_days from_unixtime \
+    get_format greatest hex hour if ifnull inet6_aton inet6_ntoa inet_aton inet_ntoa insert instr interval \
+    isnull is_ipv4 is_ipv4_compat is_ipv4_mapped is_ipv6 json_array json_array_append json_array_insert \
+    json_contains json_contains_path json_depth json_extract json_insert json_keys json_length json_merge \
+    json_object json_quote json_remove json_replace json_search json_set json_type json_unquote json_valid \
+    last_day lcase least left length ln locate log log10 log2 lower lpad ltrim makedate maketime make_set \
+    microsecond minute mod month monthname name_const nullif oct octet_length ord password period_add \
+    period_diff pi pow power quarter quote radians repeat replace reverse right round rpad rtrim schema \
+    second sec_to_time sha2 sign sin soundex space sqrt strcmp str_to_date substring_index subtime tan \
+    timediff timestampadd timestampdiff time_format time_to_sec to_base64 to_days to_seconds truncate ucase \
+    uncompress uncompressed_length unhex updatexml upper user value values version week weekday weekofyear \
+    weight_string year yearweek";
+
+/// The value of a column's default may be the time.
+const VOLATILE: &str = "\
+    benchmark current_date current_time current_timestamp default localtime localtimestamp rand sleep \
+    unix_timestamp utc_date utc_time utc_timestamp uuid uuid_short";
 
 const SPATIAL: &str = "\
     mbrcontains mbrdisjoint mbrequals mbrintersects mbroverlaps mbrtouches mbrwithin geometrycollection \
@@ -145,7 +155,7 @@ const MYSQL_9: &str = "\
 
 const MARIADB: &str = "\
     chr column_add column_check column_create column_delete column_exists column_get column_json column_list \
-    decode decode_histogram des_decrypt des_encrypt encode encrypt json_compact json_detailed json_exists \
+    decode decode_histogram des_decrypt des_encrypt encode json_compact json_detailed json_exists \
     json_loose json_query lengthb mbrequal nvl nvl2 old_password \
     st_isring st_pointonsurface st_relate";
 
@@ -153,7 +163,7 @@ const MARIADB_11: &str = "\
     json_array_intersect json_key_value json_object_filter_keys json_object_to_array";
 
 const MARIADB_11_7: &str = "\
-    uuid_v4 uuid_v7 vec_distance vec_distance_cosine vec_distance_euclidean vec_fromtext vec_totext";
+    vec_distance vec_distance_cosine vec_distance_euclidean vec_fromtext vec_totext";
 
 /// Reserved by both products, so never the name of a function in an unquoted call.
 const GRAMMAR: &str = "\

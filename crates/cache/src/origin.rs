@@ -1,0 +1,121 @@
+//! Where an answer comes from, and what can be proved of it: that it has what a session has written itself.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use delphinus_topology::BackendId;
+use delphinus_wire::gtid::GtidSet;
+
+/// Where an answer comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Who gave it.
+    pub backend: BackendId,
+    /// A moment before it was asked for: it has what that backend had then.
+    pub began: Instant,
+    /// What that backend was known to have executed then.
+    pub position: Option<Arc<GtidSet>>,
+    /// Nothing was being written then: that backend had everything that had been written through the proxy.
+    pub had_all: bool,
+    /// The number of that backend's last probe when the answer was there: it has nothing that came later.
+    pub probe: u64,
+}
+
+/// Something that a session has written, or may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Write {
+    /// Where.
+    pub backend: BackendId,
+    /// When it was over.
+    pub ended: Instant,
+}
+
+/// What a session has to find in an answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Own<'a> {
+    /// Its last write.
+    pub last_write: Option<Write>,
+    /// The transactions that it knows to have written, or has been told of.
+    pub token: Option<&'a GtidSet>,
+    /// The token has all its writes.
+    pub is_whole: bool,
+    /// The token has transactions of others that the client wants to find.
+    pub is_foreign: bool,
+}
+
+impl Origin {
+    /// True if the answer is proved to have everything that the session has written, and what it was told to find.
+    ///
+    /// Asked for after the last write had ended, it has that write if it comes from the backend that wrote, from one that had
+    /// everything, or from one that was known to have the write's transactions.
+    pub fn has(&self, own: &Own<'_>) -> bool {
+        let has_token = || match (own.token, &self.position) {
+            (None, _) => true,
+            (Some(token), Some(position)) => position.contains(token),
+            (Some(_), None) => false,
+        };
+        if own.is_foreign && !has_token() {
+            return false;
+        }
+        let Some(write) = own.last_write else { return true };
+        self.began > write.ended
+            && (self.backend == write.backend || self.had_all || own.is_whole && has_token())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const PRIMARY: BackendId = BackendId(0);
+    const REPLICA: BackendId = BackendId(1);
+
+    fn set(text: &str) -> GtidSet {
+        GtidSet::parse(text).unwrap()
+    }
+
+    #[test]
+    fn an_answer_has_what_it_is_proved_to_have() {
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        let origin = |backend, began, position: Option<&str>, had_all| Origin {
+            backend,
+            began: at(began),
+            position: position.map(|text| Arc::new(set(text))),
+            had_all,
+            probe: 1,
+        };
+        let wrote = |ended| Some(Write { backend: PRIMARY, ended: at(ended) });
+        let five = set("0-1-5");
+        let none = Own { last_write: None, token: None, is_whole: true, is_foreign: false };
+        let told = Own { last_write: wrote(5), token: Some(&five), ..none };
+        let untold = Own { is_whole: false, ..told };
+        let foreign = Own { is_foreign: true, ..told };
+        let only_foreign = Own { token: Some(&five), is_foreign: true, ..none };
+        for (what, origin, own, expected) in [
+            ("nothing written", origin(REPLICA, 1, None, false), none, true),
+            ("before the write", origin(PRIMARY, 4, None, false), told, false),
+            ("before the write, everybody had all", origin(PRIMARY, 4, Some("0-1-5"), true), told, false),
+            ("in the moment of the write", origin(PRIMARY, 5, None, true), told, false),
+            ("where it was written", origin(PRIMARY, 6, None, false), told, true),
+            ("elsewhere", origin(REPLICA, 6, None, false), told, false),
+            ("elsewhere, less", origin(REPLICA, 6, Some("0-1-4"), false), told, false),
+            ("elsewhere, enough", origin(REPLICA, 6, Some("0-1-5"), false), told, true),
+            ("elsewhere, but not all is known", origin(REPLICA, 6, Some("0-1-5"), false), untold, false),
+            ("elsewhere, everybody had all", origin(REPLICA, 6, None, true), untold, true),
+            ("another's, unknown", origin(PRIMARY, 6, None, true), foreign, false),
+            ("another's, there", origin(PRIMARY, 6, Some("0-1-7"), false), foreign, true),
+            ("another's, nothing written", origin(REPLICA, 1, Some("0-1-4"), true), only_foreign, false),
+            (
+                "another's, there, nothing written",
+                origin(REPLICA, 1, Some("0-1-5"), false),
+                only_foreign,
+                true,
+            ),
+        ] {
+            assert_eq!(origin.has(&own), expected, "{what}");
+        }
+    }
+}
