@@ -7,6 +7,8 @@
 //! seen there is in its position as of the probe after the next one, and until then only that backend is known to have it.
 //! While the cluster is at rest (`topology::Rest`) everybody has everything, and nothing of this is asked for.
 
+mod token;
+
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ use delphinus_cache::{Origin, Own, Write};
 use delphinus_monitor::Write as WriteUnderWay;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_route::{Demand, Scope, Target, behind};
+use delphinus_route::{Demand, Scope, behind};
 use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Why};
 use delphinus_state::{Changed, Response};
 use delphinus_topology::{Backend, BackendId, Snapshot};
@@ -27,9 +29,6 @@ use crate::settle::OPAQUE;
 
 /// A token with more parts is joined with the primary's position, which has them all in a few.
 const MOST_PARTS: usize = 32;
-
-/// The longest token that is taken from a client, in bytes.
-const LONGEST_TOKEN: usize = 16 * 1024;
 
 /// One session's demands.
 #[derive(Debug, Default)]
@@ -440,42 +439,6 @@ impl Session {
             Some(position) => matches!(**position, GtidSet::MySql(_)) || position.parts() <= 1,
             None => false,
         }
-    }
-
-    /// What another session has to find to see all that this one has seen.
-    pub(crate) async fn causality_token(&mut self) -> Result<String, ProxyError> {
-        if self.causality.seen.is_some() {
-            // Not known yet: the primary has it all.
-            let mut checkout = match self.take_bound()? {
-                Some(checkout) => checkout,
-                None => self.checkout(Target::Primary).await?,
-            };
-            let variable = match self.lex.options(&self.want.vars).flavor {
-                Flavor::MySql => "gtid_executed",
-                Flavor::MariaDb => "gtid_current_pos",
-            };
-            let answer = checkout.query(&format!("SELECT @@global.{variable} LIMIT 1")).await;
-            self.keep_or_give_back(checkout);
-            let answer = answer.map_err(ProxyError::Pool)?;
-            let position = answer.rows.first().and_then(|row| row.first()?.as_deref()).unwrap_or_default();
-            self.causality.add(&String::from_utf8_lossy(position));
-        }
-        Ok(self.causality.token.as_ref().map(ToString::to_string).unwrap_or_default())
-    }
-
-    /// True if the servers here could have said this.
-    pub(crate) fn is_causality_token(&mut self, text: &str) -> bool {
-        let flavor = self.lex.options(&self.want.vars).flavor;
-        text.len() <= LONGEST_TOKEN
-            && GtidSet::parse(text).is_ok_and(|set| match set {
-                GtidSet::MySql(_) => flavor == Flavor::MySql || set.is_empty(),
-                GtidSet::MariaDb(_) => flavor == Flavor::MariaDb,
-            })
-    }
-
-    /// What this names is what the session has to find from now on, beside its own.
-    pub(crate) fn take_causality_token(&mut self, text: &str) {
-        self.causality.is_foreign |= !text.is_empty() && self.causality.add(text);
     }
 
     /// Nothing has to be found any more.

@@ -11,7 +11,7 @@ use crate::origin::Origin;
 
 fn key(text: &str) -> Key {
     let vars = BTreeMap::new();
-    let asker = Asker { cluster: 0, user: "app", told: b"", capabilities: 0 };
+    let asker = Asker { cluster: delphinus_topology::ClusterId(0), user: "app", told: b"", capabilities: 0 };
     Key::new(&asker, &Settings { schema: None, vars: &vars }, b"", Command::Query(text.as_bytes()))
 }
 

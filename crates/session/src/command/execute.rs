@@ -36,6 +36,12 @@ struct Chosen {
     key: Rc<StatementKey>,
 }
 
+/// The statement as it has to be prepared for an execution with these flags.
+#[inline]
+fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
+    if flags & CURSOR_FLAGS == 0 { key } else { Rc::new(key.with_cursor()) }
+}
+
 impl Session {
     #[inline]
     pub(crate) async fn execute(&mut self, mut input: Input, id: ClientStmtId, flags: u8) -> Outcome {
@@ -43,12 +49,11 @@ impl Session {
             Ok(started) => started,
             Err(error) => return self.refuse(input, error).await,
         };
-        let has_attributes = flags & PARAMETER_COUNT_AVAILABLE != 0;
-        if has_attributes || self.is_steered(&statement) {
-            let steered = self.execute_steered(input, (id, &statement), (flags, params.as_ref()));
-            if let Some(served) = Box::pin(steered).await? {
-                return Ok(served);
-            }
+        if (flags & PARAMETER_COUNT_AVAILABLE != 0 || self.is_steered(&statement))
+            && let Some(served) =
+                Box::pin(self.execute_steered(input, (id, &statement), (flags, params.as_ref()))).await?
+        {
+            return Ok(served);
         }
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
@@ -63,9 +68,7 @@ impl Session {
                         continue;
                     }
                 };
-            if flags & CURSOR_FLAGS != 0 {
-                key = Rc::new(key.with_cursor());
-            }
+            key = in_shape(key, flags);
             match self.bind(&mut checkout, input, (id, params.as_ref()), &key).await {
                 Ok(bound) if bound.held != input.held => {
                     // Should it run again elsewhere, it has the types already.
