@@ -235,7 +235,7 @@ fn operators(two: &Two) {
     let rules = operator.rows("SHOW RULES").unwrap();
     assert_eq!(rules.len(), 1);
     assert_ne!(rules[0][5].as_deref(), Some("0"), "hits");
-    assert_eq!(rules[0][6].as_deref(), Some("stats"));
+    assert_eq!(rules[0][10].as_deref(), Some("stats"));
     let route = |operator: &mut Client, text: &str| format!("{:?}", operator.rows(text).unwrap());
     let told = route(&mut operator, "EXPLAIN ROUTE IN CLUSTER stats SELECT * FROM orders.t");
     assert!(told.contains("stats1") && told.contains("counted") && !told.contains("\"shop\""), "{told}");

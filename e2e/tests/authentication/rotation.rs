@@ -96,6 +96,8 @@ fn during(time: Duration, work: impl FnOnce(&AtomicBool) -> u32) -> u32 {
 fn ed25519_is_spoken_on_both_sides() {
     let sections = "[authentication]\nauth = \"backend\"\n\n\
         [[user]]\nname = \"signer\"\npassword = \"spw\"\nauthentication_plugin = \"client_ed25519\"\n";
+    // Before the servers are made: they have the plugin from the beginning.
+    ensure_packages(&["mariadb-server", "mariadb-client"]).unwrap();
     let stage = Stage::with(Flavor::MariaDb, &ConfigFile::with_sections(sections)).unwrap();
     on_primary(&stage, "CREATE USER signer@'%' IDENTIFIED VIA ed25519 USING PASSWORD('spw')");
     on_primary(&stage, "GRANT ALL ON app.* TO signer@'%'");
@@ -107,7 +109,6 @@ fn ed25519_is_spoken_on_both_sides() {
     assert_eq!(ed.value("SELECT IFNULL(@a, 'none')").unwrap(), "none");
     assert_eq!(refusal(&stage.address, ED25519.user, "wrong").message, denied("ed", "YES"));
 
-    ensure_packages(&["mariadb-client"]).unwrap();
     for (options, host) in [(&["--skip-ssl"][..], "127.0.0.1"), (&["--ssl"], "127.0.0.1")] {
         for (password, is_right) in [("spw", true), ("wrong", false), ("", false)] {
             let mut command = Command::new("mariadb");
