@@ -66,7 +66,9 @@ impl Stage {
     }
 
     pub(crate) fn spawn_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-stage"));
+        let mut command = Command::new("env");
+        // Who was started in the background of a script ignores Ctrl-C, and so would what it starts.
+        command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_sandbox-stage")]);
         command.args(arguments).envs(environment.iter().copied()).env("RUST_BACKTRACE", "0");
         // A group of its own stands for what a terminal sends Ctrl-C to.
         command.process_group(0);
