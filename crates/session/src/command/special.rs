@@ -1,7 +1,7 @@
 //! Statements about the session itself: KILL, SHOW PROCESSLIST, SHOW STATUS, the proxy's own settings, and those that
 //! read what the one before left behind.
 
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, OwnAnswer};
 use delphinus_route::Target;
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, used_schemas};
 use delphinus_state::{RESULTS_COLLATION, Shape};
@@ -274,6 +274,10 @@ impl Session {
         if !is_list(sql) && self.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
             result.rows.clear();
         }
+        if self.memory.own_answer().is_some() && !is_show(sql) {
+            // A SELECT that counts them leaves the counts and not what was counted, as on a server.
+            self.memory.note_own_answer(OwnAnswer::Done);
+        }
         self.worker.counters.routed_local.increment();
         self.memory.row_count.set(-1);
         self.answer_rows(&result).await?;
@@ -283,6 +287,9 @@ impl Session {
 
 /// True for SHOW WARNINGS and SHOW ERRORS, false for statements that count them.
 fn is_list(sql: &[u8]) -> bool {
-    let is_show = sql.trim_ascii_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"show"));
-    is_show && !sql.contains(&b'(')
+    is_show(sql) && !sql.contains(&b'(')
+}
+
+fn is_show(sql: &[u8]) -> bool {
+    sql.trim_ascii_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"show"))
 }

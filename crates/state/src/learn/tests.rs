@@ -61,6 +61,7 @@ fn a_number_names_the_collation_that_hides() {
     let (client, results) = (CLIENT, RESULTS);
     for (sql, numbered) in [
         ("SET character_set_client = 224", vec![(client, 224)]),
+        ("SET character_set_client = ( (224) )", vec![(client, 224)]),
         (
             "SET character_set_results=47, @@session.character_set_client = 8",
             vec![(results, 47), (client, 8)],

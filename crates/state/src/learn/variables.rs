@@ -102,8 +102,7 @@ fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, assignment: &A
     let mut behind = |variable| {
         hidden.retain(|name| *name != variable);
         numbered.retain(|(name, _)| *name != variable);
-        let number =
-            std::str::from_utf8(assignment.value.trim_ascii()).ok().and_then(|text| text.parse().ok());
+        let number = std::str::from_utf8(bare(assignment.value)).ok().and_then(|text| text.parse().ok());
         numbered.extend(number.map(|number| (variable, number)));
     };
     match target {
@@ -131,11 +130,18 @@ fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, assignment: &A
     }
 }
 
+/// A value without parentheses around it.
+fn bare(value: &[u8]) -> &[u8] {
+    let mut value = value.trim_ascii();
+    while let Some(inner) = value.strip_prefix(b"(").and_then(|value| value.strip_suffix(b")")) {
+        value = inner.trim_ascii();
+    }
+    value
+}
+
 /// True for the `timestamp` of `SET timestamp = DEFAULT` and `= 0`.
 fn starts_the_clock(assignment: &Assignment<'_>) -> bool {
-    let value = assignment.value.trim_ascii();
-    let value =
-        value.strip_prefix(b"(").and_then(|value| value.strip_suffix(b")")).unwrap_or(value).trim_ascii();
+    let value = bare(assignment.value);
     value == b"0" || value.eq_ignore_ascii_case(b"DEFAULT")
 }
 
