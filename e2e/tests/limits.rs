@@ -455,7 +455,25 @@ fn the_servers_limit_of_each_user_is_kept() {
         let stage = Limits::start(flavor, &["max_user_connections=6"], &config);
         // Six for the application, of which KILL has one.
         storm(&stage, 20);
+        let mut clients: Vec<_> = (0..6).map(|_| stage.app().unwrap()).collect();
+        for client in &mut clients[..5] {
+            client.query("BEGIN").unwrap();
+            client.query("SELECT COUNT(*) FROM app.answered_by").unwrap();
+        }
         assert_eq!(connections(&stage, "app")[0], 5);
+        let mut ops = stage.operator();
+        let mut sixth = clients.pop().unwrap();
+        let id = Some(sixth.connection_id.to_string());
+        sixth.send(3, b"CREATE TABLE app.sixth (a INT)").unwrap();
+        until(LIMIT, "the sixth to wait", || {
+            let sessions = ops.rows("SHOW SESSIONS")?;
+            Ok(sessions.iter().any(|row| row[0] == id && row[4].as_deref() == Some("waiting")))
+        })
+        .unwrap();
+        assert_eq!(connections(&stage, "app")[0], 5);
+        clients[0].query("COMMIT").unwrap();
+        sixth.read_answers().unwrap();
+        drop((sixth, clients));
         // In the words of the server.
         let direct = Limits::login(&stage.stage.primary_address(), (NOPW.user, NOPW.password), false);
         let _held: Vec<_> = (0..6).map(|_| Client::connect(&direct).unwrap()).collect();

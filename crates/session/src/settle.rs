@@ -7,8 +7,8 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft};
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, user_variables_assigned};
 use delphinus_state::{
-    CLIENT_COLLATION, Changed, Executed, Learnt, PinReason, RESULTS_COLLATION, Response, UserValue, Vars,
-    learn, quote_identifier, read_back_sql, set_reported,
+    Changed, Executed, Learnt, PinReason, Response, UserValue, Vars, learn, quote_identifier, read_back_sql,
+    set_reported,
 };
 use delphinus_wire::Put;
 use delphinus_wire::response::{SessionChange, SessionChanges, Status};
@@ -137,7 +137,7 @@ impl Session {
             self.learn_names_collation(&learnt.names_collation);
         }
         for (hidden, id) in &learnt.numbered_collations {
-            self.learn_numbered_collation(hidden, *id, ran.sql);
+            self.learn_numbered_collation(hidden, *id);
         }
         if learnt.schema {
             let answer = checkout.query("SELECT DATABASE() LIMIT 1").await?;
@@ -300,19 +300,14 @@ impl Session {
         }
     }
 
-    /// So does a collation's number in the place of a character set's name. Two different ones behind the two character
-    /// sets cannot be given to another connection.
-    fn learn_numbered_collation(&mut self, hidden: &'static str, id: u16, sql: &[u8]) {
+    /// So does a collation's number in the place of a character set's name.
+    fn learn_numbered_collation(&mut self, hidden: &'static str, id: u16) {
         let name = self.worker.with_snapshot(|snapshot, _| {
             let found = snapshot.facts.as_ref()?.collations.by_id(id)?;
             (!found.is_default).then(|| found.name.clone())
         });
-        let Some(name) = name else { return };
-        let vars = Rc::make_mut(&mut self.want.vars);
-        vars.insert(hidden.into(), name.as_bytes().into());
-        let (client, results) = (vars.get(CLIENT_COLLATION), vars.get(RESULTS_COLLATION));
-        if client.is_some() && results.is_some() && client != results {
-            self.pins.add(PinReason::UnknownState, rt::now(), sql);
+        if let Some(name) = name {
+            Rc::make_mut(&mut self.want.vars).insert(hidden.into(), name.as_bytes().into());
         }
     }
 

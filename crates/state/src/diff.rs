@@ -49,6 +49,9 @@ const MISTAKEN_DEFAULT: [&str; 2] = ["foreign_key_checks", "unique_checks"];
 
 const MAX_JOIN_SIZE: &str = "max_join_size";
 
+/// The number of the collation whose name follows.
+const COLLATION_NUMBER: &str = "SELECT ID FROM information_schema.COLLATIONS WHERE COLLATION_NAME=";
+
 /// What SET NAMES sets.
 const SET_BY_NAMES: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
 
@@ -85,6 +88,11 @@ fn assignments(want: &SessionState, have: &SessionState) -> String {
         if is_there {
             continue;
         }
+        if let Some(collation) = hidden_behind(name).and_then(|hidden| word(want.vars.get(hidden)?)) {
+            // Not what SET NAMES has left there. Servers that let it differ take its number, which they tell.
+            item(format_args!("@@session.{name}=({COLLATION_NUMBER}'{collation}')"));
+            continue;
+        }
         let mut literal = String::new();
         put_value(&mut literal, name, value);
         item(format_args!("@@session.{name}={literal}"));
@@ -108,7 +116,17 @@ fn is_hidden(name: &str) -> bool {
     matches!(name, CLIENT_COLLATION | RESULTS_COLLATION)
 }
 
-/// What is to be told to SET NAMES, which alone sets a hidden collation that is not its character set's default.
+/// The entry of `Vars` with the collation that hides behind a variable, if one can.
+fn hidden_behind(name: &str) -> Option<&'static str> {
+    match name {
+        "character_set_client" => Some(CLIENT_COLLATION),
+        "character_set_results" => Some(RESULTS_COLLATION),
+        _ => None,
+    }
+}
+
+/// What is to be told to SET NAMES, which alone sets a hidden collation that is not its character set's default on every
+/// server.
 fn names<'a>(want: &'a Vars, have: &Vars) -> Option<(&'a str, &'a str)> {
     let new = |hidden: &str, variable: &str| {
         let collation = want.get(hidden)?;
@@ -128,17 +146,20 @@ fn word(name: &[u8]) -> Option<&str> {
 /// Whether a character set or collation of the connection, and what hides behind it, is the wanted one already, `names`
 /// having been told to SET NAMES; `None` for other variables.
 fn charset_is_there(name: &str, (want, have): (&Vars, &Vars), names: Option<(&str, &str)>) -> Option<bool> {
-    let hidden = match name {
-        "character_set_client" => CLIENT_COLLATION,
-        "character_set_results" => RESULTS_COLLATION,
-        "collation_connection" => "",
-        _ => return None,
-    };
+    let hidden = hidden_behind(name);
+    if hidden.is_none() && name != "collation_connection" {
+        return None;
+    }
     let is = |name: &str, value: &str| want.get(name).is_some_and(|wanted| **wanted == *value.as_bytes());
     Some(match names {
-        Some((_, collation)) if hidden.is_empty() => is(name, collation),
-        Some((charset, collation)) => is(name, charset) && is(hidden, collation),
-        None => want.get(name) == have.get(name) && want.get(hidden) == have.get(hidden),
+        Some((charset, collation)) => match hidden {
+            None => is(name, collation),
+            Some(hidden) => is(name, charset) && is(hidden, collation),
+        },
+        None => {
+            want.get(name) == have.get(name)
+                && hidden.is_none_or(|hidden| want.get(hidden) == have.get(hidden))
+        }
     })
 }
 
@@ -222,6 +243,29 @@ mod tests {
             "SET NAMES utf8mb4 COLLATE utf8mb4_bin, @@session.character_set_results=NULL, \
              @@session.collation_connection='latin1_bin'"
         );
+        // By two numbers, which only MySQL takes.
+        let latin1 = [("character_set_results", "latin1"), (RESULTS_COLLATION, "latin1_bin")];
+        let different = state(None, &[&plain[..], &hidden[..1], &latin1].concat(), &[]);
+        let number = |collation| {
+            format!("(SELECT ID FROM information_schema.COLLATIONS WHERE COLLATION_NAME='{collation}')")
+        };
+        assert_eq!(
+            set(&different, &plain_only),
+            format!(
+                "SET NAMES utf8mb4 COLLATE utf8mb4_bin, @@session.character_set_results={}",
+                number("latin1_bin")
+            )
+        );
+        assert_eq!(
+            set(&different, &client_only),
+            format!(
+                "SET NAMES latin1 COLLATE latin1_bin, @@session.character_set_client={}, \
+                 @@session.collation_connection='utf8mb4_bin'",
+                number("utf8mb4_bin")
+            )
+        );
+        let same = different.clone();
+        assert_eq!(set(&different, &same), "");
         // After a reset of MySQL's, a collation by its number: the others have the server's defaults.
         let numbered = state(None, &[plain[0], hidden[0]], &[]);
         assert_eq!(
