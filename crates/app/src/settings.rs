@@ -8,7 +8,7 @@ use std::time::Duration;
 use delphinus_cache::{Cache, Limits};
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
-use delphinus_monitor::BackendSpec;
+use delphinus_monitor::{BackendSpec, HeartbeatSettings};
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
 use delphinus_net::{Address, ListenAddress, Network};
 use delphinus_pool::{KeepOpen, Target};
@@ -134,6 +134,7 @@ pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monito
         lag_down_ms: cluster.monitor.lag_down_ms,
         lag_recover_ms: cluster.monitor.lag_recover_ms,
         is_lag_from_performance_schema: cluster.monitor.lag_source == config::LagSource::PerformanceSchema,
+        heartbeat: heartbeat(cluster),
         flapping: Flapping {
             window: Duration::from_millis(cluster.monitor.flap_window_ms),
             first: Duration::from_millis(cluster.monitor.flap_backoff_ms),
@@ -141,6 +142,19 @@ pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monito
         },
         fence: cluster.monitor.fence,
     }
+}
+
+fn heartbeat(cluster: &Cluster) -> Option<HeartbeatSettings> {
+    let monitor = &cluster.monitor;
+    // With `lag_down_ms = 0` nobody looks.
+    let is_wanted = monitor.lag_source == config::LagSource::Heartbeat && monitor.lag_down_ms > 0;
+    is_wanted.then(|| HeartbeatSettings {
+        schema: monitor.heartbeat_table.schema.clone(),
+        table: monitor.heartbeat_table.table.clone(),
+        cluster: cluster.name.clone(),
+        interval: Duration::from_millis(monitor.heartbeat_interval_ms),
+        creates: monitor.heartbeat_create,
+    })
 }
 
 pub(crate) fn targets(config: &Config, cluster: &Cluster) -> Result<Vec<Target>, Error> {

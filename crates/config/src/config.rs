@@ -331,6 +331,15 @@ pub struct RuleTable {
     pub name: String,
 }
 
+/// A table's name in two parts, of which each can stand in backticks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    /// The schema.
+    pub schema: String,
+    /// The table in it.
+    pub table: String,
+}
+
 /// How the health of the backends is found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -355,6 +364,12 @@ pub struct Monitor {
     pub lag_recover_ms: u64,
     /// What is asked how far a replica is behind.
     pub lag_source: LagSource,
+    /// Where the heartbeat's row is.
+    pub heartbeat_table: TableName,
+    /// Time between two changes of it, milliseconds.
+    pub heartbeat_interval_ms: u64,
+    /// Whether its table is made where there is none.
+    pub heartbeat_create: bool,
     /// How soon a replica has to be gone again to flap, milliseconds.
     pub flap_window_ms: u64,
     /// How long it is kept out the first time, milliseconds; 0: never.

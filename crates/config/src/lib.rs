@@ -25,7 +25,7 @@ mod word;
 pub use address::{BackendAddress, ListenAddress, Network};
 pub use config::{
     Admin, AdminUser, Backend, Cluster, Config, Credential, Effective, Listener, Mirror, Monitor, Rule,
-    RuleTable, TlsIdentity, User,
+    RuleTable, TableName, TlsIdentity, User,
 };
 pub use environment::Environment;
 pub use example::example;

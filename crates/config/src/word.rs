@@ -118,6 +118,8 @@ words! {
         Replication = "replication",
         /// `performance_schema`.
         PerformanceSchema = "performance_schema",
+        /// A row that a proxy writes on the primary.
+        Heartbeat = "heartbeat",
     }
     /// What is told of a transaction that was lost with its backend.
     LostTransactionError {

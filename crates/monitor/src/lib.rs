@@ -9,11 +9,13 @@
 //! | taking it all in, logging what changed | `act` |
 //! | what follows for the probes of a backend | `orders` |
 //! | when all are looked at out of turn | `alarm` |
+//! | the row by which the lag is told, and who writes it | `heartbeat` |
 //! | what each backend has executed, and what this proxy writes | `positions` |
 //! | handing the result to the workers | `publish` |
 
 mod act;
 mod alarm;
+mod heartbeat;
 mod monitor;
 mod orders;
 mod positions;
@@ -26,5 +28,5 @@ mod watch;
 pub use monitor::Monitor;
 pub use positions::{Positions, Write};
 pub use publish::{SnapshotCache, SnapshotReader};
-pub use settings::{BackendSpec, Settings};
+pub use settings::{BackendSpec, HeartbeatSettings, Settings};
 pub use traffic::TrafficReporter;

@@ -10,6 +10,7 @@ use delphinus_topology::{BackendId, Kind, Member, Observation, Role, Snapshot};
 
 use crate::act::Actor;
 use crate::alarm::{Alarm, TICK};
+use crate::heartbeat::{Heart, Pacemaker};
 use crate::orders::{Orders, has_writer};
 use crate::positions::Positions;
 use crate::probe::Prober;
@@ -60,9 +61,15 @@ impl Monitor {
     /// Probes until `stop` is ready, then says goodbye on every connection. Runs on a thread with `rt::block_on`.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let (stop_sender, stopped) = watch::channel(false);
-        let watched = self.start(&stopped);
-        let mut around =
-            Around { watched: &watched, kind: self.settings.kind, alarm: Alarm::new(&self.settings) };
+        let heart =
+            self.settings.heartbeat.as_ref().map(|beats| Rc::new(Heart::new(beats, self.settings.kind)));
+        let watched = self.start(heart.as_ref(), &stopped);
+        let beating = heart.clone().map(|heart| {
+            let pacemaker = Pacemaker::new(Rc::new(self.settings.clone()), heart);
+            rt::spawn_local(pacemaker.run(stopped.clone()))
+        });
+        let (kind, alarm) = (self.settings.kind, Alarm::new(&self.settings));
+        let mut around = Around { watched: &watched, kind, heart, alarm };
         let work = around.take_in(&mut self.actor, &mut self.receiver, &self.positions);
         if let Either::Second(never) = rt::either(stop, work).await {
             match never {}
@@ -74,16 +81,20 @@ impl Monitor {
             // It ends by itself, within a bounded time; a task that has panicked has nothing to say goodbye to.
             let _ = one.task.await;
         }
+        if let Some(beating) = beating {
+            let _ = beating.await;
+        }
     }
 
-    fn start(&self, stopped: &watch::Receiver<bool>) -> Vec<Watched> {
+    fn start(&self, heart: Option<&Rc<Heart>>, stopped: &watch::Receiver<bool>) -> Vec<Watched> {
         let settings = Rc::new(self.settings.clone());
         let start_one = |index: usize| {
             let nudge = Rc::new(Notify::new());
             let id =
                 BackendId(u16::try_from(index).expect("invariant: Snapshot::new has checked the number"));
             let orders = Rc::<Orders>::default();
-            let prober = Prober::new(id, settings.clone(), orders.clone(), self.positions.clone());
+            let prober =
+                Prober::new(id, settings.clone(), orders.clone(), self.positions.clone(), heart.cloned());
             let watch = Watch::new(prober, settings.clone(), nudge.clone(), self.sender.clone());
             Watched { nudge, orders, task: rt::spawn_local(watch.run(stopped.clone())) }
         };
@@ -95,6 +106,7 @@ impl Monitor {
 struct Around<'a> {
     watched: &'a [Watched],
     kind: Kind,
+    heart: Option<Rc<Heart>>,
     alarm: Alarm,
 }
 
@@ -133,6 +145,9 @@ impl Around<'_> {
         let changes = actor.act(seen, now);
         if changes.is_news {
             order(actor.snapshot(), self.watched, self.kind);
+            if let Some(heart) = &self.heart {
+                heart.follow(actor.snapshot());
+            }
         }
         // Where a group is asked nothing changes as long as all is well.
         if changes.has_moved || changes.is_news && self.kind == Kind::GroupReplication {

@@ -2,9 +2,10 @@
 //! membership) are more files in `probe/`.
 
 mod connection;
-mod error;
+pub(crate) mod error;
 mod facts;
 mod group;
+pub(crate) mod heartbeat;
 mod lag;
 mod position;
 mod query;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::{Announce, rt};
 use delphinus_topology::{
-    Answer, BackendId, Flavor, GroupView, Kind, ProbeOutcome, Replication, Role, ServerFacts,
+    Answer, BackendId, Flavor, GroupView, Heartbeat, Kind, ProbeOutcome, Replication, Role, ServerFacts,
 };
 use delphinus_wire::gtid::GtidSet;
 use tracing::{error, warn};
@@ -25,6 +26,7 @@ use tracing::{error, warn};
 use self::connection::Connection;
 use self::error::ProbeError;
 use self::facts::Told;
+use crate::heartbeat::Heart;
 use crate::orders::Orders;
 use crate::positions::Positions;
 use crate::settings::{BackendSpec, Settings};
@@ -38,6 +40,7 @@ pub(crate) enum Step {
     Query,
     Replication,
     Group,
+    Heartbeat,
     Fence,
 }
 
@@ -51,6 +54,7 @@ impl Step {
             Self::Query => "answer to the probe query",
             Self::Replication => "status of the replication",
             Self::Group => "members of the group",
+            Self::Heartbeat => "row of the heartbeat",
             Self::Fence => "end of SET GLOBAL read_only",
         }
     }
@@ -65,6 +69,7 @@ pub(crate) struct Prober {
     step: Rc<Cell<Step>>,
     orders: Rc<Orders>,
     positions: Arc<Positions>,
+    heart: Option<Rc<Heart>>,
     /// What it said of its replication, and when.
     replication: Option<(Instant, Replication)>,
     /// The last position, and the words it was told in.
@@ -81,6 +86,10 @@ const CALM: u8 = 3;
 struct Kept {
     connection: Connection,
     facts: Option<Arc<ServerFacts>>,
+    /// The row of the heartbeat was read on it before.
+    has_read_beats: bool,
+    /// An answer is still to come that nobody waits for.
+    is_spent: bool,
 }
 
 impl Prober {
@@ -89,10 +98,11 @@ impl Prober {
         settings: Rc<Settings>,
         orders: Rc<Orders>,
         positions: Arc<Positions>,
+        heart: Option<Rc<Heart>>,
     ) -> Self {
         let step = Rc::new(Cell::new(Step::Connect));
         let (kept, replication, position, writes) = (None, None, None, (0, 0));
-        Self { id, settings, kept, step, orders, positions, replication, position, writes }
+        Self { id, settings, kept, step, orders, positions, heart, replication, position, writes }
     }
 
     /// What is wanted of it.
@@ -150,7 +160,7 @@ impl Prober {
     async fn ask_on(&mut self, mut kept: Kept) -> Result<Answer, ProbeError> {
         match self.ask(&mut kept).await {
             Ok(answer) => {
-                self.kept = Some(kept);
+                self.kept = Some(kept).filter(|kept| !kept.is_spent);
                 Ok(answer)
             }
             Err(error) => {
@@ -169,7 +179,7 @@ impl Prober {
         let stream = delphinus_net::dial(&self.spec().address, announce, self.settings.timeout()).await?;
         self.step.set(Step::Login);
         let connection = Connection::log_in(stream, self.spec(), &self.settings).await?;
-        Ok(Kept { connection, facts: None })
+        Ok(Kept { connection, facts: None, has_read_beats: false, is_spent: false })
     }
 
     async fn ask(&mut self, kept: &mut Kept) -> Result<Answer, ProbeError> {
@@ -209,13 +219,14 @@ impl Prober {
         if !variables.is_read_only && self.orders.is_fenced.get() && self.settings.fence {
             self.fence(kept, &facts).await?;
         }
+        let heartbeat = self.read_heartbeat(kept).await?;
         Ok(Answer {
             facts,
             capabilities: kept.connection.offered(),
             read_only: variables.is_read_only,
             limits: variables.limits,
             replication,
-            heartbeat_ms: None,
+            heartbeat,
             group,
             latency,
             position,
@@ -253,6 +264,33 @@ impl Prober {
             following.lag = Some(lag);
         }
         Ok(())
+    }
+
+    /// How late it is by the heartbeat. A table that is locked must not make a backend look dead, so that the rest of the answer
+    /// does not wait for it.
+    async fn read_heartbeat(&self, kept: &mut Kept) -> Result<Heartbeat, ProbeError> {
+        let Some(heart) = &self.heart else { return Ok(Heartbeat::NotAsked) };
+        let asked = rt::now();
+        if self.orders.is_writer.get() {
+            return Ok(heart.on_primary(asked));
+        }
+        if !heart.has_beats() {
+            return Ok(Heartbeat::NotAsked);
+        }
+        self.step.set(Step::Heartbeat);
+        let Kept { connection, has_read_beats, .. } = kept;
+        let reading = heartbeat::read(connection, heart.statements(), has_read_beats);
+        match rt::timeout(self.settings.timeout() / 2, reading).await {
+            Some(Ok(number)) => Ok(heart.judge(number, asked)),
+            Some(Err(error @ ProbeError::Answer(_))) => {
+                Ok(Heartbeat::Faulty(format!("the heartbeat cannot be read: {error}").into()))
+            }
+            Some(Err(error)) => Err(error),
+            None => {
+                kept.is_spent = true;
+                Ok(Heartbeat::Faulty("the heartbeat cannot be read: no answer in time".into()))
+            }
+        }
     }
 
     async fn read_group(&self, kept: &mut Kept) -> Result<Option<Arc<GroupView>>, ProbeError> {

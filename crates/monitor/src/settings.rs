@@ -37,10 +37,27 @@ pub struct Settings {
     pub lag_recover_ms: u64,
     /// Replicas are asked by `performance_schema` how far behind they are, where that can tell.
     pub is_lag_from_performance_schema: bool,
+    /// The row that tells how far they are behind, where it is asked first.
+    pub heartbeat: Option<HeartbeatSettings>,
     /// What happens to replicas that come and go.
     pub flapping: Flapping,
     /// Whether backends that have lost their place as the primary, and still take writes, are set read-only.
     pub fence: bool,
+}
+
+/// The row that one proxy keeps changing on the primary.
+#[derive(Debug, Clone)]
+pub struct HeartbeatSettings {
+    /// The schema and the name of its table: letters, digits, `_`, `$` and `-`.
+    pub schema: String,
+    /// See `schema`.
+    pub table: String,
+    /// Which row: the cluster's name, the same for all its proxies.
+    pub cluster: String,
+    /// How often it is written, or looked at if another proxy writes it.
+    pub interval: Duration,
+    /// Whether the table is made where there is none.
+    pub creates: bool,
 }
 
 /// One backend.
@@ -80,6 +97,7 @@ impl Settings {
             lag_down_ms: ms(rules.lag.down),
             lag_recover_ms: ms(rules.lag.recover),
             is_lag_from_performance_schema: false,
+            heartbeat: None,
             flapping: rules.flapping,
             fence: false,
         }

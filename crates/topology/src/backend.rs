@@ -78,6 +78,8 @@ pub enum Fault {
     ReplicationUnseen(Arc<str>),
     /// The monitor's user may not see the group that it is a member of, or it is in none. What is known.
     GroupUnseen(Arc<str>),
+    /// The heartbeat cannot be written there, or not be read. Why.
+    Heartbeat(Arc<str>),
 }
 
 impl Fault {
@@ -89,6 +91,7 @@ impl Fault {
             Self::ReadOnlyPrimary => "read_only_primary",
             Self::ReplicationUnseen(_) => "replication_unseen",
             Self::GroupUnseen(_) => "group_unseen",
+            Self::Heartbeat(_) => "heartbeat",
         }
     }
 
@@ -98,8 +101,28 @@ impl Fault {
             Self::Denied(text)
             | Self::Full(text)
             | Self::ReplicationUnseen(text)
-            | Self::GroupUnseen(text) => text,
+            | Self::GroupUnseen(text)
+            | Self::Heartbeat(text) => text,
             Self::ReadOnlyPrimary => "the primary is read_only",
+        }
+    }
+}
+
+/// By what is known how far a replica is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LagSource {
+    /// What the server says of its replication.
+    Server,
+    /// The row that a proxy writes on the primary.
+    Heartbeat,
+}
+
+impl LagSource {
+    /// A short word for operators.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Heartbeat => "heartbeat",
         }
     }
 }
@@ -135,6 +158,8 @@ pub struct Backend {
     pub group: Option<Arc<GroupView>>,
     /// How far it is behind the primary, when the snapshot was made; `None`: not known, or it is the primary.
     pub lag: Option<Duration>,
+    /// By what that was known.
+    pub lag_source: Option<LagSource>,
     /// When it came back, if it was down before.
     pub returned: Option<Instant>,
     /// How long the last successful probe query took, when the snapshot was made.

@@ -10,6 +10,7 @@
 //! | the view that everybody reads | `snapshot` |
 //! | what a probe or real traffic saw | `observation` |
 //! | is anything being written, and who has it | `rest` |
+//! | how late replicas are by the row that a proxy writes, and which one writes it | `heartbeat` |
 //! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
 
 mod backend;
@@ -19,19 +20,21 @@ mod decide;
 mod facts;
 mod group;
 mod health;
+mod heartbeat;
 mod limits;
 mod observation;
 mod replication;
 mod rest;
 mod snapshot;
 
-pub use backend::{Backend, BackendId, Fault, Role, Wish};
+pub use backend::{Backend, BackendId, Fault, LagSource, Role, Wish};
 pub use cluster_id::ClusterId;
 pub use collation::{Collation, Collations};
 pub use decide::{Event, Flapping, Kind, Lag, Settings, decide};
 pub use facts::{Flavor, ServerFacts};
 pub use group::{GroupMember, GroupView, MemberState};
 pub use health::Health;
+pub use heartbeat::{Beat, Beats, Heartbeat, Lease, Turn};
 pub use limits::ServerLimits;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
 pub use replication::{Following, Receiver, Replication};

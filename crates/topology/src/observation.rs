@@ -9,6 +9,7 @@ use delphinus_wire::gtid::GtidSet;
 use crate::backend::{BackendId, Wish};
 use crate::facts::ServerFacts;
 use crate::group::GroupView;
+use crate::heartbeat::Heartbeat;
 use crate::limits::ServerLimits;
 use crate::replication::Replication;
 
@@ -72,8 +73,8 @@ pub struct Answer {
     pub limits: ServerLimits,
     /// Whom it follows.
     pub replication: Replication,
-    /// The value in the heartbeat table, in milliseconds by the primary's clock, if there is such a table.
-    pub heartbeat_ms: Option<u64>,
+    /// How late it is by the row that a proxy writes on the primary.
+    pub heartbeat: Heartbeat,
     /// Its group, if it is asked for it.
     pub group: Option<Arc<GroupView>>,
     /// How long the query took.

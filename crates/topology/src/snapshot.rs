@@ -62,6 +62,7 @@ impl Snapshot {
             replication: Replication::NotAsked,
             group: None,
             lag: None,
+            lag_source: None,
             returned: None,
             latency: None,
             position: None,

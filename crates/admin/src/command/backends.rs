@@ -10,7 +10,7 @@ use crate::cluster::ClusterView;
 use crate::table::{Table, Value, text};
 use crate::time::moment;
 
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 18] = [
     "name",
     "address",
     "role",
@@ -28,6 +28,7 @@ const COLUMNS: [&str; 17] = [
     "read_only",
     "warning",
     "cluster",
+    "lag_source",
 ];
 
 pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
@@ -61,6 +62,7 @@ async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
             read_only,
             warning(budget, backend).or_else(|| no_writer.clone().filter(|_| backend.takes_statements())),
             text(&cluster.name),
+            backend.lag_source.map(|source| source.as_str().to_owned()),
         ]);
         Some(row)
     };

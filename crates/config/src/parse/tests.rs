@@ -365,9 +365,11 @@ fn bad_health() {
     check_mistakes(
         include_str!("../../tests/data/bad-health.toml"),
         &expect![[r#"
-        d.toml:10:1: a role, but with topology = "read_only" roles are found out; remove it
-        d.toml:17:1: lag_recover_ms = 501 is more than lag_down_ms = 500; write one that is not more than lag_down_ms
-    "#]],
+            d.toml:10:1: a role, but with topology = "read_only" roles are found out; remove it
+            d.toml:17:1: lag_recover_ms = 501 is more than lag_down_ms = 500; write one that is not more than lag_down_ms
+            d.toml:18:1: heartbeat_table = "delphinus.`heartbeat`" is not a schema and a table; write "schema.table", each of letters, digits, _, $ and - and at most 64 of them
+            d.toml:20:1: heartbeat_interval_ms = 1000 is more than lag_down_ms = 500; write one that is not more than lag_down_ms
+        "#]],
     );
     check_mistakes(
         include_str!("../../tests/data/bad-roles.toml"),

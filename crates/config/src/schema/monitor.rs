@@ -37,8 +37,16 @@ section! {
         lag_recover_ms: u64 = is(1_000), "ms", Restart, in 0..=86_400_000, aka "slave_delay_recover";
         /// What is asked how far a replica is behind: `replication`: SHOW REPLICA STATUS, in whole seconds; `performance_schema`: when
         /// what it applies was committed on the primary, in milliseconds, for MySQL from 8.0.1 on with GTIDs and clocks that agree.
-        /// The monitor's user has to be allowed to read `performance_schema`. Who cannot tell that way is asked the other way.
+        /// The monitor's user has to be allowed to read `performance_schema`. `heartbeat`: which changes of a row it has that a proxy
+        /// writes on the primary, in milliseconds, whatever the server says of itself. Who cannot tell that way is asked by
+        /// SHOW REPLICA STATUS.
         lag_source: LagSource = is(LagSource::Replication), "", Restart;
+        /// Schema and table of the heartbeat's row. The same for all proxies of the cluster.
+        heartbeat_table: String = is("delphinus.heartbeat".to_owned()), "", Restart;
+        /// Time between two changes of the heartbeat's row. So exact is the lag, and so many writes it costs.
+        heartbeat_interval_ms: u64 = is(500), "ms", Restart, in 50..=60_000;
+        /// Whether the heartbeat's table, and its schema, is made where there is none. The monitor's user needs the right.
+        heartbeat_create: bool = is(true), "", Restart;
         /// A replica that comes back and is gone again within this time flaps, and is kept out of reads for a while when it
         /// comes back the next time.
         flap_window_ms: u64 = is(60_000), "ms", Restart, in 0..=86_400_000;

@@ -2,13 +2,15 @@
 
 use super::Check;
 use super::password::Sources;
-use crate::config::Monitor;
+use crate::config::{Monitor, TableName};
 use crate::schema::{MonitorSection, Written};
+use crate::word::LagSource;
 
 impl Check<'_, '_> {
     pub(super) fn monitor(&mut self, row: &Written<MonitorSection>) -> Option<Monitor> {
         let written = &row.value;
         self.lag_limits(row);
+        self.beats_often_enough(row);
         self.user_name(&written.user, row.at("user"));
         let sources = Sources {
             of: "[monitor]".to_owned(),
@@ -30,11 +32,44 @@ impl Check<'_, '_> {
             lag_down_ms: written.lag_down_ms,
             lag_recover_ms: written.lag_recover_ms.min(written.lag_down_ms),
             lag_source: written.lag_source,
+            heartbeat_table: self.table_name(row)?,
+            heartbeat_interval_ms: written.heartbeat_interval_ms,
+            heartbeat_create: written.heartbeat_create,
             flap_window_ms: written.flap_window_ms,
             flap_backoff_ms: written.flap_backoff_ms,
             flap_backoff_max_ms: written.flap_backoff_max_ms,
             fence: written.fence,
         })
+    }
+
+    /// What is written less often than it is to be noticed tells nothing in time.
+    fn beats_often_enough(&mut self, row: &Written<MonitorSection>) {
+        let MonitorSection { heartbeat_interval_ms: interval, lag_down_ms: down, lag_source, .. } = row.value;
+        if lag_source == LagSource::Heartbeat && down > 0 && interval > down {
+            let what = format!("heartbeat_interval_ms = {interval} is more than lag_down_ms = {down}");
+            self.mistakes.push(
+                row.at("heartbeat_interval_ms"),
+                what,
+                "write one that is not more than lag_down_ms",
+            );
+        }
+    }
+
+    fn table_name(&mut self, row: &Written<MonitorSection>) -> Option<TableName> {
+        let written = &row.value.heartbeat_table;
+        let is_name = |name: &str| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '-');
+            (1..=64).contains(&name.len()) && name.chars().all(is_plain)
+        };
+        if let Some((schema, table)) =
+            written.split_once('.').filter(|(one, other)| is_name(one) && is_name(other))
+        {
+            return Some(TableName { schema: schema.to_owned(), table: table.to_owned() });
+        }
+        let what = format!("heartbeat_table = \"{written}\" is not a schema and a table");
+        let instead = "write \"schema.table\", each of letters, digits, _, $ and - and at most 64 of them";
+        self.mistakes.push(row.at("heartbeat_table"), what, instead);
+        None
     }
 
     fn lag_limits(&mut self, row: &Written<MonitorSection>) {

@@ -120,6 +120,11 @@ pub(super) async fn receive_named(
 /// Runs a statement that gives no rows.
 pub(super) async fn execute(connection: &mut Connection, sql: &str) -> Result<(), ProbeError> {
     send(connection, &[sql]).await?;
+    receive_done(connection).await
+}
+
+/// The end of a statement that was sent and gives no rows.
+pub(super) async fn receive_done(connection: &mut Connection) -> Result<(), ProbeError> {
     let mut io = connection.packets();
     match read(&mut io).await?.first() {
         Some(&OK) => Ok(()),

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::life::Life;
 use super::{Event, Kind, Settings};
-use crate::backend::{Backend, BackendId, Role};
+use crate::backend::{Backend, BackendId, LagSource, Role};
 use crate::group::{GroupView, MemberState};
 use crate::health::Health;
+use crate::heartbeat::Heartbeat;
 use crate::observation::Observation;
 use crate::replication::{Following, Receiver, Replication};
 use crate::snapshot::Snapshot;
@@ -53,7 +54,6 @@ struct Around {
     /// There is a primary, and it lives. While there is none, no replica loses its reads: what replication says then is
     /// that the primary is gone.
     has_primary: bool,
-    heartbeat_ms: Option<u64>,
     /// The group as its primary sees it.
     view: Option<Arc<GroupView>>,
 }
@@ -65,7 +65,6 @@ impl Around {
             kind,
             primary: primary.map(|primary| primary.id),
             has_primary: primary.is_some_and(|primary| primary.tally.is_alive()),
-            heartbeat_ms: primary.and_then(|primary| primary.tally.heartbeat_ms),
             view: primary
                 .filter(|_| kind == Kind::GroupReplication)
                 .and_then(|primary| primary.group.clone()),
@@ -108,15 +107,15 @@ pub(super) fn look(next: &mut Snapshot, whom: Whom<'_>, settings: &Settings, now
 }
 
 fn look_at(backend: &mut Backend, around: &Around, settings: &Settings, now: Instant) -> bool {
-    let before = backend.lag;
+    let before = (backend.lag, backend.lag_source);
     if around.primary == Some(backend.id) {
-        backend.lag = None;
-        return before.is_some() | backend.tally.unfit.take().is_some();
+        (backend.lag, backend.lag_source) = (None, None);
+        return before.0.is_some() | backend.tally.unfit.take().is_some();
     }
     if around.has_primary {
-        backend.lag = lag(backend, around.heartbeat_ms);
+        (backend.lag, backend.lag_source) = lag(backend).unzip();
     }
-    let seconds = |lag: Option<Duration>| lag.map(|lag| lag.as_secs());
+    let shown = |(lag, by): (Option<Duration>, Option<LagSource>)| (lag.map(|lag| lag.as_secs()), by);
     let finding = find(backend, around, settings, now);
     let tally = &mut backend.tally;
     let has_changed = match finding {
@@ -130,31 +129,62 @@ fn look_at(backend: &mut Backend, around: &Around, settings: &Settings, now: Ins
         }
         Finding::Nothing => false,
     };
-    has_changed | (seconds(before) != seconds(backend.lag))
+    has_changed | (shown(before) != shown((backend.lag, backend.lag_source)))
 }
 
-/// By the heartbeat where there is one: how much older its last one is than the primary's, both by the primary's clock.
-fn lag(backend: &Backend, primary_ms: Option<u64>) -> Option<Duration> {
-    match (primary_ms, backend.tally.heartbeat_ms) {
-        (Some(primary), Some(own)) => Some(Duration::from_millis(primary.saturating_sub(own))),
-        _ => backend.replication.lag(),
+/// By the heartbeat where that can tell, else in the server's own words.
+fn lag(backend: &Backend) -> Option<(Duration, LagSource)> {
+    match backend.tally.heartbeat {
+        Heartbeat::Behind { lag, .. } => Some((lag, LagSource::Heartbeat)),
+        _ => Some((backend.replication.lag()?, LagSource::Server)),
+    }
+}
+
+/// What its lag alone says.
+fn find_lag(backend: &Backend, settings: &Settings) -> Finding {
+    match backend.lag {
+        Some(lag) if lag > settings.lag.down => {
+            Finding::Unfit(Why::Behind, format!("{:.1} s behind the primary", lag.as_secs_f32()))
+        }
+        Some(lag) if lag <= settings.lag.recover => Finding::Fit,
+        _ => Finding::Nothing,
+    }
+}
+
+/// What the heartbeat says where nothing else is known. One that was late stays out until it is known not to be; one that was
+/// not is used.
+fn find_by_heartbeat(backend: &Backend, settings: &Settings) -> Finding {
+    let was_late = backend.tally.unfit.as_ref().is_some_and(|unfit| unfit.why == Why::Behind);
+    let as_before = if was_late { Finding::Nothing } else { Finding::Fit };
+    match backend.tally.heartbeat {
+        Heartbeat::NotAsked => Finding::Fit,
+        Heartbeat::Silent | Heartbeat::Faulty(_) => as_before,
+        Heartbeat::Behind { .. } => match find_lag(backend, settings) {
+            Finding::Nothing => as_before,
+            finding => finding,
+        },
     }
 }
 
 fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instant) -> Finding {
     if around.kind == Kind::GroupReplication {
-        return find_member(backend, around);
+        return find_member(backend, around, settings);
     }
     if !around.has_primary || settings.lag.down.is_zero() {
         backend.tally.connecting_since = None;
         return Finding::Nothing;
     }
     let Replication::On(following) = &backend.replication else {
-        return if backend.tally.was_primary {
+        // One that has a beat of this primary does, whatever it may be asked.
+        let follows = match backend.tally.heartbeat {
+            Heartbeat::Behind { follows, .. } => follows.is_some() && follows == around.primary,
+            _ => false,
+        };
+        return if backend.tally.was_primary && !follows {
             let text = "it was the primary, and does not replicate from the new one";
             Finding::Unfit(Why::FollowsNobody, text.into())
         } else {
-            Finding::Fit
+            find_by_heartbeat(backend, settings)
         };
     };
     if let Some(text) = stopped(following) {
@@ -170,13 +200,7 @@ fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instan
         return Finding::Unfit(Why::NoSource, text);
     }
     *connecting = None;
-    match backend.lag {
-        Some(lag) if lag > settings.lag.down => {
-            Finding::Unfit(Why::Behind, format!("{:.1} s behind the primary", lag.as_secs_f32()))
-        }
-        Some(lag) if lag <= settings.lag.recover => Finding::Fit,
-        _ => Finding::Nothing,
-    }
+    find_lag(backend, settings)
 }
 
 fn stopped(following: &Following) -> Option<String> {
@@ -193,7 +217,7 @@ fn said(what: &str, text: &str) -> String {
     if text.is_empty() { what.to_owned() } else { format!("{what}: {text}") }
 }
 
-fn find_member(backend: &Backend, around: &Around) -> Finding {
+fn find_member(backend: &Backend, around: &Around, settings: &Settings) -> Finding {
     let Some(view) = &backend.group else {
         return Finding::Unfit(Why::Member(MemberState::Offline), "it is in no group".to_owned());
     };
@@ -201,6 +225,9 @@ fn find_member(backend: &Backend, around: &Around) -> Finding {
         // One that is shut down takes its time to say so.
         MemberState::Online if around.view.as_ref().is_some_and(|newest| has_left(view, newest)) => {
             Finding::Unfit(Why::Member(MemberState::Offline), "its group goes on without it".to_owned())
+        }
+        MemberState::Online if view.has_quorum() && around.has_primary && !settings.lag.down.is_zero() => {
+            find_by_heartbeat(backend, settings)
         }
         MemberState::Online if view.has_quorum() => Finding::Fit,
         // Where there is a primary, the majority is elsewhere and goes on; else these are the last that are left.

@@ -7,6 +7,7 @@ use delphinus_wire::gtid::GtidSet;
 
 use super::Settings;
 use super::fitness::Unfit;
+use crate::heartbeat::Heartbeat;
 use crate::observation::{Answer, Observation, ProbeOutcome, Traffic};
 
 /// What was seen of a backend so far.
@@ -32,8 +33,8 @@ pub(crate) struct Tally {
     pub(super) connecting_since: Option<Instant>,
     /// When it answered last.
     pub(super) heard_at: Option<Instant>,
-    /// What its heartbeat table held then.
-    pub(super) heartbeat_ms: Option<u64>,
+    /// How late it was by the heartbeat then.
+    pub(super) heartbeat: Heartbeat,
     /// What it had executed when it was last heard as one that takes no writes.
     pub(super) followed: Option<Arc<GtidSet>>,
     /// It has been the primary, so that it must be seen to follow the new one before it is read from.
@@ -80,7 +81,7 @@ impl Tally {
     /// It has answered.
     pub(super) fn heard(&mut self, answer: &Answer, at: Instant) {
         self.heard_at = Some(at);
-        self.heartbeat_ms = answer.heartbeat_ms;
+        self.heartbeat.clone_from(&answer.heartbeat);
         if answer.read_only {
             self.followed.clone_from(&answer.position);
             self.deposed = None;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::{Event, Kind, Settings, group_replication, read_only, static_roles};
 use crate::backend::{Backend, BackendId, Fault, Role};
+use crate::heartbeat::Heartbeat;
 use crate::observation::Answer;
 use crate::replication::Replication;
 use crate::snapshot::Snapshot;
@@ -50,8 +51,11 @@ pub(super) fn fault(backend: &Backend, answer: &Answer, settings: &Settings) -> 
         )),
         Kind::ReadOnly | Kind::GroupReplication => None,
     };
-    own.or_else(|| match &answer.replication {
-        Replication::Unseen(text) if backend.role == Role::Replica => {
+    own.or_else(|| match (&answer.heartbeat, &answer.replication) {
+        (Heartbeat::Faulty(text), _) => Some(Fault::Heartbeat(text.clone())),
+        // What it says is not needed.
+        (Heartbeat::Behind { .. }, _) => None,
+        (_, Replication::Unseen(text)) if backend.role == Role::Replica => {
             Some(Fault::ReplicationUnseen(text.clone()))
         }
         _ => None,
@@ -83,7 +87,8 @@ fn crown(next: &mut Snapshot, id: BackendId, events: &mut Vec<Event>) -> bool {
     for backend in &mut next.backends {
         if backend.id == id {
             backend.role = Role::Primary;
-            (backend.tally.was_primary, backend.tally.deposed, backend.lag) = (true, None, None);
+            (backend.tally.was_primary, backend.tally.deposed) = (true, None);
+            (backend.lag, backend.lag_source) = (None, None);
             continue;
         }
         backend.role = Role::Replica;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use delphinus_wire::Capabilities;
 
 use super::*;
-use crate::{Collations, Flavor, Member, Replication, Role, ServerFacts, ServerLimits, Traffic};
+use crate::{Collations, Flavor, Heartbeat, Member, Replication, Role, ServerFacts, ServerLimits, Traffic};
 
 /// Without a memory of those that come and go, which has its own tests.
 pub(super) fn settings(kind: Kind) -> Settings {
@@ -51,7 +51,7 @@ fn answered_as(version: &str, read_only: bool) -> ProbeOutcome {
         read_only,
         limits: LIMITS,
         replication: Replication::NotAsked,
-        heartbeat_ms: None,
+        heartbeat: Heartbeat::NotAsked,
         group: None,
         latency,
         position: None,

@@ -6,8 +6,8 @@ use delphinus_wire::Capabilities;
 
 use super::*;
 use crate::{
-    Collations, Flavor, Member, Observation, ProbeOutcome, Replication, Role, ServerFacts, ServerLimits,
-    Settings, decide,
+    Collations, Flavor, Heartbeat, Member, Observation, ProbeOutcome, Replication, Role, ServerFacts,
+    ServerLimits, Settings, decide,
 };
 
 struct Bench {
@@ -52,7 +52,7 @@ impl Bench {
                     interactive_timeout_s: 28_800,
                 },
                 replication: Replication::NotAsked,
-                heartbeat_ms: None,
+                heartbeat: Heartbeat::NotAsked,
                 group: None,
                 latency: Duration::ZERO,
                 position,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_topology::{
-    Answer, Collations, Flavor, Following, GroupView, ProbeOutcome, Receiver, Replication, ServerFacts,
-    ServerLimits,
+    Answer, Collations, Flavor, Following, GroupView, Heartbeat, ProbeOutcome, Receiver, Replication,
+    ServerFacts, ServerLimits,
 };
 use delphinus_wire::Capabilities;
 use delphinus_wire::gtid::GtidSet;
@@ -91,7 +91,7 @@ impl Server {
                 interactive_timeout_s: 28_800,
             },
             replication: self.replication(source_runs),
-            heartbeat_ms: None,
+            heartbeat: Heartbeat::NotAsked,
             group: self.view.clone().map(Arc::new),
             position: self.position(),
             writes: None,
