@@ -51,9 +51,10 @@ pub async fn drain_as_wished(pool: Rc<Pool>, mut reader: SnapshotReader) {
     while let Some(snapshot) = reader.wait_for(|snapshot| snapshot.generation > seen).await {
         seen = snapshot.generation;
         for backend in &snapshot.backends {
-            pool.set_draining(backend.id, backend.is_offline());
+            pool.set_draining(backend.id, backend.is_offline() || !backend.origin.is_present());
             pool.set_up(backend.id, backend.is_up());
         }
+        pool.follow_moves();
         if snapshot.settled {
             pool.expect_users(snapshot.common_capabilities());
         }

@@ -104,6 +104,17 @@ impl Actor {
                 let (name, role) = self.describe(*backend);
                 warn!(backend = name, role, state, reason = &**reason, "backend is left out");
             }
+            Event::Found { backend, by } => {
+                let (name, _) = self.describe(*backend);
+                warn!(backend = name, by = &**by, "found a backend");
+            }
+            Event::Left { backend, reason } => {
+                let (name, _) = self.describe(*backend);
+                warn!(backend = name, reason = &**reason, "a backend that was found has left");
+            }
+            Event::Ignored { address, reason } => {
+                warn!(address = &**address, reason, "a server of the cluster cannot be a backend");
+            }
             Event::Primary { backend, before } => {
                 let (name, _) = self.describe(*backend);
                 let before = before.map(|before| self.describe(before).0);
@@ -146,6 +157,12 @@ impl Actor {
 fn is_move(event: &Event) -> bool {
     match event {
         Event::Down { .. } | Event::Out { .. } | Event::Primary { .. } | Event::NoPrimary { .. } => true,
-        Event::Up { .. } | Event::Faulty { .. } | Event::Sound { .. } | Event::Wished { .. } => false,
+        Event::Up { .. }
+        | Event::Faulty { .. }
+        | Event::Sound { .. }
+        | Event::Wished { .. }
+        | Event::Found { .. }
+        | Event::Left { .. }
+        | Event::Ignored { .. } => false,
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use delphinus_net::rt::{self, Either, Notify, mpsc, watch};
-use delphinus_topology::{BackendId, Kind, Member, Observation, Role, Snapshot};
+use delphinus_net::{Address, Spot};
+use delphinus_topology::{Backend, BackendId, Found, Kind, Member, Observation, Role, Snapshot};
 
 use crate::act::Actor;
 use crate::alarm::{Alarm, TICK};
@@ -44,11 +45,13 @@ impl Monitor {
     /// Knows nothing yet; the reader shows every backend as `Unknown` until `run` has heard of it.
     pub fn new(settings: Settings) -> (Self, SnapshotReader) {
         let member = |spec: &crate::BackendSpec| Member {
-            name: spec.name.clone(),
+            name: spec.place.name(),
             role: if settings.kind == Kind::Static { spec.role } else { Role::Replica },
             weight: spec.weight,
         };
         let snapshot = Snapshot::new(settings.backends.iter().map(member).collect());
+        let weight = settings.spares.first().map_or(0, |spare| spare.weight);
+        let snapshot = snapshot.with_spares(settings.spares.len(), weight);
         let rules = settings.rules();
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (publisher, reader) = publish::channel(snapshot.clone(), TrafficReporter::new(sender.clone()));
@@ -61,8 +64,12 @@ impl Monitor {
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let (stop_sender, stopped) = watch::channel(false);
         let watched = self.start(&stopped);
-        let mut around =
-            Around { watched: &watched, kind: self.settings.kind, alarm: Alarm::new(&self.settings) };
+        let mut around = Around {
+            watched: &watched,
+            kind: self.settings.kind,
+            alarm: Alarm::new(&self.settings),
+            settings: &self.settings,
+        };
         let work = around.take_in(&mut self.actor, &mut self.receiver, &self.positions);
         if let Either::Second(never) = rt::either(stop, work).await {
             match never {}
@@ -87,7 +94,7 @@ impl Monitor {
             let watch = Watch::new(prober, settings.clone(), nudge.clone(), self.sender.clone());
             Watched { nudge, orders, task: rt::spawn_local(watch.run(stopped.clone())) }
         };
-        (0..self.settings.backends.len()).map(start_one).collect()
+        (0..self.settings.backends.len() + self.settings.spares.len()).map(start_one).collect()
     }
 }
 
@@ -96,6 +103,7 @@ struct Around<'a> {
     watched: &'a [Watched],
     kind: Kind,
     alarm: Alarm,
+    settings: &'a Settings,
 }
 
 impl Around<'_> {
@@ -129,9 +137,20 @@ impl Around<'_> {
         }
     }
 
+    /// Gives the backends that were found their places, and takes those away of which nothing is left.
+    fn place(&self, snapshot: &Snapshot) {
+        let spares = snapshot.backends.iter().zip(self.watched).skip(self.settings.backends.len());
+        for (backend, one) in spares {
+            if self.settings.spec(backend.id).place.move_to(spot(backend)) {
+                one.nudge.notify_one();
+            }
+        }
+    }
+
     fn act(&mut self, actor: &mut Actor, seen: &mut Vec<Observation>, now: Instant) {
         let changes = actor.act(seen, now);
         if changes.is_news {
+            self.place(actor.snapshot());
             order(actor.snapshot(), self.watched, self.kind);
         }
         // Where a group is asked nothing changes as long as all is well.
@@ -147,6 +166,13 @@ impl Around<'_> {
             }
         }
     }
+}
+
+/// Where a server is that was found.
+fn spot(backend: &Backend) -> Spot {
+    let address = backend.origin.found().and_then(Found::host_and_port);
+    let address = address.map(|(host, port)| Address::Tcp(host.to_owned(), port));
+    Spot { name: backend.name.clone(), address }
 }
 
 /// Tells the probes what has changed for them, and starts those at once that have to hurry now.

@@ -22,7 +22,7 @@ impl Orders {
         let is_primary = backend.role == Role::Primary;
         self.is_writer.set(is_primary && has_writer);
         let may_be_next = kind != Kind::Static || is_primary;
-        let hurry = !has_writer && may_be_next && !backend.is_offline();
+        let hurry = !has_writer && may_be_next && !backend.is_offline() && backend.origin.is_present();
         !self.hurry.replace(hurry) && hurry
     }
 }

@@ -11,6 +11,7 @@ mod listen;
 mod nonce;
 mod outbox;
 mod packet_io;
+mod place;
 mod proxy_protocol;
 pub mod rt;
 mod socket;
@@ -27,5 +28,6 @@ pub use handshake::{
 pub use listen::{ListenAddress, Listener, Peer};
 pub use nonce::{fresh_bytes, fresh_nonce};
 pub use packet_io::{Packet, PacketIo};
+pub use place::{Place, Spot};
 pub use proxy_protocol::{Network, read_proxy_header};
 pub use stream::Stream;

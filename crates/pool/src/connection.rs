@@ -129,6 +129,8 @@ pub(crate) const UNKNOWN_SEQ: u64 = u64::MAX;
 pub struct Connection {
     /// Where it leads.
     pub(crate) backend: BackendId,
+    /// How often the backend had moved when it was opened.
+    pub(crate) moves: u64,
     /// Its id in this worker.
     pub id: BackendConnId,
     /// The id that the backend shows for it, in SHOW PROCESSLIST.

@@ -89,7 +89,7 @@ async fn say_goodbye(connection: &mut Connection) {
 }
 
 fn unreachable(target: &Target, error: NetError) -> PoolError {
-    PoolError::Unreachable { backend: target.name.clone(), error }
+    PoolError::Unreachable { backend: target.name(), error }
 }
 
 async fn kill(
@@ -120,7 +120,7 @@ async fn kill(
             let error = ErrPacket::parse(&payload).map_err(|error| broken(error.into()))?;
             // The thread has ended by itself.
             let is_gone = error.code == 1094;
-            if is_gone { Ok(()) } else { Err(PoolError::Refused { backend: target.name.clone(), error }) }
+            if is_gone { Ok(()) } else { Err(PoolError::Refused { backend: target.name(), error }) }
         }
         _ => Ok(()),
     }

@@ -4,6 +4,7 @@
 //! | question | file |
 //! |---|---|
 //! | what is known of one server behind the proxy | `backend` |
+//! | is it configured, or found in the cluster | `origin` |
 //! | is it usable, and since when | `health` |
 //! | what it says of its replication and its group | `replication`, `group` |
 //! | what clients are told about the cluster | `facts`, `collation` |
@@ -21,6 +22,7 @@ mod group;
 mod health;
 mod limits;
 mod observation;
+mod origin;
 mod replication;
 mod rest;
 mod snapshot;
@@ -28,12 +30,13 @@ mod snapshot;
 pub use backend::{Backend, BackendId, Fault, Role, Wish};
 pub use cluster_id::ClusterId;
 pub use collation::{Collation, Collations};
-pub use decide::{Event, Flapping, Kind, Lag, Settings, decide};
+pub use decide::{Discovery, Event, Flapping, Kind, Lag, Settings, decide};
 pub use facts::{Flavor, ServerFacts};
 pub use group::{GroupMember, GroupView, MemberState};
 pub use health::Health;
 pub use limits::ServerLimits;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
+pub use origin::{Found, Origin};
 pub use replication::{Following, Receiver, Replication};
 pub use rest::Rest;
 pub use snapshot::{Member, Snapshot};

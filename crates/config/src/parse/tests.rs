@@ -367,6 +367,7 @@ fn bad_health() {
         &expect![[r#"
         d.toml:10:1: a role, but with topology = "read_only" roles are found out; remove it
         d.toml:17:1: lag_recover_ms = 501 is more than lag_down_ms = 500; write one that is not more than lag_down_ms
+        d.toml:18:1: discovery = "group", but topology = "read_only" has no group; write "auto", or topology = "group_replication"
     "#]],
     );
     check_mistakes(

@@ -4,6 +4,7 @@ use super::Check;
 use super::password::Sources;
 use crate::config::Monitor;
 use crate::schema::{MonitorSection, Written};
+use crate::word::{Discovery, TopologyKind};
 
 impl Check<'_, '_> {
     pub(super) fn monitor(&mut self, row: &Written<MonitorSection>) -> Option<Monitor> {
@@ -34,7 +35,22 @@ impl Check<'_, '_> {
             flap_backoff_ms: written.flap_backoff_ms,
             flap_backoff_max_ms: written.flap_backoff_max_ms,
             fence: written.fence,
+            discovery: written.discovery,
+            max_discovered: written.max_discovered,
+            discovery_forget_ms: written.discovery_forget_ms,
         })
+    }
+
+    /// Only a group says who is in it.
+    pub(super) fn discovery(&mut self, row: &Written<MonitorSection>, topology: TopologyKind) {
+        if row.value.discovery == Discovery::Group && topology != TopologyKind::GroupReplication {
+            let what = format!("discovery = \"group\", but topology = \"{topology}\" has no group");
+            self.mistakes.push(
+                row.at("discovery"),
+                what,
+                "write \"auto\", or topology = \"group_replication\"",
+            );
+        }
     }
 
     fn lag_limits(&mut self, row: &Written<MonitorSection>) {

@@ -143,7 +143,7 @@ fn lag(backend: &Backend, primary_ms: Option<u64>) -> Option<Duration> {
 
 fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instant) -> Finding {
     if around.kind == Kind::GroupReplication {
-        return find_member(backend, around);
+        return find_member(backend, around, settings);
     }
     if !around.has_primary || settings.lag.down.is_zero() {
         backend.tally.connecting_since = None;
@@ -170,6 +170,10 @@ fn find(backend: &mut Backend, around: &Around, settings: &Settings, now: Instan
         return Finding::Unfit(Why::NoSource, text);
     }
     *connecting = None;
+    find_late(backend, settings)
+}
+
+fn find_late(backend: &Backend, settings: &Settings) -> Finding {
     match backend.lag {
         Some(lag) if lag > settings.lag.down => {
             Finding::Unfit(Why::Behind, format!("{:.1} s behind the primary", lag.as_secs_f32()))
@@ -193,7 +197,7 @@ fn said(what: &str, text: &str) -> String {
     if text.is_empty() { what.to_owned() } else { format!("{what}: {text}") }
 }
 
-fn find_member(backend: &Backend, around: &Around) -> Finding {
+fn find_member(backend: &Backend, around: &Around, settings: &Settings) -> Finding {
     let Some(view) = &backend.group else {
         return Finding::Unfit(Why::Member(MemberState::Offline), "it is in no group".to_owned());
     };
@@ -202,13 +206,33 @@ fn find_member(backend: &Backend, around: &Around) -> Finding {
         MemberState::Online if around.view.as_ref().is_some_and(|newest| has_left(view, newest)) => {
             Finding::Unfit(Why::Member(MemberState::Offline), "its group goes on without it".to_owned())
         }
-        MemberState::Online if view.has_quorum() => Finding::Fit,
+        MemberState::Online if view.has_quorum() => find_applying(backend, around, settings),
         // Where there is a primary, the majority is elsewhere and goes on; else these are the last that are left.
         MemberState::Online if around.has_primary => {
             Finding::Unfit(Why::Minority, "it has lost the majority of its group".to_owned())
         }
         MemberState::Online => Finding::Nothing,
         state => Finding::Unfit(Why::Member(state), format!("it is {} in its group", state.as_str())),
+    }
+}
+
+/// A member in good order may be late all the same, or apply nothing at all.
+fn find_applying(backend: &Backend, around: &Around, settings: &Settings) -> Finding {
+    let Replication::On(following) = &backend.replication else { return Finding::Fit };
+    if settings.lag.down.is_zero() {
+        return Finding::Fit;
+    }
+    let was = backend.tally.unfit.as_ref().map(|unfit| unfit.why);
+    if !around.has_primary {
+        // Nobody comes or goes then for what it applies.
+        return if matches!(was, Some(Why::Behind | Why::Stopped)) { Finding::Nothing } else { Finding::Fit };
+    }
+    if let Some(text) = stopped(following) {
+        return Finding::Unfit(Why::Stopped, text);
+    }
+    match find_late(backend, settings) {
+        Finding::Nothing if was != Some(Why::Behind) => Finding::Fit,
+        finding => finding,
     }
 }
 

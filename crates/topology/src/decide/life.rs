@@ -59,6 +59,11 @@ enum Evidence {
 }
 
 impl Tally {
+    /// Nothing that was seen before `now` counts.
+    pub(crate) fn since(now: Instant) -> Self {
+        Self { newest: Some(now), ..Self::default() }
+    }
+
     pub(crate) fn was_primary(&self) -> bool {
         self.was_primary
     }

@@ -39,7 +39,7 @@ fn facts(version: &str) -> Arc<ServerFacts> {
     })
 }
 
-fn answered(read_only: bool) -> ProbeOutcome {
+pub(super) fn answered(read_only: bool) -> ProbeOutcome {
     answered_as("8.0.36", read_only)
 }
 

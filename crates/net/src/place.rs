@@ -1,0 +1,89 @@
+//! Where a backend is at the moment. One writes, which is the monitor; everybody else reads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+
+use crate::dial::Address;
+
+/// Where a backend is, shared by all who connect to it.
+#[derive(Debug)]
+pub struct Place {
+    spot: ArcSwap<Spot>,
+    moves: AtomicU64,
+}
+
+/// What a place holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// The backend's name.
+    pub name: Arc<str>,
+    /// Where it listens; `None`: there is none.
+    pub address: Option<Address>,
+}
+
+impl Place {
+    /// The place of a backend.
+    pub fn of(name: Arc<str>, address: Address) -> Arc<Self> {
+        Self::new(Spot { name, address: Some(address) })
+    }
+
+    /// A place without a backend, for one that may be found later.
+    pub fn spare() -> Arc<Self> {
+        Self::new(Spot { name: "".into(), address: None })
+    }
+
+    fn new(spot: Spot) -> Arc<Self> {
+        Arc::new(Self { spot: ArcSwap::from_pointee(spot), moves: AtomicU64::new(0) })
+    }
+
+    /// What it holds now.
+    pub fn spot(&self) -> Arc<Spot> {
+        self.spot.load_full()
+    }
+
+    /// The name of its backend.
+    pub fn name(&self) -> Arc<str> {
+        self.spot.load().name.clone()
+    }
+
+    /// How often it has moved: a connection that was opened before the last time leads elsewhere.
+    #[inline]
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Acquire)
+    }
+
+    /// Puts something else in it; true if it was not there before.
+    pub fn move_to(&self, spot: Spot) -> bool {
+        if **self.spot.load() == spot {
+            return false;
+        }
+        self.spot.store(Arc::new(spot));
+        // After it: who sees the new number finds the new address.
+        self.moves.fetch_add(1, Ordering::AcqRel);
+        true
+    }
+}
+
+impl Spot {
+    /// The name that a certificate must carry.
+    pub fn host(&self) -> &str {
+        self.address.as_ref().map_or("", Address::host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_same_is_no_move() {
+        let at = |port| Spot { name: "b".into(), address: Some(Address::Tcp("h".into(), port)) };
+        let place = Place::of("b".into(), Address::Tcp("h".into(), 1));
+        assert!(!place.move_to(at(1)));
+        assert_eq!(place.moves(), 0);
+        assert!(place.move_to(at(2)));
+        assert_eq!((place.moves(), (*place.spot()).clone()), (1, at(2)));
+    }
+}
