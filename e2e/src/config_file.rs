@@ -28,6 +28,8 @@ pub struct ConfigFile {
     pub monitor: Vec<String>,
     /// The primary alone, reached over this Unix socket.
     pub only_primary_at: Option<PathBuf>,
+    /// What the proxy takes for `/etc/hosts`.
+    pub hosts: Option<PathBuf>,
     /// How many of the servers are listed, if not all.
     pub seeds: Option<usize>,
     /// Where single backends are reached, in the order of the servers, if not where they are.

@@ -54,7 +54,6 @@ pub async fn drain_as_wished(pool: Rc<Pool>, mut reader: SnapshotReader) {
             pool.set_draining(backend.id, backend.is_offline() || !backend.origin.is_present());
             pool.set_up(backend.id, backend.is_up());
         }
-        pool.follow_moves();
         if snapshot.settled {
             pool.expect_users(snapshot.common_capabilities());
         }

@@ -10,7 +10,7 @@ use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_monitor::BackendSpec;
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
-use delphinus_net::{Address, ListenAddress, Network, Place};
+use delphinus_net::{Address, ListenAddress, Network, Place, Resolver};
 use delphinus_pool::{KeepOpen, Target};
 use delphinus_session::{BackendAuth, ClientLimits, ListenerMode, ListenerSettings, Rank, User, Users};
 use delphinus_topology::{ClusterId, Discovery, Flapping, Kind, Role};
@@ -129,6 +129,8 @@ pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monito
             config::TopologyKind::ReadOnly => Kind::ReadOnly,
             config::TopologyKind::GroupReplication => Kind::GroupReplication,
         },
+        dns_interval_ms: cluster.monitor.dns_interval_ms,
+        resolver: Resolver::System,
         user: cluster.monitor.user.clone(),
         password: Password::new(cluster.monitor.password.expose()),
         interval_ms: cluster.monitor.interval_ms,

@@ -376,6 +376,8 @@ pub struct Monitor {
     pub flap_backoff_max_ms: u64,
     /// Whether old primaries that take writes are set read-only.
     pub fence: bool,
+    /// Time between two looks at where names lead, milliseconds; 0: none.
+    pub dns_interval_ms: u64,
     /// Which servers become backends beside those that are listed.
     pub discovery: Discovery,
     /// How many of them there can be.

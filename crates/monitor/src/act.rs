@@ -80,8 +80,12 @@ impl Actor {
 
     fn learn_positions(&self, observations: &[Observation]) {
         for observation in observations {
-            if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
-                self.positions.learn(*backend, answer.position.as_ref());
+            match observation {
+                Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } => {
+                    self.positions.learn(*backend, answer.position.as_ref());
+                }
+                Observation::Moved { backend, .. } => self.positions.learn(*backend, None),
+                _ => {}
             }
         }
     }
@@ -114,6 +118,10 @@ impl Actor {
             }
             Event::Ignored { address, reason } => {
                 warn!(address = &**address, reason, "a server of the cluster cannot be a backend");
+            }
+            Event::Moved { backend, to } => {
+                let (name, role) = self.describe(*backend);
+                warn!(backend = name, role, address = %to, "the name of a backend leads elsewhere now");
             }
             Event::Primary { backend, before } => {
                 let (name, _) = self.describe(*backend);
@@ -156,7 +164,11 @@ impl Actor {
 /// True if others may be what they were not before, or are about to be.
 fn is_move(event: &Event) -> bool {
     match event {
-        Event::Down { .. } | Event::Out { .. } | Event::Primary { .. } | Event::NoPrimary { .. } => true,
+        Event::Moved { .. }
+        | Event::Down { .. }
+        | Event::Out { .. }
+        | Event::Primary { .. }
+        | Event::NoPrimary { .. } => true,
         Event::Up { .. }
         | Event::Faulty { .. }
         | Event::Sound { .. }

@@ -1,6 +1,7 @@
 //! The monitor as a whole: one task for each backend, and one that takes in what they and the workers see.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,6 +12,7 @@ use delphinus_topology::{Backend, BackendId, Found, Kind, Member, Observation, R
 
 use crate::act::Actor;
 use crate::alarm::{Alarm, TICK};
+use crate::names::Names;
 use crate::orders::{Orders, has_writer};
 use crate::positions::Positions;
 use crate::probe::Prober;
@@ -64,6 +66,9 @@ impl Monitor {
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let (stop_sender, stopped) = watch::channel(false);
         let watched = self.start(&stopped);
+        let orders = watched.iter().map(|one| one.orders.clone()).collect();
+        let names = Names::new(Rc::new(self.settings.clone()), orders, self.sender.clone());
+        let naming = rt::spawn_local(names.run(stopped));
         let mut around = Around {
             watched: &watched,
             kind: self.settings.kind,
@@ -81,6 +86,7 @@ impl Monitor {
             // It ends by itself, within a bounded time; a task that has panicked has nothing to say goodbye to.
             let _ = one.task.await;
         }
+        let _ = naming.await;
     }
 
     fn start(&self, stopped: &watch::Receiver<bool>) -> Vec<Watched> {
@@ -137,17 +143,35 @@ impl Around<'_> {
         }
     }
 
+    /// After everybody was told that nothing is known of what is there.
+    fn follow_name(&self, backend: BackendId, to: IpAddr) {
+        let place = &self.settings.spec(backend).place;
+        place.move_to(Spot { ip: Some(to), ..(*place.spot()).clone() });
+        if let Some(one) = self.watched.get(backend.index()) {
+            one.nudge.notify_one();
+        }
+    }
+
     /// Gives the backends that were found their places, and takes those away of which nothing is left.
     fn place(&self, snapshot: &Snapshot) {
         let spares = snapshot.backends.iter().zip(self.watched).skip(self.settings.backends.len());
         for (backend, one) in spares {
-            if self.settings.spec(backend.id).place.move_to(spot(backend)) {
+            let (place, wanted) = (&self.settings.spec(backend.id).place, spot(backend));
+            let now = place.spot();
+            let is_there = (&now.name, &now.address) == (&wanted.name, &wanted.address);
+            if !is_there && place.move_to(wanted) {
                 one.nudge.notify_one();
             }
         }
     }
 
     fn act(&mut self, actor: &mut Actor, seen: &mut Vec<Observation>, now: Instant) {
+        for observation in seen.iter_mut() {
+            if let Observation::Moved { at, .. } = observation {
+                // From now on nothing counts that was heard there so far.
+                *at = now;
+            }
+        }
         let changes = actor.act(seen, now);
         if changes.is_news {
             self.place(actor.snapshot());
@@ -158,6 +182,9 @@ impl Around<'_> {
             self.alarm.trouble(now);
         }
         for observation in seen.drain(..) {
+            if let Observation::Moved { backend, to, .. } = observation {
+                self.follow_name(backend, to);
+            }
             if let Observation::Traffic { backend, .. } = observation
                 && let Some(one) = self.watched.get(backend.index())
             {
@@ -172,7 +199,7 @@ impl Around<'_> {
 fn spot(backend: &Backend) -> Spot {
     let address = backend.origin.found().and_then(Found::host_and_port);
     let address = address.map(|(host, port)| Address::Tcp(host.to_owned(), port));
-    Spot { name: backend.name.clone(), address }
+    Spot { name: backend.name.clone(), address, ip: None }
 }
 
 /// Tells the probes what has changed for them, and starts those at once that have to hurry now.

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delphinus_net::{Announce, NetError, rt};
+use delphinus_net::{Announce, rt};
 use delphinus_topology::{Answer, BackendId, Flavor, Kind, ProbeOutcome, Replication, Role, ServerFacts};
 use delphinus_wire::gtid::GtidSet;
 use tracing::{error, warn};
@@ -183,11 +183,12 @@ impl Prober {
         self.step.set(Step::Connect);
         let announce = self.spec().proxy_protocol.map(|version| Announce { version, client: None });
         let spot = self.spec().place.spot();
-        let address = spot.address.as_ref().ok_or(NetError::NoAddress)?;
-        let stream = delphinus_net::dial(address, announce, self.settings.timeout()).await?;
+        let stream = delphinus_net::dial_at(&spot, announce, self.settings.timeout()).await?;
+        let reached = stream.peer_address().map(|address| address.ip());
         self.step.set(Step::Login);
         let to = (self.spec(), spot.host());
         let connection = Connection::log_in(stream, to, &self.settings).await?;
+        self.orders.reached.set(reached);
         Ok(Kept { connection, facts: None })
     }
 

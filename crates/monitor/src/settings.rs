@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_net::Place;
 use delphinus_net::tls::ClientTls;
+use delphinus_net::{Place, Resolver};
 use delphinus_topology::{self as topology, BackendId, Discovery, Flapping, Kind, Lag, Role};
 use delphinus_wire::auth::Password;
 use delphinus_wire::compression::Algorithm;
@@ -19,6 +19,10 @@ pub struct Settings {
     pub spares: Vec<BackendSpec>,
     /// Which backends are looked for.
     pub discovery: Discovery,
+    /// Time between two looks at where the names of backends lead; 0: every connection looks for itself.
+    pub dns_interval_ms: u64,
+    /// Who is asked for that.
+    pub resolver: Resolver,
     /// How their roles are known.
     pub kind: Kind,
     /// User of the probes. It needs no rights but to log in.
@@ -73,6 +77,8 @@ impl Settings {
             backends: Vec::new(),
             spares: Vec::new(),
             discovery: rules.discovery,
+            dns_interval_ms: 5_000,
+            resolver: Resolver::System,
             kind: rules.kind,
             user,
             password,

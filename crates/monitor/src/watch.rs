@@ -162,18 +162,18 @@ async fn tell(sender: &mpsc::Sender<Observation>, backend: BackendId, outcome: P
 
 /// Keeps probes of many backends, and of many proxies, from coming all at once.
 #[derive(Debug)]
-struct Jitter {
+pub(crate) struct Jitter {
     state: u64,
 }
 
 impl Jitter {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Any number but 0; the standard library seeds its hashers at random.
         Self { state: RandomState::new().hash_one(0) | 1 }
     }
 
     /// Between nine and eleven tenths of `interval`.
-    fn spread(&mut self, interval: Duration) -> Duration {
+    pub(crate) fn spread(&mut self, interval: Duration) -> Duration {
         // xorshift64
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

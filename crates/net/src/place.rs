@@ -1,5 +1,6 @@
 //! Where a backend is at the moment. One writes, which is the monitor; everybody else reads.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,17 +22,19 @@ pub struct Spot {
     pub name: Arc<str>,
     /// Where it listens; `None`: there is none.
     pub address: Option<Address>,
+    /// To which of the addresses of its name connections go; `None`: each connection looks it up, and takes the first that answers.
+    pub ip: Option<IpAddr>,
 }
 
 impl Place {
     /// The place of a backend.
     pub fn of(name: Arc<str>, address: Address) -> Arc<Self> {
-        Self::new(Spot { name, address: Some(address) })
+        Self::new(Spot { name, address: Some(address), ip: None })
     }
 
     /// A place without a backend, for one that may be found later.
     pub fn spare() -> Arc<Self> {
-        Self::new(Spot { name: "".into(), address: None })
+        Self::new(Spot { name: "".into(), address: None, ip: None })
     }
 
     fn new(spot: Spot) -> Arc<Self> {
@@ -54,6 +57,13 @@ impl Place {
         self.moves.load(Ordering::Acquire)
     }
 
+    /// Notes to which address the name of `spot` leads, as long as that is what it holds: nobody has moved.
+    pub fn settle(&self, spot: &Spot, ip: IpAddr) {
+        if **self.spot.load() == *spot {
+            self.spot.store(Arc::new(Spot { ip: Some(ip), ..spot.clone() }));
+        }
+    }
+
     /// Puts something else in it; true if it was not there before.
     pub fn move_to(&self, spot: Spot) -> bool {
         if **self.spot.load() == spot {
@@ -67,6 +77,14 @@ impl Place {
 }
 
 impl Spot {
+    /// The host, if it is a name that has to be looked up.
+    pub fn host_name(&self) -> Option<&str> {
+        match &self.address {
+            Some(Address::Tcp(host, _)) if host.parse::<IpAddr>().is_err() => Some(host),
+            _ => None,
+        }
+    }
+
     /// The name that a certificate must carry.
     pub fn host(&self) -> &str {
         self.address.as_ref().map_or("", Address::host)
@@ -79,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_the_same_is_no_move() {
-        let at = |port| Spot { name: "b".into(), address: Some(Address::Tcp("h".into(), port)) };
+        let at = |port| Spot { name: "b".into(), address: Some(Address::Tcp("h".into(), port)), ip: None };
         let place = Place::of("b".into(), Address::Tcp("h".into(), 1));
         assert!(!place.move_to(at(1)));
         assert_eq!(place.moves(), 0);

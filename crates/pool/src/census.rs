@@ -116,17 +116,4 @@ impl Pool {
         }
         pool.waiters.borrow_mut().dismiss();
     }
-
-    /// Closes what is idle and leads to where backends have been before they moved.
-    pub fn follow_moves(self: &Rc<Self>) {
-        for pool in &self.backends {
-            let moves = pool.target.place.moves();
-            if pool.moves.replace(moves) != moves {
-                let old = pool.idle.borrow_mut().take_where(|connection| connection.moves != moves);
-                for connection in old {
-                    self.close_later(connection);
-                }
-            }
-        }
-    }
 }

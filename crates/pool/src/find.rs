@@ -87,7 +87,7 @@ impl Pool {
             let now = rt::now();
             let found = pool.idle.borrow_mut().take_best(request.identity, request.want, worst, now);
             let mut connection = found?;
-            if connection.stream.is_quiet() {
+            if !pool.has_moved_since(&connection) && connection.stream.is_quiet() {
                 if !connection.is_owned_by(request.memory) {
                     connection.leave();
                 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{Announce, BackendLogin, Buffer, LoggedIn, LoginError, NetError, dial, log_in, rt};
+use delphinus_net::{Announce, BackendLogin, Buffer, LoggedIn, LoginError, dial_at, log_in, rt};
 use delphinus_state::SessionState;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
@@ -136,8 +136,7 @@ pub(crate) async fn log_in_as(
     let unreachable = |error| PoolError::Unreachable { backend: target.name(), error };
     let announce = target.proxy_protocol.map(|version| Announce { version, client: identity.client_ip });
     let spot = target.place.spot();
-    let address = spot.address.as_ref().ok_or_else(|| unreachable(NetError::NoAddress))?;
-    let stream = dial(address, announce, limit).await.map_err(unreachable)?;
+    let stream = dial_at(&spot, announce, limit).await.map_err(unreachable)?;
     let (compression, zstd_level) = Algorithm::asked_for(target.compression);
     let login = BackendLogin {
         user: identity.user.clone(),

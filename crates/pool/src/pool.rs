@@ -204,8 +204,9 @@ impl Pool {
     /// it since, and it is alive. No search, no wait.
     #[inline]
     pub fn retake(self: &Rc<Self>, backend: BackendId, seat: Seat, memory: &Rc<Memory>) -> Option<Checkout> {
-        let mut connection = self.backends[backend.index()].idle.borrow_mut().take_seat(seat, memory)?;
-        if !connection.stream.is_quiet() {
+        let pool = &self.backends[backend.index()];
+        let mut connection = pool.idle.borrow_mut().take_seat(seat, memory)?;
+        if pool.has_moved_since(&connection) || !connection.stream.is_quiet() {
             self.close_later(connection);
             return None;
         }
@@ -257,8 +258,8 @@ impl Pool {
         now: Instant,
     ) -> Option<Seat> {
         let pool = &self.backends[backend.index()];
-        let has_moved = connection.moves != pool.target.place.moves();
-        let is_over = connection.retire_at <= now || has_moved || pool.budget.is_over();
+        let is_over =
+            connection.retire_at <= now || pool.has_moved_since(&connection) || pool.budget.is_over();
         if is_over || !connection.buffer.is_empty() || pool.is_draining.get() {
             self.close_later(connection);
             return None;

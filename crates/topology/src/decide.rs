@@ -20,6 +20,7 @@ mod read_only;
 mod roles;
 mod static_roles;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -165,6 +166,13 @@ pub enum Event {
         /// Why not.
         reason: &'static str,
     },
+    /// The name of a backend leads to another address.
+    Moved {
+        /// Which one.
+        backend: BackendId,
+        /// Where it is now.
+        to: IpAddr,
+    },
     /// Writes go to this backend now.
     Primary {
         /// Which one.
@@ -197,6 +205,12 @@ pub fn decide(
         let is_wish = matches!(observation, Observation::Wish { .. });
         let is_late = !is_wish && backend.tally.is_too_late(observation.at());
         if is_late || !backend.origin.is_present() {
+            continue;
+        }
+        if let Observation::Moved { at, to, .. } = observation {
+            roles::move_away(&mut next, observation.backend(), settings.kind, *at);
+            events.push(Event::Moved { backend: observation.backend(), to: *to });
+            has_changed = true;
             continue;
         }
         let impostor = discovery::impostor(backend, observation);

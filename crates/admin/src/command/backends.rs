@@ -1,6 +1,6 @@
 //! `SHOW BACKENDS`, `SET BACKEND`.
 
-use delphinus_net::rt;
+use delphinus_net::{Spot, rt};
 use delphinus_pool::{Budget, left_to_others};
 use delphinus_topology::{Backend, Wish};
 
@@ -48,11 +48,9 @@ async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
         let of_workers = census.iter().flatten().filter_map(|worker| worker.get(backend.id.index()));
         let idle: u32 = of_workers.flat_map(|pool| &pool.users).map(|one| one.idle).sum();
         let (target, budget) = cluster.backends.get(backend.id.index())?;
-        let mut row = vec![
-            text(&backend.name),
-            target.place.spot().address.as_ref().and_then(text),
-            text(backend.role.as_str()),
-        ];
+        let spot = target.place.spot();
+        let mut row =
+            vec![text(&backend.name), spot.address.as_ref().and_then(text), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));
         let lag_ms = backend.lag.map(|lag| lag.as_millis().to_string());
         let read_only =
@@ -66,7 +64,7 @@ async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
             read_only,
             warning(budget, backend).or_else(|| no_writer.clone().filter(|_| backend.takes_statements())),
             text(&cluster.name),
-            text(origin(backend)),
+            text(origin(backend, &spot)),
         ]);
         Some(row)
     };
@@ -74,10 +72,14 @@ async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
 }
 
 /// How it has come to be a backend.
-fn origin(backend: &Backend) -> String {
-    match backend.origin.found() {
+fn origin(backend: &Backend, spot: &Spot) -> String {
+    let origin = match backend.origin.found() {
         Some(found) => format!("found, named by {}", found.by),
         None => "configured".to_owned(),
+    };
+    match spot.ip {
+        Some(ip) => format!("{origin}; its name leads to {ip}"),
+        None => origin,
     }
 }
 

@@ -19,6 +19,9 @@ section! {
         /// File that holds the password and nothing else; one line end after it is dropped. Relative paths
         /// start at the directory of the configuration file.
         password_file: Option<PathBuf> = unset("another password option"), "", Restart;
+        /// Time between two looks at where the names of backends lead, one tenth more or less. 0: a name is looked up for each new
+        /// connection, and a server that has taken the place of another is found only when connections end.
+        dns_interval_ms: u64 = is(5_000), "ms", Restart, in 0..=3_600_000;
         /// Time between two probes of a backend.
         interval_ms: u64 = is(1_000), "ms", Restart, in 10..=3_600_000;
         /// Time that a probe may take, connect and login included. A longer one has failed.

@@ -35,6 +35,7 @@ impl Check<'_, '_> {
             flap_backoff_ms: written.flap_backoff_ms,
             flap_backoff_max_ms: written.flap_backoff_max_ms,
             fence: written.fence,
+            dns_interval_ms: written.dns_interval_ms,
             discovery: written.discovery,
             max_discovered: written.max_discovered,
             discovery_forget_ms: written.discovery_forget_ms,

@@ -139,6 +139,7 @@ impl Tally {
                 (!is_repeated).then(|| Evidence::Dead(text.clone()))
             }
             Observation::Traffic { traffic: Traffic::Lost(_) | Traffic::ReadOnly, .. }
+            | Observation::Moved { .. }
             | Observation::Wish { .. } => None,
         }
     }
