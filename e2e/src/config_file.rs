@@ -28,6 +28,10 @@ pub struct ConfigFile {
     pub monitor: Vec<String>,
     /// The primary alone, reached over this Unix socket.
     pub only_primary_at: Option<PathBuf>,
+    /// What the proxy takes for `/etc/hosts`.
+    pub hosts: Option<PathBuf>,
+    /// How many of the servers are listed, if not all.
+    pub seeds: Option<usize>,
     /// Where single backends are reached, in the order of the servers, if not where they are.
     pub addresses: Vec<String>,
     /// Names and passwords of users beside those that every server of the sandbox has.
@@ -79,7 +83,8 @@ impl ConfigFile {
         if let Some(topology) = self.topology {
             writeln!(text, "topology = \"{topology}\"")?;
         }
-        for (index, server) in cluster.servers.iter().enumerate() {
+        let seeds = self.seeds.unwrap_or(cluster.servers.len());
+        for (index, server) in cluster.servers.iter().enumerate().take(seeds) {
             let role = if server.role == Role::Primary { "primary" } else { "replica" };
             write!(text, "\n[[cluster.backend]]\nname = \"{}\"\n", server.name)?;
             if self.topology.is_none() {

@@ -34,6 +34,14 @@ impl Proxy {
         Self::start_program(proxy_binary()?, arguments, config.with_extension("log"))
     }
 
+    /// The same in a mount namespace of its own, where `hosts` is the hosts file.
+    pub(crate) fn start_with_hosts(config: &Path, hosts: &Path) -> Result<Self> {
+        let script = "mount --bind \"$0\" /etc/hosts && exec \"$1\" run --config \"$2\"";
+        let paths = [hosts, &proxy_binary()?, config].map(|path| path.display().to_string());
+        let arguments = ["--mount", "sh", "-c", script].into_iter().map(str::to_owned).chain(paths).collect();
+        Self::start_program(PathBuf::from("unshare"), arguments, config.with_extension("log"))
+    }
+
     /// Starts any program whose output is its log.
     pub(crate) fn start_program(program: PathBuf, arguments: Vec<String>, log: PathBuf) -> Result<Self> {
         File::create(&log)?;

@@ -154,7 +154,10 @@ pub(crate) fn start_proxy(cluster: &Cluster, config: &ConfigFile) -> Result<(Por
     let lease = PortLease::take()?;
     let socket = dir.join("sock");
     let file = config.write(cluster, &dir, (lease.port(), &socket))?;
-    let mut proxy = Proxy::start(&file)?;
+    let mut proxy = match &config.hosts {
+        Some(hosts) => Proxy::start_with_hosts(&file, hosts)?,
+        None => Proxy::start(&file)?,
+    };
     let address = address_of(cluster, lease.port(), socket);
     wait_until_ready(&mut proxy, &address, &file)?;
     Ok((lease, proxy, address))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use delphinus_net::rt::{self, Notify};
-use delphinus_net::{Address, Buffer, ListenAddress, Listener, PacketIo, Stream};
+use delphinus_net::{Address, Buffer, ListenAddress, Listener, PacketIo, Place, Stream};
 use delphinus_pool::{BackendLimits, Budget, Identity, Keys, Memory, Pool, Request, Settings, Target};
 use delphinus_state::SessionState;
 use delphinus_telemetry::CounterSet;
@@ -75,7 +75,8 @@ fn pool() -> Result<Rc<Pool>> {
         }
     });
     let bell = Arc::new(Notify::new());
-    let target = Target { name: "b".into(), address, tls: None, compression: None, proxy_protocol: None };
+    let target =
+        Target { place: Place::of("b".into(), address), tls: None, compression: None, proxy_protocol: None };
     let budget = Budget::new(BackendLimits { max: 10, ..BackendLimits::default() }, vec![bell.clone()]);
     let counters = CounterSet::new(1).thread(0).context("no counters")?;
     Ok(Pool::new(SETTINGS, vec![(target, budget)], bell, counters))

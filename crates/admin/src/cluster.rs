@@ -32,8 +32,8 @@ pub struct ClusterView {
 
 impl ClusterView {
     /// The names of its backends.
-    pub(crate) fn backend_names(&self) -> impl Iterator<Item = &str> {
-        self.backends.iter().map(|(target, _)| &*target.name)
+    pub(crate) fn backend_names(&self) -> Vec<Arc<str>> {
+        self.reader.load().present().map(|backend| backend.name.clone()).collect()
     }
 
     /// What each worker's pool has to each backend; `None` for a worker that does not answer.

@@ -51,7 +51,7 @@ pub async fn drain_as_wished(pool: Rc<Pool>, mut reader: SnapshotReader) {
     while let Some(snapshot) = reader.wait_for(|snapshot| snapshot.generation > seen).await {
         seen = snapshot.generation;
         for backend in &snapshot.backends {
-            pool.set_draining(backend.id, backend.is_offline());
+            pool.set_draining(backend.id, backend.is_offline() || !backend.origin.is_present());
             pool.set_up(backend.id, backend.is_up());
         }
         if snapshot.settled {

@@ -72,7 +72,8 @@ impl RunningCluster {
         let seeds = bells.into_iter().zip(questions).map(seed).collect();
         let name = cluster.name.as_str().into();
         let schemas = cluster.schemas.clone();
-        let compression = cluster.backends.iter().map(|backend| backend.compression).collect();
+        let compression =
+            cluster.backends.iter().chain(settings::spares(cluster)).map(|one| one.compression).collect();
         Ok((Self { name, monitor, shared, lines, schemas, compression }, seeds))
     }
 
@@ -125,7 +126,7 @@ pub(crate) async fn announce(clusters: Vec<(SnapshotReader, Vec<Compression>)>) 
     for (mut reader, wanted) in clusters {
         let Some(snapshot) = reader.wait_for(|snapshot| snapshot.settled).await else { return };
         warn_of_compression(&snapshot, wanted);
-        backends += snapshot.backends.len();
+        backends += snapshot.present().count();
         up += snapshot.backends.iter().filter(|backend| backend.is_up()).count();
     }
     tracing::info!(backends, up, "ready");

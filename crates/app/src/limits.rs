@@ -9,6 +9,8 @@ use delphinus_net::rt::Notify;
 use delphinus_pool::{BackendLimits, Budget, Target};
 use delphinus_topology::{Backend, ServerLimits};
 
+use crate::settings::spares;
+
 /// A `wait_timeout` below this leaves so little time that connections are closed nearly as soon as they are idle.
 const SHORT_TIMEOUT_S: u32 = 10;
 
@@ -23,7 +25,7 @@ pub(crate) fn budgets(
         config.users.iter().filter_map(|user| Some((user.name.clone(), user.max_backend_connections?)));
     let of_users: HashMap<String, u32> = limited.collect();
     let is_set = cluster.pool.reserved_connections.is_some();
-    let limits = cluster.backends.iter().map(|backend| {
+    let limits = cluster.backends.iter().chain(spares(cluster)).map(|backend| {
         let max = backend.max_connections.unwrap_or(cluster.pool.max_connections);
         let reserved = config.reserved_backend_connections(cluster);
         // The default must not take all that a smaller backend has.

@@ -11,6 +11,8 @@ use delphinus_sql::{Class, Consistency, Digest, TableName};
 use delphinus_topology::{BackendId, ClusterId};
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::settings::spares;
+
 /// What a compiled pattern may take, in bytes, as the configuration has checked it.
 const PATTERN_SIZE: usize = 1 << 20;
 
@@ -91,7 +93,8 @@ fn rule(config: &Config, cluster: &Cluster, rule: &config::Rule) -> Rule {
 
 fn place(cluster: &Cluster, rule: &config::Rule) -> Option<RulePlace> {
     if let Some(group) = &rule.group {
-        let members = (0u16..).zip(&cluster.backends).filter(|(_, backend)| backend.groups.contains(group));
+        let backends = cluster.backends.iter().chain(spares(cluster));
+        let members = (0u16..).zip(backends).filter(|(_, backend)| backend.groups.contains(group));
         return Some(RulePlace::Among(members.map(|(id, _)| BackendId(id)).collect()));
     }
     rule.target.map(|target| match target {
@@ -103,7 +106,7 @@ fn place(cluster: &Cluster, rule: &config::Rule) -> Option<RulePlace> {
 /// The servers of the group, by the numbers that the pools give them: behind those of the backends.
 fn mirror(config: &Config, cluster: &Cluster, rule: &config::Rule) -> Option<Arc<MirrorGroup>> {
     let group = rule.mirror_group.as_ref()?;
-    let numbered = (cluster.backends.len()..).zip(&config.mirrors);
+    let numbered = (cluster.backends.len() + cluster.spares()..).zip(&config.mirrors);
     let one = |(at, mirror): (usize, &config::Mirror)| Mirror {
         id: BackendId(u16::try_from(at).unwrap_or(u16::MAX)),
         timeout: Duration::from_millis(mirror.timeout_ms),

@@ -10,10 +10,10 @@ use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_monitor::{BackendSpec, HeartbeatSettings};
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
-use delphinus_net::{Address, ListenAddress, Network};
+use delphinus_net::{Address, ListenAddress, Network, Place, Resolver};
 use delphinus_pool::{KeepOpen, Target};
 use delphinus_session::{BackendAuth, ClientLimits, ListenerMode, ListenerSettings, Rank, User, Users};
-use delphinus_topology::{ClusterId, Flapping, Kind, Role};
+use delphinus_topology::{ClusterId, Discovery, Flapping, Kind, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 use delphinus_wire::compression::Algorithm;
@@ -106,8 +106,7 @@ pub(crate) fn pool(
 
 pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monitor::Settings {
     let spec = |(backend, target): (&config::Backend, &Target)| BackendSpec {
-        name: target.name.clone(),
-        address: target.address.clone(),
+        place: target.place.clone(),
         role: match backend.role {
             Some(config::Role::Primary) => Role::Primary,
             Some(config::Role::Replica) | None => Role::Replica,
@@ -119,11 +118,19 @@ pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monito
     };
     delphinus_monitor::Settings {
         backends: cluster.backends.iter().zip(targets).map(spec).collect(),
+        spares: spares(cluster).zip(&targets[cluster.backends.len()..]).map(spec).collect(),
+        discovery: if cluster.finds_members() {
+            Discovery::Group { forget: Duration::from_millis(cluster.monitor.discovery_forget_ms) }
+        } else {
+            Discovery::Off
+        },
         kind: match cluster.topology {
             config::TopologyKind::Static => Kind::Static,
             config::TopologyKind::ReadOnly => Kind::ReadOnly,
             config::TopologyKind::GroupReplication => Kind::GroupReplication,
         },
+        dns_interval_ms: cluster.monitor.dns_interval_ms,
+        resolver: Resolver::System,
         user: cluster.monitor.user.clone(),
         password: Password::new(cluster.monitor.password.expose()),
         interval_ms: cluster.monitor.interval_ms,
@@ -159,8 +166,14 @@ fn heartbeat(cluster: &Cluster) -> Option<HeartbeatSettings> {
 
 pub(crate) fn targets(config: &Config, cluster: &Cluster) -> Result<Vec<Target>, Error> {
     // Mirrors behind the backends: the pools number all of them, and nobody else knows the last.
-    let mirrors = config.mirrors.iter().map(|mirror| &mirror.backend);
-    cluster.backends.iter().chain(mirrors).map(target).collect()
+    let mirrors = config.mirrors.iter().map(|mirror| target(&mirror.backend));
+    let spares = spares(cluster).map(|like| Ok(Target { place: Place::spare(), ..target(like)? }));
+    cluster.backends.iter().map(target).chain(spares).chain(mirrors).collect()
+}
+
+/// For each backend that may be found the one that it is like.
+pub(crate) fn spares(cluster: &Cluster) -> impl Iterator<Item = &config::Backend> {
+    cluster.backends.iter().take(1).cycle().take(cluster.spares())
 }
 
 fn target(backend: &config::Backend) -> Result<Target, Error> {
@@ -190,7 +203,8 @@ fn target(backend: &config::Backend) -> Result<Target, Error> {
         config::ProxyProtocol::V1 => ProxyVersion::V1,
         config::ProxyProtocol::V2 => ProxyVersion::V2,
     });
-    Ok(Target { name: backend.name.as_str().into(), address, tls, compression, proxy_protocol })
+    let place = Place::of(backend.name.as_str().into(), address);
+    Ok(Target { place, tls, compression, proxy_protocol })
 }
 
 pub(crate) fn users(config: &Config) -> Arc<Users> {

@@ -9,8 +9,8 @@ use crate::schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
 use crate::secret::Secret;
 use crate::value::SocketMode;
 use crate::word::{
-    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Consistency, Flavor, LagSource, ListenerMode,
-    ProxyProtocol, Role, RuleClass, RuleTarget, TopologyKind, UserPlugin,
+    AdminRole, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery, Flavor, LagSource,
+    ListenerMode, ProxyProtocol, Role, RuleClass, RuleTarget, TopologyKind, UserPlugin,
 };
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
@@ -196,6 +196,19 @@ pub struct Cluster {
     pub pool: Pool,
 }
 
+impl Cluster {
+    /// True if members of its group become backends.
+    pub fn finds_members(&self) -> bool {
+        let is_group = self.topology == TopologyKind::GroupReplication;
+        is_group && matches!(self.monitor.discovery, Discovery::Auto | Discovery::Group)
+    }
+
+    /// For how many backends that are found there is a place.
+    pub fn spares(&self) -> usize {
+        if self.finds_members() { self.monitor.max_discovered as usize } else { 0 }
+    }
+}
+
 impl Config {
     /// How many client connections are kept for users with `connection_admin`.
     pub fn reserved_clients(&self) -> u32 {
@@ -378,4 +391,12 @@ pub struct Monitor {
     pub flap_backoff_max_ms: u64,
     /// Whether old primaries that take writes are set read-only.
     pub fence: bool,
+    /// Time between two looks at where names lead, milliseconds; 0: none.
+    pub dns_interval_ms: u64,
+    /// Which servers become backends beside those that are listed.
+    pub discovery: Discovery,
+    /// How many of them there can be.
+    pub max_discovered: u32,
+    /// How long the cluster has to be without one until it is none any more, milliseconds.
+    pub discovery_forget_ms: u64,
 }

@@ -37,7 +37,7 @@ pub use schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
 pub use secret::Secret;
 pub use value::SocketMode;
 pub use word::{
-    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Flavor, LagSource,
-    ListenerMode, LogFormat, LogLevel, LostTransactionError, ProxyProtocol, ReadBalance, Role, RuleClass,
-    RuleTarget, TopologyKind, UserAuth, UserPlugin,
+    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery, Flavor,
+    LagSource, ListenerMode, LogFormat, LogLevel, LostTransactionError, ProxyProtocol, ReadBalance, Role,
+    RuleClass, RuleTarget, TopologyKind, UserAuth, UserPlugin,
 };

@@ -112,6 +112,15 @@ words! {
         /// Not older than anything committed before.
         Global = "global",
     }
+    /// Which servers become backends although the file does not name them.
+    Discovery {
+        /// Those that the topology can name.
+        Auto = "auto",
+        /// None.
+        Off = "off",
+        /// The members of the group.
+        Group = "group",
+    }
     /// What is asked how far a replica is behind.
     LagSource {
         /// SHOW REPLICA STATUS.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use delphinus_monitor::{BackendSpec, Monitor, Settings};
-use delphinus_net::{Address, Buffer, ListenAddress, Listener, NetError, PacketIo, Stream, rt};
+use delphinus_net::{Address, Buffer, ListenAddress, Listener, NetError, PacketIo, Place, Stream, rt};
 use delphinus_topology::{Kind, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::Password;
@@ -45,8 +45,7 @@ fn main() {
 
 async fn measure(count: usize, kind: Kind, port: u16) {
     let spec = |index: usize| BackendSpec {
-        name: format!("b{index}").into(),
-        address: Address::Tcp("127.0.0.1".to_owned(), port),
+        place: Place::of(format!("b{index}").into(), Address::Tcp("127.0.0.1".to_owned(), port)),
         role: if index == 0 { Role::Primary } else { Role::Replica },
         weight: 100,
         tls: None,

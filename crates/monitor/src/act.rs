@@ -80,8 +80,12 @@ impl Actor {
 
     fn learn_positions(&self, observations: &[Observation]) {
         for observation in observations {
-            if let Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } = observation {
-                self.positions.learn(*backend, answer.position.as_ref());
+            match observation {
+                Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } => {
+                    self.positions.learn(*backend, answer.position.as_ref());
+                }
+                Observation::Moved { backend, .. } => self.positions.learn(*backend, None),
+                _ => {}
             }
         }
     }
@@ -103,6 +107,21 @@ impl Actor {
             Event::Out { backend, state, reason } => {
                 let (name, role) = self.describe(*backend);
                 warn!(backend = name, role, state, reason = &**reason, "backend is left out");
+            }
+            Event::Found { backend, by } => {
+                let (name, _) = self.describe(*backend);
+                warn!(backend = name, by = &**by, "found a backend");
+            }
+            Event::Left { backend, reason } => {
+                let (name, _) = self.describe(*backend);
+                warn!(backend = name, reason = &**reason, "a backend that was found has left");
+            }
+            Event::Ignored { address, reason } => {
+                warn!(address = &**address, reason, "a server of the cluster cannot be a backend");
+            }
+            Event::Moved { backend, to } => {
+                let (name, role) = self.describe(*backend);
+                warn!(backend = name, role, address = %to, "the name of a backend leads elsewhere now");
             }
             Event::Primary { backend, before } => {
                 let (name, _) = self.describe(*backend);
@@ -145,7 +164,17 @@ impl Actor {
 /// True if others may be what they were not before, or are about to be.
 fn is_move(event: &Event) -> bool {
     match event {
-        Event::Down { .. } | Event::Out { .. } | Event::Primary { .. } | Event::NoPrimary { .. } => true,
-        Event::Up { .. } | Event::Faulty { .. } | Event::Sound { .. } | Event::Wished { .. } => false,
+        Event::Moved { .. }
+        | Event::Down { .. }
+        | Event::Out { .. }
+        | Event::Primary { .. }
+        | Event::NoPrimary { .. } => true,
+        Event::Up { .. }
+        | Event::Faulty { .. }
+        | Event::Sound { .. }
+        | Event::Wished { .. }
+        | Event::Found { .. }
+        | Event::Left { .. }
+        | Event::Ignored { .. } => false,
     }
 }

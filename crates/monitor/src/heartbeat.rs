@@ -232,7 +232,7 @@ impl Pacemaker {
 
     async fn open(&mut self, place: BackendId) -> Result<Open, ProbeError> {
         self.lease.forget();
-        let spec = &self.settings.backends[place.index()];
+        let spec = self.settings.spec(place);
         let line = Line::open(spec, &self.settings, self.heart.statements()).await?;
         Ok(Open { line, beat: None })
     }
@@ -253,7 +253,8 @@ impl Pacemaker {
         if writer.is_empty() || self.told.as_ref() == Some(&writer) {
             return;
         }
-        let backend = &*self.settings.backends[place.index()].name;
+        let spot = self.settings.spec(place).place.spot();
+        let backend = &*spot.name;
         let is_mine = writer == self.lease.me();
         if is_mine {
             info!(backend, writer, "this proxy writes the heartbeat");

@@ -8,6 +8,7 @@
 //! | what real traffic says | `traffic` |
 //! | taking it all in, logging what changed | `act` |
 //! | what follows for the probes of a backend | `orders` |
+//! | where the names of backends lead | `names` |
 //! | when all are looked at out of turn | `alarm` |
 //! | the row by which the lag is told, and who writes it | `heartbeat` |
 //! | what each backend has executed, and what this proxy writes | `positions` |
@@ -17,6 +18,7 @@ mod act;
 mod alarm;
 mod heartbeat;
 mod monitor;
+mod names;
 mod orders;
 mod positions;
 mod probe;

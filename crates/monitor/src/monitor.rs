@@ -1,16 +1,19 @@
 //! The monitor as a whole: one task for each backend, and one that takes in what they and the workers see.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
 use delphinus_net::rt::{self, Either, Notify, mpsc, watch};
-use delphinus_topology::{BackendId, Kind, Member, Observation, Role, Snapshot};
+use delphinus_net::{Address, Spot};
+use delphinus_topology::{Backend, BackendId, Found, Kind, Member, Observation, Role, Snapshot};
 
 use crate::act::Actor;
 use crate::alarm::{Alarm, TICK};
 use crate::heartbeat::{Heart, Pacemaker};
+use crate::names::Names;
 use crate::orders::{Orders, has_writer};
 use crate::positions::Positions;
 use crate::probe::Prober;
@@ -45,11 +48,13 @@ impl Monitor {
     /// Knows nothing yet; the reader shows every backend as `Unknown` until `run` has heard of it.
     pub fn new(settings: Settings) -> (Self, SnapshotReader) {
         let member = |spec: &crate::BackendSpec| Member {
-            name: spec.name.clone(),
+            name: spec.place.name(),
             role: if settings.kind == Kind::Static { spec.role } else { Role::Replica },
             weight: spec.weight,
         };
         let snapshot = Snapshot::new(settings.backends.iter().map(member).collect());
+        let weight = settings.spares.first().map_or(0, |spare| spare.weight);
+        let snapshot = snapshot.with_spares(settings.spares.len(), weight);
         let rules = settings.rules();
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (publisher, reader) = publish::channel(snapshot.clone(), TrafficReporter::new(sender.clone()));
@@ -68,8 +73,16 @@ impl Monitor {
             let pacemaker = Pacemaker::new(Rc::new(self.settings.clone()), heart);
             rt::spawn_local(pacemaker.run(stopped.clone()))
         });
-        let (kind, alarm) = (self.settings.kind, Alarm::new(&self.settings));
-        let mut around = Around { watched: &watched, kind, heart, alarm };
+        let orders = watched.iter().map(|one| one.orders.clone()).collect();
+        let names = Names::new(Rc::new(self.settings.clone()), orders, self.sender.clone());
+        let naming = rt::spawn_local(names.run(stopped));
+        let mut around = Around {
+            watched: &watched,
+            kind: self.settings.kind,
+            heart,
+            alarm: Alarm::new(&self.settings),
+            settings: &self.settings,
+        };
         let work = around.take_in(&mut self.actor, &mut self.receiver, &self.positions);
         if let Either::Second(never) = rt::either(stop, work).await {
             match never {}
@@ -84,6 +97,7 @@ impl Monitor {
         if let Some(beating) = beating {
             let _ = beating.await;
         }
+        let _ = naming.await;
     }
 
     fn start(&self, heart: Option<&Rc<Heart>>, stopped: &watch::Receiver<bool>) -> Vec<Watched> {
@@ -98,7 +112,7 @@ impl Monitor {
             let watch = Watch::new(prober, settings.clone(), nudge.clone(), self.sender.clone());
             Watched { nudge, orders, task: rt::spawn_local(watch.run(stopped.clone())) }
         };
-        (0..self.settings.backends.len()).map(start_one).collect()
+        (0..self.settings.backends.len() + self.settings.spares.len()).map(start_one).collect()
     }
 }
 
@@ -108,6 +122,7 @@ struct Around<'a> {
     kind: Kind,
     heart: Option<Rc<Heart>>,
     alarm: Alarm,
+    settings: &'a Settings,
 }
 
 impl Around<'_> {
@@ -141,9 +156,38 @@ impl Around<'_> {
         }
     }
 
+    /// After everybody was told that nothing is known of what is there.
+    fn follow_name(&self, backend: BackendId, to: IpAddr) {
+        let place = &self.settings.spec(backend).place;
+        place.move_to(Spot { ip: Some(to), ..(*place.spot()).clone() });
+        if let Some(one) = self.watched.get(backend.index()) {
+            one.nudge.notify_one();
+        }
+    }
+
+    /// Gives the backends that were found their places, and takes those away of which nothing is left.
+    fn place(&self, snapshot: &Snapshot) {
+        let spares = snapshot.backends.iter().zip(self.watched).skip(self.settings.backends.len());
+        for (backend, one) in spares {
+            let (place, wanted) = (&self.settings.spec(backend.id).place, spot(backend));
+            let now = place.spot();
+            let is_there = (&now.name, &now.address) == (&wanted.name, &wanted.address);
+            if !is_there && place.move_to(wanted) {
+                one.nudge.notify_one();
+            }
+        }
+    }
+
     fn act(&mut self, actor: &mut Actor, seen: &mut Vec<Observation>, now: Instant) {
+        for observation in seen.iter_mut() {
+            if let Observation::Moved { at, .. } = observation {
+                // From now on nothing counts that was heard there so far.
+                *at = now;
+            }
+        }
         let changes = actor.act(seen, now);
         if changes.is_news {
+            self.place(actor.snapshot());
             order(actor.snapshot(), self.watched, self.kind);
             if let Some(heart) = &self.heart {
                 heart.follow(actor.snapshot());
@@ -154,6 +198,9 @@ impl Around<'_> {
             self.alarm.trouble(now);
         }
         for observation in seen.drain(..) {
+            if let Observation::Moved { backend, to, .. } = observation {
+                self.follow_name(backend, to);
+            }
             if let Observation::Traffic { backend, .. } = observation
                 && let Some(one) = self.watched.get(backend.index())
             {
@@ -162,6 +209,13 @@ impl Around<'_> {
             }
         }
     }
+}
+
+/// Where a server is that was found.
+fn spot(backend: &Backend) -> Spot {
+    let address = backend.origin.found().and_then(Found::host_and_port);
+    let address = address.map(|(host, port)| Address::Tcp(host.to_owned(), port));
+    Spot { name: backend.name.clone(), address, ip: None }
 }
 
 /// Tells the probes what has changed for them, and starts those at once that have to hurry now.

@@ -1,6 +1,7 @@
 //! What follows from the decisions for the probes of one backend.
 
 use std::cell::Cell;
+use std::net::IpAddr;
 
 use delphinus_topology::{Backend, Kind, Role, Snapshot};
 
@@ -13,6 +14,8 @@ pub(crate) struct Orders {
     pub(crate) is_fenced: Cell<bool>,
     /// It is the primary, and lives.
     pub(crate) is_writer: Cell<bool>,
+    /// Told by the probe: the address of the last server that let it in.
+    pub(crate) reached: Cell<Option<IpAddr>>,
 }
 
 impl Orders {
@@ -22,7 +25,7 @@ impl Orders {
         let is_primary = backend.role == Role::Primary;
         self.is_writer.set(is_primary && has_writer);
         let may_be_next = kind != Kind::Static || is_primary;
-        let hurry = !has_writer && may_be_next && !backend.is_offline();
+        let hurry = !has_writer && may_be_next && !backend.is_offline() && backend.origin.is_present();
         !self.hurry.replace(hurry) && hurry
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::{Announce, rt};
 use delphinus_topology::{
-    Answer, BackendId, Flavor, GroupView, Heartbeat, Kind, ProbeOutcome, Replication, Role, ServerFacts,
+    Answer, BackendId, Flavor, Heartbeat, Kind, ProbeOutcome, Replication, Role, ServerFacts,
 };
 use delphinus_wire::gtid::GtidSet;
 use tracing::{error, warn};
@@ -105,6 +105,24 @@ impl Prober {
         Self { id, settings, kept, step, orders, positions, heart, replication, position, writes }
     }
 
+    /// How often the backend has moved.
+    pub(crate) fn moves(&self) -> u64 {
+        self.spec().place.moves()
+    }
+
+    /// True if there is a backend to probe.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.spec().place.spot().address.is_some()
+    }
+
+    /// Forgets the server that was probed, because the backend is elsewhere now.
+    pub(crate) async fn forget(&mut self, limit: Duration) {
+        (self.replication, self.position, self.writes) = (None, None, (0, 0));
+        if let Some(kept) = self.kept.take() {
+            rt::timeout(limit, kept.connection.quit()).await;
+        }
+    }
+
     /// What is wanted of it.
     pub(crate) fn orders(&self) -> &Orders {
         &self.orders
@@ -176,9 +194,13 @@ impl Prober {
     async fn connect(&self) -> Result<Kept, ProbeError> {
         self.step.set(Step::Connect);
         let announce = self.spec().proxy_protocol.map(|version| Announce { version, client: None });
-        let stream = delphinus_net::dial(&self.spec().address, announce, self.settings.timeout()).await?;
+        let spot = self.spec().place.spot();
+        let stream = delphinus_net::dial_at(&spot, announce, self.settings.timeout()).await?;
+        let reached = stream.peer_address().map(|address| address.ip());
         self.step.set(Step::Login);
-        let connection = Connection::log_in(stream, self.spec(), &self.settings).await?;
+        let to = (self.spec(), spot.host());
+        let connection = Connection::log_in(stream, to, &self.settings).await?;
+        self.orders.reached.set(reached);
         Ok(Kept { connection, facts: None, has_read_beats: false, is_spent: false })
     }
 
@@ -214,8 +236,8 @@ impl Prober {
         } else if status.is_some() {
             self.measure_lag(kept, &facts).await?;
         }
-        let replication = self.replication.as_ref().map_or(Replication::NotAsked, |(_, known)| known.clone());
-        let group = self.read_group(kept).await?;
+        let own = self.replication.as_ref().map_or(Replication::NotAsked, |(_, known)| known.clone());
+        let (group, replication) = self.read_group(kept).await?.unwrap_or((None, own));
         if !variables.is_read_only && self.orders.is_fenced.get() && self.settings.fence {
             self.fence(kept, &facts).await?;
         }
@@ -293,12 +315,12 @@ impl Prober {
         }
     }
 
-    async fn read_group(&self, kept: &mut Kept) -> Result<Option<Arc<GroupView>>, ProbeError> {
+    async fn read_group(&self, kept: &mut Kept) -> Result<Option<group::Seen>, ProbeError> {
         if self.settings.kind != Kind::GroupReplication {
             return Ok(None);
         }
         self.step.set(Step::Group);
-        group::read(&mut kept.connection).await
+        group::read(&mut kept.connection).await.map(Some)
     }
 
     /// Takes the writes from a backend that has lost its place. Who holds locks there is not waited for.
@@ -309,7 +331,8 @@ impl Prober {
             Flavor::MySql | Flavor::MariaDb => "read_only",
         };
         let sql = format!("SET SESSION lock_wait_timeout = 1, GLOBAL {variable} = 1");
-        let backend = &*self.spec().name;
+        let name = self.spec().place.name();
+        let backend = &*name;
         match query::execute(&mut kept.connection, &sql).await {
             Ok(()) => warn!(backend, variable, "a fenced backend was set read-only"),
             Err(error @ ProbeError::Answer(_)) => {
@@ -342,6 +365,6 @@ impl Prober {
     }
 
     fn spec(&self) -> &BackendSpec {
-        &self.settings.backends[self.id.index()]
+        self.settings.spec(self.id)
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_net::Address;
 use delphinus_net::tls::ClientTls;
-use delphinus_topology::{self as topology, Flapping, Kind, Lag, Role};
+use delphinus_net::{Place, Resolver};
+use delphinus_topology::{self as topology, BackendId, Discovery, Flapping, Kind, Lag, Role};
 use delphinus_wire::auth::Password;
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::proxy_header::ProxyVersion;
@@ -15,6 +15,14 @@ use delphinus_wire::proxy_header::ProxyVersion;
 pub struct Settings {
     /// The backends; a `BackendId` is a position here.
     pub backends: Vec<BackendSpec>,
+    /// Places for backends that are found. They are numbered on from the backends.
+    pub spares: Vec<BackendSpec>,
+    /// Which backends are looked for.
+    pub discovery: Discovery,
+    /// Time between two looks at where the names of backends lead; 0: every connection looks for itself.
+    pub dns_interval_ms: u64,
+    /// Who is asked for that.
+    pub resolver: Resolver,
     /// How their roles are known.
     pub kind: Kind,
     /// User of the probes. It needs no rights but to log in.
@@ -63,10 +71,8 @@ pub struct HeartbeatSettings {
 /// One backend.
 #[derive(Debug, Clone)]
 pub struct BackendSpec {
-    /// Its name in logs and commands; unique.
-    pub name: Arc<str>,
-    /// Where it listens.
-    pub address: Address,
+    /// Its name in logs and commands, which is unique, and where it listens. The monitor moves it.
+    pub place: Arc<Place>,
     /// What it is for, as far as the configuration says.
     pub role: Role,
     /// Share of the reads, 0 to 1000.
@@ -86,6 +92,10 @@ impl Settings {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             backends: Vec::new(),
+            spares: Vec::new(),
+            discovery: rules.discovery,
+            dns_interval_ms: 5_000,
+            resolver: Resolver::System,
             kind: rules.kind,
             user,
             password,
@@ -122,7 +132,14 @@ impl Settings {
                 recover: Duration::from_millis(self.lag_recover_ms),
             },
             flapping: self.flapping,
+            discovery: self.discovery,
         }
+    }
+
+    /// The backend with this number, or a place for one.
+    pub(crate) fn spec(&self, id: BackendId) -> &BackendSpec {
+        let spare = || &self.spares[id.index() - self.backends.len()];
+        self.backends.get(id.index()).unwrap_or_else(spare)
     }
 
     pub(crate) fn timeout(&self) -> Duration {

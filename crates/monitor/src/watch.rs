@@ -40,6 +40,8 @@ pub(crate) struct Watch {
     jitter: Jitter,
     /// Probes that have failed one after another.
     failures: u32,
+    /// How often the backend had moved when it was probed last.
+    moves: u64,
 }
 
 impl Watch {
@@ -49,7 +51,16 @@ impl Watch {
         nudge: Rc<Notify>,
         sender: mpsc::Sender<Observation>,
     ) -> Self {
-        Self { id: prober.id(), settings, nudge, sender, prober, jitter: Jitter::new(), failures: 0 }
+        Self {
+            id: prober.id(),
+            settings,
+            nudge,
+            sender,
+            prober,
+            jitter: Jitter::new(),
+            failures: 0,
+            moves: 0,
+        }
     }
 
     /// Probes until `stopped`.
@@ -79,15 +90,31 @@ impl Watch {
     /// One probe. After `timeout_ms` without an answer it has failed, and fails again each interval, but it goes
     /// on: the answer may still come.
     async fn attempt(&mut self) {
+        let moves = self.prober.moves();
+        if std::mem::replace(&mut self.moves, moves) != moves {
+            self.failures = 0;
+            self.prober.forget(self.settings.timeout()).await;
+        }
+        if !self.prober.is_needed() {
+            return;
+        }
         let begun = rt::now();
         let step = self.prober.step();
+        let (settings, id) = (self.settings.clone(), self.id);
+        let has_moved = || settings.spec(id).place.moves() != moves;
         let mut probe = pin!(self.prober.probe());
         let mut limit = self.settings.timeout();
         loop {
             if let Some(outcome) = rt::timeout(limit, probe.as_mut()).await {
                 let is_dead = matches!(outcome, ProbeOutcome::Refused(_) | ProbeOutcome::TimedOut(_));
                 self.failures = if is_dead { self.failures.saturating_add(1) } else { 0 };
-                tell(&self.sender, self.id, outcome).await;
+                // What the server says that was there before is not about the one that is there now.
+                if !has_moved() {
+                    tell(&self.sender, self.id, outcome).await;
+                }
+                return;
+            }
+            if has_moved() {
                 return;
             }
             let waited_ms = begun.elapsed().as_millis();
@@ -104,6 +131,9 @@ impl Watch {
     /// Until the next probe is due, somebody asks for it, or the backend closes the connection: a server that dies is
     /// looked at in that moment.
     async fn pause(&mut self) {
+        if !self.prober.is_needed() {
+            return self.nudge.notified().await;
+        }
         let mut interval = self.settings.interval();
         if self.prober.is_position_wanted() {
             interval = interval.min(POSITION_INTERVAL);
@@ -132,18 +162,18 @@ async fn tell(sender: &mpsc::Sender<Observation>, backend: BackendId, outcome: P
 
 /// Keeps probes of many backends, and of many proxies, from coming all at once.
 #[derive(Debug)]
-struct Jitter {
+pub(crate) struct Jitter {
     state: u64,
 }
 
 impl Jitter {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Any number but 0; the standard library seeds its hashers at random.
         Self { state: RandomState::new().hash_one(0) | 1 }
     }
 
     /// Between nine and eleven tenths of `interval`.
-    fn spread(&mut self, interval: Duration) -> Duration {
+    pub(crate) fn spread(&mut self, interval: Duration) -> Duration {
         // xorshift64
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

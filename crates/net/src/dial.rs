@@ -10,6 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 use delphinus_wire::proxy_header::ProxyVersion;
 
 use crate::error::NetError;
+use crate::place::Spot;
 use crate::proxy_protocol::write_proxy_header;
 use crate::rt;
 use crate::stream::Stream;
@@ -50,6 +51,17 @@ pub struct Announce {
     pub version: ProxyVersion,
     /// The client's address; `None` for a connection of the proxy's own, or a client on a Unix socket.
     pub client: Option<IpAddr>,
+}
+
+/// The same for a backend, at the address that its name leads to now.
+pub async fn dial_at(spot: &Spot, announce: Option<Announce>, limit: Duration) -> Result<Stream, NetError> {
+    match (&spot.address, spot.ip) {
+        (Some(Address::Tcp(_, port)), Some(ip)) => {
+            dial(&Address::Tcp(ip.to_string(), *port), announce, limit).await
+        }
+        (Some(address), _) => dial(address, announce, limit).await,
+        (None, _) => Err(NetError::NoAddress),
+    }
 }
 
 /// Opens a connection, or fails after `limit`. Says first whom it is for, where the backend wants to know.

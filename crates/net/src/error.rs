@@ -15,6 +15,9 @@ pub enum NetError {
     /// Nothing came in time.
     #[error("timed out after {0} ms")]
     TimedOut(u64),
+    /// It is in no place where it could be reached.
+    #[error("it has no address: it is not a part of the cluster any more")]
+    NoAddress,
     /// The bytes break the protocol.
     #[error("{0}")]
     Malformed(#[from] delphinus_wire::Malformed),
@@ -47,6 +50,7 @@ impl NetError {
         match self {
             Self::Io(_) => "io",
             Self::Closed => "closed",
+            Self::NoAddress => "no_address",
             Self::TimedOut(_) => "timeout",
             Self::Malformed(_) => "malformed",
             Self::TooLarge(_) => "too_large",

@@ -8,9 +8,11 @@ mod dial;
 mod error;
 mod handshake;
 mod listen;
+mod lookup;
 mod nonce;
 mod outbox;
 mod packet_io;
+mod place;
 mod proxy_protocol;
 pub mod rt;
 mod socket;
@@ -18,14 +20,16 @@ mod stream;
 pub mod tls;
 
 pub use buffer::{Buffer, BufferPool};
-pub use dial::{Address, Announce, dial};
+pub use dial::{Address, Announce, dial, dial_at};
 pub use error::NetError;
 pub use handshake::{
     BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, Verifying, change_user, log_in,
     serve_change_user, serve_login,
 };
 pub use listen::{ListenAddress, Listener, Peer};
+pub use lookup::Resolver;
 pub use nonce::{fresh_bytes, fresh_nonce};
 pub use packet_io::{Packet, PacketIo};
+pub use place::{Place, Spot};
 pub use proxy_protocol::{Network, read_proxy_header};
 pub use stream::Stream;

@@ -74,7 +74,7 @@ impl Members {
 
 impl BackendPool {
     pub(crate) fn offline(&self) -> PoolError {
-        PoolError::Offline { backend: self.target.name.clone() }
+        PoolError::Offline { backend: self.target.name() }
     }
 
     fn census(&self) -> BackendCensus {

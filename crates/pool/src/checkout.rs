@@ -80,7 +80,7 @@ impl Checkout {
     /// Runs a statement of the proxy's own; what the client's last statement left behind is saved first.
     /// Fails with `Refused` where the backend says no.
     pub async fn query(&mut self, sql: &str) -> Result<TextResult, PoolError> {
-        let backend = self.pool.target(self.backend).name.clone();
+        let backend = self.pool.target(self.backend).name();
         let connection = self.connection();
         let answer = async {
             save(connection).await?;
@@ -91,7 +91,7 @@ impl Checkout {
 
     /// Moves what only the connection knows of the session's last statement into the session's memory.
     pub async fn save(&mut self) -> Result<(), PoolError> {
-        let backend = self.pool.target(self.backend).name.clone();
+        let backend = self.pool.target(self.backend).name();
         save(self.connection()).await.map_err(|error| error.into_pool_error(backend))
     }
 
@@ -114,7 +114,7 @@ impl Checkout {
 
     /// Prepares `text` in the state that the connection is in.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<BackendStmtId, PoolError> {
-        let backend = self.pool.target(self.backend).name.clone();
+        let backend = self.pool.target(self.backend).name();
         let connection = self.connection();
         let id = async {
             save(connection).await?;
@@ -125,7 +125,7 @@ impl Checkout {
 
     /// Closes a statement; there is no answer.
     pub async fn close_statement(&mut self, id: BackendStmtId) -> Result<(), PoolError> {
-        let backend = self.pool.target(self.backend).name.clone();
+        let backend = self.pool.target(self.backend).name();
         let mut packet = header(5, 0).to_vec();
         put_stmt_command(&mut packet, Code::StmtClose, id);
         let written = self.connection().stream.write_bytes(&packet).await;
@@ -134,7 +134,7 @@ impl Checkout {
 
     /// Asks for the status flags and for changes not reported yet.
     pub async fn ping(&mut self) -> Result<(Status, Vec<Changed>), PoolError> {
-        let backend = self.pool.target(self.backend).name.clone();
+        let backend = self.pool.target(self.backend).name();
         let connection = self.connection();
         let answer = async {
             save(connection).await?;

@@ -124,11 +124,22 @@ pub enum RowsLeft {
 /// No statement has this number.
 pub(crate) const UNKNOWN_SEQ: u64 = u64::MAX;
 
+/// What KILL names a connection by: a number at a server that may be elsewhere by then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread {
+    /// The id that the backend shows for it.
+    pub id: u32,
+    /// How often the backend had moved, in its last 16 bits.
+    pub moves: u16,
+}
+
 /// An open connection.
 #[derive(Debug)]
 pub struct Connection {
     /// Where it leads.
     pub(crate) backend: BackendId,
+    /// How often the backend had moved when it was opened.
+    pub(crate) moves: u64,
     /// Its id in this worker.
     pub id: BackendConnId,
     /// The id that the backend shows for it, in SHOW PROCESSLIST.
@@ -168,6 +179,11 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// What KILL names it by.
+    pub fn thread(&self) -> Thread {
+        Thread { id: self.thread_id, moves: self.moves as u16 }
+    }
+
     /// True if `memory`'s session was the last one here.
     #[inline]
     pub fn is_owned_by(&self, memory: &Rc<Memory>) -> bool {

@@ -87,7 +87,7 @@ impl Pool {
             let now = rt::now();
             let found = pool.idle.borrow_mut().take_best(request.identity, request.want, worst, now);
             let mut connection = found?;
-            if connection.stream.is_quiet() {
+            if !pool.has_moved_since(&connection) && connection.stream.is_quiet() {
                 if !connection.is_owned_by(request.memory) {
                     connection.leave();
                 }
@@ -157,7 +157,7 @@ impl Pool {
             Some(Ok(Grant::Permit(permit))) => Ok((self.open(request, permit).await?, true)),
             _ if pool.is_draining.get() => Err(pool.offline()),
             _ => Err(PoolError::Exhausted {
-                backend: pool.target.name.clone(),
+                backend: pool.target.name(),
                 waited_ms: self.settings.checkout_timeout_ms,
                 full,
             }),
@@ -170,7 +170,7 @@ impl BackendPool {
     fn refused_a_moment_ago(&self) -> Option<PoolError> {
         let refused = self.refused.borrow();
         let (_, error) = refused.as_ref().filter(|(when, _)| when.elapsed() < ASK_AGAIN)?;
-        Some(PoolError::Refused { backend: self.target.name.clone(), error: error.clone() })
+        Some(PoolError::Refused { backend: self.target.name(), error: error.clone() })
     }
 }
 

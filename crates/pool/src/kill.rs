@@ -12,7 +12,7 @@ use delphinus_wire::response::{self, ErrPacket};
 
 use crate::budget::Permit;
 use crate::checkout::Doing;
-use crate::connection::{Connection, Identity};
+use crate::connection::{Connection, Identity, Thread};
 use crate::error::PoolError;
 use crate::open::log_in_with_keys;
 use crate::pool::{Pool, Settings, Target};
@@ -42,7 +42,7 @@ impl Pool {
         let mut wait = FIRST_WAIT;
         for _ in 0..ATTEMPTS {
             // The answer to a statement that has just ended tells that as well as the end of the stream.
-            let killed = self.kill_query(backend, &connection.identity, connection.thread_id).await;
+            let killed = self.kill_query(backend, &connection.identity, connection.thread()).await;
             if killed.is_err() {
                 break;
             }
@@ -61,9 +61,9 @@ impl Pool {
         &self,
         backend: BackendId,
         identity: &Identity,
-        thread_id: u32,
+        thread: Thread,
     ) -> Result<(), PoolError> {
-        self.kill_query_if(backend, identity, || Some(thread_id)).await
+        self.kill_query_if(backend, identity, || Some(thread)).await
     }
 
     /// The same with a last look, once the way to the backend is open: `None` if there is nothing to kill any more.
@@ -71,12 +71,12 @@ impl Pool {
         &self,
         backend: BackendId,
         identity: &Identity,
-        thread_id: impl Fn() -> Option<u32>,
+        thread: impl Fn() -> Option<Thread>,
     ) -> Result<(), PoolError> {
         let target = self.target(backend);
         let limit = Duration::from_millis(self.settings.connect_timeout_ms);
         let timed_out = || unreachable(target, NetError::TimedOut(self.settings.connect_timeout_ms));
-        let killed = kill((backend, target), identity, &self.settings, thread_id);
+        let killed = kill((backend, target), identity, &self.settings, thread);
         rt::timeout(limit, killed).await.unwrap_or_else(|| Err(timed_out()))
     }
 }
@@ -89,24 +89,26 @@ async fn say_goodbye(connection: &mut Connection) {
 }
 
 fn unreachable(target: &Target, error: NetError) -> PoolError {
-    PoolError::Unreachable { backend: target.name.clone(), error }
+    PoolError::Unreachable { backend: target.name(), error }
 }
 
 async fn kill(
     (backend, target): (BackendId, &Target),
     identity: &Identity,
     settings: &Settings,
-    thread_id: impl Fn() -> Option<u32>,
+    thread: impl Fn() -> Option<Thread>,
 ) -> Result<(), PoolError> {
     let broken = |error: NetError| unreachable(target, error);
+    let moves = target.place.moves() as u16;
     // Of no shape: without attributes in front of a text.
     let shape = Capabilities::default();
     let mut stream = log_in_with_keys((backend, target), identity, shape, settings).await?.stream;
     let mut buffer = Buffer::default();
     let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
-    let answer = match thread_id() {
-        Some(id) => {
-            let command = format!("{}KILL QUERY {id}", char::from(Code::Query as u8));
+    // At another server the number is somebody else's.
+    let answer = match thread().filter(|thread| thread.moves == moves) {
+        Some(thread) => {
+            let command = format!("{}KILL QUERY {}", char::from(Code::Query as u8), thread.id);
             io.write(command.as_bytes()).await.map_err(broken)?;
             Some(io.read(MAX_ANSWER).await.map_err(broken)?.payload)
         }
@@ -120,7 +122,7 @@ async fn kill(
             let error = ErrPacket::parse(&payload).map_err(|error| broken(error.into()))?;
             // The thread has ended by itself.
             let is_gone = error.code == 1094;
-            if is_gone { Ok(()) } else { Err(PoolError::Refused { backend: target.name.clone(), error }) }
+            if is_gone { Ok(()) } else { Err(PoolError::Refused { backend: target.name(), error }) }
         }
         _ => Ok(()),
     }

@@ -26,7 +26,7 @@ mod waiters;
 pub use budget::{BackendLimits, Budget, Claim, Full, Permit, left_to_others};
 pub use census::{BackendCensus, Census};
 pub use checkout::{Checkout, Doing};
-pub use connection::{BackendConnId, Connection, Identity, LeftBehind, RowsLeft, SHAPE};
+pub use connection::{BackendConnId, Connection, Identity, LeftBehind, RowsLeft, SHAPE, Thread};
 pub use error::PoolError;
 pub use idle::Seat;
 pub use keys::{KeyId, Keys, Trust};

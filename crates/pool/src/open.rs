@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{Announce, BackendLogin, Buffer, LoggedIn, LoginError, dial, log_in, rt};
+use delphinus_net::{Announce, BackendLogin, Buffer, LoggedIn, LoginError, dial_at, log_in, rt};
 use delphinus_state::SessionState;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
@@ -53,14 +53,17 @@ pub(crate) async fn open(
     permit: Permit,
     settings: &Settings,
 ) -> Result<Box<Connection>, PoolError> {
+    // Before the address is looked up: one that moves meanwhile makes it an old connection.
+    let moves = target.place.moves();
     let logged_in = log_in_with_keys((backend, target), identity, identity.shape, settings).await?;
     if logged_in.capabilities & SHAPE != identity.shape {
         let reason = "it lacks a protocol capability that the other backends have".to_owned();
-        return Err(PoolError::Login { backend: target.name.clone(), reason });
+        return Err(PoolError::Login { backend: target.name(), reason });
     }
     let now = rt::now();
     let mut connection = Box::new(Connection {
         backend,
+        moves,
         id,
         thread_id: logged_in.thread_id,
         stream: logged_in.stream,
@@ -96,7 +99,7 @@ pub(crate) async fn log_in_with_keys(
     shape: Capabilities,
     settings: &Settings,
 ) -> Result<LoggedIn, PoolError> {
-    let name = || target.name.clone();
+    let name = || target.name();
     let nothing = || PoolError::Login { backend: name(), reason: "no password is known".to_owned() };
     let keys = identity.keys().ok_or_else(nothing)?;
     let list = keys
@@ -130,9 +133,10 @@ pub(crate) async fn log_in_as(
     settings: &Settings,
 ) -> Result<LoggedIn, PoolError> {
     let limit = Duration::from_millis(settings.connect_timeout_ms);
-    let unreachable = |error| PoolError::Unreachable { backend: target.name.clone(), error };
+    let unreachable = |error| PoolError::Unreachable { backend: target.name(), error };
     let announce = target.proxy_protocol.map(|version| Announce { version, client: identity.client_ip });
-    let stream = dial(&target.address, announce, limit).await.map_err(unreachable)?;
+    let spot = target.place.spot();
+    let stream = dial_at(&spot, announce, limit).await.map_err(unreachable)?;
     let (compression, zstd_level) = Algorithm::asked_for(target.compression);
     let login = BackendLogin {
         user: identity.user.clone(),
@@ -141,7 +145,7 @@ pub(crate) async fn log_in_as(
         capabilities: ALWAYS | shape | compression,
         collation: COLLATION,
         tls: target.tls.clone(),
-        host: target.address.host().to_owned(),
+        host: spot.host().to_owned(),
         attributes: identity.attributes.clone(),
         zstd_level,
     };
@@ -165,8 +169,8 @@ pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> 
             connection.insert_seq = UNKNOWN_SEQ;
             Ok(())
         }
-        Err(AskError::Broken(error)) => Err(PoolError::Lost { backend: target.name.clone(), error }),
-        Err(AskError::Refused(error)) => Err(PoolError::Refused { backend: target.name.clone(), error }),
+        Err(AskError::Broken(error)) => Err(PoolError::Lost { backend: target.name(), error }),
+        Err(AskError::Refused(error)) => Err(PoolError::Refused { backend: target.name(), error }),
     }
 }
 
@@ -186,7 +190,7 @@ fn known_state() -> SessionState {
 }
 
 pub(crate) fn login_failed(target: &Target, error: LoginError) -> PoolError {
-    let backend = target.name.clone();
+    let backend = target.name();
     match error {
         LoginError::Net(error) => PoolError::Unreachable { backend, error },
         LoginError::Refused(error) => PoolError::Refused { backend, error },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_net::tls::ClientTls;
-use delphinus_net::{Address, BackendLogin, LoginError, rt};
+use delphinus_net::{BackendLogin, LoginError, Place, rt};
 use delphinus_state::SessionState;
 use delphinus_telemetry::Counters;
 use delphinus_topology::BackendId;
@@ -67,16 +67,21 @@ impl Settings {
 /// One backend, as far as connecting needs it.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Name in errors.
-    pub name: Arc<str>,
-    /// Where it listens.
-    pub address: Address,
+    /// Its name, and where it listens now.
+    pub place: Arc<Place>,
     /// TLS, and true if it must be used.
     pub tls: Option<(ClientTls, bool)>,
     /// What to compress with, if the backend can.
     pub compression: Option<Algorithm>,
     /// How the backend is told of the client's address, if it is.
     pub proxy_protocol: Option<ProxyVersion>,
+}
+
+impl Target {
+    /// Name in errors.
+    pub fn name(&self) -> Arc<str> {
+        self.place.name()
+    }
 }
 
 /// What a session asks for.
@@ -109,6 +114,8 @@ pub(crate) struct BackendPool {
     pub(crate) is_up: Cell<bool>,
     /// Nobody is given a connection any more, and those that come back are closed.
     pub(crate) is_draining: Cell<bool>,
+    /// How often it had moved when its idle connections were looked at for that.
+    pub(crate) moves: Cell<u64>,
     pub(crate) members: Members,
     /// The server has said a moment ago that it has no connection left.
     pub(crate) refused: RefCell<Option<(Instant, ErrPacket)>>,
@@ -149,6 +156,7 @@ impl Pool {
                 waiting: Cell::new(0),
                 is_up: Cell::new(false),
                 is_draining: Cell::new(false),
+                moves: Cell::new(0),
                 members: Members::default(),
                 refused: RefCell::default(),
             })
@@ -196,8 +204,9 @@ impl Pool {
     /// it since, and it is alive. No search, no wait.
     #[inline]
     pub fn retake(self: &Rc<Self>, backend: BackendId, seat: Seat, memory: &Rc<Memory>) -> Option<Checkout> {
-        let mut connection = self.backends[backend.index()].idle.borrow_mut().take_seat(seat, memory)?;
-        if !connection.stream.is_quiet() {
+        let pool = &self.backends[backend.index()];
+        let mut connection = pool.idle.borrow_mut().take_seat(seat, memory)?;
+        if pool.has_moved_since(&connection) || !connection.stream.is_quiet() {
             self.close_later(connection);
             return None;
         }
@@ -249,7 +258,8 @@ impl Pool {
         now: Instant,
     ) -> Option<Seat> {
         let pool = &self.backends[backend.index()];
-        let is_over = connection.retire_at <= now || pool.budget.is_over();
+        let is_over =
+            connection.retire_at <= now || pool.has_moved_since(&connection) || pool.budget.is_over();
         if is_over || !connection.buffer.is_empty() || pool.is_draining.get() {
             self.close_later(connection);
             return None;
@@ -361,7 +371,7 @@ pub(crate) fn change_user_request(identity: &Identity, secret: BackendSecret) ->
 
 /// The pool's words for a failed COM_CHANGE_USER.
 pub(crate) fn change_user_failed(target: &Target, error: LoginError) -> PoolError {
-    let backend = target.name.clone();
+    let backend = target.name();
     match error {
         LoginError::Net(error) => PoolError::Lost { backend, error },
         LoginError::Refused(error) => PoolError::Refused { backend, error },

@@ -126,7 +126,7 @@ async fn run(
 /// COM_CHANGE_USER to the same user.
 async fn change_user_again(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
     let identity = connection.identity.clone();
-    let lost = || PoolError::Lost { backend: target.name.clone(), error: delphinus_net::NetError::Closed };
+    let lost = || PoolError::Lost { backend: target.name(), error: delphinus_net::NetError::Closed };
     let keys = identity.keys().ok_or_else(lost)?;
     let (key, secret) = keys.first_for(connection.backend).ok_or_else(lost)?;
     let login = crate::pool::change_user_request(&identity, secret);
@@ -192,9 +192,9 @@ async fn bounded<F: Future<Output = Result<(), AskError>>>(
 
 fn timed_out(target: &Target) -> PoolError {
     let error = delphinus_net::NetError::TimedOut(LIMIT.as_millis() as u64);
-    PoolError::Lost { backend: target.name.clone(), error }
+    PoolError::Lost { backend: target.name(), error }
 }
 
 fn failed(target: &Target, error: AskError) -> PoolError {
-    error.into_pool_error(target.name.clone())
+    error.into_pool_error(target.name())
 }

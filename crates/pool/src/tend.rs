@@ -61,6 +61,24 @@ const USUAL_SHAPE: Capabilities = Capabilities(
 /// How long nothing is opened in advance after that has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
+impl BackendPool {
+    /// True if a connection leads to where the backend was before it moved.
+    #[inline]
+    pub(crate) fn has_moved_since(&self, connection: &Connection) -> bool {
+        connection.moves != self.target.place.moves()
+    }
+
+    /// The idle ones of these.
+    #[expect(clippy::vec_box, reason = "connections stay boxed: they move between seats and sessions")]
+    fn take_left_behind(&self) -> Vec<Box<Connection>> {
+        let moves = self.target.place.moves();
+        if self.moves.replace(moves) == moves {
+            return Vec::new();
+        }
+        self.idle.borrow_mut().take_where(|connection| connection.moves != moves)
+    }
+}
+
 impl Pool {
     /// Looks after the connections until the worker ends.
     pub async fn tend(self: Rc<Self>) {
@@ -68,6 +86,9 @@ impl Pool {
             rt::timeout(Duration::from_secs(1), self.bell.notified()).await;
             let now = rt::now();
             for (pool, backend) in self.backends.iter().zip((0..).map(BackendId)) {
+                for connection in pool.take_left_behind() {
+                    self.close_later(connection);
+                }
                 for connection in self.take_expired(pool, now) {
                     self.close_later(connection);
                 }

@@ -341,7 +341,7 @@ fn place_of(wanted: &Wanted, snapshot: &Snapshot) -> Option<RulePlace> {
         Wanted::Replica => Some(RulePlace::Replica),
         Wanted::Auto => None,
         Wanted::Backend(name) => {
-            let found = snapshot.backends.iter().find(|one| *one.name == **name)?;
+            let found = snapshot.named(name)?;
             Some(RulePlace::Among(Arc::from([found.id])))
         }
     }

@@ -57,7 +57,7 @@ impl Session {
     pub(crate) fn deadline(&self, checkout: &mut Checkout, limit: Duration) -> Deadline {
         let stage = Rc::new(Cell::new(Stage::Waiting));
         let (worker, identity, seen) = (self.worker.clone(), self.identity.clone(), stage.clone());
-        let (backend, thread_id) = (checkout.backend(), checkout.connection().thread_id);
+        let (backend, thread) = (checkout.backend(), checkout.connection().thread());
         let task = rt::spawn_local(async move {
             rt::sleep(limit).await;
             if seen.get() == Stage::Over {
@@ -65,7 +65,7 @@ impl Session {
             }
             seen.set(Stage::Killing);
             worker.counters.statement_timeouts.increment();
-            let still = || (seen.get() == Stage::Killing).then_some(thread_id);
+            let still = || (seen.get() == Stage::Killing).then_some(thread);
             if let Err(error) = worker.pool.kill_query_if(backend, &identity, still).await {
                 tracing::warn!(%error, "a statement that has run for too long could not be ended");
             }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delphinus_net::rt::{self, Semaphore, mpsc};
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, Thread};
 use delphinus_sql::digest;
 use delphinus_state::Pin;
 use delphinus_topology::BackendId;
@@ -90,9 +90,9 @@ impl Session {
             self.tell(checkout);
         }
         if wanted.kills_query()
-            && let Some((backend, thread_id)) = self.info.place()
+            && let Some((backend, thread)) = self.info.place()
         {
-            self.end_statement(backend, thread_id);
+            self.end_statement(backend, thread);
         }
         wanted
     }
@@ -142,11 +142,11 @@ impl Session {
     }
 
     /// Ends on the backend what runs there; on a connection of its own, in the background.
-    fn end_statement(&self, backend: BackendId, thread_id: u32) {
+    fn end_statement(&self, backend: BackendId, thread: Thread) {
         let (pool, identity, info) = (self.worker.pool.clone(), self.identity.clone(), self.info.clone());
         rt::spawn_local(async move {
             // It may have ended meanwhile, and its connection may run somebody else's statement.
-            let still_there = || (info.place() == Some((backend, thread_id))).then_some(thread_id);
+            let still_there = || (info.place() == Some((backend, thread))).then_some(thread);
             if let Err(error) = pool.kill_query_if(backend, &identity, still_there).await {
                 tracing::warn!(session.id = info.id.0, %error, "an operator's KILL has not reached the backend");
             }

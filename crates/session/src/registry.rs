@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use delphinus_net::rt::Bell;
+use delphinus_pool::Thread;
 use delphinus_state::Pin;
 use delphinus_topology::{BackendId, ClusterId};
 
@@ -130,8 +131,8 @@ impl SessionInfo {
 
     /// Says where its statement runs now.
     #[inline]
-    pub fn runs_on(&self, backend: BackendId, thread_id: u32) {
-        let place = (u64::from(backend.0) + 1) << 32 | u64::from(thread_id);
+    pub fn runs_on(&self, backend: BackendId, thread: Thread) {
+        let place = u64::from(thread.moves) << 48 | (u64::from(backend.0) + 1) << 32 | u64::from(thread.id);
         self.running.store(place, Ordering::Relaxed);
     }
 
@@ -142,10 +143,10 @@ impl SessionInfo {
     }
 
     /// Where its statement runs.
-    pub fn place(&self) -> Option<(BackendId, u32)> {
+    pub fn place(&self) -> Option<(BackendId, Thread)> {
         let place = self.running.load(Ordering::Relaxed);
-        let backend = u16::try_from(place >> 32).ok()?.checked_sub(1)?;
-        Some((BackendId(backend), place as u32))
+        let backend = ((place >> 32) as u16).checked_sub(1)?;
+        Some((BackendId(backend), Thread { id: place as u32, moves: (place >> 48) as u16 }))
     }
 
     /// True if a command has begun that is on no backend yet.
@@ -380,8 +381,9 @@ mod tests {
             registry.enter(&connected, id, newcomer, ("h".into(), ClusterId(1))).expect("room for one");
         assert!(registry.connect(None).is_none());
         assert_eq!(info.place(), None);
-        info.runs_on(BackendId(0), 7);
-        assert_eq!(info.place(), Some((BackendId(0), 7)));
+        let thread = Thread { id: 7, moves: u16::MAX };
+        info.runs_on(BackendId(0), thread);
+        assert_eq!(info.place(), Some((BackendId(0), thread)));
         info.runs_nowhere();
         assert_eq!((info.place(), info.is_waiting()), (None, false));
         info.touch(1);

@@ -150,11 +150,11 @@ impl Session {
     }
 
     pub(crate) fn note(&self, mut checkout: Checkout) -> Checkout {
-        let thread_id = checkout.connection().thread_id;
+        let thread = checkout.connection().thread();
         if let Some(trace) = &self.steering.trace {
             trace.runs_on(checkout.backend());
         }
-        self.info.runs_on(checkout.backend(), thread_id);
+        self.info.runs_on(checkout.backend(), thread);
         checkout
     }
 

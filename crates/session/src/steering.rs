@@ -296,9 +296,7 @@ impl Session {
 
     /// The backend with this name.
     pub(crate) fn backend_named(&self, name: &str) -> Option<BackendId> {
-        self.worker.with_snapshot(|snapshot, _| {
-            snapshot.backends.iter().find(|backend| *backend.name == *name).map(|backend| backend.id)
-        })
+        self.worker.with_snapshot(|snapshot, _| snapshot.named(name).map(|backend| backend.id))
     }
 
     /// A hint for a place where the statement must not run.

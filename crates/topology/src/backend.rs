@@ -11,6 +11,7 @@ use crate::facts::ServerFacts;
 use crate::group::GroupView;
 use crate::health::Health;
 use crate::limits::ServerLimits;
+use crate::origin::Origin;
 use crate::replication::Replication;
 
 /// Index into `Snapshot::backends`; stays the same for the life of the process.
@@ -134,6 +135,8 @@ pub struct Backend {
     pub id: BackendId,
     /// Its name in logs and commands.
     pub name: Arc<str>,
+    /// How it has come to be a backend; or whether it is none.
+    pub origin: Origin,
     /// What it is for.
     pub role: Role,
     /// Share of the reads compared with the other replicas; 0: only when nothing else is there.
@@ -154,6 +157,8 @@ pub struct Backend {
     pub limits: Option<ServerLimits>,
     /// Whom it follows, by what it said last.
     pub replication: Replication,
+    /// Its `@@server_uuid`, once it has told it.
+    pub server_id: Option<Arc<str>>,
     /// Its group, by what it said last.
     pub group: Option<Arc<GroupView>>,
     /// How far it is behind the primary, when the snapshot was made; `None`: not known, or it is the primary.
@@ -170,6 +175,39 @@ pub struct Backend {
 }
 
 impl Backend {
+    /// A backend of which nothing is known.
+    pub(crate) fn new(id: BackendId, name: Arc<str>, role: Role, weight: u32) -> Self {
+        Self {
+            id,
+            name,
+            origin: Origin::Configured,
+            role,
+            weight,
+            health: Health::Unknown,
+            wish: Wish::Online,
+            fault: None,
+            facts: None,
+            capabilities: None,
+            read_only: false,
+            limits: None,
+            replication: Replication::NotAsked,
+            server_id: None,
+            group: None,
+            lag: None,
+            lag_source: None,
+            returned: None,
+            latency: None,
+            position: None,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Makes it one of which nothing is known, and a replica. What was seen before `now` does not count any more.
+    pub(crate) fn forget(&mut self, now: Instant) {
+        let fresh = Self::new(self.id, self.name.clone(), Role::Replica, self.weight);
+        *self = Self { origin: self.origin.clone(), tally: Tally::since(now), ..fresh };
+    }
+
     /// True if it can be used, as far as its health goes.
     #[inline]
     pub fn is_up(&self) -> bool {

@@ -5,11 +5,13 @@
 //! | does a backend live | `life` |
 //! | is it fit for reads, and which state follows | `fitness` |
 //! | which one is the primary | `roles`, one file for each kind of topology |
+//! | which servers are backends that are not configured | `discovery` |
 //! | which of several writable ones is right | `judge` |
 //!
 //! A kind in which the proxy itself promotes a replica would be one more file beside those, whose verdict names the backend
 //! that has to be made writable.
 
+mod discovery;
 mod fitness;
 mod group_replication;
 mod judge;
@@ -18,6 +20,7 @@ mod read_only;
 mod roles;
 mod static_roles;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +30,7 @@ use crate::observation::{Answer, Observation, ProbeOutcome};
 use crate::rest;
 use crate::snapshot::Snapshot;
 
+pub use discovery::Discovery;
 pub(crate) use life::Tally;
 pub(crate) use roles::Contest;
 
@@ -55,6 +59,8 @@ pub struct Settings {
     pub lag: Lag,
     /// What happens to replicas that come and go.
     pub flapping: Flapping,
+    /// Which servers become backends beside those that are configured.
+    pub discovery: Discovery,
 }
 
 /// How far a replica may be behind.
@@ -89,6 +95,7 @@ impl Default for Settings {
                 first: Duration::from_secs(2),
                 most: Duration::from_mins(1),
             },
+            discovery: Discovery::Off,
         }
     }
 }
@@ -138,6 +145,34 @@ pub enum Event {
         /// What is wanted now.
         wish: Wish,
     },
+    /// The cluster has named a server that is a backend now.
+    Found {
+        /// Which one.
+        backend: BackendId,
+        /// Name of the backend that has named it.
+        by: Arc<str>,
+    },
+    /// One that was found is no backend any more.
+    Left {
+        /// Which one.
+        backend: BackendId,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// The cluster has named a server that cannot become a backend.
+    Ignored {
+        /// Where it says that it can be reached.
+        address: Arc<str>,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The name of a backend leads to another address.
+    Moved {
+        /// Which one.
+        backend: BackendId,
+        /// Where it is now.
+        to: IpAddr,
+    },
     /// Writes go to this backend now.
     Primary {
         /// Which one.
@@ -168,9 +203,18 @@ pub fn decide(
     for observation in observations {
         let Some(backend) = next.backends.get_mut(observation.backend().index()) else { continue };
         let is_wish = matches!(observation, Observation::Wish { .. });
-        if !is_wish && backend.tally.is_too_late(observation.at()) {
+        let is_late = !is_wish && backend.tally.is_too_late(observation.at());
+        if is_late || !backend.origin.is_present() {
             continue;
         }
+        if let Observation::Moved { at, to, .. } = observation {
+            roles::move_away(&mut next, observation.backend(), settings.kind, *at);
+            events.push(Event::Moved { backend: observation.backend(), to: *to });
+            has_changed = true;
+            continue;
+        }
+        let impostor = discovery::impostor(backend, observation);
+        let observation = impostor.as_ref().unwrap_or(observation);
         let position = backend.position.clone();
         has_changed |= take_in(backend, observation, settings, &mut events);
         has_moved |= !is_same(position.as_ref(), backend.position.as_ref());
@@ -178,9 +222,13 @@ pub fn decide(
             has_moved |= rest::feel(&mut next, *backend, answer);
         }
     }
+    if has_changed || discovery::is_waiting(&next) {
+        has_changed |= discovery::follow(&mut next, settings, now, &mut events);
+    }
     // While two writers are suspected, every answer counts, also one that repeats the last.
     if has_changed || next.contest.since.is_some() {
-        next.settled = next.backends.iter().all(|backend| backend.tally.is_known());
+        let is_settled = next.configured().all(|backend| backend.tally.is_known());
+        next.settled = is_settled;
         has_changed |= roles::follow(&mut next, settings.kind, now, &mut events);
     }
     // Roles, and whether there is a primary, change what is made of the rest, so that everybody is looked at then.
@@ -282,6 +330,8 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
         backend.read_only = answer.read_only;
         backend.limits = Some(answer.limits);
         backend.group.clone_from(&answer.group);
+        let own = answer.group.as_ref().map(|view| view.own.clone()).filter(|own| !own.is_empty());
+        backend.server_id = own.or(backend.server_id.take());
         backend.facts = Some(answer.facts.clone());
     }
     !is_same
@@ -290,7 +340,8 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
 /// What follows for the cluster as a whole.
 fn settle(next: &mut Snapshot) {
     next.generation += 1;
-    next.settled = next.backends.iter().all(|backend| backend.health != Health::Unknown);
+    let is_settled = next.configured().all(|backend| backend.health != Health::Unknown);
+    next.settled = is_settled;
     let primary = next.primary().and_then(|backend| backend.facts.clone());
     // A replica's facts stay until the primary is heard: what clients are told must not change back and forth.
     let others = || next.backends.iter().find_map(|backend| backend.facts.clone());

@@ -4,6 +4,7 @@
 //! | question | file |
 //! |---|---|
 //! | what is known of one server behind the proxy | `backend` |
+//! | is it configured, or found in the cluster | `origin` |
 //! | is it usable, and since when | `health` |
 //! | what it says of its replication and its group | `replication`, `group` |
 //! | what clients are told about the cluster | `facts`, `collation` |
@@ -23,6 +24,7 @@ mod health;
 mod heartbeat;
 mod limits;
 mod observation;
+mod origin;
 mod replication;
 mod rest;
 mod snapshot;
@@ -30,13 +32,14 @@ mod snapshot;
 pub use backend::{Backend, BackendId, Fault, LagSource, Role, Wish};
 pub use cluster_id::ClusterId;
 pub use collation::{Collation, Collations};
-pub use decide::{Event, Flapping, Kind, Lag, Settings, decide};
+pub use decide::{Discovery, Event, Flapping, Kind, Lag, Settings, decide};
 pub use facts::{Flavor, ServerFacts};
 pub use group::{GroupMember, GroupView, MemberState};
 pub use health::Health;
 pub use heartbeat::{Beat, Beats, Heartbeat, Lease, Turn};
 pub use limits::ServerLimits;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
+pub use origin::{Found, Origin};
 pub use replication::{Following, Receiver, Replication};
 pub use rest::Rest;
 pub use snapshot::{Member, Snapshot};

@@ -1,5 +1,6 @@
 //! What was seen of a backend: by a probe, or by real traffic.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,15 @@ pub enum Observation {
         at: Instant,
         /// What happened.
         traffic: Traffic,
+    },
+    /// Its name leads to another address: what is there is another server, as far as anybody knows.
+    Moved {
+        /// Which one.
+        backend: BackendId,
+        /// When that was found out.
+        at: Instant,
+        /// Where it is now.
+        to: IpAddr,
     },
     /// By nobody: an operator wants it so.
     Wish {
@@ -100,16 +110,20 @@ impl Observation {
     /// Which backend it is about.
     pub fn backend(&self) -> BackendId {
         match self {
-            Self::Probe { backend, .. } | Self::Traffic { backend, .. } | Self::Wish { backend, .. } => {
-                *backend
-            }
+            Self::Probe { backend, .. }
+            | Self::Traffic { backend, .. }
+            | Self::Moved { backend, .. }
+            | Self::Wish { backend, .. } => *backend,
         }
     }
 
     /// When it was made.
     pub fn at(&self) -> Instant {
         match self {
-            Self::Probe { at, .. } | Self::Traffic { at, .. } | Self::Wish { at, .. } => *at,
+            Self::Probe { at, .. }
+            | Self::Traffic { at, .. }
+            | Self::Moved { at, .. }
+            | Self::Wish { at, .. } => *at,
         }
     }
 }

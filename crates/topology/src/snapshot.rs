@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use delphinus_wire::Capabilities;
 
-use crate::backend::{Backend, BackendId, Role, Wish};
-use crate::decide::{Contest, Tally};
+use crate::backend::{Backend, BackendId, Role};
+use crate::decide::Contest;
 use crate::facts::ServerFacts;
-use crate::health::Health;
-use crate::replication::Replication;
+use crate::origin::Origin;
 use crate::rest::{Pulse, Rest};
 
 /// A backend as the configuration names it.
@@ -27,12 +26,12 @@ pub struct Member {
 pub struct Snapshot {
     /// Grows by one with each change that a reader could see.
     pub generation: u64,
-    /// All backends, where `BackendId` says.
+    /// All backends, where `BackendId` says; between them places without one: see [`Self::present`].
     pub backends: Vec<Backend>,
     /// What clients are told: the primary's, else those of the first backend that was heard. They stay when
     /// everything is down.
     pub facts: Option<Arc<ServerFacts>>,
-    /// True once every backend was probed.
+    /// True once every configured backend was probed.
     pub settled: bool,
     /// Nothing was being written when the cluster was looked at last.
     pub rest: Option<Rest>,
@@ -42,31 +41,17 @@ pub struct Snapshot {
     /// Why no backend has the role of the primary, if none has.
     pub(crate) no_primary: Option<Arc<str>>,
     pub(crate) contest: Contest,
+    /// Members of the group that cannot be taken in.
+    pub(crate) strangers: Vec<Arc<str>>,
 }
 
 impl Snapshot {
     /// The start: nothing is known of the members.
     pub fn new(members: Vec<Member>) -> Self {
-        let backend = |(index, member): (usize, Member)| Backend {
-            id: BackendId(u16::try_from(index).expect("invariant: the configuration allows fewer backends")),
-            name: member.name,
-            role: member.role,
-            weight: member.weight,
-            health: Health::Unknown,
-            wish: Wish::Online,
-            fault: None,
-            facts: None,
-            capabilities: None,
-            read_only: false,
-            limits: None,
-            replication: Replication::NotAsked,
-            group: None,
-            lag: None,
-            lag_source: None,
-            returned: None,
-            latency: None,
-            position: None,
-            tally: Tally::default(),
+        let backend = |(index, member): (usize, Member)| {
+            let id =
+                BackendId(u16::try_from(index).expect("invariant: the configuration allows fewer backends"));
+            Backend::new(id, member.name, member.role, member.weight)
         };
         let backends: Vec<_> = members.into_iter().enumerate().map(backend).collect();
         let settled = backends.is_empty();
@@ -82,7 +67,35 @@ impl Snapshot {
             pulse: Pulse::default(),
             no_primary,
             contest: Contest::default(),
+            strangers: Vec::new(),
         }
+    }
+
+    /// The same with places for so many backends that are found later, whose share of the reads is `weight`.
+    #[must_use]
+    pub fn with_spares(mut self, spares: usize, weight: u32) -> Self {
+        for index in self.backends.len()..self.backends.len() + spares {
+            let id =
+                BackendId(u16::try_from(index).expect("invariant: the configuration allows fewer backends"));
+            let spare = Backend::new(id, "".into(), Role::Replica, weight);
+            self.backends.push(Backend { origin: Origin::Spare, ..spare });
+        }
+        self
+    }
+
+    /// The backends that there are.
+    pub fn present(&self) -> impl Iterator<Item = &Backend> {
+        self.backends.iter().filter(|backend| backend.origin.is_present())
+    }
+
+    /// The backends of the configuration.
+    pub(crate) fn configured(&self) -> impl Iterator<Item = &Backend> {
+        self.backends.iter().filter(|backend| backend.origin == Origin::Configured)
+    }
+
+    /// The backend with this name.
+    pub fn named(&self, name: &str) -> Option<&Backend> {
+        self.present().find(|backend| *backend.name == *name)
     }
 
     /// The backend that new writes go to.

@@ -1,6 +1,6 @@
 //! `SHOW BACKENDS`, `SET BACKEND`.
 
-use delphinus_net::rt;
+use delphinus_net::{Spot, rt};
 use delphinus_pool::{Budget, left_to_others};
 use delphinus_topology::{Backend, Wish};
 
@@ -10,7 +10,7 @@ use crate::cluster::ClusterView;
 use crate::table::{Table, Value, text};
 use crate::time::moment;
 
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 19] = [
     "name",
     "address",
     "role",
@@ -29,6 +29,7 @@ const COLUMNS: [&str; 18] = [
     "warning",
     "cluster",
     "lag_source",
+    "origin",
 ];
 
 pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
@@ -48,7 +49,9 @@ async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
         let of_workers = census.iter().flatten().filter_map(|worker| worker.get(backend.id.index()));
         let idle: u32 = of_workers.flat_map(|pool| &pool.users).map(|one| one.idle).sum();
         let (target, budget) = cluster.backends.get(backend.id.index())?;
-        let mut row = vec![text(&backend.name), text(&target.address), text(backend.role.as_str())];
+        let spot = target.place.spot();
+        let mut row =
+            vec![text(&backend.name), spot.address.as_ref().and_then(text), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));
         let lag_ms = backend.lag.map(|lag| lag.as_millis().to_string());
         let read_only =
@@ -63,10 +66,23 @@ async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
             warning(budget, backend).or_else(|| no_writer.clone().filter(|_| backend.takes_statements())),
             text(&cluster.name),
             backend.lag_source.map(|source| source.as_str().to_owned()),
+            text(origin(backend, &spot)),
         ]);
         Some(row)
     };
-    snapshot.backends.iter().filter_map(row).collect()
+    snapshot.present().filter_map(row).collect()
+}
+
+/// How it has come to be a backend.
+fn origin(backend: &Backend, spot: &Spot) -> String {
+    let origin = match backend.origin.found() {
+        Some(found) => format!("found, named by {}", found.by),
+        None => "configured".to_owned(),
+    };
+    match spot.ip {
+        Some(ip) => format!("{origin}; its name leads to {ip}"),
+        None => origin,
+    }
 }
 
 /// Where more is configured than the server gives.
@@ -112,7 +128,7 @@ pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
         return Err(usage_of("SET BACKEND"));
     };
     // Names are unique over all clusters.
-    let has_it = |cluster: &ClusterView| cluster.backend_names().any(|known| known == name.text);
+    let has_it = |cluster: &ClusterView| cluster.backend_names().iter().any(|known| **known == *name.text);
     if let Some((_, cluster)) = call.console.clusters().find(|(_, cluster)| has_it(cluster)) {
         return set_in(call, cluster, (&name.text, wish)).await;
     }
@@ -126,7 +142,7 @@ async fn set_in(
     (name, wish): (&str, Wish),
 ) -> Result<Answer, Refused> {
     let snapshot = cluster.reader.load();
-    let Some(backend) = snapshot.backends.iter().find(|backend| *backend.name == *name) else {
+    let Some(backend) = snapshot.named(name) else {
         return Err(Refused::because(format!("there is no backend '{name}'")));
     };
     let word = if wish.is_offline() { "OFFLINE" } else { "ONLINE" };

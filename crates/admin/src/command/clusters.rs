@@ -32,7 +32,7 @@ pub(super) fn show(call: &Call<'_>) -> Table {
             text(if id == ClusterId::default() { "YES" } else { "NO" }),
             snapshot.writer().ok().map(|primary| primary.name.to_string()),
             snapshot.facts.as_ref().map(|facts| facts.version.clone()),
-            text(snapshot.backends.len()),
+            text(snapshot.present().count()),
             text(snapshot.backends.iter().filter(|backend| backend.is_up()).count()),
             text(sessions.iter().filter(|info| info.cluster() == id).count()),
             list(cluster.schemas.iter().map(String::as_str)),

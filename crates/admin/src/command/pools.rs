@@ -41,7 +41,7 @@ async fn of_cluster(cluster: &ClusterView) -> Result<Vec<Vec<Value>>, Refused> {
                 let limits = [budget.max(), budget.reserved()];
                 let counts =
                     [one.idle, one.held, one.in_use, one.waiting].into_iter().chain(limits).map(text);
-                let mut row = vec![text(worker), text(&target.name), text(one.user)];
+                let mut row = vec![text(worker), text(target.name()), text(one.user)];
                 row.extend(counts);
                 row.extend([warning(budget, backend), text(&cluster.name)]);
                 rows.push(row);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{is, required, unset};
 use crate::secret::Secret;
-use crate::word::LagSource;
+use crate::word::{Discovery, LagSource};
 
 section! {
     /// How the proxy finds out which backends can be used. Exactly one of the password options is needed.
@@ -19,6 +19,9 @@ section! {
         /// File that holds the password and nothing else; one line end after it is dropped. Relative paths
         /// start at the directory of the configuration file.
         password_file: Option<PathBuf> = unset("another password option"), "", Restart;
+        /// Time between two looks at where the names of backends lead, one tenth more or less. 0: a name is looked up for each new
+        /// connection, and a server that has taken the place of another is found only when connections end.
+        dns_interval_ms: u64 = is(5_000), "ms", Restart, in 0..=3_600_000;
         /// Time between two probes of a backend.
         interval_ms: u64 = is(1_000), "ms", Restart, in 10..=3_600_000;
         /// Time that a probe may take, connect and login included. A longer one has failed.
@@ -58,5 +61,13 @@ section! {
         /// `SET GLOBAL super_read_only = 1` (MariaDB: `read_only`), for which the monitor's user needs the right. It gets no
         /// statement in any case.
         fence: bool = is(false), "", Restart;
+        /// Which servers become backends although the file does not list them. "group": the members of the group, for
+        /// `topology = "group_replication"`. "auto": the same with that topology, none with the others. "off": none. What is
+        /// found is used like the first `[[cluster.backend]]` of its cluster: TLS, weight, groups, limits. See docs/health.md.
+        discovery: Discovery = is(Discovery::Auto), "", Restart;
+        /// Servers that can be found in one cluster from start to end; each keeps its place also when it has left.
+        max_discovered: u32 = is(16), "servers", Restart, in 1..=256;
+        /// A backend that was found goes when the cluster has been without it for this time.
+        discovery_forget_ms: u64 = is(300_000), "ms", Restart, in 0..=86_400_000;
     }
 }

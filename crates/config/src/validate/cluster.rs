@@ -10,6 +10,9 @@ use crate::word::{BackendTls, Compression, Flavor, Role, TopologyKind};
 impl Check<'_, '_> {
     pub(super) fn cluster(&mut self, cluster: WrittenCluster) -> Option<Cluster> {
         let WrittenCluster { section, backends, routing, monitor, pool } = cluster;
+        if let (Some(section), Some(monitor)) = (&section, &monitor) {
+            self.discovery(monitor, section.value.topology);
+        }
         let monitor = monitor.and_then(|monitor| self.monitor(&monitor));
         let written = section?;
         if written.value.topology == TopologyKind::Static {

@@ -4,7 +4,7 @@ use super::Check;
 use super::password::Sources;
 use crate::config::{Monitor, TableName};
 use crate::schema::{MonitorSection, Written};
-use crate::word::LagSource;
+use crate::word::{Discovery, LagSource, TopologyKind};
 
 impl Check<'_, '_> {
     pub(super) fn monitor(&mut self, row: &Written<MonitorSection>) -> Option<Monitor> {
@@ -39,6 +39,10 @@ impl Check<'_, '_> {
             flap_backoff_ms: written.flap_backoff_ms,
             flap_backoff_max_ms: written.flap_backoff_max_ms,
             fence: written.fence,
+            dns_interval_ms: written.dns_interval_ms,
+            discovery: written.discovery,
+            max_discovered: written.max_discovered,
+            discovery_forget_ms: written.discovery_forget_ms,
         })
     }
 
@@ -51,6 +55,18 @@ impl Check<'_, '_> {
                 row.at("heartbeat_interval_ms"),
                 what,
                 "write one that is not more than lag_down_ms",
+            );
+        }
+    }
+
+    /// Only a group says who is in it.
+    pub(super) fn discovery(&mut self, row: &Written<MonitorSection>, topology: TopologyKind) {
+        if row.value.discovery == Discovery::Group && topology != TopologyKind::GroupReplication {
+            let what = format!("discovery = \"group\", but topology = \"{topology}\" has no group");
+            self.mistakes.push(
+                row.at("discovery"),
+                what,
+                "write \"auto\", or topology = \"group_replication\"",
             );
         }
     }

@@ -39,7 +39,7 @@ impl Connection {
     /// Logs in on a new connection.
     pub(super) async fn log_in(
         stream: Stream,
-        spec: &BackendSpec,
+        (spec, host): (&BackendSpec, &str),
         settings: &Settings,
     ) -> Result<Self, ProbeError> {
         let (compression, zstd_level) = Algorithm::asked_for(spec.compression);
@@ -50,7 +50,7 @@ impl Connection {
             capabilities: WANTED | compression,
             collation: COLLATION,
             tls: spec.tls.clone(),
-            host: spec.address.host().to_owned(),
+            host: host.to_owned(),
             attributes: ConnectAttributes::default(),
             zstd_level,
         };

@@ -2,27 +2,63 @@
 //! Source: <https://dev.mysql.com/doc/refman/9.0/en/performance-schema-replication-group-members-table.html>.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use delphinus_topology::{GroupMember, GroupView, MemberState};
+use delphinus_topology::{Following, GroupMember, GroupView, MemberState, Receiver, Replication};
 
 use super::connection::Connection;
 use super::error::ProbeError;
 use super::query::{Row, query};
 
-const MEMBERS: &str = "SELECT @@server_uuid, m.MEMBER_ID, m.MEMBER_HOST, m.MEMBER_PORT, m.MEMBER_STATE, m.MEMBER_ROLE, \
-     s.VIEW_ID FROM performance_schema.replication_group_members m \
+const COLUMNS: &str = "SELECT @@server_uuid, m.MEMBER_ID, m.MEMBER_HOST, m.MEMBER_PORT, m.MEMBER_STATE, m.MEMBER_ROLE, s.VIEW_ID";
+
+const MEMBERS: &str = "FROM performance_schema.replication_group_members m \
      LEFT JOIN performance_schema.replication_group_member_stats s ON s.MEMBER_ID = m.MEMBER_ID";
+
+/// Whether the member applies what the group has agreed on, and since when the oldest transaction that it is at is committed, in
+/// seconds: an ONLINE member may do neither. The column with that time came with 8.0.1.
+const APPLIER: &str = "(SELECT SERVICE_STATE FROM performance_schema.replication_applier_status \
+       WHERE CHANNEL_NAME = 'group_replication_applier'), \
+     (SELECT UNIX_TIMESTAMP(NOW(6)) - MIN(NULLIF(UNIX_TIMESTAMP(APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP), 0)) \
+       FROM performance_schema.replication_applier_status_by_worker \
+       WHERE CHANNEL_NAME = 'group_replication_applier')";
+
+/// The group, and how the member follows it.
+pub(super) type Seen = (Option<Arc<GroupView>>, Replication);
 
 /// A group has nine members at most.
 const MOST_MEMBERS: usize = 64;
 
 /// Asks. `None`: there is no such table, or the monitor's user may not read it.
-pub(super) async fn read(connection: &mut Connection) -> Result<Option<Arc<GroupView>>, ProbeError> {
-    match query(connection, MEMBERS, MOST_MEMBERS).await {
-        Ok(rows) => Ok(view(&rows).map(Arc::new)),
-        Err(ProbeError::Answer(_)) => Ok(None),
+pub(super) async fn read(connection: &mut Connection) -> Result<Seen, ProbeError> {
+    let whole = query(connection, &format!("{COLUMNS}, {APPLIER} {MEMBERS}"), MOST_MEMBERS).await;
+    let rows = match whole {
+        Err(ProbeError::Answer(_)) => query(connection, &format!("{COLUMNS} {MEMBERS}"), MOST_MEMBERS).await,
+        whole => whole,
+    };
+    match rows {
+        Ok(rows) => Ok((view(&rows).map(Arc::new), applier(&rows))),
+        Err(ProbeError::Answer(_)) => Ok((None, Replication::NotAsked)),
         Err(error) => Err(error),
     }
+}
+
+/// How the member follows its group.
+fn applier(rows: &[Row]) -> Replication {
+    let Some(row) = rows.first() else { return Replication::NotAsked };
+    let is_stopped = match &*text(row, 7) {
+        "ON" => false,
+        "OFF" => true,
+        _ => return Replication::NotAsked,
+    };
+    let seconds: Option<f64> = text(row, 8).parse().ok();
+    let lag = Duration::try_from_secs_f64(seconds.unwrap_or_default().max(0.0)).ok();
+    let applier_stopped = is_stopped.then(|| Arc::from("the channel group_replication_applier is OFF"));
+    Replication::On(Following {
+        receiver: Receiver::Running,
+        applier_stopped,
+        lag: lag.filter(|_| !is_stopped),
+    })
 }
 
 fn view(rows: &[Row]) -> Option<GroupView> {
@@ -53,4 +89,35 @@ fn text(row: &Row, column: usize) -> String {
         .and_then(Option::as_deref)
         .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_applier_says_whether_and_how_late() {
+        let applier = |state: &str, seconds: &str| {
+            let cell = |text: &str| (!text.is_empty()).then(|| text.as_bytes().to_vec());
+            let mut row: Row = vec![None; 7];
+            row.extend([cell(state), cell(seconds)]);
+            match applier(&[row]) {
+                Replication::On(following) => {
+                    Some((following.applier_stopped.is_some(), following.lag.map(|lag| lag.as_millis())))
+                }
+                _ => None,
+            }
+        };
+        for (state, seconds, said) in [
+            ("ON", "", Some((false, Some(0)))),
+            ("ON", "1.5", Some((false, Some(1500)))),
+            // Its clock is behind.
+            ("ON", "-0.25", Some((false, Some(0)))),
+            ("OFF", "", Some((true, None))),
+            // It does not tell.
+            ("", "", None),
+        ] {
+            assert_eq!(applier(state, seconds), said, "{state} {seconds}");
+        }
+    }
 }

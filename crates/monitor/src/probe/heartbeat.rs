@@ -201,8 +201,9 @@ impl Line {
         statements: &Statements,
     ) -> Result<Self, ProbeError> {
         let announce = spec.proxy_protocol.map(|version| Announce { version, client: None });
-        let stream = delphinus_net::dial(&spec.address, announce, settings.timeout()).await?;
-        let mut connection = Connection::log_in(stream, spec, settings).await?;
+        let spot = spec.place.spot();
+        let stream = delphinus_net::dial_at(&spot, announce, settings.timeout()).await?;
+        let mut connection = Connection::log_in(stream, (spec, spot.host()), settings).await?;
         prepare(&mut connection, statements.is_group).await?;
         execute(&mut connection, WRITING).await?;
         let rows = query(&mut connection, "SELECT @@global.server_id", 1).await?;

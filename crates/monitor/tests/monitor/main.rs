@@ -5,6 +5,8 @@ mod faults;
 #[cfg(test)]
 mod healthy;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod peer;
 #[cfg(test)]
 mod real;

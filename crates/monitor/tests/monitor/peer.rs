@@ -109,8 +109,11 @@ pub(crate) fn mariadb() -> Character {
 
 impl Peer {
     pub(crate) fn start(character: Character) -> Self {
-        let any = "127.0.0.1:0".parse().unwrap();
-        let listener = Listener::bind(&ListenAddress::Tcp(any)).unwrap();
+        Self::start_at("127.0.0.1:0", character)
+    }
+
+    pub(crate) fn start_at(address: &str, character: Character) -> Self {
+        let listener = Listener::bind(&ListenAddress::Tcp(address.parse().unwrap())).unwrap();
         let peer = Self {
             address: listener.local_address().unwrap(),
             counters: Rc::default(),

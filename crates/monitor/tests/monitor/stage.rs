@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use delphinus_monitor::{BackendSpec, Monitor, Settings, SnapshotReader};
-use delphinus_net::{Address, rt};
+use delphinus_net::{Address, Place, rt};
 use delphinus_topology::{Backend, Flapping, Health, Role, Snapshot};
 use delphinus_wire::auth::Password;
 
@@ -50,8 +50,7 @@ pub(crate) struct Stage {
 
 pub(crate) fn settings(addresses: Vec<Address>) -> Settings {
     let spec = |(index, address): (usize, Address)| BackendSpec {
-        name: format!("b{index}").into(),
-        address,
+        place: Place::of(format!("b{index}").into(), address),
         role: if index == 0 { Role::Primary } else { Role::Replica },
         weight: 100,
         tls: None,

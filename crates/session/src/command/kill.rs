@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use delphinus_pool::Thread;
 use delphinus_sql::{Flavor, Kill, KillScope, kill_target};
 use delphinus_topology::BackendId;
 
@@ -44,8 +45,8 @@ impl Session {
             Some(_) if victim.cluster() != self.worker.cluster => {
                 victim.kill_from_outside(scope == KillScope::Connection);
             }
-            Some((backend, thread_id)) => {
-                if let Err(error) = self.kill_on_backend(&victim, backend, thread_id).await {
+            Some((backend, thread)) => {
+                if let Err(error) = self.kill_on_backend(&victim, backend, thread).await {
                     return Ok(Served::Error(error));
                 }
             }
@@ -95,10 +96,10 @@ impl Session {
         &mut self,
         victim: &Arc<SessionInfo>,
         backend: BackendId,
-        thread_id: u32,
+        thread: Thread,
     ) -> Result<(), ProxyError> {
         // It may have ended meanwhile, and its connection may run somebody else's statement.
-        let still_there = || (victim.place() == Some((backend, thread_id))).then_some(thread_id);
+        let still_there = || (victim.place() == Some((backend, thread))).then_some(thread);
         self.worker.pool.kill_query_if(backend, &self.identity, still_there).await.map_err(ProxyError::Pool)
     }
 }

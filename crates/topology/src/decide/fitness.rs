@@ -226,16 +226,35 @@ fn find_member(backend: &Backend, around: &Around, settings: &Settings) -> Findi
         MemberState::Online if around.view.as_ref().is_some_and(|newest| has_left(view, newest)) => {
             Finding::Unfit(Why::Member(MemberState::Offline), "its group goes on without it".to_owned())
         }
-        MemberState::Online if view.has_quorum() && around.has_primary && !settings.lag.down.is_zero() => {
-            find_by_heartbeat(backend, settings)
-        }
-        MemberState::Online if view.has_quorum() => Finding::Fit,
+        MemberState::Online if view.has_quorum() => find_applying(backend, around, settings),
         // Where there is a primary, the majority is elsewhere and goes on; else these are the last that are left.
         MemberState::Online if around.has_primary => {
             Finding::Unfit(Why::Minority, "it has lost the majority of its group".to_owned())
         }
         MemberState::Online => Finding::Nothing,
         state => Finding::Unfit(Why::Member(state), format!("it is {} in its group", state.as_str())),
+    }
+}
+
+/// A member in good order may be late all the same, or apply nothing at all.
+fn find_applying(backend: &Backend, around: &Around, settings: &Settings) -> Finding {
+    if settings.lag.down.is_zero() {
+        return Finding::Fit;
+    }
+    let was = backend.tally.unfit.as_ref().map(|unfit| unfit.why);
+    if !around.has_primary {
+        // Nobody comes or goes then for what it applies.
+        return if matches!(was, Some(Why::Behind | Why::Stopped)) { Finding::Nothing } else { Finding::Fit };
+    }
+    let Replication::On(following) = &backend.replication else {
+        return find_by_heartbeat(backend, settings);
+    };
+    if let Some(text) = stopped(following) {
+        return Finding::Unfit(Why::Stopped, text);
+    }
+    match find_lag(backend, settings) {
+        Finding::Nothing if was != Some(Why::Behind) => Finding::Fit,
+        finding => finding,
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::roles::Verdict;
 use crate::backend::Backend;
 use crate::group::{GroupMember, GroupView};
+use crate::origin::Origin;
 use crate::snapshot::Snapshot;
 
 /// Whom the newest view names, if that one says the same of itself.
@@ -22,23 +23,48 @@ pub(super) fn verdict(next: &mut Snapshot) -> Verdict {
     verdict
 }
 
-fn judge(next: &Snapshot) -> Verdict {
-    let mut newest: BTreeMap<&Arc<str>, &GroupView> = BTreeMap::new();
+fn told(backend: &Backend) -> Option<(&Backend, &GroupView)> {
+    sound_view(backend).map(|view| (backend, view))
+}
+
+/// The newest view of each group, and who has told it.
+fn newest_views(next: &Snapshot) -> BTreeMap<&Arc<str>, (&Backend, &GroupView)> {
+    let lives = next.configured().filter_map(sound_view).map(|view| &view.life).collect::<Vec<_>>();
+    // One that was found is here because of its group: in another one than all that are configured it says nothing.
+    let counts = |(backend, view): &(&Backend, &GroupView)| {
+        backend.origin == Origin::Configured || lives.is_empty() || lives.contains(&&view.life)
+    };
     // A member that was stopped goes on with the view of that time, and may think that it is the primary still.
     let is_old = |view: &&GroupView| {
         let known = next.contest.newest_view.as_ref();
         known.is_some_and(|(life, counter)| *life == view.life && view.counter < *counter)
     };
-    for view in next.backends.iter().filter_map(sound_view).filter(|view| !is_old(view)) {
-        let known = newest.entry(&view.life).or_insert(view);
-        if view.counter > known.counter {
-            *known = view;
+    let mut newest: BTreeMap<&Arc<str>, (&Backend, &GroupView)> = BTreeMap::new();
+    for (backend, view) in next.backends.iter().filter_map(told).filter(counts) {
+        if is_old(&view) {
+            continue;
+        }
+        let known = newest.entry(&view.life).or_insert((backend, view));
+        if view.counter > known.1.counter {
+            *known = (backend, view);
         }
     }
+    newest
+}
+
+/// The newest view, and the name of the backend that has told it; `None` while the backends are in different groups.
+pub(super) fn newest_view(next: &Snapshot) -> Option<(Arc<str>, GroupView)> {
+    let mut views = newest_views(next).into_values();
+    let (backend, view) = views.next().filter(|_| views.len() == 0)?;
+    Some((backend.name.clone(), view.clone()))
+}
+
+fn judge(next: &Snapshot) -> Verdict {
+    let newest = newest_views(next);
     if newest.is_empty() {
         return without_majority(next);
     }
-    let verdicts: Vec<_> = newest.values().map(|view| elected(next, view)).collect();
+    let verdicts: Vec<_> = newest.values().map(|(_, view)| elected(next, view)).collect();
     let winners: Vec<_> = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Primary(_))).collect();
     match winners.as_slice() {
         [] => verdicts.into_iter().next().unwrap_or(Verdict::Keep),
@@ -51,7 +77,7 @@ fn judge(next: &Snapshot) -> Verdict {
 }
 
 /// The view of a member that lives, in good order and with the majority.
-fn sound_view(backend: &Backend) -> Option<&GroupView> {
+pub(super) fn sound_view(backend: &Backend) -> Option<&GroupView> {
     let view = backend.group.as_deref().filter(|view| view.is_sound())?;
     backend.tally.is_alive().then_some(view)
 }

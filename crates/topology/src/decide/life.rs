@@ -60,6 +60,11 @@ enum Evidence {
 }
 
 impl Tally {
+    /// Nothing that was seen before `now` counts.
+    pub(crate) fn since(now: Instant) -> Self {
+        Self { newest: Some(now), ..Self::default() }
+    }
+
     pub(crate) fn was_primary(&self) -> bool {
         self.was_primary
     }
@@ -135,6 +140,7 @@ impl Tally {
                 (!is_repeated).then(|| Evidence::Dead(text.clone()))
             }
             Observation::Traffic { traffic: Traffic::Lost(_) | Traffic::ReadOnly, .. }
+            | Observation::Moved { .. }
             | Observation::Wish { .. } => None,
         }
     }

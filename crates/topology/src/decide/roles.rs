@@ -76,6 +76,22 @@ pub(super) fn follow(next: &mut Snapshot, kind: Kind, now: Instant, events: &mut
     }
 }
 
+/// The server that a backend was is somewhere else, and its name leads to another one. Where roles are configured the name has the
+/// role; elsewhere nobody knows what that one is.
+pub(super) fn move_away(next: &mut Snapshot, id: BackendId, kind: Kind, at: Instant) {
+    let Some(backend) = next.backends.get_mut(id.index()) else { return };
+    let (role, wish, capabilities) = (backend.role, backend.wish, backend.capabilities);
+    backend.forget(at);
+    // What clients are offered must not shrink to nothing until it is heard.
+    (backend.wish, backend.capabilities) = (wish, capabilities);
+    if kind == Kind::Static {
+        backend.role = role;
+    } else if role == Role::Primary {
+        next.no_primary =
+            Some(format!("{}, which was the primary, is at another address now", backend.name).into());
+    }
+}
+
 fn crown(next: &mut Snapshot, id: BackendId, events: &mut Vec<Event>) -> bool {
     let before = next.primary().map(|primary| primary.id);
     if before == Some(id) {

@@ -39,7 +39,7 @@ fn facts(version: &str) -> Arc<ServerFacts> {
     })
 }
 
-fn answered(read_only: bool) -> ProbeOutcome {
+pub(super) fn answered(read_only: bool) -> ProbeOutcome {
     answered_as("8.0.36", read_only)
 }
 
@@ -397,5 +397,35 @@ proptest! {
         for (backend, is_up) in snapshot.backends.iter().zip(truth) {
             prop_assert_eq!(backend.is_up(), is_up);
         }
+    }
+}
+
+#[test]
+fn a_backend_that_has_moved_is_another_server() {
+    for kind in [Kind::Static, Kind::ReadOnly] {
+        let mut bench = Bench::new(1);
+        bench.settings = Settings { fall: 1, rise: 1, ..settings(kind) };
+        bench.probe(0, answered(false));
+        bench.probe(1, answered(true));
+        assert_eq!(bench.snapshot.writer().map(|primary| primary.id), Ok(BackendId(0)));
+        let to = IpAddr::from([10, 0, 0, 2]);
+        bench.now += Duration::from_secs(1);
+        let at = bench.now;
+        bench.see(Observation::Moved { backend: BackendId(0), at, to });
+        assert_eq!(bench.health(0), "unknown");
+        let is_static = kind == Kind::Static;
+        assert_eq!(bench.snapshot.primary().is_some(), is_static, "the name has the role, or nobody");
+        // What the old server has said before does not count.
+        let late = Observation::Probe {
+            backend: BackendId(0),
+            at: at.checked_sub(Duration::from_millis(1)).unwrap(),
+            outcome: answered(false),
+        };
+        bench.see(late);
+        assert_eq!(bench.health(0), "unknown");
+        bench.probe(0, answered(true));
+        bench.probe(1, answered(true));
+        assert!(bench.snapshot.backends[0].read_only);
+        assert_eq!(bench.snapshot.primary().is_some(), is_static);
     }
 }

@@ -77,7 +77,8 @@ impl Oracle {
                     seen.is_absolved |= seen.last.as_ref().is_some_and(|answer| answer.read_only);
                 }
                 Observation::Wish { wish: Wish::Online, .. } => seen.is_absolved = true,
-                Observation::Wish { .. } | Observation::Traffic { .. } => {}
+                // Addresses stay in this world.
+                Observation::Wish { .. } | Observation::Traffic { .. } | Observation::Moved { .. } => {}
             }
             self.newest = Some(observation.at());
         }
