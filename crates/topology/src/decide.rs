@@ -178,8 +178,7 @@ pub fn decide(
             has_moved |= rest::feel(&mut next, *backend, answer);
         }
     }
-    // While two writers are suspected, every answer counts, also one that repeats the last.
-    if has_changed || next.contest.since.is_some() {
+    if has_changed || next.contest.is_open() {
         next.settled = next.backends.iter().all(|backend| backend.tally.is_known());
         has_changed |= roles::follow(&mut next, settings.kind, now, &mut events);
     }
