@@ -77,9 +77,10 @@ impl Session {
         }
     }
 
-    /// Leaves the connection of a statement that runs again elsewhere.
+    /// Closes the connection of a statement that runs again elsewhere.
     pub(crate) fn leave_broken_off(&mut self, checkout: Checkout, relayed: Relayed) -> BackendId {
         let backend = checkout.backend();
+        drop(checkout);
         self.worker.counters.error_backend_lost.increment();
         self.worker.report_lost(backend, "it breaks statements off");
         self.worker.buffers.give(relayed.rest);

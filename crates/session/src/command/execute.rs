@@ -112,13 +112,11 @@ impl Session {
         let Chosen { mut checkout, plan, key } = chosen;
         let relayed = match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(relayed) if plan.is_some() && self.is_refused_as_read_only(statement, input, &relayed) => {
-                match self.before_next_primary(&mut checkout, relayed, attempt).await? {
-                    Some(relayed) => relayed,
-                    None => {
-                        Box::pin(self.leave_refused(checkout)).await;
-                        return Ok(Retry::Again);
-                    }
-                }
+                let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? else {
+                    Box::pin(self.leave_refused(checkout)).await;
+                    return Ok(Retry::Again);
+                };
+                relayed
             }
             Ok(relayed) if plan.is_none() && self.is_transaction_refused(&relayed) => {
                 let served = self.bind_to_next(checkout, relayed, (input, attempt)).await;

@@ -289,10 +289,10 @@ fn what_is_not_long_passes_whole_so_that_an_error_can_follow() {
         assert!(n <= len && takes_error == (n == 0) && seq.is_some(), "{len} bytes of columns");
     }
     // A long one passes as it comes, and nothing can follow a part of it.
-    let long = Wire::default().columns(1).packet(&[b'x'; MAX_HELD_ROW + 1]);
+    let long = Wire::default().columns(1).packet(&vec![b'x'; MAX_HELD_ROW + 1]);
     let len = long.bytes.len() - 1;
     assert_eq!(passes(&long, len), (len, false, None));
-    let held = Wire::default().columns(1).packet(&[b'x'; MAX_HELD_ROW]);
+    let held = Wire::default().columns(1).packet(&vec![b'x'; MAX_HELD_ROW]);
     let columns = Wire::default().columns(1).bytes.len();
     assert_eq!(passes(&held, held.bytes.len() - 1), (columns, true, Some(2)));
 }
