@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use delphinus_e2e::{Client, ConfigFile, Stage, until};
-use delphinus_sandbox::Flavor;
+use delphinus_sandbox::{Flavor, Server};
 
 const NOTICE: Duration = Duration::from_secs(30);
 
@@ -164,6 +164,63 @@ fn sessions_survive(flavor: Flavor) {
     a_lost_transaction_can_be_tried_again(&mut stage);
     what_is_not_known_is_said(&mut stage);
     waiting_ends(&mut stage);
+}
+
+fn wait_until_running(server: &Server, marker: &str) {
+    let sql = format!(
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{marker}%' AND USER = 'app'"
+    );
+    until(NOTICE, marker, || Ok(server.query(&sql)?.trim() == "1")).unwrap();
+}
+
+/// A server that is shut down breaks its statements off in its own words. Reads run again elsewhere, whatever way they came;
+/// a write does not.
+fn what_a_shutdown_breaks_off(flavor: Flavor) {
+    let mut stage =
+        Stage::with_servers(flavor, &["general_log=OFF"], &config("failover_wait_ms = 60000")).unwrap();
+    let [mut text, mut prepared, mut beginning, mut writing] =
+        std::array::from_fn(|_| stage.address.connect().unwrap());
+    text.query("CREATE TABLE broken_off (id INT PRIMARY KEY)").unwrap();
+    // All reads go to one replica.
+    stage.cluster.servers[2].kill9();
+    // Only there does it take long.
+    let slow = format!(
+        "SELECT port, IF(port = {}, (SELECT COUNT(*) FROM information_schema.COLUMNS a, information_schema.COLUMNS b, \
+         information_schema.COLUMNS c), 0) FROM answered_by",
+        stage.cluster.servers[1].port
+    );
+    let statement = prepared.prepare(&format!("{slow} /*as statement*/")).unwrap();
+    let slow = format!("{slow} /*as text*/");
+    let primary = stage.cluster.servers[0].port.to_string();
+    std::thread::scope(|scope| {
+        let text = scope.spawn(|| text.rows(&slow).map(|rows| rows[0][0].clone().unwrap()));
+        let prepared = scope.spawn(|| prepared.execute(statement));
+        let replica = &stage.cluster.servers[1];
+        wait_until_running(replica, "/*as text*/");
+        wait_until_running(replica, "/*as statement*/");
+        replica.terminate().unwrap();
+        assert_eq!(text.join().unwrap().unwrap(), primary);
+        prepared.join().unwrap().unwrap();
+    });
+    std::thread::scope(|scope| {
+        let told =
+            scope.spawn(|| code(&mut writing, "INSERT INTO broken_off SELECT 1 + SLEEP(30) /*write*/"));
+        wait_until_running(&stage.cluster.servers[0], "/*write*/");
+        stage.cluster.servers[0].terminate().unwrap();
+        let told = told.join().unwrap().0;
+        assert!([1053, 9101, 1317].contains(&told), "{told}");
+        let begun = scope.spawn(|| beginning.query("BEGIN").map(drop));
+        until(NOTICE, "the end of the primary", || Ok(!stage.cluster.servers[0].is_running())).unwrap();
+        stage.cluster.servers[0].start_again().unwrap();
+        begun.join().unwrap().unwrap();
+    });
+    let count = stage.cluster.servers[0].query("SELECT COUNT(*) FROM app.broken_off").unwrap();
+    assert_eq!(count.trim(), "0", "a write has run again");
+}
+
+#[test]
+fn reads_that_a_shutdown_breaks_off_run_elsewhere_on_mariadb() {
+    what_a_shutdown_breaks_off(Flavor::MariaDb);
 }
 
 #[test]

@@ -87,6 +87,12 @@ impl Buffer {
         self.bytes.reserve(n);
     }
 
+    /// Moves what is left to the front, if there is anything in front of it.
+    #[inline]
+    pub fn compact(&mut self) {
+        self.reserve(self.bytes.capacity() - self.len());
+    }
+
     /// Room at the end, in bytes.
     pub fn spare(&self) -> usize {
         self.bytes.capacity() - self.bytes.len()
@@ -153,7 +159,11 @@ mod tests {
         assert_eq!((buffer.data(), buffer.capacity()), (&b"gh"[..], 8));
         buffer.extend(b"ij");
         assert_eq!(buffer.data(), b"ghij");
-        buffer.consume(4);
+        buffer.consume(2);
+        buffer.compact();
+        assert_eq!((buffer.data(), buffer.capacity(), buffer.spare()), (&b"ij"[..], 8, 6));
+        buffer.consume(2);
+        buffer.compact();
         assert!(buffer.is_empty());
         assert_eq!(buffer.spare(), 8);
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use delphinus_cache::{
     Answer, Asker, Cache, Command, Flight, Found, Key, Origin, Settings, Stored, Takeoff, Transcript,
 };
+use delphinus_net::NetError;
 use delphinus_net::rt::{self, Notify};
-use delphinus_net::{Buffer, NetError};
 use delphinus_pool::Checkout;
 use delphinus_route::RulePlace;
 use delphinus_sql::{CacheWish, Consistency, Hints, Statement};
@@ -274,20 +274,15 @@ impl Session {
     }
 
     /// The same at the end of the response.
-    pub(crate) async fn end_extras(
-        &mut self,
-        deadline: Option<Deadline>,
-        response: Response,
-        (mut rest, mut len): (Buffer, usize),
-    ) -> Relayed {
-        self.keep_more(&rest.data()[..len]);
+    pub(crate) async fn end_extras(&mut self, deadline: Option<Deadline>, mut relayed: Relayed) -> Relayed {
+        self.keep_more(&relayed.rest.data()[..relayed.len]);
         if let Some(keeping) = self.steering.keeping.take() {
-            self.end_keeping(*keeping, &response);
+            self.end_keeping(*keeping, &relayed.response);
         }
         if let Some(deadline) = deadline {
-            (rest, len) = self.end_deadline(deadline, rest, len).await;
+            (relayed.rest, relayed.len) = self.end_deadline(deadline, relayed.rest, relayed.len).await;
         }
-        Relayed { response, rest, len }
+        relayed
     }
 
     /// The statement is about to be sent: what its answer will have is what is there now, or more.

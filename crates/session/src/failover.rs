@@ -69,6 +69,9 @@ impl Drop for WaitPlace {
 /// How often a primary that is said to be there is tried while statements wait for it.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// How often a statement that only reads is tried on other backends.
+pub(crate) const READ_ATTEMPTS: u32 = 5;
+
 /// How often a statement is run that is refused because the server takes no writes, although that is said to be the primary.
 pub(crate) const REFUSALS: u32 = 20;
 

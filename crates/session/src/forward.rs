@@ -22,6 +22,8 @@ pub(crate) struct Relayed {
     pub rest: Buffer,
     /// How many of them.
     pub len: usize,
+    /// They are all of it: nothing has reached the client.
+    pub is_untouched: bool,
 }
 
 /// Why a command was not forwarded, or its response not to the end.
@@ -32,11 +34,30 @@ pub(crate) enum Cut {
     Backend {
         /// How.
         error: NetError,
-        /// Nothing of a response has reached the client.
-        untouched: bool,
-        /// The whole command is still in the session's buffer.
-        whole: bool,
+        /// The whole command is here, and nothing of a response has reached the client: it can be sent again.
+        is_repeatable: bool,
+        /// The client has sent the whole command, and knows an error for the end of the response.
+        is_in_step: bool,
     },
+}
+
+impl Cut {
+    /// Where nothing of a response has come yet.
+    pub(crate) fn before_response(error: NetError, is_whole: bool) -> Self {
+        Self::Backend { error, is_repeatable: is_whole, is_in_step: is_whole }
+    }
+}
+
+/// Why a response was not relayed to its end: whose connection broke.
+enum Break {
+    Client(NetError),
+    Backend(NetError),
+}
+
+impl<E: Into<NetError>> From<E> for Break {
+    fn from(error: E) -> Self {
+        Self::Backend(error.into())
+    }
 }
 
 /// Reads grow to this, in bytes, while a large result passes.
@@ -57,7 +78,8 @@ impl Session {
         let began = self.worker.needs_latency().then(rt::now);
         let mut tracker =
             ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities());
-        match self.relay(checkout, &mut tracker).await {
+        let mut sent = false;
+        match self.relay(checkout, &mut tracker, &mut sent).await {
             Ok((rest, len)) => {
                 checkout.note(Doing::Nothing);
                 if let Some(began) = began {
@@ -66,21 +88,28 @@ impl Session {
                 let response = tracker.into_response();
                 if self.steering.is_asked {
                     // Boxed: few statements have anything to end.
-                    return Ok(Box::pin(self.end_extras(deadline, response, (rest, len))).await);
+                    let relayed = Relayed { response, rest, len, is_untouched: !sent };
+                    return Ok(Box::pin(self.end_extras(deadline, relayed)).await);
                 }
-                Ok(Relayed { response, rest, len })
+                Ok(Relayed { response, rest, len, is_untouched: !sent })
             }
-            Err(Cut::Backend { error, untouched, .. }) => {
+            Err(Break::Backend(error)) => {
                 self.error_seq = self.error_seq.and(tracker.error_seq());
-                Err(Cut::Backend { error, untouched, whole: input.is_whole() })
+                let takes_error = self.error_seq.is_some() && (!sent || tracker.takes_error());
+                let is_whole = input.is_whole();
+                Err(Cut::Backend {
+                    error,
+                    is_repeatable: is_whole && !sent,
+                    is_in_step: is_whole && takes_error,
+                })
             }
-            Err(cut) => Err(cut),
+            Err(Break::Client(error)) => Err(Cut::Client(error)),
         }
     }
 
     /// Sends a command. A whole one stays in the buffer, to be sent again should the connection break.
     pub(crate) async fn send(&mut self, checkout: &mut Checkout, input: Input) -> Result<(), Cut> {
-        let broken = |error| Cut::Backend { error, untouched: true, whole: input.is_whole() };
+        let broken = |error| Cut::before_response(error, input.is_whole());
         checkout.note(Doing::Sending);
         self.send_held(checkout, input.held).await.map_err(broken)?;
         if input.is_whole() {
@@ -135,63 +164,59 @@ impl Session {
         Ok(result?)
     }
 
-    /// Relays until the response ends; returns the last bytes, not yet written.
-    pub(crate) async fn relay(
+    /// Relays until the response ends; returns the last bytes, not yet written. `sent`: something was written.
+    async fn relay(
         &mut self,
         checkout: &mut Checkout,
         tracker: &mut ResponseTracker,
-    ) -> Result<(Buffer, usize), Cut> {
+        sent: &mut bool,
+    ) -> Result<(Buffer, usize), Break> {
         let mut bytes = self.worker.buffers.take();
-        let mut sent = false;
         loop {
-            let progress = match tracker.advance(bytes.data_mut()) {
-                Ok(progress) => progress,
-                Err(malformed) => return Err(cut(malformed.into(), sent)),
-            };
-            match progress {
+            match tracker.advance(bytes.data_mut())? {
                 Progress::Done(n) if n == bytes.len() => return Ok((bytes, n)),
                 Progress::Shortened(n, len) => {
                     bytes.truncate(n + len);
                     return Ok((bytes, n + len));
                 }
                 Progress::Done(_) => {
-                    let malformed = delphinus_wire::Malformed("bytes after the end of a response");
-                    return Err(cut(malformed.into(), sent));
+                    return Err(delphinus_wire::Malformed("bytes after the end of a response").into());
                 }
                 Progress::More(n) => {
                     if n > 0 {
                         bytes = self.pass(bytes, n).await?;
-                        sent = true;
+                        // Else the next read would have only the room behind what is left.
+                        bytes.compact();
+                        *sent = true;
                     }
-                    bytes = self.read_backend(checkout, bytes, sent).await?;
+                    bytes = self.read_backend(checkout, bytes).await?;
                 }
                 Progress::Rewrite(n, len) => {
-                    let out = self.rewritten(&bytes.data()[n..n + len], checkout.connection().capabilities);
-                    let out = out.map_err(|error| cut(error, sent))?;
+                    let out =
+                        self.rewritten(&bytes.data()[n..n + len], checkout.connection().capabilities)?;
                     if tracker.is_done() && n == 0 && len == bytes.len() {
                         bytes.clear();
                         bytes.extend(&out);
                         return Ok((bytes, out.len()));
                     }
                     bytes = self.pass_with(bytes, (n, len), &out).await?;
-                    sent = true;
+                    *sent = true;
                     if tracker.is_done() {
                         return if bytes.is_empty() {
                             Ok((bytes, 0))
                         } else {
-                            let malformed = delphinus_wire::Malformed("bytes after the end of a response");
-                            Err(cut(malformed.into(), sent))
+                            Err(delphinus_wire::Malformed("bytes after the end of a response").into())
                         };
                     }
                 }
                 Progress::ResultEnd(n) => {
                     bytes = self.pass(bytes, n).await?;
                     self.stream.end_result();
-                    sent = true;
+                    *sent = true;
                 }
                 Progress::LocalInfile(n) => {
                     bytes = self.pass(bytes, n).await?;
-                    sent = true;
+                    *sent = true;
                     // Until the backend answers, there is no place for an error.
                     self.error_seq = None;
                     tracker.follow_file(self.relay_file(checkout).await?);
@@ -202,14 +227,14 @@ impl Session {
     }
 
     #[inline]
-    async fn pass(&mut self, bytes: Buffer, n: usize) -> Result<Buffer, Cut> {
+    async fn pass(&mut self, bytes: Buffer, n: usize) -> Result<Buffer, Break> {
         if n == 0 {
             return Ok(bytes);
         }
         if self.steering.is_asked {
             self.keep_more(&bytes.data()[..n]);
         }
-        let mut bytes = self.write_client(bytes, n).await.map_err(Cut::Client)?;
+        let mut bytes = self.write_client(bytes, n).await.map_err(Break::Client)?;
         bytes.consume(n);
         Ok(bytes)
     }
@@ -220,40 +245,35 @@ impl Session {
         mut bytes: Buffer,
         (n, len): (usize, usize),
         ok: &[u8],
-    ) -> Result<Buffer, Cut> {
+    ) -> Result<Buffer, Break> {
         // Changes of the session: they are its own.
         self.keep_nothing();
         if self.stream.is_compressed() {
             // In one write and so, as from a server, in one frame, if it is not too long for one.
             let all = [&bytes.data()[..n], ok].concat();
             bytes.consume(n + len);
-            self.write_client_bytes(&all).await.map_err(Cut::Client)?;
+            self.write_client_bytes(&all).await.map_err(Break::Client)?;
             self.stream.end_result();
             return Ok(bytes);
         }
         bytes = self.pass(bytes, n).await?;
         bytes.consume(len);
-        self.write_client_bytes(ok).await.map_err(Cut::Client)?;
+        self.write_client_bytes(ok).await.map_err(Break::Client)?;
         Ok(bytes)
     }
 
     #[inline]
-    async fn read_backend(
-        &mut self,
-        checkout: &mut Checkout,
-        mut bytes: Buffer,
-        sent: bool,
-    ) -> Result<Buffer, Cut> {
-        self.await_backend(checkout, sent).await?;
+    async fn read_backend(&mut self, checkout: &mut Checkout, mut bytes: Buffer) -> Result<Buffer, Break> {
+        self.await_backend(checkout).await?;
         let before = bytes.len();
         let (result, buffer) = {
             let stream = &mut checkout.connection().stream;
             stream.read(bytes).await
         };
         bytes = buffer;
-        let n = result.map_err(|error| cut(error.into(), sent))?;
+        let n = result?;
         if n == 0 {
-            return Err(cut(NetError::Closed, sent));
+            return Err(NetError::Closed.into());
         }
         self.worker.counters.backend_bytes_in.add(n as u64);
         if bytes.spare() == 0 && bytes.len() - before == n && bytes.capacity() < LARGE_READ {
@@ -266,32 +286,32 @@ impl Session {
     /// Waits for the backend's next bytes, but not for those of one that hangs: the monitor's word ends that. Nor does it
     /// wait on behalf of a client that has gone.
     #[inline]
-    async fn await_backend(&mut self, checkout: &mut Checkout, sent: bool) -> Result<(), Cut> {
+    async fn await_backend(&mut self, checkout: &mut Checkout) -> Result<(), Break> {
         let mut deposed: Option<Instant> = None;
         loop {
             let backend = checkout.backend();
             let readable = checkout.connection().stream.readable();
             if let Either::First(ready) = rt::either(readable, self.info.disturbed()).await {
-                return ready.map_err(|error| cut(error.into(), sent));
+                return Ok(ready?);
             }
             self.attend(Some(checkout));
             if self.worker.is_hung(backend) {
                 let why = "it does not answer, or another backend has taken its place";
-                return Err(cut(io::Error::new(io::ErrorKind::TimedOut, why).into(), sent));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());
             }
             if self.causality.is_writing() && self.worker.is_left(backend) {
                 let why = "it has left its group, and another backend has taken its place";
-                return Err(cut(io::Error::new(io::ErrorKind::TimedOut, why).into(), sent));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());
             }
             if self.causality.is_writing() && self.worker.is_deposed(backend) {
                 // In a minority of a group a commit waits for ever; what becomes of it is not known.
                 if deposed.get_or_insert_with(rt::now).elapsed() >= HUNG {
-                    return Err(cut(NetError::TimedOut(HUNG.as_millis() as u64), sent));
+                    return Err(NetError::TimedOut(HUNG.as_millis() as u64).into());
                 }
             }
             // Asked once a second: to wait for it all the time would cost every statement something.
             if self.worker.settings.kills_abandoned && self.stream.is_gone() {
-                return Err(Cut::Client(NetError::Closed));
+                return Err(Break::Client(NetError::Closed));
             }
         }
     }
@@ -311,7 +331,7 @@ impl Session {
     }
 
     /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.
-    async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Cut> {
+    async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Break> {
         // The command that asked for it has been sent; what follows is the file. Its text is still learnt from.
         if self.kept > 0 {
             self.before_file = Some(self.buffer.data()[..self.kept].into());
@@ -324,15 +344,15 @@ impl Session {
                     break frame;
                 }
                 self.buffer.reserve(LARGE_READ / 2);
-                self.read_in_time().await.map_err(Cut::Client)?;
+                self.read_in_time().await.map_err(Break::Client)?;
             };
             let mut missing = HEADER_LEN + frame.len;
             while missing > 0 {
                 if self.buffer.is_empty() {
-                    self.read_in_time().await.map_err(Cut::Client)?;
+                    self.read_in_time().await.map_err(Break::Client)?;
                 }
                 let n = missing.min(self.buffer.len());
-                self.send_held(checkout, n).await.map_err(|error| cut(error, true))?;
+                self.send_held(checkout, n).await?;
                 self.buffer.consume(n);
                 missing -= n;
             }
@@ -342,8 +362,4 @@ impl Session {
             }
         }
     }
-}
-
-fn cut(error: NetError, sent: bool) -> Cut {
-    Cut::Backend { error, untouched: !sent, whole: true }
 }

@@ -17,6 +17,7 @@
 
 mod admission;
 mod begin_anew;
+mod broken_off;
 mod cache;
 mod causality;
 mod client_error;

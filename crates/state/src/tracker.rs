@@ -76,6 +76,10 @@ pub struct ResponseTracker {
 /// The longest packet held back until it is whole: OK, ERR and EOF.
 const MAX_HELD: usize = 1 << 20;
 
+/// Rows and definitions of columns that are not longer than this pass whole, so that an error can follow what has passed if
+/// the rest never comes. Longer ones pass as they come.
+const MAX_HELD_ROW: usize = 16 * 1024;
+
 /// What a packet means for the response.
 enum Meaning {
     /// Passes, whole or in parts.
@@ -105,6 +109,11 @@ impl ResponseTracker {
     /// middle of a packet, where nothing can follow.
     pub fn error_seq(&self) -> Option<u8> {
         (self.skip == 0 && !self.continued).then(|| self.seq.wrapping_add(1))
+    }
+
+    /// True if an error can stand here, and the client knows what follows: in the place of a row, or of a result.
+    pub fn takes_error(&self) -> bool {
+        self.error_seq().is_some() && matches!(self.phase, Phase::Rows | Phase::First)
     }
 
     /// The client has sent a file, whose last packet had this sequence id.
@@ -208,8 +217,8 @@ impl ResponseTracker {
     /// True if a packet may not be recognised before all of it is there.
     fn needs_whole(&self, len: usize, first: u8) -> Result<bool, Malformed> {
         let held = match self.phase {
-            Phase::Columns(_) => false,
-            Phase::Rows => first == packets::ERR || self.ends_rows(len, first),
+            Phase::Columns(_) => len <= MAX_HELD_ROW,
+            Phase::Rows => len <= MAX_HELD_ROW || first == packets::ERR || self.ends_rows(len, first),
             // First packets, and the ends of lists. Definitions of a prepared statement are small, and the last one may end the response.
             _ => true,
         };

@@ -225,8 +225,7 @@ pub fn decide(
     if has_changed || discovery::is_waiting(&next) {
         has_changed |= discovery::follow(&mut next, settings, now, &mut events);
     }
-    // While two writers are suspected, every answer counts, also one that repeats the last.
-    if has_changed || next.contest.since.is_some() {
+    if has_changed || next.contest.is_open() {
         let is_settled = next.configured().all(|backend| backend.tally.is_known());
         next.settled = is_settled;
         has_changed |= roles::follow(&mut next, settings.kind, now, &mut events);

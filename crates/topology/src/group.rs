@@ -90,9 +90,9 @@ impl GroupView {
         self.own_state() == MemberState::Online && self.has_quorum()
     }
 
-    /// Everybody who was elected; one in a single-primary group.
+    /// Everybody who was elected, reachable or not; one in a single-primary group.
     pub fn primaries(&self) -> impl Iterator<Item = &GroupMember> {
-        self.members.iter().filter(|member| member.is_primary && member.state == MemberState::Online)
+        self.members.iter().filter(|member| member.is_primary)
     }
 
     fn own_row(&self) -> Option<&GroupMember> {

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::fault::{Case, Fault, Through};
+use super::run::LATE;
 use super::trial::Trial;
 
 const BEGIN: &str = "<!-- Written by `cargo xtask e2e failover --docs`: begin -->\n";
@@ -63,7 +64,7 @@ fn table(trials: &[Trial]) -> String {
             sum(&other_harm),
             span(&|run| run.noticed_ms),
             span(&|run| run.servers_ms),
-            span(&|run| run.beyond_ms()),
+            beyond(&runs),
             span(&|run| Some(run.longest_ms)),
         );
     }
@@ -125,6 +126,17 @@ fn kinds<'a>(of_runs: impl Iterator<Item = &'a BTreeMap<String, usize>>) -> Stri
         return "0".to_owned();
     }
     all.iter().map(|(kind, count)| format!("{count} × {kind}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What the proxy needed beyond the servers; it may not have come back at all.
+fn beyond(runs: &[&Trial]) -> String {
+    let is_missing = |run: &&&Trial| run.servers_ms.is_some() && run.proxy_ms.is_none();
+    let all: Vec<_> = runs.iter().filter_map(|run| run.beyond_ms()).collect();
+    match runs.iter().filter(is_missing).count() {
+        0 => span(&all),
+        _ if all.is_empty() => format!("more than {} s", LATE.as_secs()),
+        some => format!("{}; {some} × more than {} s", span(&all), LATE.as_secs()),
+    }
 }
 
 /// The least and the most, in tenths of seconds below which times of a busy machine mean nothing.

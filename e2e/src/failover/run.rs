@@ -19,7 +19,7 @@ use crate::poll::{eventually, until};
 /// The clients run for so long before the fault, after the servers are back, and after a stopped server goes on.
 const CALM: Duration = Duration::from_secs(2);
 /// So long the first write through the proxy is waited for.
-const LATE: Duration = Duration::from_mins(1);
+pub(super) const LATE: Duration = Duration::from_mins(1);
 /// The longest that servers and proxy may need.
 const LIMIT: Duration = Duration::from_mins(1);
 

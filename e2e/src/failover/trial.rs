@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::{Case, Fault, Through};
 use super::history::{History, Outcome, Write};
 use super::judge::{Verdict, judge};
-use super::workload::{IN_A_ROW, Record};
+use super::workload::{IN_A_ROW, PATIENCE, Record};
 
 /// So many errors are kept in their own words.
 const WORDS: usize = 12;
@@ -100,6 +100,10 @@ pub(super) fn sum_up(case: Case, record: Record, times: &Times, history: &Histor
         .min();
     if since_us.is_some() && first_us.is_none() {
         wrongs.push("no write came through the proxy within a minute".to_owned());
+    }
+    if record.stranded > 0 {
+        let seconds = PATIENCE.as_secs();
+        wrongs.push(format!("{} clients got no connection any more in {seconds} s", record.stranded));
     }
     let verdict = judge(history);
     let is_late = |write: &&Write| {
@@ -229,6 +233,8 @@ mod tests {
         assert!(with(Fault::Reset, 3, 3).is_good());
         assert!(!with(Fault::Reset, 4, 3).is_good());
         assert!(with(Fault::ProxyKilled, 6, 0).is_good());
+        let stranded = Record { stranded: 1, ..Record::default() };
+        assert!(!trial(case(Servers::MySql, Fault::Hang), stranded, "").is_good());
         let short = Record { short_results: 1, ..Record::default() };
         assert!(!trial(case(Servers::MySql, Fault::Reset), short, "").is_good());
     }

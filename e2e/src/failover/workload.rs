@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// may all be waiting for an answer to something that they had sent before.
 const ARRIVAL: Duration = Duration::from_millis(100);
 /// A client whose connection has ended tries so long to have another.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 /// Rows of the large table, and bytes in each: far more than what sockets take in.
 pub(crate) const LARGE_ROWS: usize = 2000;
 const LARGE_BYTES: usize = 1000;
@@ -77,11 +77,18 @@ pub(crate) struct Record {
     pub(crate) disconnects: usize,
     /// Large results that were told to be complete and were not.
     pub(crate) short_results: usize,
+    /// Clients that got no connection any more, for as long as they tried.
+    pub(crate) stranded: usize,
     /// Each error with its time and words.
     pub(crate) words: Vec<(u64, String)>,
 }
 
 impl Record {
+    /// Of a client that has not got as far as a connection.
+    fn of_stranded() -> Self {
+        Self { stranded: 1, ..Self::default() }
+    }
+
     fn add(&mut self, other: Self) {
         self.writes.extend(other.writes);
         self.reads.extend(other.reads);
@@ -93,6 +100,7 @@ impl Record {
         }
         self.disconnects += other.disconnects;
         self.short_results += other.short_results;
+        self.stranded += other.stranded;
         self.words.extend(other.words);
     }
 }
@@ -130,7 +138,7 @@ pub(crate) fn run<T>(
         let mut clients: Vec<_> =
             (0..CLIENTS).map(|number| scope.spawn(move || Worker::run(ground, number))).collect();
         if has_large {
-            clients.push(scope.spawn(|| Worker::read_large(ground)));
+            clients.push(scope.spawn(|| Ok(Worker::read_large(ground))));
         }
         let newcomers = scope.spawn(|| {
             let mut all = Vec::new();
@@ -162,28 +170,35 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(ground: &'a Ground, number: u32) -> Result<Self> {
+    fn new(ground: &'a Ground, number: u32) -> Option<Self> {
         let client = connect(ground)?;
         let session = ground.sessions.fetch_add(1, Ordering::Relaxed);
         let next_value = (u64::from(number) + 1) * VALUES;
-        Ok(Self { ground, number, next_value, session, client, record: Record::default() })
+        Some(Self { ground, number, next_value, session, client, record: Record::default() })
+    }
+
+    /// True until it is over, or there is no connection to go on with.
+    fn goes_on(&self) -> bool {
+        !self.ground.is_over.load(Ordering::Relaxed) && self.record.stranded == 0
     }
 
     /// One write, and its own list read back.
     fn visit(ground: &'a Ground, number: u32) -> Result<Record> {
-        let mut worker = Self::new(ground, number)?;
-        worker.append(1)?;
-        worker.read(number)?;
+        let Some(mut worker) = Self::new(ground, number) else { return Ok(Record::of_stranded()) };
+        worker.append(1);
+        if worker.record.stranded == 0 {
+            worker.read(number)?;
+        }
         Ok(worker.record)
     }
 
     fn run(ground: &'a Ground, number: u32) -> Result<Record> {
-        let mut worker = Self::new(ground, number)?;
+        let Some(mut worker) = Self::new(ground, number) else { return Ok(Record::of_stranded()) };
         let mut turn = number;
-        while !ground.is_over.load(Ordering::Relaxed) {
+        while worker.goes_on() {
             match turn % 4 {
-                0 => worker.append(1)?,
-                2 => worker.append(2)?,
+                0 => worker.append(1),
+                2 => worker.append(2),
                 1 => worker.read(number)?,
                 _ => worker.read((number + 1) % CLIENTS)?,
             }
@@ -194,20 +209,20 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads a large table again and again.
-    fn read_large(ground: &'a Ground) -> Result<Record> {
-        let mut worker = Self::new(ground, u32::MAX)?;
-        while !ground.is_over.load(Ordering::Relaxed) {
+    fn read_large(ground: &'a Ground) -> Record {
+        let Some(mut worker) = Self::new(ground, u32::MAX) else { return Record::of_stranded() };
+        while worker.goes_on() {
             match worker.client.rows("SELECT id, body FROM app.large") {
                 Ok(rows) => worker.record.short_results += usize::from(rows.len() != LARGE_ROWS),
-                Err(error) => worker.read_failed(&error)?,
+                Err(error) => worker.read_failed(&error),
             }
             std::thread::sleep(PAUSE);
         }
-        Ok(worker.record)
+        worker.record
     }
 
     /// Appends one value by itself, or several in a transaction.
-    fn append(&mut self, count: u64) -> Result<()> {
+    fn append(&mut self, count: u64) {
         let begin_us = self.ground.now_us();
         let transaction = self.next_value;
         let values = transaction..transaction + count;
@@ -220,15 +235,15 @@ impl<'a> Worker<'a> {
         self.record.writes.extend(values.map(write));
         let Err(error) = told else {
             self.ground.acknowledged_us.fetch_max(end_us, Ordering::Relaxed);
-            return Ok(());
+            return;
         };
         *self.record.write_errors.entry(kind_of(&error)).or_default() += 1;
         self.record.words.push((end_us, format!("sent {} ms ago: {error:#}", (end_us - begin_us) / 1000)));
         // A transaction may be open still.
         if count > 1 && error.is::<ServerError>() && self.client.query("ROLLBACK").is_ok() {
-            return Ok(());
+            return;
         }
-        self.connect_if_broken(&error)
+        self.connect_if_broken(&error);
     }
 
     fn send(&mut self, values: std::ops::Range<u64>) -> Result<()> {
@@ -259,36 +274,40 @@ impl<'a> Worker<'a> {
                 self.record.reads.push(Read { session: self.session, list, begin_us, values });
                 Ok(())
             }
-            Err(error) => self.read_failed(&error),
+            Err(error) => {
+                self.read_failed(&error);
+                Ok(())
+            }
         }
     }
 
-    fn read_failed(&mut self, error: &anyhow::Error) -> Result<()> {
+    fn read_failed(&mut self, error: &anyhow::Error) {
         *self.record.read_errors.entry(kind_of(error)).or_default() += 1;
         self.record.words.push((self.ground.now_us(), format!("read: {error:#}")));
-        self.connect_if_broken(error)
+        self.connect_if_broken(error);
     }
 
     /// A session that is gone is followed by another, which knows nothing of it.
-    fn connect_if_broken(&mut self, error: &anyhow::Error) -> Result<()> {
+    fn connect_if_broken(&mut self, error: &anyhow::Error) {
         // A session that is refused a connection is a session still.
         if error.is::<ServerError>() {
             match self.client.query("DO 1") {
                 Err(error) if !error.is::<ServerError>() => {}
-                _ => return Ok(()),
+                _ => return,
             }
         }
         self.record.disconnects += 1;
         self.session = self.ground.sessions.fetch_add(1, Ordering::Relaxed);
-        self.client = connect(self.ground)?;
-        Ok(())
+        match connect(self.ground) {
+            Some(client) => self.client = client,
+            None => self.record.stranded += 1,
+        }
     }
 }
 
-/// A proxy that is started again takes a moment.
-fn connect(ground: &Ground) -> Result<Client> {
-    let connected = eventually(PATIENCE, "a connection", || ground.address.connect().map(Some));
-    connected.context("the proxy takes no connection any more")
+/// A proxy that is started again takes a moment. One that hangs may take for ever: that is a result, too.
+fn connect(ground: &Ground) -> Option<Client> {
+    eventually(PATIENCE, "a connection", || ground.address.connect().map(Some)).ok()
 }
 
 fn outcome_of(error: &anyhow::Error) -> Outcome {

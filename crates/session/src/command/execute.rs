@@ -12,8 +12,9 @@ use delphinus_wire::response::Status;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
 use super::prepare::is_about_last_statement;
-use super::query::{READ_ATTEMPTS, Retry};
+use super::query::Retry;
 use crate::client_error::ProxyError;
+use crate::failover::READ_ATTEMPTS;
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
 use crate::local::splice;
@@ -86,33 +87,56 @@ impl Session {
                     return self.refuse(input, error).await;
                 }
             }
-            match self.forward(&mut checkout, input, Shape::Results).await {
-                Ok(relayed)
-                    if plan.is_some() && self.is_refused_as_read_only(&statement, input, &relayed) =>
-                {
-                    if let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? {
-                        return self.finish_execute(checkout, (id, &key), flags, relayed).await;
-                    }
-                    Box::pin(self.leave_refused(checkout)).await;
+            let chosen = Chosen { checkout, plan, key };
+            match self.run_execution(chosen, (id, flags), &statement, (input, attempt)).await? {
+                Retry::Again => {}
+                Retry::Elsewhere(backend) => {
+                    avoid.push(backend);
+                    self.pause_before_retry(attempt).await;
                 }
-                Ok(relayed) if plan.is_none() && self.is_transaction_refused(&relayed) => {
-                    if let Some(served) = self.bind_to_next(checkout, relayed, (input, attempt)).await {
-                        return Ok(served);
-                    }
-                }
-                Ok(relayed) => return self.finish_execute(checkout, (id, &key), flags, relayed).await,
-                Err(Cut::Client(error)) => return Err(error),
-                Err(Cut::Backend { error, untouched, whole }) if plan.is_none() => {
-                    self.worker.report_lost(checkout.backend(), &error.to_string());
-                    return Ok(self.after_cut_pinned(&error.to_string(), untouched && whole));
-                }
-                Err(cut) => match self.after_cut(checkout, cut, &statement, attempt)? {
-                    Retry::Elsewhere(backend) => avoid.push(backend),
-                    Retry::Never(served) => return Ok(served),
-                },
+                Retry::Never(served) => return Ok(served),
             }
         }
         unreachable!("the loop ends by returning")
+    }
+
+    /// Runs it on this connection.
+    #[inline]
+    async fn run_execution(
+        &mut self,
+        chosen: Chosen,
+        (id, flags): (ClientStmtId, u8),
+        statement: &Statement,
+        (input, attempt): (Input, u32),
+    ) -> Result<Retry, NetError> {
+        let Chosen { mut checkout, plan, key } = chosen;
+        let relayed = match self.forward(&mut checkout, input, Shape::Results).await {
+            Ok(relayed) if plan.is_some() && self.is_refused_as_read_only(statement, input, &relayed) => {
+                let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? else {
+                    Box::pin(self.leave_refused(checkout)).await;
+                    return Ok(Retry::Again);
+                };
+                relayed
+            }
+            Ok(relayed) if plan.is_none() && self.is_transaction_refused(&relayed) => {
+                let served = self.bind_to_next(checkout, relayed, (input, attempt)).await;
+                return Ok(served.map_or(Retry::Again, Retry::Never));
+            }
+            Ok(relayed) if plan.is_some() && self.is_broken_off(statement, &relayed, (input, attempt)) => {
+                if Box::pin(self.is_ending(checkout.backend(), &relayed.response)).await {
+                    return Ok(Retry::Elsewhere(self.leave_broken_off(checkout, relayed)));
+                }
+                relayed
+            }
+            Ok(relayed) => relayed,
+            Err(Cut::Client(error)) => return Err(error),
+            Err(Cut::Backend { error, is_in_step, .. }) if plan.is_none() => {
+                self.worker.report_lost(checkout.backend(), &error.to_string());
+                return Ok(Retry::Never(self.after_cut_pinned(&error.to_string(), is_in_step)));
+            }
+            Err(cut) => return self.after_cut(checkout, cut, statement, attempt),
+        };
+        self.finish_execute(checkout, (id, &key), flags, relayed).await.map(Retry::Never)
     }
 
     /// The statement, and what the packet says of its parameters.
@@ -244,7 +268,7 @@ impl Session {
         flags: u8,
         relayed: Relayed,
     ) -> Outcome {
-        let Relayed { mut response, rest, len } = relayed;
+        let Relayed { mut response, rest, len, .. } = relayed;
         let has_no_schema = self.want.schema.is_none();
         let Some(found) = self.statements.find(id) else { return Ok(Served::End) };
         let (key, statement) = (found.key.clone(), found.statement);
@@ -340,12 +364,12 @@ impl Session {
             Err(cut) if self.pins.is_empty() => {
                 match self.after_cut(checkout, cut, &statement, READ_ATTEMPTS)? {
                     Retry::Never(served) => Ok(served),
-                    Retry::Elsewhere(_) => unreachable!("no attempt is left"),
+                    Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),
                 }
             }
             Err(Cut::Client(error)) => Err(error),
-            Err(Cut::Backend { error, untouched, whole }) => {
-                Ok(self.after_cut_pinned(&error.to_string(), untouched && whole))
+            Err(Cut::Backend { error, is_in_step, .. }) => {
+                Ok(self.after_cut_pinned(&error.to_string(), is_in_step))
             }
         }
     }

@@ -24,7 +24,8 @@ impl Session {
             Err(error) => return self.refuse(input, error).await,
         };
         self.write_stmt_id(own);
-        let Relayed { response, rest, len } = match self.forward(&mut checkout, input, Shape::Rows).await {
+        let Relayed { response, rest, len, .. } = match self.forward(&mut checkout, input, Shape::Rows).await
+        {
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
             Err(Cut::Backend { error, .. }) => {

@@ -112,18 +112,18 @@ impl Session {
         statement: Statement,
     ) -> Outcome {
         let id = self.statements.next_id();
-        let Relayed { response, rest, len } =
+        let Relayed { response, rest, len, .. } =
             match self.forward(&mut checkout, input, Shape::Prepared(id.0)).await {
                 Ok(relayed) => relayed,
                 Err(Cut::Client(error)) => return Err(error),
-                Err(Cut::Backend { error, untouched, .. }) => {
+                Err(Cut::Backend { error, is_in_step, .. }) => {
                     self.worker.report_lost(checkout.backend(), &error.to_string());
                     let why = error.to_string();
-                    if !self.pins.is_empty() && untouched {
+                    if !self.pins.is_empty() && is_in_step {
                         return Ok(self.after_loss(&why));
                     }
                     let error = ProxyError::LostHarmless(why);
-                    return Ok(if untouched { Served::Error(error) } else { Served::Fatal(error) });
+                    return Ok(if is_in_step { Served::Error(error) } else { Served::Fatal(error) });
                 }
             };
         let assigns = response.prepared.is_some() && statement.effects.contains(Effects::SETS_USER_VARS);

@@ -8,7 +8,7 @@ use delphinus_topology::BackendId;
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
 use crate::client_error::ProxyError;
-use crate::failover::REFUSALS;
+use crate::failover::{READ_ATTEMPTS, REFUSALS};
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
 use crate::serve::{Outcome, Served};
@@ -18,9 +18,6 @@ use crate::steering::hints_of;
 
 /// A text that begins later than this has query attributes before it.
 const EMPTY_ATTRIBUTES: usize = 3;
-
-/// How often a statement that only reads is tried on other backends.
-pub(super) const READ_ATTEMPTS: u32 = 5;
 
 /// What a statement reads that its session's connection, or the proxy, has to provide.
 const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
@@ -150,9 +147,20 @@ impl Session {
                     }
                     Box::pin(self.leave_refused(checkout)).await;
                 }
+                Ok(relayed) if self.is_broken_off(statement, &relayed, (input, attempt)) => {
+                    if !Box::pin(self.is_ending(checkout.backend(), &relayed.response)).await {
+                        return self.finish(checkout, (input, text_at), statement, relayed).await;
+                    }
+                    avoid.push(self.leave_broken_off(checkout, relayed));
+                    self.pause_before_retry(attempt).await;
+                }
                 Ok(relayed) => return self.finish(checkout, (input, text_at), statement, relayed).await,
                 Err(cut) => match self.after_cut(checkout, cut, statement, attempt)? {
-                    Retry::Elsewhere(backend) => avoid.push(backend),
+                    Retry::Again => {}
+                    Retry::Elsewhere(backend) => {
+                        avoid.push(backend);
+                        self.pause_before_retry(attempt).await;
+                    }
                     Retry::Never(served) => return Ok(served),
                 },
             }
@@ -178,9 +186,9 @@ impl Session {
                 }
                 Ok(relayed) => return self.finish(checkout, (input, text_at), statement, relayed).await,
                 Err(Cut::Client(error)) => return Err(error),
-                Err(Cut::Backend { error, untouched, whole }) => {
+                Err(Cut::Backend { error, is_in_step, .. }) => {
                     self.worker.report_lost(checkout.backend(), &error.to_string());
-                    return Ok(self.after_cut_pinned(&error.to_string(), untouched && whole));
+                    return Ok(self.after_cut_pinned(&error.to_string(), is_in_step));
                 }
             }
         }
@@ -196,7 +204,7 @@ impl Session {
         statement: &Statement,
         relayed: Relayed,
     ) -> Outcome {
-        let Relayed { response, rest, len } = relayed;
+        let Relayed { response, rest, len, .. } = relayed;
         // The text is needed only where there is something to learn from it; it is still in front of the buffer's
         // unread part then.
         let sql =
@@ -285,18 +293,18 @@ impl Session {
         }
         match cut {
             Cut::Client(error) => Err(error),
-            Cut::Backend { error, untouched, whole } => {
+            Cut::Backend { error, is_repeatable, is_in_step } => {
                 let why = error.to_string();
                 self.worker.counters.error_backend_lost.increment();
                 self.worker.report_lost(backend, &why);
                 let is_harmless = statement.access == Access::Read || self.only_begins(statement);
-                if is_harmless && untouched && whole && attempt < READ_ATTEMPTS {
+                if is_harmless && is_repeatable && attempt < READ_ATTEMPTS {
                     return Ok(Retry::Elsewhere(backend));
                 }
                 let error =
                     if is_harmless { ProxyError::LostHarmless(why) } else { ProxyError::LostUnknown(why) };
-                // After half a result, or half a command, nothing can follow on this connection.
-                Ok(Retry::Never(if untouched && whole { Served::Error(error) } else { Served::Fatal(error) }))
+                // After half a row, or half a command, nothing can follow on this connection.
+                Ok(Retry::Never(if is_in_step { Served::Error(error) } else { Served::Fatal(error) }))
             }
         }
     }
@@ -313,15 +321,15 @@ impl Session {
         self.after_cut_pinned(why, true)
     }
 
-    /// The same; after half a result, or half a command, nothing can follow on the client's connection.
-    pub(crate) fn after_cut_pinned(&mut self, why: &str, may_go_on: bool) -> Served {
+    /// The same; after half a row, or half a command, nothing can follow on the client's connection.
+    pub(crate) fn after_cut_pinned(&mut self, why: &str, is_in_step: bool) -> Served {
         if self.causality.is_writing()
             && let Some(backend) = self.last_backend
         {
             self.may_have_written(backend);
         }
         let error = self.lost(why, true);
-        if may_go_on && !error.ends_session() { Served::Error(error) } else { Served::Fatal(error) }
+        if is_in_step && !error.ends_session() { Served::Error(error) } else { Served::Fatal(error) }
     }
 
     fn count_error(&self, error: &ProxyError) {
@@ -340,8 +348,10 @@ impl Session {
     }
 }
 
-/// What to do after a connection broke.
+/// What to do after a connection broke, or a server refused.
 pub(crate) enum Retry {
+    /// Once more.
+    Again,
     /// Once more, without this backend.
     Elsewhere(BackendId),
     /// Not again.

@@ -93,17 +93,17 @@ impl Session {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(input, error).await,
         };
-        let Relayed { mut response, rest, len } = match self.forward(&mut checkout, input, shape).await {
+        let Relayed { mut response, rest, len, .. } = match self.forward(&mut checkout, input, shape).await {
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
-            Err(Cut::Backend { error, untouched, .. }) => {
+            Err(Cut::Backend { error, is_in_step, .. }) => {
                 self.worker.report_lost(checkout.backend(), &error.to_string());
                 let why = error.to_string();
-                if !self.pins.is_empty() && untouched {
+                if !self.pins.is_empty() && is_in_step {
                     return Ok(self.after_loss(&why));
                 }
                 let error = ProxyError::LostHarmless(why);
-                return Ok(if untouched { Served::Error(error) } else { Served::Fatal(error) });
+                return Ok(if is_in_step { Served::Error(error) } else { Served::Fatal(error) });
             }
         };
         if let Some(schema) = schema.filter(|_| response.is_ok()) {

@@ -8,9 +8,10 @@ use delphinus_state::{RESULTS_COLLATION, Shape};
 use delphinus_topology::BackendId;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
-use super::query::{READ_ATTEMPTS, Retry, is_ordinary};
+use super::query::{Retry, is_ordinary};
 use crate::client_error::ProxyError;
 use crate::diagnostics::TextShape;
+use crate::failover::READ_ATTEMPTS;
 use crate::input::Input;
 use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
@@ -205,7 +206,7 @@ impl Session {
             Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
             Err(cut) => match self.after_cut(checkout, cut, statement, READ_ATTEMPTS)? {
                 Retry::Never(served) => Ok(served),
-                Retry::Elsewhere(_) => unreachable!("no attempt is left"),
+                Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),
             },
         }
     }

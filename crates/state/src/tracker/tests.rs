@@ -264,3 +264,35 @@ fn nonsense_is_an_error_and_never_a_panic() {
     let mut tracker = ResponseTracker::new(Shape::Results, MODERN, MODERN);
     assert!(tracker.advance(&mut huge).is_err(), "an error of 15 MiB is not held");
 }
+
+/// How much passes of this much of a response, and whether an error can stand behind that.
+fn passes(wire: &Wire, len: usize) -> (usize, bool, Option<u8>) {
+    let mut tracker = ResponseTracker::new(Shape::Results, MODERN, MODERN);
+    match tracker.advance(&mut wire.bytes[..len].to_vec()) {
+        Ok(Progress::More(n)) => (n, tracker.takes_error(), tracker.error_seq()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_not_long_passes_whole_so_that_an_error_can_follow() {
+    let columns = Wire::default().columns(2).bytes.len();
+    let wire = Wire::default().columns(2).packet(b"\x01a\x01b").packet(b"\x01c\x01d");
+    let row = wire.bytes.len() - columns;
+    let first_row = columns + row / 2;
+    for len in columns..wire.bytes.len() {
+        let (whole, seq) = if len < first_row { (columns, 3) } else { (first_row, 4) };
+        assert_eq!(passes(&wire, len), (whole, true, Some(seq)), "{len} bytes");
+    }
+    for len in 1..columns {
+        let (n, takes_error, seq) = passes(&wire, len);
+        assert!(n <= len && takes_error == (n == 0) && seq.is_some(), "{len} bytes of columns");
+    }
+    // A long one passes as it comes, and nothing can follow a part of it.
+    let long = Wire::default().columns(1).packet(&vec![b'x'; MAX_HELD_ROW + 1]);
+    let len = long.bytes.len() - 1;
+    assert_eq!(passes(&long, len), (len, false, None));
+    let held = Wire::default().columns(1).packet(&vec![b'x'; MAX_HELD_ROW]);
+    let columns = Wire::default().columns(1).bytes.len();
+    assert_eq!(passes(&held, held.bytes.len() - 1), (columns, true, Some(2)));
+}

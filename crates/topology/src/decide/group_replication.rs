@@ -1,70 +1,70 @@
 //! The primary is the member that a single-primary group has elected. Every member that answers tells its view of the
 //! group; only views with the majority count, so that the minority of a partition gets no writes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::roles::Verdict;
-use crate::backend::Backend;
-use crate::group::{GroupMember, GroupView};
+use crate::backend::{Backend, Fault};
+use crate::group::{GroupMember, GroupView, MemberState};
 use crate::origin::Origin;
 use crate::snapshot::Snapshot;
 
+/// The newest view that anybody has told of in one life of the group.
+type Newest = (Arc<str>, u64);
+
 /// Whom the newest view names, if that one says the same of itself.
 pub(super) fn verdict(next: &mut Snapshot) -> Verdict {
-    let verdict = judge(next);
-    if let Verdict::Primary(id) = verdict {
-        let newest = next.backend(id).and_then(|backend| backend.group.as_ref()).map(|view| {
-            let views = next.backends.iter().filter_map(sound_view).filter(|one| one.life == view.life);
-            (view.life.clone(), views.map(|one| one.counter).max().unwrap_or(view.counter))
-        });
-        next.contest.newest_view = newest;
-    }
-    verdict
+    next.contest.newest_views = newest_views(next);
+    next.contest.is_disputed =
+        next.contest.newest_views.iter().any(|newest| named_in(next, newest).len() > 1);
+    judge(next)
 }
 
-fn told(backend: &Backend) -> Option<(&Backend, &GroupView)> {
-    sound_view(backend).map(|view| (backend, view))
+/// The newest view, and the name of a backend that has told it; `None` while the backends are in different groups.
+pub(super) fn newest_view(next: &Snapshot) -> Option<(Arc<str>, GroupView)> {
+    let newest = newest_views(next);
+    let is_it = |view: &GroupView| {
+        newest.iter().any(|(life, counter)| view.life == *life && view.counter == *counter)
+    };
+    let told = |backend| sound_view(backend).filter(|view| is_it(view)).map(|view| (backend, view));
+    let mut told = speakers(next).filter_map(told);
+    let (backend, view) = told.next()?;
+    told.all(|(_, other)| other.life == view.life).then(|| (backend.name.clone(), view.clone()))
 }
 
-/// The newest view of each group, and who has told it.
-fn newest_views(next: &Snapshot) -> BTreeMap<&Arc<str>, (&Backend, &GroupView)> {
-    let lives = next.configured().filter_map(sound_view).map(|view| &view.life).collect::<Vec<_>>();
-    // One that was found is here because of its group: in another one than all that are configured it says nothing.
-    let counts = |(backend, view): &(&Backend, &GroupView)| {
-        backend.origin == Origin::Configured || lives.is_empty() || lives.contains(&&view.life)
+/// Whose word on the group counts. One that was found is here because of its group: in another one than all that are configured
+/// it says nothing.
+fn speakers(next: &Snapshot) -> impl Iterator<Item = &Backend> {
+    let lives: Vec<_> = next.configured().filter_map(sound_view).map(|view| &view.life).collect();
+    let is_ours = move |view: &GroupView| lives.is_empty() || lives.contains(&&view.life);
+    let counts = move |backend: &&Backend| {
+        backend.origin == Origin::Configured || backend.group.as_deref().is_some_and(&is_ours)
     };
-    // A member that was stopped goes on with the view of that time, and may think that it is the primary still.
-    let is_old = |view: &&GroupView| {
-        let known = next.contest.newest_view.as_ref();
-        known.is_some_and(|(life, counter)| *life == view.life && view.counter < *counter)
-    };
-    let mut newest: BTreeMap<&Arc<str>, (&Backend, &GroupView)> = BTreeMap::new();
-    for (backend, view) in next.backends.iter().filter_map(told).filter(counts) {
-        if is_old(&view) {
-            continue;
-        }
-        let known = newest.entry(&view.life).or_insert((backend, view));
-        if view.counter > known.1.counter {
-            *known = (backend, view);
+    next.backends.iter().filter(counts)
+}
+
+/// A member that was stopped, or is cut off from the others, goes on with the view of that time, and may think that it is the
+/// primary still: once there was a newer view, older ones are not believed, even if nobody who has the newer one answers.
+fn newest_views(next: &Snapshot) -> Vec<Newest> {
+    let views = || speakers(next).filter_map(|backend| backend.group.as_deref());
+    let mut newest = next.contest.newest_views.clone();
+    newest.retain(|(life, _)| views().any(|view| view.life == *life));
+    for view in views().filter(|view| view.is_sound()) {
+        match newest.iter_mut().find(|(life, _)| *life == view.life) {
+            Some((_, counter)) => *counter = view.counter.max(*counter),
+            None => newest.push((view.life.clone(), view.counter)),
         }
     }
     newest
 }
 
-/// The newest view, and the name of the backend that has told it; `None` while the backends are in different groups.
-pub(super) fn newest_view(next: &Snapshot) -> Option<(Arc<str>, GroupView)> {
-    let mut views = newest_views(next).into_values();
-    let (backend, view) = views.next().filter(|_| views.len() == 0)?;
-    Some((backend.name.clone(), view.clone()))
-}
-
 fn judge(next: &Snapshot) -> Verdict {
-    let newest = newest_views(next);
-    if newest.is_empty() {
+    let is_told = |newest: &&Newest| views_of(next, newest).next().is_some();
+    let verdicts: Vec<_> =
+        next.contest.newest_views.iter().filter(is_told).map(|newest| elected(next, newest)).collect();
+    if verdicts.is_empty() {
         return without_majority(next);
     }
-    let verdicts: Vec<_> = newest.values().map(|(_, view)| elected(next, view)).collect();
     let winners: Vec<_> = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Primary(_))).collect();
     match winners.as_slice() {
         [] => verdicts.into_iter().next().unwrap_or(Verdict::Keep),
@@ -74,6 +74,12 @@ fn judge(next: &Snapshot) -> Verdict {
             is_conflict: true,
         },
     }
+}
+
+/// What members that live, in good order and with the majority, tell of this view.
+fn views_of<'a>(next: &'a Snapshot, (life, counter): &Newest) -> impl Iterator<Item = &'a GroupView> {
+    let is_it = move |view: &&GroupView| view.life == *life && view.counter == *counter;
+    speakers(next).filter_map(sound_view).filter(is_it)
 }
 
 /// The view of a member that lives, in good order and with the majority.
@@ -91,24 +97,38 @@ fn without_majority(next: &Snapshot) -> Verdict {
     }
 }
 
+/// Everybody whom somebody names in this view.
+fn named_in<'a>(next: &'a Snapshot, newest: &Newest) -> Vec<&'a GroupMember> {
+    let mut named: Vec<&GroupMember> = Vec::new();
+    for one in views_of(next, newest).flat_map(GroupView::primaries) {
+        if !named.iter().any(|known| known.id == one.id) {
+            named.push(one);
+        }
+    }
+    named
+}
+
 /// The primary of one group.
-fn elected(next: &Snapshot, view: &GroupView) -> Verdict {
-    let mut named = view.primaries();
-    let (first, second) = (named.next(), named.next());
-    let Some(first) = first else { return Verdict::nobody("the group has no primary") };
-    if second.is_some() {
+fn elected(next: &Snapshot, newest: &Newest) -> Verdict {
+    if views_of(next, newest).any(|view| view.primaries().nth(1).is_some()) {
         return Verdict::nobody("the group is in multi-primary mode, which cannot be followed");
     }
-    let is_named = |backend: &&Backend| backend.group.as_ref().is_some_and(|own| own.own == first.id);
-    let Some(backend) = next.backends.iter().find(is_named) else { return unknown_member(next, first) };
-    let is_holder = next.primary().is_some_and(|primary| primary.id == backend.id);
-    // A newcomer has to know of this election: it may have been the primary before, and still go by the view of that time.
-    let is_own_word = |own: &GroupView| own.is_own_primary() && (is_holder || own.counter >= view.counter);
-    let is_ready = sound_view(backend).is_some_and(is_own_word) && !backend.read_only;
-    if is_ready && !backend.is_offline() {
+    let named = named_in(next, newest);
+    let Some(first) = named.first() else { return Verdict::nobody("the group has no primary") };
+    let found = || named.iter().filter_map(|one| backend_of(next, one));
+    // While the role moves, members have different words for it. Who takes it takes writes last.
+    let ready = found().filter(|one| is_ready(next, newest, one)).max_by_key(|one| one.tally.heard_at);
+    let Some(backend) = ready.or_else(|| found().next()) else { return unknown_member(next, first) };
+    if !may_have_majority(next, newest, backend) {
+        let name = &backend.name;
+        return Verdict::nobody(format!(
+            "the group's primary {name} is cut off from the majority of the group"
+        ));
+    }
+    if ready.is_some() && !backend.is_offline() {
         return Verdict::Primary(backend.id);
     }
-    if is_holder && (!backend.tally.is_alive() || backend.is_offline()) {
+    if is_holder(next, backend) && (!backend.tally.is_alive() || backend.is_offline()) {
         return Verdict::Keep;
     }
     let why = match (backend.is_offline(), backend.tally.is_alive()) {
@@ -117,6 +137,57 @@ fn elected(next: &Snapshot, view: &GroupView) -> Verdict {
         (false, false) => "does not answer",
     };
     Verdict::nobody(format!("the group has elected {}, which {why}", backend.name))
+}
+
+fn backend_of<'a>(next: &'a Snapshot, member: &GroupMember) -> Option<&'a Backend> {
+    next.backends.iter().find(|backend| backend.group.as_ref().is_some_and(|own| own.own == member.id))
+}
+
+fn is_holder(next: &Snapshot, backend: &Backend) -> bool {
+    next.primary().is_some_and(|primary| primary.id == backend.id)
+}
+
+/// True if it says itself that it is the primary and takes writes, and knows of the newest view: it may have been the primary
+/// before, and still go by the view of that time. Who has the role keeps it as long as all agree on that, because news of who
+/// comes and goes reaches members at different times.
+fn is_ready(next: &Snapshot, newest @ (life, counter): &Newest, backend: &Backend) -> bool {
+    let knows = |own: &GroupView| {
+        own.counter == *counter || is_holder(next, backend) && is_named_by_all(next, newest, &own.own)
+    };
+    let is_elected = |own: &GroupView| own.life == *life && own.is_own_primary() && knows(own);
+    sound_view(backend).is_some_and(is_elected) && !backend.read_only
+}
+
+/// True if all that have ever told of this view, also those that do not answer any more, name this one.
+fn is_named_by_all(next: &Snapshot, (life, counter): &Newest, id: &Arc<str>) -> bool {
+    let views = speakers(next).filter_map(|backend| backend.group.as_deref());
+    let mut newest = views.filter(|view| view.life == *life && view.counter == *counter && view.is_sound());
+    newest.all(|view| view.primaries().all(|one| one.id == *id))
+}
+
+/// False if it is known that the majority cannot be reached from there: its own view may say otherwise for seconds. A
+/// connection between two members is taken for broken if either says so. One member's word alone proves nothing, because it
+/// may be that member who is cut off.
+fn may_have_majority(next: &Snapshot, newest: &Newest, backend: &Backend) -> bool {
+    let Some(own) = &backend.group else { return true };
+    let Some(view) = views_of(next, newest).next() else { return true };
+    let is_cut = |from: &GroupView, to: &Arc<str>| {
+        from.members.iter().any(|member| member.id == *to && member.state == MemberState::Unreachable)
+    };
+    let says_cut = |member: &&GroupMember| {
+        let speaker = backend_of(next, member).filter(|speaker| is_heard(speaker));
+        let word = speaker.and_then(|speaker| speaker.group.as_deref());
+        word.is_some_and(|word| word.life == newest.0 && word.counter == newest.1 && is_cut(word, &own.own))
+    };
+    let is_reached = |member: &&GroupMember| {
+        member.id == own.own || !(is_heard(backend) && is_cut(own, &member.id) || says_cut(member))
+    };
+    view.members.iter().filter(is_reached).count() * 2 > view.members.len()
+}
+
+/// True if what it told last is not old: one without a free connection lives, and tells nothing.
+fn is_heard(backend: &Backend) -> bool {
+    backend.tally.is_alive() && !matches!(backend.fault, Some(Fault::Full(_) | Fault::Denied(_)))
 }
 
 /// One that has never been heard is known by nothing but its address, which may be written in many ways.
@@ -129,3 +200,6 @@ fn unknown_member(next: &Snapshot, named: &GroupMember) -> Verdict {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,10 +15,20 @@ use crate::snapshot::Snapshot;
 pub(crate) struct Contest {
     /// Since when it looks as if several backends took writes.
     pub(super) since: Option<Instant>,
-    /// The group's life and the counter of the view that named the primary: what is older is not believed.
-    pub(super) newest_view: Option<(Arc<str>, u64)>,
+    /// The lives of groups that backends have told of, and the counter of the newest view of each: what is older is not
+    /// believed.
+    pub(super) newest_views: Vec<(Arc<str>, u64)>,
+    /// Members of a group have different words for its primary.
+    pub(super) is_disputed: bool,
     /// Who was the primary last.
     pub(super) holder: Option<BackendId>,
+}
+
+impl Contest {
+    /// True while every answer counts, also one that repeats the last: it may be newer than what others say.
+    pub(super) fn is_open(&self) -> bool {
+        self.since.is_some() || self.is_disputed
+    }
 }
 
 /// What a kind of topology makes of what is known.

@@ -8,8 +8,10 @@ use crate::server::{Process, Server};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
-    /// Members with the same number are connected.
+    /// Members with the same number are connected,
     side: Vec<usize>,
+    /// but for these two.
+    broken: Option<(usize, usize)>,
     /// The membership as the majority has it.
     members: Vec<usize>,
     primary: usize,
@@ -21,6 +23,7 @@ impl Group {
     pub(crate) fn new(count: usize) -> Self {
         Self {
             side: vec![0; count],
+            broken: None,
             members: (0..count).collect(),
             primary: 0,
             counter: 1,
@@ -36,6 +39,24 @@ impl Group {
         }
     }
 
+    /// Two members lose each other, and nobody else; or find each other again.
+    pub(crate) fn break_link(&mut self, rng: &mut Rng) {
+        let pair = (rng.below(self.side.len()), rng.below(self.side.len()));
+        self.broken = Some(pair).filter(|_| self.broken.is_none());
+    }
+
+    /// The role is handed over inside of a view, if all are there: the old primary stops first.
+    pub(crate) fn hand_over(&mut self, servers: &mut [Server], to: usize) {
+        let all = 0..servers.len();
+        let is_there =
+            |at: usize| servers[at].runs() && self.members.contains(&at) && !self.recovering.contains(&at);
+        let is_whole = all.clone().all(|at| is_there(at) && self.is_connected(servers, self.primary, at));
+        if is_whole && to != self.primary {
+            let old = std::mem::replace(&mut self.primary, to);
+            self.notice(servers, old);
+        }
+    }
+
     /// Some members notice what has happened.
     pub(crate) fn step(&mut self, servers: &mut [Server], rng: &mut Rng) {
         self.reform(servers, rng);
@@ -47,7 +68,9 @@ impl Group {
     }
 
     fn is_connected(&self, servers: &[Server], one: usize, other: usize) -> bool {
-        one == other || self.side[one] == self.side[other] && servers[other].process == Process::Running
+        let is_broken = self.broken.is_some_and(|pair| pair == (one, other) || pair == (other, one));
+        let is_near = self.side[one] == self.side[other] && !is_broken;
+        one == other || is_near && servers[other].process == Process::Running
     }
 
     /// The majority expels whom it cannot reach, elects, and takes others in again.

@@ -85,7 +85,11 @@ impl Play {
     /// A second: the world moves, and each backend is probed with this probability, in any order and bundled at random.
     fn tick(&mut self, percent: usize) -> Result<(), String> {
         self.world.tick();
-        self.world.write(&mut self.rng);
+        // Where several take writes, each of these may show who is right: that would be no world that stands still.
+        if percent < 100 {
+            self.world.write(&mut self.rng);
+        }
+        self.world.replicate();
         let mut bundle = Vec::new();
         let count = self.world.servers.len();
         let first = self.rng.below(count);

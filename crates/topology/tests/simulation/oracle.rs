@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_topology::{
-    Answer, Backend, BackendId, Health, Observation, ProbeOutcome, Receiver, Replication, Role, Settings,
-    Snapshot, Wish,
+    Answer, Backend, BackendId, GroupView, Health, MemberState, Observation, ProbeOutcome, Receiver,
+    Replication, Role, Settings, Snapshot, Wish,
 };
 
 use delphinus_wire::gtid::GtidSet;
@@ -21,6 +21,8 @@ struct Seen {
     last_word: Option<bool>,
     /// What it had executed by then.
     position: Option<Arc<GtidSet>>,
+    /// Its group by its last word, however long ago, and when that was.
+    view: Option<(Arc<GroupView>, Instant)>,
     /// It has said since it lost its place as the writer that it is read-only, or an operator has put it back.
     is_absolved: bool,
     has_lost_place: bool,
@@ -37,6 +39,8 @@ pub(crate) struct Oracle {
     free: Vec<BackendId>,
     /// Those that could be read from while there was no primary.
     readable: Vec<BackendId>,
+    /// The counter of the newest view that a member in good order has told of.
+    newest_view: u64,
     lag_down: Duration,
 }
 
@@ -56,6 +60,7 @@ impl Oracle {
             newest: None,
             free: Vec::new(),
             readable: Vec::new(),
+            newest_view: 0,
             lag_down: settings.lag.down,
         }
     }
@@ -73,6 +78,11 @@ impl Oracle {
                     seen.last_word = seen.last.as_ref().map(|answer| answer.read_only).or(seen.last_word);
                     if let Some(answer) = &seen.last {
                         seen.position.clone_from(&answer.position);
+                        seen.view = answer.group.clone().map(|view| (view, observation.at()));
+                    }
+                    // There is but one group, and it lives once.
+                    if let Some((view, _)) = seen.view.as_ref().filter(|(view, _)| view.is_sound()) {
+                        self.newest_view = self.newest_view.max(view.counter);
                     }
                     seen.is_absolved |= seen.last.as_ref().is_some_and(|answer| answer.read_only);
                 }
@@ -141,25 +151,68 @@ impl Oracle {
         Ok(())
     }
 
-    /// The writer is the elected member of a view with the majority, and nobody has a newer view that names another.
+    /// The writer is the elected member of a view with the majority, and by all that is known nobody else can be.
     fn check_elected(&self, snapshot: &Snapshot, writer: &Backend) -> Checked {
         let own = self.last(writer.id).map(|answer| (answer.read_only, answer.group.clone()));
         let Some((read_only, Some(own))) = own else { return Ok(()) };
         ensure(!read_only, || format!("writes go to {}, which is read_only", writer.name))?;
         ensure(own.has_quorum(), || format!("writes go to {}, which is in the minority", writer.name))?;
         ensure(own.is_own_primary(), || format!("writes go to {}, which was not elected", writer.name))?;
-        for other in snapshot.backends.iter().filter(|other| other.is_up()) {
-            let Some(view) = self.last(other.id).and_then(|answer| answer.group.as_ref()) else { continue };
-            let is_newer = view.life == own.life && view.counter > own.counter && view.is_sound();
+        let newest: Vec<_> = self.newest_views().map(|(view, _)| view).collect();
+        for view in &newest {
+            let is_old = own.counter < view.counter;
             let names_writer = view.primaries().any(|named| named.id == own.own);
-            ensure(!is_newer || names_writer, || {
-                format!(
-                    "two writers: {} ({own:?}) and who {} has seen elected ({view:?})",
-                    writer.name, other.name
-                )
+            ensure(!is_old || names_writer, || {
+                format!("two writers: {} ({own:?}) and who was elected in {view:?}", writer.name)
             })?;
         }
+        ensure(own.counter == self.newest_view || !newest.is_empty(), || {
+            format!("two writers: {} ({own:?}), and there was view {}", writer.name, self.newest_view)
+        })?;
+        self.check_successor(snapshot, writer, &own)?;
+        self.check_majority(snapshot, writer, newest.first().unwrap_or(&&own))
+    }
+
+    /// What members in good order have told last, if that was the newest view.
+    fn newest_views(&self) -> impl Iterator<Item = (&Arc<GroupView>, Instant)> {
+        let views = self.seen.iter().filter_map(|seen| seen.view.as_ref().map(|(view, at)| (view, *at)));
+        views.filter(|(view, _)| view.counter == self.newest_view && view.is_sound())
+    }
+
+    /// Inside of a view the role may be handed over: nobody has said later that it has it.
+    fn check_successor(&self, snapshot: &Snapshot, writer: &Backend, own: &GroupView) -> Checked {
+        let at = self.seen[writer.id.index()].view.as_ref().map(|(_, at)| *at);
+        for other in snapshot.backends.iter().filter(|other| other.id != writer.id && other.is_up()) {
+            let Some(answer) = self.last(other.id).filter(|answer| !answer.read_only) else { continue };
+            let later = self.newest_views().find(|(view, _)| answer.group.as_ref() == Some(*view));
+            let is_later = later.is_some_and(|(view, since)| {
+                view.is_own_primary() && own.counter == view.counter && Some(since) > at
+            });
+            ensure(!is_later, || format!("two writers: {}, and {} since", writer.name, other.name))?;
+        }
         Ok(())
+    }
+
+    /// More than half of the members of `view` can be connected with the writer, by the last word of both.
+    fn check_majority(&self, snapshot: &Snapshot, writer: &Backend, view: &GroupView) -> Checked {
+        let says = |speaker: &str, of: &str| {
+            let index: usize = speaker.parse().unwrap();
+            let is_old = !snapshot.backends[index].is_up() && index != writer.id.index();
+            let word = self.seen[index].last.as_ref().filter(|_| !is_old);
+            let word = word.and_then(|answer| answer.group.as_ref());
+            let is_unreachable = |word: &Arc<GroupView>| {
+                let row = word.members.iter().find(|member| &*member.id == of);
+                row.is_some_and(|row| row.state == MemberState::Unreachable)
+            };
+            word.filter(|word| word.counter == view.counter || index == writer.id.index())
+                .is_some_and(is_unreachable)
+        };
+        let own = writer.id.index().to_string();
+        let is_severed = |id: &str| id != own && (says(&own, id) || says(id, &own));
+        let severed = view.members.iter().filter(|member| is_severed(&member.id)).count();
+        ensure(severed * 2 < view.members.len(), || {
+            format!("writes go to {}, which is cut off from the majority of {view:?}", writer.name)
+        })
     }
 
     /// Nobody gets its place as the writer back that it has lost while it took writes.

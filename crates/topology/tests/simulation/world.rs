@@ -71,20 +71,24 @@ impl World {
             14..=15 if self.style == Style::ReadOnly => self.switch(at),
             16..=17 if self.style == Style::ReadOnly => self.rejoin(at),
             11..=13 if self.style == Style::Group => self.group.cut(rng),
+            14 if self.style == Style::Group => self.group.break_link(rng),
+            15 if self.style == Style::Group => self.group.hand_over(&mut self.servers, at),
             _ => {}
         }
     }
 
-    /// Somebody writes where that is allowed, and replicas get it.
+    /// Somebody writes where that is allowed.
     pub(crate) fn write(&mut self, rng: &mut Rng) {
-        if self.servers[0].executed.is_empty() {
-            return;
-        }
-        for at in 0..self.servers.len() {
-            let server = &mut self.servers[at];
+        for (at, server) in self.servers.iter_mut().enumerate() {
             if server.runs() && !server.read_only && rng.percent(40) {
                 server.executed.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
             }
+        }
+    }
+
+    /// Replicas get what was written.
+    pub(crate) fn replicate(&mut self) {
+        for at in 0..self.servers.len() {
             let server = &self.servers[at];
             let applies = server.runs() && !server.is_applier_stopped && !server.is_slow;
             let source = server.source.map(|source| &self.servers[source]).filter(|source| source.runs());
