@@ -1,5 +1,4 @@
-//! Where statements go as an operator and a client want it: shares, hints, rules, ports, transactions that cannot
-//! write. Where a statement ran is told by the server that ran it; how many ran, by the servers' own counters.
+//! Where statements go as an operator and a client want it: shares, hints, rules, ports. Where a statement ran is told by the server that ran it; how many ran, by the servers' own counters.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -133,7 +132,7 @@ fn check_distribution(stage: &mut Stage) {
 
 /// Three connections to one replica are busy: reads go to the other one.
 fn check_least_connections(stage: &Stage) {
-    let routing = "read_balance = \"least_connections\"\nreplica_read_only_transactions = true";
+    let routing = "read_balance = \"least_connections\"";
     let file = ConfigFile { proxy: vec!["workers = 1".into()], ..config(routing, &[], ["", "", ""]) };
     let (_proxy, address, _port) = stage.another_proxy(&file).unwrap();
     let mut client = address.connect().unwrap();
@@ -310,88 +309,6 @@ const INSERT: &str = "INSERT INTO visits (server_id) VALUES (77)";
 
 fn run(client: &mut Client, sql: &str) {
     client.query(sql).map_or_else(|error| panic!("{sql}: {error:#}"), drop);
-}
-
-fn check_read_only_transactions(stage: &Stage) {
-    let on = config("replica_read_only_transactions = true", &[], ["", "", ""]);
-    let (_proxy, address, _port) = stage.another_proxy(&on).unwrap();
-    let mut client = address.connect().unwrap();
-    let mut started = Vec::new();
-    for _ in 0..4 {
-        run(&mut client, "START TRANSACTION READ ONLY");
-        let seen = places(stage, &mut client, WHO, 4);
-        assert!(seen == [1] || seen == [2], "it stays where it began: {seen:?}");
-        started.push(seen[0]);
-        let statement = client.prepare("SELECT 1").unwrap();
-        client.execute(statement).unwrap();
-        assert_eq!(code(&mut client, INSERT), 1792);
-        assert_eq!(code(&mut client, "SELECT id FROM visits FOR UPDATE"), 1792);
-        assert_eq!(code(&mut client, "CALL no_such_procedure()"), 1792);
-        assert_eq!(code(&mut client, "SELECT GET_LOCK('ro', 0)"), 1792);
-        assert_eq!(places(stage, &mut client, WHO, 2), seen, "errors do not end it");
-        run(&mut client, "COMMIT AND CHAIN");
-        assert_eq!(places(stage, &mut client, WHO, 2), seen);
-        assert_eq!(code(&mut client, INSERT), 1792, "what is chained cannot write either");
-        run(&mut client, "ROLLBACK");
-        run(&mut client, INSERT);
-    }
-    assert!(started.contains(&1) && started.contains(&2), "{started:?}");
-    // What begins another transaction ends this one, and goes where it belongs.
-    run(&mut client, "START TRANSACTION READ ONLY");
-    assert_ne!(place(stage, &mut client, WHO), 0);
-    run(&mut client, "BEGIN");
-    assert_eq!(place(stage, &mut client, WHO), 0);
-    run(&mut client, INSERT);
-    run(&mut client, "ROLLBACK");
-    // Nothing was read yet: it moves, and a server answers by itself.
-    for (sql, expected) in [(INSERT, 1792), ("CALL no_such_procedure()", 1305)] {
-        run(&mut client, "START TRANSACTION READ ONLY");
-        assert_eq!(code(&mut client, sql), expected, "{sql}");
-        assert_eq!(place(stage, &mut client, WHO), 0);
-        assert_eq!(code(&mut client, INSERT), 1792);
-        run(&mut client, "COMMIT");
-    }
-}
-
-fn check_read_only_sessions(stage: &Stage) {
-    let on = config("replica_read_only_transactions = true", &[], ["", "", ""]);
-    let (_proxy, address, _port) = stage.another_proxy(&on).unwrap();
-    let mut client = address.connect().unwrap();
-    // As drivers do it: setReadOnly, then with and without autocommit.
-    run(&mut client, "SET SESSION TRANSACTION READ ONLY");
-    run(&mut client, "BEGIN");
-    assert_ne!(place(stage, &mut client, WHO), 0);
-    run(&mut client, "COMMIT");
-    run(&mut client, "SET autocommit = 0");
-    let seen = places(stage, &mut client, "SELECT port, (SELECT COUNT(*) FROM visits) FROM answered_by", 4);
-    assert!(seen == [1] || seen == [2], "{seen:?}");
-    assert_eq!(code(&mut client, INSERT), 1792);
-    run(&mut client, "COMMIT");
-    assert_eq!(code(&mut client, INSERT), 1792);
-    run(&mut client, "SET SESSION TRANSACTION READ WRITE");
-    run(&mut client, "COMMIT");
-    assert_eq!(place(stage, &mut client, WHO), 0);
-    run(&mut client, INSERT);
-    run(&mut client, "COMMIT");
-    run(&mut client, "SET autocommit = 1");
-    // These stay on the primary.
-    for begin in [
-        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-        "START TRANSACTION READ WRITE",
-        "SET TRANSACTION READ ONLY",
-        "/*master*/ START TRANSACTION READ ONLY",
-    ] {
-        run(&mut client, begin);
-        if begin.starts_with("SET") {
-            run(&mut client, "BEGIN");
-        }
-        assert_eq!(place(stage, &mut client, WHO), 0, "{begin}");
-        run(&mut client, "COMMIT");
-    }
-    // Unless it is asked for, all of them do.
-    let mut client = stage.address.connect().unwrap();
-    run(&mut client, "START TRANSACTION READ ONLY");
-    assert_eq!(place(stage, &mut client, WHO), 0);
 }
 
 fn check_rules(stage: &Stage) {
@@ -620,8 +537,6 @@ fn check_flavor(flavor: Flavor) {
     if flavor == Flavor::MySql {
         check_query_attributes(&stage);
     }
-    check_read_only_transactions(&stage);
-    check_read_only_sessions(&stage);
     check_rules(&stage);
     check_timeouts(&stage, flavor);
     check_ports(&stage);
