@@ -329,9 +329,16 @@ fn check_losses(stage: &Stage) {
 
 /// A transaction on a replica finds what its session has written, whatever the replicas have.
 fn check_own_writes(stage: &Stage, flavor: Flavor) {
-    let (stop, start) = match flavor {
-        Flavor::MariaDb => ("STOP SLAVE SQL_THREAD", "START SLAVE SQL_THREAD"),
-        Flavor::MySql | Flavor::Group => ("STOP REPLICA SQL_THREAD", "START REPLICA SQL_THREAD"),
+    let delay = |server: &delphinus_sandbox::Server, seconds: u32| {
+        let sql = match flavor {
+            Flavor::MariaDb => {
+                format!("STOP SLAVE; CHANGE MASTER TO MASTER_DELAY={seconds}; START SLAVE")
+            }
+            Flavor::MySql | Flavor::Group => {
+                format!("STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_DELAY={seconds}; START REPLICA")
+            }
+        };
+        server.query(&sql).unwrap();
     };
     let (_proxy, address, _port) = stage.another_proxy(&ConfigFile::default()).unwrap();
     let mut client = address.connect().unwrap();
@@ -340,7 +347,7 @@ fn check_own_writes(stage: &Stage, flavor: Flavor) {
     for id in 0..40 {
         // One, then both, cannot have it.
         if id == 10 || id == 20 {
-            stage.cluster.servers[1 + id / 20].query(stop).unwrap();
+            delay(&stage.cluster.servers[id / 10], 600);
         }
         run(&mut client, &format!("INSERT INTO ro_own VALUES ({id})"));
         if id % 2 == 0 {
@@ -369,9 +376,7 @@ fn check_own_writes(stage: &Stage, flavor: Flavor) {
     );
     let row = other.rows(&sql).unwrap().remove(0);
     assert_eq!(row[1].as_deref(), Some("40"));
-    for server in &stage.cluster.servers[1..] {
-        server.query(start).unwrap();
-    }
+    stage.cluster.servers[1..].iter().for_each(|server| delay(server, 0));
 }
 
 /// Who does not want it turns it off.

@@ -189,7 +189,14 @@ impl Session {
         {
             plan = Plan { target: RouteTarget::Primary, ..plan };
         }
-        let mut checkout = self.checkout_planned(plan, &avoid).await?;
+        let mut checkout = match self.checkout_planned(plan, &avoid).await {
+            // It is not there any more, or has not got yet what the session has to find.
+            Err(_) if plan.target != RouteTarget::Primary => {
+                let plan = Plan { target: RouteTarget::Primary, ..plan };
+                self.checkout_planned(plan, &avoid).await?
+            }
+            found => found?,
+        };
         checkout.query(BEGIN).await.map_err(ProxyError::Pool)?;
         self.status = self.status.with(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
         self.pins.add(PinReason::Transaction, rt::now(), BEGIN.as_bytes());

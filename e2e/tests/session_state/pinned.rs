@@ -82,7 +82,7 @@ pub(crate) fn read_only(
         steps.push(match random.below(10) {
             0..=2 => query(&format!("SELECT * FROM app.{table} ORDER BY id")),
             3 => query(random.pick(&[
-                "SELECT ROW_COUNT(), FOUND_ROWS()",
+                "SELECT ROW_COUNT()",
                 "SELECT LAST_INSERT_ID(), @@autocommit",
                 "SHOW WARNINGS",
                 "SELECT no_such_column FROM app.d_fixed",
