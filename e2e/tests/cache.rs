@@ -334,6 +334,45 @@ fn check_own_writes(stage: &Stage) {
     assert_eq!(runs(stage, "aged"), 1);
 }
 
+/// When and where a session has last written: an answer from there, but from before, does not have it, nor one from behind, but from
+/// elsewhere.
+fn check_time_and_place(stage: &Stage, flavor: Flavor) {
+    let mut writer = stage.address.connect().unwrap();
+    let value = |client: &mut Client, sql: &str| -> u32 { client.value(sql).unwrap().parse().unwrap() };
+    let there = "/*+ delphinus(primary, cache_ttl=3600000) */ SELECT v FROM kept WHERE id = 1 /*there*/";
+    let before = value(&mut writer, there);
+    for n in 1..=3 {
+        writer.query("UPDATE kept SET v = v + 1 WHERE id = 1").unwrap();
+        assert_eq!(value(&mut writer, there), before + n, "what was asked on the primary before the write");
+    }
+    let delay = |server: &delphinus_sandbox::Server, seconds: u32| {
+        let sql = match flavor {
+            Flavor::MariaDb => {
+                format!("STOP SLAVE; CHANGE MASTER TO MASTER_DELAY={seconds}; START SLAVE")
+            }
+            Flavor::MySql | Flavor::Group => {
+                format!("STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_DELAY={seconds}; START REPLICA")
+            }
+        };
+        server.query(&sql).unwrap();
+    };
+    stage.cluster.servers[1..].iter().for_each(|server| delay(server, 600));
+    let primary = stage.cluster.servers[0].port.to_string();
+    until(LIMIT, "replicas take reads", || {
+        let mut stranger = stage.address.connect()?;
+        let on_replicas =
+            (0..8).all(|_| stranger.value("SELECT port FROM answered_by").is_ok_and(|port| port != primary));
+        Ok(on_replicas)
+    })
+    .unwrap();
+    let elsewhere = kept("SELECT v FROM kept WHERE id = 1", "elsewhere");
+    writer.query("UPDATE kept SET v = v + 1 WHERE id = 1").unwrap();
+    let stale = value(&mut stage.address.connect().unwrap(), &elsewhere);
+    assert!(stale < before + 4, "a stranger reads on a replica, which has not got it");
+    assert_eq!(value(&mut writer, &elsewhere), before + 4, "what was asked on a replica behind the write");
+    stage.cluster.servers[1..].iter().for_each(|server| delay(server, 0));
+}
+
 /// What the next statement asks about an answer from the cache is what it would ask a server.
 fn check_what_is_left_behind(stage: &Stage, operator: &mut Client) {
     let sql = kept("SELECT id FROM kept ORDER BY id LIMIT 3", "left");
@@ -539,6 +578,7 @@ fn check(flavor: Flavor) {
     check_differential(&stage);
     assert!(shown(&mut operator, "lookups_hit") > before + 100);
     check_own_writes(&stage);
+    check_time_and_place(&stage, flavor);
 }
 
 #[test]

@@ -158,7 +158,8 @@ fn another_user(two: &Two) {
 
 /// KILL finds its victim in every cluster, with the usual rights.
 fn kill_across(two: &Two) {
-    let sleeping = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(100)%'";
+    let sleeping =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(1000)%'";
     let on_stats = || {
         let counts = two.stats.servers.iter().map(|server| server.query(sleeping));
         counts.sum_ok()
@@ -168,7 +169,7 @@ fn kill_across(two: &Two) {
         let mut victim = two.app("orders");
         let id = victim.connection_id;
         let victim = std::thread::spawn(move || {
-            let error = victim.query("SELECT SLEEP(100), 'x'").map(|_| ());
+            let error = victim.query("SELECT SLEEP(1000), 'x'").map(|_| ());
             (error, victim.query("SELECT 1").is_ok())
         });
         until(LIMIT, "the statement to run", || Ok(on_stats()? == 1)).unwrap();
@@ -177,9 +178,10 @@ fn kill_across(two: &Two) {
         let mut stranger = Client::connect(&two.login("nopw", "", "")).unwrap();
         assert_eq!(stranger.error(&format!("KILL {scope} {id}")).unwrap().code, 1095);
         killer.query(&format!("KILL {scope} {id}")).unwrap();
+        // Long before it would have by itself.
+        until(LIMIT, "the statement to end", || Ok(on_stats()? == 0)).unwrap();
         let (_, goes_on) = victim.join().unwrap();
         assert_eq!(goes_on, scope == "QUERY");
-        until(LIMIT, "the statement to end", || Ok(on_stats()? == 0)).unwrap();
     }
 }
 

@@ -10,8 +10,8 @@ use delphinus_sandbox::Flavor;
 use delphinus_testkit::{Login, Reply};
 
 /// Sessions that write and read, and sessions that read.
-const WRITERS: usize = 10;
-const READERS: usize = 10;
+const WRITERS: usize = 20;
+const READERS: usize = 20;
 /// How far behind the second replica is, in seconds.
 const DELAY_S: u32 = 2;
 

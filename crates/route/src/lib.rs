@@ -34,5 +34,5 @@ pub use plan::{Plan, Reason, Target};
 pub use policy::{Policy, ReadBalance};
 pub use router::{obstacle, plan};
 pub use rules::{Action, Copies, Facts, Kind, Mirror, MirrorGroup, Rule, RulePlace, Rules, When};
-pub use scope::{InReadOnly, Scope, begins_read_only, in_read_only, is_for_readers};
+pub use scope::{InReadOnly, Progress, Scope, begins_read_only, in_read_only, is_for_readers};
 pub use wish::{Place, Wish};

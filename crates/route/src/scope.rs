@@ -4,7 +4,7 @@
 //! Owns: which statements these are, by what the classifier says of them. A replica that is not `read_only` never gets
 //! any of them, so that what is wrongly let through is refused by the server (1290), too.
 
-use delphinus_sql::{Access, Class, Effects, Statement, Why};
+use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why};
 
 /// How far a replica may be used for a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,8 +27,10 @@ pub enum InReadOnly {
     Run,
     /// It ends the transaction before it begins: that is ended there, and then it goes where it belongs.
     Leave,
-    /// It must not run there: where nothing was read yet, the transaction moves to the primary; else error 1792.
+    /// Every server refuses it in such a transaction (1792).
     Refuse,
+    /// A primary would run it, and a replica would not, or not with the same effect.
+    Primary,
 }
 
 /// Effects by which a statement leaves something on its server, or begins another transaction there.
@@ -43,18 +45,80 @@ const LASTING: Effects = Effects::LOCKS_TABLES
     .union(Effects::XA_STARTS)
     .union(Effects::UNKNOWN);
 
+/// Effects that hold a session to its connection for longer than the transaction, or that the connection alone knows of.
+const OUTLIVING: Effects = Effects::SETS_ROLE
+    .union(Effects::SETS_TRACKING)
+    .union(Effects::OPENS_HANDLER)
+    .union(Effects::SQL_PREPARES)
+    .union(Effects::SETS_LAST_INSERT_ID);
+
+/// How far a transaction that cannot write has come, on a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// It has read, so that it cannot begin again elsewhere and see the same.
+    pub has_read: bool,
+    /// What a function changes of its session can be asked for. Where it cannot, it would hold the session to the replica.
+    pub lists_changes: bool,
+}
+
 /// What becomes of a statement in a transaction that cannot write, on a replica.
-pub fn in_read_only(statement: &Statement) -> InReadOnly {
+pub fn in_read_only(statement: &Statement, progress: Progress) -> InReadOnly {
     if statement.access == Access::Read {
         return InReadOnly::Run;
     }
-    if matches!(statement.class, Class::Begin | Class::StartTransaction | Class::LockTables) {
-        return InReadOnly::Leave;
+    match statement.class {
+        // Without locks, which nobody has there, it does nothing.
+        Class::UnlockTables => return InReadOnly::Run,
+        Class::Begin | Class::StartTransaction | Class::LockTables => return InReadOnly::Leave,
+        Class::Insert
+        | Class::Replace
+        | Class::Update
+        | Class::Delete
+        | Class::LoadData
+        | Class::LoadXml
+        | Class::CreateTemporaryTable
+        | Class::DropTemporaryTable
+        | Class::Explain
+            if is_write(statement) =>
+        {
+            return InReadOnly::Refuse;
+        }
+        // Changes of the schema, accounts, maintenance: servers commit first, and run it then outside of the transaction.
+        class if class != Class::Multi && statement.effects.contains(Effects::IMPLICIT_COMMIT) => {
+            return InReadOnly::Leave;
+        }
+        // It shows what is the server's own.
+        Class::Show if !statement.uses.intersects(Uses::DIAGNOSTICS.union(Uses::SESSION_VARS)) => {
+            return InReadOnly::Primary;
+        }
+        // It cannot move: where there is a choice still, it is set where everything can follow it.
+        Class::Savepoint if !progress.has_read => return InReadOnly::Primary,
+        _ => {}
+    }
+    // A function may do anything that does not write: where there is a choice, it is the primary that it does it to.
+    let has_choice = !progress.has_read || !progress.lists_changes;
+    if statement.effects.contains(Effects::CALLS_ROUTINE) && has_choice {
+        return InReadOnly::Primary;
+    }
+    let is_here = is_harmless(statement) && !statement.effects.intersects(OUTLIVING);
+    if is_here { InReadOnly::Run } else { InReadOnly::Primary }
+}
+
+/// True for a statement of rows or temporary tables that is certainly one.
+fn is_write(statement: &Statement) -> bool {
+    matches!(statement.why, Why::Write | Why::Ddl | Why::ExplainsWrite)
+        && !statement.effects.intersects(Effects::SETS_FOR_STATEMENT.union(Effects::UNKNOWN))
+}
+
+/// True for what may run on a replica that keeps writes out, in a session that stays there.
+fn is_harmless(statement: &Statement) -> bool {
+    if statement.access == Access::Read {
+        return true;
     }
     if statement.why == Why::LockingRead || statement.effects.intersects(LASTING) {
-        return InReadOnly::Refuse;
+        return false;
     }
-    let is_harmless = match statement.class {
+    match statement.class {
         Class::Commit
         | Class::Rollback
         | Class::Savepoint
@@ -80,8 +144,7 @@ pub fn in_read_only(statement: &Statement) -> InReadOnly {
                 | Why::AmbiguousText
         ),
         _ => false,
-    };
-    if is_harmless { InReadOnly::Run } else { InReadOnly::Refuse }
+    }
 }
 
 /// Whether a listener for reading lets a statement through.
@@ -90,7 +153,7 @@ pub fn is_for_readers(statement: &Statement) -> bool {
     if begins {
         return !statement.effects.contains(Effects::BEGINS_SPECIAL);
     }
-    in_read_only(statement) == InReadOnly::Run
+    is_harmless(statement)
 }
 
 impl Scope {

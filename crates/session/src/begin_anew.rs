@@ -94,6 +94,9 @@ impl Session {
         relayed: Relayed,
         may_run_again: bool,
     ) -> Result<Checkout, Served> {
+        if self.steering.on_replica {
+            return Err(self.restart_on_primary(checkout, relayed).await);
+        }
         let wait = self.worker.settings.failover.wait;
         let Some(opening) = self.just_begun.before_this.filter(|_| may_run_again && !wait.is_zero()) else {
             return Err(self.give_up_transaction(checkout, relayed).await);
@@ -131,16 +134,14 @@ impl Session {
     /// the next primary.
     pub(crate) async fn begin_after_loss(&mut self, error: ProxyError) -> Result<Checkout, ProxyError> {
         match self.just_begun.before_this {
-            Some(opening)
-                if matches!(error, ProxyError::LostTransaction { .. }) && !self.steering.on_replica =>
-            {
+            Some(opening) if matches!(error, ProxyError::LostTransaction { .. }) => {
                 self.begin_there(opening).await
             }
             _ => Err(error),
         }
     }
 
-    async fn begin_there(&mut self, opening: Opening) -> Result<Checkout, ProxyError> {
+    pub(crate) async fn begin_there(&mut self, opening: Opening) -> Result<Checkout, ProxyError> {
         let plan = Plan { target: Target::Primary, reason: Reason::InTransaction };
         let mut checkout = self.checkout_planned(plan, &[]).await?;
         if let Err(error) = checkout.query(opening.sql()).await {

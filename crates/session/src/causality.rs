@@ -239,6 +239,11 @@ impl Session {
         found.replicas
     }
 
+    /// True if the client has named transactions that it has to find.
+    pub(crate) fn has_foreign_token(&self) -> bool {
+        self.causality.is_foreign
+    }
+
     fn may_wait_for(&self, replica: BackendId) -> bool {
         let routing = &self.worker.settings.routing;
         !self.causality.gave_up && !routing.consistency_timeout.is_zero() && !self.worker.is_late(replica)

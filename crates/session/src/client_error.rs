@@ -99,7 +99,14 @@ pub enum Steered {
     /// The session came in by a listener for reading.
     ReadOnlyListener,
     /// The statement does not belong into a transaction that cannot write.
-    ReadOnlyTransaction,
+    ReadOnlyTransaction {
+        /// In MariaDB's words.
+        is_mariadb: bool,
+    },
+    /// The same, but only because that has read on a replica: it is rolled back, and the next one begins on the primary.
+    NeedsPrimary,
+    /// Something holds the session to a replica, where the statement cannot run; what.
+    HeldOnReplica(&'static str),
     /// A setting of the proxy's own that there is not.
     UnknownOwnSetting(String),
     /// A setting of the proxy's own and a value that it cannot have.
@@ -306,8 +313,25 @@ fn steered(why: &Steered) -> ClientError {
             *b"HY000",
             "The MySQL server is running with the --read-only option so it cannot execute this statement",
         ),
-        Steered::ReadOnlyTransaction => {
+        Steered::ReadOnlyTransaction { is_mariadb: true } => {
+            ClientError::new(1792, *b"25006", "Cannot execute statement in a READ ONLY transaction")
+        }
+        Steered::ReadOnlyTransaction { is_mariadb: false } => {
             ClientError::new(1792, *b"25006", "Cannot execute statement in a READ ONLY transaction.")
+        }
+        // What programs know to try again.
+        Steered::NeedsPrimary => ClientError::new(
+            1213,
+            *b"40001",
+            "Delphinus: this READ ONLY transaction has read on a replica, where its next statement cannot run, and was rolled \
+             back; try restarting transaction: this session's transactions begin on the primary from now on",
+        ),
+        Steered::HeldOnReplica(what) => {
+            let text = format!(
+                "Delphinus: this statement needs the primary, and the session is held to a replica by what it has begun in a \
+                 READ ONLY transaction: {what}; end that first"
+            );
+            ClientError::new(1105, *b"HY000", text)
         }
         Steered::UnknownOwnSetting(name) => {
             ClientError::new(1193, *b"HY000", format!("Unknown system variable '{name}'"))

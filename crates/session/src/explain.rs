@@ -3,9 +3,7 @@
 //! Owns: what the session knows of itself for that, and who may ask. The words are `route`'s.
 
 use delphinus_pool::{Checkout, OwnAnswer};
-use delphinus_route::{
-    Asker, Cluster, Demand, Demanded, InReadOnly, Question, Row, Usual, explain, in_read_only,
-};
+use delphinus_route::{Asker, Cluster, Demand, Demanded, Question, Row, Usual, explain};
 use delphinus_sql::{Consistency, Hints, Statement, classify, explained_route};
 use delphinus_state::PinReason;
 use delphinus_topology::{BackendId, Snapshot};
@@ -17,7 +15,6 @@ use crate::input::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::steering::hints_of;
-use crate::worker::ListenerMode;
 
 /// The longest values that columns are announced for, in characters.
 const WIDTHS: [u32; 2] = [64, 4096];
@@ -123,20 +120,13 @@ impl Session {
             pinned: self.reason_for_primary(),
             refused,
         };
-        let splits = self.login.listener.mode == ListenerMode::Split;
-        if splits && standing.held.is_some() && self.steering.on_replica {
-            let is_free = self.pins.iter().all(|pin| pin.reason == PinReason::Transaction);
-            match in_read_only(statement) {
-                InReadOnly::Run => {}
-                InReadOnly::Refuse if self.steering.has_read => {
-                    standing.refused = Some(ProxyError::from(Steered::ReadOnlyTransaction).reason());
-                }
-                InReadOnly::Leave | InReadOnly::Refuse if is_free => {
+        if self.is_held_on_replica() {
+            match self.stays_on_replica(sql, statement) {
+                Ok(true) => {}
+                Ok(false) => {
                     standing = Standing { held: None, in_transaction: false, pinned: None, refused: None };
                 }
-                InReadOnly::Leave | InReadOnly::Refuse => {
-                    standing.refused = Some(ProxyError::from(Steered::ReadOnlyTransaction).reason());
-                }
+                Err(why) => standing.refused = Some(ProxyError::from(why).reason()),
             }
         }
         standing

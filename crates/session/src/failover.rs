@@ -164,11 +164,9 @@ impl Session {
         input: Input,
         relayed: &Relayed,
     ) -> bool {
-        let response = &relayed.response;
-        matches!(response.error, Some(PREVENTED | READ_ONLY_MODE))
+        is_read_only_refusal(relayed)
             && input.is_whole()
-            && self.may_run_on_next(statement, response)
-            && (response.error == Some(READ_ONLY_MODE) || says_read_only(&relayed.rest.data()[..relayed.len]))
+            && self.may_run_on_next(statement, &relayed.response)
     }
 
     /// Waits for the primary that a refused statement can run on. Gives the refusal back if none comes in time.
@@ -193,10 +191,8 @@ impl Session {
     /// nor be committed there.
     #[inline]
     pub(crate) fn is_transaction_refused(&self, relayed: &Relayed) -> bool {
-        let response = &relayed.response;
-        matches!(response.error, Some(PREVENTED | READ_ONLY_MODE))
-            && self.may_give_up_transaction(response)
-            && (response.error == Some(READ_ONLY_MODE) || says_read_only(&relayed.rest.data()[..relayed.len]))
+        is_read_only_refusal(relayed)
+            && (self.may_give_up_transaction(&relayed.response) || self.may_restart(&relayed.response))
     }
 
     fn may_give_up_transaction(&self, response: &Response) -> bool {
@@ -318,6 +314,14 @@ fn is_missing(error: &ProxyError) -> bool {
         ProxyError::Pool(PoolError::Refused { error, .. }) => error.code == 1053,
         _ => false,
     }
+}
+
+/// True for the answer of a server that takes no writes.
+#[inline]
+fn is_read_only_refusal(relayed: &Relayed) -> bool {
+    let error = relayed.response.error;
+    matches!(error, Some(PREVENTED | READ_ONLY_MODE))
+        && (error == Some(READ_ONLY_MODE) || says_read_only(&relayed.rest.data()[..relayed.len]))
 }
 
 /// 1290 has other causes, too: `secure_file_priv`, `skip_grant_tables`.

@@ -38,6 +38,7 @@ mod pinned;
 mod process_list;
 mod prove;
 mod reached;
+mod read_only;
 mod registry;
 mod route;
 mod serve;

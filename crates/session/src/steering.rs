@@ -1,5 +1,4 @@
-//! What is asked about one command beside its statement: by hints, by rules, by the listener; and what keeps a
-//! transaction that runs on a replica from doing what must not be done there.
+//! What is asked about one command beside its statement: by hints, by rules, by the listener.
 //!
 //! Nobody comes here with a statement without hints, where there are no rules and the listener is an ordinary one.
 
@@ -7,10 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_net::rt;
-use delphinus_route::{
-    Facts, InReadOnly, Rule, RulePlace, Scope, Target as RouteTarget, Wish, in_read_only, is_for_readers,
-    obstacle,
-};
+use delphinus_route::{Facts, Rule, RulePlace, Scope, Wish, is_for_readers, obstacle};
 use delphinus_sql::{
     CacheWish, Class, Consistency, Effects, Hints, Statement, Target, Uses, Wanted, assignments, hints,
 };
@@ -21,6 +17,7 @@ use delphinus_wire::response::Status;
 use crate::cache::Keeping;
 use crate::client_error::{ProxyError, Steered};
 use crate::mirror::CopyWanted;
+use crate::read_only::isolation_is;
 use crate::session::Session;
 use crate::trace::Trace;
 use crate::worker::ListenerMode;
@@ -50,6 +47,11 @@ pub(crate) struct Steering {
     pub(crate) on_replica: bool,
     /// The transaction on the replica has read something, so that it cannot begin again elsewhere.
     pub(crate) has_read: bool,
+    /// Something that was said in it holds for that connection only, or for a later transaction: even one without a view of its
+    /// own cannot begin again elsewhere.
+    pub(crate) is_rooted: bool,
+    /// A transaction of this session needed the primary when it had read on a replica: the next ones begin there.
+    pub(crate) needs_primary: bool,
     /// The command's text is a rule's already.
     pub(crate) is_rewritten: bool,
     /// Where a rule wants the command copied to.
@@ -136,7 +138,10 @@ impl Session {
     /// Forgets the session's own settings.
     pub(crate) fn reset_steering(&mut self) {
         let standing = self.worker.consistency_of(&self.info.user());
-        self.steering = Steering::new(self.worker.is_steered(&self.login.listener), standing);
+        // What its program does in transactions is the same after a reset.
+        let needs_primary = self.steering.needs_primary;
+        let fresh = Steering::new(self.worker.is_steered(&self.login.listener), standing);
+        self.steering = Steering { needs_primary, ..fresh };
     }
 
     /// Takes over new settings of the session.
@@ -158,7 +163,10 @@ impl Session {
         }
         let autocommit_off = !self.status.contains(Status::AUTOCOMMIT);
         let begins = matches!(statement.class, Class::Begin | Class::StartTransaction);
-        if (begins || autocommit_off) && self.worker.settings.routing.replica_read_only_transactions {
+        let may_go =
+            self.worker.settings.routing.replica_read_only_transactions && !self.steering.needs_primary;
+        // Where every read locks, the locks of a replica keep nobody from writing.
+        if (begins || autocommit_off) && may_go && !isolation_is(&self.want.vars, &["SERIALIZABLE"]) {
             let reads_only = delphinus_state::reads_only(&self.want.vars);
             return Scope::of_transaction(statement, reads_only, autocommit_off);
         }
@@ -183,7 +191,6 @@ impl Session {
         }
         self.check_listener(sql, statement)?;
         if self.steering.is_rewritten {
-            self.check_where_it_is(statement).await?;
             return Ok(None);
         }
         let lex = self.lex.options(&self.want.vars);
@@ -218,7 +225,6 @@ impl Session {
             self.steering.is_rewritten = true;
             return Ok(Some(text));
         }
-        self.check_where_it_is(statement).await?;
         Ok(None)
     }
 
@@ -229,20 +235,12 @@ impl Session {
         statement: &Statement,
         attributes: Hints,
     ) -> Result<(), ProxyError> {
-        if self.steer(sql, statement, attributes).await?.is_some() {
-            self.check_where_it_is(statement).await?;
-        }
+        // Its text is what a rule has made of it when it was prepared.
+        self.steer(sql, statement, attributes).await?;
+        self.check_where_it_is(sql, statement).await?;
         if let Some(wanted) = self.steering.mirror.take() {
             // Its parameters are bound to a statement that the mirror has not prepared.
             self.skip_copy(&wanted);
-        }
-        Ok(())
-    }
-
-    async fn check_where_it_is(&mut self, statement: &Statement) -> Result<(), ProxyError> {
-        let splits = self.login.listener.mode == ListenerMode::Split;
-        if splits && self.steering.on_replica && self.bound.is_some() {
-            self.check_read_only(statement).await?;
         }
         Ok(())
     }
@@ -314,7 +312,8 @@ impl Session {
         }
         let (is_held, on_replica) = (self.bound.is_some(), self.steering.on_replica);
         if is_primary {
-            let is_kept = is_held && on_replica || self.login.listener.mode == ListenerMode::ReadOnly;
+            let stays = is_held && on_replica && self.steering.has_read;
+            let is_kept = stays || self.login.listener.mode == ListenerMode::ReadOnly;
             return if is_kept { self.cannot("the session is on a replica") } else { Ok(()) };
         }
         if is_held && on_replica || self.scope(statement) == Scope::ReadOnlyTransaction {
@@ -395,45 +394,5 @@ impl Session {
             rt::sleep(rule.then.delay).await;
         }
         Ok(rule.rewritten(sql))
-    }
-
-    /// Keeps a transaction that runs on a replica from doing what does not belong there.
-    async fn check_read_only(&mut self, statement: &Statement) -> Result<(), ProxyError> {
-        match in_read_only(statement) {
-            InReadOnly::Run => {
-                self.steering.has_read = true;
-                Ok(())
-            }
-            InReadOnly::Leave => self.leave_read_only().await,
-            InReadOnly::Refuse if self.steering.has_read => Err(Steered::ReadOnlyTransaction.into()),
-            InReadOnly::Refuse => self.move_read_only().await,
-        }
-    }
-
-    /// Begins the transaction again on the primary: it has seen nothing yet.
-    async fn move_read_only(&mut self) -> Result<(), ProxyError> {
-        self.leave_read_only().await?;
-        let mut checkout = self.checkout(RouteTarget::Primary).await?;
-        let begun = checkout.query("START TRANSACTION READ ONLY").await;
-        begun.map_err(ProxyError::Pool)?;
-        self.status = self.status.with(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
-        self.pins.add(PinReason::Transaction, rt::now(), b"START TRANSACTION READ ONLY");
-        self.keep_or_give_back(checkout);
-        Ok(())
-    }
-
-    /// Ends the transaction on the replica, as the statement that follows would do.
-    async fn leave_read_only(&mut self) -> Result<(), ProxyError> {
-        if self.pins.iter().any(|pin| pin.reason != PinReason::Transaction) {
-            return Err(Steered::ReadOnlyTransaction.into());
-        }
-        let Some(mut checkout) = self.take_bound()? else { return Ok(()) };
-        if let Err(error) = checkout.query("COMMIT").await {
-            return Err(self.lost(&error.to_string(), false));
-        }
-        self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
-        self.pins.remove(PinReason::Transaction);
-        self.keep_or_give_back(checkout);
-        Ok(())
     }
 }

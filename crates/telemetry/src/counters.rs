@@ -124,6 +124,7 @@ counters! {
     "delphinus_cache_evictions_total" "Answers that had to make room for others." { cache_evictions }
     "delphinus_failover_waits_total" "Statements that had to wait for a primary." { failover_waits }
     "delphinus_failover_timeouts_total" "Statements for which no primary came in time." { failover_timeouts }
+    "delphinus_read_only_restarts_total" "READ ONLY transactions that needed the primary after they had read on a replica: rolled back, to be tried again." { read_only_restarts }
     "delphinus_hints_ignored_total" "Hints that were not known or could not be obeyed." { hints_ignored }
     "delphinus_mirrored_total" "Statements that a rule wanted copied to a mirror, by what became of the copy." {
         mirror_answered = "result" "answered",

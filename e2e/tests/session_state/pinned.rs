@@ -62,6 +62,58 @@ pub(crate) fn transaction(
     Block::pinned(steps)
 }
 
+/// A transaction that cannot write, which runs on a replica. Of what needs the primary after a read it has nothing (there the
+/// proxy's answer is another one, 1213), and of what it leaves out docs/routing.md and docs/pinning.md say why.
+pub(crate) fn read_only(
+    random: &mut Random,
+    session: usize,
+    between: &mut dyn FnMut(&mut Random) -> Step,
+) -> Block {
+    let table = table(session);
+    let mut steps = Vec::new();
+    let is_whole_session = random.once_in(3);
+    if is_whole_session {
+        steps.push(query("SET SESSION TRANSACTION READ ONLY"));
+        steps.push(query(random.pick(&["BEGIN", "START TRANSACTION", "SET autocommit = 0"])));
+    } else {
+        steps.push(query("START TRANSACTION READ ONLY"));
+    }
+    for _ in 0..=random.below(8) {
+        steps.push(match random.below(10) {
+            0..=2 => query(&format!("SELECT * FROM app.{table} ORDER BY id")),
+            3 => query(random.pick(&[
+                "SELECT ROW_COUNT()",
+                "SELECT LAST_INSERT_ID(), @@autocommit",
+                "SELECT no_such_column FROM app.d_fixed",
+            ])),
+            4 => query(&format!("INSERT INTO app.{table} (k) VALUES (1)")),
+            5 => query(&format!("SELECT * FROM app.{table} ORDER BY id FOR UPDATE")),
+            6 if !is_whole_session => {
+                query(random.pick(&["SAVEPOINT s1", "ROLLBACK TO s1", "RELEASE SAVEPOINT s1"]))
+            }
+            7 => query(random.pick(&["COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "BEGIN"])),
+            8 => {
+                let step = between(random);
+                let is_left_out = ["identity", "insert_id", "FOUND_ROWS", "WARNINGS"]
+                    .iter()
+                    .any(|word| step.to_string().to_lowercase().contains(&word.to_lowercase()));
+                if is_left_out { Step::Ping } else { step }
+            }
+            _ => Step::Ping,
+        });
+    }
+    if random.once_in(4) {
+        // It ends the transaction, and runs behind it.
+        steps.push(query(&format!("ALTER TABLE app.{table} COMMENT = 'seen'")));
+    }
+    steps.push(query(random.pick(&["COMMIT", "ROLLBACK", "COMMIT WORK"])));
+    if is_whole_session {
+        steps.push(query("SET autocommit = 1"));
+        steps.push(query("SET SESSION TRANSACTION READ WRITE"));
+    }
+    Block::pinned(steps)
+}
+
 /// Changes with autocommit off.
 pub(crate) fn autocommit_off(
     random: &mut Random,
@@ -69,11 +121,13 @@ pub(crate) fn autocommit_off(
     between: &mut dyn FnMut(&mut Random) -> Step,
 ) -> Block {
     let table = table(session);
-    let mut steps = vec![query(random.pick(&[
+    // A session that cannot write reads on a replica: see `read_only`.
+    let mut steps = vec![query("SET SESSION TRANSACTION READ WRITE")];
+    steps.push(query(random.pick(&[
         "SET autocommit = 0",
         "SET @@session.autocommit = OFF",
         "SET AUTOCOMMIT=0, @b = 1",
-    ]))];
+    ])));
     for _ in 0..2 + random.below(5) {
         steps.push(match random.below(7) {
             0..=2 => change_step(random, &table, Ids::Told),

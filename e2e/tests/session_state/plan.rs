@@ -37,6 +37,7 @@ fn one(random: &mut Random, session: usize, flavor: Flavor) -> Block {
         85..=92 => commands::prepared(random, session),
         93 => Block::free(vec![Step::Ping]),
         94 => isolation(random),
+        95 if random.once_in(2) => pinned::read_only(random, session, &mut |random| harmless(random, flavor)),
         95 | 96 => pinned::transaction(random, session, &mut |random| harmless(random, flavor)),
         97 => pinned::autocommit_off(random, session, &mut |random| harmless(random, flavor)),
         98 => pinned::other(random, session, &mut |random| harmless(random, flavor)),

@@ -14,7 +14,8 @@ section! {
         group: String = required(), "", Restart;
         /// Where it is reached: `db9.example:3306`, `[fd00::1]:3306` or `unix:/run/mysqld/mysqld.sock`.
         address: BackendAddress = required(), "", Restart;
-        /// Connections to it at the same time, over all workers and users: so many copies run there at once.
+        /// Connections to it at the same time, over all workers and users: so many copies run there at once. Where several clusters
+        /// send copies there, each may have so many.
         max_connections: u32 = is(10), "connections", Restart, in 1..=100_000;
         /// A copy that has not been answered in this time, the wait for a connection included, is given up.
         timeout_ms: u64 = is(10_000), "ms", Restart, in 1..=3_600_000;

@@ -18,10 +18,10 @@ section! {
         read_balance: ReadBalance = is(ReadBalance::Weighted), "", Restart;
         /// After a replica has come back, its share grows to what it should be in this time. 0: it is there at once.
         slow_start_ms: u64 = is(0), "ms", Restart, in 0..=3_600_000;
-        /// Transactions that cannot write (START TRANSACTION READ ONLY; any, after SET SESSION TRANSACTION READ ONLY) run on
-        /// one replica, if one is there that is `read_only`. Off, because what is not allowed on a replica is refused there that a
-        /// server would do in such a transaction, such as a locking read (see docs/routing.md).
-        replica_read_only_transactions: bool = is(false), "", Restart;
+        /// Transactions that cannot write (START TRANSACTION READ ONLY; any, after SET SESSION TRANSACTION READ ONLY, which JDBC's
+        /// setReadOnly sends) run on one replica, if one is there that is `read_only` and their first statement is a plain read.
+        /// Later, what only a primary can do in them ends them with error 1213, to be tried again (see docs/routing.md).
+        replica_read_only_transactions: bool = is(true), "", Restart;
         /// How old what a read on a replica finds may be. "eventual": as old as the replica is. "session": a session finds
         /// what it has written, and never less than it has read before. "global": all that was committed, so that reads go to
         /// the primary.

@@ -9,7 +9,7 @@ use delphinus_topology::{Backend, BackendId, Health, Member, Role, Snapshot};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{InReadOnly, Policy, ReadBalance, in_read_only, is_for_readers};
+use crate::{InReadOnly, Policy, Progress, ReadBalance, in_read_only, is_for_readers};
 
 const READ: Intent<'static> = Intent {
     access: Access::Read,
@@ -256,6 +256,24 @@ const IN_READ_ONLY: &[&str] = &[
     "SELECT f()",
     "SELECT NEXT VALUE FOR s",
     "KILL 5",
+    "CREATE TABLE x (a INT)",
+    "SELECT LAST_INSERT_ID(5)",
+    "SET ROLE r",
+    "SHOW STATUS",
+    "SHOW MASTER STATUS",
+    "SHOW WARNINGS",
+    "SHOW VARIABLES",
+    "HANDLER t OPEN",
+    "PREPARE s FROM 'SELECT 1'",
+    "DROP TEMPORARY TABLE x",
+    "DROP TABLE x",
+    "TRUNCATE TABLE t",
+    "EXPLAIN DELETE FROM t",
+    "GRANT SELECT ON t TO u",
+    "ANALYZE TABLE t",
+    "SET PASSWORD = 'x'",
+    "UNLOCK TABLES",
+    "SELECT 1; ALTER TABLE t ADD b INT",
 ];
 
 fn pin() -> impl Strategy<Value = Option<PinReason>> {
@@ -342,15 +360,28 @@ proptest! {
     #[test]
     fn what_runs_in_a_transaction_that_cannot_write(
         sql in prop::sample::select(STATEMENTS.iter().map(|(sql, _)| *sql).chain(IN_READ_ONLY.iter().copied()).collect::<Vec<_>>()),
+        (has_read, lists_changes) in any::<(bool, bool)>(),
     ) {
-        let may_run = ["COMMIT",
-            "KILL 5", "COMMIT AND CHAIN", "SET @a = 1", "SAVEPOINT s", "SELECT f()",
-            "SELECT a INTO @x FROM t", "SELECT LAST_INSERT_ID()", "SET autocommit = 0", ""];
+        let may_run = ["COMMIT", "KILL 5", "COMMIT AND CHAIN", "SET @a = 1", "SELECT a INTO @x FROM t", "SELECT LAST_INSERT_ID()",
+            "SET autocommit = 0", "", "SHOW WARNINGS", "SHOW VARIABLES", "UNLOCK TABLES"];
         let statement = classify(sql.as_bytes(), LexOptions::default());
-        let runs = in_read_only(&statement) == InReadOnly::Run;
-        prop_assert_eq!(runs, may_run.contains(&sql) || STATEMENTS.contains(&(sql, true)), "{}", sql);
+        let fate = in_read_only(&statement, Progress { has_read, lists_changes });
+        let may = may_run.contains(&sql)
+            || STATEMENTS.contains(&(sql, true))
+            || sql == "SAVEPOINT s" && has_read
+            || sql == "SELECT f()" && has_read && lists_changes;
+        prop_assert_eq!(fate == InReadOnly::Run, may, "{}", sql);
         let begins = ["BEGIN", "START TRANSACTION", "START TRANSACTION READ ONLY"].contains(&sql);
-        prop_assert_eq!(is_for_readers(&statement), runs || begins, "{}", sql);
+        let reads = ["SAVEPOINT s", "EXPLAIN DELETE FROM t", "SELECT f()", "SELECT LAST_INSERT_ID(5)", "SET ROLE r", "SHOW STATUS", "SHOW MASTER STATUS"];
+        let reads = may && sql != "UNLOCK TABLES" || reads.contains(&sql);
+        prop_assert_eq!(is_for_readers(&statement), begins || reads, "{}", sql);
+        let writes = ["INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "CREATE TEMPORARY TABLE x (a INT)",
+            "DROP TEMPORARY TABLE x", "EXPLAIN DELETE FROM t", "/*! DELETE FROM t */"];
+        prop_assert_eq!(fate == InReadOnly::Refuse, writes.contains(&sql), "{}", sql);
+        let leaves = ["BEGIN", "START TRANSACTION", "START TRANSACTION READ ONLY", "START TRANSACTION READ WRITE",
+            "START TRANSACTION WITH CONSISTENT SNAPSHOT", "LOCK TABLES t READ", "CREATE TABLE x (a INT)", "FLUSH TABLES",
+            "GRANT SELECT ON t TO u", "ANALYZE TABLE t", "DROP TABLE x", "TRUNCATE TABLE t"];
+        prop_assert_eq!(fate == InReadOnly::Leave, leaves.contains(&sql), "{}", sql);
     }
 
     #[test]

@@ -94,6 +94,9 @@ impl Session {
         let attributes = hints_of(&query_attributes(payload, self.capabilities()));
         let sql = self.buffer.data()[text_at..input.held].to_vec();
         let instead = self.steer(&sql, statement, attributes).await?;
+        if instead.is_none() && !statement.uses.contains(Uses::ROUTE) {
+            self.check_where_it_is(&sql, statement).await?;
+        }
         if let Some(wanted) = self.steering.mirror.take() {
             self.copy_to_mirror(&wanted, input, &sql, statement);
         }
@@ -210,7 +213,7 @@ impl Session {
         let sql =
             if statement.effects.is_empty() { &[][..] } else { self.sent_text(input, text_at) }.to_vec();
         if self.steering.on_replica && matches!(statement.class, Class::Begin | Class::StartTransaction) {
-            self.steering.has_read = false;
+            self.begin_on_replica();
         }
         let ran = Ran { statement, sql: &sql, response: &response };
         let settled = self.settle(checkout, ran).await;

@@ -1,0 +1,318 @@
+//! Transactions that cannot write and run on a replica: which of their statements run there, and what becomes of the others.
+//!
+//! Such a transaction begins on a replica, and the first statement that looks at data decides whether it stays: one that is no
+//! plain read begins it again on the primary, and nobody can tell the difference. When it has read, it cannot see the same
+//! elsewhere: what a primary would refuse as well is refused (1792), and what only a primary can do ends it with the error that
+//! programs know to try again (1213); from then on the session's transactions begin on the primary.
+
+use delphinus_net::rt;
+use delphinus_pool::Checkout;
+use delphinus_route::{InReadOnly, Place, Plan, Progress, Target as RouteTarget, Wish, in_read_only};
+use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Target, Why, assignments};
+use delphinus_state::{PinReason, Response, Vars, is_movable};
+use delphinus_topology::BackendId;
+use delphinus_wire::response::Status;
+
+use crate::client_error::{ProxyError, Steered};
+use crate::forward::Relayed;
+use crate::serve::Served;
+use crate::session::Session;
+use crate::worker::ListenerMode;
+
+/// Whatever `completion_type` is.
+const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
+const ROLLBACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
+const BEGIN: &str = "START TRANSACTION READ ONLY";
+
+/// What becomes of a statement of a session that is held to a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It runs there.
+    Stays,
+    /// The transaction ends, as the statement would end it, and the statement goes where it belongs.
+    Leaves,
+    /// The transaction begins again elsewhere.
+    Moves,
+    /// Every server refuses it.
+    Refused,
+    /// The transaction is rolled back, and can be tried again.
+    Restarts,
+    /// It would have to leave, and this keeps it there.
+    Held(&'static str),
+}
+
+impl Session {
+    /// True if something holds the session to a replica, although its listener is for writing, too.
+    pub(crate) fn is_held_on_replica(&self) -> bool {
+        self.steering.on_replica && self.bound.is_some() && self.login.listener.mode == ListenerMode::Split
+    }
+
+    /// A transaction has begun there.
+    pub(crate) fn begin_on_replica(&mut self) {
+        self.steering.has_read = false;
+        self.steering.is_rooted = false;
+    }
+
+    /// Sees to it that the session is where its next statement can run.
+    pub(crate) async fn check_where_it_is(
+        &mut self,
+        sql: &[u8],
+        statement: &Statement,
+    ) -> Result<(), ProxyError> {
+        if !self.is_held_on_replica() {
+            return Ok(());
+        }
+        match self.fate(sql, statement) {
+            Fate::Stays => {
+                self.note_stay(sql, statement);
+                Ok(())
+            }
+            Fate::Leaves => self.leave_replica().await,
+            Fate::Moves => Box::pin(self.move_from_replica(statement)).await,
+            Fate::Refused => Err(self.refused_like_everywhere().into()),
+            Fate::Held(what) => Err(Steered::HeldOnReplica(what).into()),
+            Fate::Restarts => match self.take_bound()? {
+                Some(checkout) => Err(self.roll_back_on_replica(checkout).await),
+                None => Err(Steered::NeedsPrimary.into()),
+            },
+        }
+    }
+
+    /// The same for those who ask: whether the statement runs where the session is held; an error if nowhere.
+    pub(crate) fn stays_on_replica(&mut self, sql: &[u8], statement: &Statement) -> Result<bool, Steered> {
+        match self.fate(sql, statement) {
+            Fate::Stays => Ok(true),
+            Fate::Leaves | Fate::Moves => Ok(false),
+            Fate::Refused => Err(self.refused_like_everywhere()),
+            Fate::Restarts => Err(Steered::NeedsPrimary),
+            Fate::Held(what) => Err(Steered::HeldOnReplica(what)),
+        }
+    }
+
+    fn refused_like_everywhere(&mut self) -> Steered {
+        let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
+        Steered::ReadOnlyTransaction { is_mariadb }
+    }
+
+    fn fate(&mut self, sql: &[u8], statement: &Statement) -> Fate {
+        let flavor = self.lex.options(&self.want.vars).flavor;
+        let (lists_changes, has_read) = (flavor == Flavor::MariaDb, self.steering.has_read);
+        let fate = match in_read_only(statement, Progress { has_read, lists_changes }) {
+            InReadOnly::Run if self.fixes_variables(sql, statement) || self.wants_to_move(statement) => {
+                InReadOnly::Primary
+            }
+            InReadOnly::Leave if flavor == Flavor::MySql && self.begins_alike(statement) => InReadOnly::Run,
+            // FOR UPDATE is a write to all servers, FOR SHARE is not.
+            InReadOnly::Primary if statement.why == Why::LockingRead && !names(sql, &["share"]) => {
+                InReadOnly::Refuse
+            }
+            fate => fate,
+        };
+        let in_transaction = self.status.contains(Status::IN_TRANS);
+        let held = self.pins.iter().find(|pin| pin.reason != PinReason::Transaction);
+        match (fate, held) {
+            (InReadOnly::Run, _) => Fate::Stays,
+            (InReadOnly::Refuse, _) if in_transaction && has_read => Fate::Refused,
+            (_, Some(pin)) => Fate::Held(pin.reason.as_str()),
+            (InReadOnly::Leave, None) => Fate::Leaves,
+            (InReadOnly::Refuse | InReadOnly::Primary, None) if self.may_move() => Fate::Moves,
+            (InReadOnly::Refuse | InReadOnly::Primary, None) => Fate::Restarts,
+        }
+    }
+
+    /// To MySQL, what BEGIN begins in such a transaction cannot write either.
+    fn begins_alike(&self, statement: &Statement) -> bool {
+        let says_how = Effects::BEGINS_SPECIAL.union(Effects::BEGINS_READ_ONLY);
+        matches!(statement.class, Class::Begin | Class::StartTransaction)
+            && !statement.effects.intersects(says_how)
+            && self.status.contains(Status::IN_TRANS)
+    }
+
+    /// Nothing was read yet, or each statement has a view of its own, and the primary has all that the replica had.
+    fn may_move(&self) -> bool {
+        let views = ["READ-COMMITTED", "READ-UNCOMMITTED"];
+        !self.steering.has_read || !self.steering.is_rooted && isolation_is(&self.want.vars, &views)
+    }
+
+    /// A variable that no other connection can be given would hold the session there.
+    fn fixes_variables(&mut self, sql: &[u8], statement: &Statement) -> bool {
+        statement.effects.contains(Effects::SETS_SYSTEM_VARS)
+            && assignments(sql, self.lex.options(&self.want.vars))
+                .iter()
+                .any(|one| matches!(&one.target, Target::System { name, .. } if !is_movable(name)))
+    }
+
+    /// True for a read that must not, or that somebody does not want to, run on the replica.
+    fn wants_to_move(&self, statement: &Statement) -> bool {
+        let Some(here) = self.bound.as_ref().map(Checkout::backend) else { return false };
+        if statement.access == Access::Write {
+            return false;
+        }
+        let is_first = !self.steering.has_read;
+        if matches!(self.steering.wish(), Some(Wish::Rule(Place::Primary)))
+            || self.steering.consistency() == Some(Consistency::Global)
+        {
+            return true;
+        }
+        // Later it cannot be obeyed.
+        let is_unwanted = match self.steering.wish().map(Wish::place) {
+            Some(Place::Primary) => true,
+            Some(Place::Among(ids)) => !ids.contains(&here),
+            Some(Place::Replica) | None => false,
+        };
+        is_first && (is_unwanted || self.lacks_foreign(here))
+    }
+
+    /// A token may have been given to the session after the transaction had begun.
+    fn lacks_foreign(&self, here: BackendId) -> bool {
+        self.has_foreign_token()
+            && self.worker.with_snapshot(|snapshot, _| {
+                let (behind, must_wait) = self.who_is_behind(Consistency::Session, snapshot);
+                must_wait || behind.contains(&here)
+            })
+    }
+
+    fn note_stay(&mut self, sql: &[u8], statement: &Statement) {
+        self.steering.has_read |= looks_at_data(sql, statement);
+        // With AND CHAIN another one begins, as this one was begun.
+        let roots = Effects::SETS_SYSTEM_VARS.union(Effects::BEGINS_TRANSACTION);
+        self.steering.is_rooted |= statement.class == Class::Savepoint || statement.effects.intersects(roots);
+    }
+
+    /// Begins the transaction again where its first statement belongs: it has seen nothing yet.
+    async fn move_from_replica(&mut self, statement: &Statement) -> Result<(), ProxyError> {
+        self.leave_replica().await?;
+        let avoid = self.worker.avoided();
+        let mut plan = self.plan(statement, &avoid);
+        if let RouteTarget::Replica(id) = plan.target
+            && !self.worker.with_snapshot(|snapshot, _| snapshot.backend(id).is_some_and(|one| one.read_only))
+        {
+            plan = Plan { target: RouteTarget::Primary, ..plan };
+        }
+        let mut checkout = match self.checkout_planned(plan, &avoid).await {
+            // It is not there any more, or has not got yet what the session has to find.
+            Err(_) if plan.target != RouteTarget::Primary => {
+                let plan = Plan { target: RouteTarget::Primary, ..plan };
+                self.checkout_planned(plan, &avoid).await?
+            }
+            found => found?,
+        };
+        checkout.query(BEGIN).await.map_err(ProxyError::Pool)?;
+        self.status = self.status.with(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.pins.add(PinReason::Transaction, rt::now(), BEGIN.as_bytes());
+        self.keep_or_give_back(checkout);
+        Ok(())
+    }
+
+    /// Ends the transaction on the replica. That has nothing to lose: where its connection is gone, it has ended.
+    async fn leave_replica(&mut self) -> Result<(), ProxyError> {
+        let checkout = match self.take_bound() {
+            Err(ProxyError::LostTransaction { .. } | ProxyError::LostHarmless(_)) => return Ok(()),
+            found => found?,
+        };
+        let Some(mut checkout) = checkout else { return Ok(()) };
+        let has_ended = checkout.query(COMMIT).await.is_ok();
+        self.forget_transaction();
+        if has_ended {
+            self.keep_or_give_back(checkout);
+        }
+        Ok(())
+    }
+
+    /// True if what the replica has refused is tried again on the primary, which might have done it.
+    pub(crate) fn may_restart(&self, refusal: &Response) -> bool {
+        self.steering.on_replica
+            && self.status.contains(Status::IN_TRANS)
+            && self.login.listener.mode == ListenerMode::Split
+            && refusal.result_sets == 0
+    }
+
+    /// Rolls the transaction back after such a refusal.
+    pub(crate) async fn restart_on_primary(&mut self, checkout: Checkout, relayed: Relayed) -> Served {
+        self.worker.buffers.give(relayed.rest);
+        let error = self.roll_back_on_replica(checkout).await;
+        if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) }
+    }
+
+    /// The transaction is to be tried again, on the primary.
+    async fn roll_back_on_replica(&mut self, mut checkout: Checkout) -> ProxyError {
+        if !self.steering.needs_primary {
+            tracing::info!(
+                session.id = self.info.id.0,
+                user = %self.info.user(),
+                "a READ ONLY transaction needed the primary after it had read on a replica: the session's next ones begin there"
+            );
+        }
+        self.steering.needs_primary = true;
+        self.worker.counters.read_only_restarts.increment();
+        if let Err(error) = checkout.query(ROLLBACK).await {
+            return self.lost(&error.to_string(), false);
+        }
+        self.forget_transaction();
+        self.keep_or_give_back(checkout);
+        Steered::NeedsPrimary.into()
+    }
+}
+
+/// True if the session has set one of these isolation levels.
+pub(crate) fn isolation_is(vars: &Vars, levels: &[&str]) -> bool {
+    ["transaction_isolation", "tx_isolation"]
+        .iter()
+        .filter_map(|name| vars.get(*name))
+        .any(|value| levels.iter().any(|level| level.as_bytes().eq_ignore_ascii_case(value)))
+}
+
+/// False for what certainly looks at nothing but its session.
+fn looks_at_data(sql: &[u8], statement: &Statement) -> bool {
+    let may_be_about_session = match statement.class {
+        Class::Select
+        | Class::Do
+        | Class::Set
+        | Class::Use
+        | Class::Empty
+        | Class::Kill
+        | Class::Deallocate
+        | Class::Diagnostics => true,
+        Class::Show => statement.access == Access::Write,
+        _ => false,
+    };
+    !may_be_about_session
+        || statement.effects.contains(Effects::CALLS_ROUTINE)
+        || names(sql, &["from", "table"])
+}
+
+/// True if one of these words is in the text, be it in a comment.
+fn names(sql: &[u8], words: &[&str]) -> bool {
+    let mut found = sql.split(|byte| !byte.is_ascii_alphanumeric());
+    found.any(|found| words.iter().any(|word| found.eq_ignore_ascii_case(word.as_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
+    use super::*;
+
+    #[test]
+    fn what_has_looked_at_nothing_can_begin_again() {
+        for (sql, looks) in [
+            ("SELECT 1", false),
+            ("SELECT @@session.transaction_isolation, CONNECTION_ID()", false),
+            ("SET NAMES utf8mb4", false),
+            ("SET @a = 1", false),
+            ("USE app", false),
+            ("SHOW VARIABLES LIKE 'tx%'", false),
+            ("SELECT f(1)", true),
+            ("SET @a = (SELECT COUNT(*) FROM t)", true),
+            ("SELECT COUNT(*) FROM t", true),
+            ("SELECT 1 UNION TABLE t", true),
+            ("TABLE t", true),
+            ("SHOW TABLES", true),
+            ("SAVEPOINT s", true),
+            ("COMMIT AND CHAIN", true),
+        ] {
+            let statement = classify(sql.as_bytes(), LexOptions::default());
+            assert_eq!(looks_at_data(sql.as_bytes(), &statement), looks, "{sql}");
+        }
+    }
+}
