@@ -369,6 +369,7 @@ fn bad_health() {
             d.toml:17:1: lag_recover_ms = 501 is more than lag_down_ms = 500; write one that is not more than lag_down_ms
             d.toml:18:1: heartbeat_table = "delphinus.`heartbeat`" is not a schema and a table; write "schema.table", each of letters, digits, _, $ and - and at most 64 of them
             d.toml:20:1: heartbeat_interval_ms = 1000 is more than lag_down_ms = 500; write one that is not more than lag_down_ms
+            d.toml:21:1: discovery = "group", but topology = "read_only" has no group; write "auto", or topology = "group_replication"
         "#]],
     );
     check_mistakes(
