@@ -1,5 +1,5 @@
 //! What functions and triggers do to a session behind its back: user variables that no text of the client names follow
-//! their client where the server tells or lists them, and are never seen by another session.
+//! their client where the server tells or lists them, and are never seen by another session. Nor are warnings.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -105,6 +105,27 @@ fn hidden_user_variables(stage: &Stage) {
     a_list_that_fails_later(stage);
     unreported(stage);
     a_file_in_the_middle(stage);
+    warnings_of_another_session(stage);
+}
+
+/// `MariaDB` lists the warnings of the statement before after one without tables.
+fn warnings_of_another_session(stage: &Stage) {
+    let listed = |client: &mut Client| client.query("SHOW WARNINGS").unwrap().remove(0).rows().unwrap().len();
+    let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage)]);
+    for (sql, count) in
+        [("SELECT CAST('12x' AS SIGNED) FOR UPDATE", 1), ("SELECT none FROM app.plain FOR UPDATE", 1)]
+    {
+        assert!(!client.query(sql).unwrap().is_empty());
+        // Together they have both connections to the primary, also the one that the statement ran on.
+        for other in &mut others {
+            run(other, "BEGIN");
+            assert_eq!(listed(other), 0, "another session after {sql}");
+        }
+        for other in &mut others {
+            run(other, "ROLLBACK");
+        }
+        assert_eq!(listed(&mut client), count, "the same session after {sql}");
+    }
 }
 
 /// The function has run, though the statement fails: at another variable, or with the function's own answer.

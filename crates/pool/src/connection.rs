@@ -160,6 +160,9 @@ pub struct Connection {
     /// Code in the database may have set user variables on it that no server told of: it starts over before another
     /// session gets it.
     pub may_hide_user_vars: bool,
+    /// The server may list warnings or an error of a statement that ran on it. MariaDB goes on doing so after statements
+    /// without tables: the list is emptied before another session gets it.
+    pub(crate) lists_warnings: bool,
     pub(crate) identity: Rc<Identity>,
     pub(crate) memory: Rc<Memory>,
     pub(crate) unsaved: Unsaved,
@@ -219,6 +222,7 @@ impl Connection {
         });
         if left.rows != RowsLeft::Kept {
             let warnings = response.warnings > 0 || response.error.is_some();
+            self.lists_warnings |= warnings;
             // A statement without rows leaves FOUND_ROWS() as it was, which may still be here only.
             let is_pending = was_latest && response.result_sets == 0 && self.unsaved.diagnostics.found_rows;
             let found_rows = left.rows == RowsLeft::Counted || is_pending;

@@ -74,6 +74,7 @@ pub(crate) async fn open(
         statements: Statements::new(settings.statements_per_connection),
         temporary_tables_made: 0,
         may_hide_user_vars: false,
+        lists_warnings: false,
         identity: identity.clone(),
         memory: Rc::new(Memory::default()),
         unsaved: Unsaved::default(),
@@ -165,6 +166,7 @@ pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> 
             connection.statements.clear();
             connection.temporary_tables_made = 0;
             connection.may_hide_user_vars = false;
+            connection.lists_warnings = false;
             connection.unsaved = Unsaved::default();
             connection.insert_seq = UNKNOWN_SEQ;
             Ok(())

@@ -40,6 +40,9 @@ pub(crate) async fn make_ready(
         if connection.may_hide_user_vars {
             Box::pin(start_over(connection, target)).await?;
         }
+        if connection.lists_warnings {
+            Box::pin(bounded(target, empty_list(connection))).await?;
+        }
         connection.belong_to(memory.clone());
     }
     if connection.have.is_same(want) {
@@ -177,6 +180,13 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
             }
         }
     }
+    Ok(())
+}
+
+/// Makes the server forget the warnings of the statement before, as every statement with a table does.
+async fn empty_list(connection: &mut Connection) -> Result<(), AskError> {
+    query(connection, "SELECT 1 FROM (SELECT 1) AS t LIMIT 1").await?;
+    connection.lists_warnings = false;
     Ok(())
 }
 
