@@ -19,7 +19,7 @@ use delphinus_net::NetError;
 use delphinus_net::rt::{self, Either};
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Reason, Target};
-use delphinus_sql::Statement;
+use delphinus_sql::{Class, Effects, Statement};
 use delphinus_state::{PinReason, Response};
 use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::response::Status;
@@ -29,6 +29,7 @@ use crate::forward::Relayed;
 use crate::input::Input;
 use crate::serve::Served;
 use crate::session::Session;
+use crate::settle::OPAQUE;
 
 /// What an operator sets about failovers.
 #[derive(Debug, Clone, Copy, Default)]
@@ -284,6 +285,38 @@ impl Session {
         self.lost_transaction(how)
     }
 
+    /// What becomes of a statement that its server has refused, where the connection broke before the server was asked how the
+    /// transaction stands: the error that the client is told instead, `None` if the server's own one says all. `Err` if more than the
+    /// transaction is gone.
+    pub(crate) fn lost_after_refusal(
+        &mut self,
+        lost: &PoolError,
+        statement: &Statement,
+        response: &Response,
+    ) -> Result<Option<ProxyError>, ()> {
+        let is_lost = matches!(lost, PoolError::Lost { .. });
+        let is_only_transaction = !self.pins.is_empty() && self.pins.iter().all(|pin| can_go_on(pin.reason));
+        let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS).union(OPAQUE);
+        let changes_session = statement.effects.intersects(assigns) || statement.class == Class::Multi;
+        let (true, true, false, Some(code)) = (is_lost, is_only_transaction, changes_session, response.error)
+        else {
+            return Err(());
+        };
+        self.worker.counters.error_backend_lost.increment();
+        self.forget_transaction();
+        let how = lost.to_string();
+        if statement.effects.contains(Effects::ENDS_TRANSACTION) || code == DEADLOCK {
+            // It is at its end, and the client knows that.
+            return Ok(None);
+        }
+        let commits = Effects::IMPLICIT_COMMIT.union(Effects::BEGINS_TRANSACTION);
+        if statement.effects.intersects(commits) {
+            // It may have been committed before this one was refused.
+            return Ok(Some(ProxyError::LostUnknown(how)));
+        }
+        Ok(Some(self.lost_transaction(&how)))
+    }
+
     /// The transaction is gone, and the session goes on.
     pub(crate) fn forget_transaction(&mut self) {
         self.pins.remove(PinReason::Transaction);
@@ -297,6 +330,9 @@ impl Session {
         ProxyError::LostTransaction { how: how.to_owned(), as_deadlock: !is_plain }
     }
 }
+
+/// ER_LOCK_DEADLOCK: the server has rolled the transaction back.
+const DEADLOCK: u16 = 1213;
 
 /// True if a session that loses this with its connection can go on.
 fn can_go_on(reason: PinReason) -> bool {

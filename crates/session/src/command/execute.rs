@@ -268,7 +268,7 @@ impl Session {
         flags: u8,
         relayed: Relayed,
     ) -> Outcome {
-        let Relayed { mut response, rest, len, .. } = relayed;
+        let Relayed { mut response, rest, len, is_untouched } = relayed;
         let has_no_schema = self.want.schema.is_none();
         let Some(found) = self.statements.find(id) else { return Ok(Served::End) };
         let (key, statement) = (found.key.clone(), found.statement);
@@ -291,9 +291,7 @@ impl Session {
         }
         let ran = Ran { statement: &statement, sql: key.text(), response: &response };
         let settled = self.settle(checkout, ran).await;
-        let rest = self.write_client(rest, len).await?;
-        self.worker.buffers.give(rest);
-        Ok(self.after_settling(settled))
+        self.answer_last(settled, ran, (rest, len, is_untouched)).await
     }
 
     /// Pins for open cursors and long data, or ends these pins. A statement that has neither any more is there for all

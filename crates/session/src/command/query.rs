@@ -1,5 +1,6 @@
 //! COM_QUERY.
 
+use delphinus_net::Buffer;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Reason, Target};
 use delphinus_sql::{Access, Class, Effects, LexOptions, Statement, Uses, Why, classify};
@@ -207,7 +208,7 @@ impl Session {
         statement: &Statement,
         relayed: Relayed,
     ) -> Outcome {
-        let Relayed { response, rest, len, .. } = relayed;
+        let Relayed { response, rest, len, is_untouched } = relayed;
         // The text is needed only where there is something to learn from it; it is still in front of the buffer's
         // unread part then.
         let sql =
@@ -218,6 +219,28 @@ impl Session {
         let ran = Ran { statement, sql: &sql, response: &response };
         let settled = self.settle(checkout, ran).await;
         self.note_opening(statement, &sql);
+        self.answer_last(settled, ran, (rest, len, is_untouched)).await
+    }
+
+    /// Gives the client the last bytes of what the server said, or, where that is not the truth any more, an error.
+    #[inline]
+    pub(super) async fn answer_last(
+        &mut self,
+        settled: Result<(), PoolError>,
+        Ran { statement, response, .. }: Ran<'_>,
+        (rest, len, is_untouched): (Buffer, usize, bool),
+    ) -> Outcome {
+        let settled = match settled {
+            Err(lost) if is_untouched => match self.lost_after_refusal(&lost, statement, response) {
+                Ok(None) => Ok(()),
+                Ok(Some(error)) => {
+                    self.worker.buffers.give(rest);
+                    return Ok(Served::Error(error));
+                }
+                Err(()) => Err(lost),
+            },
+            settled => settled,
+        };
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(self.after_settling(settled))
