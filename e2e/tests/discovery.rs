@@ -61,7 +61,7 @@ impl Scene {
     fn backends(&self) -> Vec<[String; 3]> {
         let rows = self.operators.connect().unwrap().rows("SHOW BACKENDS").unwrap();
         let text = |row: &[Option<String>], at: usize| row[at].clone().unwrap_or_default();
-        rows.iter().map(|row| [text(row, 0), text(row, 3), text(row, 17)]).collect()
+        rows.iter().map(|row| [text(row, 0), text(row, 3), text(row, 18)]).collect()
     }
 
     /// Waits until these servers, and no others, are backends and up.

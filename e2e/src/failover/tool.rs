@@ -18,12 +18,14 @@ pub(crate) fn switch(servers: Servers, all: &[Server]) -> Result<()> {
         if servers.is_mariadb() { "@@gtid_binlog_pos" } else { "REPLACE(@@gtid_executed, '\\n', '')" };
     let position = old.query(&format!("SELECT {executed}"))?;
     wait_for(servers, next, &position)?;
-    promote(servers, next)?;
+    leave(servers, next)?;
     if servers.is_mariadb() {
         old.query("SET GLOBAL gtid_slave_pos = @@global.gtid_binlog_pos")?;
     }
     follow(servers, old, next)?;
-    follow(servers, other, next)
+    follow(servers, other, next)?;
+    // Last: with semi-sync, MariaDB was seen to wait for ever for the replica of a write that came before the replicas did.
+    open(next)
 }
 
 /// The one of two replicas that has received most takes the place. The primary is not asked: it may be dead.
@@ -80,9 +82,19 @@ fn wait_for(servers: Servers, replica: &Server, position: &str) -> Result<()> {
 }
 
 fn promote(servers: Servers, next: &Server) -> Result<()> {
+    leave(servers, next)?;
+    open(next)
+}
+
+/// It follows nobody any more.
+fn leave(servers: Servers, next: &Server) -> Result<()> {
     let leave =
         if servers.is_mariadb() { "STOP SLAVE; RESET SLAVE ALL" } else { "STOP REPLICA; RESET REPLICA ALL" };
-    next.query(&format!("{leave}; {}; SET GLOBAL read_only = 0", servers.semi_sync_source())).map(drop)
+    next.query(&format!("{leave}; {}", servers.semi_sync_source())).map(drop)
+}
+
+fn open(next: &Server) -> Result<()> {
+    next.query("SET GLOBAL read_only = 0").map(drop)
 }
 
 fn follow(servers: Servers, replica: &Server, primary: &Server) -> Result<()> {
