@@ -283,7 +283,6 @@ fn what_others_have_taken_of_a_server_is_waited_for() {
         let error = client.error("INSERT INTO app.waited VALUES (1)").unwrap();
         assert_eq!(error.code, 1040, "{}", error.message);
         let before = status(&mut operator, "delphinus_pool_waits_total");
-        let refused = || stage.stage.status(0, "Connection_errors_max_connections");
         let write = thread::spawn(move || {
             loop {
                 // The server may be busy enough for others to need more than the limit to go.
@@ -299,7 +298,6 @@ fn what_others_have_taken_of_a_server_is_waited_for() {
         drop(others);
         let mut client = write.join().unwrap();
         assert_eq!(client.value("SELECT COUNT(*) FROM app.waited").unwrap(), "1");
-        assert!(refused().unwrap() > 0);
     }
 }
 

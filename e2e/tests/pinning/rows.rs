@@ -304,12 +304,11 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "unknown_state",
-        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection; on MySQL, two different collations, set by number, behind `character_set_client` and `character_set_results`",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection",
         until: "the session is reset",
         cases: &[
             mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
             mysql(&[Run("INSERT INTO app.fired VALUES (1)")], &[Run("SELECT 1"), Reset]),
-            mysql(&[Run("SET character_set_client = 224"), Run("SET character_set_results = 47")], &[Reset]),
             both(&[Run("CALL app.makes_a_table()")], &[Run("DROP TEMPORARY TABLE app.made"), Reset]),
             both(
                 &[
@@ -342,6 +341,16 @@ pub(crate) const MOVES: &[Moving] = &[
             Run("SET autocommit = 0"),
             Run("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"),
             Run("SET autocommit = 1"),
+        ],
+    },
+    Moving {
+        on: Some(Flavor::MySql),
+        state: "two different collations, set by number, behind `character_set_client` and `character_set_results`, on MySQL",
+        how: "by SET NAMES, and by the number that the server has for the other",
+        steps: &[
+            Run("SET character_set_client = 224"),
+            Run("SET character_set_results = 47"),
+            Run("SELECT 1"),
         ],
     },
     Moving {
