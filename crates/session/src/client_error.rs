@@ -237,7 +237,8 @@ impl From<&ProxyError> for ClientError {
 fn lost(error: &ProxyError) -> ClientError {
     match error {
         ProxyError::LostHarmless(why) => {
-            let text = format!("Lost connection to the backend before the statement took effect: {why}");
+            let text =
+                format!("Lost connection to the backend, and the statement has changed nothing: {why}");
             ClientError::new(2013, *b"HY000", text)
         }
         ProxyError::LostUnknown(why) => {
