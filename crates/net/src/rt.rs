@@ -3,11 +3,13 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
+use pin_project_lite::pin_project;
 use tokio::runtime::LocalOptions;
 pub use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 pub use tokio::task::JoinHandle;
@@ -109,16 +111,54 @@ pub async fn sleep(duration: Duration) {
 }
 
 /// Waits for `future`, but not beyond `limit`.
-pub async fn timeout<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
-    tokio::time::timeout(limit, future).await.ok()
+// A type of its own, as `either` has: what an async function takes by value is kept in its future twice.
+pub fn timeout<F: Future>(limit: Duration, future: F) -> Limited<F> {
+    Limited { limited: tokio::time::timeout(limit, future) }
 }
 
 /// Whichever of two futures is ready first; the first is asked first.
-pub async fn either<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
-    tokio::select! {
-        biased;
-        out = a => Either::First(out),
-        out = b => Either::Second(out),
+pub fn either<A: Future, B: Future>(a: A, b: B) -> FirstOf<A, B> {
+    FirstOf { a, b }
+}
+
+pin_project! {
+    /// The future of `timeout`: nothing if the time was not enough.
+    #[must_use = "futures do nothing unless they are awaited"]
+    pub struct Limited<F> {
+        #[pin]
+        limited: tokio::time::Timeout<F>,
+    }
+}
+
+impl<F: Future> Future for Limited<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().limited.poll(context).map(Result::ok)
+    }
+}
+
+pin_project! {
+    /// The future of `either`.
+    #[must_use = "futures do nothing unless they are awaited"]
+    pub struct FirstOf<A, B> {
+        #[pin]
+        a: A,
+        #[pin]
+        b: B,
+    }
+}
+
+impl<A: Future, B: Future> Future for FirstOf<A, B> {
+    type Output = Either<A::Output, B::Output>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let both = self.project();
+        if let Poll::Ready(out) = both.a.poll(context) {
+            return Poll::Ready(Either::First(out));
+        }
+        both.b.poll(context).map(Either::Second)
     }
 }
 

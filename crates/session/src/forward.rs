@@ -159,7 +159,8 @@ impl Session {
         if stream.post(&self.buffer.data()[..n]) {
             return Ok(());
         }
-        let (result, buffer) = stream.write(std::mem::take(&mut self.buffer), 0..n).await;
+        // Boxed: it is too large to be posted.
+        let (result, buffer) = Box::pin(stream.write(std::mem::take(&mut self.buffer), 0..n)).await;
         self.buffer = buffer;
         Ok(result?)
     }
@@ -199,7 +200,7 @@ impl Session {
                         bytes.extend(&out);
                         return Ok((bytes, out.len()));
                     }
-                    bytes = self.pass_with(bytes, (n, len), &out).await?;
+                    bytes = Box::pin(self.pass_with(bytes, (n, len), &out)).await?;
                     *sent = true;
                     if tracker.is_done() {
                         return if bytes.is_empty() {
@@ -219,7 +220,7 @@ impl Session {
                     *sent = true;
                     // Until the backend answers, there is no place for an error.
                     self.error_seq = None;
-                    tracker.follow_file(self.relay_file(checkout).await?);
+                    tracker.follow_file(Box::pin(self.relay_file(checkout)).await?);
                     self.error_seq = Some(1);
                 }
             }

@@ -119,7 +119,8 @@ impl Session {
     /// Reads more of a command that has begun.
     pub(crate) async fn read_in_time(&mut self) -> Result<usize, NetError> {
         let seconds = self.worker.settings.net_timeout_s;
-        let read = rt::timeout(Duration::from_secs(seconds), self.read_some()).await;
+        // Boxed, as writes are below: few commands come in pieces, and every session would carry the room.
+        let read = Box::pin(rt::timeout(Duration::from_secs(seconds), self.read_some())).await;
         match read.ok_or(NetError::TimedOut(seconds * 1000))?? {
             0 => Err(NetError::Closed),
             n => Ok(n),
@@ -206,8 +207,8 @@ impl Session {
             return Ok(buffer);
         }
         let seconds = self.worker.settings.net_timeout_s;
-        let written = rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, 0..n)).await;
-        let (result, buffer) = written.ok_or(NetError::TimedOut(seconds * 1000))?;
+        let write = Box::pin(rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, 0..n)));
+        let (result, buffer) = write.await.ok_or(NetError::TimedOut(seconds * 1000))?;
         result?;
         Ok(buffer)
     }
@@ -216,8 +217,8 @@ impl Session {
     pub(crate) async fn write_client_bytes(&mut self, bytes: &[u8]) -> Result<(), NetError> {
         self.worker.counters.client_bytes_out.add(bytes.len() as u64);
         let seconds = self.worker.settings.net_timeout_s;
-        let written = rt::timeout(Duration::from_secs(seconds), self.stream.write_bytes(bytes)).await;
-        written.ok_or(NetError::TimedOut(seconds * 1000))??;
+        let write = Box::pin(rt::timeout(Duration::from_secs(seconds), self.stream.write_bytes(bytes)));
+        write.await.ok_or(NetError::TimedOut(seconds * 1000))??;
         Ok(())
     }
 }

@@ -150,3 +150,20 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room<F: Future>(_: impl Fn(Box<Session>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// An idle client may cost 8 KiB in all (docs/bench.md), and what a session waits with is the largest part.
+    #[test]
+    fn an_idle_session_takes_little_room() {
+        let (future, session) = (room(Session::serve), size_of::<Session>());
+        assert!(future <= 2400, "the future takes {future} bytes: box what is rare");
+        assert!(session <= 1100, "the session takes {session} bytes");
+    }
+}

@@ -110,7 +110,8 @@ impl TlsLayer {
                 return Ok(0);
             }
             if self.session.wants_write() {
-                self.flush(io).await?;
+                // Boxed, here and below: rare, and every session would carry the room, with TLS or without.
+                Box::pin(self.flush(io)).await?;
             }
         }
     }
@@ -146,7 +147,7 @@ impl TlsLayer {
         }
         if let Err(error) = self.session.process_new_packets() {
             // The alert says why; whether it arrives does not matter any more.
-            let _ = self.flush(io).await;
+            let _ = Box::pin(self.flush(io)).await;
             return Err(broken(error));
         }
         Ok(n)
