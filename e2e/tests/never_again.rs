@@ -223,33 +223,51 @@ fn a_read_that_is_killed_on_its_server_does_not_run_again_on_mysql() {
     killed_reads_end(Flavor::MySql);
 }
 
-/// A server that dies has killed nobody's statement: however long that has run, it runs on another one. But there are statements that
-/// servers die of, and it does not get to see a third.
+/// Waits until the read runs on a server that is none of these; which, and its id there.
+fn until_elsewhere(stage: &Stage, marker: &str, gone: &[usize], seconds: u32) -> (usize, String) {
+    let mut found = None;
+    until(LIMIT, "the read to run", || {
+        found = who_runs(stage, marker, seconds).filter(|(at, _)| !gone.contains(at));
+        Ok(found.is_some())
+    })
+    .unwrap();
+    found.unwrap()
+}
+
+/// A server that is shut down has killed nobody's statement: however long that has run, it runs on another one.
 #[test]
-fn a_long_read_survives_the_death_of_one_server_and_not_of_two() {
+fn a_long_read_survives_the_end_of_its_server() {
     for flavor in [Flavor::MariaDb, Flavor::MySql] {
-        let mut stage = Stage::with_servers(flavor, &["general_log=OFF"], &ConfigFile::default()).unwrap();
+        let stage = Stage::with_servers(flavor, &["general_log=OFF"], &ConfigFile::default()).unwrap();
         let mut client = stage.address.connect().unwrap();
-        client.query("SET @own = 'kept'").unwrap();
         scope(|scope| {
-            let running = scope.spawn(move || client.error(&long("deadly")).map(|told| (client, told)));
-            let (mut died, mut found) = (Vec::new(), None);
-            for seconds in [4, 0] {
-                until(LIMIT, "the read to run", || {
-                    found =
-                        who_runs(&stage, "deadly", seconds).map(|(at, _)| at).filter(|at| !died.contains(at));
-                    Ok(found.is_some())
-                })
-                .unwrap();
-                stage.cluster.servers[found.unwrap()].kill9();
-                died.extend(found);
-            }
-            let (mut client, told) = running.join().unwrap().unwrap();
-            assert_eq!(told.code, 2013, "{flavor}: {told}");
-            assert!(told.message.contains("does not run on a third"), "{flavor}: {told}");
-            assert_eq!(client.value("SELECT @own").unwrap(), "kept", "{flavor}");
+            let running = scope.spawn(move || code(client.query(&long("ends"))));
+            let (first, _) = until_elsewhere(&stage, "ends", &[], 4);
+            stage.cluster.servers[first].terminate().unwrap();
+            let (second, id) = until_elsewhere(&stage, "ends", &[first], 0);
+            stage.cluster.servers[second].query(&format!("KILL QUERY {id}")).unwrap();
+            assert_eq!(running.join().unwrap(), 1317, "{flavor}");
         });
     }
+}
+
+/// One that dies has not either, but there are statements that servers die of: no read gets to see a third.
+#[test]
+fn a_long_read_survives_the_death_of_one_server_and_not_of_two() {
+    let mut stage = Stage::with_servers(Flavor::MySql, &["general_log=OFF"], &ConfigFile::default()).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    client.query("SET @own = 'kept'").unwrap();
+    scope(|scope| {
+        let running = scope.spawn(move || client.error(&long("deadly")).map(|told| (client, told)));
+        let (first, _) = until_elsewhere(&stage, "deadly", &[], 4);
+        stage.cluster.servers[first].kill9();
+        let (second, _) = until_elsewhere(&stage, "deadly", &[first], 0);
+        stage.cluster.servers[second].kill9();
+        let (mut client, told) = running.join().unwrap().unwrap();
+        assert_eq!(told.code, 2013, "{told}");
+        assert!(told.message.contains("does not run on a third"), "{told}");
+        assert_eq!(client.value("SELECT @own").unwrap(), "kept");
+    });
 }
 
 /// A client that does not wait for answers loses none of its commands when one of them is tried again, in vain.
