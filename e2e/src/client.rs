@@ -193,6 +193,12 @@ impl Client {
         self.answers(false)
     }
 
+    /// The same for a command that was sent before the answers to the one in front of it were read.
+    pub fn read_next_answers(&mut self) -> Result<Vec<Answer>> {
+        self.packets.expect_answer();
+        self.answers(false)
+    }
+
     fn answers(&mut self, binary: bool) -> Result<Vec<Answer>> {
         let mut all = Vec::new();
         loop {

@@ -46,6 +46,8 @@ struct Armed {
 struct State {
     connections: u64,
     armed: Option<Armed>,
+    /// What is cut whoever sends it, and how often.
+    unwanted: Option<(Vec<u8>, u32)>,
 }
 
 /// Passes bytes on, and cuts when told to. Its threads end with their connections.
@@ -90,6 +92,16 @@ impl Relay {
         lock(&self.state).armed.take().map_or((0, false), |armed| (armed.counted, armed.is_cut))
     }
 
+    /// From now on each connection on which this goes forth is cut in its place, so many times.
+    pub fn cut_on(&self, text: &[u8], times: u32) {
+        lock(&self.state).unwanted = Some((text.to_owned(), times));
+    }
+
+    /// How often that is still to come.
+    pub fn cuts_left(&self) -> u32 {
+        lock(&self.state).unwanted.as_ref().map_or(0, |(_, times)| *times)
+    }
+
     /// Waits until the connection is cut.
     pub fn wait_until_cut(&self, limit: Duration) -> Result<()> {
         until(limit, "the cut", || Ok(lock(&self.state).armed.as_ref().is_none_or(|armed| armed.is_cut)))
@@ -114,6 +126,10 @@ fn connect(state: &Arc<Mutex<State>>, near: &UnixStream, far: &UnixStream) {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = input.read(&mut bytes) {
                 let verdict = judge(&mut lock(&state), number, way, count);
+                let is_unwanted = way == Way::Forth && is_unwanted(&mut lock(&state), &bytes[..count]);
+                if is_unwanted {
+                    break;
+                }
                 let written = output.write_all(&bytes[..verdict.len]);
                 if verdict.cut || written.is_err() {
                     break;
@@ -122,6 +138,13 @@ fn connect(state: &Arc<Mutex<State>>, near: &UnixStream, far: &UnixStream) {
             let _ = (near.shutdown(Shutdown::Both), far.shutdown(Shutdown::Both));
         });
     }
+}
+
+fn is_unwanted(state: &mut State, bytes: &[u8]) -> bool {
+    let Some((text, times @ 1..)) = &mut state.unwanted else { return false };
+    let is_it = bytes.windows(text.len()).any(|window| window == text);
+    *times -= u32::from(is_it);
+    is_it
 }
 
 fn judge(state: &mut State, number: u64, way: Way, count: usize) -> Verdict {

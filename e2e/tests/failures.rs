@@ -105,6 +105,10 @@ fn a_dead_primary_is_an_error_and_reads_go_on() {
         let mut session = stage.address.connect().unwrap();
         session.query("CREATE TABLE down (id INT PRIMARY KEY)").unwrap();
         session.query("INSERT INTO down VALUES (1)").unwrap();
+        // What no replica has got is nowhere when the primary dies: see the next test.
+        for replica in &stage.cluster.servers[1..] {
+            until(NOTICE, "the row", || Ok(replica.query("SELECT id FROM app.down")?.trim() == "1")).unwrap();
+        }
         stage.cluster.servers[0].kill9();
 
         let begun = Instant::now();
@@ -119,8 +123,8 @@ fn a_dead_primary_is_an_error_and_reads_go_on() {
             Ok(begun.elapsed() < Duration::from_secs(4))
         })
         .unwrap();
-        // Replicas answer; not the session whose write may have been sent, which would have to find it.
-        assert_ne!(who(&mut stage.address.connect().unwrap()).unwrap(), stage.cluster.servers[0].server_id);
+        // Replicas answer, also the session that has written: they have all that it was told of.
+        assert_ne!(who(&mut session).unwrap(), stage.cluster.servers[0].server_id);
 
         stage.cluster.servers[0].start_again().unwrap();
         // The session has outlived the error.
@@ -129,6 +133,41 @@ fn a_dead_primary_is_an_error_and_reads_go_on() {
         let rows: Vec<String> = rows.into_iter().flatten().flatten().collect();
         assert_eq!(rows, ["1", "4"], "nothing was written while the primary was dead, and nothing twice");
     }
+}
+
+/// A session whose write died with the primary is told so, and not what was before it.
+#[test]
+fn what_only_the_dead_primary_had_is_not_read_elsewhere() {
+    let mut stage = Stage::with(Flavor::MariaDb, &quick()).unwrap();
+    let mut session = stage.address.connect().unwrap();
+    session.query("CREATE TABLE only_there (id INT PRIMARY KEY)").unwrap();
+    let (primary, replicas) = stage.cluster.servers.split_first_mut().unwrap();
+    let replicas = &*replicas;
+    for replica in replicas {
+        until(NOTICE, "the table", || Ok(replica.query("SELECT id FROM app.only_there").is_ok())).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for replica in replicas {
+            // Nothing of what comes is applied. The end of this is that of its connection.
+            scope.spawn(|| replica.query("FLUSH TABLES WITH READ LOCK; SELECT SLEEP(59.25)"));
+            until(NOTICE, "the lock", || Ok(!holder(replica)?.is_empty())).unwrap();
+        }
+        session.query("INSERT INTO only_there VALUES (1)").unwrap();
+        primary.kill9();
+        let told = session.error("SELECT id FROM only_there").unwrap();
+        assert_eq!(told.code, 2003, "{told}");
+        // Others, who have nothing to find, read on.
+        let other = || Ok(who(&mut stage.address.connect()?)? != primary.server_id);
+        until(NOTICE, "reads of others", other).unwrap();
+        for replica in replicas {
+            replica.query(&format!("KILL {}", holder(replica).unwrap())).unwrap();
+        }
+    });
+}
+
+fn holder(server: &delphinus_sandbox::Server) -> anyhow::Result<String> {
+    let list = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(59.25)'";
+    Ok(server.query(list)?.trim().to_owned())
 }
 
 /// A transaction whose connection has gone must not go on as if nothing had happened.

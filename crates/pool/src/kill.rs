@@ -79,6 +79,11 @@ impl Pool {
         let killed = kill((backend, target), identity, &self.settings, thread);
         rt::timeout(limit, killed).await.unwrap_or_else(|| Err(timed_out()))
     }
+
+    /// Logs in on a connection of its own, which counts for no limit, and leaves: whether the backend takes somebody new.
+    pub async fn try_login(&self, backend: BackendId, identity: &Identity) -> Result<(), PoolError> {
+        self.kill_query_if(backend, identity, || None).await
+    }
 }
 
 /// Lets the backend end by itself, so that it counts no aborted connection, and takes what it still sends.

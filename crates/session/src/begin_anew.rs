@@ -69,12 +69,10 @@ impl JustBegun {
 }
 
 impl Session {
-    /// Takes in that a statement has run.
-    #[inline]
+    /// Takes in that a transaction has begun. One that the server has refused to begin may leave an older one open, with all that
+    /// was written in it.
     pub(crate) fn note_opening(&mut self, statement: &Statement, sql: &[u8]) {
-        if matches!(statement.class, Class::Begin | Class::StartTransaction)
-            && self.status.contains(Status::IN_TRANS)
-        {
+        if self.status.contains(Status::IN_TRANS) {
             self.just_begun.by_last = Opening::of(statement, sql);
         }
     }

@@ -1,8 +1,8 @@
-//! A statement that its server breaks off with an error of its own, where others just lose their connection: the server is
-//! shut down, or has closed the connection for another reason. What only reads runs again elsewhere, as after a lost
-//! connection, if nothing of its result has reached the client.
+//! A statement that its server breaks off, by an error of its own or by closing the connection: what only reads runs again
+//! elsewhere, if nothing of its result has reached the client and nobody has wanted to end it.
 //!
-//! Owns: which errors these are. What becomes of statements whose connection breaks is in `failover`.
+//! Owns: which errors these are, and what looks like a KILL on the server. What becomes of other statements whose connection breaks
+//! is in `failover`.
 
 use std::time::Duration;
 
@@ -12,13 +12,12 @@ use delphinus_sql::{Access, Statement};
 use delphinus_state::Response;
 use delphinus_topology::BackendId;
 
-use crate::client_error::ProxyError;
-use crate::failover::READ_ATTEMPTS;
+use crate::failover::{READ_ATTEMPTS, REFUSALS};
 use crate::forward::Relayed;
 use crate::input::Input;
 use crate::session::Session;
 
-/// ER_SERVER_SHUTDOWN. MySQL says the same of a connection that somebody has killed, for which MariaDB has 1927.
+/// ER_SERVER_SHUTDOWN. MySQL says the same of a connection that somebody has killed, for which MariaDB has 1927, if they say anything.
 const SHUTDOWN: u16 = 1053;
 /// ER_NET_READ_ERROR, ER_NET_READ_INTERRUPTED (MariaDB's word for a connection that was idle for too long),
 /// ER_NET_ERROR_ON_WRITE and ER_NET_WRITE_INTERRUPTED: the server cannot talk on this connection any more.
@@ -26,8 +25,19 @@ const NET_ERRORS: std::ops::RangeInclusive<u16> = 1158..=1161;
 /// ER_CLIENT_INTERACTION_TIMEOUT: MySQL's word for a connection that was idle for too long.
 const IDLE: u16 = 4031;
 
-/// How long it may take to find out whether a server that has said SHUTDOWN goes on.
+/// How long it may take to find out whether a server goes on.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// A read that has run for so long when its connection breaks may be one that somebody wanted to end. By a clock that ticks once a
+/// second: one that has run for less than a second never is.
+const LONG_S: u32 = 2;
+
+/// What the client of such a read is told beside how its connection broke.
+const KILLED: &str =
+    "its server goes on, so that it may have been killed there, and does not run again elsewhere";
+
+/// There are statements that servers die of.
+const DEADLY: &str = "it is the second server that has gone down under it, and it does not run on a third";
 
 /// True if a server says this of its own end, or of the end of the connection, and nobody may have wanted to end the
 /// statement.
@@ -47,33 +57,51 @@ impl Session {
         relayed.response.error.is_some_and(ends_connection)
             && relayed.is_untouched
             && input.is_whole()
-            && attempt < READ_ATTEMPTS
+            && attempt < self.attempts(statement)
             && (statement.access == Access::Read || self.only_begins(statement))
             && !self.info.is_killed()
     }
 
-    /// True if it was not a KILL that broke it off: whoever has killed a statement does not want it to run again.
-    pub(crate) async fn is_ending(&mut self, backend: BackendId, response: &Response) -> bool {
-        if response.error != Some(SHUTDOWN) {
-            return true;
-        }
-        // A server that is shut down closes its doors first, and ends all of its connections at once.
-        rt::timeout(LOOK, self.answers_no_more(backend)).await.unwrap_or(false)
+    /// How often a statement that changes nothing is tried. A read has other backends; what begins a transaction has none, and
+    /// a primary that comes and goes may have many connections that break one after the other.
+    pub(crate) fn attempts(&self, statement: &Statement) -> u32 {
+        if self.only_begins(statement) { REFUSALS } else { READ_ATTEMPTS }
     }
 
-    /// True if the server is known to answer on no other connection either.
-    async fn answers_no_more(&mut self, backend: BackendId) -> bool {
-        match self.checkout_in_state(backend, false).await {
-            Ok(mut other) => match other.ping().await {
-                Ok(_) => {
-                    other.release();
-                    false
-                }
-                Err(_) => true,
-            },
-            Err(ProxyError::Pool(PoolError::Unreachable { .. } | PoolError::Lost { .. })) => true,
-            Err(ProxyError::Pool(PoolError::Refused { error, .. })) => error.code == SHUTDOWN,
-            Err(_) => false,
+    /// True if it was not a KILL that broke it off: whoever has killed a statement does not want it to run again.
+    pub(crate) async fn is_ending(&self, backend: BackendId, response: &Response) -> bool {
+        response.error != Some(SHUTDOWN) || self.lets_in(backend).await == Some(false)
+    }
+
+    /// Why a statement that changes nothing, and whose connection broke on this backend, does not run again all the same. Servers
+    /// say nothing of who closes a connection, or why.
+    pub(crate) async fn why_not_again(
+        &mut self,
+        backend: BackendId,
+        statement: &Statement,
+    ) -> Option<&'static str> {
+        if statement.access != Access::Read {
+            return None;
+        }
+        let is_second = self.broke_on.replace(backend).is_some_and(|first| first != backend);
+        let is_long = self.info.since_s(self.worker.registry.clock_s()) >= LONG_S;
+        if !is_second && !is_long {
+            return None;
+        }
+        let goes_on = if self.worker.is_hung(backend) { Some(false) } else { self.lets_in(backend).await };
+        match goes_on {
+            Some(true) if is_long => Some(KILLED),
+            Some(false) if is_second => Some(DEADLY),
+            _ => None,
+        }
+    }
+
+    /// Whether the server takes somebody new: one that is shut down closes its doors first. `None` if it does not say.
+    async fn lets_in(&self, backend: BackendId) -> Option<bool> {
+        match rt::timeout(LOOK, self.worker.pool.try_login(backend, &self.identity)).await? {
+            Err(PoolError::Unreachable { .. } | PoolError::Lost { .. }) => Some(false),
+            Err(PoolError::Refused { error, .. }) => Some(error.code != SHUTDOWN),
+            _ => Some(true),
         }
     }
 
@@ -81,6 +109,7 @@ impl Session {
     pub(crate) fn leave_broken_off(&mut self, checkout: Checkout, relayed: Relayed) -> BackendId {
         let backend = checkout.backend();
         drop(checkout);
+        self.info.waits_again();
         self.worker.counters.error_backend_lost.increment();
         self.worker.report_lost(backend, "it breaks statements off");
         self.worker.buffers.give(relayed.rest);

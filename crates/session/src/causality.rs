@@ -150,6 +150,7 @@ impl Session {
     #[inline]
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
         self.just_begun.next();
+        self.broke_on = None;
         let has_written = self.causality.has_written && self.status.contains(Status::IN_TRANS);
         self.causality.touch = Touch::of(statement, has_written);
         self.causality.may_commit = !is_plain_write(statement);

@@ -24,7 +24,7 @@ use delphinus_state::{PinReason, Response};
 use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::response::Status;
 
-use crate::client_error::ProxyError;
+use crate::client_error::{ClientError, ProxyError};
 use crate::forward::Relayed;
 use crate::input::Input;
 use crate::serve::Served;
@@ -181,18 +181,33 @@ impl Session {
         if attempt >= REFUSALS {
             return Ok(Some(relayed));
         }
-        if !matches!(Box::pin(self.await_next_primary(backend, refused)).await, Ok(true)) {
-            return Ok(Some(relayed));
+        match Box::pin(self.await_next_primary(backend, refused)).await {
+            Ok(true) => {
+                self.worker.buffers.give(relayed.rest);
+                Ok(None)
+            }
+            Err(error @ ProxyError::Killed) => Ok(Some(self.told_instead(&error, relayed))),
+            Ok(false) | Err(_) => Ok(Some(relayed)),
         }
-        self.worker.buffers.give(relayed.rest);
-        Ok(None)
+    }
+
+    /// Another error in the place of the one that is all of a response.
+    fn told_instead(&self, error: &ProxyError, mut relayed: Relayed) -> Relayed {
+        let (mut packet, error) = (Vec::new(), ClientError::from(error));
+        error.put(&mut packet, 1, self.capabilities());
+        relayed.rest.clear();
+        relayed.rest.extend(&packet);
+        relayed.len = packet.len();
+        relayed.response.error = Some(error.code());
+        relayed
     }
 
     /// True if the server has refused a statement of a transaction because it takes no writes any more: it can neither go on
     /// nor be committed there.
     #[inline]
-    pub(crate) fn is_transaction_refused(&self, relayed: &Relayed) -> bool {
+    pub(crate) fn is_transaction_refused(&self, statement: &Statement, relayed: &Relayed) -> bool {
         is_read_only_refusal(relayed)
+            && runs_whole(statement)
             && (self.may_give_up_transaction(&relayed.response) || self.may_restart(&relayed.response))
     }
 
@@ -218,7 +233,7 @@ impl Session {
         let settings = &self.worker.settings.failover;
         settings.roles_move
             && !settings.wait.is_zero()
-            && statement.count == 1
+            && runs_whole(statement)
             && response.result_sets == 0
             && self.pins.is_empty()
             && !self.steering.on_replica
@@ -226,11 +241,12 @@ impl Session {
     }
 
     /// Leaves a connection on which a statement was refused because the server takes no writes any more.
-    pub(crate) async fn leave_refused(&self, checkout: Checkout) {
-        if self.status.contains(Status::AUTOCOMMIT) {
+    pub(crate) async fn leave_refused(&self, checkout: Checkout, statement: &Statement) {
+        if self.status.contains(Status::AUTOCOMMIT) && statement.effects.is_empty() {
             checkout.release();
         } else {
-            // The refused statement may have opened a transaction there. One that cannot start over is closed.
+            // The refused statement may have opened a transaction there, or a function in it may have changed the session before
+            // another part was refused. One that cannot start over is closed.
             let _ = checkout.start_over().await;
         }
     }
@@ -246,6 +262,7 @@ impl Session {
         let Some(_place) = self.worker.waiting.enter(settings.queue) else { return Ok(false) };
         self.worker.counters.failover_waits.increment();
         self.worker.report_lost(old, "it takes no writes any more");
+        self.info.waits_again();
         let is_there = |snapshot: &Snapshot| {
             snapshot
                 .primary()
@@ -352,11 +369,21 @@ fn is_missing(error: &ProxyError) -> bool {
     }
 }
 
-/// True for the answer of a server that takes no writes.
+/// True for what is refused before it has done anything, or undone. Of a procedure, of a text of several statements, of SQL that is
+/// in a variable and of what nobody here knows, a part may have been committed before another one was refused.
+#[inline]
+fn runs_whole(statement: &Statement) -> bool {
+    statement.count == 1
+        && !matches!(statement.class, Class::Call | Class::Multi)
+        && !statement.effects.intersects(Effects::SQL_EXECUTES.union(Effects::UNKNOWN))
+}
+
+/// True for the answer of a server that takes no writes, of which nothing has reached the client.
 #[inline]
 fn is_read_only_refusal(relayed: &Relayed) -> bool {
     let error = relayed.response.error;
     matches!(error, Some(PREVENTED | READ_ONLY_MODE))
+        && relayed.is_untouched
         && (error == Some(READ_ONLY_MODE) || says_read_only(&relayed.rest.data()[..relayed.len]))
 }
 
@@ -367,7 +394,31 @@ fn says_read_only(packet: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
     use super::*;
+
+    #[test]
+    fn what_may_have_committed_a_part_is_not_run_again() {
+        for (sql, whole) in [
+            ("INSERT INTO t VALUES (1)", true),
+            ("INSERT INTO t VALUES (f(1))", true),
+            ("SELECT f(1)", true),
+            ("UPDATE t SET a = 1", true),
+            ("CREATE TABLE t (a INT)", true),
+            ("BEGIN", true),
+            ("COMMIT", true),
+            ("CALL p()", false),
+            ("EXECUTE s", false),
+            ("EXECUTE IMMEDIATE 'CALL p()'", false),
+            ("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)", false),
+            ("BEGIN NOT ATOMIC INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); END", false),
+            ("WHAT IS THIS", false),
+        ] {
+            let statement = classify(sql.as_bytes(), LexOptions::default());
+            assert_eq!(runs_whole(&statement), whole, "{sql}");
+        }
+    }
 
     #[test]
     fn only_read_only_servers_say_so() {

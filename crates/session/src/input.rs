@@ -172,6 +172,8 @@ impl Session {
 
     /// Passes over a command that is not forwarded, all of its frames.
     pub(crate) async fn skip(&mut self, input: Input) -> Result<(), NetError> {
+        // It may have been sent, and kept to be sent again: what is behind it in the buffer is the next command.
+        self.kept = 0;
         self.buffer.consume(input.held);
         let (mut missing, mut continued) = (input.missing(), input.frame.is_continued());
         loop {

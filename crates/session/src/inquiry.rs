@@ -134,7 +134,8 @@ impl Session {
         }
     }
 
-    fn normalised(&self, text: &[u8]) -> Box<str> {
+    /// A statement without its literals, as far as it is shown to anybody.
+    pub(crate) fn normalised(&self, text: &[u8]) -> Box<str> {
         let mut out = Vec::new();
         digest(text, self.lex.as_read(), &mut out);
         let text = String::from_utf8_lossy(&out);

@@ -216,6 +216,7 @@ impl Seed {
             steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
             causality: Causality::default(),
             just_begun: crate::begin_anew::JustBegun::default(),
+            broke_on: None,
             worker,
             clusters: self.clusters,
             info: self.info,

@@ -65,11 +65,12 @@ impl Session {
         let Some((reason, _)) = self.published.pin else { return };
         let pinned_us = micros(now.saturating_duration_since(self.published.since));
         counter(&self.worker.counters, reason).add(pinned_us);
-        if reason != PinReason::Transaction {
+        if reason != PinReason::Transaction && tracing::enabled!(tracing::Level::DEBUG) {
+            // Literals may be anything, passwords among them.
             let pin = self.info.pin();
-            let statement = pin.as_ref().map_or("", |pin: &Pin| &pin.statement);
+            let statement = pin.map(|pin: Pin| self.normalised(pin.statement.as_bytes())).unwrap_or_default();
             let (id, reason) = (self.info.id.0, reason.as_str());
-            tracing::debug!(session.id = id, reason, pinned_us, statement, "pin ended");
+            tracing::debug!(session.id = id, reason, pinned_us, %statement, "pin ended");
         }
     }
 }

@@ -142,6 +142,11 @@ impl SessionInfo {
         self.running.store(0, Ordering::Relaxed);
     }
 
+    /// Says that its statement runs on no backend any more, and is to run again: a KILL has to reach the session itself.
+    pub(crate) fn waits_again(&self) {
+        self.running.store(WAITING, Ordering::Relaxed);
+    }
+
     /// Where its statement runs.
     pub fn place(&self) -> Option<(BackendId, Thread)> {
         let place = self.running.load(Ordering::Relaxed);
@@ -387,6 +392,9 @@ mod tests {
         info.runs_nowhere();
         assert_eq!((info.place(), info.is_waiting()), (None, false));
         info.touch(1);
+        assert_eq!((info.place(), info.is_waiting()), (None, true));
+        info.runs_on(BackendId(0), thread);
+        info.waits_again();
         assert_eq!((info.place(), info.is_waiting()), (None, true));
         info.kill_from_outside(false);
         info.ask();

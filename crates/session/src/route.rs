@@ -184,7 +184,15 @@ impl Session {
 
     /// The pinned connection, if it still lives.
     pub(crate) fn take_bound(&mut self) -> Result<Option<Checkout>, ProxyError> {
-        let Some(mut checkout) = self.bound.take() else { return Ok(None) };
+        let Some(mut checkout) = self.bound.take() else {
+            // What the session was pinned for has gone with a connection that broke beside its statements: on another one
+            // the rest of a transaction would be committed alone.
+            return if self.pins.iter().all(|pin| pin.reason == PinReason::Dedicated) {
+                Ok(None)
+            } else {
+                Err(self.lost("it broke", false))
+            };
+        };
         let is_fenced = |id| {
             self.worker.with_snapshot(|snapshot, _| snapshot.backend(id).is_some_and(Backend::is_fenced))
         };

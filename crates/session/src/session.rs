@@ -73,6 +73,8 @@ pub struct Session {
     pub(crate) causality: Causality,
     /// Whether its transaction can be begun anew.
     pub(crate) just_begun: JustBegun,
+    /// Where the connection of the statement that runs has broken last.
+    pub(crate) broke_on: Option<BackendId>,
 }
 
 /// What the login settled for as long as the connection lives.

@@ -341,7 +341,11 @@ impl Worker {
     /// Leaves a backend out of reads for a moment and tells the monitor to look at it.
     pub(crate) fn report_unreachable(&self, backend: BackendId, reason: &str) {
         let now = rt::now();
-        self.failed.borrow_mut().push((backend, now + AVOID));
+        let mut failed = self.failed.borrow_mut();
+        // Once, however many sessions find it out at the same time: every statement looks at the list.
+        failed.retain(|(known, _)| *known != backend);
+        failed.push((backend, now + AVOID));
+        drop(failed);
         self.reader.reporter().connect_failed(backend, now, reason);
     }
 

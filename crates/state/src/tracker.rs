@@ -136,11 +136,6 @@ impl ResponseTracker {
         self.phase == Phase::Done
     }
 
-    /// True as long as nothing has been recognised: the command may still be run elsewhere.
-    pub fn is_untouched(&self) -> bool {
-        self.phase == Phase::First && self.response == Response::default()
-    }
-
     /// Looks at the bytes that follow those already passed. The ids of prepared statements are replaced in
     /// place.
     pub fn advance(&mut self, bytes: &mut [u8]) -> Result<Progress, Malformed> {

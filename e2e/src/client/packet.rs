@@ -104,6 +104,11 @@ impl Packets {
         self.sequence = 0;
     }
 
+    /// The next packet is the first one that answers a command of one packet.
+    pub fn expect_answer(&mut self) {
+        self.sequence = 1;
+    }
+
     /// Writes a payload of any size.
     pub fn write(&mut self, payload: &[u8]) -> Result<()> {
         let mut bytes = Vec::with_capacity(payload.len() + 8);

@@ -14,7 +14,7 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 use super::prepare::is_about_last_statement;
 use super::query::Retry;
 use crate::client_error::ProxyError;
-use crate::failover::READ_ATTEMPTS;
+use crate::failover::{READ_ATTEMPTS, REFUSALS};
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
 use crate::local::splice;
@@ -113,12 +113,12 @@ impl Session {
         let relayed = match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(relayed) if plan.is_some() && self.is_refused_as_read_only(statement, input, &relayed) => {
                 let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? else {
-                    Box::pin(self.leave_refused(checkout)).await;
+                    Box::pin(self.leave_refused(checkout, statement)).await;
                     return Ok(Retry::Again);
                 };
                 relayed
             }
-            Ok(relayed) if plan.is_none() && self.is_transaction_refused(&relayed) => {
+            Ok(relayed) if plan.is_none() && self.is_transaction_refused(statement, &relayed) => {
                 let served = self.bind_to_next(checkout, relayed, (input, attempt)).await;
                 return Ok(served.map_or(Retry::Again, Retry::Never));
             }
@@ -134,7 +134,7 @@ impl Session {
                 self.worker.report_lost(checkout.backend(), &error.to_string());
                 return Ok(Retry::Never(self.after_cut_pinned(&error.to_string(), is_in_step)));
             }
-            Err(cut) => return self.after_cut(checkout, cut, statement, attempt),
+            Err(cut) => return Box::pin(self.after_cut(checkout, cut, statement, attempt)).await,
         };
         self.finish_execute(checkout, (id, &key), flags, relayed).await.map(Retry::Never)
     }
@@ -360,7 +360,7 @@ impl Session {
         match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(relayed) => self.finish_execute(checkout, (id, &key), 0, relayed).await,
             Err(cut) if self.pins.is_empty() => {
-                match self.after_cut(checkout, cut, &statement, READ_ATTEMPTS)? {
+                match Box::pin(self.after_cut(checkout, cut, &statement, REFUSALS)).await? {
                     Retry::Never(served) => Ok(served),
                     Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),
                 }

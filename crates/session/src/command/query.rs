@@ -149,7 +149,7 @@ impl Session {
                     if let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? {
                         return self.finish(checkout, (input, text_at), statement, relayed).await;
                     }
-                    Box::pin(self.leave_refused(checkout)).await;
+                    Box::pin(self.leave_refused(checkout, statement)).await;
                 }
                 Ok(relayed) if self.is_broken_off(statement, &relayed, (input, attempt)) => {
                     if !Box::pin(self.is_ending(checkout.backend(), &relayed.response)).await {
@@ -159,7 +159,7 @@ impl Session {
                     self.pause_before_retry(attempt).await;
                 }
                 Ok(relayed) => return self.finish(checkout, (input, text_at), statement, relayed).await,
-                Err(cut) => match self.after_cut(checkout, cut, statement, attempt)? {
+                Err(cut) => match Box::pin(self.after_cut(checkout, cut, statement, attempt)).await? {
                     Retry::Again => {}
                     Retry::Elsewhere(backend) => {
                         avoid.push(backend);
@@ -181,7 +181,7 @@ impl Session {
     ) -> Outcome {
         for attempt in 1.. {
             match self.forward(&mut checkout, input, Shape::Results).await {
-                Ok(relayed) if self.is_transaction_refused(&relayed) => {
+                Ok(relayed) if self.is_transaction_refused(statement, &relayed) => {
                     let may_run_again = input.is_whole() && attempt < REFUSALS;
                     match Box::pin(self.begin_on_next(checkout, relayed, may_run_again)).await {
                         Ok(next) => checkout = next,
@@ -213,12 +213,15 @@ impl Session {
         // unread part then.
         let sql =
             if statement.effects.is_empty() { &[][..] } else { self.sent_text(input, text_at) }.to_vec();
-        if self.steering.on_replica && matches!(statement.class, Class::Begin | Class::StartTransaction) {
+        let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);
+        if self.steering.on_replica && has_begun {
             self.begin_on_replica();
         }
         let ran = Ran { statement, sql: &sql, response: &response };
         let settled = self.settle(checkout, ran).await;
-        self.note_opening(statement, &sql);
+        if has_begun {
+            self.note_opening(statement, &sql);
+        }
         self.answer_last(settled, ran, (rest, len, is_untouched)).await
     }
 
@@ -304,7 +307,7 @@ impl Session {
     }
 
     /// What to do when the connection broke under a statement that no pin holds.
-    pub(crate) fn after_cut(
+    pub(crate) async fn after_cut(
         &mut self,
         checkout: Checkout,
         cut: Cut,
@@ -323,12 +326,19 @@ impl Session {
                 let why = error.to_string();
                 self.worker.counters.error_backend_lost.increment();
                 self.worker.report_lost(backend, &why);
-                let is_harmless = statement.access == Access::Read || self.only_begins(statement);
-                if is_harmless && is_repeatable && attempt < READ_ATTEMPTS {
-                    return Ok(Retry::Elsewhere(backend));
-                }
-                let error =
-                    if is_harmless { ProxyError::LostHarmless(why) } else { ProxyError::LostUnknown(why) };
+                let only_begins = self.only_begins(statement);
+                let is_harmless = statement.access == Access::Read || only_begins;
+                let may_run_again = is_harmless && is_repeatable && attempt < self.attempts(statement);
+                self.info.waits_again();
+                let why_not = if may_run_again { self.why_not_again(backend, statement).await } else { None };
+                let error = match why_not {
+                    None if may_run_again => return Ok(Retry::Elsewhere(backend)),
+                    Some(why_not) => ProxyError::LostHarmless(format!("{why}; {why_not}")),
+                    // Nothing has begun, as without a primary.
+                    None if only_begins => ProxyError::NoBackend(why),
+                    None if is_harmless => ProxyError::LostHarmless(why),
+                    None => ProxyError::LostUnknown(why),
+                };
                 // After half a row, or half a command, nothing can follow on this connection.
                 Ok(Retry::Never(if is_in_step { Served::Error(error) } else { Served::Fatal(error) }))
             }

@@ -11,7 +11,8 @@ use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 use super::query::{Retry, is_ordinary};
 use crate::client_error::ProxyError;
 use crate::diagnostics::TextShape;
-use crate::failover::READ_ATTEMPTS;
+use crate::failover::REFUSALS;
+use crate::forward::Cut;
 use crate::input::Input;
 use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
@@ -204,7 +205,11 @@ impl Session {
     ) -> Outcome {
         match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
-            Err(cut) => match self.after_cut(checkout, cut, statement, READ_ATTEMPTS)? {
+            Err(Cut::Backend { error, is_in_step, .. }) if !self.pins.is_empty() => {
+                self.worker.report_lost(checkout.backend(), &error.to_string());
+                Ok(self.after_cut_pinned(&error.to_string(), is_in_step))
+            }
+            Err(cut) => match Box::pin(self.after_cut(checkout, cut, statement, REFUSALS)).await? {
                 Retry::Never(served) => Ok(served),
                 Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),
             },
