@@ -59,7 +59,10 @@ const STATEMENTS: &[(&str, Needs)] = &[
     ("PREPARE p FROM 'SELECT 1'", Needs::Primary),
     ("SET ROLE NONE", Needs::Primary),
     ("SET rand_seed1 = 5", Needs::Primary),
-    ("SELECT LAST_INSERT_ID(5)", Needs::Primary),
+    ("SELECT LAST_INSERT_ID(5)", Needs::Nothing),
+    ("SET identity = 5", Needs::Nothing),
+    ("SET insert_id = 5", Needs::Nothing),
+    ("SELECT FOUND_ROWS(), ROW_COUNT()", Needs::Nothing),
     ("XA START 'x'", Needs::Primary),
     ("no statement at all", Needs::Primary),
     // These commit first, and are none of the transaction's.

@@ -67,6 +67,13 @@ pub(crate) async fn query(connection: &mut Connection, sql: &str) -> Result<Answ
 
 /// Runs a command whose answer is OK, EOF, ERR or one small result set.
 pub(crate) async fn command(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
+    let answer = exchange(connection, payload).await;
+    // The server lists its refusal until a statement makes it forget that.
+    connection.lists_warnings |= matches!(answer, Err(AskError::Refused(_)));
+    answer
+}
+
+async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
     let capabilities = connection.capabilities;
     let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
     io.write(payload).await?;
@@ -90,7 +97,9 @@ pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<
     io.write(&payload).await?;
     let first = io.read(MAX_PACKET).await?.payload;
     if first.first() == Some(&response::ERR) {
-        return Err(AskError::Refused(ErrPacket::parse(&first)?));
+        let refusal = ErrPacket::parse(&first)?;
+        connection.lists_warnings = true;
+        return Err(AskError::Refused(refusal));
     }
     let prepared = PrepareOk::parse(&first)?;
     for count in [prepared.params, prepared.columns] {
