@@ -117,9 +117,11 @@ pub enum RowsLeft {
     /// The number of rows sent, if it has sent any result.
     #[default]
     Sent,
-    /// Another number.
+    /// This number.
+    Known(u64),
+    /// A number that only the server can tell.
     Counted,
-    /// It stays what it was: SHOW WARNINGS and its kin.
+    /// It stays what it was.
     Kept,
 }
 
@@ -250,6 +252,7 @@ impl Connection {
         });
         match left.rows {
             RowsLeft::Counted => self.memory.note_rows(&mut self.seen, None),
+            RowsLeft::Known(rows) => self.memory.note_rows(&mut self.seen, Some(rows)),
             RowsLeft::Sent if response.result_sets > 0 => {
                 self.memory.note_rows(&mut self.seen, Some(response.rows));
             }

@@ -164,8 +164,8 @@ pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> 
             connection.have = SessionState { multi_statements, ..known_state() };
             connection.statements.clear();
             connection.temporary_tables_made = 0;
+            // Warnings may still be listed: MariaDB keeps them.
             connection.may_hide_user_vars = false;
-            connection.lists_warnings = false;
             connection.unsaved = Unsaved::default();
             connection.seen = Seen::NOTHING;
             Ok(())

@@ -1,6 +1,7 @@
 //! Statements that tie a session to its connection, and those that free it again. Each block ends free.
 
 use crate::changes::{Ids, ask, change_step, leaves_behind, prepared_asks, table};
+use crate::commands::{NO_WARNINGS, asks_behind_routine};
 use crate::random::Random;
 use crate::step::{Block, Step, query};
 
@@ -83,7 +84,7 @@ pub(crate) fn read_only(
         "START TRANSACTION READ ONLY"
     }));
     for _ in 0..=random.below(10) {
-        steps.push(match random.below(12) {
+        let step = match random.below(12) {
             0..=1 => query(&format!("SELECT * FROM app.{table} ORDER BY id")),
             2 | 3 => ask(random),
             4 => leaves_behind(random),
@@ -98,7 +99,8 @@ pub(crate) fn read_only(
                 steps.extend(prepared_asks(random).steps);
                 Step::Ping
             }
-        });
+        };
+        steps.push(step);
     }
     let takes_id = random.once_in(6);
     if takes_id {
@@ -237,10 +239,12 @@ pub(crate) fn other(
     };
     let (tie, end) = TIES[random.below(TIES.len())];
     let mut steps: Vec<Step> = tie.iter().map(own).collect();
+    steps.insert(0, query(NO_WARNINGS));
+    let has_routine = tie.iter().any(|sql| sql.contains("PREPARE"));
     for _ in 0..random.below(4) {
         let at = 1 + random.below(steps.len());
         let step = between(random);
-        steps.insert(at, step);
+        steps.insert(at, if has_routine { asks_behind_routine(step) } else { step });
     }
     steps.extend(end.iter().map(own));
     Block::pinned(steps)

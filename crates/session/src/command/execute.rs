@@ -57,25 +57,29 @@ impl Session {
         {
             return Ok(served);
         }
-        if statement.uses.contains(Uses::DIAGNOSTICS)
-            && is_about_last_statement(&statement)
-            && let Some(served) = Box::pin(self.execute_diagnostics(input, (id, flags), &statement)).await?
-        {
-            return Ok(served);
+        let mut chosen = None;
+        if statement.uses.contains(Uses::DIAGNOSTICS) && is_about_last_statement(&statement) {
+            match Box::pin(self.choose_for_diagnostics((id, flags), &statement)).await {
+                Ok(Some(found)) => chosen = Some(found),
+                Ok(None) => return self.answer_diagnostics(input, id).await,
+                Err(error) => return self.refuse(input, error).await,
+            }
         }
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
-            let Chosen { mut checkout, plan, mut key } =
-                match self.choose_to_execute((id, flags), &avoid).await {
-                    Ok(chosen) => chosen,
-                    Err((error, plan)) => {
-                        let better =
-                            plan.and_then(|plan| self.may_go_elsewhere(plan, &avoid, &error, attempt));
-                        let Some(backend) = better else { return self.refuse(input, error).await };
-                        avoid.push(backend);
-                        continue;
-                    }
-                };
+            let found = match chosen.take() {
+                Some(chosen) => Ok(chosen),
+                None => self.choose_to_execute((id, flags), &avoid).await,
+            };
+            let Chosen { mut checkout, plan, mut key } = match found {
+                Ok(chosen) => chosen,
+                Err((error, plan)) => {
+                    let better = plan.and_then(|plan| self.may_go_elsewhere(plan, &avoid, &error, attempt));
+                    let Some(backend) = better else { return self.refuse(input, error).await };
+                    avoid.push(backend);
+                    continue;
+                }
+            };
             key = in_shape(key, flags);
             match self.bind(&mut checkout, input, (id, params.as_ref()), &key).await {
                 Ok(bound) if bound.held != input.held => {
@@ -255,23 +259,21 @@ impl Session {
         Ok(None)
     }
 
-    /// Answers a statement about warnings from memory; `None` if the connection of the last one is there to run it.
-    async fn execute_diagnostics(
+    /// The connection of the last statement, for one about warnings; `None` where the memory has to answer.
+    async fn choose_for_diagnostics(
         &mut self,
-        input: Input,
         (id, flags): (ClientStmtId, u8),
         statement: &Statement,
-    ) -> Result<Option<Served>, NetError> {
-        let Some(key) = self.statements.find(id).map(|found| found.key.clone()) else { return Ok(None) };
-        match self.connection_to_execute(id, statement, &in_shape(key.clone(), flags)).await {
-            Ok(Some(checkout)) => {
-                // It is found there again.
-                self.keep_or_give_back(checkout);
-                Ok(None)
-            }
-            Ok(None) => self.show_diagnostics(input, key.text(), Form::Binary).await.map(Some),
-            Err(error) => self.refuse(input, error).await.map(Some),
-        }
+    ) -> Result<Option<Chosen>, ProxyError> {
+        let unknown = ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute");
+        let key = self.statements.find(id).ok_or(unknown)?.key.clone();
+        let found = self.connection_to_execute(id, statement, &in_shape(key.clone(), flags)).await?;
+        Ok(found.map(|checkout| Chosen { checkout, plan: None, key }))
+    }
+
+    async fn answer_diagnostics(&mut self, input: Input, id: ClientStmtId) -> Outcome {
+        let text = self.statements.find(id).map(|found| found.key.text().clone()).unwrap_or_default();
+        Box::pin(self.show_diagnostics(input, &text, Form::Binary)).await
     }
 
     /// The same statement with what the last one left behind written into it, when only the memory knows that.

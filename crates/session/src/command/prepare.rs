@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use delphinus_pool::{Checkout, LeftBehind, PoolError, StatementKey};
+use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft, StatementKey};
 use delphinus_sql::{Effects, Hints, Statement, Uses, Why, classify};
 use delphinus_state::{SessionState, Shape};
 use delphinus_wire::command::{BackendStmtId, Code};
@@ -149,7 +149,9 @@ impl Session {
         }
         self.last_backend = Some(checkout.backend());
         let row_count = self.memory.row_count.get();
-        checkout.connection().remember(&response, LeftBehind { list, ..LeftBehind::default() });
+        checkout
+            .connection()
+            .remember(&response, LeftBehind { rows: RowsLeft::Kept, list, sets_insert_id: false });
         if response.is_ok() {
             self.memory.row_count.set(row_count);
         }

@@ -211,7 +211,9 @@ impl Session {
         let Relayed { response, rest, len, is_untouched } = relayed;
         // The text is needed only where there is something to learn from it; it is still in front of the buffer's
         // unread part then.
-        let needs_text = !statement.effects.is_empty() || checkout.connection().may_list();
+        let needs_text = !statement.effects.is_empty()
+            || matches!(statement.class, Class::Show | Class::Explain | Class::Do)
+            || checkout.connection().may_list();
         let sql = if needs_text { self.sent_text(input, text_at) } else { &[][..] }.to_vec();
         if self.steering.on_replica && matches!(statement.class, Class::Begin | Class::StartTransaction) {
             self.begin_on_replica();
