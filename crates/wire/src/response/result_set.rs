@@ -23,7 +23,7 @@ impl TextResult {
     /// The same as a prepared statement's answer. Of numbers, columns of INT and BIGINT are known.
     pub fn put_binary(&self, out: &mut Vec<u8>, seq: u8, status: Status, capabilities: Capabilities) {
         self.put_packets(out, seq, (status, capabilities), |out, row| {
-            put_binary_row(out, &self.columns, row)
+            put_binary_row(out, &self.columns, row);
         });
     }
 
