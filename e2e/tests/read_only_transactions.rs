@@ -59,7 +59,10 @@ const STATEMENTS: &[(&str, Needs)] = &[
     ("PREPARE p FROM 'SELECT 1'", Needs::Primary),
     ("SET ROLE NONE", Needs::Primary),
     ("SET rand_seed1 = 5", Needs::Primary),
-    ("SELECT LAST_INSERT_ID(5)", Needs::Primary),
+    ("SELECT LAST_INSERT_ID(5)", Needs::Nothing),
+    ("SET identity = 5", Needs::Nothing),
+    ("SET insert_id = 5", Needs::Nothing),
+    ("SELECT FOUND_ROWS(), ROW_COUNT()", Needs::Nothing),
     ("XA START 'x'", Needs::Primary),
     ("no statement at all", Needs::Primary),
     // These commit first, and are none of the transaction's.
@@ -276,6 +279,117 @@ fn check_cursor(stage: &Stage) {
     assert_eq!(failure(client.query(INSERT).unwrap()), 0);
 }
 
+/// What a statement leaves behind, to be asked for in the transaction that follows.
+const LEAVE: &[&str] = &[
+    "SELECT id FROM customers ORDER BY id LIMIT 3",
+    "SELECT SQL_CALC_FOUND_ROWS id FROM customers LIMIT 2",
+    "SELECT id INTO @a FROM customers LIMIT 1",
+    "SELECT 1/0 FROM customers LIMIT 2",
+    "SELECT CAST('12x' AS SIGNED)",
+    "SELECT no_such_column FROM customers",
+    "SELECT LAST_INSERT_ID(31)",
+    "INSERT INTO visits (server_id) VALUES (5), (6)",
+    "UPDATE visits SET server_id = 9 ORDER BY id LIMIT 2",
+];
+
+const ASK: &[&str] = &[
+    "SELECT FOUND_ROWS()",
+    "SELECT FOUND_ROWS() AS f, ROW_COUNT() AS r",
+    "SELECT ROW_COUNT()",
+    "SELECT LAST_INSERT_ID() % 1000000",
+    "SHOW WARNINGS",
+    "SHOW ERRORS",
+    "SHOW COUNT(*) WARNINGS",
+    "SELECT @@warning_count",
+];
+
+/// Where in the transaction it is asked.
+#[derive(Debug, Clone, Copy)]
+enum When {
+    First,
+    AfterRead,
+    AfterMove,
+    Behind,
+}
+
+/// The rows that the question gives, as a text or prepared before everything else.
+fn answer_about(
+    address: &Address,
+    leave: &str,
+    ask: &str,
+    (when, is_prepared): (When, bool),
+) -> Vec<Vec<Option<Vec<u8>>>> {
+    use delphinus_testkit::{Login, Reply};
+    let Address { socket, user, password, database, .. } = address;
+    let mut client = Login::new(socket, user, password).schema(database).connect().unwrap();
+    let read_committed = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+    let share = "SELECT COUNT(*) FROM customers LOCK IN SHARE MODE";
+    let (before, between): (&[&str], &[&str]) = match when {
+        When::First => (&[], &[leave, BEGIN]),
+        When::AfterRead => (&[], &[BEGIN, READ, leave, "SET @b = 1"]),
+        When::AfterMove => (&[read_committed], &[BEGIN, READ, share, leave, "SAVEPOINT s"]),
+        When::Behind => (&[], &[BEGIN, READ, leave, "COMMIT"]),
+    };
+    // A new session of MariaDB has the FOUND_ROWS() of whoever used the thread before.
+    client.query("SELECT 1 FROM customers LIMIT 4").unwrap();
+    for sql in before {
+        client.query(*sql).unwrap();
+    }
+    let prepared = is_prepared.then(|| client.prepare(ask).unwrap());
+    // MySQL prepares no SHOW of warnings.
+    let Ok(statement) = prepared.transpose() else { return Vec::new() };
+    for sql in between {
+        client.query(*sql).unwrap();
+    }
+    let reply = match statement {
+        Some(statement) => client.execute(statement.id, &[], true).unwrap().remove(0),
+        None => client.query(ask).unwrap().remove(0),
+    };
+    match reply {
+        Reply::Rows(rows) => rows.rows,
+        other => panic!("{leave}; {when:?}; {ask}: {other:?}"),
+    }
+}
+
+/// What is asked about the statement before is exact, wherever that has run.
+fn check_statement_before(stage: &Stage) {
+    let direct = stage.primary_address();
+    for leave in LEAVE {
+        for ask in ASK {
+            for when in [When::First, When::AfterRead, When::AfterMove, When::Behind] {
+                for is_prepared in [false, true] {
+                    let wanted = answer_about(&direct, leave, ask, (when, is_prepared));
+                    let found = answer_about(&stage.address, leave, ask, (when, is_prepared));
+                    let is_id = ask.contains("INSERT_ID") && leave.starts_with("INSERT");
+                    // Each side has made an id of its own.
+                    let is_same = if is_id { wanted.len() == found.len() } else { wanted == found };
+                    assert!(is_same, "{leave}; {when:?}; {ask}, {is_prepared}: {wanted:?}, not {found:?}");
+                }
+            }
+        }
+    }
+}
+
+/// `insert_id` is said where nothing takes it, and goes along to where the next INSERT does.
+fn check_insert_id(stage: &Stage) {
+    let mut client = stage.address.connect().unwrap();
+    run(&mut client, "CREATE TABLE IF NOT EXISTS ro_ids (id INT AUTO_INCREMENT PRIMARY KEY, a INT)");
+    for (id, end) in
+        [(5000, "COMMIT"), (6000, "ROLLBACK"), (7000, "CREATE TABLE IF NOT EXISTS ro_made (a INT)")]
+    {
+        run(&mut client, BEGIN);
+        assert_ne!(place(stage, &mut client, WHO), 0);
+        run(&mut client, &format!("SET insert_id = {id}"));
+        assert_eq!(client.value("SELECT @@insert_id").unwrap(), id.to_string());
+        assert_eq!(code(&mut client, INSERT), 1792);
+        run(&mut client, end);
+        run(&mut client, "INSERT INTO ro_ids (a) VALUES (1)");
+        assert_eq!(client.value("SELECT LAST_INSERT_ID()").unwrap(), id.to_string(), "{end}");
+        assert_eq!(client.value("SELECT MAX(id) FROM ro_ids FOR UPDATE").unwrap(), id.to_string());
+        client = stage.address.connect().unwrap();
+    }
+}
+
 /// A rule for the primary holds in transactions: where it cannot be obeyed any more, they begin again.
 fn check_rule(stage: &Stage) {
     let rule = "[[rule]]\nname = \"fresh\"\ntable = [\"app.visits\"]\n";
@@ -400,6 +514,8 @@ fn check_flavor(flavor: Flavor) {
     check_completion(&stage);
     check_cursor(&stage);
     check_rule(&stage);
+    check_statement_before(&stage);
+    check_insert_id(&stage);
     check_losses(&stage);
     check_statements(&stage, flavor);
     check_off(&stage);

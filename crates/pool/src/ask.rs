@@ -44,6 +44,8 @@ pub(crate) struct Answer {
     pub result: TextResult,
     /// Status flags.
     pub status: Status,
+    /// How many warnings there are.
+    pub warnings: u16,
     /// Changes of the session that an OK reported.
     pub changes: Vec<Changed>,
 }
@@ -67,6 +69,16 @@ pub(crate) async fn query(connection: &mut Connection, sql: &str) -> Result<Answ
 
 /// Runs a command whose answer is OK, EOF, ERR or one small result set.
 pub(crate) async fn command(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
+    let answer = exchange(connection, payload).await;
+    // The server lists them until a statement makes it forget that.
+    connection.lists_warnings |= match &answer {
+        Ok(answer) => answer.warnings > 0,
+        Err(error) => matches!(error, AskError::Refused(_)),
+    };
+    answer
+}
+
+async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
     let capabilities = connection.capabilities;
     let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
     io.write(payload).await?;
@@ -90,7 +102,9 @@ pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<
     io.write(&payload).await?;
     let first = io.read(MAX_PACKET).await?.payload;
     if first.first() == Some(&response::ERR) {
-        return Err(AskError::Refused(ErrPacket::parse(&first)?));
+        let refusal = ErrPacket::parse(&first)?;
+        connection.lists_warnings = true;
+        return Err(AskError::Refused(refusal));
     }
     let prepared = PrepareOk::parse(&first)?;
     for count in [prepared.params, prepared.columns] {
@@ -136,9 +150,9 @@ fn row(packet: &[u8], columns: usize) -> Result<Vec<Option<Vec<u8>>>, Malformed>
 fn finished(result: TextResult, last: &[u8], capabilities: Capabilities) -> Result<Answer, Malformed> {
     if last.len() < 7 {
         let eof = EofPacket::parse(last)?;
-        return Ok(Answer { result, status: eof.status, changes: Vec::new() });
+        return Ok(Answer { result, status: eof.status, warnings: eof.warnings, changes: Vec::new() });
     }
     let ok = OkPacket::parse(last, capabilities)?;
     let changes = ok.changes.iter().flatten().filter_map(Changed::from_wire).collect();
-    Ok(Answer { result, status: ok.status, changes })
+    Ok(Answer { result, status: ok.status, warnings: ok.warnings, changes })
 }

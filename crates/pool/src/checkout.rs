@@ -14,7 +14,7 @@ use crate::error::PoolError;
 use crate::idle::Seat;
 use crate::memory::Memory;
 use crate::pool::Pool;
-use crate::ready::{Ready, make_ready, save, start_over};
+use crate::ready::{Ready, empty_list, make_ready, save, start_over};
 
 /// What a backend is doing for the session, as far as it matters when the session ends in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,18 +97,27 @@ impl Checkout {
 
     /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
     pub async fn restore_insert_id(&mut self, memory: &Rc<Memory>) -> Result<(), PoolError> {
-        if self.connection().insert_seq == memory.insert_seq.get() {
+        if memory.has_insert_id(self.connection().seen) {
             if !self.connection().unsaved.reported.is_empty() {
                 self.save().await?;
             }
-            if self.connection().insert_seq == memory.insert_seq.get() {
+            if memory.has_insert_id(self.connection().seen) {
                 return Ok(());
             }
         }
-        memory.wait_until_saved().await;
         let id = memory.last_insert_id.get();
         self.query(&format!("SET @@session.last_insert_id={id}")).await?;
-        self.connection().insert_seq = memory.insert_seq.get();
+        memory.is_restored(&mut self.connection().seen);
+        Ok(())
+    }
+
+    /// Makes the server list no warnings, where the session has none and an older list may still be here.
+    pub async fn forget_warnings(&mut self) -> Result<(), PoolError> {
+        if self.connection().lists_warnings {
+            self.save().await?;
+            let backend = self.pool.target(self.backend).name();
+            empty_list(self.connection()).await.map_err(|error| error.into_pool_error(backend))?;
+        }
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use delphinus_wire::response::Status;
 use crate::budget::{Claim, Permit};
 use crate::census::Member;
 use crate::keys::Keys;
-use crate::memory::{Diagnostics, Leaving, Memory, Unsaved};
+use crate::memory::{Leaving, Memory, Seen, Unsaved};
 use crate::statements::Statements;
 
 /// A backend connection, unique within its worker.
@@ -103,26 +103,39 @@ pub const SHAPE: Capabilities = Capabilities(
 /// What a statement leaves behind that its answer does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftBehind {
-    /// What becomes of FOUND_ROWS() and the warnings.
+    /// What becomes of FOUND_ROWS().
     pub rows: RowsLeft,
+    /// What becomes of the list of warnings.
+    pub list: ListLeft,
     /// LAST_INSERT_ID() may be another one.
     pub sets_insert_id: bool,
 }
 
-/// What becomes of FOUND_ROWS() and the warnings after a statement.
+/// What becomes of FOUND_ROWS() after a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RowsLeft {
-    /// They are its own; FOUND_ROWS() is the number of rows sent.
+    /// The number of rows sent, if it has sent any result.
     #[default]
     Sent,
-    /// They are its own; FOUND_ROWS() is another number than that of the rows sent.
+    /// This number.
+    Known(u64),
+    /// A number that only the server can tell.
     Counted,
-    /// They stay what they were: SHOW WARNINGS and its kin.
+    /// It stays what it was.
     Kept,
 }
 
-/// No statement has this number.
-pub(crate) const UNKNOWN_SEQ: u64 = u64::MAX;
+/// What becomes of the list of warnings after a statement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ListLeft {
+    /// It has those of the statement, of which the answer tells the number.
+    #[default]
+    Own,
+    /// It stays what it was.
+    Kept,
+    /// Only the server can tell.
+    Untold,
+}
 
 /// What KILL names a connection by: a number at a server that may be elsewhere by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,10 +180,8 @@ pub struct Connection {
     pub(crate) memory: Rc<Memory>,
     pub(crate) unsaved: Unsaved,
     pub(crate) leaving: Option<Leaving>,
-    /// Number of the owner's last statement here; see `Memory`.
-    pub(crate) statement_seq: u64,
-    /// Number of the owner's last change of LAST_INSERT_ID() here; see `Memory`.
-    pub(crate) insert_seq: u64,
+    /// What it knows of its owner's last statements.
+    pub(crate) seen: Seen,
     pub(crate) held_until: Instant,
     pub(crate) idle_since: Instant,
     pub(crate) retire_at: Instant,
@@ -193,65 +204,80 @@ impl Connection {
         Rc::ptr_eq(&self.memory, memory)
     }
 
-    /// True if the diagnostics of the last statement of `memory`'s session can be asked for here.
+    /// True if the last statement of `memory`'s session ran here.
     pub fn remembers(&self, memory: &Rc<Memory>) -> bool {
-        self.is_owned_by(memory) && self.statement_seq == memory.statement_seq.get()
+        self.is_owned_by(memory) && memory.ran_last(self.seen)
     }
 
     /// True if LAST_INSERT_ID() is here what `memory`'s session made it.
     pub fn has_insert_id(&self, memory: &Rc<Memory>) -> bool {
-        self.is_owned_by(memory)
-            && self.insert_seq == memory.insert_seq.get()
-            && self.unsaved.reported.is_empty()
+        self.is_owned_by(memory) && memory.has_insert_id(self.seen) && self.unsaved.reported.is_empty()
     }
 
-    /// True if only the connection knows FOUND_ROWS(); false if the memory has it.
-    pub fn has_found_rows(&self) -> bool {
-        self.unsaved.diagnostics.found_rows
+    /// True if FOUND_ROWS() is here what the owner's last statements made it.
+    pub fn tells_rows(&self) -> bool {
+        self.memory.has_rows(self.seen)
+    }
+
+    /// True if SHOW WARNINGS lists here what the owner's last statements left.
+    pub fn tells_list(&self) -> bool {
+        self.memory.has_list(self.seen) || self.memory.has_no_warnings() && !self.lists_warnings
+    }
+
+    /// True if the list of warnings may not be empty, here or for the owner.
+    #[inline]
+    pub fn may_list(&self) -> bool {
+        self.lists_warnings || !self.memory.has_no_warnings()
+    }
+
+    /// True if it knows what nobody else does of its owner's last statements.
+    pub fn has_unsaved(&self) -> bool {
+        self.asks_for_insert_id()
+            || self.memory.asks_for_rows(self.seen)
+            || self.memory.asks_for_list(self.seen)
+    }
+
+    /// True if only the server knows LAST_INSERT_ID().
+    pub(crate) fn asks_for_insert_id(&self) -> bool {
+        self.unsaved.insert_id && self.memory.has_insert_id(self.seen)
     }
 
     /// Notes what a statement of the owner left behind.
     #[inline]
     pub fn remember(&mut self, response: &Response, left: LeftBehind) {
-        let was_latest = self.statement_seq == self.memory.statement_seq.get();
-        self.statement_seq = self.memory.statement_seq.get() + 1;
-        self.memory.statement_seq.set(self.statement_seq);
+        self.memory.note_statement(&mut self.seen);
         self.memory.row_count.set(match response.affected_rows {
             Some(rows) => i64::try_from(rows).unwrap_or(i64::MAX),
             None => -1,
         });
-        if left.rows != RowsLeft::Kept {
-            let warnings = response.warnings > 0 || response.error.is_some();
-            self.lists_warnings |= warnings;
-            // A statement without rows leaves FOUND_ROWS() as it was, which may still be here only.
-            let is_pending = was_latest && response.result_sets == 0 && self.unsaved.diagnostics.found_rows;
-            let found_rows = left.rows == RowsLeft::Counted || is_pending;
-            self.unsaved.diagnostics = Diagnostics { found_rows, warnings };
-            if response.result_sets > 0 {
-                self.memory.found_rows.set(response.rows);
+        match left.rows {
+            RowsLeft::Counted => self.memory.note_rows(&mut self.seen, None),
+            RowsLeft::Known(rows) => self.memory.note_rows(&mut self.seen, Some(rows)),
+            RowsLeft::Sent if response.result_sets > 0 => {
+                self.memory.note_rows(&mut self.seen, Some(response.rows));
             }
-            if !warnings && self.memory.warnings.borrow().is_some() {
-                self.memory.warnings.replace(None);
-            }
-        } else if !was_latest {
-            self.unsaved.diagnostics = Diagnostics::default();
+            RowsLeft::Sent | RowsLeft::Kept => {}
+        }
+        if left.list != ListLeft::Kept {
+            self.lists_warnings =
+                response.warnings > 0 || response.error.is_some() || left.list == ListLeft::Untold;
+            self.memory.note_list(&mut self.seen, !self.lists_warnings);
         }
         // Where the id was another session's before, it is no better now.
-        let was_own = self.insert_seq == self.memory.insert_seq.get();
+        let was_own = self.memory.has_insert_id(self.seen);
         if response.last_insert_id != 0 || left.sets_insert_id && was_own {
             let before = self.memory.last_insert_id.replace(response.last_insert_id);
             if !left.sets_insert_id && (!was_own || !self.unsaved.reported.is_empty()) {
                 self.unsaved.reported.push(response.last_insert_id, before);
             }
             self.unsaved.insert_id = true;
-            self.insert_seq = self.memory.insert_seq.get() + 1;
-            self.memory.insert_seq.set(self.insert_seq);
+            self.memory.note_insert_id(&mut self.seen);
         }
     }
 
     /// The connection goes to another session: until it is made ready there, its owner's memory is not whole.
     pub(crate) fn leave(&mut self) {
-        if !self.unsaved.is_empty() && self.leaving.is_none() {
+        if self.has_unsaved() && self.leaving.is_none() {
             self.leaving = Some(Leaving::begin(self.memory.clone()));
         }
     }
@@ -261,8 +287,7 @@ impl Connection {
         self.memory = memory;
         self.unsaved = Unsaved::default();
         self.leaving = None;
-        self.statement_seq = UNKNOWN_SEQ;
-        self.insert_seq = UNKNOWN_SEQ;
+        self.seen = Seen::NOTHING;
     }
 
     /// True if the status says that autocommit is on and no transaction is open.

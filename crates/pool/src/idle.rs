@@ -154,7 +154,7 @@ enum Order {
 
 fn rank(connection: &Connection, want: &SessionState, now: Instant) -> Rank {
     let fix_ups = connection.have.distance(want)
-        + u32::from(!connection.unsaved.is_empty())
+        + u32::from(connection.has_unsaved())
         + u32::from(connection.lists_warnings)
         + 4 * u32::from(connection.may_hide_user_vars);
     if connection.held_until > now {

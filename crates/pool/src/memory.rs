@@ -8,34 +8,77 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_wire::response::TextResult;
 
-/// One session's memory, shared with the connection that it used last.
+/// One session's memory, shared with the connections that it has used. Of each thing it counts the changes: a connection
+/// that has the same number knows the thing as it is.
 #[derive(Debug, Default)]
 pub struct Memory {
     /// Counts the session's statements: a connection that has the same number ran the last one.
-    pub statement_seq: Cell<u64>,
-    /// Counts the changes of LAST_INSERT_ID(): a connection that has the same number has the right one.
-    pub insert_seq: Cell<u64>,
+    statement_seq: Cell<u64>,
+    /// Counts the changes of LAST_INSERT_ID().
+    insert_seq: Cell<u64>,
+    /// Counts the changes of FOUND_ROWS(), which a statement without rows leaves as it was.
+    rows_seq: Cell<u64>,
+    /// Counts the lists of warnings. On MariaDB, a statement without tables leaves the list as it was.
+    list_seq: Cell<u64>,
     /// LAST_INSERT_ID(): exact once it is saved, what the OK packet said before that.
     pub last_insert_id: Cell<u64>,
     /// How many connections have not told yet what they know, and are not in a seat of this session.
     pub(crate) saving: Cell<u32>,
-    /// FOUND_ROWS().
-    pub found_rows: Cell<u64>,
+    found_rows: Cell<FoundRows>,
     /// ROW_COUNT().
     pub row_count: Cell<i64>,
-    /// SHOW WARNINGS; `None` if there are none.
-    pub warnings: RefCell<Option<TextResult>>,
-    /// What the proxy has answered itself after the statement with this number; see `OwnAnswer`.
-    own: RefCell<Option<(u64, OwnAnswer)>>,
+    warnings: RefCell<Warnings>,
 }
 
-/// The diagnostics of what the proxy has answered itself, which hide those of the statement before on its connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OwnAnswer {
-    /// It was no error.
-    Done,
-    /// An error, by its number and its text.
-    Failed(u16, Vec<u8>),
+/// FOUND_ROWS().
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FoundRows {
+    Known(u64),
+    /// Only the connection with the right number knows it; nobody, where that is gone.
+    OnConnection,
+}
+
+impl Default for FoundRows {
+    fn default() -> Self {
+        Self::Known(0)
+    }
+}
+
+/// What SHOW WARNINGS lists.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Warnings {
+    /// Nothing.
+    #[default]
+    None,
+    /// Only the connection with the right number knows it; nobody, where that is gone.
+    OnConnection,
+    /// What a server has listed.
+    Listed(TextResult),
+    /// An error of the proxy's own, by its number and its text.
+    Own(u16, Vec<u8>),
+}
+
+/// Which changes a connection knows; see `Memory`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    statement: u64,
+    insert: u64,
+    rows: u64,
+    list: u64,
+}
+
+/// No change has this number.
+const UNKNOWN: u64 = u64::MAX;
+
+impl Seen {
+    /// Of a connection that knows nothing of its session.
+    pub(crate) const NOTHING: Self =
+        Self { statement: UNKNOWN, insert: UNKNOWN, rows: UNKNOWN, list: UNKNOWN };
+
+    /// After a statement of the proxy's own, which wipes out all but LAST_INSERT_ID().
+    pub(crate) fn without_answers(self) -> Self {
+        Self { insert: self.insert, ..Self::NOTHING }
+    }
 }
 
 /// Parts of the memory that only the connection knows.
@@ -43,7 +86,6 @@ pub enum OwnAnswer {
 pub(crate) struct Unsaved {
     pub insert_id: bool,
     pub reported: Reported,
-    pub diagnostics: Diagnostics,
 }
 
 /// Ids that INSERTs reported on a connection whose LAST_INSERT_ID() was another session's before. An id that the
@@ -82,37 +124,128 @@ impl Reported {
     }
 }
 
-/// What of the last statement's diagnostics has to be asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Diagnostics {
-    pub found_rows: bool,
-    pub warnings: bool,
-}
-
-impl Unsaved {
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.insert_id && self.diagnostics == Diagnostics::default()
-    }
+fn next(seq: &Cell<u64>) -> u64 {
+    seq.set(seq.get() + 1);
+    seq.get()
 }
 
 impl Memory {
-    /// The proxy has answered a statement itself: until the next one runs somewhere, diagnostics are about this one.
-    pub fn note_own_answer(&self, answer: OwnAnswer) {
-        self.own.replace(Some((self.statement_seq.get(), answer)));
+    /// A statement was run by the connection that has seen this much.
+    pub(crate) fn note_statement(&self, seen: &mut Seen) {
+        seen.statement = next(&self.statement_seq);
     }
 
-    /// What the proxy has answered itself, if that was the last statement.
-    pub fn own_answer(&self) -> Option<OwnAnswer> {
-        let own = self.own.borrow();
-        own.as_ref().filter(|(seq, _)| *seq == self.statement_seq.get()).map(|(_, answer)| answer.clone())
+    /// LAST_INSERT_ID() is what the connection that has seen this much says from now on.
+    pub(crate) fn note_insert_id(&self, seen: &mut Seen) {
+        seen.insert = next(&self.insert_seq);
+    }
+
+    /// FOUND_ROWS() is what that connection says from now on; `None` if nobody else knows.
+    pub(crate) fn note_rows(&self, seen: &mut Seen, rows: Option<u64>) {
+        seen.rows = next(&self.rows_seq);
+        self.found_rows.set(rows.map_or(FoundRows::OnConnection, FoundRows::Known));
+    }
+
+    /// The list of warnings is that connection's from now on. Only that knows what is in it, if anything is.
+    pub(crate) fn note_list(&self, seen: &mut Seen, is_empty: bool) {
+        seen.list = next(&self.list_seq);
+        self.list(if is_empty { Warnings::None } else { Warnings::OnConnection });
+    }
+
+    fn list(&self, warnings: Warnings) {
+        // Looked at first: most are empty, and stay so.
+        if *self.warnings.borrow() != warnings {
+            self.warnings.replace(warnings);
+        }
+    }
+
+    /// What the connection that has seen this much says of FOUND_ROWS(). Its session may have gone on meanwhile, elsewhere.
+    pub(crate) fn save_rows(&self, seen: Seen, rows: u64) {
+        if self.asks_for_rows(seen) {
+            self.found_rows.set(FoundRows::Known(rows));
+        }
+    }
+
+    /// What it lists.
+    pub(crate) fn save_list(&self, seen: Seen, result: TextResult) {
+        if self.asks_for_list(seen) {
+            self.list(if result.rows.is_empty() { Warnings::None } else { Warnings::Listed(result) });
+        }
+    }
+
+    /// What it says of LAST_INSERT_ID().
+    pub(crate) fn save_insert_id(&self, seen: Seen, id: u64) {
+        if self.has_insert_id(seen) {
+            self.last_insert_id.set(id);
+        }
+    }
+
+    pub(crate) fn has_insert_id(&self, seen: Seen) -> bool {
+        seen.insert == self.insert_seq.get()
+    }
+
+    /// LAST_INSERT_ID() was made there what it is for the session.
+    pub(crate) fn is_restored(&self, seen: &mut Seen) {
+        seen.insert = self.insert_seq.get();
+    }
+
+    pub(crate) fn ran_last(&self, seen: Seen) -> bool {
+        seen.statement == self.statement_seq.get()
+    }
+
+    pub(crate) fn has_rows(&self, seen: Seen) -> bool {
+        seen.rows == self.rows_seq.get()
+    }
+
+    pub(crate) fn has_list(&self, seen: Seen) -> bool {
+        seen.list == self.list_seq.get()
+    }
+
+    /// True if nobody but the connection that has seen this much knows FOUND_ROWS().
+    pub(crate) fn asks_for_rows(&self, seen: Seen) -> bool {
+        self.found_rows.get() == FoundRows::OnConnection && self.has_rows(seen)
+    }
+
+    /// True if nobody but that connection knows the list of warnings.
+    pub(crate) fn asks_for_list(&self, seen: Seen) -> bool {
+        matches!(*self.warnings.borrow(), Warnings::OnConnection) && self.has_list(seen)
+    }
+
+    /// FOUND_ROWS(), if it is known here.
+    pub fn found_rows(&self) -> Option<u64> {
+        match self.found_rows.get() {
+            FoundRows::Known(rows) => Some(rows),
+            FoundRows::OnConnection => None,
+        }
+    }
+
+    /// What SHOW WARNINGS lists.
+    pub fn warnings(&self) -> Warnings {
+        self.warnings.borrow().clone()
+    }
+
+    /// True if SHOW WARNINGS lists nothing.
+    #[inline]
+    pub fn has_no_warnings(&self) -> bool {
+        matches!(*self.warnings.borrow(), Warnings::None)
+    }
+
+    /// The proxy has answered a statement itself: `Warnings::Own`, where with an error. `None` if the server would have left
+    /// the list as it was.
+    pub fn answered_itself(&self, warnings: Option<Warnings>) {
+        next(&self.statement_seq);
+        if let Some(warnings) = warnings {
+            next(&self.list_seq);
+            self.list(warnings);
+        }
     }
 
     /// A SELECT of the session was answered with so many rows, and without warnings, by no connection at all.
     pub fn answered_elsewhere(&self, rows: u64) {
-        self.statement_seq.set(self.statement_seq.get() + 1);
-        self.found_rows.set(rows);
+        self.answered_itself(Some(Warnings::None));
+        next(&self.rows_seq);
+        self.found_rows.set(FoundRows::Known(rows));
         self.row_count.set(-1);
-        self.warnings.replace(None);
     }
 
     /// Waits until every connection that was taken over has told what it knew. That takes one round trip to a

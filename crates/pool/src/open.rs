@@ -13,9 +13,9 @@ use delphinus_wire::compression::Algorithm;
 use crate::ask::{AskError, query};
 use crate::budget::Permit;
 use crate::census::Member;
-use crate::connection::{BackendConnId, Connection, Identity, SHAPE, UNKNOWN_SEQ};
+use crate::connection::{BackendConnId, Connection, Identity, SHAPE};
 use crate::error::PoolError;
-use crate::memory::{Memory, Unsaved};
+use crate::memory::{Memory, Seen, Unsaved};
 use crate::pool::{Settings, Target};
 use crate::statements::Statements;
 
@@ -79,8 +79,7 @@ pub(crate) async fn open(
         memory: Rc::new(Memory::default()),
         unsaved: Unsaved::default(),
         leaving: None,
-        statement_seq: UNKNOWN_SEQ,
-        insert_seq: UNKNOWN_SEQ,
+        seen: Seen::NOTHING,
         held_until: now,
         idle_since: now,
         retire_at: now + settings.lifetime(id),
@@ -165,10 +164,10 @@ pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> 
             connection.have = SessionState { multi_statements, ..known_state() };
             connection.statements.clear();
             connection.temporary_tables_made = 0;
+            // Warnings may still be listed: MariaDB keeps them.
             connection.may_hide_user_vars = false;
-            connection.lists_warnings = false;
             connection.unsaved = Unsaved::default();
-            connection.insert_seq = UNKNOWN_SEQ;
+            connection.seen = Seen::NOTHING;
             Ok(())
         }
         Err(AskError::Broken(error)) => Err(PoolError::Lost { backend: target.name(), error }),

@@ -8,9 +8,9 @@ use delphinus_state::{FixUp, SessionState, diff};
 use delphinus_wire::command::Code;
 
 use crate::ask::{AskError, command, query};
-use crate::connection::{Connection, UNKNOWN_SEQ};
+use crate::connection::Connection;
 use crate::error::PoolError;
-use crate::memory::{Diagnostics, Memory};
+use crate::memory::{Memory, Seen};
 use crate::open::initialise;
 use crate::pool::Target;
 
@@ -34,7 +34,7 @@ pub(crate) async fn make_ready(
     memory: &Rc<Memory>,
 ) -> Result<Ready, PoolError> {
     if !connection.is_owned_by(memory) {
-        if !connection.unsaved.is_empty() {
+        if connection.has_unsaved() {
             Box::pin(bounded(target, save(connection))).await?;
         }
         if connection.may_hide_user_vars {
@@ -148,35 +148,31 @@ async fn change_user_again(connection: &mut Connection, target: &Target) -> Resu
 
 /// Moves what only the connection knows of its owner's last statement into the owner's memory.
 pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
+    let seen = connection.seen;
+    let asks_for_rows = connection.memory.asks_for_rows(seen);
+    let asks_for_insert_id = connection.asks_for_insert_id();
     // Every statement that follows here wipes out what FOUND_ROWS() and its kin tell.
-    let is_latest = connection.statement_seq == connection.memory.statement_seq.get();
-    connection.statement_seq = UNKNOWN_SEQ;
-    let mut unsaved = std::mem::take(&mut connection.unsaved);
-    if !is_latest {
-        unsaved.diagnostics = Diagnostics::default();
-    }
-    if unsaved.insert_id && connection.insert_seq != connection.memory.insert_seq.get() {
-        unsaved.insert_id = false;
-    }
-    if unsaved.diagnostics.warnings {
+    connection.seen = seen.without_answers();
+    let unsaved = std::mem::take(&mut connection.unsaved);
+    if connection.memory.asks_for_list(seen) {
         // First, because every other statement forgets the warnings.
         let answer = query(connection, "SHOW WARNINGS").await?;
-        connection.memory.warnings.replace(Some(answer.result));
+        connection.memory.save_list(seen, answer.result);
     }
-    if unsaved.insert_id || unsaved.diagnostics.found_rows {
+    if asks_for_insert_id || asks_for_rows {
         let answer = query(connection, "SELECT FOUND_ROWS(), LAST_INSERT_ID() LIMIT 1").await?;
         let number = |at: usize| {
             let cell = answer.result.rows.first()?.get(at)?.as_ref()?;
             std::str::from_utf8(cell).ok()?.parse::<u64>().ok()
         };
-        if unsaved.diagnostics.found_rows {
-            connection.memory.found_rows.set(number(0).unwrap_or(0));
+        if let Some(rows) = number(0) {
+            connection.memory.save_rows(seen, rows);
         }
-        if unsaved.insert_id {
+        if asks_for_insert_id {
             let (id, is_there) = unsaved.reported.judge(number(1).unwrap_or(0));
-            connection.memory.last_insert_id.set(id);
+            connection.memory.save_insert_id(seen, id);
             if !is_there {
-                connection.insert_seq = UNKNOWN_SEQ;
+                connection.seen = Seen::NOTHING;
             }
         }
     }
@@ -184,7 +180,7 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
 }
 
 /// Makes the server forget the warnings of the statement before, as every statement with a table does.
-async fn empty_list(connection: &mut Connection) -> Result<(), AskError> {
+pub(crate) async fn empty_list(connection: &mut Connection) -> Result<(), AskError> {
     query(connection, "SELECT 1 FROM (SELECT 1) AS t LIMIT 1").await?;
     connection.lists_warnings = false;
     Ok(())

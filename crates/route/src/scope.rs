@@ -45,12 +45,11 @@ const LASTING: Effects = Effects::LOCKS_TABLES
     .union(Effects::XA_STARTS)
     .union(Effects::UNKNOWN);
 
-/// Effects that hold a session to its connection for longer than the transaction, or that the connection alone knows of.
+/// Effects that hold a session to its connection for longer than the transaction.
 const OUTLIVING: Effects = Effects::SETS_ROLE
     .union(Effects::SETS_TRACKING)
     .union(Effects::OPENS_HANDLER)
-    .union(Effects::SQL_PREPARES)
-    .union(Effects::SETS_LAST_INSERT_ID);
+    .union(Effects::SQL_PREPARES);
 
 /// How far a transaction that cannot write has come, on a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

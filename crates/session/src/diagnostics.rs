@@ -1,6 +1,6 @@
 //! SHOW WARNINGS, SHOW ERRORS and their counts, answered from what was saved of the statement before.
 
-use delphinus_pool::OwnAnswer;
+use delphinus_pool::Warnings;
 use delphinus_wire::response::{Column, TextResult};
 
 /// What the servers of this cluster say about columns of text.
@@ -20,23 +20,27 @@ fn none(shape: TextShape) -> TextResult {
     TextResult { columns: vec![text(b"Level", 7), code, text(b"Message", 512)], rows: vec![] }
 }
 
-/// What SHOW WARNINGS says after an answer of the proxy's own.
-pub(crate) fn of_own(answer: OwnAnswer, shape: TextShape) -> TextResult {
+/// What SHOW WARNINGS lists; `None` if nobody knows it any more.
+fn list(warnings: &Warnings, shape: TextShape) -> Option<TextResult> {
     let mut result = none(shape);
-    if let OwnAnswer::Failed(code, message) = answer {
-        let code = code.to_string().into_bytes();
-        result.rows.push(vec![Some(b"Error".to_vec()), Some(code), Some(message)]);
+    match warnings {
+        Warnings::None => {}
+        Warnings::OnConnection => return None,
+        Warnings::Listed(listed) => return Some(listed.clone()),
+        Warnings::Own(code, message) => {
+            let code = code.to_string().into_bytes();
+            result.rows.push(vec![Some(b"Error".to_vec()), Some(code), Some(message.clone())]);
+        }
     }
-    result
+    Some(result)
 }
 
 /// Type code of an INT.
 const LONG: u8 = 3;
 
-/// The answer to `sql` if it is one of the plain forms; `None` for those with LIMIT and for GET DIAGNOSTICS.
-pub(crate) fn answer(sql: &[u8], warnings: Option<&TextResult>, shape: TextShape) -> Option<TextResult> {
-    let none = none(shape);
-    let warnings = warnings.unwrap_or(&none);
+/// The answer to `sql` if it is one of the plain forms; `None` for GET DIAGNOSTICS and the like, and where nobody knows.
+pub(crate) fn answer(sql: &[u8], warnings: &Warnings, shape: TextShape) -> Option<TextResult> {
+    let warnings = &list(warnings, shape)?;
     let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
     let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
     let joined = words.join(" ").replace(" (", "(").replace("( ", "(").replace(" )", ")");
@@ -131,7 +135,8 @@ mod tests {
 
     #[test]
     fn plain_forms_are_answered() {
-        let rows = |sql: &str| answer(sql.as_bytes(), Some(&saved()), SHAPE).map(|result| result.rows.len());
+        let listed = Warnings::Listed(saved());
+        let rows = |sql: &str| answer(sql.as_bytes(), &listed, SHAPE).map(|result| result.rows.len());
         assert_eq!(rows("SHOW WARNINGS;"), Some(2));
         assert_eq!(rows("show  errors"), Some(1));
         assert_eq!(rows("SHOW WARNINGS LIMIT 1"), Some(1));
@@ -139,17 +144,16 @@ mod tests {
         assert_eq!(rows("SHOW WARNINGS LIMIT 1 OFFSET 2"), Some(0));
         assert_eq!(rows("SHOW WARNINGS LIMIT ?"), None);
         assert_eq!(rows("SELECT 1, @@warning_count"), None);
-        let counts = answer(b"SELECT @@warning_count, @@session.error_count AS e;", Some(&saved()), SHAPE)
-            .expect("counts");
+        let counts =
+            answer(b"SELECT @@warning_count, @@session.error_count AS e;", &listed, SHAPE).expect("counts");
         assert_eq!(counts.rows, [[Some(b"2".to_vec()), Some(b"1".to_vec())]]);
         assert_eq!(counts.columns[0].name, b"@@warning_count");
         assert_eq!(counts.columns[1].name, b"e");
-        let count = answer(b"SHOW COUNT(*) WARNINGS", Some(&saved()), SHAPE).expect("a count");
+        let count = answer(b"SHOW COUNT(*) WARNINGS", &listed, SHAPE).expect("a count");
         assert_eq!(count.rows, [[Some(b"2".to_vec())]]);
-        assert_eq!(answer(b"SHOW WARNINGS", None, SHAPE).expect("none").rows.len(), 0);
-        for (own, rows) in [(OwnAnswer::Done, 0), (OwnAnswer::Failed(1094, b"Unknown".to_vec()), 1)] {
-            let own = of_own(own, SHAPE);
-            assert_eq!(answer(b"SHOW ERRORS", Some(&own), SHAPE).expect("errors").rows.len(), rows);
-        }
+        assert_eq!(answer(b"SHOW WARNINGS", &Warnings::None, SHAPE).expect("none").rows.len(), 0);
+        let own = Warnings::Own(1094, b"Unknown".to_vec());
+        assert_eq!(answer(b"SHOW ERRORS", &own, SHAPE).expect("an error").rows.len(), 1);
+        assert_eq!(answer(b"SHOW ERRORS", &Warnings::OnConnection, SHAPE), None);
     }
 }

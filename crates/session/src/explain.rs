@@ -2,7 +2,7 @@
 //!
 //! Owns: what the session knows of itself for that, and who may ask. The words are `route`'s.
 
-use delphinus_pool::{Checkout, OwnAnswer};
+use delphinus_pool::Checkout;
 use delphinus_route::{Asker, Cluster, Demand, Demanded, Question, Row, Usual, explain};
 use delphinus_sql::{Consistency, Hints, Statement, classify, explained_route};
 use delphinus_state::PinReason;
@@ -53,7 +53,7 @@ impl Session {
         self.skip(input).await?;
         self.worker.counters.routed_local.increment();
         self.memory.row_count.set(-1);
-        self.memory.note_own_answer(OwnAnswer::Done);
+        self.note_own_answer();
         let result = self.table_of(rows);
         self.answer_rows(&result).await?;
         Ok(Served::Answered)

@@ -30,6 +30,7 @@ mod failover;
 mod forward;
 mod input;
 mod inquiry;
+mod last_statement;
 mod local;
 mod login;
 mod mirror;

@@ -1,7 +1,6 @@
 //! Answers that the proxy gives by itself, and the values that it puts into a text in the place of functions
 //! whose answer only the proxy knows.
 
-use delphinus_pool::OwnAnswer;
 use delphinus_sql::{LexOptions, SessionFunction, builtin_calls};
 use delphinus_wire::response::{EofPacket, OkPacket, TextResult};
 use delphinus_wire::{Capabilities, begin_packet, end_packet};
@@ -39,12 +38,6 @@ impl Session {
         let mut out = Vec::new();
         result.put(&mut out, 1, self.status, self.capabilities());
         self.write_client_bytes(&out).await
-    }
-
-    /// Diagnostics are about this error from now on.
-    pub(crate) fn note_own_error(&self, error: &ProxyError) {
-        let error = ClientError::from(error).into_packet();
-        self.memory.note_own_answer(OwnAnswer::Failed(error.code, error.message));
     }
 
     /// An error.

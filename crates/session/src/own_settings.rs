@@ -1,7 +1,6 @@
 //! Settings of the proxy's own, in the place of system variables: `SET @@delphinus.mode = 'replica'`,
 //! `SELECT @@delphinus.mode`. No backend hears of them.
 
-use delphinus_pool::OwnAnswer;
 use delphinus_sql::{CacheWish, Class, Consistency, Hints, Scope, Statement, Target, Wanted, assignments};
 use delphinus_wire::response::{Column, TextResult};
 
@@ -36,7 +35,7 @@ impl Session {
         self.skip(input).await?;
         self.worker.counters.routed_local.increment();
         if answered.is_ok() {
-            self.memory.note_own_answer(OwnAnswer::Done);
+            self.note_own_answer();
         }
         match answered {
             Ok(None) => {

@@ -63,7 +63,7 @@ impl Session {
         let rows = rows.map(|info| self.row(info, (now_s, has_progress), sql, is_full)).collect();
         self.worker.counters.routed_local.increment();
         self.memory.row_count.set(-1);
-        self.memory.note_own_answer(delphinus_pool::OwnAnswer::Done);
+        self.note_own_answer();
         self.answer_rows(&TextResult { columns: columns(has_progress, shape), rows }).await?;
         Ok(Served::Answered)
     }

@@ -7,7 +7,7 @@
 
 use delphinus_net::rt;
 use delphinus_pool::Checkout;
-use delphinus_route::{InReadOnly, Place, Plan, Progress, Target as RouteTarget, Wish, in_read_only};
+use delphinus_route::{InReadOnly, Place, Plan, Progress, Reason, Target as RouteTarget, Wish, in_read_only};
 use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Target, Why, assignments};
 use delphinus_state::{PinReason, Response, Vars, is_movable};
 use delphinus_topology::BackendId;
@@ -23,6 +23,10 @@ use crate::worker::ListenerMode;
 const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
 const ROLLBACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
 const BEGIN: &str = "START TRANSACTION READ ONLY";
+
+/// The id that the next INSERT takes. No other connection can be given it, but in a transaction that cannot write nothing takes
+/// it: it goes along when the session leaves the replica.
+const INSERT_ID: &str = "insert_id";
 
 /// What becomes of a statement of a session that is held to a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,9 @@ impl Session {
         if !self.is_held_on_replica() {
             return Ok(());
         }
+        if !self.status.contains(Status::IN_TRANS) && self.holds_insert_id() {
+            return Box::pin(self.leave_replica()).await;
+        }
         match self.fate(sql, statement) {
             Fate::Stays => {
                 self.note_stay(sql, statement);
@@ -80,6 +87,9 @@ impl Session {
 
     /// The same for those who ask: whether the statement runs where the session is held; an error if nowhere.
     pub(crate) fn stays_on_replica(&mut self, sql: &[u8], statement: &Statement) -> Result<bool, Steered> {
+        if !self.status.contains(Status::IN_TRANS) && self.holds_insert_id() {
+            return Ok(false);
+        }
         match self.fate(sql, statement) {
             Fate::Stays => Ok(true),
             Fate::Leaves | Fate::Moves => Ok(false),
@@ -109,7 +119,12 @@ impl Session {
             fate => fate,
         };
         let in_transaction = self.status.contains(Status::IN_TRANS);
-        let held = self.pins.iter().find(|pin| pin.reason != PinReason::Transaction);
+        let goes_along = |reason| match reason {
+            PinReason::Transaction => true,
+            PinReason::FixedVariable => self.pins.fixes_only(INSERT_ID),
+            _ => false,
+        };
+        let held = self.pins.iter().find(|pin| !goes_along(pin.reason));
         match (fate, held) {
             (InReadOnly::Run, _) => Fate::Stays,
             (InReadOnly::Refuse, _) if in_transaction && has_read => Fate::Refused,
@@ -139,7 +154,13 @@ impl Session {
         statement.effects.contains(Effects::SETS_SYSTEM_VARS)
             && assignments(sql, self.lex.options(&self.want.vars))
                 .iter()
-                .any(|one| matches!(&one.target, Target::System { name, .. } if !is_movable(name)))
+                .any(|one| matches!(&one.target, Target::System { name, .. } if !is_movable(name) && name != INSERT_ID))
+    }
+
+    /// True if it is all that holds the session to its connection, a transaction apart.
+    fn holds_insert_id(&self) -> bool {
+        let may_go = |reason| matches!(reason, PinReason::Transaction | PinReason::FixedVariable);
+        self.pins.fixes_only(INSERT_ID) && self.pins.iter().all(|pin| may_go(pin.reason))
     }
 
     /// True for a read that must not, or that somebody does not want to, run on the replica.
@@ -189,13 +210,16 @@ impl Session {
         {
             plan = Plan { target: RouteTarget::Primary, ..plan };
         }
-        let mut checkout = match self.checkout_planned(plan, &avoid).await {
-            // It is not there any more, or has not got yet what the session has to find.
-            Err(_) if plan.target != RouteTarget::Primary => {
-                let plan = Plan { target: RouteTarget::Primary, ..plan };
-                self.checkout_planned(plan, &avoid).await?
-            }
-            found => found?,
+        let mut checkout = match self.bound.take() {
+            Some(primary) => primary,
+            None => match self.checkout_planned(plan, &avoid).await {
+                // It is not there any more, or has not got yet what the session has to find.
+                Err(_) if plan.target != RouteTarget::Primary => {
+                    let plan = Plan { target: RouteTarget::Primary, ..plan };
+                    self.checkout_planned(plan, &avoid).await?
+                }
+                found => found?,
+            },
         };
         checkout.query(BEGIN).await.map_err(ProxyError::Pool)?;
         self.status = self.status.with(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
@@ -211,12 +235,47 @@ impl Session {
             found => found?,
         };
         let Some(mut checkout) = checkout else { return Ok(()) };
+        if self.holds_insert_id() {
+            return self.leave_with_insert_id(checkout).await;
+        }
         let has_ended = checkout.query(COMMIT).await.is_ok();
         self.forget_transaction();
         if has_ended {
             self.keep_or_give_back(checkout);
         }
         Ok(())
+    }
+
+    /// The same, where `insert_id` goes along: the session is pinned to the primary then.
+    async fn leave_with_insert_id(&mut self, mut replica: Checkout) -> Result<(), ProxyError> {
+        let answer = match replica.query("SELECT @@session.insert_id LIMIT 1").await {
+            Ok(answer) => answer,
+            Err(error) => return Err(self.lost(&error.to_string(), false)),
+        };
+        let id = answer.rows.first().and_then(|row| row.first()?.as_deref().map(<[u8]>::to_vec));
+        let id = id.and_then(|id| String::from_utf8(id).ok()).unwrap_or_default();
+        let plan = Plan { target: RouteTarget::Primary, reason: Reason::Pinned(PinReason::FixedVariable) };
+        let primary = match self.checkout_planned(plan, &[]).await {
+            Ok(mut primary) => match primary.query(&format!("SET SESSION insert_id = {id}")).await {
+                Ok(_) => Ok(primary),
+                Err(error) => Err(ProxyError::Pool(error)),
+            },
+            Err(error) => Err(error),
+        };
+        match primary {
+            Ok(primary) => {
+                // It has the id, too, and starts over before anybody gets it; one that cannot is closed.
+                let _ = replica.start_over().await;
+                self.forget_transaction();
+                self.keep_or_give_back(primary);
+                Ok(())
+            }
+            Err(error) => {
+                self.steering.on_replica = true;
+                self.bound = Some(replica);
+                Err(error)
+            }
+        }
     }
 
     /// True if what the replica has refused is tried again on the primary, which might have done it.
@@ -248,6 +307,7 @@ impl Session {
         if let Err(error) = checkout.query(ROLLBACK).await {
             return self.lost(&error.to_string(), false);
         }
+        // What goes along is taken along before the next statement.
         self.forget_transaction();
         self.keep_or_give_back(checkout);
         Steered::NeedsPrimary.into()

@@ -4,8 +4,8 @@
 use std::rc::Rc;
 
 use delphinus_net::rt;
-use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft};
-use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, user_variables_assigned};
+use delphinus_pool::{Checkout, LeftBehind, PoolError};
+use delphinus_sql::{Class, Effects, Flavor, Statement, user_variables_assigned};
 use delphinus_state::{
     Changed, Executed, Learnt, PinReason, Response, UserValue, Vars, learn, quote_identifier, read_back_sql,
     set_reported,
@@ -55,7 +55,11 @@ impl Session {
         if let Some(status) = response.status {
             self.status = status;
         }
-        let left = left_behind(statement, response, self.lex.limits_rows(&self.want.vars));
+        let left = LeftBehind {
+            rows: self.rows_left(ran),
+            list: self.list_left(&mut checkout, ran),
+            sets_insert_id: may_set_insert_id(statement, response),
+        };
         checkout.connection().remember(response, left);
         let is_plain = statement.effects.is_empty()
             && response.changes.is_empty()
@@ -392,21 +396,11 @@ fn may_change_accounts(statement: &Statement) -> bool {
     }
 }
 
-/// What the statement leaves behind without its answer saying so. `is_limited` if `sql_select_limit` is set.
-fn left_behind(statement: &Statement, response: &Response, is_limited: bool) -> LeftBehind {
-    let rows = if statement.class == Class::Show && statement.uses.contains(Uses::DIAGNOSTICS) {
-        RowsLeft::Kept
-    } else if statement.effects.contains(Effects::CALC_FOUND_ROWS)
-        || statement.class == Class::Select && (response.result_sets == 0 || is_limited)
-    {
-        RowsLeft::Counted
-    } else {
-        RowsLeft::Sent
-    };
+/// True if LAST_INSERT_ID() may be another one though the answer does not say so.
+fn may_set_insert_id(statement: &Statement, response: &Response) -> bool {
     // An INSERT that fails at its second row keeps the id that it made for the first one.
     let inserts = matches!(statement.class, Class::Insert | Class::Replace | Class::LoadData | Class::Multi);
-    let sets_insert_id = statement.effects.intersects(MAY_SET_INSERT_ID) || inserts && !response.is_ok();
-    LeftBehind { rows, sets_insert_id }
+    statement.effects.intersects(MAY_SET_INSERT_ID) || inserts && !response.is_ok()
 }
 
 /// Statements whose effect on the session only the server knows.

@@ -29,7 +29,7 @@ pub use effects::Effects;
 pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
 pub use names::{
     AdvisoryLocks, Handlers, Kill, KillScope, SessionFunction, Span, SqlPrepared, TableName, TemporaryTables,
-    advisory_locks, builtin_calls, handlers, kill_target, sql_prepared, tables, temporary_tables,
+    advisory_locks, builtin_calls, handlers, has_tables, kill_target, sql_prepared, tables, temporary_tables,
     used_schemas, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};

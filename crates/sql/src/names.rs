@@ -19,7 +19,7 @@ pub use builtin_calls::{SessionFunction, Span, builtin_calls};
 pub use handlers::{Handlers, handlers};
 pub use kill::{Kill, KillScope, kill_target};
 pub use sql_prepared::{SqlPrepared, sql_prepared};
-pub use tables::tables;
+pub use tables::{has_tables, tables};
 pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
 pub use used_schemas::used_schemas;
 pub use user_variables::user_variables_assigned;

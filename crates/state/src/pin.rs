@@ -114,6 +114,11 @@ impl Pins {
         self.active.iter()
     }
 
+    /// True if this is the only variable that pins.
+    pub fn fixes_only(&self, name: &str) -> bool {
+        self.fixed_variables.len() == 1 && self.fixed_variables.contains(name)
+    }
+
     /// The oldest reason.
     pub fn reason(&self) -> Option<PinReason> {
         self.active.first().map(|pin| pin.reason)

@@ -1,7 +1,7 @@
 //! Statements that change rows, and what they leave behind: insert ids, counted rows, warnings.
 
 use crate::random::Random;
-use crate::step::{Block, Step, query};
+use crate::step::{Block, SLOTS, Step, query};
 
 /// The tables that a session has for itself, one of the same name in both schemas.
 pub(crate) fn table(session: usize) -> String {
@@ -78,18 +78,42 @@ pub(crate) fn change_step(random: &mut Random, table: &str, ids: Ids) -> Step {
     query(&sql)
 }
 
+/// Questions about the statement before.
+const ASKS: &[&str] = &[
+    "SELECT FOUND_ROWS()",
+    "SELECT FOUND_ROWS() AS f, ROW_COUNT() AS r",
+    "SELECT ROW_COUNT()",
+    "SELECT ROW_COUNT(), LAST_INSERT_ID()",
+    "SELECT FOUND_ROWS(), LAST_INSERT_ID()",
+    "SET @d = FOUND_ROWS()",
+    "SET @d = ROW_COUNT()",
+    "SHOW WARNINGS",
+    "SHOW ERRORS",
+    "SHOW COUNT(*) WARNINGS",
+    "SHOW COUNT(*) ERRORS",
+    "SELECT @@warning_count",
+    "SELECT @@warning_count, @@error_count",
+    "SHOW WARNINGS LIMIT 1",
+];
+
+/// One of them.
+pub(crate) fn ask(random: &mut Random) -> Step {
+    query(random.pick(ASKS))
+}
+
+/// Statements that leave FOUND_ROWS() as it was, and on MariaDB the warnings.
+const SILENT: &[&str] = &[
+    "SET @c = 1",
+    "DO 1",
+    "COMMIT",
+    "SET SESSION sort_buffer_size = 300000",
+    "SET SESSION sort_buffer_size = DEFAULT",
+    "UNLOCK TABLES",
+];
+
 /// FOUND_ROWS() with and without SQL_CALC_FOUND_ROWS.
 pub(crate) fn found_rows(random: &mut Random) -> Block {
-    let first = random.pick(&[
-        "SELECT SQL_CALC_FOUND_ROWS * FROM app.d_fixed LIMIT 2",
-        "SELECT SQL_CALC_FOUND_ROWS id FROM app.d_fixed WHERE id > 2 LIMIT 1",
-        "SELECT * FROM app.d_fixed LIMIT 3",
-        "SELECT * FROM app.d_fixed WHERE id < 0",
-        "(SELECT SQL_CALC_FOUND_ROWS id FROM app.d_fixed) UNION ALL (SELECT id FROM sbtest.d_fixed) LIMIT 2",
-        "SHOW TABLES FROM app LIKE 'd_fixed'",
-        "SELECT 1 FROM app.d_fixed UNION SELECT 2 FROM app.d_fixed",
-        "SELECT id INTO @d FROM app.d_fixed LIMIT 1",
-    ]);
+    let first = random.pick(COUNTED);
     let second = random.pick(&[
         "SELECT FOUND_ROWS()",
         "SELECT FOUND_ROWS() AS f, ROW_COUNT() AS r",
@@ -98,15 +122,76 @@ pub(crate) fn found_rows(random: &mut Random) -> Block {
         "SELECT found_rows ()",
         "SET @d = FOUND_ROWS()",
     ]);
-    let mut steps = vec![query(first), query(second)];
+    let mut steps = vec![query(first)];
+    if random.once_in(3) {
+        steps.push(query(random.pick(SILENT)));
+    }
+    steps.push(query(second));
     if random.once_in(2) {
         steps.push(query("SELECT FOUND_ROWS(), ROW_COUNT()"));
     }
     Block::free(steps)
 }
 
+/// Statements with rows that FOUND_ROWS() counts.
+const COUNTED: &[&str] = &[
+    "SELECT SQL_CALC_FOUND_ROWS * FROM app.d_fixed LIMIT 2",
+    "SELECT SQL_CALC_FOUND_ROWS id FROM app.d_fixed WHERE id > 2 LIMIT 1",
+    "SELECT * FROM app.d_fixed LIMIT 3",
+    "SELECT * FROM app.d_fixed WHERE id < 0",
+    "(SELECT SQL_CALC_FOUND_ROWS id FROM app.d_fixed) UNION ALL (SELECT id FROM sbtest.d_fixed) LIMIT 2",
+    "SHOW TABLES FROM app LIKE 'd_fixed'",
+    "SELECT 1 FROM app.d_fixed UNION SELECT 2 FROM app.d_fixed",
+    "SELECT id INTO @d FROM app.d_fixed LIMIT 1",
+];
+
+/// Statements with warnings and errors, beside those of `warnings`, that only read.
+const NOISY: &[&str] = &[
+    "SELECT 1/0 FROM app.d_fixed",
+    "SELECT CAST('abc' AS SIGNED), CAST('9x' AS SIGNED) FROM app.d_fixed",
+    "SELECT CAST('abc' AS SIGNED)",
+    "SELECT no_such_column FROM app.d_fixed",
+    "SELECT * FROM app.no_such_table",
+];
+
+/// What leaves something behind that the next statements may ask for, without writing.
+pub(crate) fn leaves_behind(random: &mut Random) -> Step {
+    query(match random.below(3) {
+        0 => random.pick(COUNTED),
+        1 => random.pick(NOISY),
+        _ => random.pick(&["SELECT LAST_INSERT_ID(31)", "DO LAST_INSERT_ID(32)", "SET identity = 33"]),
+    })
+}
+
+/// Questions of prepared statements about the statement before, which may be prepared on another connection.
+pub(crate) fn prepared_asks(random: &mut Random) -> Block {
+    let slot = random.below(SLOTS);
+    let text = random.pick(&[
+        "SELECT FOUND_ROWS()",
+        "SELECT ROW_COUNT()",
+        "SELECT FOUND_ROWS(), ROW_COUNT()",
+        "SELECT LAST_INSERT_ID()",
+        "SELECT @@warning_count",
+        "SELECT @@error_count AS e",
+        "SHOW WARNINGS",
+        "SHOW ERRORS",
+    ]);
+    let run = || Step::Execute(slot, Vec::new());
+    let mut steps = vec![Step::Prepare(slot, text.to_owned()), leaves_behind(random)];
+    if random.once_in(3) {
+        steps.push(query(random.pick(SILENT)));
+    }
+    steps.push(run());
+    if random.once_in(2) {
+        steps.push(leaves_behind(random));
+        steps.push(run());
+    }
+    steps.push(Step::Close(slot));
+    Block::free(steps)
+}
+
 /// Warnings and errors, and questions about them. On MariaDB a statement without tables that succeeds leaves the
-/// warnings of the one before, which the proxy does not imitate: these all have tables, or fail.
+/// warnings of the one before.
 pub(crate) fn warnings(random: &mut Random, session: usize) -> Block {
     let table = table(session);
     let insert = format!(
@@ -145,6 +230,9 @@ pub(crate) fn warnings(random: &mut Random, session: usize) -> Block {
         "SHOW ERRORS LIMIT 1",
     ]);
     let mut steps = vec![query(first)];
+    if random.once_in(3) {
+        steps.push(query(random.pick(SILENT)));
+    }
     if random.once_in(3) && second.starts_with("SHOW") && !second.contains("COUNT") {
         steps.push(query(second));
     }

@@ -1,6 +1,7 @@
 //! Statements that tie a session to its connection, and those that free it again. Each block ends free.
 
-use crate::changes::{Ids, change_step, table};
+use crate::changes::{Ids, ask, change_step, leaves_behind, prepared_asks, table};
+use crate::commands::{NO_WARNINGS, asks_behind_routine};
 use crate::random::Random;
 use crate::step::{Block, Step, query};
 
@@ -62,8 +63,8 @@ pub(crate) fn transaction(
     Block::pinned(steps)
 }
 
-/// A transaction that cannot write, which runs on a replica. Of what needs the primary after a read it has nothing (there the
-/// proxy's answer is another one, 1213), and of what it leaves out docs/routing.md and docs/pinning.md say why.
+/// A transaction that cannot write, which runs on a replica. Of what needs the primary after a read it has nothing: there the
+/// proxy's answer is another one (1213), as docs/routing.md says.
 pub(crate) fn read_only(
     random: &mut Random,
     session: usize,
@@ -74,42 +75,55 @@ pub(crate) fn read_only(
     let is_whole_session = random.once_in(3);
     if is_whole_session {
         steps.push(query("SET SESSION TRANSACTION READ ONLY"));
-        steps.push(query(random.pick(&["BEGIN", "START TRANSACTION", "SET autocommit = 0"])));
-    } else {
-        steps.push(query("START TRANSACTION READ ONLY"));
     }
-    for _ in 0..=random.below(8) {
-        steps.push(match random.below(10) {
-            0..=2 => query(&format!("SELECT * FROM app.{table} ORDER BY id")),
-            3 => query(random.pick(&[
-                "SELECT ROW_COUNT()",
-                "SELECT LAST_INSERT_ID(), @@autocommit",
-                "SELECT no_such_column FROM app.d_fixed",
-            ])),
-            4 => query(&format!("INSERT INTO app.{table} (k) VALUES (1)")),
-            5 => query(&format!("SELECT * FROM app.{table} ORDER BY id FOR UPDATE")),
-            6 if !is_whole_session => {
+    // What the statement before the transaction has left is asked for in it.
+    steps.push(leaves_behind(random));
+    steps.push(query(if is_whole_session {
+        random.pick(&["BEGIN", "START TRANSACTION", "SET autocommit = 0"])
+    } else {
+        "START TRANSACTION READ ONLY"
+    }));
+    for _ in 0..=random.below(10) {
+        let step = match random.below(12) {
+            0..=1 => query(&format!("SELECT * FROM app.{table} ORDER BY id")),
+            2 | 3 => ask(random),
+            4 => leaves_behind(random),
+            5 => query(&format!("INSERT INTO app.{table} (k) VALUES (1)")),
+            6 => query(&format!("SELECT * FROM app.{table} ORDER BY id FOR UPDATE")),
+            7 if !is_whole_session => {
                 query(random.pick(&["SAVEPOINT s1", "ROLLBACK TO s1", "RELEASE SAVEPOINT s1"]))
             }
-            7 => query(random.pick(&["COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "BEGIN"])),
-            8 => {
-                let step = between(random);
-                let is_left_out = ["identity", "insert_id", "FOUND_ROWS", "WARNINGS"]
-                    .iter()
-                    .any(|word| step.to_string().to_lowercase().contains(&word.to_lowercase()));
-                if is_left_out { Step::Ping } else { step }
+            8 => query(random.pick(&["COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "BEGIN"])),
+            9 | 10 => between(random),
+            _ => {
+                steps.extend(prepared_asks(random).steps);
+                Step::Ping
             }
-            _ => Step::Ping,
-        });
+        };
+        steps.push(step);
+    }
+    let takes_id = random.once_in(6);
+    if takes_id {
+        steps.push(query("SET insert_id = 5000"));
+        steps.push(query(&format!("SELECT COUNT(*), @@insert_id FROM app.{table}")));
     }
     if random.once_in(4) {
         // It ends the transaction, and runs behind it.
         steps.push(query(&format!("ALTER TABLE app.{table} COMMENT = 'seen'")));
     }
     steps.push(query(random.pick(&["COMMIT", "ROLLBACK", "COMMIT WORK"])));
+    if random.once_in(3) {
+        steps.push(ask(random));
+    }
     if is_whole_session {
         steps.push(query("SET autocommit = 1"));
         steps.push(query("SET SESSION TRANSACTION READ WRITE"));
+    }
+    if takes_id {
+        steps.push(query(&format!("INSERT INTO app.{table} (k) VALUES (950)")));
+        steps.push(query("SELECT LAST_INSERT_ID()"));
+        steps.push(query(&format!("DELETE FROM app.{table} WHERE k = 950")));
+        steps.push(Step::ResetConnection);
     }
     Block::pinned(steps)
 }
@@ -225,10 +239,12 @@ pub(crate) fn other(
     };
     let (tie, end) = TIES[random.below(TIES.len())];
     let mut steps: Vec<Step> = tie.iter().map(own).collect();
+    steps.insert(0, query(NO_WARNINGS));
+    let has_routine = tie.iter().any(|sql| sql.contains("PREPARE"));
     for _ in 0..random.below(4) {
         let at = 1 + random.below(steps.len());
         let step = between(random);
-        steps.insert(at, step);
+        steps.insert(at, if has_routine { asks_behind_routine(step) } else { step });
     }
     steps.extend(end.iter().map(own));
     Block::pinned(steps)

@@ -21,7 +21,7 @@ pub(crate) fn generate(seed: u64, session: usize, steps: usize, flavor: Flavor) 
 }
 
 fn one(random: &mut Random, session: usize, flavor: Flavor) -> Block {
-    match random.below(103) {
+    match random.below(105) {
         0..=15 => variables::system(random, flavor),
         16..=22 => variables::sql_mode(random),
         23..=29 => variables::names(random),
@@ -42,6 +42,7 @@ fn one(random: &mut Random, session: usize, flavor: Flavor) -> Block {
         97 => pinned::autocommit_off(random, session, &mut |random| harmless(random, flavor)),
         98 => pinned::other(random, session, &mut |random| harmless(random, flavor)),
         99 => pinned::until_reset(random, session),
+        100 | 101 => changes::prepared_asks(random),
         _ => rare::rare(random, session, flavor, &mut |random| harmless(random, flavor)),
     }
 }
@@ -59,10 +60,11 @@ fn isolation(random: &mut Random) -> Block {
 
 /// A step that neither begins nor ends a pin.
 fn harmless(random: &mut Random, flavor: Flavor) -> Step {
-    let block = match random.below(4) {
+    let block = match random.below(5) {
         0 => variables::system(random, flavor),
         1 => variables::user(random),
         2 => variables::sql_mode(random),
+        3 => return changes::ask(random),
         _ => probes::probe(random, flavor),
     };
     block.steps.into_iter().next().unwrap_or(Step::Ping)

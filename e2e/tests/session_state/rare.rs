@@ -4,6 +4,7 @@
 use delphinus_sandbox::Flavor;
 
 use crate::changes::table;
+use crate::commands::{NO_WARNINGS, asks_behind_routine};
 use crate::random::Random;
 use crate::step::{Block, Step, query};
 
@@ -525,15 +526,14 @@ const SCRIPTS: &[Script] = &[
     both(&["(kill other)", "SELECT 1"]),
     both(&["(kill query of other)", "SELECT 1"]),
     both(&["KILL 4294967290", "KILL QUERY 4294967290", "KILL CONNECTION 4294967290", "SELECT 1"]),
-    // MariaDB's list of errors outlives statements without tables, the proxy's own does not.
-    mysql(&[
+    both(&[
         "KILL 4294967290",
         "SHOW WARNINGS",
         "SHOW ERRORS",
         "SHOW COUNT(*) ERRORS",
         "SELECT 1 FROM app.d_fixed",
     ]),
-    mysql(&[
+    both(&[
         "SELECT 1/0",
         "KILL 4294967290",
         "SELECT @@error_count, @@warning_count",
@@ -541,7 +541,7 @@ const SCRIPTS: &[Script] = &[
         "SELECT 1 FROM app.d_fixed",
         "SHOW WARNINGS",
     ]),
-    mysql(&[
+    both(&[
         "BEGIN",
         "KILL 4294967290",
         "SHOW WARNINGS",
@@ -616,12 +616,17 @@ pub(crate) fn rare(
         }
     };
     let mut steps: Vec<Step> = script.steps.iter().map(|sql| step(sql, session)).collect();
+    let routines = ["CALL", "EXECUTE", "d_function", "PREPARE p"];
+    let has_routine = script.steps.iter().any(|sql| routines.iter().any(|word| sql.contains(word)));
+    if has_routine {
+        steps.insert(0, query(NO_WARNINGS));
+    }
     for _ in 0..random.below(3) {
         // Never right before the end of the connection, nor the very first.
         let at = 1 + random.below(steps.len());
         if !matches!(steps.get(at), Some(Step::Reconnect)) {
             let step = between(random);
-            steps.insert(at, step);
+            steps.insert(at, if has_routine { asks_behind_routine(step) } else { step });
         }
     }
     Block { steps, pins: true, is_alone: script.is_alone }

@@ -93,7 +93,15 @@ struct Slot {
 
 impl Side {
     pub(crate) fn connect(login: &Login) -> Result<Self> {
-        Ok(Self { client: login.connect()?, login: login.clone(), slots: Default::default() })
+        let mut side = Self { client: login.connect()?, login: login.clone(), slots: Default::default() };
+        side.begin()?;
+        Ok(side)
+    }
+
+    /// A new session of MariaDB has the FOUND_ROWS() of whoever used the thread before.
+    fn begin(&mut self) -> Result<()> {
+        self.client.query("SELECT 1")?;
+        Ok(())
     }
 
     /// The id that the greeting told.
@@ -138,23 +146,28 @@ impl Side {
             Step::Ping => without_warnings(&self.client.ping()?),
             Step::ResetConnection => {
                 self.slots = Default::default();
-                show(&[self.client.reset_connection()?])
+                let answer = show(&[self.client.reset_connection()?]);
+                self.begin()?;
+                answer
             }
             Step::ChangeUser(schema) => {
                 self.slots = Default::default();
                 let login =
                     schema.map_or_else(|| self.login.clone(), |schema| self.login.clone().schema(schema));
                 self.client.change_user(&login)?;
+                self.begin()?;
                 "changed".to_owned()
             }
             Step::OtherUser => {
                 self.slots = Default::default();
                 self.client.change_user(&self.login.clone().user(APP2.user, APP2.password))?;
+                self.begin()?;
                 "changed".to_owned()
             }
             Step::Reconnect => {
                 self.slots = Default::default();
                 self.client = self.login.connect()?;
+                self.begin()?;
                 "connected".to_owned()
             }
             Step::KillOther(word) => self.kill_other(word)?,

@@ -11,8 +11,9 @@ use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::response::Status;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
-use super::prepare::is_about_last_statement;
+use super::prepare::{is_about_insert_id, is_about_last_statement};
 use super::query::Retry;
+use super::special::Form;
 use crate::client_error::ProxyError;
 use crate::failover::{READ_ATTEMPTS, REFUSALS};
 use crate::forward::{Cut, Relayed};
@@ -56,19 +57,29 @@ impl Session {
         {
             return Ok(served);
         }
+        let mut chosen = None;
+        if statement.uses.contains(Uses::DIAGNOSTICS) && is_about_last_statement(&statement) {
+            match Box::pin(self.choose_for_diagnostics((id, flags), &statement)).await {
+                Ok(Some(found)) => chosen = Some(found),
+                Ok(None) => return self.answer_diagnostics(input, id).await,
+                Err(error) => return self.refuse(input, error).await,
+            }
+        }
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
-            let Chosen { mut checkout, plan, mut key } =
-                match self.choose_to_execute((id, flags), &avoid).await {
-                    Ok(chosen) => chosen,
-                    Err((error, plan)) => {
-                        let better =
-                            plan.and_then(|plan| self.may_go_elsewhere(plan, &avoid, &error, attempt));
-                        let Some(backend) = better else { return self.refuse(input, error).await };
-                        avoid.push(backend);
-                        continue;
-                    }
-                };
+            let found = match chosen.take() {
+                Some(chosen) => Ok(chosen),
+                None => self.choose_to_execute((id, flags), &avoid).await,
+            };
+            let Chosen { mut checkout, plan, mut key } = match found {
+                Ok(chosen) => chosen,
+                Err((error, plan)) => {
+                    let better = plan.and_then(|plan| self.may_go_elsewhere(plan, &avoid, &error, attempt));
+                    let Some(backend) = better else { return self.refuse(input, error).await };
+                    avoid.push(backend);
+                    continue;
+                }
+            };
             key = in_shape(key, flags);
             match self.bind(&mut checkout, input, (id, params.as_ref()), &key).await {
                 Ok(bound) if bound.held != input.held => {
@@ -201,19 +212,10 @@ impl Session {
             statement = pinning(statement);
         }
         if is_about_last_statement(&statement) {
-            if statement.uses.contains(Uses::DIAGNOSTICS) && self.memory.own_answer().is_some() {
-                return Err((ProxyError::DiagnosticsGone, None));
-            }
-            match self.connection_of_last_statement() {
-                Ok(Some(checkout)) if self.may_run_there(checkout.backend(), &statement, key.text()) => {
-                    return Ok(Chosen { checkout, plan: None, key });
-                }
-                Ok(Some(mut checkout)) => {
-                    checkout.save().await.map_err(|error| (ProxyError::Pool(error), None))?;
-                    self.keep_or_give_back(checkout);
-                    key = self.with_memory(&statement, &key).await.map_err(|error| (error, None))?;
-                }
-                Ok(None) => key = self.with_memory(&statement, &key).await.map_err(|error| (error, None))?,
+            let shaped = in_shape(key.clone(), flags);
+            match Box::pin(self.connection_to_execute(id, &statement, &shaped)).await {
+                Ok(Some(checkout)) => return Ok(Chosen { checkout, plan: None, key }),
+                Ok(None) => key = self.with_memory(&statement, &key).map_err(|error| (error, None))?,
                 Err(error) => return Err((error, None)),
             }
         }
@@ -229,23 +231,58 @@ impl Session {
             }
             (None, None) => return Err(unknown()),
         };
-        if statement.uses.contains(Uses::LAST_INSERT_ID) {
-            let memory = self.memory.clone();
-            if let Err(error) = checkout.restore_insert_id(&memory).await {
-                return Err((ProxyError::Pool(error), plan));
-            }
+        if is_about_insert_id(&statement)
+            && let Err(error) = self.restore_insert_id(&mut checkout).await
+        {
+            return Err((error, plan));
         }
         Ok(Chosen { checkout, plan, key })
     }
 
+    /// The connection that tells what the statement asks about the last one, if it is prepared there: to prepare it is a
+    /// command, too, and the last one then.
+    async fn connection_to_execute(
+        &mut self,
+        id: ClientStmtId,
+        statement: &Statement,
+        key: &Rc<StatementKey>,
+    ) -> Result<Option<Checkout>, ProxyError> {
+        let Some(mut checkout) = self.connection_that_tells(statement, key.text()).await? else {
+            return Ok(None);
+        };
+        let has_own = self.statements.find(id).is_some_and(|found| found.own.is_some());
+        if has_own || checkout.connection().statements.find(key).is_some() {
+            return Ok(Some(checkout));
+        }
+        checkout.save().await.map_err(ProxyError::Pool)?;
+        self.keep_or_give_back(checkout);
+        Ok(None)
+    }
+
+    /// The connection of the last statement, for one about warnings; `None` where the memory has to answer.
+    async fn choose_for_diagnostics(
+        &mut self,
+        (id, flags): (ClientStmtId, u8),
+        statement: &Statement,
+    ) -> Result<Option<Chosen>, ProxyError> {
+        let unknown = ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute");
+        let key = self.statements.find(id).ok_or(unknown)?.key.clone();
+        let found = self.connection_to_execute(id, statement, &in_shape(key.clone(), flags)).await?;
+        Ok(found.map(|checkout| Chosen { checkout, plan: None, key }))
+    }
+
+    async fn answer_diagnostics(&mut self, input: Input, id: ClientStmtId) -> Outcome {
+        let text = self.statements.find(id).map(|found| found.key.text().clone()).unwrap_or_default();
+        Box::pin(self.show_diagnostics(input, &text, Form::Binary)).await
+    }
+
     /// The same statement with what the last one left behind written into it, when only the memory knows that.
-    async fn with_memory(
+    fn with_memory(
         &mut self,
         statement: &Statement,
-        key: &StatementKey,
+        key: &Rc<StatementKey>,
     ) -> Result<Rc<StatementKey>, ProxyError> {
-        self.memory.wait_until_saved().await;
-        let known = self.known_from_memory();
+        let known = self.known_from_memory(statement)?;
         match splice(key.text(), self.lex.options(&key.state().vars), known) {
             Some(text) if !statement.uses.contains(Uses::DIAGNOSTICS) => {
                 Ok(Rc::new(key.with_text(text.into())))

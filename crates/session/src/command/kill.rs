@@ -26,7 +26,7 @@ impl Session {
             tracing::warn!(session.id = id, session.user = %victim.user(), user = %self.info.user(), ?scope, "KILL");
             victim.kill_from_outside(scope == KillScope::Connection);
             self.memory.row_count.set(0);
-            self.memory.note_own_answer(delphinus_pool::OwnAnswer::Done);
+            self.note_own_answer();
             self.answer_ok().await?;
             return Ok(Served::Answered);
         }
@@ -56,7 +56,7 @@ impl Session {
         }
         // It is the last statement now, for ROW_COUNT().
         self.memory.row_count.set(0);
-        self.memory.note_own_answer(delphinus_pool::OwnAnswer::Done);
+        self.note_own_answer();
         self.answer_ok().await?;
         Ok(Served::Answered)
     }

@@ -4,12 +4,11 @@
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::Uses;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header, param_classes};
 
 use super::execute::put_back;
-use super::prepare::is_about_last_statement;
+use super::prepare::{is_about_insert_id, is_about_last_statement};
 use crate::client_error::ProxyError;
 use crate::input::Input;
 use crate::session::Session;
@@ -80,12 +79,11 @@ impl Session {
             None => self.ensure_prepared(checkout, key).await.map_err(ProxyError::Pool)?,
         };
         let statement = self.statements.find(id).map(|found| found.statement);
-        if let Some(statement) = statement.filter(|found| found.uses.contains(Uses::LAST_INSERT_ID))
+        if let Some(statement) = statement.filter(is_about_insert_id)
             && !is_about_last_statement(&statement)
         {
             // To prepare it in a session without a schema the connection may have started over since it was chosen.
-            let memory = self.memory.clone();
-            checkout.restore_insert_id(&memory).await.map_err(ProxyError::Pool)?;
+            self.restore_insert_id(checkout).await?;
         }
         self.write_stmt_id(backend_id);
         let Some(params) = params else { return Ok(input) };

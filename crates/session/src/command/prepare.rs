@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use delphinus_pool::{Checkout, LeftBehind, PoolError, StatementKey};
+use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft, StatementKey};
 use delphinus_sql::{Effects, Hints, Statement, Uses, Why, classify};
 use delphinus_state::{SessionState, Shape};
 use delphinus_wire::command::{BackendStmtId, Code};
@@ -12,9 +12,11 @@ use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 use crate::client_error::{ProxyError, Steered};
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
+use crate::last_statement::ABOUT_LAST;
 use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
+use crate::settle::Ran;
 use crate::statements::ClientStatement;
 
 impl Session {
@@ -126,6 +128,8 @@ impl Session {
                     return Ok(if is_in_step { Served::Error(error) } else { Served::Fatal(error) });
                 }
             };
+        let ran = Ran { statement: &statement, sql: &text, response: &response };
+        let list = self.list_left(&mut checkout, ran);
         let assigns = response.prepared.is_some() && statement.effects.contains(Effects::SETS_USER_VARS);
         let assigning = assigns.then(|| text.clone());
         if let Some(prepared) = response.prepared {
@@ -145,7 +149,9 @@ impl Session {
         }
         self.last_backend = Some(checkout.backend());
         let row_count = self.memory.row_count.get();
-        checkout.connection().remember(&response, LeftBehind::default());
+        checkout
+            .connection()
+            .remember(&response, LeftBehind { rows: RowsLeft::Kept, list, sets_insert_id: false });
         if response.is_ok() {
             self.memory.row_count.set(row_count);
         }
@@ -202,10 +208,15 @@ async fn remember_prepared(
     Ok(())
 }
 
+/// Statements that read LAST_INSERT_ID(). So do those that may set it: they may also leave it, and what was left of another
+/// session on the connection must not be taken for it.
+pub(crate) fn is_about_insert_id(statement: &Statement) -> bool {
+    statement.uses.contains(Uses::LAST_INSERT_ID) || statement.effects.contains(Effects::SETS_LAST_INSERT_ID)
+}
+
 /// Statements that a server prepares but whose meaning is the session's: they are looked at when they run.
 pub(crate) fn is_about_last_statement(statement: &Statement) -> bool {
-    let uses = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
-    statement.uses.intersects(uses)
+    statement.uses.intersects(ABOUT_LAST)
         && statement.why != Why::Unclassified
         && !statement.effects.contains(Effects::UNKNOWN)
 }

@@ -203,7 +203,7 @@ impl Session {
     #[inline]
     pub(super) async fn finish(
         &mut self,
-        checkout: Checkout,
+        mut checkout: Checkout,
         (input, text_at): (Input, usize),
         statement: &Statement,
         relayed: Relayed,
@@ -211,8 +211,10 @@ impl Session {
         let Relayed { response, rest, len, is_untouched } = relayed;
         // The text is needed only where there is something to learn from it; it is still in front of the buffer's
         // unread part then.
-        let sql =
-            if statement.effects.is_empty() { &[][..] } else { self.sent_text(input, text_at) }.to_vec();
+        let needs_text = !statement.effects.is_empty()
+            || matches!(statement.class, Class::Show | Class::Explain | Class::Do)
+            || checkout.connection().may_list();
+        let sql = if needs_text { self.sent_text(input, text_at) } else { &[][..] }.to_vec();
         let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);
         if self.steering.on_replica && has_begun {
             self.begin_on_replica();

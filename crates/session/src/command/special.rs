@@ -1,22 +1,29 @@
 //! Statements about the session itself: KILL, SHOW PROCESSLIST, SHOW STATUS, the proxy's own settings, and those that
 //! read what the one before left behind.
 
-use delphinus_pool::{Checkout, OwnAnswer};
-use delphinus_route::Target;
+use delphinus_pool::Checkout;
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, used_schemas};
 use delphinus_state::{RESULTS_COLLATION, Shape};
-use delphinus_topology::BackendId;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
+use super::prepare::is_about_insert_id;
 use super::query::{Retry, is_ordinary};
 use crate::client_error::ProxyError;
 use crate::diagnostics::TextShape;
 use crate::failover::REFUSALS;
 use crate::forward::Cut;
 use crate::input::Input;
+use crate::last_statement::ABOUT_LAST;
 use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
+
+/// How rows are sent: as the answer to a text, or to a prepared statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Binary,
+}
 
 impl Session {
     /// Statements about the session itself: KILL, and those that read what the one before left behind.
@@ -40,53 +47,32 @@ impl Session {
         if let Some(outcome) = self.answer_about_sessions(input, &sql, statement).await {
             return outcome;
         }
-        if statement.uses.contains(Uses::DIAGNOSTICS)
-            && statement.class != Class::Multi
-            && self.memory.own_answer().is_some()
-        {
-            return self.show_diagnostics(input, &sql).await;
-        }
-        let about_last = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
         let mut known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
         // In a text of several statements it is about the one before it there.
-        if statement.uses.intersects(about_last) && statement.class != Class::Multi {
-            match self.connection_of_last_statement() {
-                // What locks or writes has to run on the primary, wherever the last one ran.
-                Ok(Some(mut checkout)) if !self.may_run_there(checkout.backend(), &statement, &sql) => {
-                    if let Err(error) = checkout.save().await {
-                        return self.refuse(input, ProxyError::Pool(error)).await;
-                    }
-                    self.keep_or_give_back(checkout);
+        if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
+            match self.connection_that_tells(&statement, &sql).await {
+                Ok(Some(checkout)) => {
+                    return self.run_spliced(checkout, (input, text_at), &statement, &sql).await;
                 }
-                Ok(Some(mut checkout)) => {
-                    let wants_id = statement.uses.contains(Uses::LAST_INSERT_ID);
-                    if !wants_id || checkout.connection().has_insert_id(&self.memory) {
-                        return self.run_spliced(checkout, (input, text_at), &statement, &sql).await;
-                    }
-                    // Only one of the two can be had from there; the other comes from what is saved first.
-                    if let Err(error) = checkout.restore_insert_id(&self.memory).await {
-                        return self.refuse(input, ProxyError::Pool(error)).await;
-                    }
-                    self.keep_or_give_back(checkout);
+                Ok(None) if statement.uses.contains(Uses::DIAGNOSTICS) => {
+                    return self.show_diagnostics(input, &sql, Form::Text).await;
                 }
                 Ok(None) => {}
                 Err(error) => return self.refuse(input, error).await,
             }
-            self.memory.wait_until_saved().await;
-            if statement.uses.contains(Uses::DIAGNOSTICS) {
-                return self.show_diagnostics(input, &sql).await;
-            }
-            known = self.known_from_memory();
+            known = match self.known_from_memory(&statement) {
+                Ok(known) => known,
+                Err(error) => return self.refuse(input, error).await,
+            };
         }
         let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(input, error).await,
         };
-        // One that may set it may also leave it, and what was left of another session there must not be taken for it.
-        let about_id = statement.uses.contains(Uses::LAST_INSERT_ID)
-            || statement.effects.contains(Effects::SETS_LAST_INSERT_ID);
-        if about_id && let Err(error) = checkout.restore_insert_id(&self.memory).await {
-            return self.refuse(input, ProxyError::Pool(error)).await;
+        if is_about_insert_id(&statement)
+            && let Err(error) = self.restore_insert_id(&mut checkout).await
+        {
+            return self.refuse(input, error).await;
         }
         match splice(&sql, lex, known).filter(|_| input.is_whole()) {
             Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
@@ -140,56 +126,20 @@ impl Session {
         None
     }
 
-    /// False for what must not run on a replica, beside being about the last statement.
-    pub(crate) fn may_run_there(&self, backend: BackendId, statement: &Statement, sql: &[u8]) -> bool {
-        let is_primary = self.resolve(Target::Primary).is_ok_and(|primary| primary == backend);
-        let reads = matches!(statement.class, Class::Select | Class::Show | Class::Set | Class::Do);
-        let may_write = Effects::CALLS_ROUTINE.union(Effects::UNKNOWN).union(Effects::GETS_LOCK);
-        let words = || sql.split(|byte| !byte.is_ascii_alphanumeric());
-        // FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE: in a text that names none of them nothing locks.
-        let locks = || {
-            words().any(|word| [&b"update"[..], b"share"].iter().any(|lock| word.eq_ignore_ascii_case(lock)))
-        };
-        is_primary || !self.pins.is_empty() || reads && !statement.effects.intersects(may_write) && !locks()
-    }
-
-    /// Where the last statement ran, if what it left behind is still there.
-    pub(crate) fn connection_of_last_statement(&mut self) -> Result<Option<Checkout>, ProxyError> {
-        let memory = self.memory.clone();
-        if let Some(mut checkout) = self.take_bound()? {
-            if checkout.connection().remembers(&memory) {
-                return Ok(Some(checkout));
-            }
-            self.bound = Some(checkout);
-            return Ok(None);
-        }
-        let Some(backend) = self.last_backend else { return Ok(None) };
-        let Some(mut checkout) = self.retake(backend) else { return Ok(None) };
-        if checkout.connection().remembers(&memory) && checkout.is_ready(&self.want, &memory) {
-            return Ok(Some(self.note(checkout)));
-        }
-        self.seats.put(backend, checkout.give_back());
-        Ok(None)
-    }
-
-    /// What can be written into a text in the place of functions.
-    pub(crate) fn known_from_memory(&self) -> Known {
-        let (found_rows, row_count) = (self.memory.found_rows.get(), self.memory.row_count.get());
-        Known { connection_id: self.info.id.0, found_rows: Some(found_rows), row_count: Some(row_count) }
-    }
-
+    /// Runs on the connection of the last statement, with what the memory knows of that written into the text.
     async fn run_spliced(
         &mut self,
-        mut checkout: Checkout,
+        checkout: Checkout,
         (input, text_at): (Input, usize),
         statement: &Statement,
         sql: &[u8],
     ) -> Outcome {
         let lex = self.lex.options(&self.want.vars);
-        // What the connection says may be of the session that was here before, unless this one's statement set it.
-        let is_there = checkout.connection().has_found_rows();
-        let mut known = self.known_from_memory();
-        known.found_rows = known.found_rows.filter(|_| !is_there);
+        let known = Known {
+            connection_id: self.info.id.0,
+            found_rows: self.memory.found_rows(),
+            row_count: Some(self.memory.row_count.get()),
+        };
         match splice(sql, lex, known).filter(|_| input.is_whole()) {
             Some(spliced) => self.run_replaced(checkout, input, (statement, sql), &spliced).await,
             None => self.run_on_fresh(checkout, (input, text_at), statement).await,
@@ -268,25 +218,31 @@ impl Session {
     }
 
     /// SHOW WARNINGS and its kin, when only the memory knows the answer.
-    async fn show_diagnostics(&mut self, input: Input, sql: &[u8]) -> Outcome {
+    pub(super) async fn show_diagnostics(&mut self, input: Input, sql: &[u8], form: Form) -> Outcome {
         self.skip(input).await?;
         let shape = self.text_shape();
-        let own = self.memory.own_answer().map(|answer| crate::diagnostics::of_own(answer, shape));
-        let saved = if own.is_some() { own } else { self.memory.warnings.borrow().clone() };
-        let Some(mut result) = crate::diagnostics::answer(sql, saved.as_ref(), shape) else {
+        let warnings = self.memory.warnings();
+        let Some(mut result) = crate::diagnostics::answer(sql, &warnings, shape) else {
             return Ok(Served::Error(ProxyError::DiagnosticsGone));
         };
         // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.
         if !is_list(sql) && self.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
             result.rows.clear();
         }
-        if self.memory.own_answer().is_some() && !is_show(sql) {
+        if is_show(sql) {
+            self.memory.answered_itself(None);
+        } else {
             // A SELECT that counts them leaves the counts and not what was counted, as on a server.
-            self.memory.note_own_answer(OwnAnswer::Done);
+            self.note_own_answer();
         }
         self.worker.counters.routed_local.increment();
         self.memory.row_count.set(-1);
-        self.answer_rows(&result).await?;
+        let mut out = Vec::new();
+        match form {
+            Form::Text => result.put(&mut out, 1, self.status, self.capabilities()),
+            Form::Binary => result.put_binary(&mut out, 1, self.status, self.capabilities()),
+        }
+        self.write_client_bytes(&out).await?;
         Ok(Served::Answered)
     }
 }

@@ -18,7 +18,19 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             Keyword::Into,
         ]);
         self.table_name();
-        self.scan();
+        let mut depth = 0_u32;
+        while !self.cursor.at_end() {
+            let here = self.cursor.here;
+            match here.kind {
+                TokenKind::Open => depth += 1,
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                TokenKind::Word if depth == 0 && here.keyword == Keyword::Select => {
+                    self.effects |= Effects::CALC_FOUND_ROWS;
+                }
+                _ => {}
+            }
+            self.step();
+        }
         class
     }
 

@@ -11,12 +11,14 @@ use crate::lexer::TokenKind;
 /// in the lists there. Each once, in the order of the text. Names of common table expressions are among them; what a
 /// view or a routine reads is not.
 pub fn tables(sql: &[u8], options: LexOptions) -> Vec<TableName> {
-    let mut reader =
-        Reader { cursor: Cursor::new(sql, options), open: vec![Level::default()], found: Vec::new() };
-    while !reader.cursor.here.is(TokenKind::End) {
-        reader.step(sql, options);
-    }
-    reader.found
+    Reader::read(sql, options).found
+}
+
+/// True if a text has anything in the place of a table: one with a name, a query in parentheses, `JSON_TABLE`. `DUAL` is none.
+pub fn has_tables(sql: &[u8], options: LexOptions) -> bool {
+    let reader = Reader::read(sql, options);
+    let is_table = |table: &TableName| table.schema.is_some() || !table.name.eq_ignore_ascii_case("dual");
+    reader.has_unnamed || reader.found.iter().any(is_table)
 }
 
 /// One level of parentheses.
@@ -35,9 +37,21 @@ struct Reader<'a> {
     cursor: Cursor<'a>,
     open: Vec<Level>,
     found: Vec<TableName>,
+    /// A query in parentheses, or a function, stands where a table may.
+    has_unnamed: bool,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    /// Reads the whole text.
+    fn read(sql: &'a [u8], options: LexOptions) -> Self {
+        let cursor = Cursor::new(sql, options);
+        let mut reader = Self { cursor, open: vec![Level::default()], found: Vec::new(), has_unnamed: false };
+        while !reader.cursor.here.is(TokenKind::End) {
+            reader.step(sql, options);
+        }
+        reader
+    }
+
     fn step(&mut self, sql: &[u8], options: LexOptions) {
         let here = self.cursor.here;
         let mut level = self.open.last().copied().unwrap_or_default();
@@ -48,6 +62,7 @@ impl Reader<'_> {
                     Keyword::Select | Keyword::With | Keyword::Values | Keyword::Table
                 );
                 let is_call = !level.expects && !begins_query && self.cursor.before.is_name();
+                self.has_unnamed |= level.expects && begins_query;
                 let inner = Level { expects: level.expects, is_list: level.expects, is_call };
                 // `INSERT INTO t (a, b)`: the list of names ends the list of tables.
                 if let Some(outer) = self.open.last_mut() {
@@ -141,6 +156,7 @@ impl Reader<'_> {
             TableName { schema: None, name: name_text(first, sql, options) }
         };
         let is_call = self.cursor.here.is(TokenKind::Open) && table.name.eq_ignore_ascii_case("json_table");
+        self.has_unnamed |= is_call;
         if !is_call && !self.found.contains(&table) {
             self.found.push(table);
         }
@@ -182,6 +198,25 @@ mod tests {
             ("SELECT a FROM t ORDER BY a DESC, b", "t"),
         ] {
             assert_eq!(named(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_a_table_is_one() {
+        for (sql, has) in [
+            ("SELECT 1", false),
+            ("SELECT 1 FROM DUAL", false),
+            ("SELECT 1 FROM t", true),
+            ("SELECT 1 FROM s.dual", true),
+            ("SELECT a FROM (SELECT 1 AS a) AS x", true),
+            ("SELECT (SELECT 1), (1), EXTRACT(YEAR FROM NOW()), TRIM('x' FROM 'xy')", false),
+            ("SELECT * FROM JSON_TABLE('[]', '$' COLUMNS (a INT PATH '$')) j", true),
+            ("SET @a = 1, @b = (SELECT MAX(a) FROM t)", true),
+            ("SET @from = 1", false),
+            ("DO 1", false),
+            ("BEGIN", false),
+        ] {
+            assert_eq!(has_tables(sql.as_bytes(), LexOptions::default()), has, "{sql}");
         }
     }
 }

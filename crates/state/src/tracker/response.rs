@@ -22,6 +22,8 @@ pub struct Response {
     pub status: Option<Status>,
     /// Affected rows of the last OK packet; `None` if the last result was a result set or an error.
     pub affected_rows: Option<u64>,
+    /// Rows that an UPDATE has found, if the last OK packet's text says so.
+    pub matched_rows: Option<u64>,
     /// Insert id of the last OK packet that had one.
     pub last_insert_id: u64,
     /// Warnings of the last result.
@@ -55,6 +57,7 @@ impl Response {
         self.warnings = ok.warnings;
         if !is_result_set {
             self.affected_rows = Some(ok.affected_rows);
+            self.matched_rows = matched_rows(ok.info);
         }
         if ok.last_insert_id != 0 {
             self.last_insert_id = ok.last_insert_id;
@@ -78,6 +81,13 @@ impl Response {
     }
 }
 
+/// The number in `Rows matched: 3  Changed: 2  Warnings: 0`.
+fn matched_rows(info: &[u8]) -> Option<u64> {
+    let rest = info.strip_prefix(b"Rows matched: ")?;
+    let digits = rest.split(|byte| !byte.is_ascii_digit()).next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
 impl Changed {
     /// The change that an OK packet reports; `None` for those that nobody here needs.
     pub fn from_wire(change: SessionChange<'_>) -> Option<Self> {
@@ -96,5 +106,17 @@ impl Changed {
             | SessionChange::TransactionState(_)
             | SessionChange::Other(_) => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_an_update_says_how_many_rows_it_has_found() {
+        assert_eq!(matched_rows(b"Rows matched: 31  Changed: 2  Warnings: 0"), Some(31));
+        assert_eq!(matched_rows(b"Records: 3  Duplicates: 0  Warnings: 0"), None);
+        assert_eq!(matched_rows(b""), None);
     }
 }

@@ -1,0 +1,318 @@
+//! What is asked about the statement before: FOUND_ROWS(), ROW_COUNT(), LAST_INSERT_ID(), warnings and errors.
+//!
+//! Owns: who can tell. That is the connection that the statement before ran on, as long as it is the session's, else the
+//! session's memory, once those have told it what they know. What nobody knows any more is an error.
+
+use delphinus_pool::{Checkout, ListLeft, RowsLeft, Warnings};
+use delphinus_route::Target;
+use delphinus_sql::{Class, Effects, Flavor, LexOptions, Statement, Uses, has_tables};
+use delphinus_state::Response;
+use delphinus_topology::BackendId;
+
+use crate::client_error::{ClientError, ProxyError};
+use crate::local::Known;
+use crate::session::Session;
+use crate::settle::{OPAQUE, Ran};
+
+/// What only the last statement's connection or the session's memory can tell.
+pub(crate) const ABOUT_LAST: Uses = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
+
+impl Session {
+    /// The connection that tells all that `statement` asks, if it may run there. Otherwise the memory knows what can be
+    /// known from here on.
+    pub(crate) async fn connection_that_tells(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+    ) -> Result<Option<Checkout>, ProxyError> {
+        let Some(mut checkout) = self.connection_of_last_statement()? else {
+            self.recall().await;
+            return Ok(None);
+        };
+        // What locks or writes has to run on the primary, wherever the last one ran.
+        if self.may_run_there(checkout.backend(), statement, sql) {
+            if self.tells(&mut checkout, statement).await? {
+                return Ok(Some(checkout));
+            }
+        } else {
+            checkout.save().await.map_err(ProxyError::Pool)?;
+        }
+        self.keep_or_give_back(checkout);
+        self.recall().await;
+        Ok(None)
+    }
+
+    /// True if the connection of the last statement tells all of this.
+    async fn tells(&mut self, checkout: &mut Checkout, statement: &Statement) -> Result<bool, ProxyError> {
+        let uses = statement.uses;
+        if uses.contains(Uses::DIAGNOSTICS) && !checkout.connection().tells_list() {
+            if !self.memory.has_no_warnings() {
+                return Ok(false);
+            }
+            // An older list of this session.
+            checkout.forget_warnings().await.map_err(ProxyError::Pool)?;
+        }
+        if uses.contains(Uses::LAST_INSERT_ID) && !checkout.connection().has_insert_id(&self.memory) {
+            // Only one of the two can be had from there; the other comes from what is saved first.
+            self.restore_insert_id(checkout).await?;
+            return Ok(false);
+        }
+        Ok(!uses.contains(Uses::FOUND_ROWS) || checkout.connection().tells_rows())
+    }
+
+    /// Where the last statement ran, if what it left behind is still there.
+    fn connection_of_last_statement(&mut self) -> Result<Option<Checkout>, ProxyError> {
+        let memory = self.memory.clone();
+        if let Some(mut checkout) = self.take_bound()? {
+            if checkout.connection().remembers(&memory) {
+                return Ok(Some(checkout));
+            }
+            self.bound = Some(checkout);
+            return Ok(None);
+        }
+        let Some(backend) = self.last_backend else { return Ok(None) };
+        let Some(mut checkout) = self.retake(backend) else { return Ok(None) };
+        if checkout.connection().remembers(&memory) && checkout.is_ready(&self.want, &memory) {
+            return Ok(Some(self.note(checkout)));
+        }
+        self.seats.put(backend, checkout.give_back());
+        Ok(None)
+    }
+
+    /// False for what must not run on a replica, beside being about the last statement.
+    fn may_run_there(&self, backend: BackendId, statement: &Statement, sql: &[u8]) -> bool {
+        let is_primary = self.resolve(Target::Primary).is_ok_and(|primary| primary == backend);
+        let reads = matches!(statement.class, Class::Select | Class::Show | Class::Set | Class::Do);
+        let may_write = Effects::CALLS_ROUTINE.union(Effects::UNKNOWN).union(Effects::GETS_LOCK);
+        let words = || sql.split(|byte| !byte.is_ascii_alphanumeric());
+        // FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE: in a text that names none of them nothing locks.
+        let locks = || {
+            words().any(|word| [&b"update"[..], b"share"].iter().any(|lock| word.eq_ignore_ascii_case(lock)))
+        };
+        is_primary || !self.pins.is_empty() || reads && !statement.effects.intersects(may_write) && !locks()
+    }
+
+    /// Sees to it that the memory has what only connections knew: those in the session's own seats are asked, those that
+    /// others have taken are waited for. One that breaks takes along what it knew.
+    pub(crate) async fn recall(&mut self) {
+        for (backend, seat) in self.seats.take_all() {
+            let Some(mut checkout) = self.worker.pool.retake(backend, seat, &self.memory) else { continue };
+            if !checkout.connection().has_unsaved() || checkout.save().await.is_ok() {
+                self.seats.put(backend, checkout.give_back());
+            }
+        }
+        self.memory.wait_until_saved().await;
+    }
+
+    /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
+    pub(crate) async fn restore_insert_id(&mut self, checkout: &mut Checkout) -> Result<(), ProxyError> {
+        if !checkout.connection().has_insert_id(&self.memory) {
+            Box::pin(self.recall()).await;
+        }
+        let memory = self.memory.clone();
+        checkout.restore_insert_id(&memory).await.map_err(ProxyError::Pool)
+    }
+
+    /// What can be written into a text in the place of functions; an error if it asks for what nobody knows any more.
+    pub(crate) fn known_from_memory(&self, statement: &Statement) -> Result<Known, ProxyError> {
+        let found_rows = self.memory.found_rows();
+        if found_rows.is_none() && statement.uses.contains(Uses::FOUND_ROWS) {
+            return Err(ProxyError::DiagnosticsGone);
+        }
+        Ok(Known { connection_id: self.info.id.0, found_rows, row_count: Some(self.memory.row_count.get()) })
+    }
+
+    /// What becomes of FOUND_ROWS().
+    #[inline]
+    pub(crate) fn rows_left(&mut self, ran: Ran<'_>) -> RowsLeft {
+        let Ran { statement, response, .. } = ran;
+        let is_plain = statement.class == Class::Select && response.is_ok() && response.result_sets > 0;
+        if is_plain && statement.effects.is_empty() && !self.lex.limits_rows(&self.want.vars) {
+            return RowsLeft::Sent;
+        }
+        rows_left(ran, self.lex.limits_rows(&self.want.vars), self.lex.options(&self.want.vars))
+    }
+
+    /// What becomes of the list of warnings.
+    pub(crate) fn list_left(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> ListLeft {
+        let Ran { statement, sql, response } = ran;
+        if shows_list(statement, response) {
+            return ListLeft::Kept;
+        }
+        let is_silent = response.is_ok() && response.warnings == 0;
+        if !is_silent || !checkout.connection().may_list() {
+            return ListLeft::Own;
+        }
+        let lex = self.lex.options(&self.want.vars);
+        if lex.flavor == Flavor::MySql {
+            return ListLeft::Own;
+        }
+        if matches!(statement.class, Class::Multi | Class::Prepare) || statement.effects.intersects(OPAQUE) {
+            return ListLeft::Untold;
+        }
+        if may_be_without_tables(statement.class) && !has_tables(sql, lex) {
+            ListLeft::Kept
+        } else {
+            ListLeft::Own
+        }
+    }
+
+    /// The proxy has answered a statement itself, without an error: diagnostics are about that one from now on.
+    pub(crate) fn note_own_answer(&mut self) {
+        // To MariaDB, it has no tables.
+        let clears = self.lex.options(&self.want.vars).flavor == Flavor::MySql;
+        self.memory.answered_itself(clears.then_some(Warnings::None));
+    }
+
+    /// Diagnostics are about this error from now on.
+    pub(crate) fn note_own_error(&self, error: &ProxyError) {
+        let error = ClientError::from(error).into_packet();
+        self.memory.answered_itself(Some(Warnings::Own(error.code, error.message)));
+    }
+}
+
+/// Errors of statements that were not begun: syntax, no such table, column, routine, schema; no rights to it, a wrong number of
+/// arguments or variables.
+const NOT_BEGUN: &[u16] =
+    &[1044, 1046, 1049, 1054, 1064, 1066, 1142, 1143, 1146, 1210, 1222, 1243, 1305, 1318, 1370, 1630];
+/// ER_TOO_MANY_ROWS: of those that go to variables.
+const TOO_MANY_ROWS: u16 = 1172;
+
+/// What becomes of FOUND_ROWS(), as it was seen on MySQL 9.7 and MariaDB 10.11: docs/protocol-notes.md.
+fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: LexOptions) -> RowsLeft {
+    let (is_mysql, has_rows) = (lex.flavor == Flavor::MySql, response.result_sets > 0);
+    let is_counted = statement.effects.contains(Effects::CALC_FOUND_ROWS);
+    let is_begun = response.error.is_none_or(|code| !NOT_BEGUN.contains(&code));
+    let when = |condition| if condition { RowsLeft::Counted } else { RowsLeft::Kept };
+    match statement.class {
+        Class::Multi => when(has_rows || is_counted),
+        _ if !response.is_ok() && is_mysql && !statement.effects.intersects(OPAQUE) => RowsLeft::Kept,
+        Class::Select | Class::Values | Class::Table | Class::With if has_rows => {
+            if response.is_ok() && (is_counted || is_limited) { RowsLeft::Counted } else { RowsLeft::Sent }
+        }
+        Class::Select | Class::Values | Class::Table | Class::With => {
+            when(response.error.is_none_or(|code| code == TOO_MANY_ROWS))
+        }
+        Class::Insert | Class::Replace => when(is_counted && is_begun),
+        Class::Call | Class::Execute | Class::Unknown => when(is_begun),
+        Class::Describe => RowsLeft::Sent,
+        Class::Show if shows_tables(sql) => RowsLeft::Sent,
+        // It counts the rows that it finds: of one table, as its answer says.
+        Class::Update if is_mysql => response.matched_rows.map_or(RowsLeft::Counted, RowsLeft::Known),
+        Class::Do if is_mysql => RowsLeft::Known(1),
+        Class::Do | Class::Set if !is_mysql => when(is_begun && has_tables(sql, lex)),
+        Class::Explain if !is_mysql => when(is_begun && !has_tables(sql, lex)),
+        _ => RowsLeft::Kept,
+    }
+}
+
+/// False for forms of SHOW that no table stands behind.
+fn shows_tables(sql: &[u8]) -> bool {
+    const OTHERS: [&str; 18] = [
+        "create",
+        "grants",
+        "privileges",
+        "binary",
+        "binlog",
+        "master",
+        "slave",
+        "replica",
+        "replicas",
+        "relaylog",
+        "engine",
+        "processlist",
+        "warnings",
+        "errors",
+        "explain",
+        "profile",
+        "profiles",
+        "authors",
+    ];
+    let words = sql.split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let passed = ["show", "full", "all"];
+    let is = |word: &[u8], list: &[&str]| list.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
+    let mut words = words.skip_while(|word| is(word, &passed));
+    words.next().is_none_or(|word| !is(word, &OTHERS))
+}
+
+/// True for a statement about the list, which leaves it as it is.
+fn shows_list(statement: &Statement, response: &Response) -> bool {
+    statement.uses.contains(Uses::DIAGNOSTICS)
+        && (statement.class == Class::Show || statement.class == Class::Diagnostics && response.is_ok())
+}
+
+/// True for statements that may have no table. MariaDB forgets the warnings of the statement before only for one with
+/// tables, or with warnings of its own.
+fn may_be_without_tables(class: Class) -> bool {
+    matches!(
+        class,
+        Class::Empty
+            | Class::Select
+            | Class::Values
+            | Class::With
+            | Class::Do
+            | Class::Set
+            | Class::Use
+            | Class::Begin
+            | Class::StartTransaction
+            | Class::Commit
+            | Class::Rollback
+            | Class::Savepoint
+            | Class::ReleaseSavepoint
+            | Class::RollbackToSavepoint
+            | Class::Xa
+            | Class::UnlockTables
+            | Class::Deallocate
+            | Class::Kill
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::classify;
+
+    use super::*;
+
+    /// What a statement leaves of FOUND_ROWS() on MariaDB and on MySQL, with `rows` sent if it sends any.
+    fn left(sql: &str, rows: Option<u64>, error: Option<u16>) -> [RowsLeft; 2] {
+        [Flavor::MariaDb, Flavor::MySql].map(|flavor| {
+            let lex = LexOptions { flavor, ..LexOptions::default() };
+            let statement = classify(sql.as_bytes(), lex);
+            let result_sets = u32::from(rows.is_some());
+            let response = Response { rows: rows.unwrap_or(0), result_sets, error, ..Response::default() };
+            rows_left(Ran { statement: &statement, sql: sql.as_bytes(), response: &response }, false, lex)
+        })
+    }
+
+    #[test]
+    fn found_rows_are_those_that_servers_count() {
+        use RowsLeft::{Counted, Kept, Known, Sent};
+        for (sql, rows, error, expected) in [
+            ("SELECT a FROM t", Some(3), None, [Sent, Sent]),
+            ("SELECT SQL_CALC_FOUND_ROWS a FROM t LIMIT 1", Some(1), None, [Counted, Counted]),
+            ("SELECT a FROM t", None, Some(1054), [Kept, Kept]),
+            ("SELECT a FROM t", Some(2), Some(1690), [Sent, Kept]),
+            ("SELECT a INTO @a FROM t LIMIT 1", None, None, [Counted, Counted]),
+            ("SELECT a INTO @a FROM t", None, Some(1172), [Counted, Kept]),
+            ("BEGIN", None, None, [Kept, Kept]),
+            ("SET @a = 1", None, None, [Kept, Kept]),
+            ("SET @a = (SELECT MAX(a) FROM t)", None, None, [Counted, Kept]),
+            ("DO 1", None, None, [Kept, Known(1)]),
+            ("INSERT INTO t VALUES (1), ((SELECT 2))", None, None, [Kept, Kept]),
+            ("INSERT INTO t (a) SELECT a FROM u", None, None, [Counted, Counted]),
+            ("UPDATE t SET a = 1", None, None, [Kept, Counted]),
+            ("DELETE FROM t", None, None, [Kept, Kept]),
+            ("CALL p()", None, None, [Counted, Counted]),
+            ("CALL p()", None, Some(1305), [Kept, Kept]),
+            ("SHOW TABLES", Some(2), None, [Sent, Sent]),
+            ("SHOW FULL COLUMNS FROM t", Some(2), None, [Sent, Sent]),
+            ("SHOW WARNINGS", Some(2), None, [Kept, Kept]),
+            ("SHOW COUNT(*) WARNINGS", Some(1), None, [Sent, Sent]),
+            ("SHOW CREATE TABLE t", Some(1), None, [Kept, Kept]),
+            ("SHOW GRANTS", Some(2), None, [Kept, Kept]),
+            ("EXPLAIN SELECT 1", Some(1), None, [Counted, Kept]),
+        ] {
+            assert_eq!(left(sql, rows, error), expected, "{sql} {error:?}");
+        }
+    }
+}
