@@ -506,8 +506,19 @@ fn check_off(stage: &Stage) {
     assert_eq!(place(stage, &mut client, VISITS), 0);
 }
 
+/// A transaction that ends on its replica and can begin nowhere else is told as one that is to be tried again.
+fn check_no_primary(stage: &mut Stage) {
+    let impatient = ConfigFile::with_sections(&format!("{EVENTUAL}failover_wait_ms = 300\n"));
+    let (_proxy, address, _port) = stage.another_proxy(&impatient).unwrap();
+    let mut client = address.connect().unwrap();
+    run(&mut client, BEGIN);
+    stage.cluster.servers[0].kill9();
+    assert_eq!(code(&mut client, "SELECT GET_LOCK('ro', 0)"), 1213);
+    assert_ne!(place(stage, &mut client, WHO), 0, "the session goes on");
+}
+
 fn check_flavor(flavor: Flavor) {
-    let stage = Stage::with(flavor, &ConfigFile::with_sections(EVENTUAL)).unwrap();
+    let mut stage = Stage::with(flavor, &ConfigFile::with_sections(EVENTUAL)).unwrap();
     make_routines(&stage);
     check_places(&stage);
     check_sessions(&stage);
@@ -520,6 +531,7 @@ fn check_flavor(flavor: Flavor) {
     check_statements(&stage, flavor);
     check_off(&stage);
     check_own_writes(&stage, flavor);
+    check_no_primary(&mut stage);
 }
 
 #[test]

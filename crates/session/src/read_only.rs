@@ -203,6 +203,14 @@ impl Session {
     /// Begins the transaction again where its first statement belongs: it has seen nothing yet.
     async fn move_from_replica(&mut self, statement: &Statement) -> Result<(), ProxyError> {
         self.leave_replica().await?;
+        self.begin_elsewhere(statement).await.map_err(|error| match error {
+            ProxyError::Killed => error,
+            // It has ended, and a client that is not told so would go on without one.
+            error => self.lost_transaction(&error.reason()),
+        })
+    }
+
+    async fn begin_elsewhere(&mut self, statement: &Statement) -> Result<(), ProxyError> {
         let avoid = self.worker.avoided();
         let mut plan = self.plan(statement, &avoid);
         if let RouteTarget::Replica(id) = plan.target
