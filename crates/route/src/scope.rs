@@ -91,7 +91,9 @@ pub fn in_read_only(statement: &Statement, progress: Progress) -> InReadOnly {
             return InReadOnly::Primary;
         }
         // It cannot move: where there is a choice still, it is set where everything can follow it.
-        Class::Savepoint if !progress.has_read => return InReadOnly::Primary,
+        Class::Savepoint | Class::RollbackToSavepoint | Class::ReleaseSavepoint if !progress.has_read => {
+            return InReadOnly::Primary;
+        }
         _ => {}
     }
     // A function may do anything that does not write: where there is a choice, it is the primary that it does it to.

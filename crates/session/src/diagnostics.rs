@@ -26,7 +26,8 @@ fn list(warnings: &Warnings, shape: TextShape) -> Option<TextResult> {
     match warnings {
         Warnings::None => {}
         Warnings::OnConnection => return None,
-        Warnings::Listed(listed) => return Some(listed.clone()),
+        // Its columns are as the session wanted results when it was saved.
+        Warnings::Listed(listed) => result.rows.clone_from(&listed.rows),
         Warnings::Own(code, message) => {
             let code = code.to_string().into_bytes();
             result.rows.push(vec![Some(b"Error".to_vec()), Some(code), Some(message.clone())]);

@@ -150,7 +150,7 @@ impl Session {
         if matches!(statement.class, Class::Multi | Class::Prepare) || statement.effects.intersects(OPAQUE) {
             return ListLeft::Untold;
         }
-        if may_be_without_tables(statement.class) && !has_tables(sql, lex) {
+        if may_be_without_tables(statement.class, sql) && !has_tables(sql, lex) {
             ListLeft::Kept
         } else {
             ListLeft::Own
@@ -243,28 +243,36 @@ fn shows_list(statement: &Statement, response: &Response) -> bool {
 
 /// True for statements that may have no table. MariaDB forgets the warnings of the statement before only for one with
 /// tables, or with warnings of its own.
-fn may_be_without_tables(class: Class) -> bool {
-    matches!(
-        class,
-        Class::Empty
-            | Class::Select
-            | Class::Values
-            | Class::With
-            | Class::Do
-            | Class::Set
-            | Class::Use
-            | Class::Begin
-            | Class::StartTransaction
-            | Class::Commit
-            | Class::Rollback
-            | Class::Savepoint
-            | Class::ReleaseSavepoint
-            | Class::RollbackToSavepoint
-            | Class::Xa
-            | Class::UnlockTables
-            | Class::Deallocate
-            | Class::Kill
-    )
+fn may_be_without_tables(class: Class, sql: &[u8]) -> bool {
+    let has = |wanted: &[u8]| {
+        sql.split(|byte| !byte.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case(wanted))
+    };
+    match class {
+        Class::Show => !shows_tables(sql),
+        Class::OtherDdl => has(b"database") || has(b"schema"),
+        _ => matches!(
+            class,
+            Class::Empty
+                | Class::Select
+                | Class::Values
+                | Class::With
+                | Class::Do
+                | Class::Set
+                | Class::Use
+                | Class::Begin
+                | Class::StartTransaction
+                | Class::Commit
+                | Class::Rollback
+                | Class::Savepoint
+                | Class::ReleaseSavepoint
+                | Class::RollbackToSavepoint
+                | Class::Xa
+                | Class::UnlockTables
+                | Class::Deallocate
+                | Class::Kill
+                | Class::Flush
+        ),
+    }
 }
 
 #[cfg(test)]
