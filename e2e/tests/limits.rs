@@ -282,7 +282,7 @@ fn what_others_have_taken_of_a_server_is_waited_for() {
         client.query("SELECT 1").unwrap();
         let error = client.error("INSERT INTO app.waited VALUES (1)").unwrap();
         assert_eq!(error.code, 1040, "{}", error.message);
-        let before = status(&mut operator, "delphinus_pool_waits_total");
+        let before = status(&mut operator, "delphinus_pool_waits_total{cluster=\"main\"}");
         let write = thread::spawn(move || {
             loop {
                 // The server may be busy enough for others to need more than the limit to go.
@@ -293,8 +293,10 @@ fn what_others_have_taken_of_a_server_is_waited_for() {
                 }
             }
         });
-        until(LIMIT, "it to wait", || Ok(status(&mut operator, "delphinus_pool_waits_total") > before))
-            .unwrap();
+        until(LIMIT, "it to wait", || {
+            Ok(status(&mut operator, "delphinus_pool_waits_total{cluster=\"main\"}") > before)
+        })
+        .unwrap();
         drop(others);
         let mut client = write.join().unwrap();
         assert_eq!(client.value("SELECT COUNT(*) FROM app.waited").unwrap(), "1");
@@ -371,7 +373,7 @@ fn a_user_has_no_more_connections_to_a_backend_than_it_may() {
     );
     // Those who wait for a place that others cannot give do not stand in their way, and cost them no connection.
     let mut ops = stage.operator();
-    let closed = status(&mut ops, "delphinus_backend_closes_total");
+    let closed = status(&mut ops, "delphinus_backend_closes_total{cluster=\"main\"}");
     thread::scope(|scope| {
         let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| log_in().error("BEGIN").unwrap().code)).collect();
         for _ in 0..20 {
@@ -379,7 +381,7 @@ fn a_user_has_no_more_connections_to_a_backend_than_it_may() {
         }
         assert!(waiting.into_iter().all(|one| one.join().unwrap() == 1203));
     });
-    let closed = status(&mut ops, "delphinus_backend_closes_total") - closed;
+    let closed = status(&mut ops, "delphinus_backend_closes_total{cluster=\"main\"}") - closed;
     assert!(closed < 5, "{closed} connections were closed");
     let mut others: Vec<Client> = (0..4).map(|_| stage.app().unwrap()).collect();
     for client in &mut others {

@@ -22,6 +22,7 @@ use crate::text::{Word, trimmed, words};
 use crate::users::AdminRole;
 
 pub use reference::reference;
+pub use status::reference as status_reference;
 
 /// What a command needs to run.
 pub(crate) struct Call<'a> {
@@ -165,7 +166,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
         "variable_name",
-        "Everything that is counted since the start, over all workers.",
+        "What is so at the moment, and everything that is counted since the start, over all workers; what is about a cluster has its name (`cluster`).",
         Run::Showing(status::show),
     ),
     look(

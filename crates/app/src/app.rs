@@ -63,7 +63,10 @@ impl App {
         let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
         let admin_listeners = bind(&admin::listeners(config)?)?;
         let rsa_key = Some(Arc::new(login_key(config)?));
-        let counters = CounterSet::new(count + 1);
+        // One more: the acceptor counts, too.
+        let counters = CounterSet::new(count + 1, clusters.iter().map(|cluster| cluster.name.clone()));
+        let of_thread =
+            |at| counters.thread(at).expect("invariant: there are counters for count + 1 threads");
         let registry = Arc::new(Registry::new(settings::client_limits(config)));
         let (stopping, stop) = watch::channel(false);
         let (deadline, come) = watch::channel(false);
@@ -74,7 +77,7 @@ impl App {
             seats.push(Seat { arrivals: sender, sessions: sessions.clone() });
             let thread = ThreadSeed {
                 registry: registry.clone(),
-                counters: counters.thread(at).unwrap_or_default(),
+                counters: of_thread(at),
                 rsa_key: rsa_key.clone(),
                 stopping: stop.clone(),
             };
@@ -92,8 +95,7 @@ impl App {
             listeners: [&listeners, &admin_listeners],
         };
         let console = admin::console(config, shown);
-        let acceptor =
-            Acceptor { workers: seats, registry, counters: counters.thread(count).unwrap_or_default() };
+        let acceptor = Acceptor { workers: seats, registry, counters: of_thread(count).process };
         Ok(Self {
             clusters,
             choice,

@@ -11,7 +11,7 @@ use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_pool::Pool;
 use delphinus_route::ClusterChoice;
 use delphinus_session::{Arrival, Clusters, Parts, Registry, Session, Worker, spare_buffers};
-use delphinus_telemetry::Counters;
+use delphinus_telemetry::ThreadCounters;
 use delphinus_wire::auth::RsaKey;
 
 use crate::cluster::{ClusterSeed, SharedCluster};
@@ -30,7 +30,7 @@ pub(crate) struct Seed {
 /// What is the same for all clusters of a thread.
 pub(crate) struct ThreadSeed {
     pub registry: Arc<Registry>,
-    pub counters: Arc<Counters>,
+    pub counters: ThreadCounters,
     pub rsa_key: Option<Arc<RsaKey>>,
     pub stopping: watch::Receiver<bool>,
 }
@@ -77,7 +77,8 @@ fn start(
 ) -> (Rc<Worker>, [rt::JoinHandle<()>; 3]) {
     let ClusterSeed { shared, bell, questions } = seed;
     let SharedCluster { id, settings, pool, backends, users, reader, waiting } = shared;
-    let pool = Pool::new(pool, backends, bell, thread.counters.clone());
+    let counters = thread.counters.clusters[id.index()].clone();
+    let pool = Pool::new(pool, backends, bell, counters.clone());
     let beside = [
         rt::spawn_local(pool.clone().tend()),
         rt::spawn_local(answer_questions(pool.clone(), questions)),
@@ -89,7 +90,8 @@ fn start(
         users,
         pool,
         registry: thread.registry.clone(),
-        counters: thread.counters.clone(),
+        counters,
+        process: thread.counters.process.clone(),
         rsa_key: thread.rsa_key.clone(),
         stopping: thread.stopping.clone(),
         reader,

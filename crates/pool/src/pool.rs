@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use delphinus_net::tls::ClientTls;
 use delphinus_net::{BackendLogin, LoginError, Place, rt};
 use delphinus_state::SessionState;
-use delphinus_telemetry::Counters;
+use delphinus_telemetry::ClusterCounters;
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
@@ -133,7 +133,7 @@ pub struct Pool {
     closing: Cell<u32>,
     pub(crate) bell: Arc<rt::Notify>,
     closed: rt::Notify,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<ClusterCounters>,
 }
 
 impl Pool {
@@ -142,7 +142,7 @@ impl Pool {
         settings: Settings,
         backends: Vec<(Target, Arc<Budget>)>,
         bell: Arc<rt::Notify>,
-        counters: Arc<Counters>,
+        counters: Arc<ClusterCounters>,
     ) -> Rc<Self> {
         let tells_addresses = backends.iter().any(|(target, _)| target.proxy_protocol.is_some());
         let backends = backends

@@ -15,7 +15,7 @@ mod special;
 mod stmt_close;
 mod stmt_reset;
 
-use delphinus_telemetry::{Counter, Counters};
+use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::Command;
 use delphinus_wire::command::ClientStmtId;
 
@@ -73,7 +73,7 @@ impl From<Command<'_>> for Rare {
 }
 
 impl Rare {
-    fn counter(self, counters: &Counters) -> &Counter {
+    fn counter(self, counters: &ClusterCounters) -> &Counter {
         match self {
             Self::Quit => &counters.command_quit,
             Self::InitDb => &counters.command_init_db,

@@ -14,7 +14,7 @@ use delphinus_pool::Pool;
 use delphinus_route::{Balance, Policy, ReadBalance, Rules};
 use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
-use delphinus_telemetry::Counters;
+use delphinus_telemetry::{ClusterCounters, ProcessCounters};
 use delphinus_topology::{BackendId, ClusterId, Health, Snapshot};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
@@ -134,8 +134,10 @@ pub struct Worker {
     pub buffers: BufferPool,
     /// All sessions of all workers.
     pub registry: Arc<Registry>,
-    /// What this worker counts.
-    pub counters: Arc<Counters>,
+    /// What this worker counts of its cluster.
+    pub counters: Arc<ClusterCounters>,
+    /// What its thread counts of clients that have no cluster yet.
+    pub process: Arc<ProcessCounters>,
     /// For logins with a password in RSA.
     pub rsa_key: Option<Arc<RsaKey>>,
     /// True when the proxy stops.
@@ -169,8 +171,10 @@ pub struct Parts {
     pub pool: Rc<Pool>,
     /// All sessions.
     pub registry: Arc<Registry>,
-    /// What this worker counts.
-    pub counters: Arc<Counters>,
+    /// What this worker counts of its cluster.
+    pub counters: Arc<ClusterCounters>,
+    /// What its thread counts of clients that have no cluster yet.
+    pub process: Arc<ProcessCounters>,
     /// For logins with a password in RSA.
     pub rsa_key: Option<Arc<RsaKey>>,
     /// True when the proxy stops.
@@ -214,6 +218,7 @@ impl Worker {
             buffers: parts.buffers,
             registry: parts.registry,
             counters: parts.counters,
+            process: parts.process,
             rsa_key: parts.rsa_key,
             stopping: parts.stopping,
             waiting: parts.waiting,

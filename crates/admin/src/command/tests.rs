@@ -31,7 +31,7 @@ fn console() -> Console {
         rsa_key: None,
         registry: Arc::default(),
         clusters: vec![cluster("main", rules()), cluster("by port", Rules::default())],
-        counters: CounterSet::new(1),
+        counters: CounterSet::new(1, ["main", "by port"].map(Arc::from)),
         cache: None,
         listeners: Vec::new(),
         client_users: Vec::new(),
