@@ -232,6 +232,17 @@ pub(crate) const COMMANDS: &[Command] = &[
         help: "Forgets all answers that are kept.",
         run: Run::Now(cache::clear),
     },
+    Command {
+        names: &["RELOAD CONFIG"],
+        arguments: "",
+        group: Group::Change,
+        role: AdminRole::Operate,
+        like: "",
+        help: "Reads the configuration file again. Options that are `hot` in the reference take effect, for statements that come \
+               afterwards; the answer has every option that differs, and which take a restart. A file with a mistake changes nothing. \
+               SIGHUP does the same.",
+        run: Run::Now(settings::reload),
+    },
     client(
         &["SELECT"],
         "@@variable | DATABASE() | VERSION() | ..., ...",

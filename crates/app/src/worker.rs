@@ -74,16 +74,13 @@ fn start(
     seed: ClusterSeed,
     thread: &ThreadSeed,
     buffers: &BufferPool,
-) -> (Rc<Worker>, [rt::JoinHandle<()>; 3]) {
+) -> (Rc<Worker>, [rt::JoinHandle<()>; 4]) {
     let ClusterSeed { shared, bell, questions } = seed;
-    let SharedCluster { id, settings, pool, backends, users, reader, waiting } = shared;
+    let SharedCluster { id, settings, pool, backends, users, reader, waiting, policy } = shared;
     let counters = thread.counters.clusters[id.index()].clone();
     let pool = Pool::new(pool, backends, bell, counters.clone());
-    let beside = [
-        rt::spawn_local(pool.clone().tend()),
-        rt::spawn_local(answer_questions(pool.clone(), questions)),
-        rt::spawn_local(drain_as_wished(pool.clone(), reader.clone())),
-    ];
+    let (tended, asked, drained) = (pool.clone(), pool.clone(), pool.clone());
+    let wished = reader.clone();
     let worker = Worker::new(Parts {
         cluster: id,
         settings,
@@ -97,6 +94,13 @@ fn start(
         reader,
         waiting,
         buffers: buffers.clone(),
+        policy: policy.clone(),
     });
+    let beside = [
+        rt::spawn_local(tended.tend()),
+        rt::spawn_local(answer_questions(asked, questions)),
+        rt::spawn_local(drain_as_wished(drained, wished)),
+        rt::spawn_local(worker.clone().follow(policy)),
+    ];
     (worker, beside)
 }

@@ -11,7 +11,7 @@ use delphinus_net::rt::Notify;
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Network, Peer, rt};
 use delphinus_pool::Pool;
-use delphinus_route::{Balance, Policy, ReadBalance, Rules};
+use delphinus_route::{Balance, Policy, Rules};
 use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
 use delphinus_telemetry::{ClusterCounters, ProcessCounters};
@@ -60,8 +60,6 @@ pub struct Settings {
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options, each looked at by itself")]
 pub struct Routing {
-    /// How reads are spread.
-    pub policy: Policy,
     /// The operator's rules.
     pub rules: Arc<Rules>,
     /// How old what reads find may be; `None`: what a session knows it finds, where the primary tells GTIDs.
@@ -185,6 +183,8 @@ pub struct Parts {
     pub waiting: WaitingRoom,
     /// Spare buffers, shared by the workers of a thread.
     pub buffers: BufferPool,
+    /// How reads are spread.
+    pub policy: rt::watch::Receiver<Policy>,
 }
 
 /// Bytes of a buffer: most commands and results fit.
@@ -209,7 +209,7 @@ impl Worker {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Rc<Self> {
         let snapshot = RefCell::new(parts.reader.cache());
-        let balance = RefCell::new(Balance::new(parts.settings.routing.policy));
+        let balance = RefCell::new(Balance::new(*parts.policy.borrow()));
         Rc::new(Self {
             cluster: parts.cluster,
             settings: parts.settings,
@@ -307,7 +307,15 @@ impl Worker {
     /// True if statements have to be timed.
     #[inline]
     pub(crate) fn needs_latency(&self) -> bool {
-        self.settings.routing.policy.read_balance == ReadBalance::LeastLatency
+        self.balance.borrow().needs_latency()
+    }
+
+    /// Spreads reads as the operator wants it, also when that changes; until nobody can change it any more.
+    pub async fn follow(self: Rc<Self>, mut policy: rt::watch::Receiver<Policy>) {
+        while policy.changed().await.is_ok() {
+            let policy = *policy.borrow_and_update();
+            self.balance.borrow_mut().follow(policy);
+        }
     }
 
     /// Takes in that a statement has ended.
