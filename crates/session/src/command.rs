@@ -24,6 +24,9 @@ use crate::input::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
+pub(crate) use self::params::with_types;
+pub(crate) use self::prepare::prepare_in;
+
 /// A command without its bytes, which stay in the session's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rare {
