@@ -7,6 +7,7 @@ mod cached;
 mod client;
 mod config_file;
 mod counting_relay;
+mod delay;
 mod drivers;
 pub mod failover;
 mod general_log;
@@ -14,6 +15,7 @@ mod go_toolchain;
 mod haproxy;
 mod link;
 mod machines;
+mod operators;
 mod poll;
 mod programs;
 mod proxy;
@@ -26,13 +28,31 @@ pub use client::packet::{Packets, Wire};
 pub use client::{Answer, Client, Login, ServerError};
 pub use config_file::ConfigFile;
 pub use counting_relay::CountingRelay;
+pub use delay::delay_replica;
 pub use drivers::{Driver, run_python};
 pub use general_log::GeneralLog;
 pub use haproxy::Haproxy;
 pub use link::{Link, Slowness};
 pub use machines::enter_own_network;
+pub use operators::Operators;
 pub use poll::{eventually, until};
 pub use programs::{Outcome, run};
 pub use proxy::{Proxy, proxy_binary};
 pub use relay::{From, Relay, Way};
 pub use stage::{Address, Stage};
+
+/// Two tests, `mariadb` and `mysql`, each of which runs a check on its own servers.
+#[macro_export]
+macro_rules! on_both_flavors {
+    ($check:ident) => {
+        #[test]
+        fn mariadb() {
+            $check(delphinus_sandbox::Flavor::MariaDb);
+        }
+
+        #[test]
+        fn mysql() {
+            $check(delphinus_sandbox::Flavor::MySql);
+        }
+    };
+}

@@ -86,11 +86,20 @@ impl Proxy {
 
     /// Sends SIGTERM and returns at once.
     pub fn terminate(&self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Sends SIGHUP and returns at once.
+    pub fn hang_up(&self) -> Result<()> {
+        self.signal(Signal::HUP)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
         let pid = i32::try_from(self.child.id())
             .ok()
             .and_then(Pid::from_raw)
             .context("a process id out of range")?;
-        Ok(kill_process(pid, Signal::TERM)?)
+        Ok(kill_process(pid, signal)?)
     }
 
     /// Waits until it has ended.

@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use delphinus_e2e::{Address, Client, ConfigFile, Login, Stage, run, until};
+use delphinus_e2e::{Address, Client, ConfigFile, Login, Stage, delay_replica, run, until};
 use delphinus_sandbox::{APP2, Flavor, PortLease};
 use delphinus_testkit::{Login as Direct, Param, Reply};
 use delphinus_wire::Capabilities;
@@ -345,18 +345,9 @@ fn check_time_and_place(stage: &Stage, flavor: Flavor) {
         writer.query("UPDATE kept SET v = v + 1 WHERE id = 1").unwrap();
         assert_eq!(value(&mut writer, there), before + n, "what was asked on the primary before the write");
     }
-    let delay = |server: &delphinus_sandbox::Server, seconds: u32| {
-        let sql = match flavor {
-            Flavor::MariaDb => {
-                format!("STOP SLAVE; CHANGE MASTER TO MASTER_DELAY={seconds}; START SLAVE")
-            }
-            Flavor::MySql | Flavor::Group => {
-                format!("STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_DELAY={seconds}; START REPLICA")
-            }
-        };
-        server.query(&sql).unwrap();
-    };
-    stage.cluster.servers[1..].iter().for_each(|server| delay(server, 600));
+    for replica in &stage.cluster.servers[1..] {
+        delay_replica(flavor, replica, 600).unwrap();
+    }
     let primary = stage.cluster.servers[0].port.to_string();
     until(LIMIT, "replicas take reads", || {
         let mut stranger = stage.address.connect()?;
@@ -370,7 +361,9 @@ fn check_time_and_place(stage: &Stage, flavor: Flavor) {
     let stale = value(&mut stage.address.connect().unwrap(), &elsewhere);
     assert!(stale < before + 4, "a stranger reads on a replica, which has not got it");
     assert_eq!(value(&mut writer, &elsewhere), before + 4, "what was asked on a replica behind the write");
-    stage.cluster.servers[1..].iter().for_each(|server| delay(server, 0));
+    for replica in &stage.cluster.servers[1..] {
+        delay_replica(flavor, replica, 0).unwrap();
+    }
 }
 
 /// What the next statement asks about an answer from the cache is what it would ask a server.

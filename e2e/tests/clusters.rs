@@ -5,6 +5,8 @@
 #[path = "clusters/support.rs"]
 mod support;
 
+use std::collections::BTreeMap;
+
 use delphinus_e2e::{Client, Proxy, ServerError, until};
 use support::{LIMIT, Two, refusal, wait_for};
 
@@ -15,6 +17,7 @@ const RULE: &str =
 #[test]
 fn each_client_gets_to_its_cluster() {
     let two = Two::start(RULE, "[cluster.pool]\nmax_connections = 7\n");
+    counts(&two);
     choice(&two);
     both_at_once(&two);
     schemas_of_others(&two);
@@ -29,6 +32,75 @@ fn each_client_gets_to_its_cluster() {
             .log()
             .contains("clients of this listener are told the version of cluster shop")
     );
+}
+
+/// Everything that SHOW STATUS has.
+fn status(operator: &mut Client) -> BTreeMap<String, u64> {
+    let rows = operator.rows("SHOW STATUS").unwrap();
+    let pair =
+        |row: Vec<Option<String>>| (row[0].clone().unwrap(), row[1].as_ref().unwrap().parse().unwrap());
+    rows.into_iter().map(pair).collect()
+}
+
+/// What is done in a cluster is counted there, and nowhere else.
+fn counts(two: &Two) {
+    let mut operator = two.operator();
+    // Who looked whether the proxy is ready may be on its way out.
+    until(LIMIT, "everybody to leave", || Ok(status(&mut operator)["delphinus_clients"] == 0)).unwrap();
+    let mut before = status(&mut operator);
+    let mut grown =
+        |cluster: &str, before: &BTreeMap<String, u64>| -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+            let now = status(&mut operator);
+            let is_of =
+                |name: &str| name.contains("_total{") && name.contains(&format!("{{cluster=\"{cluster}\""));
+            let more = now.iter().filter(|(name, value)| is_of(name) && **value != before[*name]);
+            (more.map(|(name, value)| (name.clone(), value - before[name])).collect(), now)
+        };
+    let mut client = two.app("orders");
+    for _ in 0..20 {
+        client.query("SELECT port FROM app.answered_by").unwrap();
+    }
+    for sql in ["BEGIN", "INSERT INTO t VALUES ('counted')", "ROLLBACK"] {
+        client.query(sql).unwrap();
+    }
+    assert_eq!(grown("shop", &before).0, BTreeMap::new());
+    let (stats, now) = grown("stats", &before);
+    assert_eq!(stats["delphinus_commands_total{cluster=\"stats\",kind=\"query\"}"], 23);
+    assert_eq!(
+        stats.get("delphinus_routed_total{cluster=\"stats\",target=\"replica\"}"),
+        Some(&20),
+        "{stats:?}"
+    );
+    for name in [
+        "client_bytes_total{cluster=\"stats\",direction=\"out\"}",
+        "backend_bytes_total{cluster=\"stats\",direction=\"in\"}",
+        "backend_connects_total{cluster=\"stats\",result=\"ok\"}",
+        "pinned_microseconds_total{cluster=\"stats\",reason=\"transaction\"}",
+    ] {
+        assert!(stats.contains_key(&format!("delphinus_{name}")), "{name}: {stats:?}");
+    }
+    for (name, value) in [
+        ("delphinus_sessions{cluster=\"shop\"}", 0),
+        ("delphinus_sessions{cluster=\"stats\"}", 1),
+        ("delphinus_backend_up{cluster=\"shop\",backend=\"primary\"}", 1),
+        ("delphinus_backend_up{cluster=\"stats\",backend=\"stats2\"}", 1),
+        ("delphinus_backend_connections_max{cluster=\"stats\",backend=\"stats1\"}", 7),
+    ] {
+        assert_eq!(now[name], value, "{name}");
+    }
+    // A client that has no cluster yet is nobody's.
+    let logins = "delphinus_logins_total{result=\"ok\"}";
+    assert_eq!(now[logins], before[logins] + 1);
+    before = now;
+    client.change_user(&two.login("app", "apppw", "app")).unwrap();
+    client.query("SELECT 1").unwrap();
+    let (shop, now) = grown("shop", &before);
+    assert_eq!(shop["delphinus_commands_total{cluster=\"shop\",kind=\"query\"}"], 1);
+    assert_eq!(now["delphinus_sessions{cluster=\"shop\"}"], 1);
+    // It has left the other one, which has its time.
+    let stats = grown("stats", &before).0;
+    assert!(stats.contains_key("delphinus_session_microseconds_total{cluster=\"stats\"}"), "{stats:?}");
+    assert!(!stats.contains_key("delphinus_commands_total{cluster=\"stats\",kind=\"query\"}"), "{stats:?}");
 }
 
 /// By listener, user, schema, and without any of them.

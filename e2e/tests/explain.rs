@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use delphinus_e2e::{Address, Client, ConfigFile, Stage, eventually, until};
+use delphinus_e2e::{Address, Client, ConfigFile, Operators, Stage, delay_replica, eventually, until};
 use delphinus_sandbox::Flavor;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -46,23 +46,13 @@ fn ran_on(stage: &Stage, client: &mut Client, sql: &str) -> String {
 
 /// A proxy that answers, with operators who are answered, too.
 fn start(flavor: Flavor) -> (Stage, Address) {
-    let socket = std::env::temp_dir().join(format!("delphinus-explain-{}-{flavor}", std::process::id()));
-    let admin = format!(
-        "[admin]\naddresses = [\"unix:{}\"]\n[[admin.user]]\nname = \"ops\"\npassword = \"ops-pw\"\n",
-        socket.display()
-    );
+    let operators = Operators::default();
     let config = ConfigFile {
         monitor: vec!["interval_ms = 200".to_owned(), "lag_down_ms = 3600000".to_owned()],
-        ..ConfigFile::with_sections(&format!("{SECTIONS}{admin}"))
+        ..ConfigFile::with_sections(&format!("{SECTIONS}{}", operators.section()))
     };
     let stage = Stage::with(flavor, &config).unwrap();
-    let operators = Address {
-        socket,
-        user: "ops".to_owned(),
-        password: "ops-pw".to_owned(),
-        database: String::new(),
-        ..stage.address.clone()
-    };
+    let operators = operators.address(&stage.address);
     (stage, operators)
 }
 
@@ -246,17 +236,11 @@ fn check_traces(stage: &Stage) {
 }
 
 fn check_consistency(stage: &Stage, flavor: Flavor) {
-    let delay = match flavor {
-        Flavor::MariaDb => "STOP SLAVE; CHANGE MASTER TO MASTER_DELAY=600; START SLAVE",
-        Flavor::MySql | Flavor::Group => {
-            "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_DELAY=600; START REPLICA"
-        }
-    };
     let mut client = stage.address.connect().unwrap();
     let rows = explained(&mut client, WHO);
     assert_eq!(item(&rows, "consistency"), "session (by default)");
     assert_eq!(item(&rows, "to_find"), "nothing that a replica may not have yet");
-    stage.cluster.servers[2].query(delay).unwrap();
+    delay_replica(flavor, &stage.cluster.servers[2], 600).unwrap();
     client.query("INSERT INTO app.explained VALUES (1)").unwrap();
     let token = client.value("SELECT @@delphinus.causality_token").unwrap();
     let rows = eventually(LIMIT, "one replica to be known to have it", || {

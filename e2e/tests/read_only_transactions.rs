@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use delphinus_e2e::{Address, Client, ConfigFile, ServerError, Stage, until};
+use delphinus_e2e::{Address, Client, ConfigFile, ServerError, Stage, delay_replica, until};
 use delphinus_sandbox::Flavor;
 
 /// The server that runs it answers with its port.
@@ -443,17 +443,6 @@ fn check_losses(stage: &Stage) {
 
 /// A transaction on a replica finds what its session has written, whatever the replicas have.
 fn check_own_writes(stage: &Stage, flavor: Flavor) {
-    let delay = |server: &delphinus_sandbox::Server, seconds: u32| {
-        let sql = match flavor {
-            Flavor::MariaDb => {
-                format!("STOP SLAVE; CHANGE MASTER TO MASTER_DELAY={seconds}; START SLAVE")
-            }
-            Flavor::MySql | Flavor::Group => {
-                format!("STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_DELAY={seconds}; START REPLICA")
-            }
-        };
-        server.query(&sql).unwrap();
-    };
     let (_proxy, address, _port) = stage.another_proxy(&ConfigFile::default()).unwrap();
     let mut client = address.connect().unwrap();
     run(&mut client, "CREATE TABLE IF NOT EXISTS ro_own (id INT PRIMARY KEY)");
@@ -461,7 +450,7 @@ fn check_own_writes(stage: &Stage, flavor: Flavor) {
     for id in 0..40 {
         // One, then both, cannot have it.
         if id == 10 || id == 20 {
-            delay(&stage.cluster.servers[id / 10], 600);
+            delay_replica(flavor, &stage.cluster.servers[id / 10], 600).unwrap();
         }
         run(&mut client, &format!("INSERT INTO ro_own VALUES ({id})"));
         if id % 2 == 0 {
@@ -490,7 +479,9 @@ fn check_own_writes(stage: &Stage, flavor: Flavor) {
     );
     let row = other.rows(&sql).unwrap().remove(0);
     assert_eq!(row[1].as_deref(), Some("40"));
-    stage.cluster.servers[1..].iter().for_each(|server| delay(server, 0));
+    for replica in &stage.cluster.servers[1..] {
+        delay_replica(flavor, replica, 0).unwrap();
+    }
 }
 
 /// Who does not want it turns it off.
@@ -534,12 +525,4 @@ fn check_flavor(flavor: Flavor) {
     check_no_primary(&mut stage);
 }
 
-#[test]
-fn mariadb() {
-    check_flavor(Flavor::MariaDb);
-}
-
-#[test]
-fn mysql() {
-    check_flavor(Flavor::MySql);
-}
+delphinus_e2e::on_both_flavors!(check_flavor);

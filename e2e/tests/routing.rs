@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Address, Client, ConfigFile, Login, Stage};
+use delphinus_e2e::{Address, Client, ConfigFile, Login, Operators, Stage};
 use delphinus_sandbox::Flavor;
 
 /// The server that runs it answers with its port.
@@ -114,6 +114,51 @@ fn check_distribution(stage: &mut Stage) {
             }
         }
     }
+}
+
+/// What is hot holds for the next statement of a session that is busy all the time; a file with a mistake changes nothing.
+fn check_reload(stage: &Stage) {
+    let operators = Operators::default();
+    let file = config("read_primary_percentage = 0", &[], ["", "", ""]);
+    let sections = [file.sections.concat(), operators.section()].to_vec();
+    let (proxy, address, _port) = stage.another_proxy(&quiet(ConfigFile { sections, ..file })).unwrap();
+    let path = address.socket.with_file_name("delphinus.toml");
+    let write = |from: &str, to: &str| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(&path, text.replace(from, to)).unwrap();
+    };
+    let mut operator = operators.address(&address).connect().unwrap();
+    let mut client = address.connect().unwrap();
+    let limit = Duration::from_secs(30);
+    assert_eq!(places(stage, &mut client, WHO, 8), [1, 2]);
+    assert_eq!(operator.rows("RELOAD CONFIG").unwrap().len(), 0);
+    write("read_primary_percentage = 0", "read_primary_percentage = 100");
+    let changed = operator.rows("RELOAD CONFIG").unwrap();
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(changed, [["routing.read_primary_percentage", "0", "100", "applied"].map(text)]);
+    delphinus_e2e::until(limit, "all reads on the primary", || Ok(places(stage, &mut client, WHO, 8) == [0]))
+        .unwrap();
+    let told = operator.rows("EXPLAIN ROUTE SELECT 1").unwrap();
+    let target = told.iter().find(|row| row[0].as_deref() == Some("target")).unwrap();
+    assert_eq!(target[1].as_deref(), Some("primary"));
+    let shown = operator.rows("SHOW CONFIG LIKE 'routing.read\\_primary%'").unwrap();
+    assert_eq!(shown, [["routing.read_primary_percentage", "100"].map(text)]);
+    // What is not hot waits, and is named.
+    write("read_primary_percentage = 100", "read_primary_percentage = 25\nstrict_hints = true");
+    proxy.hang_up().unwrap();
+    delphinus_e2e::until(limit, "the file to be read again", || {
+        Ok(proxy.log().contains("the configuration was read again"))
+    })
+    .unwrap();
+    assert!(proxy.log().contains("routing.strict_hints"), "{}", proxy.log());
+    expect_spread("after a reload", &spread(stage, &address, 4_000, Protocol::Text), [25.0, 37.5, 37.5]);
+    client.query("/*+ delphinus(backend=nowhere) */ SELECT 1").unwrap();
+    write("read_primary_percentage = 25", "read_primary_percentage = 101");
+    let error = operator.error("RELOAD CONFIG").unwrap();
+    assert_eq!(error.code, 1105);
+    assert!(error.message.contains("read_primary_percentage = 101 is out of range"), "{error}");
+    expect_spread("after a mistake", &spread(stage, &address, 4_000, Protocol::Prepared), [25.0, 37.5, 37.5]);
 }
 
 /// Three connections to one replica are busy: reads go to the other one.
@@ -293,13 +338,27 @@ fn code(client: &mut Client, sql: &str) -> u16 {
 
 const INSERT: &str = "INSERT INTO visits (server_id) VALUES (77)";
 
+/// The digest of a statement, as operators are told it.
+fn digest(stage: &Stage, sql: &str) -> String {
+    let operators = Operators::default();
+    let (_proxy, address, _port) =
+        stage.another_proxy(&quiet(ConfigFile::with_sections(&operators.section()))).unwrap();
+    let rows = operators.address(&address).connect().unwrap().rows(&format!("EXPLAIN ROUTE {sql}")).unwrap();
+    rows.into_iter().find(|row| row[0].as_deref() == Some("digest")).unwrap().remove(1).unwrap()
+}
+
 fn check_rules(stage: &Stage) {
     let mut rules = String::new();
+    let digest = digest(stage, "SELECT port, 1, 'digest' FROM answered_by");
+    write!(rules, "\n[[rule]]\nname = \"by digest\"\ndigest = [\"{digest}\"]\ntarget = \"primary\"\n")
+        .unwrap();
     for rule in [
         "name = \"sale\"\nclass = [\"alter_table\"]\nreject = \"not during the sale\"",
         "name = \"trial\"\nmatch_digest = \"from answered_by\"\ntarget = \"primary\"\nlog_only = true",
         "table = [\"app.orders\"]\ntarget = \"primary\"",
         "match_pattern = \"'report'\"\ngroup = \"slow\"",
+        "match_pattern = \"'by schema'\"\nschema = [\"sbtest\"]\ntarget = \"primary\"",
+        "match_pattern = \"'by client'\"\nclient = [\"127.0.0.0/8\"]\ntarget = \"primary\"",
         "match_pattern = \"'slowly'\"\ndelay_ms = 300",
         "match_pattern = 'old_orders|ORDERS_(\\d)'\nreplace_pattern = 'orders /*was${1}*/'\ntarget = \"primary\"",
         "match_pattern = \"SHA2\"\ntimeout_ms = 300",
@@ -325,9 +384,19 @@ fn check_rules(stage: &Stage) {
         ("SELECT port, 'report' FROM answered_by", &[2]),
         // A rule cannot send a locking read to a replica.
         ("SELECT port, 'report' FROM answered_by FOR UPDATE", &[0]),
+        // Literals do not count.
+        ("SELECT port, 7, 'another' FROM answered_by", &[0]),
+        ("SELECT port, 7 FROM answered_by", &[1, 2]),
+        ("SELECT port, 'by schema' FROM answered_by", &[1, 2]),
+        ("SELECT port, 'by client' FROM answered_by", &[1, 2]),
     ] {
         assert_eq!(places(stage, &mut client, sql, 4), wanted, "{sql}");
     }
+    let by_client = "SELECT port, 'by client' FROM answered_by";
+    assert_eq!(places(stage, &mut over_tcp(&address), by_client, 4), [0]);
+    client.query("USE sbtest").unwrap();
+    assert_eq!(places(stage, &mut client, "SELECT port, 'by schema' FROM app.answered_by", 4), [0]);
+    client.query("USE app").unwrap();
     check_rewriting(stage, &address);
     let began = Instant::now();
     client.query("SELECT 'slowly'").unwrap();
@@ -528,18 +597,11 @@ fn check_flavor(flavor: Flavor) {
         server.query("SET GLOBAL general_log = OFF").unwrap();
     }
     check_distribution(&mut stage);
+    check_reload(&stage);
     check_fallback_and_return(&mut stage);
 }
 
-#[test]
-fn mariadb() {
-    check_flavor(Flavor::MariaDb);
-}
-
-#[test]
-fn mysql() {
-    check_flavor(Flavor::MySql);
-}
+delphinus_e2e::on_both_flavors!(check_flavor);
 
 /// A read that holds the session to its connection runs on the primary: what is written meanwhile must not meet a
 /// replica.

@@ -21,9 +21,10 @@ struct Page {
     text: fn() -> String,
 }
 
-const PAGES: [Page; 2] = [
+const PAGES: [Page; 3] = [
     Page { path: "docs/reference/options.md", text: delphinus_config::reference },
     Page { path: "docs/reference/commands.md", text: delphinus_admin::reference },
+    Page { path: "docs/reference/status.md", text: delphinus_admin::status_reference },
 ];
 
 /// Writes or checks the pages.

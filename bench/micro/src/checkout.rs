@@ -4,12 +4,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use delphinus_net::rt::{self, Notify};
 use delphinus_net::{Address, Buffer, ListenAddress, Listener, PacketIo, Place, Stream};
 use delphinus_pool::{BackendLimits, Budget, Identity, Keys, Memory, Pool, Request, Settings, Target};
 use delphinus_state::SessionState;
-use delphinus_telemetry::CounterSet;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{BackendSecret, Password};
@@ -78,8 +77,7 @@ fn pool() -> Result<Rc<Pool>> {
     let target =
         Target { place: Place::of("b".into(), address), tls: None, compression: None, proxy_protocol: None };
     let budget = Budget::new(BackendLimits { max: 10, ..BackendLimits::default() }, vec![bell.clone()]);
-    let counters = CounterSet::new(1).thread(0).context("no counters")?;
-    Ok(Pool::new(SETTINGS, vec![(target, budget)], bell, counters))
+    Ok(Pool::new(SETTINGS, vec![(target, budget)], bell, Arc::default()))
 }
 
 /// A backend that takes any login and answers every command with OK.

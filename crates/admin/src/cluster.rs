@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_monitor::SnapshotReader;
-use delphinus_net::rt;
+use delphinus_net::rt::{self, watch};
 use delphinus_pool::{BackendCensus, Budget, Target};
+use delphinus_route::Policy;
 use delphinus_session::Routing;
 use delphinus_topology::BackendId;
 
@@ -28,6 +29,8 @@ pub struct ClusterView {
     pub workers: Vec<WorkerLine>,
     /// How statements are routed: the rules with their counts.
     pub routing: Routing,
+    /// How reads are spread.
+    pub policy: watch::Receiver<Policy>,
 }
 
 impl ClusterView {

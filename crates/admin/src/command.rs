@@ -22,6 +22,7 @@ use crate::text::{Word, trimmed, words};
 use crate::users::AdminRole;
 
 pub use reference::reference;
+pub use status::reference as status_reference;
 
 /// What a command needs to run.
 pub(crate) struct Call<'a> {
@@ -165,7 +166,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
         "variable_name",
-        "Everything that is counted since the start, over all workers.",
+        "What is so at the moment, and everything that is counted since the start, over all workers; what is about a cluster has its name (`cluster`).",
         Run::Showing(status::show),
     ),
     look(
@@ -230,6 +231,17 @@ pub(crate) const COMMANDS: &[Command] = &[
         like: "",
         help: "Forgets all answers that are kept.",
         run: Run::Now(cache::clear),
+    },
+    Command {
+        names: &["RELOAD CONFIG"],
+        arguments: "",
+        group: Group::Change,
+        role: AdminRole::Operate,
+        like: "",
+        help: "Reads the configuration file again. Options that are `hot` in the reference take effect, for statements that come \
+               afterwards; the answer has every option that differs, and which take a restart. A file with a mistake changes nothing. \
+               SIGHUP does the same.",
+        run: Run::Now(settings::reload),
     },
     client(
         &["SELECT"],

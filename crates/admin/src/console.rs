@@ -40,8 +40,30 @@ pub struct Parts {
     pub listeners: Vec<ListenerRow>,
     /// The users of the configuration.
     pub client_users: Vec<ClientUser>,
-    /// Every option with its value, secrets hidden.
-    pub options: Vec<(String, String)>,
+    /// What is set.
+    pub options: OptionsDoor,
+}
+
+/// The configuration as operators see it, and how it is read again.
+pub struct OptionsDoor {
+    /// Every option with the value that it has, secrets hidden.
+    pub all: Box<dyn Fn() -> Vec<(String, String)>>,
+    /// Reads the file again, applies what takes effect while the proxy runs, and tells all that differs. An error, which
+    /// says what is wrong with the file, changes nothing.
+    pub reload: Box<dyn Fn() -> Result<Vec<ChangedOption>, String>>,
+}
+
+/// An option that has another value in the file than the running proxy had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedOption {
+    /// Its path.
+    pub option: String,
+    /// What it was; `None`: its section was not there.
+    pub before: Option<String>,
+    /// What the file says; `None`: its section is not there any more.
+    pub after: Option<String>,
+    /// It has taken effect; else that takes a restart.
+    pub is_applied: bool,
 }
 
 /// A listener as operators see it.

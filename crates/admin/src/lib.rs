@@ -30,7 +30,7 @@ mod worker;
 
 pub use ask::{AskError, Asked, Place, Question, ask};
 pub use cluster::ClusterView;
-pub use command::reference;
-pub use console::{ClientUser, Console, ListenerRow, Parts};
+pub use command::{reference, status_reference};
+pub use console::{ChangedOption, ClientUser, Console, ListenerRow, OptionsDoor, Parts};
 pub use users::{AdminRole, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, drain_as_wished, worker_line};

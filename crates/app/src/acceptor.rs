@@ -7,7 +7,7 @@ use std::time::Duration;
 use delphinus_net::rt::{self, mpsc};
 use delphinus_net::{Listener, Peer};
 use delphinus_session::{Arrival, ListenerSettings, Registry};
-use delphinus_telemetry::Counters;
+use delphinus_telemetry::ProcessCounters;
 
 /// A worker as the acceptor sees it.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub(crate) struct Seat {
 pub(crate) struct Acceptor {
     pub workers: Vec<Seat>,
     pub registry: Arc<Registry>,
-    pub counters: Arc<Counters>,
+    pub counters: Arc<ProcessCounters>,
 }
 
 /// The error for a client too many, as servers send it before their greeting: without SQLSTATE.

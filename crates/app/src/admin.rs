@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_admin::{AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, Parts};
+use delphinus_admin::{
+    AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, OptionsDoor, Parts,
+};
 use delphinus_cache::Cache;
 use delphinus_config::{self as config, Config};
 use delphinus_net::rt;
@@ -16,6 +18,7 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::handshake::TlsMode;
 
 use crate::error::Error;
+use crate::reload::Running;
 use crate::settings::{credential, default_plugin, server_tls, tls_mode};
 
 /// The addresses where operators connect; none without `[admin]`.
@@ -56,6 +59,7 @@ pub(crate) struct Shown<'a> {
     pub counters: &'a CounterSet,
     pub cache: Option<Arc<Cache>>,
     pub rsa_key: Option<Arc<RsaKey>>,
+    pub running: &'a Rc<Running>,
     /// The listeners of clients, and those of operators.
     pub listeners: [&'a [(Listener, Arc<ListenerSettings>)]; 2],
 }
@@ -80,9 +84,14 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
         cache: shown.cache,
         listeners,
         client_users: config.users.iter().map(|user| client(config, user)).collect(),
-        options: config.effective.0.clone(),
+        options: options(shown.running),
     };
     Some(Rc::new(Console::new(parts, rt::now())))
+}
+
+fn options(running: &Rc<Running>) -> OptionsDoor {
+    let (shown, reloaded) = (running.clone(), running.clone());
+    OptionsDoor { all: Box::new(move || shown.options()), reload: Box::new(move || reloaded.reload()) }
 }
 
 fn listener(

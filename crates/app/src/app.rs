@@ -24,6 +24,7 @@ use crate::cluster::{ClusterSeed, RunningCluster, StartedCluster, announce, dist
 use crate::drain::drain;
 use crate::error::Error;
 use crate::keys::login_key;
+use crate::reload::{Rereading, Running, follow_hangups};
 use crate::settings;
 use crate::worker::{Seed, ThreadSeed, serve};
 
@@ -33,11 +34,13 @@ const ARRIVALS: usize = 1024;
 type WorkerThread = thread::JoinHandle<std::io::Result<()>>;
 
 /// Runs the proxy until SIGTERM or SIGINT; blocks. The log is the caller's affair.
-pub fn run(config: Config) -> Result<(), Error> {
+///
+/// With `rereading`, SIGHUP and `RELOAD CONFIG` read the configuration again.
+pub fn run(config: Config, rereading: Option<Rereading>) -> Result<(), Error> {
     raise_file_limit();
     forbid_core_files();
     // The control plane runs on this thread, each worker on one of its own.
-    rt::block_on(async move { App::build(&config)?.run(&config).await })?
+    rt::block_on(async move { App::build(&config, rereading)?.run(&config).await })?
 }
 
 /// Everything that runs.
@@ -52,10 +55,11 @@ struct App {
     threads: Vec<WorkerThread>,
     stopping: watch::Sender<bool>,
     deadline: watch::Sender<bool>,
+    running: Rc<Running>,
 }
 
 impl App {
-    fn build(config: &Config) -> Result<Self, Error> {
+    fn build(config: &Config, rereading: Option<Rereading>) -> Result<Self, Error> {
         let count = worker_count(config);
         let cache = settings::cache(config);
         let (clusters, seeds) = build_clusters(config, count, cache.as_ref())?;
@@ -63,7 +67,10 @@ impl App {
         let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
         let admin_listeners = bind(&admin::listeners(config)?)?;
         let rsa_key = Some(Arc::new(login_key(config)?));
-        let counters = CounterSet::new(count + 1);
+        // One more: the acceptor counts, too.
+        let counters = CounterSet::new(count + 1, clusters.iter().map(|cluster| cluster.name.clone()));
+        let of_thread =
+            |at| counters.thread(at).expect("invariant: there are counters for count + 1 threads");
         let registry = Arc::new(Registry::new(settings::client_limits(config)));
         let (stopping, stop) = watch::channel(false);
         let (deadline, come) = watch::channel(false);
@@ -74,7 +81,7 @@ impl App {
             seats.push(Seat { arrivals: sender, sessions: sessions.clone() });
             let thread = ThreadSeed {
                 registry: registry.clone(),
-                counters: counters.thread(at).unwrap_or_default(),
+                counters: of_thread(at),
                 rsa_key: rsa_key.clone(),
                 stopping: stop.clone(),
             };
@@ -83,17 +90,19 @@ impl App {
             threads
                 .push(rt::spawn_worker(format!("worker-{at}"), config.proxy.io_uring, move || serve(seed))?);
         }
+        let policies = clusters.iter().map(|cluster| cluster.policy.clone()).collect();
+        let running = Running::new(config, rereading, policies);
         let shown = admin::Shown {
             registry: &registry,
             clusters: clusters.iter().map(RunningCluster::view).collect(),
             counters: &counters,
             cache,
             rsa_key,
+            running: &running,
             listeners: [&listeners, &admin_listeners],
         };
         let console = admin::console(config, shown);
-        let acceptor =
-            Acceptor { workers: seats, registry, counters: counters.thread(count).unwrap_or_default() };
+        let acceptor = Acceptor { workers: seats, registry, counters: of_thread(count).process };
         Ok(Self {
             clusters,
             choice,
@@ -104,11 +113,13 @@ impl App {
             threads,
             stopping,
             deadline,
+            running,
         })
     }
 
     async fn run(self, config: &Config) -> Result<(), Error> {
         let Self { clusters, listeners, acceptor, threads, stopping, deadline, .. } = self;
+        let following = rt::spawn_local(follow_hangups(self.running, rt::Hangups::new()?));
         let operating = operate(self.console, self.admin_listeners);
         let registry = acceptor.registry.clone();
         let (end_monitors, monitors_end) = watch::channel(false);
@@ -145,6 +156,7 @@ impl App {
             cluster.following.abort();
         }
         ticking.abort();
+        following.abort();
         // To the end: an operator may want to see what the stop waits for.
         end_all(operating).await;
         tracing::info!("stopped");

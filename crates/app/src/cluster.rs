@@ -8,6 +8,7 @@ use delphinus_config::{Cluster, Compression, Config};
 use delphinus_monitor::{Monitor, SnapshotReader};
 use delphinus_net::rt::{self, Notify, watch};
 use delphinus_pool::{Budget, Target};
+use delphinus_route::Policy;
 use delphinus_session::{Registry, Users, WaitingRoom, is_hung};
 use delphinus_topology::{ClusterId, Snapshot};
 use delphinus_wire::Capabilities;
@@ -20,6 +21,8 @@ pub(crate) struct RunningCluster {
     pub name: Arc<str>,
     monitor: Monitor,
     pub shared: SharedCluster,
+    /// How reads are spread, which may change while it runs.
+    pub policy: watch::Sender<Policy>,
     lines: Vec<WorkerLine>,
     schemas: Vec<String>,
     compression: Vec<Compression>,
@@ -35,6 +38,7 @@ pub(crate) struct SharedCluster {
     pub users: Arc<Users>,
     pub reader: SnapshotReader,
     pub waiting: WaitingRoom,
+    pub policy: watch::Receiver<Policy>,
 }
 
 /// What one thread gets of a cluster.
@@ -57,6 +61,7 @@ impl RunningCluster {
         let (monitor, reader) = Monitor::new(settings::monitor(cluster, &targets));
         let bells: Vec<Arc<Notify>> = (0..threads).map(|_| Arc::default()).collect();
         let users = settings::users(config);
+        let (policy, spread) = watch::channel(crate::routing::policy(&cluster.routing));
         let shared = SharedCluster {
             id,
             // Once: the threads share the counts of the rules.
@@ -66,6 +71,7 @@ impl RunningCluster {
             users,
             reader,
             waiting: WaitingRoom::default(),
+            policy: spread,
         };
         let (lines, questions): (Vec<_>, Vec<_>) = bells.iter().map(|_| worker_line()).unzip();
         let seed = |(bell, questions)| ClusterSeed { shared: shared.clone(), bell, questions };
@@ -74,7 +80,7 @@ impl RunningCluster {
         let schemas = cluster.schemas.clone();
         let compression =
             cluster.backends.iter().chain(settings::spares(cluster)).map(|one| one.compression).collect();
-        Ok((Self { name, monitor, shared, lines, schemas, compression }, seeds))
+        Ok((Self { name, monitor, shared, policy, lines, schemas, compression }, seeds))
     }
 
     /// As operators see it.
@@ -86,6 +92,7 @@ impl RunningCluster {
             backends: self.shared.backends.clone(),
             workers: self.lines.clone(),
             routing: self.shared.settings.routing.clone(),
+            policy: self.shared.policy.clone(),
         }
     }
 

@@ -10,9 +10,11 @@ mod drain;
 mod error;
 mod keys;
 mod limits;
+mod reload;
 mod routing;
 mod settings;
 mod worker;
 
 pub use app::run;
 pub use error::Error;
+pub use reload::{Rereading, log_level};

@@ -18,7 +18,21 @@ const PATTERN_SIZE: usize = 1 << 20;
 
 pub(crate) fn routing(config: &Config, id: ClusterId, cluster: &Cluster) -> Routing {
     let routing = &cluster.routing;
-    let policy = Policy {
+    let is_for = |rule: &&config::Rule| rule.clusters.is_empty() || rule.clusters.contains(&id.index());
+    let rules = config.rules.iter().filter(is_for);
+    Routing {
+        rules: Arc::new(Rules::new(rules.map(|one| rule(config, cluster, one)).collect())),
+        consistency: routing.consistency.map(consistency),
+        consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
+        strict_hints: routing.strict_hints,
+        explain_route: routing.explain_route,
+        replica_read_only_transactions: routing.replica_read_only_transactions,
+    }
+}
+
+/// How reads are spread.
+pub(crate) fn policy(routing: &config::Routing) -> Policy {
+    Policy {
         primary_preferred: routing.primary_preferred,
         read_primary_percentage: routing.read_primary_percentage,
         read_balance: match routing.read_balance {
@@ -28,17 +42,6 @@ pub(crate) fn routing(config: &Config, id: ClusterId, cluster: &Cluster) -> Rout
             config::ReadBalance::LeastLatency => ReadBalance::LeastLatency,
         },
         slow_start: Duration::from_millis(routing.slow_start_ms),
-    };
-    let is_for = |rule: &&config::Rule| rule.clusters.is_empty() || rule.clusters.contains(&id.index());
-    let rules = config.rules.iter().filter(is_for);
-    Routing {
-        policy,
-        rules: Arc::new(Rules::new(rules.map(|one| rule(config, cluster, one)).collect())),
-        consistency: routing.consistency.map(consistency),
-        consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
-        strict_hints: routing.strict_hints,
-        explain_route: routing.explain_route,
-        replica_read_only_transactions: routing.replica_read_only_transactions,
     }
 }
 

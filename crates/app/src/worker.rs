@@ -11,7 +11,7 @@ use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_pool::Pool;
 use delphinus_route::ClusterChoice;
 use delphinus_session::{Arrival, Clusters, Parts, Registry, Session, Worker, spare_buffers};
-use delphinus_telemetry::Counters;
+use delphinus_telemetry::ThreadCounters;
 use delphinus_wire::auth::RsaKey;
 
 use crate::cluster::{ClusterSeed, SharedCluster};
@@ -30,7 +30,7 @@ pub(crate) struct Seed {
 /// What is the same for all clusters of a thread.
 pub(crate) struct ThreadSeed {
     pub registry: Arc<Registry>,
-    pub counters: Arc<Counters>,
+    pub counters: ThreadCounters,
     pub rsa_key: Option<Arc<RsaKey>>,
     pub stopping: watch::Receiver<bool>,
 }
@@ -74,27 +74,33 @@ fn start(
     seed: ClusterSeed,
     thread: &ThreadSeed,
     buffers: &BufferPool,
-) -> (Rc<Worker>, [rt::JoinHandle<()>; 3]) {
+) -> (Rc<Worker>, [rt::JoinHandle<()>; 4]) {
     let ClusterSeed { shared, bell, questions } = seed;
-    let SharedCluster { id, settings, pool, backends, users, reader, waiting } = shared;
-    let pool = Pool::new(pool, backends, bell, thread.counters.clone());
-    let beside = [
-        rt::spawn_local(pool.clone().tend()),
-        rt::spawn_local(answer_questions(pool.clone(), questions)),
-        rt::spawn_local(drain_as_wished(pool.clone(), reader.clone())),
-    ];
+    let SharedCluster { id, settings, pool, backends, users, reader, waiting, policy } = shared;
+    let counters = thread.counters.clusters[id.index()].clone();
+    let pool = Pool::new(pool, backends, bell, counters.clone());
+    let (tended, asked, drained) = (pool.clone(), pool.clone(), pool.clone());
+    let wished = reader.clone();
     let worker = Worker::new(Parts {
         cluster: id,
         settings,
         users,
         pool,
         registry: thread.registry.clone(),
-        counters: thread.counters.clone(),
+        counters,
+        process: thread.counters.process.clone(),
         rsa_key: thread.rsa_key.clone(),
         stopping: thread.stopping.clone(),
         reader,
         waiting,
         buffers: buffers.clone(),
+        policy: policy.clone(),
     });
+    let beside = [
+        rt::spawn_local(tended.tend()),
+        rt::spawn_local(answer_questions(asked, questions)),
+        rt::spawn_local(drain_as_wished(drained, wished)),
+        rt::spawn_local(worker.clone().follow(policy)),
+    ];
     (worker, beside)
 }

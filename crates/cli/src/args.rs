@@ -27,7 +27,8 @@ pub(crate) enum Command {
     /// Run the proxy in the foreground until SIGTERM or SIGINT.
     ///
     /// On either signal it takes no new clients, lets running commands finish (see `[proxy]
-    /// shutdown_timeout_ms`) and exits with 0.
+    /// shutdown_timeout_ms`) and exits with 0. SIGHUP reads the file again and applies the options that
+    /// are `hot` in the reference.
     Run(RunArgs),
     /// Check a configuration file and name every mistake in it.
     ///

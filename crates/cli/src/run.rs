@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use delphinus_config::{Config, LogFormat, LogLevel};
+use delphinus_app::{Rereading, log_level};
+use delphinus_config::{Config, LogFormat};
 use delphinus_telemetry::{LogSettings, start_logging};
 
 use crate::args::RunArgs;
@@ -16,8 +17,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    start_logging(&log_settings(&config))?;
-    delphinus_app::run(config)?;
+    let log = start_logging(&log_settings(&config))?;
+    let file = args.config.clone();
+    let read = Box::new(move || match load(&file).map_err(|error| format!("{error:#}"))? {
+        Ok(config) => Ok(config),
+        Err(mistakes) => Err(mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+    });
+    delphinus_app::run(config, Some(Rereading { read, log }))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -27,13 +33,7 @@ fn log_settings(config: &Config) -> LogSettings {
             LogFormat::Text => delphinus_telemetry::LogFormat::Text,
             LogFormat::Json => delphinus_telemetry::LogFormat::Json,
         },
-        level: match config.log.level {
-            LogLevel::Error => tracing::Level::ERROR,
-            LogLevel::Warn => tracing::Level::WARN,
-            LogLevel::Info => tracing::Level::INFO,
-            LogLevel::Debug => tracing::Level::DEBUG,
-            LogLevel::Trace => tracing::Level::TRACE,
-        },
+        level: log_level(config.log.level),
         file: config.log.file.clone(),
     }
 }

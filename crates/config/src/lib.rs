@@ -9,6 +9,7 @@
 
 mod address;
 mod config;
+mod diff;
 mod document;
 mod environment;
 mod example;
@@ -27,6 +28,7 @@ pub use config::{
     Admin, AdminUser, Backend, Cluster, Config, Credential, Effective, Listener, Mirror, Monitor, Rule,
     RuleTable, TableName, TlsIdentity, User,
 };
+pub use diff::Change;
 pub use environment::Environment;
 pub use example::example;
 pub use mistake::Mistake;

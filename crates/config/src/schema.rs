@@ -59,6 +59,12 @@ macro_rules! section {
                 vec![$((stringify!($field), $crate::value::Value::shown(&self.$field))),+]
             }
 
+            fn take_hot(&mut self, read: &Self) {
+                $(if matches!($crate::option_doc::Reload::$reload, $crate::option_doc::Reload::Hot) {
+                    self.$field.clone_from(&read.$field);
+                })+
+            }
+
             fn read(reader: &mut $crate::schema::Reader<'_, '_, '_>) -> Option<Self> {
                 // Every field is read before the first missing one ends it, so that no mistake is left out.
                 $(let $field = {
@@ -112,6 +118,8 @@ pub(crate) trait Section: Sized {
     fn options() -> Vec<OptionDoc>;
     /// Its fields as they are now, secrets hidden.
     fn values(&self) -> Vec<(&'static str, String)>;
+    /// Takes over those of its fields that take effect while the proxy runs.
+    fn take_hot(&mut self, read: &Self);
     /// Reads its fields; `None` if one that has no default is missing or wrong.
     fn read(reader: &mut Reader<'_, '_, '_>) -> Option<Self>;
 }

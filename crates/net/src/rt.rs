@@ -176,6 +176,23 @@ pub async fn yield_now() {
     tokio::task::yield_now().await;
 }
 
+/// SIGHUP, which ends the process as long as there is none of these.
+#[derive(Debug)]
+pub struct Hangups(tokio::signal::unix::Signal);
+
+impl Hangups {
+    /// From now on.
+    pub fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// Waits for the next one; false if none can come any more.
+    pub async fn next(&mut self) -> bool {
+        self.0.recv().await.is_some()
+    }
+}
+
 /// Waits for SIGTERM or SIGINT.
 pub async fn stop_signal() -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use delphinus_net::tls::ClientTls;
 use delphinus_net::{BackendLogin, LoginError, Place, rt};
 use delphinus_state::SessionState;
-use delphinus_telemetry::Counters;
+use delphinus_telemetry::ClusterCounters;
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
@@ -133,7 +133,7 @@ pub struct Pool {
     closing: Cell<u32>,
     pub(crate) bell: Arc<rt::Notify>,
     closed: rt::Notify,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<ClusterCounters>,
 }
 
 impl Pool {
@@ -142,7 +142,7 @@ impl Pool {
         settings: Settings,
         backends: Vec<(Target, Arc<Budget>)>,
         bell: Arc<rt::Notify>,
-        counters: Arc<Counters>,
+        counters: Arc<ClusterCounters>,
     ) -> Rc<Self> {
         let tells_addresses = backends.iter().any(|(target, _)| target.proxy_protocol.is_some());
         let backends = backends
@@ -376,5 +376,44 @@ pub(crate) fn change_user_failed(target: &Target, error: LoginError) -> PoolErro
         LoginError::Net(error) => PoolError::Lost { backend, error },
         LoginError::Refused(error) => PoolError::Refused { backend, error },
         LoginError::Unsuitable(reason) => PoolError::Login { backend, reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lifetimes(max_lifetime_s: u64) -> Vec<Duration> {
+        let settings = Settings {
+            hold_ms: 0,
+            checkout_timeout_ms: 0,
+            connect_timeout_ms: 0,
+            idle_timeout_s: 0,
+            max_lifetime_s,
+            statements_per_connection: 0,
+            kills_abandoned: false,
+            passed_attributes: Vec::new(),
+            kept_open: Vec::new(),
+        };
+        (0..1_000).map(|id| settings.lifetime(BackendConnId(id))).collect()
+    }
+
+    #[test]
+    fn connections_that_are_opened_together_do_not_end_together() {
+        for limit_s in [10, 3_600, 86_400] {
+            let limit = Duration::from_secs(limit_s);
+            let lifetimes = lifetimes(limit_s);
+            let (least, most) = (lifetimes.iter().min().unwrap(), lifetimes.iter().max().unwrap());
+            // A tenth to both sides, and all of it.
+            assert!(*least >= limit * 9 / 10 && *most <= limit * 11 / 10, "{least:?} to {most:?}");
+            assert!(*least <= limit * 92 / 100 && *most >= limit * 108 / 100, "{least:?} to {most:?}");
+            // No moment in which many of them end.
+            let in_this = |tenth: u32| {
+                let (from, to) = (limit * (90 + 2 * tenth) / 100, limit * (92 + 2 * tenth) / 100);
+                lifetimes.iter().filter(|lifetime| (from..to).contains(*lifetime)).count()
+            };
+            assert!((0..10).all(|tenth| (50..150).contains(&in_this(tenth))), "{limit_s}");
+        }
+        assert!(lifetimes(0).iter().all(|lifetime| *lifetime > Duration::from_hours(24 * 365)));
     }
 }

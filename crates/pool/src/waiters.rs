@@ -147,3 +147,80 @@ impl Waiters {
         self.queues.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use delphinus_wire::Capabilities;
+
+    use super::*;
+    use crate::budget::{BackendLimits, Budget};
+    use crate::keys::Keys;
+
+    const BACKEND: BackendId = BackendId(0);
+
+    fn budget() -> Arc<Budget> {
+        Budget::new(BackendLimits { max: 100, ..BackendLimits::default() }, vec![Arc::default()])
+    }
+
+    fn identity(budget: &Arc<Budget>, user: &str, is_admin: bool) -> Rc<Identity> {
+        let keys = Arc::new(Keys::listed([]));
+        let mut identity = Identity::new(user.to_owned(), Capabilities::default(), &keys).of_admin(is_admin);
+        identity.claims = vec![budget.claim(user, is_admin)];
+        Rc::new(identity)
+    }
+
+    /// Gives out one permit, and says who of these has it.
+    fn served(
+        waiters: &mut Waiters,
+        budget: &Arc<Budget>,
+        turns: &mut [(&'static str, oneshot::Receiver<Grant>)],
+    ) -> Option<&'static str> {
+        let count = Rc::default();
+        waiters.give_permit(BACKEND, |claim| budget.take(&count, claim).ok());
+        let mut got = turns.iter_mut().filter_map(|(name, turn)| turn.try_recv().is_ok().then_some(*name));
+        let first = got.next();
+        assert_eq!(got.next(), None, "one permit serves one client");
+        first
+    }
+
+    #[test]
+    fn administrators_come_first_and_then_whoever_came_first() {
+        let (budget, mut waiters) = (budget(), Waiters::default());
+        let [app, batch] = ["app", "batch"].map(|user| identity(&budget, user, false));
+        let ops = identity(&budget, "ops", true);
+        let mut turns: Vec<_> =
+            [("app 1", &app), ("batch 1", &batch), ("app 2", &app), ("ops", &ops), ("batch 2", &batch)]
+                .map(|(name, identity)| (name, waiters.push(identity)))
+                .into();
+        for expected in ["ops", "app 1", "batch 1", "app 2", "batch 2"] {
+            assert_eq!(served(&mut waiters, &budget, &mut turns), Some(expected));
+        }
+        assert_eq!(served(&mut waiters, &budget, &mut turns), None);
+        assert!(waiters.is_empty());
+    }
+
+    #[test]
+    fn who_has_given_up_costs_nobody_a_turn() {
+        let (budget, mut waiters) = (budget(), Waiters::default());
+        let app = identity(&budget, "app", false);
+        let gone = waiters.push(&app);
+        let mut turns = [("second", waiters.push(&app))];
+        drop(gone);
+        assert_eq!(waiters.waiting().count(), 1);
+        assert_eq!(served(&mut waiters, &budget, &mut turns), Some("second"));
+    }
+
+    #[test]
+    fn who_could_not_use_it_keeps_its_turn_and_is_in_nobodys_way() {
+        let of_users = std::collections::HashMap::from([("batch".to_owned(), 0)]);
+        let budget = Budget::new(BackendLimits { max: 100, reserved: 0, of_users }, vec![Arc::default()]);
+        let mut waiters = Waiters::default();
+        let [app, batch] = ["app", "batch"].map(|user| identity(&budget, user, false));
+        let mut turns = [("batch", waiters.push(&batch)), ("app", waiters.push(&app))];
+        assert_eq!(served(&mut waiters, &budget, &mut turns), Some("app"));
+        assert_eq!(served(&mut waiters, &budget, &mut turns), None);
+        assert_eq!(waiters.waiting().count(), 1, "it still waits");
+    }
+}

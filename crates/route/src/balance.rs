@@ -42,6 +42,11 @@ impl Balance {
         Self { policy, ..Self::default() }
     }
 
+    /// Follows another policy from now on; nothing that is known is forgotten.
+    pub fn follow(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
     /// What it follows.
     pub fn policy(&self) -> &Policy {
         &self.policy

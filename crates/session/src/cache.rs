@@ -33,18 +33,18 @@ use crate::steering::Asked;
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Capabilities that change nothing about an answer: how it is carried, and how the client has logged in.
-const CARRIAGE: Capabilities = Capabilities(
-    Capabilities::SSL.0
-        | Capabilities::COMPRESS.0
-        | Capabilities::ZSTD_COMPRESSION.0
-        | Capabilities::CONNECT_WITH_DB.0
-        | Capabilities::CONNECT_ATTRS.0
-        | Capabilities::PLUGIN_AUTH.0
-        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
-        | Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS.0
-        | Capabilities::SSL_VERIFY_SERVER_CERT.0
-        | Capabilities::REMEMBER_OPTIONS.0,
-);
+const CARRIAGE: Capabilities = Capabilities::of(&[
+    Capabilities::SSL,
+    Capabilities::COMPRESS,
+    Capabilities::ZSTD_COMPRESSION,
+    Capabilities::CONNECT_WITH_DB,
+    Capabilities::CONNECT_ATTRS,
+    Capabilities::PLUGIN_AUTH,
+    Capabilities::PLUGIN_AUTH_LENENC_DATA,
+    Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS,
+    Capabilities::SSL_VERIFY_SERVER_CERT,
+    Capabilities::REMEMBER_OPTIONS,
+]);
 
 /// What may be in the status of an answer that is kept: how the statement was run. By number: no index or no
 /// good one was used, it was slow, and MariaDB's word for `ANSI_QUOTES`.

@@ -15,7 +15,7 @@ mod special;
 mod stmt_close;
 mod stmt_reset;
 
-use delphinus_telemetry::{Counter, Counters};
+use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::Command;
 use delphinus_wire::command::ClientStmtId;
 
@@ -23,6 +23,9 @@ use crate::client_error::ProxyError;
 use crate::input::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
+
+pub(crate) use self::params::with_types;
+pub(crate) use self::prepare::prepare_in;
 
 /// A command without its bytes, which stay in the session's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +76,7 @@ impl From<Command<'_>> for Rare {
 }
 
 impl Rare {
-    fn counter(self, counters: &Counters) -> &Counter {
+    fn counter(self, counters: &ClusterCounters) -> &Counter {
         match self {
             Self::Quit => &counters.command_quit,
             Self::InitDb => &counters.command_init_db,

@@ -85,7 +85,7 @@ impl Session {
         let (user, avoid) = (self.info.user(), self.worker.avoided());
         let routing = &self.worker.settings.routing;
         let of_user = self.worker.users.find(&user).and_then(|user| user.consistency);
-        self.worker.with_snapshot(|snapshot, _| {
+        self.worker.with_snapshot(|snapshot, balance| {
             let demanded = |level| self.demanded(level, snapshot);
             let asker = Asker {
                 user: &user,
@@ -105,7 +105,7 @@ impl Session {
                 refused: standing.refused,
                 demanded: Some(&demanded),
             };
-            let cluster = Cluster { snapshot, rules: &routing.rules, policy: routing.policy };
+            let cluster = Cluster { snapshot, rules: &routing.rules, policy: *balance.policy() };
             look(&Question { sql, lex, statement }, cluster, &asker)
         })
     }
@@ -149,7 +149,9 @@ impl Session {
                 format!("what it has read or written on {name} a moment ago")
             }
             Demand::Sets(sets) => {
-                let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+                let mut sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+                // What it has written may be all that there was where it has read.
+                sets.dedup();
                 if sets.is_empty() { "nothing".to_owned() } else { sets.join(" and ") }
             }
         };

@@ -45,7 +45,7 @@ impl Session {
         let worker = clusters.first(&listener).clone();
         let origin = Origin { host: peer.host(), ip: peer.ip };
         let host = origin.host.clone();
-        worker.counters.sessions_opened.increment();
+        worker.process.sessions_opened.increment();
         if let Ok(stream) = peer.into_stream() {
             let limit = Duration::from_millis(worker.settings.connect_timeout_ms);
             let login = Box::pin(log_in(clusters, stream, listener, (origin, &connected)));
@@ -57,12 +57,12 @@ impl Session {
                     note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64));
                 }
                 Either::Second(()) => {
-                    worker.counters.logins_evicted.increment();
+                    worker.process.logins_evicted.increment();
                     tracing::debug!(client.host = %host, "login has to make way for another");
                 }
             }
         }
-        worker.counters.sessions_closed.increment();
+        worker.process.sessions_closed.increment();
         drop(connected);
     }
 }
@@ -71,9 +71,9 @@ impl Worker {
     /// What a client is told that a limit keeps out.
     fn refused(&self, refusal: Refusal, (user, host): (&str, &str)) -> ProxyError {
         let (counter, whose) = match refusal {
-            Refusal::Clients => (&self.counters.refused_clients, ""),
-            Refusal::User(_) | Refusal::EveryUser(_) => (&self.counters.refused_user, user),
-            Refusal::Address(_) => (&self.counters.refused_address, host),
+            Refusal::Clients => (&self.process.refused_clients, ""),
+            Refusal::User(_) | Refusal::EveryUser(_) => (&self.process.refused_user, user),
+            Refusal::Address(_) => (&self.process.refused_address, host),
         };
         counter.increment();
         tracing::info!(client.host = %host, user, ?refusal, "client refused: a limit on connections");
@@ -83,7 +83,7 @@ impl Worker {
 
 /// A client that leaves before it has said anything is a probe, not worth a word.
 fn note_failure(worker: &Worker, host: &str, error: &NetError) {
-    worker.counters.logins_broken.increment();
+    worker.process.logins_broken.increment();
     tracing::debug!(client.host = %host, %error, "login not finished");
 }
 
@@ -126,7 +126,7 @@ async fn log_in(
             return Err(error);
         }
         Err(LoginEnd::Refused(refusal)) => {
-            worker.counters.logins_denied.increment();
+            worker.process.logins_denied.increment();
             tracing::info!(client.host = %host, code = refusal.code, reason = refusal.reason, "login refused");
             let error = ClientError::new(refusal.code, refusal.state, refusal.message);
             refuse(&mut stream, &error, refusal.seq, Capabilities::PROTOCOL_41).await;
@@ -142,7 +142,7 @@ async fn log_in(
         }
     };
     let (Destination { worker, facts }, info) = admitted;
-    worker.counters.logins_ok.increment();
+    worker.process.logins_ok.increment();
     let seed = Seed { clusters, stream, buffer, listener, settings, info, client_ip: ip };
     let mut session = seed.grow(worker, &facts, &outcome);
     session.pin_if_dedicated();
@@ -169,7 +169,7 @@ impl Admitting<'_> {
         (connected, id): (&Connected, ClientConnId),
         outcome: &LoginOutcome,
     ) -> Result<(Destination, Arc<crate::SessionInfo>), ProxyError> {
-        let counters = &self.clusters.first(self.listener).counters;
+        let counters = &self.clusters.first(self.listener).process;
         let agreed = outcome.connection.capabilities;
         if self.listener.must_compress && Algorithm::agreed(agreed, 0).is_none() {
             counters.logins_denied.increment();
@@ -426,6 +426,7 @@ impl Session {
     /// To another cluster. The session holds nothing in its own any more: its state was reset, and what it had to find is not
     /// to be found there.
     fn move_to(&mut self, worker: Rc<Worker>) {
+        self.count_time();
         self.info.moves_to(worker.cluster);
         self.worker = worker;
         self.causality = Causality::default();

@@ -3,27 +3,31 @@
 //!
 //! Owns: which statements can be copied faithfully, and how many copies may be on their way.
 
+mod asked;
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use delphinus_net::{NetError, rt};
-use delphinus_pool::{Checkout, Doing, Identity, Keys, Memory, Request};
+use delphinus_net::rt;
+use delphinus_pool::{Doing, Identity, Keys, Memory, Request};
 use delphinus_route::{Copies, Mirror, MirrorGroup, Rule};
 use delphinus_sql::{Access, Statement, Uses};
-use delphinus_state::{Progress, Response, ResponseTracker, SessionState, Shape};
-use delphinus_wire::command::Code;
+use delphinus_state::SessionState;
+use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Status;
-use delphinus_wire::{Capabilities, put_packet};
+use delphinus_wire::{ExecuteParams, HEADER_LEN};
 
+use self::asked::{Asked, Execution, NotAnswered, exchange};
+use crate::command::with_types;
 use crate::input::Input;
 use crate::session::Session;
 use crate::worker::Worker;
 
 /// So many copies of one worker may wait or run.
 const MOST: usize = 1000;
-/// And so many bytes of text with them.
+/// And so many bytes of texts and parameters with them.
 const MOST_BYTES: usize = 16 << 20;
 
 /// What another connection would answer otherwise.
@@ -102,7 +106,7 @@ impl Drop for Place {
 
 /// One statement as its session runs it; an error is a text for the log.
 struct Copied {
-    text: Vec<u8>,
+    asked: Asked,
     mirror: Mirror,
     identity: Rc<Identity>,
     /// The session may end before the copy is sent.
@@ -111,7 +115,7 @@ struct Copied {
 }
 
 impl Session {
-    /// Sends a copy of the statement that is about to run, if it can be the same there.
+    /// Sends a copy of the text that is about to run, if it can be the same there.
     pub(crate) fn copy_to_mirror(
         &mut self,
         wanted: &CopyWanted,
@@ -122,15 +126,44 @@ impl Session {
         if !input.is_whole() || !self.can_be_copied(statement) {
             return self.skip_copy(wanted);
         }
-        let counters = self.worker.counters.clone();
+        self.send_copy(wanted, Asked::Text(sql.to_vec()));
+    }
+
+    /// The same for an execution of a prepared statement, which is prepared on the mirror, too. One with a cursor, or with
+    /// parameters that came ahead of it, is not copied.
+    pub(crate) fn copy_execution(
+        &mut self,
+        wanted: &CopyWanted,
+        input: Input,
+        (id, statement): (ClientStmtId, &Statement),
+        params: Option<&ExecuteParams>,
+    ) {
+        let capabilities = self.capabilities();
+        let can_be_copied = input.is_whole() && self.can_be_copied(statement);
+        let Some(found) = self.statements.find(id).filter(|found| can_be_copied && !found.has_long_data)
+        else {
+            return self.skip_copy(wanted);
+        };
+        let (statement, types) = (found.key.clone(), found.types.clone());
+        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let payload = match params {
+            // The client has never sent any: the server will say what is wrong with that.
+            Some(ExecuteParams { types: None, .. }) if types.is_empty() => return self.skip_copy(wanted),
+            Some(ExecuteParams { types: None, types_flag_at }) => with_types(payload, *types_flag_at, &types),
+            _ => payload.to_vec(),
+        };
+        self.send_copy(wanted, Asked::Execution(Execution { statement, payload, capabilities }));
+    }
+
+    fn send_copy(&mut self, wanted: &CopyWanted, asked: Asked) {
         let Some(mirror) = self.worker.mirrors.next_of(&wanted.group) else { return };
-        let Some(place) = Place::take(&self.worker, sql.len()) else {
+        let Some(place) = Place::take(&self.worker, asked.bytes()) else {
             count(&wanted.copies.dropped);
-            counters.mirror_dropped.increment();
+            self.worker.counters.mirror_dropped.increment();
             return;
         };
         let (identity, want) = (self.identity.clone(), self.want.clone());
-        let copied = Copied { text: sql.to_vec(), mirror, identity, _keys: self.keys.clone(), want };
+        let copied = Copied { asked, mirror, identity, _keys: self.keys.clone(), want };
         rt::spawn_local(send(place, copied, wanted.clone()));
     }
 
@@ -183,50 +216,21 @@ async fn run(worker: &Rc<Worker>, copied: &Copied) -> Result<(), String> {
     let (backend, identity, want) = (copied.mirror.id, &copied.identity, &copied.want);
     let request = Request { backend, identity, want, memory: &memory, waits_for_room: true };
     let mut checkout = worker.pool.checkout(request).await.map_err(|error| error.to_string())?;
-    let response = ask(worker, &mut checkout, &copied.text).await.map_err(|error| error.to_string())?;
+    checkout.note(Doing::Sending);
+    let command = match copied.asked.command(&mut checkout, (want, &memory)).await {
+        Ok(command) => command,
+        Err(NotAnswered::Refused(why)) => {
+            checkout.release();
+            return Err(why);
+        }
+        Err(NotAnswered::Broken(why)) => return Err(why),
+    };
+    checkout.note(Doing::Running);
+    let response = exchange(worker, &mut checkout, &command).await.map_err(|error| error.to_string())?;
+    checkout.note(Doing::Nothing);
     if response.changes.is_empty() && response.status.is_none_or(|status| !status.contains(Status::IN_TRANS))
     {
         checkout.release();
     }
     response.error.map_or(Ok(()), |code| Err(format!("error {code} of the mirror")))
-}
-
-/// Runs a text and reads its answer to the end.
-async fn ask(worker: &Worker, checkout: &mut Checkout, text: &[u8]) -> Result<Response, NetError> {
-    let capabilities = checkout.connection().capabilities;
-    let mut payload = vec![Code::Query as u8];
-    if capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
-        payload.extend_from_slice(&[0, 1]);
-    }
-    payload.extend_from_slice(text);
-    let mut packet = Vec::with_capacity(payload.len() + 4);
-    put_packet(&mut packet, 0, &payload);
-    checkout.note(Doing::Sending);
-    checkout.connection().stream.write_bytes(&packet).await?;
-    checkout.note(Doing::Running);
-    let mut tracker = ResponseTracker::new(Shape::Results, capabilities, capabilities);
-    let mut bytes = worker.buffers.take();
-    loop {
-        let read = match tracker.advance(bytes.data_mut())? {
-            Progress::Rewrite(n, len) if !tracker.is_done() => n + len,
-            Progress::Done(_) | Progress::Shortened(..) | Progress::Rewrite(..) => break,
-            Progress::More(n) | Progress::ResultEnd(n) => n,
-            Progress::LocalInfile(_) => {
-                return Err(delphinus_wire::Malformed("a read asks for a file").into());
-            }
-        };
-        bytes.consume(read);
-        if read > 0 {
-            continue;
-        }
-        let (result, buffer) = checkout.connection().stream.read(bytes).await;
-        bytes = buffer;
-        if result? == 0 {
-            return Err(NetError::Closed);
-        }
-    }
-    checkout.note(Doing::Nothing);
-    bytes.clear();
-    worker.buffers.give(bytes);
-    Ok(tracker.into_response())
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_state::{Pin, PinReason};
-use delphinus_telemetry::{Counter, Counters};
+use delphinus_telemetry::{ClusterCounters, Counter};
 
 use crate::session::Session;
 
@@ -17,7 +17,7 @@ pub(crate) struct Published {
     pin: Option<(PinReason, Instant)>,
     /// When it became the oldest.
     since: Instant,
-    /// When the session began.
+    /// When the session began, or came into its cluster.
     begun: Instant,
 }
 
@@ -53,12 +53,19 @@ impl Session {
 
     /// Counts what the end of the session ends.
     pub(crate) fn count_end(&mut self) {
+        let lived = self.count_time();
+        tracing::debug!(session.id = self.info.id.0, connected_us = micros(lived), "session ended");
+    }
+
+    /// Counts the time that the session was in its cluster, which ends now, or is counted anew.
+    pub(crate) fn count_time(&mut self) -> Duration {
         let now = rt::now();
         self.count_pin(now);
         self.published.pin = None;
         let lived = now.saturating_duration_since(self.published.begun);
+        self.published.begun = now;
         self.worker.counters.session_us.add(micros(lived));
-        tracing::debug!(session.id = self.info.id.0, connected_us = micros(lived), "session ended");
+        lived
     }
 
     fn count_pin(&self, now: Instant) {
@@ -79,7 +86,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn counter(counters: &Counters, reason: PinReason) -> &Counter {
+fn counter(counters: &ClusterCounters, reason: PinReason) -> &Counter {
     match reason {
         PinReason::Transaction => &counters.pinned_us_transaction,
         PinReason::NextTransaction => &counters.pinned_us_set_transaction,

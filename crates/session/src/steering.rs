@@ -237,12 +237,7 @@ impl Session {
     ) -> Result<(), ProxyError> {
         // Its text is what a rule has made of it when it was prepared.
         self.steer(sql, statement, attributes).await?;
-        self.check_where_it_is(sql, statement).await?;
-        if let Some(wanted) = self.steering.mirror.take() {
-            // Its parameters are bound to a statement that the mirror has not prepared.
-            self.skip_copy(&wanted);
-        }
-        Ok(())
+        self.check_where_it_is(sql, statement).await
     }
 
     /// What a listener for reading lets through.

@@ -11,10 +11,10 @@ use delphinus_net::rt::Notify;
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Network, Peer, rt};
 use delphinus_pool::Pool;
-use delphinus_route::{Balance, Policy, ReadBalance, Rules};
+use delphinus_route::{Balance, Policy, Rules};
 use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
-use delphinus_telemetry::Counters;
+use delphinus_telemetry::{ClusterCounters, ProcessCounters};
 use delphinus_topology::{BackendId, ClusterId, Health, Snapshot};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
@@ -60,8 +60,6 @@ pub struct Settings {
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options, each looked at by itself")]
 pub struct Routing {
-    /// How reads are spread.
-    pub policy: Policy,
     /// The operator's rules.
     pub rules: Arc<Rules>,
     /// How old what reads find may be; `None`: what a session knows it finds, where the primary tells GTIDs.
@@ -134,8 +132,10 @@ pub struct Worker {
     pub buffers: BufferPool,
     /// All sessions of all workers.
     pub registry: Arc<Registry>,
-    /// What this worker counts.
-    pub counters: Arc<Counters>,
+    /// What this worker counts of its cluster.
+    pub counters: Arc<ClusterCounters>,
+    /// What its thread counts of clients that have no cluster yet.
+    pub process: Arc<ProcessCounters>,
     /// For logins with a password in RSA.
     pub rsa_key: Option<Arc<RsaKey>>,
     /// True when the proxy stops.
@@ -169,8 +169,10 @@ pub struct Parts {
     pub pool: Rc<Pool>,
     /// All sessions.
     pub registry: Arc<Registry>,
-    /// What this worker counts.
-    pub counters: Arc<Counters>,
+    /// What this worker counts of its cluster.
+    pub counters: Arc<ClusterCounters>,
+    /// What its thread counts of clients that have no cluster yet.
+    pub process: Arc<ProcessCounters>,
     /// For logins with a password in RSA.
     pub rsa_key: Option<Arc<RsaKey>>,
     /// True when the proxy stops.
@@ -181,6 +183,8 @@ pub struct Parts {
     pub waiting: WaitingRoom,
     /// Spare buffers, shared by the workers of a thread.
     pub buffers: BufferPool,
+    /// How reads are spread.
+    pub policy: rt::watch::Receiver<Policy>,
 }
 
 /// Bytes of a buffer: most commands and results fit.
@@ -205,7 +209,7 @@ impl Worker {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Rc<Self> {
         let snapshot = RefCell::new(parts.reader.cache());
-        let balance = RefCell::new(Balance::new(parts.settings.routing.policy));
+        let balance = RefCell::new(Balance::new(*parts.policy.borrow()));
         Rc::new(Self {
             cluster: parts.cluster,
             settings: parts.settings,
@@ -214,6 +218,7 @@ impl Worker {
             buffers: parts.buffers,
             registry: parts.registry,
             counters: parts.counters,
+            process: parts.process,
             rsa_key: parts.rsa_key,
             stopping: parts.stopping,
             waiting: parts.waiting,
@@ -302,7 +307,15 @@ impl Worker {
     /// True if statements have to be timed.
     #[inline]
     pub(crate) fn needs_latency(&self) -> bool {
-        self.settings.routing.policy.read_balance == ReadBalance::LeastLatency
+        self.balance.borrow().needs_latency()
+    }
+
+    /// Spreads reads as the operator wants it, also when that changes; until nobody can change it any more.
+    pub async fn follow(self: Rc<Self>, mut policy: rt::watch::Receiver<Policy>) {
+        while policy.changed().await.is_ok() {
+            let policy = *policy.borrow_and_update();
+            self.balance.borrow_mut().follow(policy);
+        }
     }
 
     /// Takes in that a statement has ended.

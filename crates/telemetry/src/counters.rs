@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `amount`. Only the thread that owns the [`Counters`] may call it: two threads that add
+    /// Adds `amount`. Only the thread that the counter belongs to may call it: two threads that add
     /// at the same time lose one of the two amounts.
     pub fn add(&self, amount: u64) {
         // Not fetch_add: with one writer the locked instruction would buy nothing.
@@ -27,11 +27,13 @@ impl Counter {
     }
 }
 
-/// One counted number, summed over all workers.
+/// One counted number, summed over all threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// Name, for example `delphinus_commands_total`.
     pub name: &'static str,
+    /// The cluster that it is counted for; `None`: it is counted before a client has one.
+    pub cluster: Option<Arc<str>>,
     /// What tells samples of the same name apart, for example `("kind", "query")`.
     pub label: Option<(&'static str, &'static str)>,
     /// What is counted, with its unit.
@@ -40,13 +42,37 @@ pub struct Sample {
     pub value: u64,
 }
 
-/// Declares the counters: a field for each, and the list of all of them.
+impl Sample {
+    /// Its name with its labels; see [`series`].
+    pub fn series(&self) -> String {
+        let cluster = self.cluster.as_deref().map(|name| (CLUSTER, name));
+        series(self.name, cluster.into_iter().chain(self.label))
+    }
+}
+
+/// The label of what is counted for each cluster.
+pub const CLUSTER: &str = "cluster";
+
+/// A name with labels, as Prometheus writes it: `name{label="value",other="value"}`.
+pub fn series<'a>(name: &str, labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let one = |(label, value): (&str, &str)| {
+        let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+        format!("{label}=\"{value}\"")
+    };
+    let labels: Vec<_> = labels.into_iter().map(one).collect();
+    if labels.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(",")) }
+}
+
+/// Declares counters: a field for each, and the list of all of them.
 macro_rules! counters {
-    ($($name:literal $help:literal { $($field:ident $(= $label:literal $value:literal)?),+ $(,)? })+) => {
-        /// The counters of one thread. They fill cache lines of their own.
+    (
+        $(#[$about:meta])* $set:ident;
+        $($name:literal $help:literal { $($field:ident $(= $label:literal $value:literal)?),+ $(,)? })+
+    ) => {
+        $(#[$about])*
         #[derive(Debug, Default)]
         #[repr(align(128))]
-        pub struct Counters {
+        pub struct $set {
             $($(
                 #[doc = $help]
                 $(#[doc = concat!("(", $label, ": ", $value, ")")])?
@@ -54,10 +80,12 @@ macro_rules! counters {
             )+)+
         }
 
-        impl Counters {
-            fn samples(&self) -> Vec<Sample> {
+        impl $set {
+            /// All of them; samples of one name stand together.
+            fn samples(&self, cluster: Option<&Arc<str>>) -> Vec<Sample> {
                 vec![$($(Sample {
                     name: $name,
+                    cluster: cluster.cloned(),
                     label: [$(($label, $value))?].first().copied(),
                     help: $help,
                     value: self.$field.value(),
@@ -68,6 +96,8 @@ macro_rules! counters {
 }
 
 counters! {
+    /// What one thread counts of clients that have no cluster yet, or get none. They fill cache lines of their own.
+    ProcessCounters;
     "delphinus_sessions_opened_total" "Clients that have connected." { sessions_opened }
     "delphinus_sessions_closed_total" "Clients that have gone." { sessions_closed }
     "delphinus_sessions_refused_total" "Clients refused because of a limit on connections, by limit." {
@@ -81,6 +111,11 @@ counters! {
         logins_broken = "result" "broken",
         logins_evicted = "result" "evicted",
     }
+}
+
+counters! {
+    /// What one thread counts of one cluster. They fill cache lines of their own.
+    ClusterCounters;
     "delphinus_commands_total" "Commands of clients, by kind." {
         command_query = "kind" "query",
         command_stmt_prepare = "kind" "stmt_prepare",
@@ -185,32 +220,72 @@ counters! {
 /// The counters of all threads that count.
 #[derive(Debug, Clone)]
 pub struct CounterSet {
-    threads: Arc<[Arc<Counters>]>,
+    process: Arc<[Arc<ProcessCounters>]>,
+    clusters: Arc<[OfCluster]>,
+}
+
+/// What one thread counts.
+#[derive(Debug, Clone)]
+pub struct ThreadCounters {
+    /// Of clients that have no cluster yet.
+    pub process: Arc<ProcessCounters>,
+    /// Of each cluster, in the order of [`CounterSet::new`].
+    pub clusters: Vec<Arc<ClusterCounters>>,
+}
+
+/// The counters of one cluster: one of each thread.
+#[derive(Debug)]
+struct OfCluster {
+    name: Arc<str>,
+    threads: Vec<Arc<ClusterCounters>>,
 }
 
 impl CounterSet {
-    /// Counters for `threads` threads, for example the workers and the acceptor.
-    pub fn new(threads: usize) -> Self {
-        Self { threads: (0..threads).map(|_| Arc::default()).collect() }
+    /// Counters for `threads` threads, for example the workers and the acceptor, and in each for the clusters with these
+    /// names.
+    pub fn new(threads: usize, clusters: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let of_cluster = |name| OfCluster { name, threads: (0..threads).map(|_| Arc::default()).collect() };
+        Self {
+            process: (0..threads).map(|_| Arc::default()).collect(),
+            clusters: clusters.into_iter().map(of_cluster).collect(),
+        }
     }
 
     /// The counters of the thread `index`; `None` if there are not so many. Give each index to one
     /// thread only.
-    pub fn thread(&self, index: usize) -> Option<Arc<Counters>> {
-        self.threads.get(index).cloned()
+    pub fn thread(&self, index: usize) -> Option<ThreadCounters> {
+        let process = self.process.get(index)?.clone();
+        let clusters = self.clusters.iter().map(|cluster| cluster.threads[index].clone()).collect();
+        Some(ThreadCounters { process, clusters })
     }
 
     /// Everything that is counted, summed over the threads, always in the same order. Samples of one
     /// name stand together.
     pub fn snapshot(&self) -> Vec<Sample> {
-        let mut sums = Counters::default().samples();
-        for thread in self.threads.iter() {
-            for (sum, sample) in sums.iter_mut().zip(thread.samples()) {
-                sum.value = sum.value.wrapping_add(sample.value);
-            }
+        let mut all = sum(self.process.iter().map(|thread| thread.samples(None)));
+        let of_cluster = |cluster: &OfCluster| {
+            sum(cluster.threads.iter().map(|thread| thread.samples(Some(&cluster.name))))
+        };
+        let clusters: Vec<_> = self.clusters.iter().map(of_cluster).collect();
+        let mut at = 0;
+        for family in clusters.first().into_iter().flat_map(|one| one.chunk_by(|a, b| a.name == b.name)) {
+            let range = at..at + family.len();
+            at = range.end;
+            all.extend(clusters.iter().filter_map(|one| one.get(range.clone())).flatten().cloned());
+        }
+        all
+    }
+}
+
+/// The samples of threads, added up.
+fn sum(threads: impl Iterator<Item = Vec<Sample>>) -> Vec<Sample> {
+    let add = |mut sums: Vec<Sample>, thread: Vec<Sample>| {
+        for (sum, sample) in sums.iter_mut().zip(thread) {
+            sum.value = sum.value.wrapping_add(sample.value);
         }
         sums
-    }
+    };
+    threads.reduce(add).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -219,45 +294,65 @@ mod tests {
 
     use super::*;
 
+    /// Counters of two clusters in so many threads.
+    fn set(threads: usize) -> CounterSet {
+        CounterSet::new(threads, ["shop", "stats"].map(Arc::from))
+    }
+
     #[test]
     fn threads_are_summed_and_nothing_is_lost() {
-        let set = CounterSet::new(4);
+        let set = set(4);
         std::thread::scope(|scope| {
             for index in 0..4 {
-                let counters = set.thread(index).unwrap();
+                let ThreadCounters { process, clusters } = set.thread(index).unwrap();
                 scope.spawn(move || {
                     for _ in 0..50_000 {
-                        counters.command_query.increment();
-                        counters.client_bytes_out.add(index as u64);
+                        process.logins_ok.increment();
+                        clusters[0].command_query.increment();
+                        clusters[1].client_bytes_out.add(index as u64);
                     }
                 });
             }
         });
         let counted: Vec<_> = set.snapshot().into_iter().filter(|sample| sample.value > 0).collect();
-        let named: Vec<_> = counted.iter().map(|s| (s.name, s.label, s.value)).collect();
+        let named: Vec<_> = counted.iter().map(|sample| (sample.series(), sample.value)).collect();
         let expected = [
-            ("delphinus_commands_total", Some(("kind", "query")), 200_000),
-            ("delphinus_client_bytes_total", Some(("direction", "out")), 50_000 * (1 + 2 + 3)),
+            ("delphinus_logins_total{result=\"ok\"}", 200_000),
+            ("delphinus_commands_total{cluster=\"shop\",kind=\"query\"}", 200_000),
+            ("delphinus_client_bytes_total{cluster=\"stats\",direction=\"out\"}", 50_000 * (1 + 2 + 3)),
         ];
-        assert_eq!(named, expected);
+        assert_eq!(named, expected.map(|(name, value)| (name.to_owned(), value)));
         assert!(set.thread(4).is_none());
     }
 
     #[test]
     fn every_sample_can_be_told_apart() {
-        let samples = CounterSet::new(1).snapshot();
-        let names: HashSet<_> = samples.iter().map(|s| (s.name, s.label)).collect();
-        assert_eq!(names.len(), samples.len());
+        let samples = set(1).snapshot();
+        let series: HashSet<_> = samples.iter().map(Sample::series).collect();
+        assert_eq!(series.len(), samples.len());
         for sample in &samples {
             assert!(sample.name.ends_with("_total") && sample.help.ends_with('.'), "{sample:?}");
-            let same_name = samples.iter().filter(|other| other.name == sample.name).count();
-            assert_eq!(same_name > 1, sample.label.is_some(), "{sample:?}");
+            let alike = |other: &&Sample| other.name == sample.name && other.cluster == sample.cluster;
+            assert_eq!(samples.iter().filter(alike).count() > 1, sample.label.is_some(), "{sample:?}");
         }
+        let names: Vec<_> = samples.chunk_by(|a, b| a.name == b.name).map(|family| family[0].name).collect();
+        assert_eq!(
+            names.iter().collect::<HashSet<_>>().len(),
+            names.len(),
+            "samples of a name stand together"
+        );
+    }
+
+    #[test]
+    fn labels_are_written_as_prometheus_reads_them() {
+        assert_eq!(series("up", []), "up");
+        assert_eq!(series("up", [(CLUSTER, "main")]), "up{cluster=\"main\"}");
+        assert_eq!(series("up", [(CLUSTER, "a\\b\"c\n"), ("x", "y")]), r#"up{cluster="a\\b\"c\n",x="y"}"#);
     }
 
     #[test]
     fn counters_of_two_threads_share_no_cache_line() {
-        assert_eq!(align_of::<Counters>(), 128);
-        assert_eq!(size_of::<Counters>() % 128, 0);
+        assert_eq!((align_of::<ProcessCounters>(), align_of::<ClusterCounters>()), (128, 128));
+        assert_eq!((size_of::<ProcessCounters>() % 128, size_of::<ClusterCounters>() % 128), (0, 0));
     }
 }

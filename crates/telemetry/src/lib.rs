@@ -3,5 +3,7 @@
 mod counters;
 mod log;
 
-pub use counters::{Counter, CounterSet, Counters, Sample};
+pub use counters::{
+    CLUSTER, ClusterCounters, Counter, CounterSet, ProcessCounters, Sample, ThreadCounters, series,
+};
 pub use log::{Error, LogControl, LogFormat, LogSettings, start_logging};

@@ -88,6 +88,16 @@ impl Capabilities {
     /// MariaDB: one unit result for each row of a bulk statement.
     pub const MARIADB_BULK_UNIT_RESULTS: Self = Self(1 << 37);
 
+    /// All flags of a list.
+    pub const fn of(mut list: &[Self]) -> Self {
+        let mut all = 0;
+        while let [first, rest @ ..] = list {
+            all |= first.0;
+            list = rest;
+        }
+        Self(all)
+    }
+
     /// True if every flag of `other` is set.
     #[inline]
     pub fn contains(self, other: Self) -> bool {

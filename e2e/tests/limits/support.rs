@@ -1,9 +1,8 @@
 //! A cluster whose proxy has limits, operators among its users, and an admin listener.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use delphinus_e2e::{Address, Client, ConfigFile, Login, ServerError, Stage, until};
+use delphinus_e2e::{Address, Client, ConfigFile, Login, Operators, ServerError, Stage, until};
 use delphinus_sandbox::{APP, Account, Flavor};
 
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
@@ -36,24 +35,11 @@ pub(crate) fn status(operator: &mut Client, name: &str) -> u64 {
 impl Limits {
     /// With more lines for the servers, and what a test wants of the proxy.
     pub(crate) fn start(flavor: Flavor, cnf: &[&str], config: &ConfigFile) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let socket = std::env::temp_dir().join(format!("delphinus-limits-{}-{number}", std::process::id()));
-        let section = format!(
-            "[admin]\naddresses = [\"unix:{}\"]\n\
-             [[admin.user]]\nname = \"ops\"\npassword = \"operator-pw\"\nrole = \"operate\"\n",
-            socket.display()
-        );
+        let operators = Operators::default();
         let mut config = config.clone();
-        config.sections.push(section);
+        config.sections.push(operators.section());
         let stage = Stage::with_servers(flavor, cnf, &config).unwrap();
-        let admin = Address {
-            socket,
-            user: "ops".to_owned(),
-            password: "operator-pw".to_owned(),
-            database: String::new(),
-            ..stage.address.clone()
-        };
+        let admin = operators.address(&stage.address);
         Self { stage, admin }
     }
 

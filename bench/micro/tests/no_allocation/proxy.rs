@@ -51,7 +51,7 @@ impl Proxy {
     pub(crate) fn start(cluster: &Cluster) -> Self {
         let socket = cluster.dir().join("proxy.sock");
         let config = parse(&configuration(cluster, &socket), "delphinus.toml", &Nothing).unwrap();
-        let thread = std::thread::spawn(move || delphinus_app::run(config));
+        let thread = std::thread::spawn(move || delphinus_app::run(config, None));
         let login = Login::new(&socket, &cluster.app_user, &cluster.app_password).schema(&cluster.database);
         let proxy = Self { thread, login };
         eventually("the proxy to answer", || {

@@ -1,52 +1,71 @@
 //! `SHOW CACHE` and `CLEAR CACHE`.
 
+use delphinus_cache::Cache;
+use delphinus_telemetry::Sample;
+
+use super::status::{Gauge, Now, Of};
 use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::table::{Table, text};
 
-/// What the counters of the cache begin with.
+/// What the numbers of the cache begin with.
 const PREFIX: &str = "delphinus_cache_";
 
-/// How much is kept, and what came of it.
+/// How much is kept at the moment.
+pub(super) const GAUGES: &[Gauge] = &[
+    Gauge {
+        name: "delphinus_cache_max_bytes",
+        help: "What answers that are kept may take; 0: the cache is off.",
+        of: Of::Process(|now| of_cache(now, |cache| cache.limits().max_bytes)),
+    },
+    Gauge {
+        name: "delphinus_cache_max_entry_bytes",
+        help: "What one of them may take.",
+        of: Of::Process(|now| of_cache(now, |cache| cache.limits().max_entry_bytes)),
+    },
+    Gauge {
+        name: "delphinus_cache_bytes",
+        help: "What they take, those that are too old and have not been asked for again included.",
+        of: Of::Process(|now| of_cache(now, Cache::bytes)),
+    },
+    Gauge {
+        name: "delphinus_cache_answers",
+        help: "How many there are.",
+        of: Of::Process(|now| of_cache(now, |cache| cache.len() as u64)),
+    },
+];
+
+fn of_cache(now: &Now<'_>, read: fn(&Cache) -> u64) -> u64 {
+    now.console.parts.cache.as_deref().map_or(0, read)
+}
+
+/// How much is kept, and what came of it, over all clusters.
 pub(super) fn show(call: &Call<'_>) -> Table {
-    let parts = &call.console.parts;
-    let now =
-        gauges(call).map(|(name, value, help)| vec![text(&name[PREFIX.len()..]), text(value), text(help)]);
-    let counted = parts.counters.snapshot().into_iter().filter(|sample| sample.name.starts_with(PREFIX));
-    let counted = counted.map(|sample| {
-        let name = sample.name.trim_end_matches("_total");
-        let what = sample.label.map(|(_, value)| format!("{}_{value}", &name[PREFIX.len()..]));
-        vec![
-            text(what.unwrap_or_else(|| name[PREFIX.len()..].to_owned())),
-            text(sample.value),
-            text(sample.help),
-        ]
+    let now = Now::of(call.console);
+    let now = GAUGES.iter().flat_map(|gauge| {
+        let row = |(name, value): (String, u64)| vec![text(item(&name)), text(value), text(gauge.help)];
+        gauge.read(&now).into_iter().map(row).collect::<Vec<_>>()
+    });
+    let mut sums: Vec<Sample> = Vec::new();
+    for sample in call.console.parts.counters.snapshot() {
+        let is_same = |sum: &&mut Sample| (sum.name, sum.label) == (sample.name, sample.label);
+        match sums.iter_mut().find(is_same) {
+            Some(sum) => sum.value += sample.value,
+            None if sample.name.starts_with(PREFIX) => sums.push(sample),
+            None => {}
+        }
+    }
+    let counted = sums.iter().map(|sum| {
+        let name = item(sum.name.trim_end_matches("_total"));
+        let what = sum.label.map_or_else(|| name.to_owned(), |(_, value)| format!("{name}_{value}"));
+        vec![Some(what), text(sum.value), text(sum.help)]
     });
     Table::new(["item", "#value", "help"]).with(now).with(counted)
 }
 
-/// How much is kept at the moment.
-pub(super) fn gauges(call: &Call<'_>) -> [(&'static str, u64, &'static str); 4] {
-    let cache = call.console.parts.cache.as_deref();
-    let limits = cache.map(delphinus_cache::Cache::limits);
-    [
-        (
-            "delphinus_cache_max_bytes",
-            limits.map_or(0, |limits| limits.max_bytes),
-            "What answers that are kept may take; 0: the cache is off.",
-        ),
-        (
-            "delphinus_cache_max_entry_bytes",
-            limits.map_or(0, |limits| limits.max_entry_bytes),
-            "What one of them may take.",
-        ),
-        (
-            "delphinus_cache_bytes",
-            cache.map_or(0, delphinus_cache::Cache::bytes),
-            "What they take, those that are too old and have not been asked for again included.",
-        ),
-        ("delphinus_cache_answers", cache.map_or(0, |cache| cache.len() as u64), "How many there are."),
-    ]
+/// The name of a number here.
+fn item(name: &str) -> &str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
 pub(super) fn clear(call: &Call<'_>) -> Result<Answer, Refused> {

@@ -27,8 +27,9 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
         };
     }
     let name = (call.console.clusters().count() > 1).then(|| vec![text("cluster"), text(&cluster.name)]);
-    let Routing { rules, policy, consistency, .. } = &cluster.routing;
-    let cluster = Cluster { snapshot: &snapshot, rules, policy: *policy };
+    let Routing { rules, consistency, .. } = &cluster.routing;
+    let policy = *cluster.policy.borrow();
+    let cluster = Cluster { snapshot: &snapshot, rules, policy };
     let asker = Asker { usual: Usual::of(None, *consistency, &snapshot), ..Asker::default() };
     let sql = sql.as_bytes();
     let question = Question { sql, lex, statement: &classify(sql, lex) };

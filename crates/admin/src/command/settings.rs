@@ -1,10 +1,12 @@
-//! `SHOW VERSION`, `SHOW LISTENERS`, `SHOW USERS`, `SHOW CONFIG`: what was set, never a secret.
+//! `SHOW VERSION`, `SHOW LISTENERS`, `SHOW USERS`, `SHOW CONFIG`: what was set, never a secret; `RELOAD CONFIG`.
 
 use std::collections::BTreeMap;
 
 use delphinus_net::rt;
 
-use super::Call;
+use super::{Call, usage_of};
+use crate::answer::{Answer, Refused};
+use crate::console::ChangedOption;
 use crate::table::{Table, text};
 use crate::time::{moment, seconds_since};
 
@@ -82,6 +84,22 @@ pub(super) fn show_users(call: &Call<'_>) -> Table {
 }
 
 pub(super) fn show_config(call: &Call<'_>) -> Table {
-    let rows = call.console.parts.options.iter().map(|(option, value)| vec![text(option), text(value)]);
+    let options = (call.console.parts.options.all)();
+    let rows = options.into_iter().map(|(option, value)| vec![Some(option), Some(value)]);
     Table::new(["option", "value"]).with(rows)
+}
+
+/// Reads the file again; what came of it.
+pub(super) fn reload(call: &Call<'_>) -> Result<Answer, Refused> {
+    if !call.words.is_empty() {
+        return Err(usage_of("RELOAD CONFIG"));
+    }
+    let caller = call.caller;
+    tracing::info!(admin.user = %caller.user, client.host = %caller.host, "RELOAD CONFIG");
+    let changed = (call.console.parts.options.reload)().map_err(Refused::because)?;
+    let row = |change: ChangedOption| {
+        let effect = if change.is_applied { "applied" } else { "with the next start" };
+        vec![Some(change.option), change.before, change.after, text(effect)]
+    };
+    Ok(Answer::Rows(Table::new(["option", "before", "after", "effect"]).with(changed.into_iter().map(row))))
 }

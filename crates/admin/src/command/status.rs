@@ -1,65 +1,181 @@
-//! `SHOW STATUS`: what is counted, and what is so at the moment.
+//! `SHOW STATUS`: what is counted, and what is so at the moment; and the reference page of both.
+
+mod reference;
+
+use std::sync::Arc;
 
 use delphinus_net::rt;
-use delphinus_telemetry::Sample;
+use delphinus_pool::Budget;
+use delphinus_session::{Attendance, ClientLimits, SessionInfo};
+use delphinus_telemetry::{CLUSTER, series};
+use delphinus_topology::{Backend, ClusterId};
 
-use super::Call;
+use super::{Call, cache};
+use crate::console::Console;
 use crate::table::{Table, text};
 use crate::time::seconds_since;
 
-pub(super) fn show(call: &Call<'_>) -> Table {
-    let console = call.console;
-    let registry = &console.parts.registry;
-    let sessions = registry.list();
-    let pinned = sessions.iter().filter(|info| info.pin().is_some()).count();
-    let (limits, attendance) = (registry.limits(), registry.attendance());
-    let gauge = |limit: Option<u32>| u64::from(limit.unwrap_or(0));
-    let now = [
-        ("delphinus_uptime_seconds", seconds_since(console.started, rt::now()), "Seconds since the start."),
-        ("delphinus_clients", u64::from(registry.connected()), "Clients connected, logged in or not."),
-        ("delphinus_clients_max", limits.max_connections.into(), "Most clients at the same time."),
-        (
-            "delphinus_clients_reserved",
-            limits.reserved.into(),
-            "Of these, kept for users with connection_admin.",
-        ),
-        (
-            "delphinus_user_connections_max",
-            gauge(limits.per_user),
-            "Most clients of a user without a limit of its own; 0: no limit.",
-        ),
-        (
-            "delphinus_address_connections_max",
-            gauge(limits.per_address),
-            "Most clients of an address; 0: no limit.",
-        ),
-        (
-            "delphinus_address_connections",
-            attendance.busiest_address.into(),
-            "Clients of the address that has the most.",
-        ),
-        ("delphinus_logins_pending", attendance.logins.into(), "Clients that have not logged in yet."),
-        (
-            "delphinus_sessions_admin",
-            attendance.administrators.into(),
-            "Sessions of users with connection_admin.",
-        ),
-        ("delphinus_sessions", sessions.len() as u64, "Clients that have logged in."),
-        ("delphinus_sessions_pinned", pinned as u64, "Sessions that keep their backend connection."),
-        ("delphinus_admin_connections", u64::from(console.open.get()), "Connections of operators."),
-    ];
-    let now = now.into_iter().chain(super::cache::gauges(call));
-    let now = now.map(|(name, value, help)| vec![text(name), text(value), text(help)]);
-    let counted = console.parts.counters.snapshot();
-    let counted =
-        counted.iter().map(|sample| vec![text(name(sample)), text(sample.value), text(sample.help)]);
-    Table::new(["variable_name", "#value", "help"]).with(now).with(counted)
+pub use reference::reference;
+
+/// The label of what is so for each backend.
+const BACKEND: &str = "backend";
+
+/// A number that is so at the moment.
+pub(super) struct Gauge {
+    pub(super) name: &'static str,
+    /// What it is, with its unit.
+    pub(super) help: &'static str,
+    pub(super) of: Of,
 }
 
-/// As Prometheus has it: what tells samples of one name apart stands in braces.
-fn name(sample: &Sample) -> String {
-    match sample.label {
-        Some((label, value)) => format!("{}{{{label}=\"{value}\"}}", sample.name),
-        None => sample.name.to_owned(),
+/// What a gauge is about.
+pub(super) enum Of {
+    Process(fn(&Now<'_>) -> u64),
+    Cluster(fn(&Now<'_>, ClusterId) -> u64),
+    Backend(fn(&Backend, &Budget) -> u64),
+}
+
+/// What gauges are read from.
+pub(super) struct Now<'a> {
+    pub(super) console: &'a Console,
+    sessions: Vec<Arc<SessionInfo>>,
+    limits: ClientLimits,
+    attendance: Attendance,
+}
+
+const GAUGES: &[Gauge] = &[
+    Gauge {
+        name: "delphinus_uptime_seconds",
+        help: "Seconds since the start.",
+        of: Of::Process(|now| seconds_since(now.console.started, rt::now())),
+    },
+    Gauge {
+        name: "delphinus_clients",
+        help: "Clients connected, logged in or not.",
+        of: Of::Process(|now| now.console.parts.registry.connected().into()),
+    },
+    Gauge {
+        name: "delphinus_clients_max",
+        help: "Most clients at the same time.",
+        of: Of::Process(|now| now.limits.max_connections.into()),
+    },
+    Gauge {
+        name: "delphinus_clients_reserved",
+        help: "Of these, kept for users with connection_admin.",
+        of: Of::Process(|now| now.limits.reserved.into()),
+    },
+    Gauge {
+        name: "delphinus_user_connections_max",
+        help: "Most clients of a user without a limit of its own; 0: no limit.",
+        of: Of::Process(|now| now.limits.per_user.unwrap_or(0).into()),
+    },
+    Gauge {
+        name: "delphinus_address_connections_max",
+        help: "Most clients of an address; 0: no limit.",
+        of: Of::Process(|now| now.limits.per_address.unwrap_or(0).into()),
+    },
+    Gauge {
+        name: "delphinus_address_connections",
+        help: "Clients of the address that has the most.",
+        of: Of::Process(|now| now.attendance.busiest_address.into()),
+    },
+    Gauge {
+        name: "delphinus_logins_pending",
+        help: "Clients that have not logged in yet.",
+        of: Of::Process(|now| now.attendance.logins.into()),
+    },
+    Gauge {
+        name: "delphinus_sessions_admin",
+        help: "Sessions of users with connection_admin.",
+        of: Of::Process(|now| now.attendance.administrators.into()),
+    },
+    Gauge {
+        name: "delphinus_admin_connections",
+        help: "Connections of operators.",
+        of: Of::Process(|now| now.console.open.get().into()),
+    },
+    Gauge {
+        name: "delphinus_sessions",
+        help: "Clients that have logged in.",
+        of: Of::Cluster(|now, cluster| now.sessions_of(cluster).count() as u64),
+    },
+    Gauge {
+        name: "delphinus_sessions_pinned",
+        help: "Sessions that keep their backend connection.",
+        of: Of::Cluster(|now, cluster| {
+            now.sessions_of(cluster).filter(|info| info.pin().is_some()).count() as u64
+        }),
+    },
+    Gauge {
+        name: "delphinus_backend_up",
+        help: "1: the backend answers, as SHOW BACKENDS says; 0: it is down, or nothing is known of it yet.",
+        of: Of::Backend(|backend, _| backend.is_up().into()),
+    },
+    Gauge {
+        name: "delphinus_backend_connections",
+        help: "Connections of all workers to the backend, idle ones included.",
+        of: Of::Backend(|_, budget| budget.open().into()),
+    },
+    Gauge {
+        name: "delphinus_backend_connections_max",
+        help: "Most of these at the same time.",
+        of: Of::Backend(|_, budget| budget.max().into()),
+    },
+];
+
+/// All gauges, in the order in which they are shown.
+fn gauges() -> impl Iterator<Item = &'static Gauge> {
+    GAUGES.iter().chain(cache::GAUGES)
+}
+
+impl<'a> Now<'a> {
+    pub(super) fn of(console: &'a Console) -> Self {
+        let registry = &console.parts.registry;
+        Self {
+            console,
+            sessions: registry.list(),
+            limits: registry.limits(),
+            attendance: registry.attendance(),
+        }
     }
+
+    fn sessions_of(&self, cluster: ClusterId) -> impl Iterator<Item = &Arc<SessionInfo>> {
+        self.sessions.iter().filter(move |info| info.cluster() == cluster)
+    }
+}
+
+impl Gauge {
+    /// Its series with their values.
+    pub(super) fn read(&self, now: &Now<'_>) -> Vec<(String, u64)> {
+        let clusters = now.console.clusters();
+        match self.of {
+            Of::Process(read) => vec![(self.name.to_owned(), read(now))],
+            Of::Cluster(read) => clusters
+                .map(|(id, cluster)| (series(self.name, [(CLUSTER, &*cluster.name)]), read(now, id)))
+                .collect(),
+            Of::Backend(read) => {
+                let mut all = Vec::new();
+                for (_, cluster) in clusters {
+                    for backend in cluster.reader.load().present() {
+                        let Some((_, budget)) = cluster.backends.get(backend.id.index()) else { continue };
+                        let labels = [(CLUSTER, &*cluster.name), (BACKEND, &*backend.name)];
+                        all.push((series(self.name, labels), read(backend, budget)));
+                    }
+                }
+                all
+            }
+        }
+    }
+}
+
+pub(super) fn show(call: &Call<'_>) -> Table {
+    let now = Now::of(call.console);
+    let now = gauges().flat_map(|gauge| {
+        let row = |(name, value)| vec![Some(name), text(value), text(gauge.help)];
+        gauge.read(&now).into_iter().map(row).collect::<Vec<_>>()
+    });
+    let counted = call.console.parts.counters.snapshot();
+    let counted =
+        counted.iter().map(|sample| vec![Some(sample.series()), text(sample.value), text(sample.help)]);
+    Table::new(["variable_name", "#value", "help"]).with(now).with(counted)
 }

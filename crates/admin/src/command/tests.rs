@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use delphinus_monitor::{Monitor, Settings};
 use delphinus_net::rt;
-use delphinus_route::{Action, Kind as RuleKind, Rule, RulePlace, Rules, When};
+use delphinus_route::{Action, Kind as RuleKind, Policy, Rule, RulePlace, Rules, When};
 use delphinus_session::Routing;
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
 use super::*;
 use crate::cluster::ClusterView;
-use crate::console::Parts;
+use crate::console::{ChangedOption, OptionsDoor, Parts};
 use crate::users::AdminUser;
 
 /// The operators' side of a proxy without backends, workers and clients.
@@ -31,16 +31,30 @@ fn console() -> Console {
         rsa_key: None,
         registry: Arc::default(),
         clusters: vec![cluster("main", rules()), cluster("by port", Rules::default())],
-        counters: CounterSet::new(1),
+        counters: CounterSet::new(1, ["main", "by port"].map(Arc::from)),
         cache: None,
         listeners: Vec::new(),
         client_users: Vec::new(),
-        options: vec![
-            ("pool.hold_ms".to_owned(), "250".to_owned()),
-            ("log.level".to_owned(), "info".to_owned()),
-        ],
+        options: options(),
     };
     Console::new(parts, rt::now())
+}
+
+/// Two options, of which the file has another value.
+fn options() -> OptionsDoor {
+    let all = [("pool.hold_ms", "250"), ("log.level", "info")];
+    let changed = |option: &str, before: &str, after: Option<&str>, is_applied| ChangedOption {
+        option: option.to_owned(),
+        before: Some(before.to_owned()),
+        after: after.map(str::to_owned),
+        is_applied,
+    };
+    let found =
+        vec![changed("pool.hold_ms", "250", None, false), changed("log.level", "info", Some("debug"), true)];
+    OptionsDoor {
+        all: Box::new(move || all.map(|(option, value)| (option.to_owned(), value.to_owned())).to_vec()),
+        reload: Box::new(move || Ok(found.clone())),
+    }
 }
 
 fn cluster(name: &str, rules: Rules) -> ClusterView {
@@ -53,6 +67,7 @@ fn cluster(name: &str, rules: Rules) -> ClusterView {
         backends: Vec::new(),
         workers: Vec::new(),
         routing: Routing { rules: Arc::new(rules), ..Routing::default() },
+        policy: rt::watch::channel(Policy::default()).1,
     }
 }
 
@@ -173,6 +188,17 @@ fn like_names_a_column_of_its_command() {
 }
 
 #[test]
+fn what_a_reload_has_changed_is_told() {
+    let Ok(Answer::Rows(table)) = run_as(AdminRole::Operate, "reload config") else { panic!("no rows") };
+    let hold = ["pool.hold_ms", "250", "NULL", "with the next start"];
+    let level = ["log.level", "info", "debug", "applied"];
+    let cells =
+        |row: &Vec<Option<String>>| row.iter().map(|cell| cell.clone().unwrap_or("NULL".into())).collect();
+    let rows: Vec<Vec<String>> = table.rows().iter().map(cells).collect();
+    assert_eq!(rows, [hold, level]);
+}
+
+#[test]
 fn who_may_read_may_not_operate() {
     for command in COMMANDS.iter().filter(|command| command.role == AdminRole::Operate) {
         let (code, text) = refused(AdminRole::Read, command.name());
@@ -200,6 +226,7 @@ fn wrong_texts_are_told_what_to_write() {
         ("SHOW BACKENDS LIKE db1", 1064, "LIKE 'pattern'"),
         ("KILL", 1064, "write KILL [CONNECTION | QUERY] id"),
         ("CLEAR CACHE now", 1064, "write CLEAR CACHE"),
+        ("RELOAD CONFIG now", 1064, "write RELOAD CONFIG"),
         ("KILL QUERY x", 1064, "write KILL"),
         ("KILL 7 8", 1064, "write KILL"),
         ("KILL 7", 1094, "Unknown thread id: 7"),

@@ -11,7 +11,7 @@ section! {
         /// "text" for people, "json" with one object for each line.
         format: LogFormat = is(LogFormat::Text), "", Restart;
         /// Least important level that is written.
-        level: LogLevel = is(LogLevel::Info), "", Restart;
+        level: LogLevel = is(LogLevel::Info), "", Hot;
         /// File that the lines are appended to. Relative paths start at the directory of the configuration file.
         file: Option<PathBuf> = unset("standard error"), "", Restart;
     }

@@ -8,16 +8,16 @@ section! {
     /// See docs/routing.md.
     pub struct Routing = "[routing]" at "routing" {
         /// Reads go to the primary, too, unless a hint or a rule asks for a replica, or the primary is not there.
-        primary_preferred: bool = is(false), "", Restart, aka "master_preferred";
+        primary_preferred: bool = is(false), "", Hot, aka "master_preferred";
         /// Share of the reads that the primary takes, compared with all replicas together. 0: none, as long as there
         /// is a replica; 100: all. Counted for each worker, evenly: with 25, every fourth read.
-        read_primary_percentage: u8 = is(0), "%", Restart, in 0..=100, aka "read_master_percentage";
+        read_primary_percentage: u8 = is(0), "%", Hot, in 0..=100, aka "read_master_percentage";
         /// Which replica takes the next read. "round_robin": in turn. "weighted": in turn, in proportion to `weight`.
         /// "least_connections": the one with the fewest connections in use. "least_latency": the one that answers
         /// soonest, times its connections in use (peak EWMA). The last two count for each worker, and divide by `weight`.
-        read_balance: ReadBalance = is(ReadBalance::Weighted), "", Restart;
+        read_balance: ReadBalance = is(ReadBalance::Weighted), "", Hot;
         /// After a replica has come back, its share grows to what it should be in this time. 0: it is there at once.
-        slow_start_ms: u64 = is(0), "ms", Restart, in 0..=3_600_000;
+        slow_start_ms: u64 = is(0), "ms", Hot, in 0..=3_600_000;
         /// Transactions that cannot write (START TRANSACTION READ ONLY; any, after SET SESSION TRANSACTION READ ONLY, which JDBC's
         /// setReadOnly sends) run on one replica, if one is there that is `read_only` and their first statement is a plain read.
         /// Later, what only a primary can do in them ends them with error 1213, to be tried again (see docs/routing.md).

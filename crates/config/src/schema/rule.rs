@@ -53,8 +53,8 @@ section! {
         log: bool = is(false), "", Restart;
         /// The rule is tried out: what it would match is counted and logged, nothing is done, and the next rules go on.
         log_only: bool = is(false), "", Restart;
-        /// Action: reads are also sent to a server of this group (`[[mirror]]`), whose answers are thrown away. Only reads that
-        /// come as text, outside of transactions; the client does not wait for it, and does not notice if it fails.
+        /// Action: reads are also sent to a server of this group (`[[mirror]]`), whose answers are thrown away. Only plain
+        /// reads outside of transactions, also prepared ones; the client does not wait for it, and does not notice if it fails.
         mirror_group: Option<String> = unset("nothing is mirrored"), "", Restart;
         /// Action: in the text, this takes the place of all that `match_pattern` matches. `$1`, or `${1}`, is what its first
         /// parentheses hold, `$$` is a dollar sign. Rules and hints are not looked for in the new text.

@@ -39,7 +39,7 @@ impl Session {
             }
             Err(LoginEnd::Broken(error)) => Err(error),
             Err(LoginEnd::Refused(refusal)) => {
-                self.worker.counters.logins_denied.increment();
+                self.worker.process.logins_denied.increment();
                 let mut out = Vec::new();
                 ClientError::new(refusal.code, refusal.state, refusal.message).put(
                     &mut out,

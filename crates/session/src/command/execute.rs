@@ -177,6 +177,13 @@ impl Session {
         if let Err(error) = self.steer_execute(input, id).await {
             return self.refuse(input, error).await.map(Some);
         }
+        if let Some(wanted) = self.steering.mirror.take() {
+            if flags & CURSOR_FLAGS == 0 {
+                self.copy_execution(&wanted, input, (id, statement), params);
+            } else {
+                self.skip_copy(&wanted);
+            }
+        }
         let may_be_kept = self.steering.cache.is_some() && flags & CURSOR_FLAGS == 0;
         let is_answered = may_be_kept && self.execute_cache(input, (id, statement), params).await?;
         Ok(is_answered.then_some(Served::Answered))
@@ -369,6 +376,9 @@ impl Session {
             && let Err(error) = self.steer_prepared(key.text(), &statement, Hints::default()).await
         {
             return self.refuse(input, error).await;
+        }
+        if let Some(wanted) = self.steering.mirror.take() {
+            self.skip_copy(&wanted);
         }
         let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,

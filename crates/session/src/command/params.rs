@@ -134,15 +134,16 @@ impl Session {
         if len >= MAX_PAYLOAD && shift == 0 {
             return Err(ProxyError::PacketTooLarge);
         }
-        let at = HEADER_LEN + params.types_flag_at;
-        let mut packet = Vec::with_capacity(input.held + types.len());
-        packet.extend_from_slice(&header(len, 0));
-        packet.extend_from_slice(&self.buffer.data()[HEADER_LEN..at]);
-        packet.push(1);
-        packet.extend_from_slice(&types);
-        packet.extend_from_slice(&self.buffer.data()[at + 1..input.held]);
+        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let packet = [&header(len, 0)[..], &with_types(payload, params.types_flag_at, &types)].concat();
         let held = packet.len();
         self.replace_command(input, &packet);
         Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held, shift })
     }
+}
+
+/// A COM_STMT_EXECUTE without types, with them; `flag_at` is where it says that there are none.
+pub(crate) fn with_types(payload: &[u8], flag_at: usize, types: &[u8]) -> Vec<u8> {
+    let (before, behind) = payload.split_at(flag_at);
+    [before, &[1], types, &behind[1..]].concat()
 }

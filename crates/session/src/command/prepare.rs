@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use delphinus_pool::{Checkout, LeftBehind, PoolError, RowsLeft, StatementKey};
+use delphinus_pool::{Checkout, LeftBehind, Memory, PoolError, RowsLeft, StatementKey};
 use delphinus_sql::{Effects, Hints, Statement, Uses, Why, classify};
 use delphinus_state::{SessionState, Shape};
 use delphinus_wire::command::{BackendStmtId, Code};
@@ -172,27 +172,36 @@ impl Session {
         checkout: &mut Checkout,
         key: &Rc<StatementKey>,
     ) -> Result<BackendStmtId, PoolError> {
-        if let Some(found) = checkout.connection().statements.find(key) {
-            return Ok(found.id);
-        }
-        if checkout.connection().statements.adopt(key) {
-            let found = checkout.connection().statements.find(key);
-            return Ok(found.expect("invariant: it was just adopted").id);
-        }
-        let mut then = key.state().clone();
-        then.user_vars = self.want.user_vars.clone();
-        then.multi_statements = self.want.multi_statements;
         let memory = self.memory.clone();
-        checkout.make_ready(&then, &memory).await?;
-        let prepared = checkout.prepare(key.text()).await?;
-        if let Some(old) = checkout.connection().statements.insert(key.clone(), prepared) {
-            checkout.close_statement(old).await?;
-        }
-        // A schema is left only by COM_CHANGE_USER, which would drop the statement too: it runs in its own schema then.
-        let schema = self.want.schema.clone().or(then.schema);
-        checkout.make_ready(&SessionState { schema, ..self.want.clone() }, &memory).await?;
-        Ok(prepared)
+        prepare_in(checkout, key, (&self.want, &memory)).await
     }
+}
+
+/// The statement's id on a connection whose session is in the state `want`.
+pub(crate) async fn prepare_in(
+    checkout: &mut Checkout,
+    key: &Rc<StatementKey>,
+    (want, memory): (&SessionState, &Rc<Memory>),
+) -> Result<BackendStmtId, PoolError> {
+    if let Some(found) = checkout.connection().statements.find(key) {
+        return Ok(found.id);
+    }
+    if checkout.connection().statements.adopt(key) {
+        let found = checkout.connection().statements.find(key);
+        return Ok(found.expect("invariant: it was just adopted").id);
+    }
+    let mut then = key.state().clone();
+    then.user_vars = want.user_vars.clone();
+    then.multi_statements = want.multi_statements;
+    checkout.make_ready(&then, memory).await?;
+    let prepared = checkout.prepare(key.text()).await?;
+    if let Some(old) = checkout.connection().statements.insert(key.clone(), prepared) {
+        checkout.close_statement(old).await?;
+    }
+    // A schema is left only by COM_CHANGE_USER, which would drop the statement too: it runs in its own schema then.
+    let schema = want.schema.clone().or(then.schema);
+    checkout.make_ready(&SessionState { schema, ..want.clone() }, memory).await?;
+    Ok(prepared)
 }
 
 /// What a client's own COM_STMT_PREPARE made is there for all who run the same text on this connection.

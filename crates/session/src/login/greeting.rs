@@ -12,36 +12,36 @@ use crate::registry::ClientConnId;
 use crate::worker::{ListenerSettings, Worker};
 
 /// What clients may agree on with the proxy, as far as all backends can do it.
-pub(crate) const SHARED: Capabilities = Capabilities(
-    Capabilities::FOUND_ROWS.0
-        | Capabilities::LONG_FLAG.0
-        | Capabilities::LOCAL_FILES.0
-        | Capabilities::IGNORE_SPACE.0
-        | Capabilities::INTERACTIVE.0
-        | Capabilities::MULTI_STATEMENTS.0
-        | Capabilities::MULTI_RESULTS.0
-        | Capabilities::PS_MULTI_RESULTS.0
-        | Capabilities::DEPRECATE_EOF.0
-        | Capabilities::SESSION_TRACK.0
-        | Capabilities::QUERY_ATTRIBUTES.0
-        | Capabilities::MARIADB_STMT_BULK.0
-        | Capabilities::MARIADB_EXTENDED_METADATA.0,
-);
+pub(crate) const SHARED: Capabilities = Capabilities::of(&[
+    Capabilities::FOUND_ROWS,
+    Capabilities::LONG_FLAG,
+    Capabilities::LOCAL_FILES,
+    Capabilities::IGNORE_SPACE,
+    Capabilities::INTERACTIVE,
+    Capabilities::MULTI_STATEMENTS,
+    Capabilities::MULTI_RESULTS,
+    Capabilities::PS_MULTI_RESULTS,
+    Capabilities::DEPRECATE_EOF,
+    Capabilities::SESSION_TRACK,
+    Capabilities::QUERY_ATTRIBUTES,
+    Capabilities::MARIADB_STMT_BULK,
+    Capabilities::MARIADB_EXTENDED_METADATA,
+]);
 
 /// What the proxy does by itself.
-const OWN: Capabilities = Capabilities(
-    Capabilities::CONNECT_WITH_DB.0
-        | Capabilities::NO_SCHEMA.0
-        | Capabilities::ODBC.0
-        | Capabilities::PROTOCOL_41.0
-        | Capabilities::IGNORE_SIGPIPE.0
-        | Capabilities::TRANSACTIONS.0
-        | Capabilities::RESERVED.0
-        | Capabilities::SECURE_CONNECTION.0
-        | Capabilities::PLUGIN_AUTH.0
-        | Capabilities::CONNECT_ATTRS.0
-        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0,
-);
+const OWN: Capabilities = Capabilities::of(&[
+    Capabilities::CONNECT_WITH_DB,
+    Capabilities::NO_SCHEMA,
+    Capabilities::ODBC,
+    Capabilities::PROTOCOL_41,
+    Capabilities::IGNORE_SIGPIPE,
+    Capabilities::TRANSACTIONS,
+    Capabilities::RESERVED,
+    Capabilities::SECURE_CONNECTION,
+    Capabilities::PLUGIN_AUTH,
+    Capabilities::CONNECT_ATTRS,
+    Capabilities::PLUGIN_AUTH_LENENC_DATA,
+]);
 
 /// The greeting of one client, before anybody knows who it is.
 pub(super) fn server_settings(

@@ -1,0 +1,134 @@
+//! What a mirror is asked: a text, or an execution of a statement that is prepared there for it.
+
+use std::rc::Rc;
+
+use delphinus_net::NetError;
+use delphinus_pool::{Checkout, Memory, PoolError, StatementKey};
+use delphinus_state::{Progress, Response, ResponseTracker, SessionState, Shape};
+use delphinus_wire::command::{Code, STMT_ID_AT};
+use delphinus_wire::{Capabilities, put_packet};
+
+use crate::command::prepare_in;
+use crate::worker::Worker;
+
+/// What a session has asked.
+pub(super) enum Asked {
+    /// A text.
+    Text(Vec<u8>),
+    /// An execution.
+    Execution(Execution),
+}
+
+/// An execution of a prepared statement.
+pub(super) struct Execution {
+    /// What is executed.
+    pub(super) statement: Rc<StatementKey>,
+    /// The whole command, with the types of the parameters.
+    pub(super) payload: Vec<u8>,
+    /// What the client has agreed on, which says how the command is to be read.
+    pub(super) capabilities: Capabilities,
+}
+
+/// Why there is no answer.
+pub(super) enum NotAnswered {
+    /// The mirror has refused to prepare the statement; the connection is as good as before.
+    Refused(String),
+    /// The connection is not.
+    Broken(String),
+}
+
+impl From<NetError> for NotAnswered {
+    fn from(error: NetError) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+impl From<PoolError> for NotAnswered {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Refused { error, .. } => Self::Refused(format!("error {} of the mirror", error.code)),
+            error => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+impl Asked {
+    /// So much it takes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Execution(execution) => execution.statement.text().len() + execution.payload.len(),
+        }
+    }
+
+    /// The command as this connection takes it.
+    pub(super) async fn command(
+        &self,
+        checkout: &mut Checkout,
+        (want, memory): (&SessionState, &Rc<Memory>),
+    ) -> Result<Vec<u8>, NotAnswered> {
+        let capabilities = checkout.connection().capabilities;
+        let has_attributes = capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
+        match self {
+            Self::Text(text) => {
+                let mut payload = vec![Code::Query as u8];
+                if has_attributes {
+                    payload.extend_from_slice(&[0, 1]);
+                }
+                payload.extend_from_slice(text);
+                Ok(payload)
+            }
+            Self::Execution(execution) => {
+                if has_attributes != execution.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
+                    let why = "the mirror and the client's backends do not agree on query attributes";
+                    return Err(NotAnswered::Refused(why.to_owned()));
+                }
+                let id = prepare_in(checkout, &execution.statement, (want, memory)).await?;
+                if let Some(prepared) = checkout.connection().statements.find(&execution.statement) {
+                    // Types come with every copy: nobody relies on those of another.
+                    prepared.bound_by = 0;
+                    prepared.has_run_with_values = true;
+                }
+                let mut payload = execution.payload.clone();
+                payload[STMT_ID_AT].copy_from_slice(&id.0.to_le_bytes());
+                Ok(payload)
+            }
+        }
+    }
+}
+
+/// Sends a command and reads its answer to the end.
+pub(super) async fn exchange(
+    worker: &Worker,
+    checkout: &mut Checkout,
+    payload: &[u8],
+) -> Result<Response, NetError> {
+    let capabilities = checkout.connection().capabilities;
+    let mut packet = Vec::with_capacity(payload.len() + 4);
+    put_packet(&mut packet, 0, payload);
+    checkout.connection().stream.write_bytes(&packet).await?;
+    let mut tracker = ResponseTracker::new(Shape::Results, capabilities, capabilities);
+    let mut bytes = worker.buffers.take();
+    loop {
+        let read = match tracker.advance(bytes.data_mut())? {
+            Progress::Rewrite(n, len) if !tracker.is_done() => n + len,
+            Progress::Done(_) | Progress::Shortened(..) | Progress::Rewrite(..) => break,
+            Progress::More(n) | Progress::ResultEnd(n) => n,
+            Progress::LocalInfile(_) => {
+                return Err(delphinus_wire::Malformed("a read asks for a file").into());
+            }
+        };
+        bytes.consume(read);
+        if read > 0 {
+            continue;
+        }
+        let (result, buffer) = checkout.connection().stream.read(bytes).await;
+        bytes = buffer;
+        if result? == 0 {
+            return Err(NetError::Closed);
+        }
+    }
+    bytes.clear();
+    worker.buffers.give(bytes);
+    Ok(tracker.into_response())
+}
