@@ -240,11 +240,16 @@ impl Memory {
         }
     }
 
+    /// A SELECT that the proxy has answered itself had so many rows.
+    pub fn sent_rows(&self, rows: u64) {
+        next(&self.rows_seq);
+        self.found_rows.set(FoundRows::Known(rows));
+    }
+
     /// A SELECT of the session was answered with so many rows, and without warnings, by no connection at all.
     pub fn answered_elsewhere(&self, rows: u64) {
         self.answered_itself(Some(Warnings::None));
-        next(&self.rows_seq);
-        self.found_rows.set(FoundRows::Known(rows));
+        self.sent_rows(rows);
         self.row_count.set(-1);
     }
 

@@ -229,6 +229,9 @@ impl Session {
         if !is_list(sql) && self.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
             result.rows.clear();
         }
+        if !is_list(sql) {
+            self.memory.sent_rows(result.rows.len() as u64);
+        }
         if is_show(sql) {
             self.memory.answered_itself(None);
         } else {
