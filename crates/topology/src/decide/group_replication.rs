@@ -186,7 +186,7 @@ fn may_have_majority(next: &Snapshot, newest: &Newest, backend: &Backend) -> boo
 }
 
 /// True if what it told last is not old: one without a free connection lives, and tells nothing.
-fn is_heard(backend: &Backend) -> bool {
+pub(super) fn is_heard(backend: &Backend) -> bool {
     backend.tally.is_alive() && !matches!(backend.fault, Some(Fault::Full(_) | Fault::Denied(_)))
 }
 
