@@ -54,8 +54,8 @@ impl Operators {
     /// Where it is. `like`: any other address of the same proxy.
     pub fn address(&self, like: &Address) -> Address {
         let (user, password, database) = ("ops".to_owned(), "pw".to_owned(), String::new());
-        let (socket, port) = (self.socket.clone(), self.lease.port());
-        Address { socket, port, user, password, database, ..like.clone() }
+        let (port, socket) = (self.lease.port(), self.socket.clone());
+        Address { port, socket, user, password, database, ..like.clone() }
     }
 
     /// A client of the operators' commands.

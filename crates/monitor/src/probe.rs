@@ -94,13 +94,21 @@ struct Kept {
     connection: Connection,
     facts: Option<Arc<ServerFacts>>,
     /// Which server it is, where that is wanted.
-    identity: Option<Identity>,
+    identity: Option<Arc<Identity>>,
     /// The row of the heartbeat was read on it before.
     has_read_beats: bool,
+    fate: Fate,
+}
+
+/// What becomes of a connection after a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// The next probe has it.
+    Kept,
+    /// A right was missing: one that is given now is a new connection's.
+    Ended,
     /// An answer is still to come that nobody waits for.
-    is_spent: bool,
-    /// A right was missing. One that is given now is a new connection's.
-    lacks_right: bool,
+    Dropped,
 }
 
 impl Prober {
@@ -200,10 +208,12 @@ impl Prober {
     async fn ask_on(&mut self, mut kept: Kept) -> Result<Answer, ProbeError> {
         match self.ask(&mut kept).await {
             Ok(answer) => {
-                if kept.lacks_right && !kept.is_spent {
-                    rt::timeout(self.settings.timeout(), kept.connection.quit()).await;
-                } else {
-                    self.kept = Some(kept).filter(|kept| !kept.is_spent);
+                match kept.fate {
+                    Fate::Kept => self.kept = Some(kept),
+                    Fate::Ended => {
+                        rt::timeout(self.settings.timeout(), kept.connection.quit()).await;
+                    }
+                    Fate::Dropped => {}
                 }
                 Ok(answer)
             }
@@ -227,14 +237,7 @@ impl Prober {
         let to = (self.spec(), spot.host());
         let connection = Connection::log_in(stream, to, &self.settings).await?;
         self.orders.reached.set(reached);
-        Ok(Kept {
-            connection,
-            facts: None,
-            identity: None,
-            has_read_beats: false,
-            is_spent: false,
-            lacks_right: false,
-        })
+        Ok(Kept { connection, facts: None, identity: None, has_read_beats: false, fate: Fate::Kept })
     }
 
     async fn ask(&mut self, kept: &mut Kept) -> Result<Answer, ProbeError> {
@@ -316,7 +319,7 @@ impl Prober {
         }
         self.step.set(Step::Followers);
         if kept.identity.is_none() {
-            kept.identity = Some(identity::read(&mut kept.connection, facts).await?);
+            kept.identity = Some(identity::read(&mut kept.connection, facts).await?.into());
         }
         if !self.orders.is_writer.get() {
             self.followers = None;
@@ -325,7 +328,9 @@ impl Prober {
         let pace = self.settings.discovery_interval();
         if self.followers.as_ref().is_none_or(|(at, _)| at.elapsed() >= pace) {
             let followers = followers::read(&mut kept.connection, facts).await?;
-            kept.lacks_right = matches!(followers, Followers::Unseen(_));
+            if matches!(followers, Followers::Unseen(_)) {
+                kept.fate = Fate::Ended;
+            }
             self.followers = Some((rt::now(), followers));
         }
         Ok(())
@@ -371,7 +376,7 @@ impl Prober {
             }
             Some(Err(error)) => Err(error),
             None => {
-                kept.is_spent = true;
+                kept.fate = Fate::Dropped;
                 Ok(Heartbeat::Faulty("the heartbeat cannot be read: no answer in time".into()))
             }
         }

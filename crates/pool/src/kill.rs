@@ -66,6 +66,11 @@ impl Pool {
         self.kill_query_if(backend, identity, || Some(thread)).await
     }
 
+    /// Logs in and leaves again, on a connection of its own. Fails where nobody is let in.
+    pub async fn visit(&self, backend: BackendId, identity: &Identity) -> Result<(), PoolError> {
+        self.kill_query_if(backend, identity, || None).await
+    }
+
     /// The same with a last look, once the way to the backend is open: `None` if there is nothing to kill any more.
     pub async fn kill_query_if(
         &self,

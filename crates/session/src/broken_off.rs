@@ -12,7 +12,6 @@ use delphinus_sql::{Access, Statement};
 use delphinus_state::Response;
 use delphinus_topology::BackendId;
 
-use crate::client_error::ProxyError;
 use crate::failover::READ_ATTEMPTS;
 use crate::forward::Relayed;
 use crate::input::Input;
@@ -57,23 +56,17 @@ impl Session {
         if response.error != Some(SHUTDOWN) {
             return true;
         }
-        // A server that is shut down closes its doors first, and ends all of its connections at once.
-        rt::timeout(LOOK, self.answers_no_more(backend)).await.unwrap_or(false)
+        // A server that is shut down closes its doors first, and those that are in go on to answer for a while: only a connection
+        // that is opened now can tell.
+        rt::timeout(LOOK, self.lets_nobody_in(backend)).await.unwrap_or(false)
     }
 
-    /// True if the server is known to answer on no other connection either.
-    async fn answers_no_more(&mut self, backend: BackendId) -> bool {
-        match self.checkout_in_state(backend, false).await {
-            Ok(mut other) => match other.ping().await {
-                Ok(_) => {
-                    other.release();
-                    false
-                }
-                Err(_) => true,
-            },
-            Err(ProxyError::Pool(PoolError::Unreachable { .. } | PoolError::Lost { .. })) => true,
-            Err(ProxyError::Pool(PoolError::Refused { error, .. })) => error.code == SHUTDOWN,
-            Err(_) => false,
+    /// True if no new connection can be opened to the server.
+    async fn lets_nobody_in(&self, backend: BackendId) -> bool {
+        match self.worker.pool.visit(backend, &self.identity).await {
+            Ok(()) => false,
+            Err(PoolError::Refused { error, .. }) => error.code == SHUTDOWN,
+            Err(error) => matches!(error, PoolError::Unreachable { .. } | PoolError::Lost { .. }),
         }
     }
 

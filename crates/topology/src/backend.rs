@@ -166,7 +166,7 @@ pub struct Backend {
     /// Who follows it, by what it said last.
     pub followers: Followers,
     /// Which server it is, once it has told it.
-    pub identity: Option<Identity>,
+    pub identity: Option<Arc<Identity>>,
     /// Its group, by what it said last.
     pub group: Option<Arc<GroupView>>,
     /// How far it is behind the primary, when the snapshot was made; `None`: not known, or it is the primary.

@@ -342,7 +342,7 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
         backend.group.clone_from(&answer.group);
         backend.followers.clone_from(&answer.followers);
         let own = answer.group.as_ref().map(|view| view.own.clone()).filter(|own| !own.is_empty());
-        let told = answer.identity.clone().or_else(|| own.map(Identity::of_uuid));
+        let told = answer.identity.clone().or_else(|| own.map(|own| Identity::of_uuid(own).into()));
         backend.identity = told.or(backend.identity.take());
         backend.facts = Some(answer.facts.clone());
     }

@@ -84,7 +84,7 @@ pub struct Answer {
     /// What it allows.
     pub limits: ServerLimits,
     /// Which server it is, if it is asked for that.
-    pub identity: Option<Identity>,
+    pub identity: Option<Arc<Identity>>,
     /// Whom it follows.
     pub replication: Replication,
     /// Who follows it, if it is asked for that.

@@ -29,7 +29,7 @@ pub struct Following {
     /// How far it is behind, as it says itself. MySQL and MariaDB know whole seconds, and nothing while they have no source.
     pub lag: Option<Duration>,
     /// Whom it follows, by what it has learnt of them.
-    pub sources: Vec<Identity>,
+    pub sources: Arc<[Identity]>,
 }
 
 /// The thread that fetches changes from the source.

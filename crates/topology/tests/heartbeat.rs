@@ -30,7 +30,7 @@ fn said(seconds: Option<u64>) -> Replication {
         receiver: Receiver::Running,
         applier_stopped: None,
         lag,
-        sources: Vec::new(),
+        sources: std::sync::Arc::default(),
     })
 }
 

@@ -57,7 +57,7 @@ fn source(row: NamedRow<'_>) -> Option<Following> {
         receiver,
         applier_stopped: (!applies).then(|| Arc::from(&*text("Last_SQL_Error"))),
         lag: lag.and_then(|text| text.parse().ok()).map(Duration::from_secs),
-        sources: vec![identity(row)],
+        sources: [identity(row)].into(),
     })
 }
 
@@ -88,7 +88,7 @@ fn worst(one: Following, other: Following) -> Following {
         // What nobody knows may be any time.
         _ => None,
     };
-    let sources = one.sources.into_iter().chain(other.sources).collect();
+    let sources = one.sources.iter().chain(&*other.sources).cloned().collect();
     let is_other_worse = rank(&other.receiver) > rank(&one.receiver);
     Following {
         receiver: if is_other_worse { other.receiver } else { one.receiver },

@@ -79,7 +79,7 @@ mod tests {
                 receiver: Receiver::Running,
                 applier_stopped: None,
                 lag: None,
-                sources: Vec::new(),
+                sources: std::sync::Arc::default(),
             };
             backends[1].replication = Replication::On(following);
         }

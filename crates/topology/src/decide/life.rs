@@ -41,7 +41,7 @@ pub(crate) struct Tally {
     /// It has been the primary, so that it must be seen to follow the new one before it is read from.
     pub(super) was_primary: bool,
     /// It was found, and is known to be a replica of this cluster: whom it follows.
-    pub(super) vouched: Option<Identity>,
+    pub(super) vouched: Option<Arc<Identity>>,
     /// Another backend has taken its place while it took writes. Why it must not be written to.
     pub(super) deposed: Option<Arc<str>>,
 }

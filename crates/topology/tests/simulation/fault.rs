@@ -145,6 +145,13 @@ impl Fault {
                 }
             }
             Self::NeverRests => snapshot.generation += 1,
+            _ => self.spoil_found(snapshot),
+        }
+    }
+
+    /// What concerns those that were found.
+    fn spoil_found(self, snapshot: &mut Snapshot) {
+        match self {
             Self::BelievesThePrimary => {
                 let now = snapshot.backends.iter().find_map(|one| one.health.since());
                 for backend in snapshot.backends.iter_mut().filter(|one| one.origin.found().is_some()) {

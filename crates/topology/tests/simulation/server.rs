@@ -83,7 +83,7 @@ impl Server {
             Process::Hung => ProbeOutcome::TimedOut("no answer".into()),
             Process::Running if self.is_full => ProbeOutcome::Full("too many connections".into()),
             Process::Running => ProbeOutcome::Answered(Answer {
-                identity: Some(self.identity()),
+                identity: Some(self.identity().into()),
                 replication: self.replication(source),
                 followers,
                 group: self.view.clone().map(Arc::new),
@@ -117,7 +117,7 @@ impl Server {
             receiver: if source_runs { Receiver::Running } else { Receiver::Connecting },
             applier_stopped: self.is_applier_stopped.then(|| "duplicate key".into()),
             lag: (source_runs && !self.is_applier_stopped).then(|| Duration::from_secs(self.behind_s)),
-            sources: vec![known.clone()],
+            sources: [known.clone()].into(),
         })
     }
 }

@@ -232,7 +232,7 @@ impl World {
             let (births, address) = (server.births, server.address.clone());
             let told_address = address.clone();
             let fresh = Server::new(index, server.facts.clone());
-            *server = Server { executed, view, births, address, told_address, ..fresh };
+            *server = Server { births, address, told_address, executed, view, ..fresh };
             server.read_only = !is_primary;
             server.source = (!is_primary).then_some(primary);
         }

@@ -66,8 +66,11 @@ fn meet_all(
     has_changed
 }
 
-/// The name of the primary, which server it is, and whom it names. Nobody while it is dead, or what it has told is old.
-fn named(next: &Snapshot) -> Option<(Arc<str>, Identity, Arc<[Follower]>)> {
+/// A primary's name, which server it is, and whom it names.
+type Named = (Arc<str>, Arc<Identity>, Arc<[Follower]>);
+
+/// The word of the primary. Nobody while it is dead, or what it has told is old.
+fn named(next: &Snapshot) -> Option<Named> {
     let is_heard = |one: &&Backend| one.tally.is_answering() && group_replication::is_heard(one);
     let primary = next.primary().filter(is_heard)?;
     let Followers::Known(named) = &primary.followers else { return None };
@@ -158,9 +161,9 @@ fn names(following: &Following, source: &Identity) -> bool {
 #[derive(Debug, Clone, Default)]
 pub(in crate::decide) struct Lineage {
     /// The primary, while it lives: its name, and which server it is.
-    primary: Option<(Arc<str>, Identity)>,
+    primary: Option<(Arc<str>, Arc<Identity>)>,
     /// Those that have lost its place while they took writes.
-    deposed: Vec<Identity>,
+    deposed: Vec<Arc<Identity>>,
 }
 
 impl Lineage {
@@ -193,7 +196,7 @@ pub(in crate::decide) fn doubt(backend: &mut Backend, lineage: &Lineage) -> Opti
 }
 
 /// Whom it follows that makes it a replica of this cluster; `None` if that cannot be told now.
-fn judge(backend: &Backend, lineage: &Lineage) -> Result<Option<Identity>, String> {
+fn judge(backend: &Backend, lineage: &Lineage) -> Result<Option<Arc<Identity>>, String> {
     if !backend.read_only {
         return Err("it takes writes, and one that was found is only read from".to_owned());
     }
@@ -204,7 +207,7 @@ fn judge(backend: &Backend, lineage: &Lineage) -> Result<Option<Identity>, Strin
         Replication::Off => return Err("it follows nobody".to_owned()),
         Replication::On(following) => following,
     };
-    let known = backend.tally.vouched.as_ref();
+    let known = backend.tally.vouched.as_deref();
     // Who follows one that others have left behind reads what nobody else will see.
     let is_deposed = |one: &Identity| lineage.deposed.iter().any(|deposed| deposed.is_same(one));
     let stays = known.is_some_and(|known| names(following, known) && !is_deposed(known));
@@ -215,7 +218,7 @@ fn judge(backend: &Backend, lineage: &Lineage) -> Result<Option<Identity>, Strin
             if is_known { Ok(Some(primary.clone())) } else { Err("its replication does not run".to_owned()) }
         }
         // The roles have moved, and it has not been told yet; or nobody is there to be followed.
-        _ if stays => Ok(known.cloned()),
+        _ if stays => Ok(backend.tally.vouched.clone()),
         None => Ok(None),
         Some((name, _)) => Err(format!("it does not replicate from {name}")),
     }

@@ -90,7 +90,7 @@ impl Oracle {
         for backend in snapshot.present().filter(|one| one.is_up()) {
             let answer = self.seen[backend.id.index()].answer.as_ref();
             let group = answer.and_then(|answer| answer.group.as_ref()).map(|view| view.own.clone());
-            let own = answer.and_then(|answer| answer.identity.as_ref()).map(Identity::name);
+            let own = answer.and_then(|answer| answer.identity.as_deref()).map(Identity::name);
             let Some(id) = group.or(own) else { continue };
             ensure(!known.contains(&id), || format!("{id} is two backends, one of them {}", backend.name))?;
             known.push(id);

@@ -82,7 +82,7 @@ impl Bench {
             receiver: Receiver::Running,
             applier_stopped,
             lag,
-            sources: Vec::new(),
+            sources: Arc::default(),
         });
         self.see(id, ProbeOutcome::Answered(answer));
     }
@@ -335,7 +335,7 @@ proptest! {
             let backends = &bench.snapshot.backends;
             prop_assert!(backends[..3].iter().all(|backend| backend.origin == Origin::Configured));
             let ids: Vec<_> = backends.iter().filter_map(|one| {
-                one.origin.found().map(|found| found.id.clone()).or(one.identity.as_ref().map(Identity::name))
+                one.origin.found().map(|found| found.id.clone()).or(one.identity.as_deref().map(Identity::name))
             }).collect();
             prop_assert_eq!(ids.len(), ids.iter().collect::<BTreeSet<_>>().len(), "{:?}", ids);
             for backend in backends {

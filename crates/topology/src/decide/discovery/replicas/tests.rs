@@ -23,7 +23,7 @@ fn identity(server: u32) -> Identity {
 
 fn after(server: u32, receiver: Receiver) -> Replication {
     let lag = (receiver == Receiver::Running).then_some(Duration::ZERO);
-    Replication::On(Following { receiver, applier_stopped: None, lag, sources: vec![identity(server)] })
+    Replication::On(Following { receiver, applier_stopped: None, lag, sources: [identity(server)].into() })
 }
 
 /// What a replica of this server says.
@@ -45,7 +45,10 @@ fn followers(text: &str) -> Followers {
 
 /// What a server says.
 fn words(server: u32, read_only: bool) -> Answer {
-    Answer { identity: Some(identity(server)), ..Answer::bare(ServerFacts::bare("8.4.0").into(), read_only) }
+    Answer {
+        identity: Some(identity(server).into()),
+        ..Answer::bare(ServerFacts::bare("8.4.0").into(), read_only)
+    }
 }
 
 /// Configured backends, of which the first is the primary and the server 1, and three places; each observation takes a second.
@@ -138,7 +141,7 @@ fn one_that_the_primary_names_is_read_from_when_it_says_so_itself() {
 fn one_that_does_not_say_so_itself_is_not_read_from() {
     let stopped = || after(1, Receiver::Stopped("".into()));
     let two_sources = || {
-        let sources = vec![identity(9), identity(1)];
+        let sources = [identity(9), identity(1)].into();
         Replication::On(Following {
             receiver: Receiver::Running,
             applier_stopped: None,
@@ -318,8 +321,8 @@ fn one_server_is_never_two_backends() {
         let named = |address: &str| {
             Followers::Known([Follower { id: name.clone(), addresses: vec![address.into()] }].into())
         };
-        let primary = || Answer { identity: Some(only(identity(1))), ..words(1, false) };
-        let sources = vec![only(identity(1))];
+        let primary = || Answer { identity: Some(only(identity(1)).into()), ..words(1, false) };
+        let sources = [only(identity(1))].into();
         let following = Following {
             receiver: Receiver::Running,
             applier_stopped: None,
@@ -327,7 +330,7 @@ fn one_server_is_never_two_backends() {
             sources,
         };
         let replica = || Answer {
-            identity: Some(only(identity(2))),
+            identity: Some(only(identity(2)).into()),
             replication: Replication::On(following.clone()),
             ..words(2, true)
         };
