@@ -14,7 +14,7 @@ mod replicas;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Event, Settings};
+use super::{Event, Kind, Settings, group_replication};
 use crate::backend::{Backend, BackendId, Role};
 use crate::observation::{Answer, Observation, ProbeOutcome};
 use crate::origin::{Found, Origin};
@@ -98,6 +98,10 @@ pub(super) fn follow(
 ) -> bool {
     if settings.discovery == Discovery::Off {
         return false;
+    }
+    if settings.kind == Kind::GroupReplication {
+        // Who goes now may be the only one that has told of the newest view.
+        group_replication::note_views(next);
     }
     let has_changed = give_way(next, now, events);
     let is_looked_at = |backend: &Backend| backend.origin != Origin::Configured || backend.tally.is_known();

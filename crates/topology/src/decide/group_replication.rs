@@ -58,6 +58,11 @@ fn newest_views(next: &Snapshot) -> Vec<Newest> {
     newest
 }
 
+/// Takes in what views there are, before somebody who has told of one is no backend any more.
+pub(super) fn note_views(next: &mut Snapshot) {
+    next.contest.newest_views = newest_views(next);
+}
+
 fn judge(next: &Snapshot) -> Verdict {
     let is_told = |newest: &&Newest| views_of(next, newest).next().is_some();
     let verdicts: Vec<_> =
