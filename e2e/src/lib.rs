@@ -20,6 +20,7 @@ mod poll;
 mod programs;
 mod proxy;
 mod relay;
+mod roles;
 mod router;
 mod stage;
 pub mod suites;
@@ -34,11 +35,12 @@ pub use general_log::GeneralLog;
 pub use haproxy::Haproxy;
 pub use link::{Link, Slowness};
 pub use machines::enter_own_network;
-pub use operators::Operators;
+pub use operators::{BackendRow, Operators};
 pub use poll::{eventually, until};
 pub use programs::{Outcome, run};
 pub use proxy::{Proxy, proxy_binary};
 pub use relay::{From, Relay, Way};
+pub use roles::{WHO, demote, follow, promote, writer};
 pub use stage::{Address, Stage};
 
 /// Two tests, `mariadb` and `mysql`, each of which runs a check on its own servers.

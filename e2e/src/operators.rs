@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use anyhow::{Context, Result};
+
+use crate::client::Client;
 use crate::stage::Address;
 
 const USER: &str = "ops";
@@ -12,6 +15,25 @@ const PASSWORD: &str = "operator-pw";
 #[derive(Debug)]
 pub struct Operators {
     socket: PathBuf,
+}
+
+/// One backend in `SHOW BACKENDS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendRow {
+    /// Its name.
+    pub name: String,
+    /// `primary` or `replica`.
+    pub role: String,
+    /// `up`, `down`, ...
+    pub state: String,
+    /// Why.
+    pub reason: String,
+    /// How far it is behind, in milliseconds; empty: not known.
+    pub lag_ms: String,
+    /// By what that is known.
+    pub lag_source: String,
+    /// How it has come to be a backend.
+    pub origin: String,
 }
 
 impl Default for Operators {
@@ -42,5 +64,34 @@ impl Operators {
             database: String::new(),
             ..of_clients.clone()
         }
+    }
+
+    /// A client of the operators' commands.
+    pub fn connect(&self, like: &Address) -> Result<Client> {
+        self.address(like).connect()
+    }
+
+    /// All backends.
+    pub fn backends(&self, like: &Address) -> Result<Vec<BackendRow>> {
+        let rows = self.connect(like)?.rows("SHOW BACKENDS")?;
+        let row = |row: &Vec<Option<String>>| {
+            let text = |at: usize| row.get(at).cloned().flatten().unwrap_or_default();
+            BackendRow {
+                name: text(0),
+                role: text(2),
+                state: text(3),
+                reason: text(5),
+                lag_ms: text(13),
+                lag_source: text(17),
+                origin: text(18),
+            }
+        };
+        Ok(rows.iter().map(row).collect())
+    }
+
+    /// The one with this name.
+    pub fn backend(&self, like: &Address, name: &str) -> Result<BackendRow> {
+        let found = self.backends(like)?.into_iter().find(|row| row.name == name);
+        found.with_context(|| format!("there is no backend {name}"))
     }
 }

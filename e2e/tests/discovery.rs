@@ -3,43 +3,29 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Address, Client, ConfigFile, Stage, until};
-use delphinus_sandbox::{Flavor, PortLease, Server};
+use delphinus_e2e::{Address, BackendRow, ConfigFile, Operators, Stage, WHO, until, writer};
+use delphinus_sandbox::{Flavor, Server};
 
 const LIMIT: Duration = Duration::from_mins(1);
-
-/// A plain read that says which server answered.
-const WHO: &str = "SELECT server_id FROM app.answered_by";
 
 /// Servers of which only the first is configured, and the operators' way in.
 struct Scene {
     stage: Stage,
-    operators: Address,
-    _port: PortLease,
+    operators: Operators,
 }
 
 impl Scene {
-    fn start(flavor: Flavor, topology: &'static str, monitor: &[&str]) -> Self {
-        let lease = PortLease::take().unwrap();
-        let socket = std::env::temp_dir().join(format!("delphinus-discovery-{}", lease.port()));
-        let sections = format!(
-            "[routing]\nfailover_wait_ms = 300\n[admin]\naddresses = [\"127.0.0.1:{}\", \"unix:{}\"]\n\
-             [[admin.user]]\nname = \"ops\"\npassword = \"pw\"\nrole = \"operate\"\n",
-            lease.port(),
-            socket.display()
-        );
+    fn start(flavor: Flavor, topology: Option<&'static str>, cnf: &[&str], monitor: &[&str]) -> Self {
+        let operators = Operators::default();
+        let sections = format!("[routing]\nfailover_wait_ms = 300\n{}", operators.section());
         let monitor = ["interval_ms = 200"].iter().chain(monitor).map(|line| (*line).to_owned()).collect();
         let seeds = Some(1);
         let config = ConfigFile::with_sections(&sections);
-        let config = ConfigFile { topology: Some(topology), monitor, seeds, ..config };
-        let cnf = ["loose_group_replication_member_expel_timeout=0"];
-        let stage = Stage::with_servers(flavor, &cnf, &config).unwrap();
-        let (user, password, database) = ("ops".to_owned(), "pw".to_owned(), String::new());
-        let operators =
-            Address { socket, port: lease.port(), user, password, database, ..stage.address.clone() };
-        Self { stage, operators, _port: lease }
+        let config = ConfigFile { topology, monitor, seeds, ..config };
+        let stage = Stage::with_servers(flavor, cnf, &config).unwrap();
+        Self { stage, operators }
     }
 
     fn servers(&self) -> &[Server] {
@@ -57,11 +43,12 @@ impl Scene {
         Address { socket: server.socket.clone(), port: server.port, ..self.stage.address.clone() }
     }
 
-    /// Name, state and origin of each backend.
-    fn backends(&self) -> Vec<[String; 3]> {
-        let rows = self.operators.connect().unwrap().rows("SHOW BACKENDS").unwrap();
-        let text = |row: &[Option<String>], at: usize| row[at].clone().unwrap_or_default();
-        rows.iter().map(|row| [text(row, 0), text(row, 3), text(row, 18)]).collect()
+    fn backends(&self) -> Vec<BackendRow> {
+        self.operators.backends(&self.stage.address).unwrap()
+    }
+
+    fn backend(&self, at: usize) -> BackendRow {
+        self.operators.backend(&self.stage.address, &self.name(at)).unwrap()
     }
 
     /// Waits until these servers, and no others, are backends and up.
@@ -69,7 +56,7 @@ impl Scene {
         let wanted: BTreeSet<_> = servers.iter().map(|at| self.name(*at)).collect();
         until(LIMIT, &format!("{wanted:?} to be up"), || {
             let all = self.backends();
-            let up = all.iter().filter(|[_, state, _]| state == "up").map(|[name, ..]| name.clone());
+            let up = all.iter().filter(|one| one.state == "up").map(|one| one.name.clone());
             Ok(all.len() == wanted.len() && up.collect::<BTreeSet<_>>() == wanted)
         })
         .unwrap();
@@ -101,29 +88,17 @@ impl Scene {
     }
 }
 
-/// Who takes a write that says so itself.
-fn writer(client: &mut Client) -> anyhow::Result<u32> {
-    client.query(
-        "CREATE TABLE IF NOT EXISTS app.written (at INT NOT NULL AUTO_INCREMENT PRIMARY KEY, server INT)",
-    )?;
-    client.query("BEGIN")?;
-    let outcome = client
-        .query("INSERT INTO app.written (server) VALUES (@@server_id)")
-        .and_then(|_| client.value("SELECT @@server_id"));
-    client.query("ROLLBACK")?;
-    Ok(outcome?.parse()?)
-}
-
 #[test]
 fn a_group_is_followed_with_one_seed() {
     let mut scene = Scene::start(
         Flavor::Group,
-        "group_replication",
+        Some("group_replication"),
+        &["loose_group_replication_member_expel_timeout=0"],
         &["discovery_forget_ms = 1000", "lag_down_ms = 1000", "lag_recover_ms = 500"],
     );
     scene.until_up(&[0, 1, 2]);
     let seed = scene.servers()[0].name.clone();
-    for [name, _, origin] in scene.backends() {
+    for BackendRow { name, origin, .. } in scene.backends() {
         let wanted = if name == seed { "configured".to_owned() } else { format!("found, named by {seed}") };
         assert_eq!(origin, wanted, "{name}");
     }
@@ -136,7 +111,7 @@ fn a_group_is_followed_with_one_seed() {
     scene.straight_to(0).connect().unwrap().query(sql).unwrap();
     let name = scene.name(2);
     until(LIMIT, "the member to be late", || {
-        Ok(scene.backends().iter().any(|[one, state, _]| *one == name && state == "lagging"))
+        Ok(scene.backends().iter().any(|one| one.name == name && one.state == "lagging"))
     })
     .unwrap();
     scene.until_read(&[1]);
@@ -166,10 +141,106 @@ fn a_group_is_followed_with_one_seed() {
     let elected = elected.unwrap();
     scene.until_writer(elected);
     scene.until_read(&[3 - elected]);
-    assert!(scene.backends().iter().any(|[name, state, _]| *name == seed && state == "down"));
+    assert!(scene.backends().iter().any(|one| one.name == seed && one.state == "down"));
     assert_eq!(writer(&mut client).unwrap(), scene.servers()[elected].server_id, "the session lives on");
     // It stays whatever happens, and is one backend when it is back.
     scene.stage.cluster.servers[0].start_again().unwrap();
     scene.until_up(&[0, 1, 2]);
     scene.until_writer(elected);
+}
+
+/// What differs between the families.
+struct Words {
+    stop: &'static str,
+    start: &'static str,
+    make_writable: &'static str,
+    make_read_only: &'static str,
+    /// The right that the documentation names.
+    grant: &'static str,
+}
+
+const MARIADB: Words = Words {
+    stop: "STOP SLAVE",
+    start: "START SLAVE",
+    make_writable: "SET GLOBAL read_only = 0",
+    make_read_only: "SET GLOBAL read_only = 1",
+    grant: "GRANT REPLICATION MASTER ADMIN ON *.* TO monitor@'%'",
+};
+
+const MYSQL: Words = Words {
+    stop: "STOP REPLICA",
+    start: "START REPLICA",
+    make_writable: "SET GLOBAL super_read_only = 0, GLOBAL read_only = 0",
+    make_read_only: "SET GLOBAL super_read_only = 1",
+    grant: "GRANT REPLICATION SLAVE ON *.* TO monitor@'%'",
+};
+
+/// Only the primary is configured; its replicas come and go, and it dies.
+fn replicas_of_the_primary_are_followed(mut scene: Scene, words: &Words) {
+    // The right to see them is missing.
+    until(LIMIT, "the fault", || Ok(scene.backend(0).reason.contains("replicas_unseen"))).unwrap();
+    assert!(scene.log().contains("the replicas cannot be seen: error 1227"), "{}", scene.log());
+    scene.until_up(&[0]);
+    scene.servers()[2].query(words.stop).unwrap();
+    scene.servers()[0].query(words.grant).unwrap();
+    scene.until_up(&[0, 1]);
+    scene.until_read(&[1]);
+    assert_eq!(scene.backend(1).origin, format!("found, named by {}", scene.name(0)));
+    until(LIMIT, "the fault to go", || Ok(scene.backend(0).reason.is_empty())).unwrap();
+
+    // A new one comes; one that stops goes, and comes again; one that dies, too.
+    scene.servers()[2].query(words.start).unwrap();
+    scene.until_up(&[0, 1, 2]);
+    scene.until_read(&[1, 2]);
+    scene.until_writer(0);
+    scene.servers()[2].query(words.stop).unwrap();
+    scene.until_read(&[1]);
+    scene.until_up(&[0, 1]);
+    assert!(scene.log().contains("it does not follow the primary any more"));
+    scene.servers()[2].query(words.start).unwrap();
+    scene.until_up(&[0, 1, 2]);
+    scene.stage.cluster.servers[2].kill9();
+    scene.until_up(&[0, 1]);
+    scene.stage.cluster.servers[2].start_again().unwrap();
+    scene.until_up(&[0, 1, 2]);
+
+    // One that takes writes is neither a second primary nor read from.
+    scene.servers()[2].query(words.make_writable).unwrap();
+    scene.until_read(&[1]);
+    assert!(scene.backend(2).reason.contains("it takes writes"), "{:?}", scene.backend(2));
+    scene.until_writer(0);
+    scene.servers()[2].query(words.make_read_only).unwrap();
+    scene.until_read(&[1, 2]);
+
+    // The primary dies: nobody goes with it, for longer than it takes otherwise.
+    scene.stage.cluster.servers[0].kill9();
+    until(LIMIT, "the primary's death to be seen", || Ok(scene.backend(0).state == "down")).unwrap();
+    let (dead, mut seen) = (Instant::now(), BTreeSet::new());
+    while dead.elapsed() < FORGET * 3 {
+        seen.insert(scene.stage.address.connect().unwrap().value(WHO).unwrap());
+    }
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert_eq!((scene.backend(1).state, scene.backend(2).state), ("up".to_owned(), "up".to_owned()));
+    scene.stage.cluster.servers[0].start_again().unwrap();
+    scene.until_up(&[0, 1, 2]);
+    scene.until_writer(0);
+}
+
+/// `discovery_forget_ms` below.
+const FORGET: Duration = Duration::from_secs(1);
+
+const REPLICAS: &[&str] =
+    &["discovery = \"replicas\"", "discovery_interval_ms = 200", "discovery_forget_ms = 1000"];
+
+/// Without `report_host`: the primary's list of processes tells where they are.
+#[test]
+fn replicas_that_do_not_say_where_they_are_are_followed_on_mariadb() {
+    let scene = Scene::start(Flavor::MariaDb, Some("read_only"), &["report_host="], REPLICAS);
+    replicas_of_the_primary_are_followed(scene, &MARIADB);
+}
+
+#[test]
+fn replicas_of_the_primary_are_followed_on_mysql() {
+    let scene = Scene::start(Flavor::MySql, None, &[], REPLICAS);
+    replicas_of_the_primary_are_followed(scene, &MYSQL);
 }

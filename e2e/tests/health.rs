@@ -5,23 +5,27 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Address, Client, ConfigFile, ServerError, Stage, until};
-use delphinus_sandbox::{Flavor, PortLease, Server};
+use delphinus_e2e::{
+    Address, BackendRow, Client, ConfigFile, Operators, ServerError, Stage, WHO, demote, follow, promote,
+    until, writer,
+};
+use delphinus_sandbox::{Flavor, Server};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// A plain read that says which server answered.
-const WHO: &str = "SELECT server_id FROM app.answered_by";
-
 /// The operators' way in.
 struct Admin {
-    address: Address,
-    _port: PortLease,
+    operators: Operators,
+    like: Address,
 }
 
 impl Admin {
     fn operator(&self) -> Client {
-        self.address.connect().unwrap()
+        self.operators.connect(&self.like).unwrap()
+    }
+
+    fn backend(&self, name: &str) -> BackendRow {
+        self.operators.backend(&self.like, name).unwrap()
     }
 }
 
@@ -32,20 +36,12 @@ fn start(flavor: Flavor, config: &ConfigFile) -> (Stage, Admin) {
     } else {
         &["general_log=OFF"]
     };
-    let lease = PortLease::take().unwrap();
-    let socket = std::env::temp_dir().join(format!("delphinus-health-{}", lease.port()));
-    let section = format!(
-        "[admin]\naddresses = [\"127.0.0.1:{}\", \"unix:{}\"]\n[[admin.user]]\nname = \"ops\"\npassword = \"pw\"\n\
-         role = \"operate\"\n",
-        lease.port(),
-        socket.display()
-    );
+    let operators = Operators::default();
     let mut config = config.clone();
-    config.sections.push(section);
+    config.sections.push(operators.section());
     let stage = Stage::with_servers(flavor, cnf, &config).unwrap();
-    let (user, password, database) = ("ops".to_owned(), "pw".to_owned(), String::new());
-    let address = Address { socket, port: lease.port(), user, password, database, ..stage.address.clone() };
-    (stage, Admin { address, _port: lease })
+    let like = stage.address.clone();
+    (stage, Admin { operators, like })
 }
 
 /// The defaults but for the interval of the tests.
@@ -54,19 +50,6 @@ fn roles_by(topology: &'static str, monitor: &[&str]) -> ConfigFile {
     // What waits for a primary is another test's matter.
     let routing = ConfigFile::with_sections("[routing]\nfailover_wait_ms = 300");
     ConfigFile { topology: Some(topology), monitor, ..routing }
-}
-
-/// Who takes a write that says so itself.
-fn writer(client: &mut Client) -> anyhow::Result<u32> {
-    client.query(
-        "CREATE TABLE IF NOT EXISTS app.written (at INT NOT NULL AUTO_INCREMENT PRIMARY KEY, server INT)",
-    )?;
-    client.query("BEGIN")?;
-    let outcome = client
-        .query("INSERT INTO app.written (server) VALUES (@@server_id)")
-        .and_then(|_| client.value("SELECT @@server_id"));
-    client.query("ROLLBACK")?;
-    Ok(outcome?.parse()?)
 }
 
 fn until_writer(stage: &Stage, server: u32) {
@@ -82,41 +65,11 @@ fn assert_proper(error: &anyhow::Error) {
     assert!(error.downcast_ref::<ServerError>().is_some(), "not an error packet: {error:#}");
 }
 
-/// State and reason of a backend.
-fn state(admin: &Admin, name: &str) -> (String, String) {
-    let rows = admin.operator().rows(&format!("SHOW BACKENDS LIKE '{name}'")).unwrap();
-    (rows[0][3].clone().unwrap_or_default(), rows[0][5].clone().unwrap_or_default())
-}
-
-fn lag_ms(admin: &Admin, name: &str) -> Option<u64> {
-    let rows = admin.operator().rows(&format!("SHOW BACKENDS LIKE '{name}'")).unwrap();
-    rows[0][13].as_ref()?.parse().ok()
-}
-
+/// Waits until it is in this state; why it is.
 fn until_state(admin: &Admin, name: &str, wanted: &str) -> String {
-    let found = until(LIMIT, &format!("{name} to be {wanted}"), || Ok(state(admin, name).0 == wanted));
-    found.unwrap_or_else(|error| panic!("{error:#}: {:?}", state(admin, name)));
-    state(admin, name).1
-}
-
-/// What a failover tool does on `MariaDB`.
-fn follow(replica: &Server, primary: &Server) {
-    let sql = format!(
-        "STOP SLAVE; SET GLOBAL read_only = 1; CHANGE MASTER TO MASTER_HOST='{}', MASTER_PORT={}, MASTER_USER='repl', \
-         MASTER_PASSWORD='replpw', MASTER_USE_GTID=slave_pos; START SLAVE",
-        primary.host, primary.port
-    );
-    replica.query(&sql).unwrap();
-}
-
-fn promote(server: &Server) {
-    server.query("STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = 0").unwrap();
-}
-
-/// The slave position of one that was the primary is behind its own writes.
-fn demote(server: &Server) {
-    server.query("SET GLOBAL read_only = 1").unwrap();
-    server.query("SET GLOBAL gtid_slave_pos = @@global.gtid_binlog_pos").unwrap();
+    let found = until(LIMIT, &format!("{name} to be {wanted}"), || Ok(admin.backend(name).state == wanted));
+    found.unwrap_or_else(|error| panic!("{error:#}: {:?}", admin.backend(name)));
+    admin.backend(name).reason
 }
 
 #[test]
@@ -129,13 +82,13 @@ fn writes_follow_whoever_moves_the_roles() {
     let mut client = stage.address.connect().unwrap();
 
     // A planned switch.
-    demote(&stage.cluster.servers[0]);
-    promote(&stage.cluster.servers[1]);
+    demote(&stage.cluster.servers[0]).unwrap();
+    promote(&stage.cluster.servers[1]).unwrap();
     let began = Instant::now();
     until_writer(&stage, ids[1]);
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    follow(&stage.cluster.servers[0], &stage.cluster.servers[1]);
-    follow(&stage.cluster.servers[2], &stage.cluster.servers[1]);
+    follow(&stage.cluster.servers[0], &stage.cluster.servers[1]).unwrap();
+    follow(&stage.cluster.servers[2], &stage.cluster.servers[1]).unwrap();
     until_state(&admin, &names[0], "up");
     assert_eq!(writer(&mut client).unwrap(), ids[1]);
 
@@ -143,8 +96,8 @@ fn writes_follow_whoever_moves_the_roles() {
     stage.cluster.servers[1].kill9();
     until_state(&admin, &names[1], "down");
     assert_eq!(client.rows(WHO).unwrap().len(), 1, "reads go on");
-    promote(&stage.cluster.servers[0]);
-    follow(&stage.cluster.servers[2], &stage.cluster.servers[0]);
+    promote(&stage.cluster.servers[0]).unwrap();
+    follow(&stage.cluster.servers[2], &stage.cluster.servers[0]).unwrap();
     until_writer(&stage, ids[0]);
     std::fs::OpenOptions::new()
         .append(true)
@@ -160,8 +113,8 @@ fn writes_follow_whoever_moves_the_roles() {
         assert_ne!(client.value(WHO).unwrap(), ids[1].to_string(), "a fenced backend is read from");
     }
     // It is taken in again as a replica.
-    demote(&stage.cluster.servers[1]);
-    follow(&stage.cluster.servers[1], &stage.cluster.servers[0]);
+    demote(&stage.cluster.servers[1]).unwrap();
+    follow(&stage.cluster.servers[1], &stage.cluster.servers[0]).unwrap();
     until_state(&admin, &names[1], "up");
 }
 
@@ -240,7 +193,7 @@ fn of_two_writable_backends_the_one_that_has_more_may_be_right() {
     };
     let before = probes(next);
     until(LIMIT, "probes", || Ok(probes(next) > before + 3)).unwrap();
-    promote(next);
+    promote(next).unwrap();
     next.query("INSERT INTO app.held VALUES (2)").unwrap();
     until_writer(&stage, ids[1]);
     let reason = until_state(&admin, &old.name, "fenced");
@@ -291,12 +244,12 @@ fn a_switch_behind_a_drained_primary_costs_no_statement_and_no_transaction() {
         let mut operator = admin.operator();
         operator.query(&format!("SET BACKEND {} OFFLINE", old.name)).unwrap();
         until_state(&admin, &old.name, "maintenance");
-        demote(old);
+        demote(old).unwrap();
         let position = |server: &Server| server.query("SELECT @@gtid_current_pos").unwrap();
         until(LIMIT, "the replica to have everything", || Ok(position(old) == position(next))).unwrap();
-        promote(next);
-        follow(old, next);
-        follow(other, next);
+        promote(next).unwrap();
+        follow(old, next).unwrap();
+        follow(other, next).unwrap();
         operator.query(&format!("SET BACKEND {} ONLINE", old.name)).unwrap();
         until(LIMIT, "transactions on the next primary", || Ok(taken(next) > 20)).unwrap();
         is_over.store(true, Ordering::Relaxed);
@@ -359,7 +312,7 @@ fn a_replica_that_stops_or_is_late_is_not_read_from() {
             reads(false);
             if flavor == Flavor::MySql {
                 until(LIMIT, "milliseconds", || {
-                    Ok(lag_ms(&admin, &replica.name).is_some_and(|lag| lag % 1000 != 0))
+                    Ok(admin.backend(&replica.name).lag_ms.parse::<u64>().is_ok_and(|lag| lag % 1000 != 0))
                 })
                 .unwrap();
             }

@@ -4,13 +4,10 @@
 
 use std::time::Duration;
 
-use delphinus_e2e::{Address, Client, ConfigFile, Proxy, Stage, until};
+use delphinus_e2e::{Address, ConfigFile, Operators, Proxy, Stage, WHO, follow, promote, until};
 use delphinus_sandbox::{Flavor, PortLease, Server};
 
 const LIMIT: Duration = Duration::from_mins(1);
-
-/// A plain read that says which server answered.
-const WHO: &str = "SELECT server_id FROM app.answered_by";
 
 /// What servers may have set for everybody, and what would stop a read from ever seeing the next beat.
 const NO_AUTOCOMMIT: &str = "init_connect=SET autocommit = IF(CURRENT_USER() LIKE 'monitor%', 0, 1)";
@@ -19,18 +16,13 @@ const NO_AUTOCOMMIT: &str = "init_connect=SET autocommit = IF(CURRENT_USER() LIK
 struct Watched {
     proxy: Proxy,
     address: Address,
-    admin: Address,
-    _ports: [PortLease; 2],
+    operators: Operators,
+    _port: PortLease,
 }
 
 impl Watched {
     fn start(stage: &Stage, topology: Option<&'static str>, monitor: &[&str]) -> Self {
-        let port = PortLease::take().unwrap();
-        let socket = std::env::temp_dir().join(format!("delphinus-heartbeat-{}", port.port()));
-        let admin = format!(
-            "[admin]\naddresses = [\"unix:{}\"]\n[[admin.user]]\nname = \"ops\"\npassword = \"pw\"\nrole = \"operate\"\n",
-            socket.display()
-        );
+        let operators = Operators::default();
         let lines = [
             "interval_ms = 200",
             "lag_source = \"heartbeat\"",
@@ -39,19 +31,15 @@ impl Watched {
             "lag_recover_ms = 500",
         ];
         let monitor = lines.iter().chain(monitor).map(|line| (*line).to_owned()).collect();
-        let config = ConfigFile { topology, monitor, ..ConfigFile::with_sections(&admin) };
-        let (proxy, address, own) = stage.another_proxy(&config).unwrap();
-        let (user, password, database) = ("ops".to_owned(), "pw".to_owned(), String::new());
-        let admin = Address { socket, user, password, database, ..address.clone() };
-        Self { proxy, address, admin, _ports: [port, own] }
+        let config = ConfigFile { topology, monitor, ..ConfigFile::with_sections(&operators.section()) };
+        let (proxy, address, port) = stage.another_proxy(&config).unwrap();
+        Self { proxy, address, operators, _port: port }
     }
 
     /// State, reason and source of the lag of a backend.
     fn told(&self, server: &Server) -> (String, String, String) {
-        let mut operator: Client = self.admin.connect().unwrap();
-        let rows = operator.rows(&format!("SHOW BACKENDS LIKE '{}'", server.name)).unwrap();
-        let text = |column: usize| rows[0][column].clone().unwrap_or_default();
-        (text(3), text(5), text(17))
+        let row = self.operators.backend(&self.address, &server.name).unwrap();
+        (row.state, row.reason, row.lag_source)
     }
 
     fn until_told(&self, server: &Server, what: &str, is_it: impl Fn(&str, &str, &str) -> bool) {
@@ -240,19 +228,6 @@ fn own_writes(server: &Server) -> Option<String> {
     state.trim().split(',').find(|position| position.starts_with(&own)).map(str::to_owned)
 }
 
-fn follow(replica: &Server, primary: &Server) {
-    let sql = format!(
-        "STOP SLAVE; SET GLOBAL read_only = 1; CHANGE MASTER TO MASTER_HOST='{}', MASTER_PORT={}, MASTER_USER='repl', \
-         MASTER_PASSWORD='replpw', MASTER_USE_GTID=slave_pos; START SLAVE",
-        primary.host, primary.port
-    );
-    replica.query(&sql).unwrap();
-}
-
-fn promote(server: &Server) {
-    server.query("STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = 0").unwrap();
-}
-
 #[test]
 fn the_heartbeat_is_written_where_the_primary_is() {
     let mut stage = servers(Flavor::MariaDb, &[]);
@@ -268,9 +243,9 @@ fn the_heartbeat_is_written_where_the_primary_is() {
     let (written, at) = (own_writes(old), position(Flavor::MariaDb, old));
     until(LIMIT, "the next to have all", || Ok(position(Flavor::MariaDb, next) == at)).unwrap();
     old.query("SET GLOBAL gtid_slave_pos = @@global.gtid_binlog_pos").unwrap();
-    promote(next);
-    follow(old, next);
-    follow(other, next);
+    promote(next).unwrap();
+    follow(old, next).unwrap();
+    follow(other, next).unwrap();
     until(LIMIT, "beats on the next primary", || Ok(own_writes(next).is_some())).unwrap();
     // That the old one follows is known by the beats of the next one, and by nothing else.
     for replica in [old, other] {
@@ -282,8 +257,8 @@ fn the_heartbeat_is_written_where_the_primary_is() {
     stage.cluster.servers[1].kill9();
     let [old, next, other] = &stage.cluster.servers[..] else { panic!("three servers") };
     proxy.until_told(next, "down", |state, _, _| state == "down");
-    promote(other);
-    follow(old, other);
+    promote(other).unwrap();
+    follow(old, other).unwrap();
     until(LIMIT, "beats on the last primary", || Ok(own_writes(other).is_some())).unwrap();
     proxy.until_heartbeat_tells(old);
     assert_eq!(own_writes(old), written);
@@ -311,11 +286,7 @@ fn members_of_a_group_are_judged_by_the_heartbeat() {
 
     stage.cluster.servers[0].kill9();
     let members = &stage.cluster.servers[1..];
-    let role = |member: &Server| {
-        let rows =
-            proxy.admin.connect().unwrap().rows(&format!("SHOW BACKENDS LIKE '{}'", member.name)).unwrap();
-        rows[0][2].clone().unwrap_or_default()
-    };
+    let role = |member: &Server| proxy.operators.backend(&proxy.address, &member.name).unwrap().role;
     until(LIMIT, "an election", || Ok(members.iter().any(|member| role(member) == "primary"))).unwrap();
     let (elected, left): (Vec<_>, Vec<_>) = members.iter().partition(|member| role(member) == "primary");
     let before = row(elected[0], "beat");

@@ -119,11 +119,8 @@ pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monito
     delphinus_monitor::Settings {
         backends: cluster.backends.iter().zip(targets).map(spec).collect(),
         spares: spares(cluster).zip(&targets[cluster.backends.len()..]).map(spec).collect(),
-        discovery: if cluster.finds_members() {
-            Discovery::Group { forget: Duration::from_millis(cluster.monitor.discovery_forget_ms) }
-        } else {
-            Discovery::Off
-        },
+        discovery: discovery(cluster),
+        discovery_interval_ms: cluster.monitor.discovery_interval_ms,
         kind: match cluster.topology {
             config::TopologyKind::Static => Kind::Static,
             config::TopologyKind::ReadOnly => Kind::ReadOnly,
@@ -148,6 +145,17 @@ pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monito
             most: Duration::from_millis(cluster.monitor.flap_backoff_max_ms),
         },
         fence: cluster.monitor.fence,
+    }
+}
+
+fn discovery(cluster: &Cluster) -> Discovery {
+    let forget = Duration::from_millis(cluster.monitor.discovery_forget_ms);
+    if cluster.finds_members() {
+        Discovery::Group { forget }
+    } else if cluster.finds_replicas() {
+        Discovery::Replicas { forget }
+    } else {
+        Discovery::Off
     }
 }
 

@@ -203,9 +203,15 @@ impl Cluster {
         is_group && matches!(self.monitor.discovery, Discovery::Auto | Discovery::Group)
     }
 
+    /// True if the replicas of its primary become backends.
+    pub fn finds_replicas(&self) -> bool {
+        self.topology != TopologyKind::GroupReplication && self.monitor.discovery == Discovery::Replicas
+    }
+
     /// For how many backends that are found there is a place.
     pub fn spares(&self) -> usize {
-        if self.finds_members() { self.monitor.max_discovered as usize } else { 0 }
+        let finds_any = self.finds_members() || self.finds_replicas();
+        if finds_any { self.monitor.max_discovered as usize } else { 0 }
     }
 }
 
@@ -395,6 +401,8 @@ pub struct Monitor {
     pub dns_interval_ms: u64,
     /// Which servers become backends beside those that are listed.
     pub discovery: Discovery,
+    /// Time between two questions who replicates from the primary, milliseconds.
+    pub discovery_interval_ms: u64,
     /// How many of them there can be.
     pub max_discovered: u32,
     /// How long the cluster has to be without one until it is none any more, milliseconds.

@@ -120,6 +120,8 @@ words! {
         Off = "off",
         /// The members of the group.
         Group = "group",
+        /// The replicas of the primary.
+        Replicas = "replicas",
     }
     /// What is asked how far a replica is behind.
     LagSource {

@@ -4,8 +4,10 @@
 mod connection;
 pub(crate) mod error;
 mod facts;
+mod followers;
 mod group;
 pub(crate) mod heartbeat;
+mod identity;
 mod lag;
 mod position;
 mod query;
@@ -18,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::{Announce, rt};
 use delphinus_topology::{
-    Answer, BackendId, Flavor, Heartbeat, Kind, ProbeOutcome, Replication, Role, ServerFacts,
+    Answer, BackendId, Discovery, Flavor, Followers, Heartbeat, Identity, Kind, ProbeOutcome, Replication,
+    Role, ServerFacts,
 };
 use delphinus_wire::gtid::GtidSet;
 use tracing::{error, warn};
@@ -39,6 +42,7 @@ pub(crate) enum Step {
     Facts,
     Query,
     Replication,
+    Followers,
     Group,
     Heartbeat,
     Fence,
@@ -53,6 +57,7 @@ impl Step {
             Self::Facts => "table of collations",
             Self::Query => "answer to the probe query",
             Self::Replication => "status of the replication",
+            Self::Followers => "list of replicas",
             Self::Group => "members of the group",
             Self::Heartbeat => "row of the heartbeat",
             Self::Fence => "end of SET GLOBAL read_only",
@@ -72,6 +77,8 @@ pub(crate) struct Prober {
     heart: Option<Rc<Heart>>,
     /// What it said of its replication, and when.
     replication: Option<(Instant, Replication)>,
+    /// Who follows it, by its own word, and when that was told.
+    followers: Option<(Instant, Followers)>,
     /// The last position, and the words it was told in.
     position: Option<(Vec<u8>, Arc<GtidSet>)>,
     /// How many writes there were at the last probe, and how many probes have found no more than before.
@@ -86,10 +93,22 @@ const CALM: u8 = 3;
 struct Kept {
     connection: Connection,
     facts: Option<Arc<ServerFacts>>,
+    /// Which server it is, where that is wanted.
+    identity: Option<Arc<Identity>>,
     /// The row of the heartbeat was read on it before.
     has_read_beats: bool,
+    fate: Fate,
+}
+
+/// What becomes of a connection after a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// The next probe has it.
+    Kept,
+    /// A right was missing: one that is given now is a new connection's.
+    Ended,
     /// An answer is still to come that nobody waits for.
-    is_spent: bool,
+    Dropped,
 }
 
 impl Prober {
@@ -100,9 +119,19 @@ impl Prober {
         positions: Arc<Positions>,
         heart: Option<Rc<Heart>>,
     ) -> Self {
-        let step = Rc::new(Cell::new(Step::Connect));
-        let (kept, replication, position, writes) = (None, None, None, (0, 0));
-        Self { id, settings, kept, step, orders, positions, heart, replication, position, writes }
+        Self {
+            id,
+            settings,
+            kept: None,
+            step: Rc::new(Cell::new(Step::Connect)),
+            orders,
+            positions,
+            heart,
+            replication: None,
+            followers: None,
+            position: None,
+            writes: (0, 0),
+        }
     }
 
     /// How often the backend has moved.
@@ -117,7 +146,8 @@ impl Prober {
 
     /// Forgets the server that was probed, because the backend is elsewhere now.
     pub(crate) async fn forget(&mut self, limit: Duration) {
-        (self.replication, self.position, self.writes) = (None, None, (0, 0));
+        (self.replication, self.followers) = (None, None);
+        (self.position, self.writes) = (None, (0, 0));
         if let Some(kept) = self.kept.take() {
             rt::timeout(limit, kept.connection.quit()).await;
         }
@@ -178,7 +208,13 @@ impl Prober {
     async fn ask_on(&mut self, mut kept: Kept) -> Result<Answer, ProbeError> {
         match self.ask(&mut kept).await {
             Ok(answer) => {
-                self.kept = Some(kept).filter(|kept| !kept.is_spent);
+                match kept.fate {
+                    Fate::Kept => self.kept = Some(kept),
+                    Fate::Ended => {
+                        rt::timeout(self.settings.timeout(), kept.connection.quit()).await;
+                    }
+                    Fate::Dropped => {}
+                }
                 Ok(answer)
             }
             Err(error) => {
@@ -201,7 +237,7 @@ impl Prober {
         let to = (self.spec(), spot.host());
         let connection = Connection::log_in(stream, to, &self.settings).await?;
         self.orders.reached.set(reached);
-        Ok(Kept { connection, facts: None, has_read_beats: false, is_spent: false })
+        Ok(Kept { connection, facts: None, identity: None, has_read_beats: false, fate: Fate::Kept })
     }
 
     async fn ask(&mut self, kept: &mut Kept) -> Result<Answer, ProbeError> {
@@ -241,13 +277,16 @@ impl Prober {
         if !variables.is_read_only && self.orders.is_fenced.get() && self.settings.fence {
             self.fence(kept, &facts).await?;
         }
+        self.read_followers(kept, &facts).await?;
         let heartbeat = self.read_heartbeat(kept).await?;
         Ok(Answer {
             facts,
             capabilities: kept.connection.offered(),
             read_only: variables.is_read_only,
             limits: variables.limits,
+            identity: kept.identity.clone(),
             replication,
+            followers: self.followers.as_ref().map_or(Followers::NotAsked, |(_, known)| known.clone()),
             heartbeat,
             group,
             latency,
@@ -259,7 +298,11 @@ impl Prober {
     /// True if it has to be asked how it replicates: each interval. What is asked in between, for positions, goes without.
     fn is_replication_due(&self) -> bool {
         let is_asked = match self.settings.kind {
-            Kind::Static => self.spec().role == Role::Replica && self.settings.lag_down_ms > 0,
+            // One that was found is read from only if it is seen to follow.
+            Kind::Static => {
+                self.spec().role == Role::Replica && self.settings.lag_down_ms > 0
+                    || self.settings.is_spare(self.id)
+            }
             Kind::ReadOnly => true,
             Kind::GroupReplication => false,
         };
@@ -267,6 +310,30 @@ impl Prober {
             at.elapsed() < self.settings.interval() * 4 / 5 && !self.orders.hurry.get()
         });
         is_asked && !is_fresh
+    }
+
+    /// Which server it is, once for each connection, and, now and then, who follows it, if it is the primary.
+    async fn read_followers(&mut self, kept: &mut Kept, facts: &ServerFacts) -> Result<(), ProbeError> {
+        if !matches!(self.settings.discovery, Discovery::Replicas { .. }) {
+            return Ok(());
+        }
+        self.step.set(Step::Followers);
+        if kept.identity.is_none() {
+            kept.identity = Some(identity::read(&mut kept.connection, facts).await?.into());
+        }
+        if !self.orders.is_writer.get() {
+            self.followers = None;
+            return Ok(());
+        }
+        let pace = self.settings.discovery_interval();
+        if self.followers.as_ref().is_none_or(|(at, _)| at.elapsed() >= pace) {
+            let followers = followers::read(&mut kept.connection, facts).await?;
+            if matches!(followers, Followers::Unseen(_)) {
+                kept.fate = Fate::Ended;
+            }
+            self.followers = Some((rt::now(), followers));
+        }
+        Ok(())
     }
 
     async fn receive_replication(&mut self, kept: &mut Kept) -> Result<(), ProbeError> {
@@ -309,7 +376,7 @@ impl Prober {
             }
             Some(Err(error)) => Err(error),
             None => {
-                kept.is_spent = true;
+                kept.fate = Fate::Dropped;
                 Ok(Heartbeat::Faulty("the heartbeat cannot be read: no answer in time".into()))
             }
         }

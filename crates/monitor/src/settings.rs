@@ -19,6 +19,8 @@ pub struct Settings {
     pub spares: Vec<BackendSpec>,
     /// Which backends are looked for.
     pub discovery: Discovery,
+    /// Time between two looks at who replicates from the primary, where that is looked for.
+    pub discovery_interval_ms: u64,
     /// Time between two looks at where the names of backends lead; 0: every connection looks for itself.
     pub dns_interval_ms: u64,
     /// Who is asked for that.
@@ -94,6 +96,7 @@ impl Settings {
             backends: Vec::new(),
             spares: Vec::new(),
             discovery: rules.discovery,
+            discovery_interval_ms: 10_000,
             dns_interval_ms: 5_000,
             resolver: Resolver::System,
             kind: rules.kind,
@@ -115,6 +118,15 @@ impl Settings {
 
     pub(crate) fn interval(&self) -> Duration {
         Duration::from_millis(self.interval_ms)
+    }
+
+    pub(crate) fn discovery_interval(&self) -> Duration {
+        Duration::from_millis(self.discovery_interval_ms)
+    }
+
+    /// True for a place of a backend that is found.
+    pub(crate) fn is_spare(&self, id: BackendId) -> bool {
+        id.index() >= self.backends.len()
     }
 
     pub(crate) fn failover_interval(&self) -> Duration {

@@ -66,6 +66,11 @@ impl Pool {
         self.kill_query_if(backend, identity, || Some(thread)).await
     }
 
+    /// Logs in on a connection of its own, which counts for no limit, and leaves again. Fails where nobody is let in.
+    pub async fn visit(&self, backend: BackendId, identity: &Identity) -> Result<(), PoolError> {
+        self.kill_query_if(backend, identity, || None).await
+    }
+
     /// The same with a last look, once the way to the backend is open: `None` if there is nothing to kill any more.
     pub async fn kill_query_if(
         &self,
@@ -78,11 +83,6 @@ impl Pool {
         let timed_out = || unreachable(target, NetError::TimedOut(self.settings.connect_timeout_ms));
         let killed = kill((backend, target), identity, &self.settings, thread);
         rt::timeout(limit, killed).await.unwrap_or_else(|| Err(timed_out()))
-    }
-
-    /// Logs in on a connection of its own, which counts for no limit, and leaves: whether the backend takes somebody new.
-    pub async fn try_login(&self, backend: BackendId, identity: &Identity) -> Result<(), PoolError> {
-        self.kill_query_if(backend, identity, || None).await
     }
 }
 

@@ -98,7 +98,7 @@ impl Session {
 
     /// Whether the server takes somebody new: one that is shut down closes its doors first. `None` if it does not say.
     async fn lets_in(&self, backend: BackendId) -> Option<bool> {
-        match rt::timeout(LOOK, self.worker.pool.try_login(backend, &self.identity)).await? {
+        match rt::timeout(LOOK, self.worker.pool.visit(backend, &self.identity)).await? {
             Err(PoolError::Unreachable { .. } | PoolError::Lost { .. }) => Some(false),
             Err(PoolError::Refused { error, .. }) => Some(error.code != SHUTDOWN),
             _ => Some(true),

@@ -8,8 +8,10 @@ use delphinus_wire::gtid::GtidSet;
 
 use crate::decide::Tally;
 use crate::facts::ServerFacts;
+use crate::followers::Followers;
 use crate::group::GroupView;
 use crate::health::Health;
+use crate::identity::Identity;
 use crate::limits::ServerLimits;
 use crate::origin::Origin;
 use crate::replication::Replication;
@@ -81,6 +83,8 @@ pub enum Fault {
     GroupUnseen(Arc<str>),
     /// The heartbeat cannot be written there, or not be read. Why.
     Heartbeat(Arc<str>),
+    /// The monitor's user may not see who replicates from there, so that none of them is found. Its words.
+    FollowersUnseen(Arc<str>),
 }
 
 impl Fault {
@@ -93,6 +97,7 @@ impl Fault {
             Self::ReplicationUnseen(_) => "replication_unseen",
             Self::GroupUnseen(_) => "group_unseen",
             Self::Heartbeat(_) => "heartbeat",
+            Self::FollowersUnseen(_) => "replicas_unseen",
         }
     }
 
@@ -103,7 +108,8 @@ impl Fault {
             | Self::Full(text)
             | Self::ReplicationUnseen(text)
             | Self::GroupUnseen(text)
-            | Self::Heartbeat(text) => text,
+            | Self::Heartbeat(text)
+            | Self::FollowersUnseen(text) => text,
             Self::ReadOnlyPrimary => "the primary is read_only",
         }
     }
@@ -157,8 +163,10 @@ pub struct Backend {
     pub limits: Option<ServerLimits>,
     /// Whom it follows, by what it said last.
     pub replication: Replication,
-    /// Its `@@server_uuid`, once it has told it.
-    pub server_id: Option<Arc<str>>,
+    /// Who follows it, by what it said last.
+    pub followers: Followers,
+    /// Which server it is, once it has told it.
+    pub identity: Option<Arc<Identity>>,
     /// Its group, by what it said last.
     pub group: Option<Arc<GroupView>>,
     /// How far it is behind the primary, when the snapshot was made; `None`: not known, or it is the primary.
@@ -191,7 +199,8 @@ impl Backend {
             read_only: false,
             limits: None,
             replication: Replication::NotAsked,
-            server_id: None,
+            followers: Followers::NotAsked,
+            identity: None,
             group: None,
             lag: None,
             lag_source: None,

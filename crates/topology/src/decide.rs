@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, BackendId, Fault, Wish};
 use crate::health::Health;
+use crate::identity::Identity;
 use crate::observation::{Answer, Observation, ProbeOutcome};
 use crate::rest;
 use crate::snapshot::Snapshot;
@@ -214,6 +215,10 @@ pub fn decide(
             continue;
         }
         let impostor = discovery::impostor(backend, observation);
+        if impostor.is_some() {
+            // One time is proof enough.
+            backend.tally.condemn();
+        }
         let observation = impostor.as_ref().unwrap_or(observation);
         let position = backend.position.clone();
         has_changed |= take_in(backend, observation, settings, &mut events);
@@ -228,7 +233,11 @@ pub fn decide(
     if has_changed || next.contest.is_open() {
         let is_settled = next.configured().all(|backend| backend.tally.is_known());
         next.settled = is_settled;
-        has_changed |= roles::follow(&mut next, settings.kind, now, &mut events);
+        if roles::follow(&mut next, settings.kind, now, &mut events) {
+            has_changed = true;
+            // Others may name those that are to be found now.
+            discovery::follow(&mut next, settings, now, &mut events);
+        }
     }
     // Roles, and whether there is a primary, change what is made of the rest, so that everybody is looked at then.
     let whom = fitness::Whom { observations, everybody: has_changed };
@@ -320,6 +329,8 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
         && backend.read_only == answer.read_only
         && backend.limits == Some(answer.limits)
         && backend.group == answer.group
+        && backend.followers == answer.followers
+        && (answer.identity.is_none() || backend.identity == answer.identity)
         && backend
             .facts
             .as_ref()
@@ -329,8 +340,10 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
         backend.read_only = answer.read_only;
         backend.limits = Some(answer.limits);
         backend.group.clone_from(&answer.group);
+        backend.followers.clone_from(&answer.followers);
         let own = answer.group.as_ref().map(|view| view.own.clone()).filter(|own| !own.is_empty());
-        backend.server_id = own.or(backend.server_id.take());
+        let told = answer.identity.clone().or_else(|| own.map(|own| Identity::of_uuid(own).into()));
+        backend.identity = told.or(backend.identity.take());
         backend.facts = Some(answer.facts.clone());
     }
     !is_same

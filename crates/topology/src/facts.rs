@@ -43,6 +43,17 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
+    /// What is known of a server by its version alone. Tests and simulations begin with it.
+    pub fn bare(version: &str) -> Self {
+        Self {
+            version: version.to_owned(),
+            version_number: Self::number_of(version),
+            flavor: Flavor::of(version, ""),
+            default_collation: 255,
+            collations: Collations::default(),
+        }
+    }
+
     /// The version text as a number, 0 if it is not one. MariaDB before 11 hides behind `5.5.5-` in its greeting;
     /// that prefix does not count.
     pub fn number_of(version: &str) -> u32 {

@@ -5,8 +5,9 @@
 //! |---|---|
 //! | what is known of one server behind the proxy | `backend` |
 //! | is it configured, or found in the cluster | `origin` |
+//! | by what one server is told from another | `identity` |
 //! | is it usable, and since when | `health` |
-//! | what it says of its replication and its group | `replication`, `group` |
+//! | what it says of its replication, its replicas and its group | `replication`, `followers`, `group` |
 //! | what clients are told about the cluster | `facts`, `collation` |
 //! | the view that everybody reads | `snapshot` |
 //! | what a probe or real traffic saw | `observation` |
@@ -19,9 +20,11 @@ mod cluster_id;
 mod collation;
 mod decide;
 mod facts;
+mod followers;
 mod group;
 mod health;
 mod heartbeat;
+mod identity;
 mod limits;
 mod observation;
 mod origin;
@@ -34,9 +37,11 @@ pub use cluster_id::ClusterId;
 pub use collation::{Collation, Collations};
 pub use decide::{Discovery, Event, Flapping, Kind, Lag, Settings, decide};
 pub use facts::{Flavor, ServerFacts};
+pub use followers::{Follower, Followers};
 pub use group::{GroupMember, GroupView, MemberState};
 pub use health::Health;
 pub use heartbeat::{Beat, Beats, Heartbeat, Lease, Turn};
+pub use identity::Identity;
 pub use limits::ServerLimits;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
 pub use origin::{Found, Origin};

@@ -9,8 +9,10 @@ use delphinus_wire::gtid::GtidSet;
 
 use crate::backend::{BackendId, Wish};
 use crate::facts::ServerFacts;
+use crate::followers::Followers;
 use crate::group::GroupView;
 use crate::heartbeat::Heartbeat;
+use crate::identity::Identity;
 use crate::limits::ServerLimits;
 use crate::replication::Replication;
 
@@ -81,8 +83,12 @@ pub struct Answer {
     pub read_only: bool,
     /// What it allows.
     pub limits: ServerLimits,
+    /// Which server it is, if it is asked for that.
+    pub identity: Option<Arc<Identity>>,
     /// Whom it follows.
     pub replication: Replication,
+    /// Who follows it, if it is asked for that.
+    pub followers: Followers,
     /// How late it is by the row that a proxy writes on the primary.
     pub heartbeat: Heartbeat,
     /// Its group, if it is asked for it.
@@ -93,6 +99,31 @@ pub struct Answer {
     pub position: Option<Arc<GtidSet>>,
     /// How many writes this proxy had sent to the primary when the query was sent; `None` if any of them was running then.
     pub writes: Option<u64>,
+}
+
+impl Answer {
+    /// The least that a server says: what every probe asks, and nothing beside it. Tests and simulations begin with it.
+    pub fn bare(facts: Arc<ServerFacts>, read_only: bool) -> Self {
+        Self {
+            facts,
+            capabilities: Capabilities::PROTOCOL_41,
+            read_only,
+            limits: ServerLimits {
+                max_connections: 151,
+                max_user_connections: None,
+                wait_timeout_s: 28_800,
+                interactive_timeout_s: 28_800,
+            },
+            identity: None,
+            replication: Replication::NotAsked,
+            followers: Followers::NotAsked,
+            heartbeat: Heartbeat::NotAsked,
+            group: None,
+            latency: Duration::from_millis(1),
+            position: None,
+            writes: None,
+        }
+    }
 }
 
 /// What a worker saw.

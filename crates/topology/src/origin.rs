@@ -20,12 +20,16 @@ pub enum Origin {
 /// A server that the cluster has named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its `@@server_uuid`.
+    /// What it is known by: its `@@server_uuid`, or its `@@server_id` where that is all that its primary knows.
     pub id: Arc<str>,
     /// Where it says that it can be reached: host and port.
     pub address: Arc<str>,
     /// Name of the backend that has named it first.
     pub by: Arc<str>,
+    /// Since when it is looked for there.
+    pub(crate) since: Instant,
+    /// At how many addresses it was looked for before.
+    pub(crate) tries: u32,
     /// Since when the cluster has been without it.
     pub(crate) missing: Option<Instant>,
 }

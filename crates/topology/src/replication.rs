@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::identity::Identity;
+
 /// Whether and how a server follows others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Replication {
@@ -26,6 +28,8 @@ pub struct Following {
     pub applier_stopped: Option<Arc<str>>,
     /// How far it is behind, as it says itself. MySQL and MariaDB know whole seconds, and nothing while they have no source.
     pub lag: Option<Duration>,
+    /// Whom it follows, by what it has learnt of them.
+    pub sources: Arc<[Identity]>,
 }
 
 /// The thread that fetches changes from the source.

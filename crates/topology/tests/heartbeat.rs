@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_topology::{
-    Answer, BackendId, Collations, Fault, Flavor, Following, GroupMember, GroupView, Heartbeat, Kind,
-    LagSource, Member, MemberState, Observation, ProbeOutcome, Receiver, Replication, Role, ServerFacts,
-    ServerLimits, Settings, Snapshot, decide,
+    Answer, BackendId, Fault, Following, GroupMember, GroupView, Heartbeat, Kind, LagSource, Member,
+    MemberState, Observation, ProbeOutcome, Receiver, Replication, Role, ServerFacts, Settings, Snapshot,
+    decide,
 };
-use delphinus_wire::Capabilities;
 
 const PRIMARY: BackendId = BackendId(0);
 const REPLICA: BackendId = BackendId(1);
@@ -28,7 +26,12 @@ fn behind(ms: u64) -> Heartbeat {
 
 fn said(seconds: Option<u64>) -> Replication {
     let lag = seconds.map(Duration::from_secs);
-    Replication::On(Following { receiver: Receiver::Running, applier_stopped: None, lag })
+    Replication::On(Following {
+        receiver: Receiver::Running,
+        applier_stopped: None,
+        lag,
+        sources: std::sync::Arc::default(),
+    })
 }
 
 fn unseen() -> Replication {
@@ -55,11 +58,10 @@ impl Bench {
         let (replication, heartbeat) = told;
         let is_group = self.settings.kind == Kind::GroupReplication;
         let outcome = ProbeOutcome::Answered(Answer {
-            read_only,
             replication,
             heartbeat,
             group: is_group.then(|| group(backend).into()),
-            ..answer()
+            ..Answer::bare(ServerFacts::bare("8.4.0").into(), read_only)
         });
         let seen = [Observation::Probe { backend, at: self.now, outcome }];
         self.snapshot = decide(self.snapshot.clone(), &seen, &self.settings, self.now).0;
@@ -77,32 +79,6 @@ impl Bench {
         let source = backend.lag_source.map_or("-", LagSource::as_str);
         let fault = backend.fault.as_ref().map_or("", Fault::kind);
         format!("{} {lag} {source} {fault}", backend.health.as_str()).trim_end().to_owned()
-    }
-}
-
-fn answer() -> Answer {
-    Answer {
-        facts: Arc::new(ServerFacts {
-            version: "8.4.0".to_owned(),
-            version_number: 80_400,
-            flavor: Flavor::MySql,
-            default_collation: 255,
-            collations: Collations::default(),
-        }),
-        capabilities: Capabilities::PROTOCOL_41,
-        read_only: false,
-        limits: ServerLimits {
-            max_connections: 151,
-            max_user_connections: None,
-            wait_timeout_s: 28_800,
-            interactive_timeout_s: 28_800,
-        },
-        replication: Replication::NotAsked,
-        heartbeat: Heartbeat::NotAsked,
-        group: None,
-        latency: Duration::from_millis(1),
-        position: None,
-        writes: None,
     }
 }
 

@@ -373,6 +373,12 @@ fn bad_health() {
         "#]],
     );
     check_mistakes(
+        include_str!("../../tests/data/bad-discovery.toml"),
+        &expect![[r#"
+            d.toml:13:1: discovery = "replicas", but with topology = "group_replication" the group says who is in it; write "auto" or "group"
+        "#]],
+    );
+    check_mistakes(
         include_str!("../../tests/data/bad-roles.toml"),
         &expect![[r#"
         d.toml:10:1: role is missing; write role = "primary" or "replica"

@@ -62,9 +62,13 @@ section! {
         /// statement in any case.
         fence: bool = is(false), "", Restart;
         /// Which servers become backends although the file does not list them. "group": the members of the group, for
-        /// `topology = "group_replication"`. "auto": the same with that topology, none with the others. "off": none. What is
-        /// found is used like the first `[[cluster.backend]]` of its cluster: TLS, weight, groups, limits. See docs/health.md.
+        /// `topology = "group_replication"`. "replicas": the replicas of the primary, by its own word (`SHOW REPLICAS`), for the other
+        /// topologies; they are read from, and never written to. "auto": the members with that topology, none with the others. "off":
+        /// none. What is found is used like the first `[[cluster.backend]]` of its cluster: TLS, weight, groups, limits. See
+        /// docs/health.md.
         discovery: Discovery = is(Discovery::Auto), "", Restart;
+        /// Time between two questions to the primary who replicates from it, with `discovery = "replicas"`.
+        discovery_interval_ms: u64 = is(10_000), "ms", Restart, in 100..=3_600_000;
         /// Servers that can be found in one cluster from start to end; each keeps its place also when it has left.
         max_discovered: u32 = is(16), "servers", Restart, in 1..=256;
         /// A backend that was found goes when the cluster has been without it for this time.

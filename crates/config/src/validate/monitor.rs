@@ -41,6 +41,7 @@ impl Check<'_, '_> {
             fence: written.fence,
             dns_interval_ms: written.dns_interval_ms,
             discovery: written.discovery,
+            discovery_interval_ms: written.discovery_interval_ms,
             max_discovered: written.max_discovered,
             discovery_forget_ms: written.discovery_forget_ms,
         })
@@ -59,16 +60,23 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Only a group says who is in it.
+    /// Only a group says who is in it, and it says so of all.
     pub(super) fn discovery(&mut self, row: &Written<MonitorSection>, topology: TopologyKind) {
-        if row.value.discovery == Discovery::Group && topology != TopologyKind::GroupReplication {
-            let what = format!("discovery = \"group\", but topology = \"{topology}\" has no group");
-            self.mistakes.push(
-                row.at("discovery"),
-                what,
+        let is_group = topology == TopologyKind::GroupReplication;
+        let (what, instead) = match row.value.discovery {
+            Discovery::Group if !is_group => (
+                format!("discovery = \"group\", but topology = \"{topology}\" has no group"),
                 "write \"auto\", or topology = \"group_replication\"",
-            );
-        }
+            ),
+            Discovery::Replicas if is_group => (
+                format!(
+                    "discovery = \"replicas\", but with topology = \"{topology}\" the group says who is in it"
+                ),
+                "write \"auto\" or \"group\"",
+            ),
+            _ => return,
+        };
+        self.mistakes.push(row.at("discovery"), what, instead);
     }
 
     fn table_name(&mut self, row: &Written<MonitorSection>) -> Option<TableName> {

@@ -58,6 +58,7 @@ fn applier(rows: &[Row]) -> Replication {
         receiver: Receiver::Running,
         applier_stopped,
         lag: lag.filter(|_| !is_stopped),
+        sources: Arc::default(),
     })
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_topology::{Flavor, Following, Receiver, Replication, ServerFacts};
+use delphinus_topology::{Flavor, Following, Identity, Receiver, Replication, ServerFacts};
 
 use super::connection::Connection;
 use super::error::ProbeError;
@@ -57,7 +57,18 @@ fn source(row: NamedRow<'_>) -> Option<Following> {
         receiver,
         applier_stopped: (!applies).then(|| Arc::from(&*text("Last_SQL_Error"))),
         lag: lag.and_then(|text| text.parse().ok()).map(Duration::from_secs),
+        sources: [identity(row)].into(),
     })
+}
+
+/// Whom it follows; nothing is told before it has been there.
+fn identity(row: NamedRow<'_>) -> Identity {
+    let number = row.text(|name| matches!(name, "Source_Server_Id" | "Master_Server_Id"));
+    let uuid = row.text(|name| matches!(name, "Source_UUID" | "Master_UUID"));
+    Identity {
+        number: number.and_then(|text| text.parse().ok()).unwrap_or_default(),
+        uuid: uuid.unwrap_or_default().to_ascii_lowercase().into(),
+    }
 }
 
 fn stopped(errno: &str, error: &str) -> Receiver {
@@ -77,10 +88,12 @@ fn worst(one: Following, other: Following) -> Following {
         // What nobody knows may be any time.
         _ => None,
     };
+    let sources = one.sources.iter().chain(&*other.sources).cloned().collect();
     let is_other_worse = rank(&other.receiver) > rank(&one.receiver);
     Following {
         receiver: if is_other_worse { other.receiver } else { one.receiver },
         applier_stopped: one.applier_stopped.or(other.applier_stopped),
         lag,
+        sources,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::discovery::{Discovery, Lineage, doubt};
 use super::life::Life;
 use super::{Event, Kind, Settings};
 use crate::backend::{Backend, BackendId, LagSource, Role};
@@ -29,12 +30,15 @@ enum Why {
     FollowsNobody,
     Member(MemberState),
     Minority,
+    /// It was found, and is not known to be a replica of this cluster.
+    Doubtful,
 }
 
 impl Why {
-    /// What is wrong with a group's member is not a matter of being late.
+    /// What is wrong with a group's member, or with one that nobody knows, is not a matter of being late.
     fn is_shunned(self) -> bool {
-        matches!(self, Self::Member(state) if state != MemberState::Recovering) || self == Self::Minority
+        matches!(self, Self::Member(state) if state != MemberState::Recovering)
+            || matches!(self, Self::Minority | Self::Doubtful)
     }
 }
 
@@ -56,11 +60,14 @@ struct Around {
     has_primary: bool,
     /// The group as its primary sees it.
     view: Option<Arc<GroupView>>,
+    /// Whom those may follow that were found, where they are replicas.
+    lineage: Option<Lineage>,
 }
 
 impl Around {
-    fn of(snapshot: &Snapshot, kind: Kind) -> Self {
-        let primary = snapshot.primary();
+    fn of(snapshot: &Snapshot, settings: &Settings) -> Self {
+        let (primary, kind) = (snapshot.primary(), settings.kind);
+        let finds_replicas = matches!(settings.discovery, Discovery::Replicas { .. });
         Self {
             kind,
             primary: primary.map(|primary| primary.id),
@@ -68,6 +75,7 @@ impl Around {
             view: primary
                 .filter(|_| kind == Kind::GroupReplication)
                 .and_then(|primary| primary.group.clone()),
+            lineage: finds_replicas.then(|| Lineage::of(snapshot)),
         }
     }
 }
@@ -102,7 +110,7 @@ impl Whom<'_> {
 
 /// Looks at the replication of those that live; true if that brought news.
 pub(super) fn look(next: &mut Snapshot, whom: Whom<'_>, settings: &Settings, now: Instant) -> bool {
-    let around = Around::of(next, settings.kind);
+    let around = Around::of(next, settings);
     whom.any(next, |backend| backend.tally.is_alive() && look_at(backend, &around, settings, now))
 }
 
@@ -116,12 +124,20 @@ fn look_at(backend: &mut Backend, around: &Around, settings: &Settings, now: Ins
         (backend.lag, backend.lag_source) = lag(backend).unzip();
     }
     let shown = |(lag, by): (Option<Duration>, Option<LagSource>)| (lag.map(|lag| lag.as_secs()), by);
-    let finding = find(backend, around, settings, now);
+    let finding = match around.lineage.as_ref().and_then(|lineage| doubt(backend, lineage)) {
+        Some(text) => Finding::Unfit(Why::Doubtful, text),
+        None => match find(backend, around, settings, now) {
+            // Nobody knew how it was before.
+            Finding::Nothing if is_doubtful(backend) => Finding::Fit,
+            finding => finding,
+        },
+    };
     let tally = &mut backend.tally;
     let has_changed = match finding {
         Finding::Fit => tally.unfit.take().is_some(),
         Finding::Unfit(why, text) => {
-            let is_news = tally.unfit.as_ref().is_none_or(|unfit| unfit.why != why);
+            let is_other = |unfit: &Unfit| unfit.why != why || why == Why::Doubtful && *unfit.text != text;
+            let is_news = tally.unfit.as_ref().is_none_or(is_other);
             if is_news {
                 tally.unfit = Some(Unfit { why, text: text.into() });
             }
@@ -130,6 +146,10 @@ fn look_at(backend: &mut Backend, around: &Around, settings: &Settings, now: Ins
         Finding::Nothing => false,
     };
     has_changed | (shown(before) != shown((backend.lag, backend.lag_source)))
+}
+
+fn is_doubtful(backend: &Backend) -> bool {
+    backend.tally.unfit.as_ref().is_some_and(|unfit| unfit.why == Why::Doubtful)
 }
 
 /// By the heartbeat where that can tell, else in the server's own words.

@@ -58,6 +58,11 @@ fn newest_views(next: &Snapshot) -> Vec<Newest> {
     newest
 }
 
+/// Takes in what views there are, before somebody who has told of one is no backend any more.
+pub(super) fn note_views(next: &mut Snapshot) {
+    next.contest.newest_views = newest_views(next);
+}
+
 fn judge(next: &Snapshot) -> Verdict {
     let is_told = |newest: &&Newest| views_of(next, newest).next().is_some();
     let verdicts: Vec<_> =
@@ -186,7 +191,7 @@ fn may_have_majority(next: &Snapshot, newest: &Newest, backend: &Backend) -> boo
 }
 
 /// True if what it told last is not old: one without a free connection lives, and tells nothing.
-fn is_heard(backend: &Backend) -> bool {
+pub(super) fn is_heard(backend: &Backend) -> bool {
     backend.tally.is_alive() && !matches!(backend.fault, Some(Fault::Full(_) | Fault::Denied(_)))
 }
 

@@ -75,7 +75,12 @@ mod tests {
         let earlier = usize::from(case.second_heard_first);
         backends[earlier].tally.heard_at = now.checked_sub(Duration::from_millis(1));
         if case.follows {
-            let following = Following { receiver: Receiver::Running, applier_stopped: None, lag: None };
+            let following = Following {
+                receiver: Receiver::Running,
+                applier_stopped: None,
+                lag: None,
+                sources: std::sync::Arc::default(),
+            };
             backends[1].replication = Replication::On(following);
         }
         backends[1].tally.followed = set(case.followed);

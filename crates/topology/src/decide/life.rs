@@ -8,6 +8,7 @@ use delphinus_wire::gtid::GtidSet;
 use super::Settings;
 use super::fitness::Unfit;
 use crate::heartbeat::Heartbeat;
+use crate::identity::Identity;
 use crate::observation::{Answer, Observation, ProbeOutcome, Traffic};
 
 /// What was seen of a backend so far.
@@ -39,6 +40,8 @@ pub(crate) struct Tally {
     pub(super) followed: Option<Arc<GtidSet>>,
     /// It has been the primary, so that it must be seen to follow the new one before it is read from.
     pub(super) was_primary: bool,
+    /// It was found, and is known to be a replica of this cluster: whom it follows.
+    pub(super) vouched: Option<Arc<Identity>>,
     /// Another backend has taken its place while it took writes. Why it must not be written to.
     pub(super) deposed: Option<Arc<str>>,
 }
@@ -78,9 +81,20 @@ impl Tally {
         self.life == Life::Alive
     }
 
+    /// True if it lives, and its last probe has not failed.
+    pub(super) fn is_answering(&self) -> bool {
+        self.is_alive() && self.failures == 0
+    }
+
     /// True if something newer has been seen.
     pub(super) fn is_too_late(&self, at: Instant) -> bool {
         self.newest.is_some_and(|newest| at < newest)
+    }
+
+    /// The next failure is its death.
+    pub(super) fn condemn(&mut self) {
+        self.failures = u32::MAX;
+        self.vouched = None;
     }
 
     /// It has answered.

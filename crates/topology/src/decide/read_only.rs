@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::judge::judge;
 use super::roles::Verdict;
 use crate::backend::Backend;
+use crate::origin::Origin;
 use crate::snapshot::Snapshot;
 
 /// Exactly one writable backend is the primary. With two there is none: which one is right is not for the proxy to guess.
@@ -49,7 +50,9 @@ pub(super) fn verdict(next: &mut Snapshot, now: Instant) -> Verdict {
 
 fn is_contender(backend: &Backend) -> bool {
     let has_answered = backend.facts.is_some();
+    // What was found is only read from: nobody has said that it may become the primary.
     has_answered
+        && backend.origin == Origin::Configured
         && !backend.read_only
         && backend.tally.is_alive()
         && backend.tally.deposed.is_none()

@@ -5,8 +5,10 @@ use std::time::Instant;
 
 use super::{Event, Kind, Settings, group_replication, read_only, static_roles};
 use crate::backend::{Backend, BackendId, Fault, Role};
+use crate::followers::Followers;
 use crate::heartbeat::Heartbeat;
 use crate::observation::Answer;
+use crate::origin::Origin;
 use crate::replication::Replication;
 use crate::snapshot::Snapshot;
 
@@ -70,6 +72,12 @@ pub(super) fn fault(backend: &Backend, answer: &Answer, settings: &Settings) -> 
         }
         _ => None,
     })
+    .or_else(|| match &answer.followers {
+        Followers::Unseen(text) if backend.role == Role::Primary => {
+            Some(Fault::FollowersUnseen(text.clone()))
+        }
+        _ => None,
+    })
 }
 
 /// Moves the roles as the kind of topology wants them; true if that changed anything.
@@ -120,7 +128,8 @@ fn crown(next: &mut Snapshot, id: BackendId, events: &mut Vec<Event>) -> bool {
         backend.role = Role::Replica;
         // By its last word it takes writes, and it cannot be asked or is not to be used: when it comes back, it must not
         // be taken for the primary.
-        if backend.facts.is_some() && !backend.read_only {
+        let is_known = backend.origin == Origin::Configured && backend.facts.is_some();
+        if is_known && !backend.read_only {
             backend.tally.deposed =
                 Some(format!("{name} is the primary now, and this one takes writes, too").into());
         }

@@ -2,23 +2,15 @@
 
 use proptest::prelude::*;
 
-use delphinus_wire::Capabilities;
-
 use super::*;
-use crate::{Collations, Flavor, Heartbeat, Member, Replication, Role, ServerFacts, ServerLimits, Traffic};
+use crate::{Member, Role, ServerFacts, Traffic};
+use delphinus_wire::Capabilities;
 
 /// Without a memory of those that come and go, which has its own tests.
 pub(super) fn settings(kind: Kind) -> Settings {
     let flapping = Flapping { first: Duration::ZERO, ..Settings::default().flapping };
     Settings { kind, fall: 3, rise: 2, flapping, ..Settings::default() }
 }
-
-const LIMITS: ServerLimits = ServerLimits {
-    max_connections: 151,
-    max_user_connections: None,
-    wait_timeout_s: 28_800,
-    interactive_timeout_s: 28_800,
-};
 
 fn cluster(replicas: usize) -> Snapshot {
     let member = |i: usize| Member {
@@ -30,13 +22,7 @@ fn cluster(replicas: usize) -> Snapshot {
 }
 
 fn facts(version: &str) -> Arc<ServerFacts> {
-    Arc::new(ServerFacts {
-        version: version.to_owned(),
-        version_number: ServerFacts::number_of(version),
-        flavor: Flavor::MySql,
-        default_collation: 255,
-        collations: Collations::default(),
-    })
+    Arc::new(ServerFacts::bare(version))
 }
 
 pub(super) fn answered(read_only: bool) -> ProbeOutcome {
@@ -44,19 +30,7 @@ pub(super) fn answered(read_only: bool) -> ProbeOutcome {
 }
 
 fn answered_as(version: &str, read_only: bool) -> ProbeOutcome {
-    let (facts, latency) = (facts(version), Duration::from_millis(1));
-    ProbeOutcome::Answered(Answer {
-        facts,
-        capabilities: Capabilities::PROTOCOL_41,
-        read_only,
-        limits: LIMITS,
-        replication: Replication::NotAsked,
-        heartbeat: Heartbeat::NotAsked,
-        group: None,
-        latency,
-        position: None,
-        writes: None,
-    })
+    ProbeOutcome::Answered(Answer::bare(facts(version), read_only))
 }
 
 fn refused() -> ProbeOutcome {

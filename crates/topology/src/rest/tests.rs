@@ -2,13 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use delphinus_wire::Capabilities;
-
 use super::*;
-use crate::{
-    Collations, Flavor, Heartbeat, Member, Observation, ProbeOutcome, Replication, Role, ServerFacts,
-    ServerLimits, Settings, decide,
-};
+use crate::{Member, Observation, ProbeOutcome, Role, ServerFacts, Settings, decide};
 
 struct Bench {
     snapshot: Snapshot,
@@ -31,34 +26,9 @@ impl Bench {
     }
 
     fn probe(&mut self, backend: u16, position: &str, writes: Option<u64>) -> Option<Rest> {
-        let facts = Arc::new(ServerFacts {
-            version: "8.0.36".to_owned(),
-            version_number: 80_036,
-            flavor: Flavor::MySql,
-            default_collation: 255,
-            collations: Collations::default(),
-        });
         let position = (!position.is_empty()).then(|| Arc::new(GtidSet::parse(position).unwrap()));
-        self.see(
-            backend,
-            ProbeOutcome::Answered(Answer {
-                facts,
-                capabilities: Capabilities::PROTOCOL_41,
-                read_only: backend > 0,
-                limits: ServerLimits {
-                    max_connections: 151,
-                    max_user_connections: None,
-                    wait_timeout_s: 28_800,
-                    interactive_timeout_s: 28_800,
-                },
-                replication: Replication::NotAsked,
-                heartbeat: Heartbeat::NotAsked,
-                group: None,
-                latency: Duration::ZERO,
-                position,
-                writes,
-            }),
-        )
+        let bare = Answer::bare(ServerFacts::bare("8.0.36").into(), backend > 0);
+        self.see(backend, ProbeOutcome::Answered(Answer { position, writes, ..bare }))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Mistakes that the code under test could make, made on purpose: the properties have to find each of them.
 
-use delphinus_topology::{Health, Observation, Role, Snapshot};
+use delphinus_topology::{Backend, BackendId, Health, Observation, Origin, Role, Snapshot};
 
 use crate::world::Style;
 
@@ -28,6 +28,12 @@ pub(crate) enum Fault {
     GoesDeaf,
     /// Something changes all the time.
     NeverRests,
+    /// Whoever the primary names is read from.
+    BelievesThePrimary,
+    /// One that was found and takes writes is the primary when that is away.
+    CrownsWhoIsFound,
+    /// Those that were found go when the primary dies.
+    ForgetsWithThePrimary,
 }
 
 impl Fault {
@@ -43,6 +49,9 @@ impl Fault {
         Self::DropsReplicas,
         Self::GoesDeaf,
         Self::NeverRests,
+        Self::BelievesThePrimary,
+        Self::CrownsWhoIsFound,
+        Self::ForgetsWithThePrimary,
     ];
 
     pub(crate) fn style(self) -> Style {
@@ -66,6 +75,9 @@ impl Fault {
             Self::DropsReplicas => &["has lost its reads"],
             Self::GoesDeaf => &["has settled"],
             Self::NeverRests => &["does not settle"],
+            Self::BelievesThePrimary => &["and nobody knows it"],
+            Self::CrownsWhoIsFound => &["writes go to"],
+            Self::ForgetsWithThePrimary => &["has left without a reason"],
         }
     }
 
@@ -133,6 +145,38 @@ impl Fault {
                 }
             }
             Self::NeverRests => snapshot.generation += 1,
+            _ => self.spoil_found(snapshot),
+        }
+    }
+
+    /// What concerns those that were found.
+    fn spoil_found(self, snapshot: &mut Snapshot) {
+        match self {
+            Self::BelievesThePrimary => {
+                let now = snapshot.backends.iter().find_map(|one| one.health.since());
+                for backend in snapshot.backends.iter_mut().filter(|one| one.origin.found().is_some()) {
+                    if let (Health::Unknown, Some(since)) = (&backend.health, now) {
+                        backend.health = Health::Up { since };
+                    }
+                }
+            }
+            Self::CrownsWhoIsFound if snapshot.primary().is_none_or(|primary| primary.health.is_down()) => {
+                let found = writable_one_that_was_found(snapshot);
+                if let Some(id) = found {
+                    for backend in &mut snapshot.backends {
+                        backend.role = if backend.id == id { Role::Primary } else { Role::Replica };
+                    }
+                }
+            }
+            Self::ForgetsWithThePrimary
+                if snapshot.primary().is_some_and(|primary| primary.health.is_down()) =>
+            {
+                for backend in &mut snapshot.backends {
+                    if let Origin::Found(found) = &backend.origin {
+                        backend.origin = Origin::Left(found.clone());
+                    }
+                }
+            }
             _ => {}
         }
     }
@@ -153,4 +197,9 @@ impl Fault {
             }
         }
     }
+}
+
+fn writable_one_that_was_found(snapshot: &Snapshot) -> Option<BackendId> {
+    let is_it = |one: &&Backend| one.origin.found().is_some() && one.facts.is_some() && !one.read_only;
+    snapshot.backends.iter().find(is_it).map(|one| one.id)
 }

@@ -151,7 +151,7 @@ impl Group {
             };
             GroupMember {
                 id: other.to_string().into(),
-                address: format!("db{other}:3306").into(),
+                address: servers[*other].told_address.clone(),
                 state,
                 is_primary: *other == self.primary,
             }

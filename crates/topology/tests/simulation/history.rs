@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use delphinus_topology::{
-    BackendId, Kind, Member, Observation, Role, Settings, Snapshot, Traffic, Wish, decide,
+    BackendId, Discovery, Followers, Kind, Member, Observation, ProbeOutcome, Role, Settings, Snapshot,
+    Traffic, Wish, decide,
 };
 
 use crate::fault::Fault;
@@ -15,7 +16,10 @@ use crate::world::{Style, World};
 const DISORDER: usize = 16;
 
 /// How long the proxy may take to see that the world has settled: the longest time that a replica is kept out, and some.
-const PATIENCE: usize = 14;
+const PATIENCE: usize = 24;
+
+/// The same where nobody says where he is: one place after another is tried.
+const SEARCH: usize = 200;
 
 struct Play {
     rng: Rng,
@@ -25,6 +29,8 @@ struct Play {
     oracle: Oracle,
     now: Instant,
     fault: Option<Fault>,
+    /// What each server said last of those that follow it, as its probe remembers.
+    named: Vec<Followers>,
 }
 
 /// What is wrong, if anything is.
@@ -44,7 +50,12 @@ pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), 
         }
         return play.settle(None);
     }
-    let primary = if style == Style::Static { 0 } else { play.rng.below(play.world.servers.len()) };
+    let candidates = match style {
+        Style::Static => 1,
+        Style::ReadOnly => play.world.listed,
+        Style::Group => play.world.servers.len(),
+    };
+    let primary = play.rng.below(candidates);
     play.world.repair(primary);
     play.settle(Some(primary))
 }
@@ -52,29 +63,41 @@ pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), 
 impl Play {
     fn new(style: Style, seed: u64, fault: Option<Fault>) -> Self {
         let mut rng = Rng::new(seed);
-        let count = 2 + rng.below(3);
+        let finds = rng.percent(50);
+        let (listed, unlisted) =
+            if finds { (1 + rng.below(3), 1 + rng.below(3)) } else { (2 + rng.below(3), 0) };
         let kind = match style {
             Style::ReadOnly => Kind::ReadOnly,
             Style::Group => Kind::GroupReplication,
             Style::Static => Kind::Static,
         };
         let tells_positions = style == Style::ReadOnly && rng.percent(60);
-        let mut world = World::new(style, count);
+        let mut world = World::new(style, listed, unlisted);
+        world.says_where = rng.percent(70);
         if tells_positions {
             world.tell_positions();
         }
         let mut settings = Settings { kind, ..Settings::default() };
         (settings.fall, settings.rise) = (1 + rng.below(3) as u32, 1 + rng.below(3) as u32);
         settings.flapping.most = Duration::from_secs(4);
+        let forget = Duration::from_secs(1 + rng.below(12) as u64);
+        settings.discovery = match kind {
+            _ if !finds => Discovery::Off,
+            Kind::GroupReplication => Discovery::Group { forget },
+            Kind::Static | Kind::ReadOnly => Discovery::Replicas { forget },
+        };
         let member = |index: usize| Member {
             name: format!("db{index}").into(),
             role: if style == Style::Static && index == 0 { Role::Primary } else { Role::Replica },
             weight: 100,
         };
+        let spares = if finds { rng.below(8) } else { 0 };
+        let snapshot = Snapshot::new((0..listed).map(member).collect()).with_spares(spares, 100);
         Self {
+            oracle: Oracle::new(style, listed + spares, &settings),
+            named: vec![Followers::NotAsked; world.servers.len()],
             world,
-            oracle: Oracle::new(style, count, &settings),
-            snapshot: Snapshot::new((0..count).map(member).collect()),
+            snapshot,
             settings,
             now: Instant::now(),
             fault,
@@ -84,20 +107,24 @@ impl Play {
 
     /// A second: the world moves, and each backend is probed with this probability, in any order and bundled at random.
     fn tick(&mut self, percent: usize) -> Result<(), String> {
-        self.world.tick();
+        self.world.tick(percent, &mut self.rng);
         // Where several take writes, each of these may show who is right: that would be no world that stands still.
         if percent < 100 {
             self.world.write(&mut self.rng);
         }
         self.world.replicate();
         let mut bundle = Vec::new();
-        let count = self.world.servers.len();
+        let count = self.snapshot.backends.len();
         let first = self.rng.below(count);
         for number in 0..count {
             let index = (first + number) % count;
             self.now += Duration::from_millis(1_000 / count as u64);
+            if !self.snapshot.backends[index].origin.is_present() {
+                continue;
+            }
             if self.rng.percent(percent) {
-                bundle.push(self.probe(index));
+                let seen = self.probe(index, percent);
+                bundle.push(seen);
             }
             if percent < 100 && self.rng.percent(10) {
                 let other = self.say(index);
@@ -110,15 +137,48 @@ impl Play {
         self.decide(bundle)
     }
 
-    fn probe(&self, index: usize) -> Observation {
-        let outcome = self.world.outcome(index);
+    /// Which server answers for a backend: a listed one is where it always was, and of others it is known where they were.
+    fn server_of(&self, index: usize) -> Option<usize> {
+        match self.snapshot.backends[index].origin.found() {
+            Some(found) => self.world.at(&found.address),
+            None => Some(index),
+        }
+    }
+
+    fn probe(&mut self, index: usize, percent: usize) -> Observation {
+        let outcome = match self.server_of(index) {
+            Some(server) => {
+                let followers = self.ask_followers(index, server, percent);
+                self.world.outcome(server, followers)
+            }
+            None => ProbeOutcome::Refused("no route to host".into()),
+        };
         Observation::Probe { backend: BackendId(index as u16), at: self.now, outcome }
+    }
+
+    /// The primary is asked now and then who follows it, and what it said is remembered in between.
+    fn ask_followers(&mut self, index: usize, server: usize, percent: usize) -> Followers {
+        let is_primary = self.snapshot.primary().is_some_and(|primary| primary.id.index() == index);
+        if !is_primary || !matches!(self.settings.discovery, Discovery::Replicas { .. }) {
+            self.named[server] = Followers::NotAsked;
+            return Followers::NotAsked;
+        }
+        if self.rng.percent(percent.min(90)) || self.named[server] == Followers::NotAsked {
+            let is_allowed = percent == 100 || self.rng.percent(95);
+            self.named[server] = if is_allowed {
+                let lingers = if percent == 100 { 0 } else { 30 };
+                self.world.followers(server, lingers, &mut self.rng)
+            } else {
+                Followers::Unseen("access denied".into())
+            };
+        }
+        self.named[server].clone()
     }
 
     /// What workers and operators say.
     fn say(&mut self, index: usize) -> Observation {
         let (backend, at) = (BackendId(index as u16), self.now);
-        let is_dead = !self.world.servers[index].runs();
+        let is_dead = self.server_of(index).is_none_or(|server| !self.world.servers[server].runs());
         let traffic = match self.rng.below(12) {
             0 => return Observation::Wish { backend, at, wish: Wish::Offline { since: at } },
             1..=3 => return Observation::Wish { backend, at, wish: Wish::Online },
@@ -159,28 +219,60 @@ impl Play {
             let at = self.now;
             // An operator looks at it and puts everything back, also what is fenced.
             for wish in [Wish::Offline { since: at }, Wish::Online] {
-                let ids = 0..self.world.servers.len() as u16;
+                let ids = 0..self.snapshot.backends.len() as u16;
                 self.decide(ids.map(|id| Observation::Wish { backend: BackendId(id), at, wish }).collect())?;
             }
         }
-        for _ in 0..PATIENCE {
+        let patience = if self.world.says_where { PATIENCE } else { SEARCH };
+        for _ in 0..patience {
             self.tick(100)?;
         }
         let generation = self.snapshot.generation;
         for _ in 0..3 {
             self.tick(100)?;
         }
-        if self.snapshot.generation != generation {
+        // One that says nothing of where it is, and is not there, is looked for again and again.
+        let is_search = primary.is_none() && !self.world.says_where;
+        if self.snapshot.generation != generation && !is_search {
             return Err("it does not settle: something changes all the time".into());
         }
         let Some(primary) = primary else { return Ok(()) };
         let writer = self.snapshot.writer().map(|writer| writer.id.index());
-        if writer != Ok(primary) {
-            return Err(format!("it has settled on {writer:?}, not on {primary}"));
+        let wanted = self.backends_of(primary).next();
+        let is_reachable = wanted.is_some() || self.has_room();
+        if is_reachable && writer.as_ref().ok() != wanted.as_ref() {
+            return Err(format!("it has settled on {writer:?}, not on {primary}, which is {wanted:?}"));
         }
-        match self.snapshot.backends.iter().find(|backend| !backend.is_up()) {
-            Some(backend) => Err(format!("it has settled without {}: {:?}", backend.name, backend.health)),
-            None => Ok(()),
+        match self.snapshot.present().find(|backend| !backend.is_up()) {
+            Some(backend) if is_reachable => {
+                Err(format!("it has settled without {}: {:?}", backend.name, backend.health))
+            }
+            _ => self.check_found(),
         }
+    }
+
+    /// Which backends a server is.
+    fn backends_of(&self, server: usize) -> impl Iterator<Item = usize> {
+        let present = self.snapshot.present().map(|backend| backend.id.index());
+        present.filter(move |index| self.server_of(*index) == Some(server))
+    }
+
+    /// There is a place for every server that there has been.
+    fn has_room(&self) -> bool {
+        // A listed one may have been found under another name while it did not answer.
+        let ever: usize = self.world.servers.iter().map(|server| 1 + server.births as usize).sum();
+        self.settings.discovery != Discovery::Off && self.snapshot.backends.len() >= self.world.listed + ever
+    }
+
+    /// All is well with the world: everybody is one backend, if there was room, and nobody two.
+    fn check_found(&self) -> Result<(), String> {
+        for server in 0..self.world.servers.len() {
+            let count = self.backends_of(server).count();
+            if count > 1 || count == 0 && self.has_room() {
+                let names: Vec<_> = self.snapshot.present().map(|backend| &*backend.name).collect();
+                return Err(format!("it has settled with {count} backends for server {server}: {names:?}"));
+            }
+        }
+        Ok(())
     }
 }

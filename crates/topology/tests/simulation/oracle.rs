@@ -1,10 +1,13 @@
-//! What must hold of every snapshot, judged by the observations alone and not by the code that made it.
+//! What must hold of every snapshot, judged by the observations alone and not by the code that made it. What must hold of those that
+//! were found is in `found`.
+
+mod found;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_topology::{
-    Answer, Backend, BackendId, GroupView, Health, MemberState, Observation, ProbeOutcome, Receiver,
+    Answer, Backend, BackendId, GroupView, Health, MemberState, Observation, Origin, ProbeOutcome, Receiver,
     Replication, Role, Settings, Snapshot, Wish,
 };
 
@@ -26,6 +29,10 @@ struct Seen {
     /// It has said since it lost its place as the writer that it is read-only, or an operator has put it back.
     is_absolved: bool,
     has_lost_place: bool,
+    /// Its last answer, however long ago.
+    answer: Option<Answer>,
+    /// Which server it is to be and where it is, if it was found.
+    found: Option<(Arc<str>, Arc<str>)>,
 }
 
 #[derive(Debug)]
@@ -33,6 +40,8 @@ pub(crate) struct Oracle {
     style: Style,
     seen: Vec<Seen>,
     writer: Option<BackendId>,
+    /// Who had the role last, whatever its health.
+    primary: Option<BackendId>,
     generation: u64,
     newest: Option<Instant>,
     /// Those that lived and were not fenced the last time.
@@ -46,6 +55,14 @@ pub(crate) struct Oracle {
 
 type Checked = Result<(), String>;
 
+/// True if the server that has said this is the one that is known by `id`.
+fn is(answer: &Answer, id: &Arc<str>) -> bool {
+    match &answer.group {
+        Some(view) => view.own == *id,
+        None => answer.identity.as_ref().is_some_and(|own| own.is(id)),
+    }
+}
+
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(what()) }
 }
@@ -56,6 +73,7 @@ impl Oracle {
             style,
             seen: vec![Seen::default(); count],
             writer: None,
+            primary: None,
             generation: 0,
             newest: None,
             free: Vec::new(),
@@ -71,10 +89,15 @@ impl Oracle {
             let seen = &mut self.seen[observation.backend().index()];
             match observation {
                 Observation::Probe { outcome, .. } => {
-                    seen.last = match outcome {
-                        ProbeOutcome::Answered(answer) => Some(answer.clone()),
+                    let answer = match outcome {
+                        ProbeOutcome::Answered(answer) => Some(answer),
                         _ => None,
                     };
+                    seen.answer = answer.cloned().or(seen.answer.take());
+                    // What another server says than the one that was meant is nobody's word.
+                    let is_meant =
+                        |answer: &&Answer| seen.found.as_ref().is_none_or(|(id, _)| is(answer, id));
+                    seen.last = answer.filter(is_meant).cloned();
                     seen.last_word = seen.last.as_ref().map(|answer| answer.read_only).or(seen.last_word);
                     if let Some(answer) = &seen.last {
                         seen.position.clone_from(&answer.position);
@@ -101,6 +124,7 @@ impl Oracle {
             "a change without a generation".into()
         })?;
         self.generation = snapshot.generation;
+        self.check_found(snapshot)?;
         if let Ok(writer) = snapshot.writer() {
             ensure(!writer.is_fenced(), || format!("writes go to {}, which is fenced", writer.name))?;
             ensure(!writer.is_offline() && !writer.health.is_down(), || "writes go nowhere".into())?;
@@ -126,7 +150,9 @@ impl Oracle {
         let says_read_only = self.last(writer.id).is_some_and(|answer| answer.read_only);
         ensure(!says_read_only, || format!("writes go to {}, which is read_only", writer.name))?;
         for other in &snapshot.backends {
-            let is_free = other.id != writer.id && !other.is_fenced() && !other.is_offline();
+            // What was found is never written to.
+            let is_listed = other.origin == Origin::Configured;
+            let is_free = is_listed && other.id != writer.id && !other.is_fenced() && !other.is_offline();
             let is_rival = is_free && says_writable(other.id) && !other.health.is_down();
             ensure(!is_rival, || format!("two writers: {} and {}", writer.name, other.name))?;
         }
@@ -196,7 +222,7 @@ impl Oracle {
     /// More than half of the members of `view` can be connected with the writer, by the last word of both.
     fn check_majority(&self, snapshot: &Snapshot, writer: &Backend, view: &GroupView) -> Checked {
         let says = |speaker: &str, of: &str| {
-            let index: usize = speaker.parse().unwrap();
+            let Some(index) = self.backend_of(speaker) else { return false };
             let is_old = !snapshot.backends[index].is_up() && index != writer.id.index();
             let word = self.seen[index].last.as_ref().filter(|_| !is_old);
             let word = word.and_then(|answer| answer.group.as_ref());
@@ -207,12 +233,20 @@ impl Oracle {
             word.filter(|word| word.counter == view.counter || index == writer.id.index())
                 .is_some_and(is_unreachable)
         };
-        let own = writer.id.index().to_string();
+        let own =
+            self.last(writer.id).and_then(|answer| answer.group.as_ref()).map(|view| view.own.to_string());
+        let own = own.unwrap_or_default();
         let is_severed = |id: &str| id != own && (says(&own, id) || says(id, &own));
         let severed = view.members.iter().filter(|member| is_severed(&member.id)).count();
         ensure(severed * 2 < view.members.len(), || {
             format!("writes go to {}, which is cut off from the majority of {view:?}", writer.name)
         })
+    }
+
+    /// Which backend it is that says it is this member.
+    fn backend_of(&self, member: &str) -> Option<usize> {
+        let is_it = |seen: &Seen| seen.view.as_ref().is_some_and(|(view, _)| *view.own == *member);
+        self.seen.iter().position(is_it)
     }
 
     /// Nobody gets its place as the writer back that it has lost while it took writes.
@@ -271,7 +305,10 @@ impl Oracle {
     fn check_losses(&self, snapshot: &Snapshot) -> Checked {
         for id in &self.readable {
             let Some(backend) = snapshot.backend(*id) else { continue };
-            let is_lost = matches!(backend.health, Health::Lagging { .. } | Health::Shunned { .. });
+            // One that was found and takes writes has left by itself.
+            let has_left = backend.origin != Origin::Configured && !backend.read_only;
+            let is_lost =
+                !has_left && matches!(backend.health, Health::Lagging { .. } | Health::Shunned { .. });
             ensure(!is_lost || backend.returned.is_some(), || {
                 format!("{} has lost its reads with the primary: {:?}", backend.name, backend.health)
             })?;

@@ -1,7 +1,9 @@
 //! Servers that follow one another, and everything that befalls them: crashes, hangs, cuts, lag, tools and people that move
 //! the roles, rightly and wrongly.
 
-use delphinus_topology::ProbeOutcome;
+use std::sync::Arc;
+
+use delphinus_topology::{Follower, Followers, ProbeOutcome};
 
 use crate::group;
 use crate::rng::Rng;
@@ -21,18 +23,23 @@ pub(crate) enum Style {
 pub(crate) struct World {
     pub(crate) style: Style,
     pub(crate) servers: Vec<Server>,
+    /// How many of them, the first ones, the proxy's configuration lists. Those stay where they are.
+    pub(crate) listed: usize,
+    /// Servers say where they are; else it is known only where somebody is.
+    pub(crate) says_where: bool,
     /// Who is to be made writable, half way through a switch.
     half_way: Option<usize>,
     pub(crate) group: group::Group,
 }
 
 impl World {
-    pub(crate) fn new(style: Style, count: usize) -> Self {
-        let facts = Server::facts();
-        let mut servers: Vec<_> = (0..count).map(|_| Server::new(facts.clone())).collect();
+    pub(crate) fn new(style: Style, listed: usize, unlisted: usize) -> Self {
+        let (facts, count) = (Server::facts(), listed + unlisted);
+        let mut servers: Vec<_> = (0..count).map(|number| Server::new(number, facts.clone())).collect();
         servers[0].read_only = false;
-        servers[0].source = None;
-        let mut world = Self { style, servers, half_way: None, group: group::Group::new(count) };
+        (servers[0].source, servers[0].known_source) = (None, None);
+        let group = group::Group::new(count);
+        let mut world = Self { style, servers, listed, says_where: true, half_way: None, group };
         if style == Style::Group {
             world.group.publish_all(&mut world.servers);
         }
@@ -45,9 +52,27 @@ impl World {
         self.servers.iter_mut().for_each(|server| server.executed = vec![0; count]);
     }
 
-    pub(crate) fn outcome(&self, index: usize) -> ProbeOutcome {
+    pub(crate) fn outcome(&self, index: usize, followers: Followers) -> ProbeOutcome {
         let server = &self.servers[index];
-        server.outcome(server.source.is_some_and(|source| self.servers[source].runs()))
+        server.outcome(server.source.map(|source| &self.servers[source]), followers)
+    }
+
+    /// Who is there.
+    pub(crate) fn at(&self, address: &str) -> Option<usize> {
+        self.servers.iter().position(|server| *server.address == *address)
+    }
+
+    /// Whom a server names that replicate from it, and of those that have crashed so many of a hundred.
+    pub(crate) fn followers(&self, of: usize, percent: usize, rng: &mut Rng) -> Followers {
+        let mut is_named =
+            |server: &Server| server.source == Some(of) && (server.runs() || rng.percent(percent));
+        let named: Vec<_> = self.servers.iter().filter(|server| is_named(server)).collect();
+        let everywhere: Vec<Arc<str>> = named.iter().map(|server| server.told_address.clone()).collect();
+        let follower = |server: &&Server| Follower {
+            id: server.uuid(),
+            addresses: if self.says_where { vec![server.told_address.clone()] } else { everywhere.clone() },
+        };
+        Followers::Known(named.iter().map(follower).collect())
     }
 
     /// Lets something happen.
@@ -57,7 +82,7 @@ impl World {
             self.group.step(&mut self.servers, rng);
         }
         let server = &mut self.servers[at];
-        match rng.below(20) {
+        match rng.below(24) {
             0 => server.process = Process::Crashed,
             1 => server.process = Process::Hung,
             2..=4 => self.revive(at, rng),
@@ -73,7 +98,34 @@ impl World {
             11..=13 if self.style == Style::Group => self.group.cut(rng),
             14 if self.style == Style::Group => self.group.break_link(rng),
             15 if self.style == Style::Group => self.group.hand_over(&mut self.servers, at),
+            20 | 21 => self.relocate(at, rng),
+            22 => self.make_anew(at),
             _ => {}
+        }
+    }
+
+    /// A server that is not listed is somewhere else, perhaps where another one was, and that one where it was itself.
+    fn relocate(&mut self, at: usize, rng: &mut Rng) {
+        if at < self.listed {
+            return;
+        }
+        let other = self.listed + rng.below(self.servers.len() - self.listed);
+        if other == at {
+            let place = rng.below(3);
+            let address: Arc<str> = format!("x{place}:3306").into();
+            if self.at(&address).is_none() {
+                self.servers[at].address = address;
+            }
+            return;
+        }
+        let theirs = self.servers[other].address.clone();
+        self.servers[other].address = std::mem::replace(&mut self.servers[at].address, theirs);
+    }
+
+    /// A server that is not listed is made anew, from a copy of another one.
+    fn make_anew(&mut self, at: usize) {
+        if at >= self.listed && self.style != Style::Group {
+            self.servers[at].births += 1;
         }
     }
 
@@ -100,9 +152,18 @@ impl World {
         }
     }
 
-    /// A second goes by.
-    pub(crate) fn tick(&mut self) {
-        for server in &mut self.servers {
+    /// A second goes by. `percent`: how many of those that have moved tell others of it.
+    pub(crate) fn tick(&mut self, percent: usize, rng: &mut Rng) {
+        for at in 0..self.servers.len() {
+            let source = self.servers[at].source.map(|source| &self.servers[source]);
+            let known = source.map(Server::identity);
+            let server = &mut self.servers[at];
+            if server.runs() {
+                server.known_source = known;
+            }
+            if rng.percent(percent) {
+                server.told_address = server.address.clone();
+            }
             server.behind_s =
                 if server.is_slow { server.behind_s + 4 } else { server.behind_s.saturating_sub(15) };
         }
@@ -168,7 +229,10 @@ impl World {
         for (index, server) in self.servers.iter_mut().enumerate() {
             let is_primary = index == primary;
             let (view, executed) = (server.view.take(), std::mem::take(&mut server.executed));
-            *server = Server { executed, view, ..Server::new(server.facts.clone()) };
+            let (births, address) = (server.births, server.address.clone());
+            let told_address = address.clone();
+            let fresh = Server::new(index, server.facts.clone());
+            *server = Server { births, address, told_address, executed, view, ..fresh };
             server.read_only = !is_primary;
             server.source = (!is_primary).then_some(primary);
         }

@@ -6,8 +6,7 @@ use super::super::{Kind, Settings, decide};
 use super::*;
 use crate::backend::{BackendId, Role};
 use crate::observation::{Answer, Observation, ProbeOutcome};
-use crate::{Collations, Flavor, Heartbeat, Member, Replication, ServerFacts, ServerLimits};
-use delphinus_wire::Capabilities;
+use crate::{Member, ServerFacts};
 
 /// What a member tells: the view's counter, whom it names, and whom it cannot reach.
 #[derive(Clone, Copy)]
@@ -61,30 +60,8 @@ fn answer(own: usize, members: &[usize], Word(counter, primary, unreachable): Wo
     };
     let members = members.iter().map(member).collect();
     let group = GroupView { own: own.to_string().into(), life: "1700000000".into(), counter, members };
-    let facts = ServerFacts {
-        version: "9.7.0".to_owned(),
-        version_number: 90_700,
-        flavor: Flavor::MySql,
-        default_collation: 255,
-        collations: Collations::default(),
-    };
-    ProbeOutcome::Answered(Answer {
-        facts: Arc::new(facts),
-        capabilities: Capabilities::PROTOCOL_41,
-        read_only: own != primary,
-        limits: ServerLimits {
-            max_connections: 151,
-            max_user_connections: None,
-            wait_timeout_s: 28_800,
-            interactive_timeout_s: 28_800,
-        },
-        replication: Replication::NotAsked,
-        heartbeat: Heartbeat::NotAsked,
-        group: Some(Arc::new(group)),
-        latency: Duration::from_millis(1),
-        position: None,
-        writes: None,
-    })
+    let bare = Answer::bare(ServerFacts::bare("9.7.0").into(), own != primary);
+    ProbeOutcome::Answered(Answer { group: Some(Arc::new(group)), ..bare })
 }
 
 /// The history that a random one (seed 1379698 of the first generator) came down to: the primary has not heard of the newest

@@ -1,12 +1,17 @@
 //! Groups that change, and which backends follow from it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::*;
+use crate::decide::Settings;
 use crate::decide::tests::{answered, settings};
-use crate::{Following, Kind, Member, Receiver, Replication, decide};
+use crate::{
+    BackendId, Discovery, Event, Following, GroupMember, GroupView, Identity, Kind, Member, MemberState,
+    Observation, Origin, ProbeOutcome, Receiver, Replication, Role, Snapshot, decide,
+};
 
 const FORGET: Duration = Duration::from_mins(1);
 
@@ -73,7 +78,12 @@ impl Bench {
         answer.group = Some(view.into());
         let applier_stopped = lag.is_none().then(|| "OFF".into());
         let lag = lag.map(Duration::from_millis);
-        answer.replication = Replication::On(Following { receiver: Receiver::Running, applier_stopped, lag });
+        answer.replication = Replication::On(Following {
+            receiver: Receiver::Running,
+            applier_stopped,
+            lag,
+            sources: Arc::default(),
+        });
         self.see(id, ProbeOutcome::Answered(answer));
     }
 
@@ -325,7 +335,7 @@ proptest! {
             let backends = &bench.snapshot.backends;
             prop_assert!(backends[..3].iter().all(|backend| backend.origin == Origin::Configured));
             let ids: Vec<_> = backends.iter().filter_map(|one| {
-                one.origin.found().map(|found| &found.id).or(one.server_id.as_ref())
+                one.origin.found().map(|found| found.id.clone()).or(one.identity.as_deref().map(Identity::name))
             }).collect();
             prop_assert_eq!(ids.len(), ids.iter().collect::<BTreeSet<_>>().len(), "{:?}", ids);
             for backend in backends {
