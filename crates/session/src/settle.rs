@@ -100,7 +100,8 @@ impl Session {
         }
         let connection = checkout.connection();
         connection.have = self.want.clone();
-        if had != before && self.want.schema == before {
+        let has_entered = response.changes.iter().any(|change| matches!(change, Changed::Schema(_)));
+        if had != before && self.want.schema == before && !has_entered {
             // It ran without the session's schema, which is gone: see `checkout_without_schema`.
             connection.have.schema = had;
         }
