@@ -298,12 +298,13 @@ fn a_replica_that_stops_or_is_late_is_not_read_from() {
         })
         .unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                replica.query("LOCK TABLES app.late READ; SELECT SLEEP(6); UNLOCK TABLES").unwrap()
-            });
+            // It may be told that its sleep was ended.
+            scope.spawn(|| replica.query("LOCK TABLES app.late READ; SELECT SLEEP(60)"));
+            let mut sleeper = String::new();
             until(LIMIT, "the lock", || {
-                let held = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'";
-                Ok(replica.query(held)?.trim() == "1")
+                let held = "SELECT id FROM information_schema.processlist WHERE state = 'User sleep'";
+                replica.query(held)?.trim().clone_into(&mut sleeper);
+                Ok(!sleeper.is_empty())
             })
             .unwrap();
             stage.cluster.servers[0].query("INSERT INTO app.late VALUES (2)").unwrap();
@@ -316,10 +317,30 @@ fn a_replica_that_stops_or_is_late_is_not_read_from() {
                 })
                 .unwrap();
             }
+            // How late is too late can be changed meanwhile.
+            reload(&stage, &admin, ("lag_down_ms = 2000", "lag_down_ms = 3600000\nlag_recover_ms = 3600000"));
+            until_state(&admin, &replica.name, "up");
+            let row = admin.backend(&replica.name);
+            assert!(row.lag_ms.parse::<u64>().is_ok_and(|lag| lag >= 2000), "{row:?}");
+            reads(true);
+            reload(&stage, &admin, ("lag_down_ms = 3600000\nlag_recover_ms = 3600000", "lag_down_ms = 2000"));
+            until_state(&admin, &replica.name, "lagging");
+            replica.query(&format!("KILL QUERY {sleeper}")).unwrap();
         });
         until_state(&admin, &replica.name, "up");
         reads(true);
     }
+}
+
+/// Changes the proxy's file and has it read again.
+fn reload(stage: &Stage, admin: &Admin, (from, to): (&str, &str)) {
+    let path = stage.address.socket.with_file_name("delphinus.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{text}");
+    std::fs::write(&path, text.replace(from, to)).unwrap();
+    let changed = admin.operator().rows("RELOAD CONFIG").unwrap();
+    assert!(changed.iter().all(|row| row[3].as_deref() == Some("applied")), "{changed:?}");
+    assert!(!changed.is_empty());
 }
 
 #[test]

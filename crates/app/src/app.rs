@@ -90,8 +90,8 @@ impl App {
             threads
                 .push(rt::spawn_worker(format!("worker-{at}"), config.proxy.io_uring, move || serve(seed))?);
         }
-        let policies = clusters.iter().map(|cluster| cluster.policy.clone()).collect();
-        let running = Running::new(config, rereading, policies);
+        let hot = clusters.iter().map(|cluster| cluster.hot.clone()).collect();
+        let running = Running::new(config, rereading, hot);
         let shown = admin::Shown {
             registry: &registry,
             clusters: clusters.iter().map(RunningCluster::view).collect(),

@@ -14,6 +14,7 @@ use delphinus_topology::{ClusterId, Snapshot};
 use delphinus_wire::Capabilities;
 
 use crate::error::Error;
+use crate::reload::Hot;
 use crate::{limits, settings};
 
 /// A cluster that is about to run.
@@ -22,7 +23,8 @@ pub(crate) struct RunningCluster {
     monitor: Monitor,
     pub shared: SharedCluster,
     /// How reads are spread, which may change while it runs.
-    pub policy: watch::Sender<Policy>,
+    /// What of its options may change while it runs.
+    pub hot: Hot,
     lines: Vec<WorkerLine>,
     schemas: Vec<String>,
     compression: Vec<Compression>,
@@ -58,10 +60,10 @@ impl RunningCluster {
         cache: Option<&Arc<Cache>>,
     ) -> Result<(Self, Vec<ClusterSeed>), Error> {
         let targets = settings::targets(config, cluster)?;
-        let (monitor, reader) = Monitor::new(settings::monitor(cluster, &targets));
+        let (hot, policy, lag) = Hot::new(cluster);
+        let (monitor, reader) = Monitor::new(settings::monitor(cluster, &targets, lag));
         let bells: Vec<Arc<Notify>> = (0..threads).map(|_| Arc::default()).collect();
         let users = settings::users(config);
-        let (policy, spread) = watch::channel(crate::routing::policy(&cluster.routing));
         let shared = SharedCluster {
             id,
             // Once: the threads share the counts of the rules.
@@ -71,7 +73,7 @@ impl RunningCluster {
             users,
             reader,
             waiting: WaitingRoom::default(),
-            policy: spread,
+            policy,
         };
         let (lines, questions): (Vec<_>, Vec<_>) = bells.iter().map(|_| worker_line()).unzip();
         let seed = |(bell, questions)| ClusterSeed { shared: shared.clone(), bell, questions };
@@ -80,7 +82,7 @@ impl RunningCluster {
         let schemas = cluster.schemas.clone();
         let compression =
             cluster.backends.iter().chain(settings::spares(cluster)).map(|one| one.compression).collect();
-        Ok((Self { name, monitor, shared, policy, lines, schemas, compression }, seeds))
+        Ok((Self { name, monitor, shared, hot, lines, schemas, compression }, seeds))
     }
 
     /// As operators see it.

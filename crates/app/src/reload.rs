@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use delphinus_admin::ChangedOption;
-use delphinus_config::{Change, Config, LogLevel, Reload};
+use delphinus_config::{Change, Cluster, Config, LogLevel, Reload};
 use delphinus_net::rt::{Hangups, watch};
 use delphinus_route::Policy;
 use delphinus_telemetry::LogControl;
+use delphinus_topology::Lag;
 
 use crate::routing::policy;
+use crate::settings::lag;
 
 /// How the configuration is read again, and what of the caller's follows it.
 pub struct Rereading {
@@ -23,17 +25,36 @@ pub struct Rereading {
 pub(crate) struct Running {
     config: RefCell<Config>,
     rereading: Option<Rereading>,
-    /// For the workers of each cluster.
-    policies: Vec<watch::Sender<Policy>>,
+    /// Of each cluster.
+    hot: Vec<Hot>,
+}
+
+/// Where the options of one cluster that may change are told.
+#[derive(Clone)]
+pub(crate) struct Hot {
+    /// To its workers.
+    policy: watch::Sender<Policy>,
+    /// To its monitor.
+    lag: watch::Sender<Lag>,
+}
+
+impl Hot {
+    /// With what the configuration says; and where it is heard.
+    pub(crate) fn new(cluster: &Cluster) -> (Self, watch::Receiver<Policy>, watch::Receiver<Lag>) {
+        let (policy, policies) = watch::channel(policy(&cluster.routing));
+        let (lag, lags) = watch::channel(lag(&cluster.monitor));
+        (Self { policy, lag }, policies, lags)
+    }
+
+    fn tell(&self, cluster: &Cluster) {
+        self.policy.send_replace(policy(&cluster.routing));
+        self.lag.send_replace(lag(&cluster.monitor));
+    }
 }
 
 impl Running {
-    pub(crate) fn new(
-        config: &Config,
-        rereading: Option<Rereading>,
-        policies: Vec<watch::Sender<Policy>>,
-    ) -> Rc<Self> {
-        Rc::new(Self { config: RefCell::new(config.clone()), rereading, policies })
+    pub(crate) fn new(config: &Config, rereading: Option<Rereading>, hot: Vec<Hot>) -> Rc<Self> {
+        Rc::new(Self { config: RefCell::new(config.clone()), rereading, hot })
     }
 
     /// Every option with the value that it has.
@@ -51,8 +72,8 @@ impl Running {
         })?;
         let mut config = self.config.borrow_mut();
         let found = config.take_hot(&read);
-        for (sender, cluster) in self.policies.iter().zip(&config.clusters) {
-            sender.send_replace(policy(&cluster.routing));
+        for (hot, cluster) in self.hot.iter().zip(&config.clusters) {
+            hot.tell(cluster);
         }
         rereading.log.set_level(log_level(config.log.level));
         found.iter().for_each(tell);

@@ -9,11 +9,12 @@ use delphinus_cache::{Cache, Limits};
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_monitor::{BackendSpec, HeartbeatSettings};
+use delphinus_net::rt::watch;
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
 use delphinus_net::{Address, ListenAddress, Network, Place, Resolver};
 use delphinus_pool::{KeepOpen, Target};
 use delphinus_session::{BackendAuth, ClientLimits, ListenerMode, ListenerSettings, Rank, User, Users};
-use delphinus_topology::{ClusterId, Discovery, Flapping, Kind, Role};
+use delphinus_topology::{ClusterId, Discovery, Flapping, Kind, Lag, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 use delphinus_wire::compression::Algorithm;
@@ -104,7 +105,19 @@ pub(crate) fn pool(
     }
 }
 
-pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monitor::Settings {
+/// How far behind a replica of the cluster gets no reads, and gets them again.
+pub(crate) fn lag(monitor: &config::Monitor) -> Lag {
+    Lag {
+        down: Duration::from_millis(monitor.lag_down_ms),
+        recover: Duration::from_millis(monitor.lag_recover_ms),
+    }
+}
+
+pub(crate) fn monitor(
+    cluster: &Cluster,
+    targets: &[Target],
+    lag: watch::Receiver<Lag>,
+) -> delphinus_monitor::Settings {
     let spec = |(backend, target): (&config::Backend, &Target)| BackendSpec {
         place: target.place.clone(),
         role: match backend.role {
@@ -135,8 +148,7 @@ pub(crate) fn monitor(cluster: &Cluster, targets: &[Target]) -> delphinus_monito
         fall: cluster.monitor.fall,
         rise: cluster.monitor.rise,
         failover_interval_ms: cluster.monitor.failover_interval_ms,
-        lag_down_ms: cluster.monitor.lag_down_ms,
-        lag_recover_ms: cluster.monitor.lag_recover_ms,
+        lag,
         is_lag_from_performance_schema: cluster.monitor.lag_source == config::LagSource::PerformanceSchema,
         heartbeat: heartbeat(cluster),
         flapping: Flapping {

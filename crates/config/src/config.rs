@@ -408,3 +408,10 @@ pub struct Monitor {
     /// How long the cluster has to be without one until it is none any more, milliseconds.
     pub discovery_forget_ms: u64,
 }
+
+impl Monitor {
+    /// Takes over what may change while the proxy runs.
+    pub(crate) fn take_hot(&mut self, read: &Self) {
+        (self.lag_down_ms, self.lag_recover_ms) = (read.lag_down_ms, read.lag_recover_ms);
+    }
+}

@@ -33,6 +33,7 @@ impl Config {
             // Then the clusters are the same.
             for (cluster, read) in self.clusters.iter_mut().zip(&read.clusters) {
                 cluster.routing.take_hot(&read.routing);
+                cluster.monitor.take_hot(&read.monitor);
             }
             self.log.take_hot(&read.log);
         }
@@ -172,7 +173,11 @@ mod tests {
         let hot = options().into_iter().filter(|option| option.reload == Reload::Hot);
         for option in hot {
             let section = option.path.split('.').next();
-            assert!(matches!(section, Some("routing" | "log")), "{}: Config::take_hot", option.path);
+            assert!(
+                matches!(section, Some("routing" | "monitor" | "log")),
+                "{}: Config::take_hot",
+                option.path
+            );
         }
     }
 

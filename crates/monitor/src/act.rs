@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use delphinus_topology::{BackendId, Event, Observation, ProbeOutcome, Settings, Snapshot, decide};
+use delphinus_net::rt::watch;
+use delphinus_topology::{BackendId, Event, Lag, Observation, ProbeOutcome, Settings, Snapshot, decide};
 use tracing::{error, info, warn};
 
 use crate::positions::Positions;
@@ -14,6 +15,7 @@ use crate::publish::Publisher;
 pub(crate) struct Actor {
     snapshot: Snapshot,
     settings: Settings,
+    lag: watch::Receiver<Lag>,
     publisher: Publisher,
     positions: Arc<Positions>,
     /// What was said last of the primary's GTIDs.
@@ -32,11 +34,11 @@ pub(crate) struct Changes {
 impl Actor {
     pub(crate) fn new(
         snapshot: Snapshot,
-        settings: Settings,
+        (settings, lag): (Settings, watch::Receiver<Lag>),
         publisher: Publisher,
         positions: Arc<Positions>,
     ) -> Self {
-        Self { snapshot, settings, publisher, positions, told_gtids: None }
+        Self { snapshot, settings, lag, publisher, positions, told_gtids: None }
     }
 
     /// What holds now.
@@ -48,6 +50,7 @@ impl Actor {
     pub(crate) fn act(&mut self, observations: &[Observation], now: Instant) -> Changes {
         let before = self.snapshot.generation;
         self.learn_positions(observations);
+        self.settings.lag = *self.lag.borrow();
         // Moved in and out: with thousands of backends a copy for each answer would be most of the work.
         let snapshot = std::mem::replace(&mut self.snapshot, Snapshot::new(Vec::new()));
         let (next, events) = decide(snapshot, observations, &self.settings, now);

@@ -59,7 +59,7 @@ impl Monitor {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (publisher, reader) = publish::channel(snapshot.clone(), TrafficReporter::new(sender.clone()));
         let positions = reader.positions().clone();
-        let actor = Actor::new(snapshot, rules, publisher, positions.clone());
+        let actor = Actor::new(snapshot, (rules, settings.lag.clone()), publisher, positions.clone());
         (Self { settings, actor, positions, sender, receiver }, reader)
     }
 

@@ -300,7 +300,7 @@ impl Prober {
         let is_asked = match self.settings.kind {
             // One that was found is read from only if it is seen to follow.
             Kind::Static => {
-                self.spec().role == Role::Replica && self.settings.lag_down_ms > 0
+                self.spec().role == Role::Replica && !self.settings.lag.borrow().down.is_zero()
                     || self.settings.is_spare(self.id)
             }
             Kind::ReadOnly => true,

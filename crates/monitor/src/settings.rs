@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_net::rt::watch;
 use delphinus_net::tls::ClientTls;
 use delphinus_net::{Place, Resolver};
 use delphinus_topology::{self as topology, BackendId, Discovery, Flapping, Kind, Lag, Role};
@@ -41,10 +42,8 @@ pub struct Settings {
     pub rise: u32,
     /// Time between two probes of what may be the primary, while there is none.
     pub failover_interval_ms: u64,
-    /// How far behind a replica is no place for reads; 0: nobody looks.
-    pub lag_down_ms: u64,
-    /// Not further behind than this it is one again.
-    pub lag_recover_ms: u64,
+    /// How far behind a replica is no place for reads. It may change.
+    pub lag: watch::Receiver<Lag>,
     /// Replicas are asked by `performance_schema` how far behind they are, where that can tell.
     pub is_lag_from_performance_schema: bool,
     /// The row that tells how far they are behind, where it is asked first.
@@ -91,7 +90,6 @@ impl Settings {
     /// Nothing to probe, as `user`, with the defaults of the configuration.
     pub fn new(user: String, password: Password) -> Self {
         let rules = topology::Settings::default();
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             backends: Vec::new(),
             spares: Vec::new(),
@@ -107,8 +105,7 @@ impl Settings {
             fall: rules.fall,
             rise: rules.rise,
             failover_interval_ms: 100,
-            lag_down_ms: ms(rules.lag.down),
-            lag_recover_ms: ms(rules.lag.recover),
+            lag: watch::channel(rules.lag).1,
             is_lag_from_performance_schema: false,
             heartbeat: None,
             flapping: rules.flapping,
@@ -139,10 +136,7 @@ impl Settings {
             kind: self.kind,
             fall: self.fall.max(1),
             rise: self.rise.max(1),
-            lag: Lag {
-                down: Duration::from_millis(self.lag_down_ms),
-                recover: Duration::from_millis(self.lag_recover_ms),
-            },
+            lag: *self.lag.borrow(),
             flapping: self.flapping,
             discovery: self.discovery,
         }

@@ -33,11 +33,11 @@ section! {
         /// Time between two probes of a backend that may be the next primary, while there is none that can be used.
         failover_interval_ms: u64 = is(100), "ms", Restart, in 10..=3_600_000;
         /// A replica that is further behind the primary gets no reads. 0: nobody looks at how replication goes, and the
-        /// monitor's user needs no rights for that.
-        lag_down_ms: u64 = is(10_000), "ms", Restart, in 0..=86_400_000, aka "slave_delay_down";
+        /// monitor's user needs no rights for that. A heartbeat that nobody looked at begins with the next start.
+        lag_down_ms: u64 = is(10_000), "ms", Hot, in 0..=86_400_000, aka "slave_delay_down";
         /// A replica that was too far behind gets reads again when it is not further behind than this; never more than
         /// `lag_down_ms`. Without `lag_source` servers know whole seconds only.
-        lag_recover_ms: u64 = is(1_000), "ms", Restart, in 0..=86_400_000, aka "slave_delay_recover";
+        lag_recover_ms: u64 = is(1_000), "ms", Hot, in 0..=86_400_000, aka "slave_delay_recover";
         /// What is asked how far a replica is behind: `replication`: SHOW REPLICA STATUS, in whole seconds; `performance_schema`: when
         /// what it applies was committed on the primary, in milliseconds, for MySQL from 8.0.1 on with GTIDs and clocks that agree.
         /// The monitor's user has to be allowed to read `performance_schema`. `heartbeat`: which changes of a row it has that a proxy
