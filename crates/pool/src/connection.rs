@@ -135,6 +135,8 @@ pub enum ListLeft {
     Kept,
     /// Only the server can tell.
     Untold,
+    /// Only the server can tell, and where it has none it is what it was.
+    UntoldOrKept,
 }
 
 /// What KILL names a connection by: a number at a server that may be elsewhere by then.
@@ -221,7 +223,8 @@ impl Connection {
 
     /// True if SHOW WARNINGS lists here what the owner's last statements left.
     pub fn tells_list(&self) -> bool {
-        self.memory.has_list(self.seen) || self.memory.has_no_warnings() && !self.lists_warnings
+        self.memory.has_list(self.seen) && !self.memory.is_list_unclear()
+            || self.memory.has_no_warnings() && !self.lists_warnings
     }
 
     /// True if the list of warnings may not be empty, here or for the owner.
@@ -260,8 +263,12 @@ impl Connection {
         }
         if left.list != ListLeft::Kept {
             self.lists_warnings =
-                response.warnings > 0 || response.error.is_some() || left.list == ListLeft::Untold;
-            self.memory.note_list(&mut self.seen, !self.lists_warnings);
+                response.warnings > 0 || response.error.is_some() || left.list != ListLeft::Own;
+            if left.list == ListLeft::UntoldOrKept {
+                self.memory.note_unclear_list(&mut self.seen);
+            } else {
+                self.memory.note_list(&mut self.seen, !self.lists_warnings);
+            }
         }
         // Where the id was another session's before, it is no better now.
         let was_own = self.memory.has_insert_id(self.seen);

@@ -52,6 +52,9 @@ pub enum Warnings {
     None,
     /// Only the connection with the right number knows it; nobody, where that is gone.
     OnConnection,
+    /// Those of that connection or, where it has none, still these: it was another one, and nobody knows whether one of the
+    /// statements that it ran had warnings of its own.
+    Unclear(Box<Warnings>),
     /// What a server has listed.
     Listed(TextResult),
     /// An error of the proxy's own, by its number and its text.
@@ -152,6 +155,17 @@ impl Memory {
         self.list(if is_empty { Warnings::None } else { Warnings::OnConnection });
     }
 
+    /// The list is that connection's, or, where it has none, the one that there was.
+    pub(crate) fn note_unclear_list(&self, seen: &mut Seen) {
+        let known = self.has_list(*seen) || self.has_no_warnings();
+        seen.list = next(&self.list_seq);
+        let before = self.warnings.replace(Warnings::OnConnection);
+        if !known {
+            let or = if let Warnings::Unclear(or) = before { or } else { Box::new(before) };
+            self.warnings.replace(Warnings::Unclear(or));
+        }
+    }
+
     fn list(&self, warnings: Warnings) {
         // Looked at first: most are empty, and stay so.
         if *self.warnings.borrow() != warnings {
@@ -169,7 +183,12 @@ impl Memory {
     /// What it lists.
     pub(crate) fn save_list(&self, seen: Seen, result: TextResult) {
         if self.asks_for_list(seen) {
-            self.list(if result.rows.is_empty() { Warnings::None } else { Warnings::Listed(result) });
+            let found = self.warnings.replace(Warnings::None);
+            self.list(match found {
+                _ if !result.rows.is_empty() => Warnings::Listed(result),
+                Warnings::Unclear(or) => *or,
+                _ => Warnings::None,
+            });
         }
     }
 
@@ -208,7 +227,8 @@ impl Memory {
 
     /// True if nobody but that connection knows the list of warnings.
     pub(crate) fn asks_for_list(&self, seen: Seen) -> bool {
-        matches!(*self.warnings.borrow(), Warnings::OnConnection) && self.has_list(seen)
+        matches!(*self.warnings.borrow(), Warnings::OnConnection | Warnings::Unclear(_))
+            && self.has_list(seen)
     }
 
     /// FOUND_ROWS(), if it is known here.
@@ -222,6 +242,11 @@ impl Memory {
     /// What SHOW WARNINGS lists.
     pub fn warnings(&self) -> Warnings {
         self.warnings.borrow().clone()
+    }
+
+    /// True if it takes a connection and what was there before it to tell what SHOW WARNINGS lists.
+    pub fn is_list_unclear(&self) -> bool {
+        matches!(*self.warnings.borrow(), Warnings::Unclear(_))
     }
 
     /// True if SHOW WARNINGS lists nothing.

@@ -47,6 +47,9 @@ impl Session {
         let uses = statement.uses;
         if uses.contains(Uses::DIAGNOSTICS) && !checkout.connection().tells_list() {
             if !self.memory.has_no_warnings() {
+                if self.memory.is_list_unclear() {
+                    checkout.save().await.map_err(ProxyError::Pool)?;
+                }
                 return Ok(false);
             }
             // An older list of this session.
@@ -140,14 +143,19 @@ impl Session {
             return ListLeft::Kept;
         }
         let is_silent = response.is_ok() && response.warnings == 0;
-        if !is_silent || !checkout.connection().may_list() {
+        // The answer counts the warnings of the last one of several, which may have kept the list of one before.
+        let are_several = matches!(statement.class, Class::Multi | Class::Call);
+        if !is_silent || !are_several && !checkout.connection().may_list() {
             return ListLeft::Own;
         }
         let lex = self.lex.options(&self.want.vars);
         if lex.flavor == Flavor::MySql {
             return ListLeft::Own;
         }
-        if matches!(statement.class, Class::Multi | Class::Prepare) || statement.effects.intersects(OPAQUE) {
+        if statement.class == Class::Multi && !has_word(sql, b"show") && !has_tables(sql, lex) {
+            return ListLeft::UntoldOrKept;
+        }
+        if are_several || statement.class == Class::Prepare || statement.effects.intersects(OPAQUE) {
             return ListLeft::Untold;
         }
         if may_be_without_tables(statement.class, sql) && !has_tables(sql, lex) {
@@ -241,12 +249,14 @@ fn shows_list(statement: &Statement, response: &Response) -> bool {
         && (statement.class == Class::Show || statement.class == Class::Diagnostics && response.is_ok())
 }
 
+fn has_word(sql: &[u8], wanted: &[u8]) -> bool {
+    sql.split(|byte| !byte.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case(wanted))
+}
+
 /// True for statements that may have no table. MariaDB forgets the warnings of the statement before only for one with
 /// tables, or with warnings of its own.
 fn may_be_without_tables(class: Class, sql: &[u8]) -> bool {
-    let has = |wanted: &[u8]| {
-        sql.split(|byte| !byte.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case(wanted))
-    };
+    let has = |wanted| has_word(sql, wanted);
     match class {
         Class::Show => !shows_tables(sql),
         Class::OtherDdl => has(b"database") || has(b"schema"),
