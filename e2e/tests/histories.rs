@@ -198,10 +198,21 @@ fn a_transaction_that_has_only_begun_outlives_its_connection() {
         "it is in a transaction"
     );
     session.query("COMMIT").unwrap();
+    // As it was begun.
+    session.query("START TRANSACTION READ ONLY").unwrap();
+    kill_all();
+    assert_eq!(told(session.query("INSERT INTO moved VALUES (4)")).code, 1792);
+    session.query("ROLLBACK").unwrap();
     // One that has written cannot.
     session.query("BEGIN").unwrap();
     session.query("INSERT INTO moved VALUES (2)").unwrap();
     kill_all();
     assert_eq!(told(session.query("INSERT INTO moved VALUES (3)")).code, 1213);
+    // Nor one that is more than it says.
+    session.query("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE").unwrap();
+    session.query("BEGIN").unwrap();
+    kill_all();
+    let error = told(session.query("INSERT INTO moved VALUES (5)"));
+    assert!(error.message.contains("and with it this session's"), "{error}");
     assert_eq!(primary.query("SELECT GROUP_CONCAT(id) FROM app.moved").unwrap().trim(), "1");
 }
