@@ -184,10 +184,12 @@ fn a_transaction_that_has_only_begun_outlives_its_connection() {
     session.query("CREATE TABLE moved (id INT PRIMARY KEY)").unwrap();
     let kill = "SELECT id FROM information_schema.processlist WHERE user = 'app' AND command = 'Sleep'";
     let kill_all = || {
-        for id in primary.query(kill).unwrap().split_whitespace() {
-            let _ = primary.query(&format!("KILL {id}"));
+        for server in &stage.cluster.servers {
+            for id in server.query(kill).unwrap().split_whitespace() {
+                let _ = server.query(&format!("KILL {id}"));
+            }
+            until(LIMIT, "the end of it", || Ok(server.query(kill)?.trim().is_empty())).unwrap();
         }
-        until(LIMIT, "the end of it", || Ok(primary.query(kill)?.trim().is_empty())).unwrap();
     };
     session.query("BEGIN").unwrap();
     kill_all();
@@ -198,10 +200,28 @@ fn a_transaction_that_has_only_begun_outlives_its_connection() {
         "it is in a transaction"
     );
     session.query("COMMIT").unwrap();
+    // Also if its first statement fails.
+    session.query("BEGIN").unwrap();
+    kill_all();
+    assert_eq!(told(session.query("INSERT INTO nowhere VALUES (4)")).code, 1146);
+    session.query("INSERT INTO moved VALUES (4)").unwrap();
+    session.query("ROLLBACK").unwrap();
+    // As it was begun.
+    session.query("START TRANSACTION READ ONLY").unwrap();
+    kill_all();
+    session.query("SELECT id FROM moved").unwrap();
+    assert_eq!(told(session.query("INSERT INTO moved VALUES (5)")).code, 1792);
+    session.query("ROLLBACK").unwrap();
     // One that has written cannot.
     session.query("BEGIN").unwrap();
     session.query("INSERT INTO moved VALUES (2)").unwrap();
     kill_all();
     assert_eq!(told(session.query("INSERT INTO moved VALUES (3)")).code, 1213);
+    // Nor one that is more than it says.
+    session.query("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE").unwrap();
+    session.query("BEGIN").unwrap();
+    kill_all();
+    let error = told(session.query("INSERT INTO moved VALUES (6)"));
+    assert!(error.message.contains("and with it this session's"), "{error}");
     assert_eq!(primary.query("SELECT GROUP_CONCAT(id) FROM app.moved").unwrap().trim(), "1");
 }

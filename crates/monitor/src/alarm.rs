@@ -120,13 +120,11 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
-    use delphinus_wire::auth::Password;
-
     use super::*;
+    use crate::settings::sample;
 
     fn alarm(kind: Kind) -> Alarm {
-        let settings = Settings { kind, ..Settings::new("monitor".to_owned(), Password::new("pw")) };
-        Alarm::new(&settings)
+        Alarm::new(&sample(kind, 3))
     }
 
     /// The milliseconds at which it rings, if it is asked every 50 ms for `seconds`.
@@ -163,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn new_trouble_ends_the_pace_of_the_old() {
+        let (mut alarm, start) = (alarm(Kind::ReadOnly), Instant::now());
+        alarm.trouble(start);
+        let all = rung(&mut alarm, start, 5, |alarm, ms| {
+            if ms == 3700 {
+                alarm.trouble(start + Duration::from_millis(ms));
+            }
+        });
+        // The next look would have been at 4400.
+        assert_eq!(all[32..36], [3600, 3800, 3900, 4000], "{all:?}");
+    }
+
+    #[test]
     fn where_roles_stay_nothing_rings() {
         let (mut alarm, start) = (alarm(Kind::Static), Instant::now());
         alarm.trouble(start);
@@ -171,10 +182,13 @@ mod tests {
 
     #[test]
     fn many_backends_are_looked_at_less_often() {
-        let (mut alarm, start) = (alarm(Kind::ReadOnly), Instant::now());
-        alarm.gap = SHARE * 200;
-        alarm.trouble(start);
-        assert_eq!(rung(&mut alarm, start, 1, |_, _| {}), [0, 400, 800]);
+        for (backends, at) in [(50, &[0, 100, 200, 300][..]), (200, &[0, 400, 800]), (600, &[0])] {
+            let (mut alarm, start) = (Alarm::new(&sample(Kind::ReadOnly, backends)), Instant::now());
+            alarm.trouble(start);
+            let rung = rung(&mut alarm, start, 1, |_, _| {});
+            assert_eq!(rung[..at.len()], *at, "{backends} backends");
+            assert_eq!(backends == 50, rung.len() > at.len(), "{backends} backends: {rung:?}");
+        }
     }
 
     #[test]

@@ -227,3 +227,60 @@ fn order(snapshot: &Snapshot, watched: &[Watched], kind: Kind) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::settings::sample;
+
+    /// Which of three backends are looked at, up to the first look at the first one, when `begin` has happened.
+    fn looked_at<T>(kind: Kind, begin: impl FnOnce(&SnapshotReader) -> T) -> [bool; 3] {
+        rt::block_on(async {
+            let (mut monitor, reader) = Monitor::new(sample(kind, 3));
+            let watched = [(); 3].map(|()| Watched {
+                nudge: Rc::default(),
+                orders: Rc::default(),
+                task: rt::spawn_local(async {}),
+            });
+            let mut around = Around {
+                watched: &watched,
+                kind,
+                heart: None,
+                alarm: Alarm::new(&monitor.settings),
+                settings: &monitor.settings,
+            };
+            let _begun = begin(&reader);
+            let work = around.take_in(&mut monitor.actor, &mut monitor.receiver, &monitor.positions);
+            let first = rt::timeout(Duration::from_secs(20), watched[0].nudge.notified());
+            let Either::First(looked) = rt::either(first, work).await;
+            let mut found = [looked.is_some(), false, false];
+            for (found, one) in found[1..].iter_mut().zip(&watched[1..]) {
+                // Whoever was asked to look has been so by now.
+                let asked = rt::either(one.nudge.notified(), std::future::ready(())).await;
+                *found = matches!(asked, Either::First(()));
+            }
+            found
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn trouble_of_one_makes_all_look_where_roles_move() {
+        for (kind, wanted) in [
+            (Kind::Static, [true, false, false]),
+            (Kind::ReadOnly, [true; 3]),
+            (Kind::GroupReplication, [true; 3]),
+        ] {
+            let lost = |reader: &SnapshotReader| {
+                reader.reporter().connection_lost(BackendId(0), rt::now(), "reset");
+            };
+            assert_eq!(looked_at(kind, lost), wanted, "a lost connection, {kind:?}");
+        }
+        let writes = |reader: &SnapshotReader| reader.positions().write();
+        for kind in [Kind::ReadOnly, Kind::GroupReplication] {
+            assert_eq!(looked_at(kind, writes), [true; 3], "a write that hangs, {kind:?}");
+        }
+    }
+}

@@ -152,3 +152,18 @@ impl Settings {
         Duration::from_millis(self.timeout_ms)
     }
 }
+
+/// Of so many backends, where nobody is.
+#[cfg(test)]
+pub(crate) fn sample(kind: Kind, backends: u16) -> Settings {
+    let spec = |number: u16| BackendSpec {
+        place: Place::of(format!("b{number}").into(), delphinus_net::Address::Tcp("127.0.0.1".to_owned(), 1)),
+        role: if number == 0 { Role::Primary } else { Role::Replica },
+        weight: 100,
+        tls: None,
+        compression: None,
+        proxy_protocol: None,
+    };
+    let backends = (0..backends).map(spec).collect();
+    Settings { backends, kind, ..Settings::new("monitor".to_owned(), Password::new("pw")) }
+}

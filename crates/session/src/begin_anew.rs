@@ -3,6 +3,8 @@
 //!
 //! Owns: which transactions these are. What becomes of all others is in `failover`.
 
+use std::time::Duration;
+
 use delphinus_net::rt;
 use delphinus_pool::Checkout;
 use delphinus_route::{Plan, Reason, Target};
@@ -66,6 +68,22 @@ impl JustBegun {
     pub(crate) fn next(&mut self) {
         self.before_this = self.by_last.take();
     }
+
+    /// `statement` has begun a transaction.
+    fn note(&mut self, statement: &Statement, sql: &[u8]) {
+        self.by_last = Opening::of(statement, sql);
+    }
+
+    /// How the transaction of the statement that runs is begun anew, if its server has refused that.
+    fn after_refusal(&self, may_run_again: bool, wait: Duration) -> Option<Opening> {
+        self.before_this.filter(|_| may_run_again && !wait.is_zero())
+    }
+
+    /// The same, if its connection is gone, of which the client would be told by this error: whatever else has gone with it does not
+    /// begin anew.
+    fn after_loss(&self, error: &ProxyError) -> Option<Opening> {
+        self.before_this.filter(|_| matches!(error, ProxyError::LostTransaction { .. }))
+    }
 }
 
 impl Session {
@@ -73,7 +91,7 @@ impl Session {
     /// was written in it.
     pub(crate) fn note_opening(&mut self, statement: &Statement, sql: &[u8]) {
         if self.status.contains(Status::IN_TRANS) {
-            self.just_begun.by_last = Opening::of(statement, sql);
+            self.just_begun.note(statement, sql);
         }
     }
 
@@ -96,7 +114,7 @@ impl Session {
             return Err(self.restart_on_primary(checkout, relayed).await);
         }
         let wait = self.worker.settings.failover.wait;
-        let Some(opening) = self.just_begun.before_this.filter(|_| may_run_again && !wait.is_zero()) else {
+        let Some(opening) = self.just_begun.after_refusal(may_run_again, wait) else {
             return Err(self.give_up_transaction(checkout, relayed).await);
         };
         let (old, refused) = (checkout.backend(), rt::now());
@@ -131,11 +149,9 @@ impl Session {
     /// The session's connection is gone, and with it, as `error` says, a transaction. If that had only begun, it is begun on
     /// the next primary.
     pub(crate) async fn begin_after_loss(&mut self, error: ProxyError) -> Result<Checkout, ProxyError> {
-        match self.just_begun.before_this {
-            Some(opening) if matches!(error, ProxyError::LostTransaction { .. }) => {
-                self.begin_there(opening).await
-            }
-            _ => Err(error),
+        match self.just_begun.after_loss(&error) {
+            Some(opening) => self.begin_there(opening).await,
+            None => Err(error),
         }
     }
 
@@ -181,12 +197,58 @@ mod tests {
         }
     }
 
+    /// What is known when the last of these statements runs, after the others have succeeded.
+    fn after(sqls: &[&str]) -> JustBegun {
+        let (mut just_begun, mut begins) = (JustBegun::default(), None);
+        for sql in sqls {
+            if let Some((statement, sql)) = begins.take() {
+                just_begun.note(&statement, sql);
+            }
+            just_begun.next();
+            let statement = classify(sql.as_bytes(), LexOptions::default());
+            let is_beginning = matches!(statement.class, Class::Begin | Class::StartTransaction);
+            begins = is_beginning.then_some((statement, sql.as_bytes()));
+        }
+        just_begun
+    }
+
     #[test]
-    fn one_statement_later_it_has_not_only_begun() {
-        let mut just_begun = JustBegun { by_last: Some(Opening::Plain), before_this: None };
-        just_begun.next();
-        assert_eq!(just_begun.before_this, Some(Opening::Plain));
-        just_begun.next();
-        assert_eq!(just_begun.before_this, None);
+    fn only_the_first_statement_begins_it_anew_and_as_it_was_begun() {
+        const WAIT: Duration = Duration::from_secs(1);
+        const INSERT: &str = "INSERT INTO t VALUES (1)";
+        let snapshot = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
+        let lost = ProxyError::LostTransaction { how: String::new(), as_deadlock: true };
+        for (sqls, anew) in [
+            (&["BEGIN", INSERT][..], Some("START TRANSACTION")),
+            (&["BEGIN", "SELECT 1"], Some("START TRANSACTION")),
+            (&["START TRANSACTION READ ONLY", "SELECT 1"], Some("START TRANSACTION READ ONLY")),
+            (&["START TRANSACTION READ WRITE", INSERT], Some("START TRANSACTION READ WRITE")),
+            (&["BEGIN", INSERT, "COMMIT", "BEGIN", INSERT], Some("START TRANSACTION")),
+            (&["BEGIN", "START TRANSACTION READ ONLY", INSERT], Some("START TRANSACTION READ ONLY")),
+            (&[INSERT], None),
+            (&["BEGIN"], None),
+            (&["BEGIN", "SELECT 1", INSERT], None),
+            (&["BEGIN", INSERT, "SELECT 1"], None),
+            (&["BEGIN", "SET @a = 1", INSERT], None),
+            (&["BEGIN", INSERT, "COMMIT", INSERT], None),
+            (&[snapshot, INSERT], None),
+            (&["BEGIN", snapshot, INSERT], None),
+        ] {
+            let just_begun = after(sqls);
+            let words = |opening: Option<Opening>| opening.map(Opening::sql);
+            assert_eq!(words(just_begun.after_loss(&lost)), anew, "{sqls:?}");
+            assert_eq!(words(just_begun.after_refusal(true, WAIT)), anew, "{sqls:?}");
+            // What is not whole any more, or has been tried too often, and where nothing waits.
+            assert_eq!(just_begun.after_refusal(false, WAIT), None, "{sqls:?}");
+            assert_eq!(just_begun.after_refusal(true, Duration::ZERO), None, "{sqls:?}");
+            // More has gone than the transaction, or it may have been committed.
+            for error in [
+                ProxyError::LostState(String::new(), "set_transaction"),
+                ProxyError::LostUnknown(String::new()),
+                ProxyError::LostHarmless(String::new()),
+            ] {
+                assert_eq!(just_begun.after_loss(&error), None, "{sqls:?}: {error:?}");
+            }
+        }
     }
 }
