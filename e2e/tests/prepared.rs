@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use delphinus_e2e::{Answer, Client, ConfigFile, Stage};
+use delphinus_e2e::{Address, Answer, Client, ConfigFile, Stage};
 use delphinus_sandbox::Flavor;
 
 /// Backend connections to each server.
@@ -84,4 +84,24 @@ fn on_a_small_pool_each_statement_keeps_its_meaning() {
             assert!(count <= CONNECTIONS, "{flavor}: {count} connections, so the sessions did not share");
         }
     }
+}
+
+/// Only MariaDB prepares it.
+#[test]
+fn a_prepared_use_is_the_sessions_own() {
+    let one = ConfigFile { pool: vec!["max_connections = 1".to_owned()], ..ConfigFile::default() };
+    let stage = Stage::with(Flavor::MariaDb, &one).unwrap();
+    let Address { socket, user, password, .. } = &stage.address;
+    let connect = || delphinus_testkit::Login::new(socket, user, password).connect().unwrap();
+    let schema =
+        |client: &mut delphinus_testkit::Client| match client.query("SELECT DATABASE()").unwrap().remove(0) {
+            delphinus_testkit::Reply::Rows(rows) => rows.rows[0][0].clone(),
+            other => panic!("{other:?}"),
+        };
+    let (mut client, mut other) = (connect(), connect());
+    let statement = client.prepare("USE app").unwrap().unwrap().id;
+    client.execute(statement, &[], true).unwrap();
+    assert_eq!(schema(&mut other), None);
+    assert_eq!(schema(&mut client).as_deref(), Some(&b"app"[..]));
+    assert_eq!(schema(&mut other), None);
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, Connection, PoolError, StatementKey};
 use delphinus_route::Plan;
-use delphinus_sql::{Access, Hints, Statement, Uses, Why};
+use delphinus_sql::{Access, Effects, Hints, Statement, Uses, Why};
 use delphinus_state::{Changed, PinReason, Response, Shape};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::response::Status;
@@ -316,7 +316,7 @@ impl Session {
         let has_no_schema = self.want.schema.is_none();
         let Some(found) = self.statements.find(id) else { return Ok(Served::End) };
         let (key, statement) = (found.key.clone(), found.statement);
-        if has_no_schema {
+        if has_no_schema && key.state().schema.is_some() {
             // It has run in the schema that it was prepared in; servers leave that one afterwards, whatever it says.
             forget_schema(checkout.connection(), &statement, &mut response);
         }
@@ -423,6 +423,14 @@ impl Session {
 /// Takes a change of the schema that did not outlive its statement for none. Servers report a change of state with it, which
 /// may hide that of a trigger.
 fn forget_schema(connection: &mut Connection, statement: &Statement, response: &mut Response) {
+    let entered = response.changes.iter().rev().find_map(|change| match change {
+        Changed::Schema(schema) => Some(schema),
+        _ => None,
+    });
+    if let Some(schema) = entered.filter(|_| statement.effects.contains(Effects::CHANGES_SCHEMA)) {
+        // A USE: the connection, which was in the statement's own schema, is in another one.
+        connection.have.schema = schema.as_deref().map(Rc::from);
+    }
     let all = response.changes.len();
     response.changes.retain(|change| !matches!(change, Changed::Schema(_)));
     if response.changes.len() < all && statement.effects.is_empty() {
