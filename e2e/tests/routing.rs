@@ -120,7 +120,8 @@ fn check_distribution(stage: &mut Stage) {
 fn check_reload(stage: &Stage) {
     let operators = Operators::default();
     let file = config("read_primary_percentage = 0", &[], ["", "", ""]);
-    let sections = [file.sections.concat(), operators.section()].to_vec();
+    let rule = "\n[[rule]]\nmatch_pattern = \"'to replicas'\"\ntarget = \"replica\"\n".to_owned();
+    let sections = [file.sections.concat(), operators.section(), rule].to_vec();
     let (proxy, address, _port) = stage.another_proxy(&quiet(ConfigFile { sections, ..file })).unwrap();
     let path = address.socket.with_file_name("delphinus.toml");
     let write = |from: &str, to: &str| {
@@ -139,6 +140,7 @@ fn check_reload(stage: &Stage) {
     assert_eq!(changed, [["routing.read_primary_percentage", "0", "100", "applied"].map(text)]);
     delphinus_e2e::until(limit, "all reads on the primary", || Ok(places(stage, &mut client, WHO, 8) == [0]))
         .unwrap();
+    assert_eq!(places(stage, &mut client, "SELECT port, 'to replicas' FROM answered_by", 8), [1, 2]);
     let told = operator.rows("EXPLAIN ROUTE SELECT 1").unwrap();
     let target = told.iter().find(|row| row[0].as_deref() == Some("target")).unwrap();
     assert_eq!(target[1].as_deref(), Some("primary"));
