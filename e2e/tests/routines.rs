@@ -13,12 +13,14 @@ use delphinus_wire::Capabilities;
 const NOTICE: Duration = Duration::from_secs(20);
 
 /// Each sets `@hidden` to its own name.
-const MADE: [&str; 8] = [
+const MADE: [&str; 10] = [
     "CREATE FUNCTION app.f_set() RETURNS INT DETERMINISTIC BEGIN SET @hidden = 'f_set'; RETURN 1; END",
     "CREATE FUNCTION app.f_into() RETURNS INT DETERMINISTIC BEGIN SELECT 'f_into' INTO @hidden; RETURN 1; END",
     "CREATE FUNCTION app.f_none() RETURNS INT DETERMINISTIC RETURN 1",
     "CREATE PROCEDURE app.p_set() SET @hidden = 'p_set'",
     "CREATE TABLE app.plain (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
+    "CREATE PROCEDURE app.p_makes() INSERT INTO app.plain (a) VALUES (1)",
+    "CREATE PROCEDURE app.p_looks() SELECT 1",
     "CREATE TABLE app.fired (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
     "CREATE TRIGGER app.fires BEFORE INSERT ON app.fired FOR EACH ROW SET @hidden = 'fires'",
     "CREATE TRIGGER app.fires_too BEFORE UPDATE ON app.fired FOR EACH ROW SET @hidden = 'fires_too'",
@@ -106,6 +108,45 @@ fn hidden_user_variables(stage: &Stage) {
     unreported(stage);
     a_file_in_the_middle(stage);
     warnings_of_another_session(stage);
+    ids_of_procedures(stage);
+}
+
+/// What a procedure makes of LAST_INSERT_ID(), and what it leaves as it was, on connections that others have made ids on.
+fn ids_of_procedures(stage: &Stage) {
+    let number = |client: &mut Client, sql: &str| -> u64 {
+        let rows = client.query(sql).unwrap().remove(0);
+        let value = rows.rows().unwrap()[0][0].clone().unwrap();
+        String::from_utf8(value).unwrap().parse().unwrap()
+    };
+    let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage)]);
+    let insert = "INSERT INTO app.plain (a) VALUES (2)";
+    run(&mut client, insert);
+    let mut wanted = number(&mut client, "SELECT LAST_INSERT_ID()");
+    for (begin, call, makes, end) in [
+        ("DO 1", "CALL app.p_makes()", true, "DO 1"),
+        ("DO 1", "CALL app.p_looks()", false, "DO 1"),
+        ("BEGIN", "CALL app.p_makes()", true, "COMMIT"),
+    ] {
+        for is_prepared in [false, true] {
+            run(&mut client, begin);
+            for other in &mut others {
+                run(other, insert);
+                run(other, "SELECT id FROM app.plain LIMIT 1 FOR UPDATE");
+            }
+            if is_prepared {
+                let statement = client.prepare(call).unwrap().unwrap().id;
+                client.execute(statement, &[], true).unwrap();
+                client.close(statement).unwrap();
+            } else {
+                run(&mut client, call);
+            }
+            if makes {
+                wanted = number(&mut client, "SELECT MAX(id) FROM app.plain FOR UPDATE");
+            }
+            assert_eq!(number(&mut client, "SELECT LAST_INSERT_ID()"), wanted, "{call} {is_prepared}");
+            run(&mut client, end);
+        }
+    }
 }
 
 /// `MariaDB` lists the warnings of the statement before after one without tables.

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, LeftBehind, Memory, PoolError, RowsLeft, StatementKey};
-use delphinus_sql::{Effects, Hints, Statement, Uses, Why, classify};
+use delphinus_sql::{Class, Effects, Hints, Statement, Uses, Why, classify};
 use delphinus_state::{SessionState, Shape};
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
@@ -16,7 +16,7 @@ use crate::last_statement::ABOUT_LAST;
 use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
-use crate::settle::Ran;
+use crate::settle::{OPAQUE, Ran};
 use crate::statements::ClientStatement;
 
 impl Session {
@@ -220,7 +220,18 @@ async fn remember_prepared(
 /// Statements that read LAST_INSERT_ID(). So do those that may set it: they may also leave it, and what was left of another
 /// session on the connection must not be taken for it.
 pub(crate) fn is_about_insert_id(statement: &Statement) -> bool {
-    statement.uses.contains(Uses::LAST_INSERT_ID) || statement.effects.contains(Effects::SETS_LAST_INSERT_ID)
+    statement.uses.contains(Uses::LAST_INSERT_ID)
+        || statement.effects.contains(Effects::SETS_LAST_INSERT_ID)
+        || may_make_ids_unseen(statement)
+}
+
+/// True for what runs statements that nobody here sees, and whose answer does not tell the ids that they make. What a function
+/// makes, servers forget when it ends.
+#[inline]
+pub(crate) fn may_make_ids_unseen(statement: &Statement) -> bool {
+    statement.effects.intersects(OPAQUE)
+        && (matches!(statement.class, Class::Call | Class::Multi)
+            || statement.effects.intersects(Effects::SQL_EXECUTES.union(Effects::UNKNOWN)))
 }
 
 /// Statements that a server prepares but whose meaning is the session's: they are looked at when they run.

@@ -8,6 +8,7 @@ use delphinus_state::Shape;
 use delphinus_topology::BackendId;
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
+use super::prepare::may_make_ids_unseen;
 use crate::client_error::ProxyError;
 use crate::failover::{READ_ATTEMPTS, REFUSALS};
 use crate::forward::{Cut, Relayed};
@@ -144,6 +145,12 @@ impl Session {
                     None => return self.refuse(input, error).await,
                 },
             };
+            // What it leaves could not be told from what another session has left there.
+            if may_make_ids_unseen(statement)
+                && let Err(error) = Box::pin(self.restore_insert_id(&mut checkout)).await
+            {
+                return self.refuse(input, error).await;
+            }
             match self.forward(&mut checkout, input, Shape::Results).await {
                 Ok(relayed) if self.is_refused_as_read_only(statement, input, &relayed) => {
                     if let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? {
@@ -179,6 +186,12 @@ impl Session {
         text_at: usize,
         statement: &Statement,
     ) -> Outcome {
+        if may_make_ids_unseen(statement)
+            && let Err(error) = Box::pin(self.restore_insert_id(&mut checkout)).await
+        {
+            self.keep_or_give_back(checkout);
+            return self.refuse(input, error).await;
+        }
         for attempt in 1.. {
             match self.forward(&mut checkout, input, Shape::Results).await {
                 Ok(relayed) if self.is_transaction_refused(statement, &relayed) => {
