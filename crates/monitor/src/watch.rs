@@ -4,7 +4,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use delphinus_net::rt::{self, Either, Notify, mpsc, watch};
 use delphinus_topology::{BackendId, Observation, ProbeOutcome};
@@ -25,6 +26,12 @@ const RETRY: Duration = Duration::from_millis(200);
 /// stopped finds one connection that is still there when it goes on, and not one aborted for each interval; one
 /// that was replaced behind its address is found after this time.
 const PATIENCE: u32 = 10;
+
+/// Probes begin at moments so many to the interval, so that those of many backends share the price of waking up.
+const MOMENTS: u32 = 128;
+
+/// What the moments are counted from: the same for all backends of this proxy, another for each proxy.
+static EPOCH: LazyLock<Instant> = LazyLock::new(rt::now);
 
 /// How long the end of a running probe is waited for when the proxy stops.
 const GRACE: Duration = Duration::from_secs(1);
@@ -144,8 +151,9 @@ impl Watch {
         if self.failures > 0 && self.failures < self.settings.fall {
             interval = interval.min(RETRY);
         }
-        let interval = self.jitter.spread(interval);
         let begun = rt::now();
+        let age = begun.saturating_duration_since(*EPOCH);
+        let interval = until_moment(age, self.jitter.spread(interval), interval / MOMENTS);
         let due = rt::either(self.nudge.notified(), rt::sleep(interval));
         rt::either(due, self.prober.closed()).await;
         let left = GAP.min(interval).saturating_sub(begun.elapsed());
@@ -153,6 +161,18 @@ impl Watch {
             rt::sleep(left).await;
         }
     }
+}
+
+/// Time from `age` to the first moment that is at least `pause` later; moments are `step` apart, whole milliseconds.
+fn until_moment(age: Duration, pause: Duration, step: Duration) -> Duration {
+    let due = age + pause;
+    let step_ms = step.as_millis();
+    if step_ms == 0 {
+        return pause;
+    }
+    let past = due.as_nanos() % (step_ms * 1_000_000);
+    let missing = if past == 0 { 0 } else { step_ms * 1_000_000 - past };
+    pause + Duration::from_nanos(u64::try_from(missing).unwrap_or_default())
 }
 
 async fn tell(sender: &mpsc::Sender<Observation>, backend: BackendId, outcome: ProbeOutcome) {
@@ -180,5 +200,24 @@ impl Jitter {
         self.state ^= self.state << 17;
         let permille = 900 + (self.state % 201) as u32;
         interval * permille / 1000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_begin_at_shared_moments() {
+        let ms = Duration::from_millis;
+        let (pause, step) = (ms(1_000), ms(7));
+        for age in [0, 1, 6, 7, 8, 1_234].map(ms) {
+            let wait = until_moment(age, pause, step);
+            assert!(wait >= pause && wait < pause + step, "{age:?}: {wait:?}");
+            assert_eq!((age + wait).as_nanos() % step.as_nanos(), 0, "{age:?}: {wait:?}");
+        }
+        assert_eq!(until_moment(Duration::from_micros(3), pause, step), ms(1_001) - Duration::from_micros(3));
+        // Short intervals are kept as they are.
+        assert_eq!(until_moment(ms(5), ms(100), ms(100) / MOMENTS), ms(100));
     }
 }

@@ -36,10 +36,9 @@ impl Named {
         self.rows.iter().map(|payload| NamedRow { named: self, payload })
     }
 
-    fn position(&self, is_it: impl Fn(&str) -> bool) -> Option<usize> {
+    fn position(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let mut names = starts.zip(&self.ends).map(|(start, end)| &self.names[start..*end]);
-        names.position(|name| std::str::from_utf8(name).is_ok_and(&is_it))
+        starts.zip(&self.ends).position(|(start, end)| is_it(&self.names[start..*end]))
     }
 }
 
@@ -52,7 +51,7 @@ pub(super) struct NamedRow<'a> {
 
 impl<'a> NamedRow<'a> {
     /// The text in the first column that `is_it`; `None` if there is none, or it is NULL.
-    pub(super) fn text(&self, is_it: impl Fn(&str) -> bool) -> Option<Cow<'a, str>> {
+    pub(super) fn text(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Cow<'a, str>> {
         let at = self.named.position(is_it)?;
         let mut reader = Reader::new(self.payload);
         for _ in 0..at {

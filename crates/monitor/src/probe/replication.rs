@@ -40,19 +40,19 @@ pub(super) async fn receive(connection: &mut Connection) -> Result<Replication, 
 
 /// One source; `None` for the inner channels of Group Replication, which are not for us to judge.
 fn source(row: NamedRow<'_>) -> Option<Following> {
-    let channel = row.text(|name| matches!(name, "Channel_Name" | "Connection_name"));
+    let channel = row.text(|name| matches!(name, b"Channel_Name" | b"Connection_name"));
     if channel.is_some_and(|name| name.starts_with("group_replication_")) {
         return None;
     }
-    let text = |wanted: &'static str| row.text(move |name| name == wanted).unwrap_or_default();
-    let word = |end: &'static str| row.text(move |name| name.ends_with(end)).unwrap_or_default();
+    let text = |wanted: &'static str| row.text(move |name| name == wanted.as_bytes()).unwrap_or_default();
+    let word = |end: &'static str| row.text(move |name| name.ends_with(end.as_bytes())).unwrap_or_default();
     let receiver = match &*word("_IO_Running") {
         "Yes" => Receiver::Running,
         "No" => stopped(&text("Last_IO_Errno"), &text("Last_IO_Error")),
         _ => Receiver::Connecting,
     };
     let applies = word("_SQL_Running") == "Yes";
-    let lag = row.text(|name| name.starts_with("Seconds_Behind_"));
+    let lag = row.text(|name| name.starts_with(b"Seconds_Behind_"));
     Some(Following {
         receiver,
         applier_stopped: (!applies).then(|| Arc::from(&*text("Last_SQL_Error"))),
@@ -63,8 +63,8 @@ fn source(row: NamedRow<'_>) -> Option<Following> {
 
 /// Whom it follows; nothing is told before it has been there.
 fn identity(row: NamedRow<'_>) -> Identity {
-    let number = row.text(|name| matches!(name, "Source_Server_Id" | "Master_Server_Id"));
-    let uuid = row.text(|name| matches!(name, "Source_UUID" | "Master_UUID"));
+    let number = row.text(|name| matches!(name, b"Source_Server_Id" | b"Master_Server_Id"));
+    let uuid = row.text(|name| matches!(name, b"Source_UUID" | b"Master_UUID"));
     Identity {
         number: number.and_then(|text| text.parse().ok()).unwrap_or_default(),
         uuid: uuid.unwrap_or_default().to_ascii_lowercase().into(),
