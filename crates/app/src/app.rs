@@ -87,8 +87,8 @@ impl App {
             };
             let (choice, deadline) = (choice.clone(), come.clone());
             let seed = Seed { clusters, choice, thread, arrivals, sessions, deadline };
-            threads
-                .push(rt::spawn_worker(format!("worker-{at}"), config.proxy.io_uring, move || serve(seed))?);
+            let manner = settings::manner(&config.proxy);
+            threads.push(rt::spawn_worker(format!("worker-{at}"), manner, move || serve(seed))?);
         }
         let hot = clusters.iter().map(|cluster| cluster.hot.clone()).collect();
         let running = Running::new(config, rereading, hot);

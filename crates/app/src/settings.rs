@@ -9,7 +9,7 @@ use delphinus_cache::{Cache, Limits};
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_monitor::{BackendSpec, HeartbeatSettings};
-use delphinus_net::rt::watch;
+use delphinus_net::rt::{Manner, watch};
 use delphinus_net::tls::{ClientTls, ServerTls, Verify};
 use delphinus_net::{Address, ListenAddress, Network, Place, Resolver};
 use delphinus_pool::{KeepOpen, Target};
@@ -27,6 +27,11 @@ use crate::keys::own_certificate;
 
 /// MySQL's `net_write_timeout`, in seconds.
 const NET_TIMEOUT_S: u64 = 60;
+
+/// How the workers work.
+pub(crate) fn manner(proxy: &config::Proxy) -> Manner {
+    Manner { io_uring: proxy.io_uring, gives_way: proxy.scheduling == config::Scheduling::Batch }
+}
 
 pub(crate) fn sessions(
     config: &Config,

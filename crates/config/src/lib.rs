@@ -41,5 +41,5 @@ pub use value::SocketMode;
 pub use word::{
     AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery, Flavor,
     LagSource, ListenerMode, LogFormat, LogLevel, LostTransactionError, ProxyProtocol, ReadBalance, Role,
-    RuleClass, RuleTarget, TopologyKind, UserAuth, UserPlugin,
+    RuleClass, RuleTarget, Scheduling, TopologyKind, UserAuth, UserPlugin,
 };

@@ -229,6 +229,13 @@ words! {
         /// Salted SHA-256, the default of MySQL 8 and 9.
         CachingSha2Password = "caching_sha2_password",
     }
+    /// How the kernel schedules the workers.
+    Scheduling {
+        /// They wait for their turn, and do more in one go.
+        Batch = "batch",
+        /// They take a processor from others at once.
+        Normal = "normal",
+    }
     /// Who may log in.
     AuthSource {
         /// The users of the file.

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_uring::Sender;
+use delphinus_kernel::Sender;
 
 use crate::rt;
 use crate::socket::{Posted, Socket};

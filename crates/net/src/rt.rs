@@ -46,14 +46,23 @@ impl Bell {
     }
 }
 
+/// How a worker thread works.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Manner {
+    /// Small packets leave in batches, where the kernel allows that.
+    pub io_uring: bool,
+    /// It waits for its turn when it has something to do and all processors are busy, and has more to do by then.
+    pub gives_way: bool,
+}
+
 /// Runs `main` to its end on a new single-threaded runtime, on the calling thread. Tasks made with
 /// `spawn_local` inside live as long as `main`.
 pub fn block_on<F: Future>(main: F) -> io::Result<F::Output> {
-    run(main, false)
+    run(main, Manner::default())
 }
 
-/// Runs `main`; with `io_uring`, small packets leave in batches where the kernel allows that.
-pub(crate) fn run<F: Future>(main: F, io_uring: bool) -> io::Result<F::Output> {
+/// Runs `main` in this manner.
+pub(crate) fn run<F: Future>(main: F, manner: Manner) -> io::Result<F::Output> {
     // Passwords are hashed on these threads: few of them, so that a login storm cannot take every core.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -61,7 +70,11 @@ pub(crate) fn run<F: Future>(main: F, io_uring: bool) -> io::Result<F::Output> {
         .thread_keep_alive(Duration::from_secs(10))
         .on_thread_park(outbox::flush)
         .build_local(LocalOptions::default())?;
-    outbox::open(io_uring);
+    if manner.gives_way {
+        // Where that is not allowed it is scheduled as any other.
+        let _ = delphinus_kernel::give_way();
+    }
+    outbox::open(manner.io_uring);
     let out = runtime.block_on(async {
         let out = main.await;
         outbox::flush();
@@ -71,18 +84,17 @@ pub(crate) fn run<F: Future>(main: F, io_uring: bool) -> io::Result<F::Output> {
     Ok(out)
 }
 
-/// Starts a named thread that runs the future made by `main` on a runtime of its own. With `io_uring`, small packets
-/// leave it in batches where the kernel allows that.
+/// Starts a named thread that runs the future made by `main` on a runtime of its own.
 pub fn spawn_worker<M, F>(
     name: String,
-    io_uring: bool,
+    manner: Manner,
     main: M,
 ) -> io::Result<std::thread::JoinHandle<io::Result<()>>>
 where
     M: FnOnce() -> F + Send + 'static,
     F: Future<Output = ()>,
 {
-    std::thread::Builder::new().name(name).spawn(move || run(main(), io_uring))
+    std::thread::Builder::new().name(name).spawn(move || run(main(), manner))
 }
 
 /// True if small packets leave this thread in batches.

@@ -121,6 +121,8 @@ pub enum RowsLeft {
     Known(u64),
     /// A number that only the server can tell.
     Counted,
+    /// Only the server can tell, and if it was not told anew, only where it was known before.
+    CountedOrKept,
     /// It stays what it was.
     Kept,
 }
@@ -133,7 +135,7 @@ pub enum ListLeft {
     Own,
     /// It stays what it was.
     Kept,
-    /// Only the server can tell.
+    /// Only the server can tell, and where it has none it may have been emptied, or be what it was.
     Untold,
     /// Only the server can tell, and where it has none it is what it was.
     UntoldOrKept,
@@ -218,7 +220,7 @@ impl Connection {
 
     /// True if FOUND_ROWS() is here what the owner's last statements made it.
     pub fn tells_rows(&self) -> bool {
-        self.memory.has_rows(self.seen)
+        self.memory.has_rows(self.seen) && !self.memory.are_rows_gone()
     }
 
     /// True if SHOW WARNINGS lists here what the owner's last statements left.
@@ -255,6 +257,7 @@ impl Connection {
         });
         match left.rows {
             RowsLeft::Counted => self.memory.note_rows(&mut self.seen, None),
+            RowsLeft::CountedOrKept => self.memory.note_unclear_rows(&mut self.seen),
             RowsLeft::Known(rows) => self.memory.note_rows(&mut self.seen, Some(rows)),
             RowsLeft::Sent if response.result_sets > 0 => {
                 self.memory.note_rows(&mut self.seen, Some(response.rows));
@@ -264,10 +267,10 @@ impl Connection {
         if left.list != ListLeft::Kept {
             self.lists_warnings =
                 response.warnings > 0 || response.error.is_some() || left.list != ListLeft::Own;
-            if left.list == ListLeft::UntoldOrKept {
-                self.memory.note_unclear_list(&mut self.seen);
-            } else {
-                self.memory.note_list(&mut self.seen, !self.lists_warnings);
+            match left.list {
+                ListLeft::Untold => self.memory.note_unclear_list(&mut self.seen, false),
+                ListLeft::UntoldOrKept => self.memory.note_unclear_list(&mut self.seen, true),
+                ListLeft::Own | ListLeft::Kept => self.memory.note_list(&mut self.seen, !self.lists_warnings),
             }
         }
         // Where the id was another session's before, it is no better now.

@@ -36,6 +36,8 @@ enum FoundRows {
     Known(u64),
     /// Only the connection with the right number knows it; nobody, where that is gone.
     OnConnection,
+    /// Nobody knows it: whether a statement has counted rows is not known, and what it was before another connection knew.
+    Gone,
 }
 
 impl Default for FoundRows {
@@ -55,6 +57,8 @@ pub enum Warnings {
     /// Those of that connection or, where it has none, still these: it was another one, and nobody knows whether one of the
     /// statements that it ran had warnings of its own.
     Unclear(Box<Warnings>),
+    /// Nobody knows: a statement has run on another connection that may have emptied the list, or left it.
+    Gone,
     /// What a server has listed.
     Listed(TextResult),
     /// An error of the proxy's own, by its number and its text.
@@ -155,13 +159,24 @@ impl Memory {
         self.list(if is_empty { Warnings::None } else { Warnings::OnConnection });
     }
 
-    /// The list is that connection's, or, where it has none, the one that there was.
-    pub(crate) fn note_unclear_list(&self, seen: &mut Seen) {
-        let known = self.has_list(*seen) || self.has_no_warnings();
+    /// FOUND_ROWS() is what that connection says, if it knew it before. Else it may be what it was, or not.
+    pub(crate) fn note_unclear_rows(&self, seen: &mut Seen) {
+        let is_known = self.has_rows(*seen) && !self.are_rows_gone();
+        seen.rows = next(&self.rows_seq);
+        self.found_rows.set(if is_known { FoundRows::OnConnection } else { FoundRows::Gone });
+    }
+
+    /// The list is that connection's, or, where it has none, the one that there was: if that is `kept` for certain.
+    pub(crate) fn note_unclear_list(&self, seen: &mut Seen, kept: bool) {
+        let is_known = self.has_list(*seen) && !self.is_list_unclear() || self.has_no_warnings();
         seen.list = next(&self.list_seq);
         let before = self.warnings.replace(Warnings::OnConnection);
-        if !known {
-            let or = if let Warnings::Unclear(or) = before { or } else { Box::new(before) };
+        if !is_known {
+            let or = match before {
+                Warnings::Unclear(or) if kept => or,
+                before if kept => Box::new(before),
+                _ => Box::new(Warnings::Gone),
+            };
             self.warnings.replace(Warnings::Unclear(or));
         }
     }
@@ -235,8 +250,13 @@ impl Memory {
     pub fn found_rows(&self) -> Option<u64> {
         match self.found_rows.get() {
             FoundRows::Known(rows) => Some(rows),
-            FoundRows::OnConnection => None,
+            FoundRows::OnConnection | FoundRows::Gone => None,
         }
+    }
+
+    /// True if nobody knows FOUND_ROWS().
+    pub fn are_rows_gone(&self) -> bool {
+        self.found_rows.get() == FoundRows::Gone
     }
 
     /// What SHOW WARNINGS lists.
@@ -244,9 +264,9 @@ impl Memory {
         self.warnings.borrow().clone()
     }
 
-    /// True if it takes a connection and what was there before it to tell what SHOW WARNINGS lists.
+    /// True if no connection by itself tells what SHOW WARNINGS lists: it takes what was there before, or is gone.
     pub fn is_list_unclear(&self) -> bool {
-        matches!(*self.warnings.borrow(), Warnings::Unclear(_))
+        matches!(*self.warnings.borrow(), Warnings::Unclear(_) | Warnings::Gone)
     }
 
     /// True if SHOW WARNINGS lists nothing.

@@ -25,7 +25,7 @@ fn list(warnings: &Warnings, shape: TextShape) -> Option<TextResult> {
     let mut result = none(shape);
     match warnings {
         Warnings::None => {}
-        Warnings::OnConnection | Warnings::Unclear(_) => return None,
+        Warnings::OnConnection | Warnings::Unclear(_) | Warnings::Gone => return None,
         // Its columns are as the session wanted results when it was saved.
         Warnings::Listed(listed) => result.rows.clone_from(&listed.rows),
         Warnings::Own(code, message) => {

@@ -158,7 +158,7 @@ impl Session {
         if are_several || statement.class == Class::Prepare || statement.effects.intersects(OPAQUE) {
             return ListLeft::Untold;
         }
-        if may_be_without_tables(statement.class, sql) && !has_tables(sql, lex) {
+        if may_be_without_tables(statement.class, sql, lex) && !has_tables(sql, lex) {
             ListLeft::Kept
         } else {
             ListLeft::Own
@@ -192,21 +192,28 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
     let is_counted = statement.effects.contains(Effects::CALC_FOUND_ROWS);
     let is_begun = response.error.is_none_or(|code| !NOT_BEGUN.contains(&code));
     let when = |condition| if condition { RowsLeft::Counted } else { RowsLeft::Kept };
+    let may = |condition| if condition { RowsLeft::CountedOrKept } else { RowsLeft::Kept };
+    let has = |word| has_word(sql, word);
     match statement.class {
-        Class::Multi => when(has_rows || is_counted),
-        _ if !response.is_ok() && is_mysql && !statement.effects.intersects(OPAQUE) => RowsLeft::Kept,
+        // Rows that they have sent are those of a query, unless the text tells of SHOW.
+        Class::Multi | Class::Call | Class::Execute if has_rows && !has(b"show") => RowsLeft::Counted,
+        Class::Multi | Class::Call | Class::Execute | Class::Unknown => may(is_begun),
+        _ if !response.is_ok() && is_mysql => RowsLeft::Kept,
         Class::Select | Class::Values | Class::Table | Class::With if has_rows => {
             if response.is_ok() && (is_counted || is_limited) { RowsLeft::Counted } else { RowsLeft::Sent }
         }
-        Class::Select | Class::Values | Class::Table | Class::With => {
+        Class::With => may(is_begun),
+        Class::Select | Class::Values | Class::Table => {
             when(response.error.is_none_or(|code| code == TOO_MANY_ROWS))
         }
-        Class::Insert | Class::Replace => when(is_counted && is_begun),
-        Class::Call | Class::Execute | Class::Unknown => when(is_begun),
+        Class::Insert | Class::Replace if is_counted => when(is_begun),
+        _ if statement.effects.contains(Effects::MAY_COUNT_ROWS) => may(is_begun),
         Class::Describe => RowsLeft::Sent,
-        Class::Show if shows_tables(sql) => RowsLeft::Sent,
-        // It counts the rows that it finds: of one table, as its answer says.
-        Class::Update if is_mysql => response.matched_rows.map_or(RowsLeft::Counted, RowsLeft::Known),
+        Class::Show if shows_tables(sql, lex) => RowsLeft::Sent,
+        // It counts the rows that it finds, as its answer says.
+        Class::Update if is_mysql => response.matched_rows.map_or(RowsLeft::CountedOrKept, RowsLeft::Known),
+        Class::CreateTable | Class::CreateTemporaryTable if !is_mysql => may(is_begun && has(b"select")),
+        Class::Explain if has(b"analyze") => may(is_begun),
         Class::Do if is_mysql => RowsLeft::Known(1),
         Class::Do | Class::Set if !is_mysql => when(is_begun && has_tables(sql, lex)),
         Class::Explain if !is_mysql => when(is_begun && !has_tables(sql, lex)),
@@ -215,8 +222,8 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
 }
 
 /// False for forms of SHOW that no table stands behind.
-fn shows_tables(sql: &[u8]) -> bool {
-    const OTHERS: [&str; 18] = [
+fn shows_tables(sql: &[u8], lex: LexOptions) -> bool {
+    const OTHERS: [&str; 20] = [
         "create",
         "grants",
         "privileges",
@@ -224,6 +231,7 @@ fn shows_tables(sql: &[u8]) -> bool {
         "binlog",
         "master",
         "slave",
+        "slaves",
         "replica",
         "replicas",
         "relaylog",
@@ -235,12 +243,16 @@ fn shows_tables(sql: &[u8]) -> bool {
         "profile",
         "profiles",
         "authors",
+        "contributors",
     ];
+    const OTHERS_OF_MYSQL: [&str; 2] = ["engines", "storage"];
     let words = sql.split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let passed = ["show", "full", "all"];
     let is = |word: &[u8], list: &[&str]| list.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
     let mut words = words.skip_while(|word| is(word, &passed));
-    words.next().is_none_or(|word| !is(word, &OTHERS))
+    words
+        .next()
+        .is_none_or(|word| !is(word, &OTHERS) && !(lex.flavor == Flavor::MySql && is(word, &OTHERS_OF_MYSQL)))
 }
 
 /// True for a statement about the list, which leaves it as it is.
@@ -255,10 +267,10 @@ fn has_word(sql: &[u8], wanted: &[u8]) -> bool {
 
 /// True for statements that may have no table. MariaDB forgets the warnings of the statement before only for one with
 /// tables, or with warnings of its own.
-fn may_be_without_tables(class: Class, sql: &[u8]) -> bool {
+fn may_be_without_tables(class: Class, sql: &[u8], lex: LexOptions) -> bool {
     let has = |wanted| has_word(sql, wanted);
     match class {
-        Class::Show => !shows_tables(sql),
+        Class::Show => !shows_tables(sql, lex),
         Class::OtherDdl => has(b"database") || has(b"schema"),
         _ => matches!(
             class,
@@ -304,7 +316,7 @@ mod tests {
 
     #[test]
     fn found_rows_are_those_that_servers_count() {
-        use RowsLeft::{Counted, Kept, Known, Sent};
+        use RowsLeft::{Counted, CountedOrKept as Unclear, Kept, Known, Sent};
         for (sql, rows, error, expected) in [
             ("SELECT a FROM t", Some(3), None, [Sent, Sent]),
             ("SELECT SQL_CALC_FOUND_ROWS a FROM t LIMIT 1", Some(1), None, [Counted, Counted]),
@@ -316,11 +328,26 @@ mod tests {
             ("SET @a = 1", None, None, [Kept, Kept]),
             ("SET @a = (SELECT MAX(a) FROM t)", None, None, [Counted, Kept]),
             ("DO 1", None, None, [Kept, Known(1)]),
-            ("INSERT INTO t VALUES (1), ((SELECT 2))", None, None, [Kept, Kept]),
+            ("INSERT INTO t VALUES (1), ((SELECT 2))", None, None, [Unclear, Unclear]),
             ("INSERT INTO t (a) SELECT a FROM u", None, None, [Counted, Counted]),
-            ("UPDATE t SET a = 1", None, None, [Kept, Counted]),
+            ("INSERT INTO t VALUES (1, (SELECT MAX(a) FROM u))", None, None, [Unclear, Unclear]),
+            ("UPDATE t SET a = 1", None, None, [Kept, Unclear]),
+            ("UPDATE t SET a = 1, b = 2 ORDER BY a LIMIT 2", None, None, [Kept, Unclear]),
+            ("UPDATE t, u SET t.a = u.a", None, None, [Unclear, Unclear]),
+            ("UPDATE t JOIN u USING (a) SET t.b = 1", None, None, [Unclear, Unclear]),
+            ("UPDATE t JOIN u USING (a) SET t.b = 1", None, Some(1146), [Kept, Kept]),
             ("DELETE FROM t", None, None, [Kept, Kept]),
-            ("CALL p()", None, None, [Counted, Counted]),
+            ("DELETE QUICK FROM t WHERE a IN (1, 2)", None, None, [Kept, Kept]),
+            ("DELETE t FROM t", None, None, [Unclear, Unclear]),
+            ("DELETE FROM t WHERE a IN (SELECT a FROM u)", None, None, [Unclear, Unclear]),
+            ("CREATE TABLE t (a INT)", None, None, [Kept, Kept]),
+            ("CREATE TABLE t SELECT 1 AS a", None, None, [Unclear, Kept]),
+            ("CALL p()", None, None, [Unclear, Unclear]),
+            ("CALL p()", Some(2), None, [Counted, Counted]),
+            ("EXECUTE s", None, None, [Unclear, Unclear]),
+            ("SET @a = 1; UPDATE t SET a = 1", None, None, [Unclear, Unclear]),
+            ("SELECT 1; COMMIT", Some(1), None, [Counted, Counted]),
+            ("COMMIT; SHOW WARNINGS", Some(1), None, [Unclear, Unclear]),
             ("CALL p()", None, Some(1305), [Kept, Kept]),
             ("SHOW TABLES", Some(2), None, [Sent, Sent]),
             ("SHOW FULL COLUMNS FROM t", Some(2), None, [Sent, Sent]),
@@ -328,7 +355,9 @@ mod tests {
             ("SHOW COUNT(*) WARNINGS", Some(1), None, [Sent, Sent]),
             ("SHOW CREATE TABLE t", Some(1), None, [Kept, Kept]),
             ("SHOW GRANTS", Some(2), None, [Kept, Kept]),
+            ("SHOW ENGINES", Some(8), None, [Sent, Kept]),
             ("EXPLAIN SELECT 1", Some(1), None, [Counted, Kept]),
+            ("EXPLAIN ANALYZE SELECT a FROM t", Some(1), None, [Unclear, Unclear]),
         ] {
             assert_eq!(left(sql, rows, error), expected, "{sql} {error:?}");
         }

@@ -85,4 +85,7 @@ bit_set! {
     BEGINS_SPECIAL = 35;
     /// Sets a variable of the server (`GLOBAL`, `PERSIST`), which is not the session's.
     SETS_GLOBAL_VARS = 36;
+    /// Changes rows and looks at several tables, or at others by a subquery: what `FOUND_ROWS()` is then, only the server
+    /// knows.
+    MAY_COUNT_ROWS = 37;
 }

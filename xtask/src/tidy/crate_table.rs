@@ -14,7 +14,7 @@ const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
 const TABLE: [(&str, &[&str]); 18] = [
-    ("uring", &[]),
+    ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
     ("config", &[]),
@@ -24,7 +24,7 @@ const TABLE: [(&str, &[&str]); 18] = [
     ("state", &["wire", "sql"]),
     ("topology", &["wire"]),
     ("cache", &["wire", "topology"]),
-    ("net", &["uring", "wire", "telemetry"]),
+    ("net", &["kernel", "wire", "telemetry"]),
     ("route", &["wire", "sql", "state", "topology"]),
     ("pool", &["wire", "state", "net", "topology", "telemetry"]),
     ("monitor", &["wire", "topology", "net", "telemetry"]),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{is, unset};
-use crate::word::AuthPlugin;
+use crate::word::{AuthPlugin, Scheduling};
 
 section! {
     /// The process as a whole: its threads, its limits, and what it says of itself to clients.
@@ -16,6 +16,11 @@ section! {
         /// that a query costs. Where the kernel has no io_uring, or does not let the process use it, as in many
         /// containers, each packet is sent on its own.
         io_uring: bool = is(true), "", Restart;
+        /// What a worker does when it has something to do while all processors are busy. `batch` (Linux' SCHED_BATCH): it
+        /// waits for its turn, has more to do by then, and takes less time for each query; its share of the processors is the
+        /// same. `normal`: it takes a processor from others at once, which may be better beside programs that never rest. Where
+        /// another policy was chosen for the process at its start (systemd's `CPUSchedulingPolicy`), that stays.
+        scheduling: Scheduling = is(Scheduling::Batch), "", Restart;
         /// Client connections at the same time, over all listeners. One more is refused with error 1040.
         max_connections: u32 = is(10_000), "connections", Restart, in 1..=1_000_000;
         /// How many of `max_connections` only users with `connection_admin` may take.

@@ -54,8 +54,9 @@ fn statement(facts: &ServerFacts) -> &'static str {
 }
 
 fn listed(row: NamedRow<'_>) -> Option<Listed> {
-    let text =
-        |wanted: &'static str| row.text(move |name| name.eq_ignore_ascii_case(wanted.as_bytes())).unwrap_or_default();
+    let text = |wanted: &'static str| {
+        row.text(move |name| name.eq_ignore_ascii_case(wanted.as_bytes())).unwrap_or_default()
+    };
     let uuid = row.text(|name| matches!(name, b"Replica_UUID" | b"Slave_UUID")).unwrap_or_default();
     let id = if uuid.is_empty() { text("Server_id").into_owned() } else { uuid.to_ascii_lowercase() };
     let (host, port) = (text("Host").into_owned(), text("Port").into_owned());

@@ -10,7 +10,7 @@ use crate::stream::Stream;
 /// Runs `script` with an outbox that sends in batches, where the kernel allows it, and with one that does not.
 fn both<F: Future<Output = ()>>(script: impl Fn() -> F) {
     for io_uring in [true, false] {
-        rt::run(script(), io_uring).unwrap();
+        rt::run(script(), rt::Manner { io_uring, ..rt::Manner::default() }).unwrap();
     }
 }
 

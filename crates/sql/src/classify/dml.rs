@@ -24,8 +24,11 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             match here.kind {
                 TokenKind::Open => depth += 1,
                 TokenKind::Close => depth = depth.saturating_sub(1),
-                TokenKind::Word if depth == 0 && here.keyword == Keyword::Select => {
+                TokenKind::Word if here.keyword == Keyword::Select && depth == 0 => {
                     self.effects |= Effects::CALC_FOUND_ROWS;
+                }
+                TokenKind::Word if matches!(here.keyword, Keyword::Select | Keyword::Table) => {
+                    self.effects |= Effects::MAY_COUNT_ROWS;
                 }
                 _ => {}
             }
@@ -38,7 +41,25 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     pub(super) fn change(&mut self, class: Class) -> Class {
         self.refuse(Why::Write);
         self.cursor.bump();
-        self.scan();
+        self.cursor.eat_any(&[Keyword::LowPriority, Keyword::Quick, Keyword::Ignore]);
+        let mut is_in_tables = class == Class::Update;
+        let mut has_several = class == Class::Delete && self.cursor.keyword() != Keyword::From;
+        while !self.cursor.at_end() {
+            let here = self.cursor.here;
+            has_several |= match here.kind {
+                TokenKind::Comma => is_in_tables,
+                TokenKind::Word => matches!(
+                    here.keyword,
+                    Keyword::Join | Keyword::StraightJoin | Keyword::Using | Keyword::Select
+                ),
+                _ => false,
+            };
+            is_in_tables &= !(here.is(TokenKind::Word) && here.keyword == Keyword::Set);
+            self.step();
+        }
+        if has_several {
+            self.effects |= Effects::MAY_COUNT_ROWS;
+        }
         class
     }
 

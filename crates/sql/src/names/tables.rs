@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
             | Keyword::Quick
             | Keyword::Delayed
             | Keyword::HighPriority => {}
-            Keyword::None if is(&["join", "straight_join"]) => level.expects = true,
+            Keyword::Join | Keyword::StraightJoin => level.expects = true,
             Keyword::None if is(&["order", "limit", "having", "window", "on", "using"]) => {
                 level.expects = false;
                 level.is_list &= is(&["on", "using"]);

@@ -1,12 +1,6 @@
-//! Sends small packets to many sockets with one system call, by io_uring. The only crate with unsafe code: the kernel
-//! is given pointers, and this file sees to it that what they point to is there until the kernel is done with it.
-//! It knows nothing of streams, sessions or runtimes.
+//! Sends small packets to many sockets with one system call, by io_uring. The kernel is given pointers, and this file sees
+//! to it that what they point to is there until the kernel is done with it.
 //! Source: <https://man7.org/linux/man-pages/man7/io_uring.7.html>
-
-#![expect(
-    unsafe_code,
-    reason = "the submission queue holds pointers; `Sender::send_all` says why they are valid"
-)]
 
 use std::fmt;
 use std::io;

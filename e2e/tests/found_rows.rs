@@ -1,0 +1,195 @@
+//! FOUND_ROWS() and SHOW WARNINGS after statements of which only the server knows whether they have counted rows, or
+//! emptied the list: what is true, or an error that says that nobody knows. Never another number.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use delphinus_e2e::{Address, ConfigFile, Stage};
+use delphinus_sandbox::Flavor;
+use delphinus_testkit::{Client, Login, Reply};
+
+const MADE: [&str; 17] = [
+    "CREATE TABLE app.t (id INT PRIMARY KEY, a INT)",
+    "CREATE TABLE app.u (id INT PRIMARY KEY, a INT)",
+    "CREATE TABLE app.w (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
+    "INSERT INTO app.t VALUES (1, 1), (2, 2), (3, 3), (4, 4)",
+    "INSERT INTO app.u VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)",
+    "CREATE FUNCTION app.f() RETURNS INT READS SQL DATA BEGIN DECLARE x INT; SELECT a INTO x FROM app.t WHERE id = 1; RETURN x; END",
+    "CREATE PROCEDURE app.p_none() BEGIN END",
+    "CREATE PROCEDURE app.p_sets() SET @z = 1",
+    "CREATE PROCEDURE app.p_inserts() INSERT INTO app.w (a) VALUES (1)",
+    "CREATE PROCEDURE app.p_updates() UPDATE app.t SET a = a + 1 WHERE id < 3",
+    "CREATE PROCEDURE app.p_into() SELECT a INTO @z FROM app.t WHERE id = 2",
+    "CREATE PROCEDURE app.p_selects() BEGIN SELECT * FROM app.t LIMIT 2; SET @z = 2; END",
+    "CREATE PROCEDURE app.p_fetches() BEGIN DECLARE x INT; DECLARE c CURSOR FOR SELECT a FROM app.t; OPEN c; FETCH c INTO x; CLOSE c; END",
+    "CREATE PROCEDURE app.p_pages() SELECT SQL_CALC_FOUND_ROWS * FROM app.t LIMIT 1",
+    "CREATE PROCEDURE app.p_warns() SELECT CAST('x' AS SIGNED) INTO @z",
+    "CREATE PROCEDURE app.p_looks() SELECT COUNT(*) INTO @z FROM app.t",
+    "CREATE TRIGGER app.w_t BEFORE INSERT ON app.w FOR EACH ROW BEGIN DECLARE x INT; SELECT a INTO x FROM app.t WHERE id = 1; END",
+];
+
+/// For those that begin with EXECUTE.
+const PREPARED: [&str; 3] = [
+    "PREPARE updates FROM 'UPDATE app.t SET a = a + 1 WHERE id < 3'",
+    "PREPARE sets FROM 'SET @z = 3'",
+    "PREPARE selects FROM 'SELECT * FROM app.t LIMIT 2'",
+];
+
+/// Of some only the server knows whether they count; others are known to, or not to.
+const STATEMENTS: [&str; 34] = [
+    "UPDATE app.t SET a = a + 1 WHERE id < 4",
+    "UPDATE app.t SET a = 1 WHERE id = 99",
+    "UPDATE app.t JOIN app.u USING (id) SET t.a = t.a + 1 WHERE t.id < 3",
+    "UPDATE app.t, app.u SET t.a = u.a WHERE t.id = u.id",
+    "UPDATE app.t STRAIGHT_JOIN app.u SET t.a = u.a WHERE t.id = u.id",
+    "UPDATE app.t SET a = (SELECT MAX(a) FROM app.u) WHERE id < 3",
+    "DELETE FROM app.u WHERE id = 500",
+    "DELETE FROM app.u WHERE id IN (SELECT id + 200 FROM app.t)",
+    "DELETE u FROM app.u JOIN app.t USING (id) WHERE t.id = 400",
+    "DELETE u FROM app.u WHERE u.id = 300",
+    "DELETE FROM app.u WHERE a > (SELECT 100)",
+    "INSERT INTO app.w (a) VALUES (app.f())",
+    "INSERT INTO app.w (a) VALUES (1)",
+    "INSERT INTO app.w (a) SELECT a FROM app.t",
+    "INSERT INTO app.w (a) VALUES ((SELECT MAX(a) FROM app.t))",
+    "INSERT INTO app.w (a) VALUES ((SELECT 1))",
+    "REPLACE INTO app.w SET a = (SELECT MAX(a) FROM app.t)",
+    "CALL app.p_none()",
+    "CALL app.p_sets()",
+    "CALL app.p_inserts()",
+    "CALL app.p_updates()",
+    "CALL app.p_into()",
+    "CALL app.p_selects()",
+    "CALL app.p_fetches()",
+    "CALL app.p_pages()",
+    "DO app.f()",
+    "SET @q = app.f()",
+    "SELECT app.f() INTO @q",
+    "SELECT app.f()",
+    "SHOW ENGINES",
+    "EXPLAIN SELECT * FROM app.t",
+    "EXECUTE updates",
+    "EXECUTE sets",
+    "EXECUTE selects",
+];
+
+const ELEVEN: &str = "/*+ delphinus(replica, consistency=eventual) */ SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9 UNION SELECT 10 UNION SELECT 11";
+
+/// ER_UNKNOWN_ERROR: of the proxy, that it does not know any more.
+const GONE: u16 = 1105;
+
+fn run(client: &mut Client, sql: &str) -> Vec<Reply> {
+    let replies = client.query(sql).unwrap();
+    assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
+    replies
+}
+
+/// The rows of the first answer, or the error's number.
+fn told(client: &mut Client, sql: &str) -> Result<Vec<String>, u16> {
+    let reply = client.query(sql).unwrap().remove(0);
+    if let Some(failure) = reply.failure() {
+        return Err(failure.code);
+    }
+    let text =
+        |cell: &Option<Vec<u8>>| String::from_utf8_lossy(cell.as_deref().unwrap_or(b"NULL")).into_owned();
+    let row = |row: &Vec<Option<Vec<u8>>>| row.iter().map(text).collect::<Vec<_>>().join(" ");
+    Ok(reply.rows().unwrap().iter().map(row).collect())
+}
+
+/// A session on the primary itself, and one through the proxy.
+fn sides(flavor: Flavor) -> (Stage, Client, Client) {
+    let config = ConfigFile { proxy: vec!["workers = 1".to_owned()], ..ConfigFile::default() };
+    let stage = Stage::with(flavor, &config).unwrap();
+    stage.cluster.servers[0].query("SET GLOBAL log_bin_trust_function_creators = 1").unwrap();
+    let through = |address: &Address| {
+        Login::new(&address.socket, &address.user, &address.password).schema("app").connect().unwrap()
+    };
+    let mut direct = through(&stage.primary_address());
+    for sql in MADE {
+        run(&mut direct, sql);
+    }
+    let proxied = through(&stage.address);
+    (stage, direct, proxied)
+}
+
+fn found_rows_are_true_or_gone(flavor: Flavor) {
+    let (_stage, mut direct, mut proxied) = sides(flavor);
+    let (mut known, mut gone) = (0, Vec::new());
+    for sql in STATEMENTS {
+        if sql == "EXECUTE updates" {
+            for client in [&mut direct, &mut proxied] {
+                PREPARED.iter().for_each(|sql| drop(run(client, sql)));
+            }
+        }
+        // The SELECT runs on a replica, and what follows on the primary, where others have counted before.
+        let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
+            run(client, ELEVEN);
+            run(client, sql);
+            told(client, "SELECT FOUND_ROWS()")
+        });
+        match got {
+            Err(GONE) => gone.push(sql),
+            got => {
+                assert_eq!(got, wanted, "{flavor:?}: {sql}");
+                known += 1;
+            }
+        }
+        // All of it on one connection.
+        let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
+            run(client, "BEGIN");
+            run(client, ELEVEN);
+            run(client, sql);
+            let told = told(client, "SELECT FOUND_ROWS()");
+            run(client, "COMMIT");
+            told
+        });
+        assert_eq!(got, wanted, "{flavor:?}, in a transaction: {sql}");
+    }
+    // What everybody would ask is known.
+    for sql in ["CALL app.p_pages()", "CALL app.p_selects()", "EXECUTE selects", "SELECT app.f()"] {
+        assert!(!gone.contains(&sql), "{flavor:?}: {sql}");
+    }
+    assert!(known >= 14 && gone.contains(&"CALL app.p_none()"), "{flavor:?}: {known} known; gone: {gone:?}");
+}
+
+#[test]
+fn found_rows_are_true_or_gone_on_mariadb() {
+    found_rows_are_true_or_gone(Flavor::MariaDb);
+}
+
+#[test]
+fn found_rows_are_true_or_gone_on_mysql() {
+    found_rows_are_true_or_gone(Flavor::MySql);
+}
+
+/// On `MariaDB`, what uses no table leaves the warnings of the statement before; of a procedure only the server knows.
+#[test]
+fn warnings_before_a_procedure_are_true_or_gone() {
+    let (_stage, mut direct, mut proxied) = sides(Flavor::MariaDb);
+    let mut gone = 0;
+    for procedure in ["p_none", "p_sets", "p_inserts", "p_warns", "p_looks"] {
+        for before in ["SELECT CAST('abc' AS SIGNED) FROM app.t", "SELECT * FROM app.t"] {
+            let before = &format!("/*+ delphinus(replica, consistency=eventual) */ {before}");
+            let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
+                run(client, before);
+                run(client, &format!("CALL app.{procedure}()"));
+                told(client, "SHOW WARNINGS")
+            });
+            if got == Err(GONE) {
+                gone += 1;
+            } else {
+                assert_eq!(got, wanted, "{before}; {procedure}");
+            }
+            let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
+                run(client, "BEGIN");
+                run(client, before);
+                run(client, &format!("CALL app.{procedure}()"));
+                let told = told(client, "SHOW WARNINGS");
+                run(client, "COMMIT");
+                told
+            });
+            assert_eq!(got, wanted, "in a transaction: {before}; {procedure}");
+        }
+    }
+    // Without warnings before, and where the procedure has its own, they are known.
+    assert!((1..=4).contains(&gone), "{gone}");
+}
