@@ -117,7 +117,9 @@ fn found_rows_are_true_or_gone(flavor: Flavor) {
     for sql in STATEMENTS {
         if sql == "EXECUTE updates" {
             for client in [&mut direct, &mut proxied] {
-                PREPARED.iter().for_each(|sql| drop(run(client, sql)));
+                for sql in PREPARED {
+                    run(client, sql);
+                }
             }
         }
         // The SELECT runs on a replica, and what follows on the primary, where others have counted before.
