@@ -87,24 +87,8 @@ impl Client {
 
     /// The rows of one statement that comes with query attributes; the login must have asked for them.
     pub fn rows_with(&mut self, attributes: &[(&str, &str)], sql: &str) -> Result<Vec<Vec<Option<String>>>> {
-        let count = u8::try_from(attributes.len())?;
-        let mut payload = vec![count, 1];
-        if count > 0 {
-            payload.extend(vec![0; attributes.len().div_ceil(8)]);
-            payload.push(1);
-        }
-        // Texts; everything here is short.
-        let text = |payload: &mut Vec<u8>, text: &str| {
-            payload.push(text.len() as u8);
-            payload.extend(text.as_bytes());
-        };
-        for (name, _) in attributes {
-            payload.extend([253, 0]);
-            text(&mut payload, name);
-        }
-        for (_, value) in attributes {
-            text(&mut payload, value);
-        }
+        let mut payload = vec![u8::try_from(attributes.len())?, 1];
+        payload.extend(encoded(attributes));
         payload.extend(sql.as_bytes());
         self.send(3, &payload)?;
         match self.answers(false)?.into_iter().next() {
@@ -149,6 +133,16 @@ impl Client {
             }
         }
         Ok(id)
+    }
+
+    /// Runs a prepared statement without parameters with query attributes, which the login has to allow.
+    pub fn execute_with(&mut self, statement: u32, attributes: &[(&str, &str)]) -> Result<Answer> {
+        let mut payload = statement.to_le_bytes().to_vec();
+        // PARAMETER_COUNT_AVAILABLE, and one iteration.
+        payload.extend([8, 1, 0, 0, 0, u8::try_from(attributes.len())?]);
+        payload.extend(encoded(attributes));
+        self.send(0x17, &payload)?;
+        self.answers(true)?.into_iter().next().context("no answer")
     }
 
     /// Runs a prepared statement.
@@ -234,4 +228,25 @@ impl Client {
             rows.push(if binary { Vec::new() } else { Reader::new(&packet).text_row()? });
         }
     }
+}
+
+/// Query attributes behind their number; everything here is a text, and short.
+fn encoded(attributes: &[(&str, &str)]) -> Vec<u8> {
+    if attributes.is_empty() {
+        return Vec::new();
+    }
+    let mut bytes = vec![0; attributes.len().div_ceil(8)];
+    bytes.push(1);
+    let text = |bytes: &mut Vec<u8>, text: &str| {
+        bytes.push(text.len() as u8);
+        bytes.extend(text.as_bytes());
+    };
+    for (name, _) in attributes {
+        bytes.extend([253, 0]);
+        text(&mut bytes, name);
+    }
+    for (_, value) in attributes {
+        text(&mut bytes, value);
+    }
+    bytes
 }

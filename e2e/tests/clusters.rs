@@ -8,6 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use delphinus_e2e::{Client, Proxy, ServerError, until};
+use delphinus_sandbox::Cluster;
 use support::{LIMIT, Two, refusal, wait_for};
 
 /// A rule that is for one cluster.
@@ -32,6 +33,27 @@ fn each_client_gets_to_its_cluster() {
             .log()
             .contains("clients of this listener are told the version of cluster shop")
     );
+}
+
+/// Sessions of `shop` find what they have written; those of `stats` were told not to look for it.
+fn consistency(two: &Two) {
+    let delay = |cluster: &Cluster, sql: &str| {
+        cluster.servers[1..].iter().for_each(|server| drop(server.query(sql).unwrap()));
+    };
+    delay(&two.stage.cluster, "STOP SLAVE; CHANGE MASTER TO MASTER_DELAY=60; START SLAVE");
+    delay(&two.stats, "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_DELAY=60; START REPLICA");
+    let read_by_replicas = |client: &mut Client, write: &str, primary: u16| {
+        client.query(write).unwrap();
+        let ports = (0..6).map(|_| client.value("SELECT port FROM app.answered_by").unwrap());
+        ports.filter(|port| *port != primary.to_string()).count()
+    };
+    let (shop, stats) = (&two.stage.cluster.servers[0], &two.stats.servers[0]);
+    shop.query("CREATE TABLE sbtest.written (a INT)").unwrap();
+    assert!(read_by_replicas(&mut two.app("sbtest"), "DO 0", shop.port) > 0, "nothing written yet");
+    let found = read_by_replicas(&mut two.app("sbtest"), "INSERT INTO written VALUES (1)", shop.port);
+    assert_eq!(found, 0, "replicas of shop have not got the row");
+    let found = read_by_replicas(&mut two.app("orders"), "INSERT INTO t VALUES ('a')", stats.port);
+    assert_eq!(found, 6, "stats reads from its replica, however old");
 }
 
 /// Everything that SHOW STATUS has.
@@ -328,8 +350,9 @@ fn operators(two: &Two) {
 #[test]
 fn one_clusters_end_is_not_the_others() {
     let asks = "[authentication]\nauth = \"backend\"\n";
-    let mut two = Two::start(asks, "[cluster.routing]\nfailover_wait_ms = 0\n");
+    let mut two = Two::start(asks, "[cluster.routing]\nfailover_wait_ms = 0\nconsistency = \"eventual\"\n");
     people_of_the_same_name(&two);
+    consistency(&two);
     let (mut shop, mut stats) = (two.app("app"), two.app("orders"));
     shop.query("CREATE TABLE app.steady (a INT)").unwrap();
     two.stats.servers[0].kill9();

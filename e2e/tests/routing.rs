@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Address, Client, ConfigFile, Login, Operators, Stage};
+use delphinus_e2e::{Address, Answer, Client, ConfigFile, Login, Operators, Stage};
 use delphinus_sandbox::Flavor;
 
 /// The server that runs it answers with its port.
@@ -331,6 +331,28 @@ fn check_query_attributes(stage: &Stage) {
     assert_eq!(seen(&[("delphinus.mode", "primary")]), [0]);
     assert_eq!(seen(&[("traceparent", "00-ab"), ("delphinus.backend", &stage.cluster.servers[1].name)]), [1]);
     assert_eq!(seen(&[("mode", "primary")]), [1, 2]);
+    check_attributes_of_executions(stage, &mut client);
+}
+
+/// Each execution of a prepared statement has its own.
+fn check_attributes_of_executions(stage: &Stage, client: &mut Client) {
+    let executed =
+        || -> Vec<u64> { (0..3).map(|at| stage.status(at, "Com_stmt_execute").unwrap()).collect() };
+    let statement = client.prepare(WHO).unwrap();
+    let mut grown = |attributes: &[(&str, &str)]| {
+        let before = executed();
+        for _ in 0..4 {
+            assert!(matches!(client.execute_with(statement, attributes).unwrap(), Answer::Rows(_)));
+        }
+        let more = executed().into_iter().zip(before).map(|(now, before)| now - before);
+        more.collect::<Vec<_>>()
+    };
+    assert_eq!(grown(&[]), [0, 2, 2]);
+    assert_eq!(grown(&[("delphinus.mode", "primary")]), [4, 0, 0]);
+    let second = &stage.cluster.servers[2].name;
+    assert_eq!(grown(&[("traceparent", "00-ab"), ("delphinus.backend", second)]), [0, 0, 4]);
+    assert_eq!(grown(&[]), [0, 2, 2]);
+    client.close_statement(statement).unwrap();
 }
 
 /// The code of the error that `sql` has to give.
