@@ -227,7 +227,8 @@ impl From<&ProxyError> for ClientError {
             E::DiagnosticsGone => Self::new(
                 1105,
                 *b"HY000",
-                "Delphinus: the diagnostics of the previous statement are not available any more",
+                "Delphinus: what the statement before left behind (FOUND_ROWS(), warnings) is not known any more, because the \
+                 session has changed its connection since: ask in the same transaction",
             ),
         }
     }
