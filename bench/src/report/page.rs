@@ -34,9 +34,10 @@ const METHOD: &str = "## Method
   or an error fails the run. The first part of every window is not counted.
 - No system uses TLS, to either side: HAProxy in TCP mode could not look inside, and it would be the cipher that is
   measured. Durability of the servers is switched down, since it is not they that are measured.
-- Every proxy is started anew for each workload and has as many threads as the machine has cores. HAProxy balances
+- Every proxy is started anew for each workload. HAProxy has as many threads as the machine has cores, balances
   reads over the replicas and sends writes to the primary, each on a port of its own; it knows no statements. MySQL
-  Router runs as its bootstrap configures it. Delphinus splits, pools, and counts, as it does without any setting.
+  Router runs as its bootstrap configures it. Delphinus splits, pools, and counts, as it does without any setting: it
+  has one worker less than there are cores (`proxy.workers`), which wait for their turn (`proxy.scheduling`).
 - `read-only` and `read-write` are the statements of sysbench's oltp tests, with its `--skip_trx=on`: inside BEGIN nobody
   may send reads to replicas, and it would be one connection to the primary that is measured. MySQL Router splits
   only texts; prepared statements all go to the primary there, which is cheaper for it.

@@ -250,9 +250,8 @@ fn shows_tables(sql: &[u8], lex: LexOptions) -> bool {
     let passed = ["show", "full", "all"];
     let is = |word: &[u8], list: &[&str]| list.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
     let mut words = words.skip_while(|word| is(word, &passed));
-    words
-        .next()
-        .is_none_or(|word| !is(word, &OTHERS) && !(lex.flavor == Flavor::MySql && is(word, &OTHERS_OF_MYSQL)))
+    let others_here: &[&str] = if lex.flavor == Flavor::MySql { &OTHERS_OF_MYSQL } else { &[] };
+    words.next().is_none_or(|word| !is(word, &OTHERS) && !is(word, others_here))
 }
 
 /// True for a statement about the list, which leaves it as it is.
