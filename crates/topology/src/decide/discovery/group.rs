@@ -12,24 +12,34 @@ use crate::origin::{Found, split};
 use crate::snapshot::Snapshot;
 
 pub(super) fn follow(next: &mut Snapshot, forget: Duration, now: Instant, events: &mut Vec<Event>) -> bool {
-    let told = group_replication::newest_told(next);
-    let Some((by, view)) = told.first() else { return false };
+    let Some((by, view)) = newest_view(next) else { return false };
     let mut has_changed = false;
     for member in &view.members {
         let is_there = matches!(member.state, MemberState::Online | MemberState::Recovering);
         if is_there && !member.id.is_empty() {
-            let (id, address) = (member.id.clone(), place(next, member, &told));
-            let candidate = Candidate { id, address, flaw: flaw(member, view), by: by.clone(), tries: 0 };
+            let (id, address) = (member.id.clone(), member.address.clone());
+            let candidate = Candidate { id, address, flaw: flaw(member, &view), by: by.clone(), tries: 0 };
             has_changed |= meet(next, &candidate, now, events);
         }
     }
     next.strangers.retain(|id| view.members.iter().any(|member| member.id == *id));
-    let is_agreed = is_agreed(next, view);
+    let is_agreed = is_agreed(next, &view);
     let is_missing = |backend: &Backend, found: &Found| {
         let is_member = view.members.iter().any(|member| member.id == found.id);
         is_agreed && !is_member && backend.role != Role::Primary
     };
     has_changed | let_go(next, is_missing, (forget, "it is not in the group any more"), now, events)
+}
+
+/// The newest view as the first tells it, with everybody where that one is to be looked for; and who that first one is.
+fn newest_view(next: &Snapshot) -> Option<(Arc<str>, GroupView)> {
+    let told = group_replication::newest_told(next);
+    let (by, view) = told.first()?;
+    let mut view = GroupView::clone(view);
+    for member in &mut view.members {
+        member.address = place(next, member, &told);
+    }
+    Some((by.clone(), view))
 }
 
 /// Where it is to be looked for: where it is already, as long as anybody says so. Who has just been looked for somewhere else

@@ -175,6 +175,31 @@ fn words_that_differ_do_not_move_who_is_where_one_of_them_says() {
     assert_eq!(bench.names(), ["seed", "y:1", "c:3306"]);
 }
 
+/// The history that a random one (seed 3960253) came down to: nor does who is there make room for another one.
+#[test]
+fn words_that_differ_give_nobodys_place_to_another() {
+    let mut bench = Bench::new(&["seed"]);
+    bench.tell(0, view("s", 4, "s* b c"));
+    bench.fail(0);
+    bench.tell(2, view("c", 5, "c* b d@x:1"));
+    assert_eq!(bench.names(), ["seed", "b:3306", "c:3306", "x:1"]);
+    for own in ["c* b d@x:1", "c* b@x:1 d@b:3306", "c* b@z:1 d@b:3306"] {
+        bench.tell(1, view("b", 5, own));
+        bench.tell(2, view("c", 5, "c* b d@x:1"));
+        assert_eq!(bench.names(), ["seed", "b:3306", "c:3306", "x:1"], "{own}");
+    }
+    // The other one is not there.
+    let mut bench = Bench::new(&["seed"]);
+    bench.tell(0, view("s", 4, "s* b c"));
+    bench.fail(0);
+    bench.tell(2, view("c", 5, "c* b"));
+    for round in 0..3 {
+        bench.tell(1, view("b", 5, "c* b@x:1 d@b:3306"));
+        assert_eq!(bench.names(), ["seed", "b:3306", "c:3306"], "round {round}");
+        assert_eq!(bench.health("b:3306"), "up", "round {round}");
+    }
+}
+
 /// The first of these is what a random history (seed 3035556) came down to: a listed server was not reached, was found under another
 /// name, and answers again where it is listed. Until it has done so often enough it is two backends, one of them dead.
 #[test]
