@@ -20,16 +20,18 @@ pub(super) fn verdict(next: &mut Snapshot) -> Verdict {
     judge(next)
 }
 
-/// The newest view, and the name of a backend that has told it; `None` while the backends are in different groups.
-pub(super) fn newest_view(next: &Snapshot) -> Option<(Arc<str>, GroupView)> {
+/// Who tells the newest view, and how: what they say of the members beside who is in it may differ. Nobody while the backends are
+/// in different groups.
+pub(super) fn newest_told(next: &Snapshot) -> Vec<(Arc<str>, Arc<GroupView>)> {
     let newest = newest_views(next);
     let is_it = |view: &GroupView| {
         newest.iter().any(|(life, counter)| view.life == *life && view.counter == *counter)
     };
-    let told = |backend| sound_view(backend).filter(|view| is_it(view)).map(|view| (backend, view));
-    let mut told = speakers(next).filter_map(told);
-    let (backend, view) = told.next()?;
-    told.all(|(_, other)| other.life == view.life).then(|| (backend.name.clone(), view.clone()))
+    let tells = |backend: &&Backend| sound_view(backend).is_some_and(is_it);
+    let telling = speakers(next).filter(tells);
+    let told: Vec<_> = telling.filter_map(|one| Some((one.name.clone(), one.group.clone()?))).collect();
+    let is_one_group = told.windows(2).all(|pair| pair[0].1.life == pair[1].1.life);
+    if is_one_group { told } else { Vec::new() }
 }
 
 /// Whose word on the group counts. One that was found is here because of its group: in another one than all that are configured
@@ -144,8 +146,11 @@ fn elected(next: &Snapshot, newest: &Newest) -> Verdict {
     Verdict::nobody(format!("the group has elected {}, which {why}", backend.name))
 }
 
+/// A member that has been found is two backends for a moment when it answers again where it is listed: the one that lives counts.
 fn backend_of<'a>(next: &'a Snapshot, member: &GroupMember) -> Option<&'a Backend> {
-    next.backends.iter().find(|backend| backend.group.as_ref().is_some_and(|own| own.own == member.id))
+    let is_it = |backend: &&Backend| backend.group.as_ref().is_some_and(|own| own.own == member.id);
+    let rank = |backend: &&Backend| (!backend.tally.is_alive(), !is_holder(next, backend));
+    next.backends.iter().filter(is_it).min_by_key(rank)
 }
 
 fn is_holder(next: &Snapshot, backend: &Backend) -> bool {
