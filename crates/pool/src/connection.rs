@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use delphinus_net::{Buffer, Stream};
-use delphinus_state::{Response, SessionState};
+use delphinus_state::{Response, SessionState, SqlStatements};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::ConnectAttributes;
@@ -172,6 +172,8 @@ pub struct Connection {
     pub have: SessionState,
     /// Its prepared statements.
     pub statements: Statements,
+    /// What was prepared on it in SQL text, by whichever session.
+    pub sql: SqlStatements,
     /// How many temporary tables have been made on it, as far as somebody has asked.
     pub temporary_tables_made: u64,
     /// Code in the database may have set user variables on it that no server told of: it starts over before another

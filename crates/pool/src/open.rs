@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use delphinus_net::{Announce, BackendLogin, Buffer, LoggedIn, LoginError, dial_at, log_in, rt};
-use delphinus_state::SessionState;
+use delphinus_state::{SessionState, SqlStatements};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::BackendSecret;
@@ -73,6 +73,7 @@ pub(crate) async fn open(
         have: known_state(),
         statements: Statements::new(settings.statements_per_connection),
         temporary_tables_made: 0,
+        sql: SqlStatements::default(),
         may_hide_user_vars: false,
         lists_warnings: false,
         identity: identity.clone(),
@@ -163,6 +164,7 @@ pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> 
             let multi_statements = connection.have.multi_statements;
             connection.have = SessionState { multi_statements, ..known_state() };
             connection.statements.clear();
+            connection.sql.clear();
             connection.temporary_tables_made = 0;
             // Warnings may still be listed: MariaDB keeps them.
             connection.may_hide_user_vars = false;

@@ -26,6 +26,10 @@ pub enum Ready {
 /// The longest that saving and fix-ups may take together.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// What sessions have prepared in SQL text stays on the connection for as long as it is not in the way: servers limit how
+/// much there may be of that altogether.
+const MOST_LEFT: usize = 32;
+
 /// Brings `connection` into the state `want` for the session of `memory`.
 pub(crate) async fn make_ready(
     connection: &mut Connection,
@@ -37,7 +41,7 @@ pub(crate) async fn make_ready(
         if connection.has_unsaved() {
             Box::pin(bounded(target, save(connection))).await?;
         }
-        if connection.may_hide_user_vars {
+        if connection.may_hide_user_vars || connection.sql.len() > MOST_LEFT {
             Box::pin(start_over(connection, target)).await?;
         }
         if connection.lists_warnings {

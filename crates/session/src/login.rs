@@ -12,7 +12,7 @@ use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
 use delphinus_pool::{Identity, Memory};
 use delphinus_sql::Flavor as SqlFlavor;
-use delphinus_state::{Pins, SessionState, Vars, set_names_collation};
+use delphinus_state::{Pins, SessionState, SqlStatements, Vars, set_names_collation};
 use delphinus_topology::{Flavor, ServerFacts};
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings};
@@ -244,6 +244,7 @@ impl Seed {
             seats: Seats::default(),
             bound: None,
             statements: ClientStatements::default(),
+            sql: SqlStatements::default(),
             last_backend: None,
             late_error: None,
             error_seq: Some(1),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use delphinus_net::{Buffer, Stream};
 use delphinus_pool::{Checkout, Identity, Keys, Memory, Seat};
 use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
-use delphinus_state::{PinReason, Pins, SessionState, Vars};
+use delphinus_state::{PinReason, Pins, SessionState, SqlStatements, Vars};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::server::{Established, ServerSettings};
@@ -59,6 +59,8 @@ pub struct Session {
     /// The connection that the session is pinned to.
     pub(crate) bound: Option<Checkout>,
     pub(crate) statements: ClientStatements,
+    /// What the client has prepared in SQL text.
+    pub(crate) sql: SqlStatements,
     /// Where the last statement ran.
     pub(crate) last_backend: Option<BackendId>,
     /// An error of a command without answer, for the next one that has one.
@@ -201,6 +203,7 @@ impl Session {
         self.publish_pin();
         self.pin_if_dedicated();
         self.statements.clear();
+        self.sql.clear();
         self.counted_before = None;
         self.statement_counts = StatementCounts::default();
         self.leave_seats();

@@ -86,11 +86,24 @@ impl Session {
         if may_change_accounts(statement) {
             self.worker.users.accounts_changed();
         }
-        let learnt = learn(&mut self.want, &mut self.pins, &executed);
+        let ran_by_execute = self.ran_by_execute(statement, sql);
+        let known = ran_by_execute.as_deref().map(|known| {
+            let (statement, sql) = known.runs();
+            Executed { statement, sql, ..executed }
+        });
+        let nothing = Statement { effects: Effects::default(), ..*statement };
+        let executed_nothing = Executed { statement: &nothing, ..executed };
+        let known = match &known {
+            Some(known) => known,
+            None if has_run_nothing(ran) => &executed_nothing,
+            None => &executed,
+        };
+        let learnt = learn(&mut self.want, &mut self.pins, known);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
+        self.learn_sql(checkout, &executed);
         if before != self.want.schema {
             self.info.enters(self.want.schema.as_deref());
             self.check_entered();
@@ -395,6 +408,16 @@ fn may_change_accounts(statement: &Statement) -> bool {
         Class::Multi => statement.effects.intersects(Effects::IMPLICIT_COMMIT.union(Effects::SETS_PASSWORD)),
         _ => statement.effects.contains(Effects::SETS_PASSWORD),
     }
+}
+
+/// ER_UNKNOWN_STMT_HANDLER.
+const NO_SUCH_STATEMENT: u16 = 1243;
+
+/// True for an EXECUTE of a statement that is not there, and nothing else.
+fn has_run_nothing(Ran { statement, response, .. }: Ran<'_>) -> bool {
+    statement.class == Class::Execute
+        && response.error == Some(NO_SUCH_STATEMENT)
+        && statement.effects.without(Effects::SQL_EXECUTES).is_empty()
 }
 
 /// True if LAST_INSERT_ID() may be another one though the answer does not say so.

@@ -26,6 +26,8 @@ pub(crate) enum Event {
     Prepares(Token),
     /// SQL `DEALLOCATE PREPARE name`.
     Deallocates(Token),
+    /// SQL `EXECUTE name`.
+    Executes(Token),
     /// `HANDLER .. OPEN [AS alias]`.
     OpensHandler(Token),
     /// `HANDLER .. CLOSE`.

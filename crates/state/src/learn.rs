@@ -12,6 +12,7 @@ use delphinus_wire::response::Status;
 
 use crate::pin::{PinReason, Pins};
 use crate::session::SessionState;
+use crate::sql_statements;
 use crate::tracker::{Changed, Response};
 
 /// A statement that was run on a backend, and what came of it.
@@ -92,6 +93,10 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     // A statement that fails may have assigned before it did: `SELECT @a := 1, (SELECT 1 UNION SELECT 2)`.
     variables::learn(&mut learnt, state, executed);
     // Of several statements the first ones may have succeeded.
+    if let Some(name) = sql_statements::variable_prepared(executed) {
+        // It may have been set where the proxy did not see it.
+        learnt.user_vars.push(name.into_boxed_str());
+    }
     if response.is_ok() || executed.statement.class == Class::Multi {
         pins::learn(pins, state.schema.as_deref(), executed);
         learn_unreported(&mut learnt, pins, executed, seen);
@@ -100,7 +105,6 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     learnt.temporary_tables |= executed.statement.effects.contains(Effects::CREATES_TEMP_TABLE)
         || executed.statement.class == Class::CreateTable;
     if !response.is_ok() {
-        pins::learn_failure(pins, executed);
         learnt.has_failed = true;
         // An ERR packet says nothing of changes, and the next OK, which has them, may be that of another statement.
         let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS);

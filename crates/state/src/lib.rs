@@ -7,6 +7,7 @@ mod diff;
 mod learn;
 mod pin;
 mod session;
+mod sql_statements;
 mod tracker;
 mod user_vars;
 mod vars;
@@ -15,6 +16,7 @@ pub use diff::{FixUp, diff};
 pub use learn::{Executed, Learnt, learn};
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
+pub use sql_statements::{SqlStatement, SqlStatements};
 pub use tracker::{Changed, Progress, Response, ResponseTracker, Shape};
 pub use user_vars::{UserValue, UserVars, read_back_sql};
 

@@ -20,7 +20,7 @@ pub enum PinReason {
     AdvisoryLock,
     /// HANDLER ... OPEN.
     Handler,
-    /// PREPARE in SQL text.
+    /// PREPARE in SQL text, of something that cannot be prepared again elsewhere.
     SqlPrepared,
     /// A cursor is open.
     Cursor,
@@ -88,8 +88,6 @@ pub struct Pins {
     pub(crate) advisory_locks: Vec<Option<String>>,
     /// Open handlers.
     pub(crate) handlers: BTreeSet<String>,
-    /// Statements prepared in SQL text.
-    pub(crate) sql_prepared: BTreeSet<String>,
     /// Fixed variables that were set.
     pub(crate) fixed_variables: BTreeSet<String>,
 }

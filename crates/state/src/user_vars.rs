@@ -39,6 +39,17 @@ impl UserValue {
         &*self.0 == "NULL"
     }
 
+    /// The value, if it is a string of printable ASCII characters, which mean the same in every character set that they can
+    /// have here.
+    pub fn ascii(&self) -> Option<String> {
+        let (_, rest) = self.0.split_once(" X'")?;
+        let (digits, _) = rest.split_once('\'')?;
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+        let text = String::from_utf8(bytes?).ok()?;
+        text.bytes().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()).then_some(text)
+    }
+
     /// The values of a row that answers `read_back_sql`, in its order; `None` if the row is not one.
     pub fn from_row(columns: &[Column], row: &[Option<Vec<u8>>]) -> Option<Vec<Self>> {
         if columns.len() != row.len() || !row.len().is_multiple_of(COLUMNS_EACH) {

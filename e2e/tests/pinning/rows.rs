@@ -207,19 +207,38 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "sql_prepare",
-        by: "`PREPARE ... FROM` in SQL text",
-        until: "all are deallocated, or replaced by one that cannot be prepared",
+        by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`",
+        until: "all of these are deallocated or replaced, or schema and variables are as they were",
         cases: &[
             both(
-                &[Run("PREPARE s FROM 'SELECT 1'")],
+                &[Run("PREPARE s FROM 'SELECT @a'")],
                 &[
                     Run("EXECUTE s"),
-                    Run("PREPARE s2 FROM 'SELECT 2'"),
+                    Run("PREPARE s2 FROM 'SELECT CONNECTION_ID()'"),
                     Run("DROP PREPARE s"),
                     Run("DEALLOCATE PREPARE s2"),
                 ],
             ),
-            both(&[Run("PREPARE s FROM 'SELECT 1'")], &[Fails("PREPARE s FROM 'SELEC'")]),
+            both(&[Run("PREPARE s FROM 'SELECT @a'")], &[Fails("PREPARE s FROM 'SELEC'")]),
+            both(&[Run("PREPARE s FROM 'SELECT @a'")], &[Run("PREPARE s FROM 'SELECT 1'")]),
+            both(
+                &[
+                    Run("SET SESSION sql_mode = ''"),
+                    Run("PREPARE s FROM 'SELECT 1'"),
+                    Run("SET SESSION sql_mode = 'ANSI_QUOTES'"),
+                ],
+                &[Run("EXECUTE s"), Run("SET SESSION sql_mode = ''")],
+            ),
+            both(
+                &[
+                    Run("SET SESSION sql_mode = ''"),
+                    Run("PREPARE s FROM 'SELECT 1'"),
+                    Run("SET SESSION sql_mode = 'ANSI_QUOTES'"),
+                ],
+                &[Run("DEALLOCATE PREPARE s")],
+            ),
+            mysql(&[Run("PREPARE s FROM 'SELECT ?'")], &[Run("DEALLOCATE PREPARE s")]),
+            mariadb(&[Run("PREPARE s FROM CONCAT('SELECT', ' 1')")], &[Run("DEALLOCATE PREPARE s")]),
         ],
     },
     Row {
@@ -382,6 +401,19 @@ pub(crate) const MOVES: &[Moving] = &[
         state: "`LAST_INSERT_ID()`",
         how: "stays with the connection, saved when another session takes it, restored when asked for",
         steps: &[Run("SELECT LAST_INSERT_ID(7)"), Run("SELECT LAST_INSERT_ID()")],
+    },
+    Moving {
+        on: None,
+        state: "statements prepared in SQL text (`PREPARE ... FROM` a literal or a user variable) that do nothing to their session",
+        how: "prepared again on the connection before `EXECUTE`, `DEALLOCATE PREPARE` or a procedure; those of other sessions are dropped there first",
+        steps: &[
+            Run("PREPARE s FROM 'SELECT 1'"),
+            Run("SET @text = 'SELECT 2'"),
+            Run("EXECUTE s"),
+            Run("PREPARE s FROM @text"),
+            Run("EXECUTE s"),
+            Run("DEALLOCATE PREPARE s"),
+        ],
     },
     Moving {
         on: None,

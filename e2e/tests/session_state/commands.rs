@@ -204,6 +204,34 @@ pub(crate) fn prepared(random: &mut Random, session: usize) -> Block {
     Block::free(vec![step])
 }
 
+/// Statements prepared in SQL text, under names that other sessions have too, while those use the same connections.
+pub(crate) fn sql_prepared(random: &mut Random, session: usize) -> Block {
+    let t = table(session);
+    // Without warnings, and of its own table: others may hold locks on the shared ones.
+    let clears = format!("SELECT COUNT(*) FROM app.{t} FOR UPDATE");
+    let mut steps = vec![query(&clears)];
+    let count = 3 + random.below(8);
+    for _ in 0..count {
+        let name = random.pick(&["p", "P", "q"]);
+        let sql = match random.below(11) {
+            0 => format!("PREPARE {name} FROM 'SELECT {session}, DATABASE()'"),
+            1 => format!("PREPARE {name} FROM 'SELECT COUNT(*) AS `a b` FROM app.{t} WHERE k = 970'"),
+            2 => format!("PREPARE {name} FROM 'INSERT INTO app.{t} (k) VALUES (970)'"),
+            3 => format!("SET @text = 'SELECT ''{session}'', id FROM app.d_fixed ORDER BY id LIMIT 1'"),
+            4 => format!("PREPARE {name} FROM @text"),
+            5 => format!("PREPARE {name} FROM 'SELEC'"),
+            6 => format!("DEALLOCATE PREPARE {name}"),
+            _ => format!("EXECUTE {name}"),
+        };
+        steps.push(query(&sql));
+    }
+    steps.extend(["p", "q"].map(|name| query(&format!("DEALLOCATE PREPARE {name}"))));
+    steps.push(query("SET @text = NULL"));
+    steps.push(query(&format!("DELETE FROM app.{t} WHERE k = 970")));
+    steps.push(query(&clears));
+    Block::free(steps)
+}
+
 /// Several statements prepared in the same state, run in turn: only their texts tell them apart.
 fn twins(random: &mut Random) -> Block {
     let first = random.below(SLOTS);

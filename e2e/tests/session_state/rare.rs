@@ -141,7 +141,7 @@ const SCRIPTS: &[Script] = &[
         ],
     },
     mariadb(&["SET DEFAULT ROLE no_such", "SET DEFAULT ROLE NONE", "SELECT CURRENT_ROLE()"]),
-    // Statements prepared in SQL.
+    // Statements prepared in SQL: those that follow their session are in `commands::sql_prepared`.
     both(&[
         "PREPARE p FROM 'SELECT 1'",
         "PREPARE P FROM 'SELECT 2, ?'",

@@ -238,6 +238,12 @@ impl Session {
             }
             (None, None) => return Err(unknown()),
         };
+        if self.may_touch_sql(&mut checkout, &statement)
+            && let Err(error) = Box::pin(self.bring_sql(&mut checkout, &statement, key.text())).await
+        {
+            self.leave_without_sql(checkout, &error);
+            return Err((error, plan));
+        }
         if is_about_insert_id(&statement)
             && let Err(error) = self.restore_insert_id(&mut checkout).await
         {

@@ -145,6 +145,17 @@ impl Session {
                     None => return self.refuse(input, error).await,
                 },
             };
+            if self.may_touch_sql(&mut checkout, statement)
+                && let Err(error) =
+                    Box::pin(self.bring_sql_of(&mut checkout, (input, text_at), statement)).await
+            {
+                let is_lost = matches!(error, ProxyError::Pool(PoolError::Lost { .. }));
+                self.leave_without_sql(checkout, &error);
+                if is_lost && attempt < READ_ATTEMPTS {
+                    continue;
+                }
+                return self.refuse(input, error).await;
+            }
             // What it leaves could not be told from what another session has left there.
             if may_make_ids_unseen(statement)
                 && let Err(error) = Box::pin(self.restore_insert_id(&mut checkout)).await
@@ -186,6 +197,12 @@ impl Session {
         text_at: usize,
         statement: &Statement,
     ) -> Outcome {
+        if self.may_touch_sql(&mut checkout, statement)
+            && let Err(error) = Box::pin(self.bring_sql_of(&mut checkout, (input, text_at), statement)).await
+        {
+            self.leave_without_sql(checkout, &error);
+            return self.refuse(input, error).await;
+        }
         if may_make_ids_unseen(statement)
             && let Err(error) = Box::pin(self.restore_insert_id(&mut checkout)).await
         {
@@ -210,6 +227,17 @@ impl Session {
             }
         }
         unreachable!("the loop ends by returning")
+    }
+
+    /// Makes the connection have what the text at the front of the buffer runs or drops.
+    pub(super) async fn bring_sql_of(
+        &mut self,
+        checkout: &mut Checkout,
+        (input, text_at): (Input, usize),
+        statement: &Statement,
+    ) -> Result<(), ProxyError> {
+        let sql = self.buffer.data()[text_at..input.held].to_vec();
+        self.bring_sql(checkout, statement, &sql).await
     }
 
     /// Settles, then gives the client the last bytes.

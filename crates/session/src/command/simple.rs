@@ -93,6 +93,13 @@ impl Session {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(input, error).await,
         };
+        if schema.is_some()
+            && !self.sql.is_empty()
+            && let Err(error) = Box::pin(self.bring_own_sql(&mut checkout)).await
+        {
+            self.leave_without_sql(checkout, &error);
+            return self.refuse(input, error).await;
+        }
         let Relayed { mut response, rest, len, .. } = match self.forward(&mut checkout, input, shape).await {
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),

@@ -51,7 +51,13 @@ impl Session {
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
             match self.connection_that_tells(&statement, &sql).await {
-                Ok(Some(checkout)) => {
+                Ok(Some(mut checkout)) => {
+                    if self.may_touch_sql(&mut checkout, &statement)
+                        && let Err(error) = self.bring_sql(&mut checkout, &statement, &sql).await
+                    {
+                        self.leave_without_sql(checkout, &error);
+                        return self.refuse(input, error).await;
+                    }
                     return self.run_spliced(checkout, (input, text_at), &statement, &sql).await;
                 }
                 Ok(None) if statement.uses.contains(Uses::DIAGNOSTICS) => {
@@ -69,6 +75,12 @@ impl Session {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(input, error).await,
         };
+        if self.may_touch_sql(&mut checkout, &statement)
+            && let Err(error) = self.bring_sql(&mut checkout, &statement, &sql).await
+        {
+            self.leave_without_sql(checkout, &error);
+            return self.refuse(input, error).await;
+        }
         if is_about_insert_id(&statement)
             && let Err(error) = self.restore_insert_id(&mut checkout).await
         {

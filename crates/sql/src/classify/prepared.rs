@@ -28,6 +28,8 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             && ahead.keyword != Keyword::Using
         {
             self.effects |= Effects::UNKNOWN;
+        } else if self.cursor.here.is_name() {
+            self.emit(Event::Executes(self.cursor.here));
         }
         self.cursor.bump();
         self.scan();

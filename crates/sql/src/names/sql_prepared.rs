@@ -1,9 +1,12 @@
-//! The prepared statements of SQL that a text makes and drops.
+//! The prepared statements of SQL that a text makes, runs and drops.
 
-use super::name_text;
+use super::{literal_text, name_text, user_variable_name};
 use crate::LexOptions;
 use crate::classify::walk;
+use crate::cursor::Cursor;
 use crate::event::Event;
+use crate::keyword::Keyword;
+use crate::lexer::TokenKind;
 
 /// Names of SQL prepared statements: lower-case, since servers compare them without case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,15 +15,56 @@ pub struct SqlPrepared {
     pub made: Vec<String>,
     /// Dropped by `DEALLOCATE PREPARE` or `DROP PREPARE`.
     pub dropped: Vec<String>,
+    /// Run by `EXECUTE`.
+    pub run: Vec<String>,
 }
 
-/// The prepared statements of SQL that the text makes and drops.
+/// The prepared statements of SQL that the text makes, runs and drops.
 pub fn sql_prepared(sql: &[u8], options: LexOptions) -> SqlPrepared {
     let mut prepared = SqlPrepared::default();
+    let name = |name| name_text(name, sql, options).to_lowercase();
     walk(sql, options, |event| match event {
-        Event::Prepares(name) => prepared.made.push(name_text(name, sql, options).to_lowercase()),
-        Event::Deallocates(name) => prepared.dropped.push(name_text(name, sql, options).to_lowercase()),
+        Event::Prepares(token) => prepared.made.push(name(token)),
+        Event::Deallocates(token) => prepared.dropped.push(name(token)),
+        Event::Executes(token) => prepared.run.push(name(token)),
         _ => {}
     });
     prepared
+}
+
+/// Where the text of a prepared statement of SQL comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PreparedFrom {
+    /// A literal, without its quotes.
+    Literal(String),
+    /// A user variable, in lower case.
+    Variable(String),
+}
+
+/// What a text prepares that is one `PREPARE name FROM 'literal'` or `PREPARE name FROM @variable`, and nothing else:
+/// servers take it for one, too. `None` for every other form.
+pub fn prepared_from(sql: &[u8], options: LexOptions) -> Option<PreparedFrom> {
+    let mut cursor = Cursor::new(sql, options);
+    if !cursor.eat(Keyword::Prepare) || !cursor.here.is_name() {
+        return None;
+    }
+    cursor.bump();
+    if !cursor.eat(Keyword::From) {
+        return None;
+    }
+    let source = cursor.bump();
+    if cursor.here.kind == TokenKind::Semicolon {
+        cursor.bump();
+    }
+    if cursor.here.kind != TokenKind::End {
+        return None;
+    }
+    let is_plain = |mark: &u8| matches!(mark, b'\'' | b'"');
+    match source.kind {
+        TokenKind::Text if sql.get(source.start).is_some_and(is_plain) => {
+            Some(PreparedFrom::Literal(literal_text(source, sql, options)))
+        }
+        TokenKind::UserVariable => Some(PreparedFrom::Variable(user_variable_name(source, sql, options))),
+        _ => None,
+    }
 }

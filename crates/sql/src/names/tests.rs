@@ -71,10 +71,32 @@ fn advisory_locks_are_named_where_the_name_is_a_literal() {
 fn sql_prepared_statements_and_handlers_are_named_without_case() {
     let prepared =
         sql_prepared(b"PREPARE `S1` FROM 'x'; PREPARE s2 FROM @y; DROP PREPARE S1; EXECUTE s2", DEFAULT);
-    assert_eq!(prepared, SqlPrepared { made: vec!["s1".into(), "s2".into()], dropped: vec!["s1".into()] });
+    let (made, dropped) = (vec!["s1".into(), "s2".into()], vec!["s1".into()]);
+    assert_eq!(prepared, SqlPrepared { made, dropped, run: vec!["s2".into()] });
     let opened =
         handlers(b"HANDLER db.T OPEN AS H; HANDLER u OPEN; HANDLER h READ NEXT; HANDLER u CLOSE", DEFAULT);
     assert_eq!(opened, Handlers { opened: vec!["h".into(), "u".into()], closed: vec!["u".into()] });
+}
+
+#[test]
+fn what_is_prepared_is_known_where_it_is_a_literal_or_a_variable() {
+    let literal = |text: &str| Some(PreparedFrom::Literal(text.to_owned()));
+    let variable = |name: &str| Some(PreparedFrom::Variable(name.to_owned()));
+    for (sql, from) in [
+        ("PREPARE s FROM 'SELECT ''a'''", literal("SELECT 'a'")),
+        ("prepare /* x */ `s` from \"SELECT 1\" ; ", literal("SELECT 1")),
+        ("PREPARE s FROM @`V`", variable("v")),
+        ("PREPARE s FROM @v;", variable("v")),
+        ("PREPARE s FROM CONCAT('a', 'b')", None),
+        ("PREPARE s FROM 'a' 'b'", None),
+        ("PREPARE s FROM N'a'", None),
+        ("PREPARE s FROM 'SELECT 1'; DO 1", None),
+        ("PREPARE s", None),
+        ("PREPARE s FRO 'SELECT 1'", None),
+        ("EXECUTE s", None),
+    ] {
+        assert_eq!(prepared_from(sql.as_bytes(), DEFAULT), from, "{sql}");
+    }
 }
 
 #[test]

@@ -2,9 +2,7 @@
 
 use std::time::Instant;
 
-use delphinus_sql::{
-    Class, Effects, TableName, advisory_locks, assignments, handlers, sql_prepared, temporary_tables,
-};
+use delphinus_sql::{Effects, TableName, advisory_locks, assignments, handlers, temporary_tables};
 
 use super::Executed;
 use super::variables::{reads_as_0, reported};
@@ -26,12 +24,6 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
         pins.handlers.retain(|name| !found.closed.contains(name));
         set(pins, PinReason::Handler, |pins| !pins.handlers.is_empty(), executed);
     }
-    if has(Effects::SQL_PREPARES) || has(Effects::SQL_DEALLOCATES) {
-        let found = sql_prepared(executed.sql, executed.lex);
-        pins.sql_prepared.extend(found.made);
-        pins.sql_prepared.retain(|name| !found.dropped.contains(name));
-        set(pins, PinReason::SqlPrepared, |pins| !pins.sql_prepared.is_empty(), executed);
-    }
     learn_locks(pins, executed);
     if has(Effects::SETS_NEXT_TRANSACTION) {
         add(pins, PinReason::NextTransaction, executed);
@@ -44,17 +36,6 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
     }
     if has(Effects::SETS_SYSTEM_VARS) {
         pin_fixed_variables(pins, executed);
-    }
-}
-
-/// A statement of SQL whose PREPARE failed is gone, and one whose DEALLOCATE failed was not there.
-pub(super) fn learn_failure(pins: &mut Pins, executed: &Executed<'_>) {
-    let effects = executed.statement.effects;
-    let is_one = executed.statement.class != Class::Multi;
-    if is_one && effects.intersects(Effects::SQL_PREPARES.union(Effects::SQL_DEALLOCATES)) {
-        let found = sql_prepared(executed.sql, executed.lex);
-        pins.sql_prepared.retain(|name| !found.made.contains(name) && !found.dropped.contains(name));
-        set(pins, PinReason::SqlPrepared, |pins| !pins.sql_prepared.is_empty(), executed);
     }
 }
 

@@ -95,7 +95,6 @@ fn pins_come_and_go() {
         ("SELECT GET_LOCK('a', 1)", "get_lock", "SELECT RELEASE_LOCK('a')"),
         ("SELECT GET_LOCK(CONCAT('a'), 1)", "get_lock", "DO RELEASE_ALL_LOCKS()"),
         ("HANDLER t OPEN", "handler", "HANDLER t CLOSE"),
-        ("PREPARE s FROM 'SELECT 1'", "sql_prepare", "DEALLOCATE PREPARE s"),
         ("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "set_transaction", "COMMIT"),
         ("SET SESSION gtid_next='a:1'", "fixed_variable", "SET gtid_next='AUTOMATIC'"),
         ("XA START 'x'", "xa", "XA COMMIT 'x'"),

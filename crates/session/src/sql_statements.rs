@@ -1,0 +1,200 @@
+//! Statements prepared in SQL text follow their session: before one is run or dropped, or code in the database may do so,
+//! the connection is made to have those of the session, and none that other sessions have left there.
+//!
+//! Owns: when that is. Which ones can follow is in `delphinus_state::SqlStatements`.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use delphinus_net::rt;
+use delphinus_pool::{Checkout, PoolError};
+use delphinus_sql::{Class, Effects, Statement, prepared_from, sql_prepared};
+use delphinus_state::{Executed, PinReason, SqlStatement, quote_identifier};
+
+use crate::client_error::ProxyError;
+use crate::session::Session;
+
+/// Statements about them.
+const ABOUT: Effects = Effects::SQL_PREPARES.union(Effects::SQL_EXECUTES).union(Effects::SQL_DEALLOCATES);
+
+/// Statements after which a session may be in another state. Those that it has prepared stay with the connection then.
+const LEAVES_HOME: Effects =
+    Effects::SETS_SYSTEM_VARS.union(Effects::CHANGES_SCHEMA).union(Effects::CALLS_ROUTINE);
+
+/// Which of them a statement may touch.
+enum Touched {
+    /// These; the last part are those that it only drops.
+    Named(Vec<String>, Vec<String>),
+    /// All that the session has.
+    Own,
+    /// Whatever there is on the connection.
+    All,
+}
+
+impl Session {
+    /// True if `bring_sql` may have something to do.
+    #[inline]
+    pub(crate) fn may_touch_sql(&self, checkout: &mut Checkout, statement: &Statement) -> bool {
+        !statement.effects.is_empty()
+            && statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
+            && (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
+    }
+
+    /// Makes the connection have what the statement may touch, as the session has it.
+    pub(crate) async fn bring_sql(
+        &mut self,
+        checkout: &mut Checkout,
+        statement: &Statement,
+        sql: &[u8],
+    ) -> Result<(), ProxyError> {
+        match self.touched(statement, sql) {
+            Touched::Named(names, dropped) => {
+                for name in dropped {
+                    self.bring_to_drop(checkout, &name).await?;
+                }
+                for name in names {
+                    self.bring_one(checkout, &name).await?;
+                }
+            }
+            Touched::Own => self.bring_own_sql(checkout).await?,
+            Touched::All => {
+                let there = checkout.connection().sql.names().map(str::to_owned);
+                let names: BTreeSet<String> = there.chain(self.sql.names().map(str::to_owned)).collect();
+                self.bring_all(checkout, names).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for all that the session has: it is about to enter another state.
+    pub(crate) async fn bring_own_sql(&mut self, checkout: &mut Checkout) -> Result<(), ProxyError> {
+        let names = self.sql.names().map(str::to_owned).collect();
+        self.bring_all(checkout, names).await
+    }
+
+    async fn bring_all(
+        &mut self,
+        checkout: &mut Checkout,
+        names: BTreeSet<String>,
+    ) -> Result<(), ProxyError> {
+        for name in names {
+            match self.bring_one(checkout, &name).await {
+                // It cannot be prepared any more, and is missed by whoever runs it.
+                Err(ProxyError::Pool(PoolError::Refused { .. })) => {}
+                brought => brought?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The statement will not run.
+    pub(crate) fn leave_without_sql(&mut self, checkout: Checkout, error: &ProxyError) {
+        // A connection that broke is closed, and a session that is pinned to it finds that out by itself.
+        if !matches!(error, ProxyError::Pool(PoolError::Lost { .. })) || !self.pins.is_empty() {
+            self.keep_or_give_back(checkout);
+        }
+    }
+
+    fn touched(&mut self, statement: &Statement, sql: &[u8]) -> Touched {
+        let effects = statement.effects;
+        let is_opaque = effects.contains(Effects::UNKNOWN)
+            || statement.class == Class::Call
+            || statement.class == Class::Multi && effects.intersects(ABOUT.union(Effects::CALLS_ROUTINE));
+        if is_opaque {
+            return Touched::All;
+        }
+        if !effects.intersects(ABOUT) {
+            return Touched::Own;
+        }
+        let lex = self.lex.options(&self.want.vars);
+        let mut found = sql_prepared(sql, lex);
+        if prepared_from(sql, lex).is_none() {
+            // Whether it replaces the one before, or is wrong itself, shows by that one.
+            found.run.append(&mut found.made);
+        }
+        Touched::Named(found.run, found.dropped)
+    }
+
+    /// What the session has of this name, if the connection does not have it; `None` if there is nothing to do.
+    async fn missing(
+        &mut self,
+        checkout: &mut Checkout,
+        name: &str,
+    ) -> Result<Option<Rc<SqlStatement>>, ProxyError> {
+        let there = checkout.connection().sql.find(name).map(Option::<&Rc<_>>::cloned);
+        match (self.sql.find(name), there) {
+            // The session is pinned to where it is.
+            (Some(None), _) | (None, None) => Ok(None),
+            (Some(Some(own)), Some(Some(there))) if Rc::ptr_eq(own, &there) => Ok(None),
+            (Some(Some(own)), _) => Ok(Some(own.clone())),
+            (None, Some(_)) => {
+                checkout.connection().sql.remove(name);
+                let drop = format!("DEALLOCATE PREPARE {}", quote_identifier(name));
+                run(checkout, &drop).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn bring_one(&mut self, checkout: &mut Checkout, name: &str) -> Result<(), ProxyError> {
+        let Some(own) = self.missing(checkout, name).await? else { return Ok(()) };
+        if !own.is_at_home(&self.want) {
+            // The session is pinned to the connection that has it: this is another one.
+            return Err(ProxyError::LostState("it was left".to_owned(), PinReason::SqlPrepared.as_str()));
+        }
+        checkout.connection().sql.remove(name);
+        run(checkout, own.prepare()).await?;
+        checkout.connection().sql.put(name, Some(own));
+        Ok(())
+    }
+
+    /// One that is only to be dropped may be any: the right one might not be to be had any more.
+    async fn bring_to_drop(&mut self, checkout: &mut Checkout, name: &str) -> Result<(), ProxyError> {
+        if self.missing(checkout, name).await?.is_some() {
+            let any = format!("PREPARE {} FROM 'DO 0'", quote_identifier(name));
+            run(checkout, &any).await?;
+            checkout.connection().sql.put(name, None);
+        }
+        Ok(())
+    }
+
+    /// What EXECUTE has run, where that is known.
+    pub(crate) fn ran_by_execute(&mut self, statement: &Statement, sql: &[u8]) -> Option<Rc<SqlStatement>> {
+        if statement.class != Class::Execute || self.sql.is_empty() {
+            return None;
+        }
+        let lex = self.lex.options(&self.want.vars);
+        self.sql.run_by(statement, sql, lex).cloned()
+    }
+
+    /// Takes in what a statement has prepared and dropped, and whether the session has to stay with that.
+    pub(crate) fn learn_sql(&mut self, checkout: &mut Checkout, executed: &Executed<'_>) {
+        let effects = executed.statement.effects;
+        if effects.intersects(Effects::SQL_PREPARES.union(Effects::SQL_DEALLOCATES)) {
+            let limit = self.worker.settings.max_prepared_statements;
+            let left = limit.saturating_sub(self.statements.len());
+            let touched = self.sql.learn(&self.want, executed, left);
+            for name in &touched {
+                checkout.connection().sql.copy(name, &self.sql);
+            }
+            let is_cut_short = executed.statement.class == Class::Multi && !executed.response.is_ok();
+            if touched.is_empty() || is_cut_short {
+                // Nobody knows which of them.
+                self.pins.add(PinReason::UnknownState, rt::now(), executed.sql);
+            }
+        } else if self.sql.is_empty() {
+            return;
+        }
+        let holds = self.sql.hold(&self.want);
+        self.pins.set(PinReason::SqlPrepared, holds, executed.now, executed.sql);
+    }
+}
+
+/// Runs a statement of the proxy's own, of whose warnings the client is told nothing.
+async fn run(checkout: &mut Checkout, sql: &str) -> Result<(), ProxyError> {
+    let result = checkout.query(sql).await;
+    if !matches!(result, Err(PoolError::Lost { .. })) {
+        checkout.forget_warnings().await.map_err(ProxyError::Pool)?;
+    }
+    result.map(|_| ()).map_err(ProxyError::Pool)
+}

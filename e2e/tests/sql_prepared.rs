@@ -1,0 +1,245 @@
+//! Statements prepared in SQL text: they follow their session from one connection to the next, and nobody else sees them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use delphinus_e2e::{Client, ConfigFile, Stage};
+use delphinus_sandbox::Flavor;
+
+/// Room for one connection to the primary: whoever does not let go of it keeps all others out.
+fn stage(flavor: Flavor) -> Stage {
+    let config = ConfigFile {
+        proxy: vec!["workers = 1".to_owned()],
+        pool: vec!["max_connections = 1".to_owned(), "hold_ms = 0".to_owned()],
+        ..ConfigFile::default()
+    };
+    let stage = Stage::with(flavor, &config).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    for sql in [
+        "CREATE TABLE app.kept (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
+        "CREATE TABLE app.gone (a INT)",
+        "CREATE TABLE sbtest.kept (id INT PRIMARY KEY, a INT)",
+        "INSERT INTO sbtest.kept VALUES (99, 99)",
+        "CREATE PROCEDURE app.p_runs() EXECUTE s",
+        "CREATE PROCEDURE app.p_prepares() PREPARE inside FROM 'SELECT 8'",
+        "CREATE PROCEDURE app.p_drops() DEALLOCATE PREPARE s",
+    ] {
+        client.query(sql).unwrap();
+    }
+    stage
+}
+
+fn two(stage: &Stage) -> (Client, Client) {
+    (stage.address.connect().unwrap(), stage.address.connect().unwrap())
+}
+
+/// Takes the connection, which a pinned session would not give.
+#[track_caller]
+fn take(other: &mut Client) {
+    other.query("SELECT id FROM app.kept LIMIT 1 FOR UPDATE").unwrap();
+}
+
+#[track_caller]
+fn code(client: &mut Client, sql: &str) -> u16 {
+    client.error(sql).unwrap().code
+}
+
+/// The session's next statement finds another connection.
+fn kill(stage: &Stage) {
+    let primary = &stage.cluster.servers[0];
+    let ids = primary.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'").unwrap();
+    assert!(!ids.trim().is_empty());
+    for id in ids.split_whitespace() {
+        primary.query(&format!("KILL {id}")).unwrap();
+    }
+}
+
+#[test]
+fn statements_of_sql_follow_their_session_on_mariadb() {
+    all(&stage(Flavor::MariaDb));
+}
+
+#[test]
+fn statements_of_sql_follow_their_session_on_mysql() {
+    all(&stage(Flavor::MySql));
+}
+
+fn all(stage: &Stage) {
+    the_same_name_in_two_sessions(stage);
+    what_is_not_theirs(stage);
+    procedures(stage);
+    connections_that_are_lost(stage);
+    in_transactions(stage);
+    tables_that_are_gone(stage);
+    other_states(stage);
+    what_was_left_behind(stage);
+    many(stage);
+}
+
+fn the_same_name_in_two_sessions(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    // MySQL remembers what a parameter was when the statement first ran: there it pins.
+    let (parameter, using) =
+        if stage.cluster.flavor == Flavor::MariaDb { ("?", " USING @one") } else { ("5", "") };
+    a.query(&format!("PREPARE s FROM 'SELECT ''a'', {parameter}'")).unwrap();
+    b.query(&format!("SET @text = \"SELECT 'b', {parameter}\", @one = 5")).unwrap();
+    b.query("PREPARE S FROM @text").unwrap();
+    b.query("SET @text = NULL").unwrap();
+    a.query("SET @one = 5").unwrap();
+    let execute = format!("EXECUTE s{using}");
+    for _ in 0..3 {
+        assert_eq!(a.rows(&execute).unwrap(), [[Some("a".to_owned()), Some("5".to_owned())]]);
+        assert_eq!(b.rows(&execute).unwrap(), [[Some("b".to_owned()), Some("5".to_owned())]]);
+    }
+    a.query("PREPARE s FROM 'SELECT 2'").unwrap();
+    take(&mut b);
+    assert_eq!(a.value("EXECUTE s").unwrap(), "2");
+    // With one that cannot be prepared, the one before is gone.
+    assert_eq!(code(&mut a, "PREPARE s FROM 'SELEC'"), 1064);
+    assert_eq!(b.rows(&execute).unwrap().len(), 1);
+    assert_eq!(code(&mut a, "EXECUTE s"), 1243);
+}
+
+fn what_is_not_theirs(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE s FROM 'SELECT 1'").unwrap();
+    assert_eq!(code(&mut b, "EXECUTE s"), 1243);
+    assert_eq!(code(&mut b, "DEALLOCATE PREPARE s"), 1243);
+    assert_eq!(code(&mut b, "CALL app.p_runs()"), 1243);
+    b.query("PREPARE other FROM 'SELECT 1'").unwrap();
+    assert_eq!(a.value("EXECUTE s").unwrap(), "1");
+    a.query("DEALLOCATE PREPARE s").unwrap();
+    assert_eq!(code(&mut a, "EXECUTE s"), 1243);
+    assert_eq!(code(&mut a, "EXECUTE other"), 1243);
+    // What a session has dropped elsewhere it does not find again where it has been before.
+    a.query("PREPARE s FROM 'SELECT 1'").unwrap();
+    kill(stage);
+    a.query("DROP PREPARE s").unwrap();
+    assert_eq!(code(&mut a, "EXECUTE s"), 1243);
+}
+
+fn procedures(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE s FROM 'SELECT ''by a'''").unwrap();
+    take(&mut b);
+    assert_eq!(a.value("CALL app.p_runs()").unwrap(), "by a");
+    drop(a);
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE s FROM 'SELECT 7'").unwrap();
+    // What a procedure prepares or drops pins, and is the session's.
+    a.query("CALL app.p_prepares()").unwrap();
+    assert_eq!(a.value("EXECUTE inside").unwrap(), "8");
+    assert_eq!(a.value("EXECUTE s").unwrap(), "7");
+    a.query("CALL app.p_drops()").unwrap();
+    assert_eq!(code(&mut a, "EXECUTE s"), 1243);
+    drop(a);
+    assert_eq!(code(&mut b, "EXECUTE inside"), 1243);
+}
+
+fn connections_that_are_lost(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE s FROM 'INSERT INTO kept (a) VALUES (31)'").unwrap();
+    a.query("PREPARE dropped FROM 'SELECT 1'").unwrap();
+    kill(stage);
+    a.query("EXECUTE s").unwrap();
+    kill(stage);
+    take(&mut b);
+    a.query("EXECUTE s").unwrap();
+    assert_eq!(a.value("SELECT ROW_COUNT()").unwrap(), "1");
+    a.query("DEALLOCATE PREPARE dropped").unwrap();
+    assert_eq!(b.value("SELECT COUNT(*) FROM app.kept WHERE a = 31 FOR UPDATE").unwrap(), "2");
+}
+
+fn in_transactions(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE s FROM 'INSERT INTO app.kept (a) VALUES (32)'").unwrap();
+    take(&mut b);
+    a.query("BEGIN").unwrap();
+    a.query("EXECUTE s").unwrap();
+    a.query("PREPARE s FROM 'INSERT INTO app.kept (a) VALUES (33)'").unwrap();
+    a.query("EXECUTE s").unwrap();
+    a.query("ROLLBACK").unwrap();
+    take(&mut b);
+    a.query("EXECUTE s").unwrap();
+    let rows = b.rows("SELECT a FROM app.kept WHERE a IN (32, 33) FOR UPDATE").unwrap();
+    assert_eq!(rows, [[Some("33".to_owned())]]);
+}
+
+fn tables_that_are_gone(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE s FROM 'SELECT a FROM app.gone'").unwrap();
+    a.query("PREPARE s2 FROM 'INSERT INTO app.gone VALUES (1)'").unwrap();
+    a.query("PREPARE s3 FROM 'SELECT 3'").unwrap();
+    b.query("DROP TABLE app.gone").unwrap();
+    // Also on a connection that never had them.
+    for _ in 0..2 {
+        assert_eq!(code(&mut a, "EXECUTE s"), 1146);
+        assert_eq!(a.rows("SHOW WARNINGS").unwrap()[0][1].as_deref(), Some("1146"));
+        assert_eq!(code(&mut a, "EXECUTE s2"), 1146);
+        assert_eq!(a.value("EXECUTE s3").unwrap(), "3");
+        take(&mut b);
+        kill(stage);
+    }
+    // The last one fails inside, as it can be prepared no more.
+    assert_ne!(code(&mut a, "CALL app.p_runs()"), 0);
+    drop(a);
+    let mut a = stage.address.connect().unwrap();
+    b.query("CREATE TABLE app.gone (a INT)").unwrap();
+    a.query("PREPARE s FROM 'SELECT a FROM app.gone'").unwrap();
+    b.query("DROP TABLE app.gone").unwrap();
+    kill(stage);
+    a.query("DEALLOCATE PREPARE s").unwrap();
+    assert_eq!(code(&mut a, "DEALLOCATE PREPARE s"), 1243);
+    b.query("CREATE TABLE app.gone (a INT)").unwrap();
+}
+
+/// Servers keep the schema and the mode that a statement was prepared in.
+fn other_states(stage: &Stage) {
+    let mode = "SET SESSION sql_mode = 'ANSI_QUOTES'";
+    for (away, back) in [("USE sbtest", "USE app"), (mode, "SET SESSION sql_mode = DEFAULT")] {
+        let (mut a, mut b) = two(stage);
+        a.query(back).unwrap();
+        a.query("PREPARE s FROM 'SELECT DATABASE(), \"text\", (SELECT COUNT(*) FROM kept WHERE id = 99)'")
+            .unwrap();
+        let direct = [[Some("app".to_owned()), Some("text".to_owned()), Some("0".to_owned())]];
+        take(&mut b);
+        assert_eq!(a.rows("EXECUTE s").unwrap(), direct);
+        take(&mut b);
+        kill(stage);
+        a.query(away).unwrap();
+        assert_eq!(a.rows("EXECUTE s").unwrap(), direct, "{away}");
+        a.query(back).unwrap();
+        take(&mut b);
+        assert_eq!(a.rows("EXECUTE s").unwrap(), direct, "{back}");
+    }
+}
+
+fn what_was_left_behind(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE s FROM 'SELECT 1 UNION SELECT 2'").unwrap();
+    a.query("INSERT INTO app.kept (a) VALUES (41)").unwrap();
+    let id = a.value("SELECT MAX(id) FROM app.kept FOR UPDATE").unwrap();
+    b.query("INSERT INTO app.kept (a) VALUES (42)").unwrap();
+    a.query("EXECUTE s").unwrap();
+    assert_eq!(a.value("SELECT FOUND_ROWS()").unwrap(), "2");
+    assert_eq!(a.value("SELECT LAST_INSERT_ID()").unwrap(), id);
+    a.query("PREPARE w FROM 'INSERT INTO app.kept (a) SELECT CAST(''4x'' AS SIGNED) WHERE 1 = 0'").unwrap();
+    take(&mut b);
+    a.query("EXECUTE w").unwrap();
+    assert!(a.rows("SHOW WARNINGS").unwrap().is_empty());
+    assert!(b.rows("SHOW WARNINGS").unwrap().is_empty());
+}
+
+/// The server's limit is for all sessions together.
+fn many(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    for number in 0..50 {
+        a.query(&format!("PREPARE s{number} FROM 'SELECT {number}'")).unwrap();
+    }
+    take(&mut b);
+    assert_eq!(a.value("EXECUTE s49").unwrap(), "49");
+    take(&mut b);
+    let sql = "SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'";
+    let count: u32 =
+        stage.cluster.servers[0].query(sql).unwrap().split_whitespace().last().unwrap().parse().unwrap();
+    assert!(count < 50, "{count}");
+}
