@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use delphinus_e2e::{Address, Answer, Client, ConfigFile, Stage};
+use delphinus_e2e::{Address, Answer, Client, ConfigFile, Login, ServerError, Stage};
 use delphinus_sandbox::Flavor;
 
 /// Backend connections to each server.
@@ -104,4 +104,94 @@ fn a_prepared_use_is_the_sessions_own() {
     assert_eq!(schema(&mut other), None);
     assert_eq!(schema(&mut client).as_deref(), Some(&b"app"[..]));
     assert_eq!(schema(&mut other), None);
+}
+
+/// One worker, so that connections are shared as much as they can be.
+fn on_one_worker(flavor: Flavor) -> (Stage, Client) {
+    let config = ConfigFile { proxy: vec!["workers = 1".to_owned()], ..ConfigFile::default() };
+    let stage = Stage::with(flavor, &config).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    client.query("CREATE TABLE app.kept (a INT)").unwrap();
+    (stage, client)
+}
+
+/// The number of the error that running it gives.
+fn refusal(client: &mut Client, statement: u32) -> u16 {
+    client.execute(statement).expect_err("an error").downcast::<ServerError>().unwrap().code
+}
+
+const COUNT: &str = "SELECT COUNT(*) FROM app.kept FOR UPDATE";
+
+/// A statement is prepared again in the state that it was prepared in. Setting `autocommit` commits: never in a transaction.
+#[test]
+fn preparing_again_commits_nothing() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let (_stage, mut client) = on_one_worker(flavor);
+        let isolation = if flavor == Flavor::MySql { "transaction_isolation" } else { "tx_isolation" };
+        let isolation = format!("SET SESSION {isolation} = 'REPEATABLE-READ'");
+        for (number, (before, then)) in [
+            ("SET autocommit = 1", "SET autocommit = 0"),
+            ("SET autocommit = 0", "SET autocommit = 1; BEGIN"),
+            (&isolation, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN"),
+            ("SET SESSION sql_mode = ''", "SET SESSION sql_mode = 'ANSI_QUOTES'; BEGIN"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            client.query(before).unwrap();
+            // On a replica: the connection of the transaction does not know it.
+            let statement = client.prepare(&format!("SELECT {number} FROM app.answered_by")).unwrap();
+            client.query("ROLLBACK").unwrap();
+            for sql in then.split("; ") {
+                client.query(sql).unwrap();
+            }
+            client.query("INSERT INTO app.kept VALUES (1)").unwrap();
+            assert!(matches!(client.execute(statement).unwrap(), Answer::Rows(_)));
+            client.query("ROLLBACK").unwrap();
+            assert_eq!(client.value(COUNT).unwrap(), "0", "{flavor}: {before}; {then}");
+            client.query("ROLLBACK").unwrap();
+            client.query("SET autocommit = 1").unwrap();
+        }
+    }
+}
+
+/// What was prepared without a schema: nothing but starting over leaves one, which would roll back.
+#[test]
+fn preparing_again_rolls_back_nothing() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let (stage, _) = on_one_worker(flavor);
+        let mut login = Login::new(&stage.address);
+        login.database.clear();
+        let mut client = Client::connect(&login).unwrap();
+        let plain = client.prepare("SELECT 7 FROM app.answered_by").unwrap();
+        let asking = client.prepare("SELECT DATABASE() FROM app.answered_by").unwrap();
+        client.query("USE app").unwrap();
+        client.query("BEGIN").unwrap();
+        client.query("INSERT INTO kept VALUES (1)").unwrap();
+        assert!(matches!(client.execute(plain).unwrap(), Answer::Rows(_)), "{flavor}");
+        assert_eq!(refusal(&mut client, asking), 1105, "{flavor}");
+        assert_eq!(client.value("SELECT DATABASE()").unwrap(), "app", "{flavor}");
+        client.query("COMMIT").unwrap();
+        assert_eq!(client.value(COUNT).unwrap(), "1", "{flavor}");
+        assert!(matches!(client.execute(asking).unwrap(), Answer::Rows(_)), "{flavor}");
+    }
+}
+
+/// One that cannot be prepared any more leaves the session's connection in the session's state.
+#[test]
+fn what_cannot_be_prepared_again_changes_nothing() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let (_stage, mut client) = on_one_worker(flavor);
+        client.query("SET SESSION sql_mode = 'ANSI_QUOTES'").unwrap();
+        client.query("CREATE TABLE app.gone (a INT)").unwrap();
+        let statement = client.prepare("SELECT a FROM app.gone").unwrap();
+        client.query("SET SESSION sql_mode = 'PIPES_AS_CONCAT'").unwrap();
+        client.query("DROP TABLE app.gone").unwrap();
+        client.query("BEGIN").unwrap();
+        client.query("INSERT INTO app.kept VALUES (1)").unwrap();
+        assert_eq!(refusal(&mut client, statement), 1146, "{flavor}");
+        assert_eq!(client.value("SELECT @@sql_mode").unwrap(), "PIPES_AS_CONCAT", "{flavor}");
+        client.query("ROLLBACK").unwrap();
+        assert_eq!(client.value(COUNT).unwrap(), "0", "{flavor}");
+    }
 }

@@ -14,7 +14,7 @@ use crate::error::PoolError;
 use crate::idle::Seat;
 use crate::memory::Memory;
 use crate::pool::Pool;
-use crate::ready::{Ready, empty_list, make_ready, save, start_over};
+use crate::ready::{Means, Ready, empty_list, make_ready, save, start_over};
 
 /// What a backend is doing for the session, as far as it matters when the session ends in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +69,18 @@ impl Checkout {
 
     /// Brings it into the state `want`.
     pub async fn make_ready(&mut self, want: &SessionState, memory: &Rc<Memory>) -> Result<Ready, PoolError> {
+        self.make_ready_by(want, memory, Means::All).await
+    }
+
+    /// The same by these means.
+    pub async fn make_ready_by(
+        &mut self,
+        want: &SessionState,
+        memory: &Rc<Memory>,
+        means: Means,
+    ) -> Result<Ready, PoolError> {
         let (pool, backend) = (self.pool.clone(), self.backend);
-        let ready = make_ready(self.connection(), pool.target(backend), want, memory).await?;
+        let ready = make_ready(self.connection(), pool.target(backend), want, memory, means).await?;
         if ready == Ready::FixedUp {
             pool.counters.fixups.increment();
         }

@@ -62,6 +62,13 @@ pub enum PoolError {
         /// What happened.
         error: NetError,
     },
+    /// The session has entered a schema, and has something on its connection, as a transaction: only starting over leaves a
+    /// schema without entering another one.
+    #[error("what was prepared without a schema cannot be prepared again on the connection to {backend}")]
+    NoWayBack {
+        /// The backend's name.
+        backend: Arc<str>,
+    },
 }
 
 fn of_all(backend: &str, full: Full) -> String {
@@ -89,7 +96,7 @@ impl PoolError {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => true,
             // Too many connections, and shutdown in progress.
             Self::Refused { error, .. } => matches!(error.code, 1040 | 1053 | 1129 | 1203 | 1226),
-            Self::Exhausted { .. } | Self::Login { .. } => false,
+            Self::Exhausted { .. } | Self::Login { .. } | Self::NoWayBack { .. } => false,
         }
     }
 
@@ -110,9 +117,11 @@ impl PoolError {
             Self::Refused { error, .. } => matches!(error.code, 1045 | 1698),
             // A hash that does not serve for the backend's plugin.
             Self::Login { .. } => true,
-            Self::Exhausted { .. } | Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => {
-                false
-            }
+            Self::Exhausted { .. }
+            | Self::Unreachable { .. }
+            | Self::Lost { .. }
+            | Self::Offline { .. }
+            | Self::NoWayBack { .. } => false,
         }
     }
 
@@ -125,6 +134,7 @@ impl PoolError {
             Self::Refused { .. } => "backend_refused",
             Self::Login { .. } => "backend_login",
             Self::Lost { .. } => "backend_lost",
+            Self::NoWayBack { .. } => "no_way_back",
         }
     }
 }

@@ -32,6 +32,6 @@ pub use idle::Seat;
 pub use keys::{KeyId, Keys, Trust};
 pub use memory::{Memory, Warnings};
 pub use pool::{Pool, Request, Settings, Target};
-pub use ready::Ready;
+pub use ready::{Means, Ready};
 pub use statements::{BackendStatement, StatementKey, Statements};
 pub use tend::KeepOpen;

@@ -23,6 +23,15 @@ pub enum Ready {
     FixedUp,
 }
 
+/// What may be done to bring a connection into another state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// It may also start over.
+    All,
+    /// It may not: the session has something there that nothing brings back, as a transaction.
+    Settings,
+}
+
 /// The longest that saving and fix-ups may take together.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -36,6 +45,7 @@ pub(crate) async fn make_ready(
     target: &Target,
     want: &SessionState,
     memory: &Rc<Memory>,
+    means: Means,
 ) -> Result<Ready, PoolError> {
     if !connection.is_owned_by(memory) {
         if connection.has_unsaved() {
@@ -55,11 +65,16 @@ pub(crate) async fn make_ready(
         return Ok(Ready::AsItWas);
     }
     // Boxed, so that an idle session does not carry the room of it.
-    Box::pin(fix_up(connection, target, want)).await?;
+    Box::pin(fix_up(connection, target, want, means)).await?;
     Ok(Ready::FixedUp)
 }
 
-async fn fix_up(connection: &mut Connection, target: &Target, want: &SessionState) -> Result<(), PoolError> {
+async fn fix_up(
+    connection: &mut Connection,
+    target: &Target,
+    want: &SessionState,
+    means: Means,
+) -> Result<(), PoolError> {
     // Fix-ups are statements too: they would wipe out what the session's last statement left here.
     bounded(target, save(connection)).await?;
     let steps = diff(want, &connection.have);
@@ -68,10 +83,13 @@ async fn fix_up(connection: &mut Connection, target: &Target, want: &SessionStat
     } else {
         match run_all(connection, target, want, steps).await {
             // Something that another session was given cannot be set back.
-            Err(PoolError::Refused { .. }) => Ok(false),
+            Err(PoolError::Refused { .. }) if means == Means::All => Ok(false),
             other => other.map(|()| true),
         }
     };
+    if means == Means::Settings && matches!(done, Ok(false)) {
+        return Err(PoolError::NoWayBack { backend: target.name() });
+    }
     if !done? {
         run_all(connection, target, want, vec![FixUp::ChangeUser]).await?;
         run_all(connection, target, want, diff(want, &connection.have)).await?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use delphinus_state::SessionState;
+use delphinus_state::{SessionState, prepared_under};
 use delphinus_wire::command::BackendStmtId;
 
 /// What a prepared statement is the same by: its text, and the schema and variables it was prepared under.
@@ -20,8 +20,9 @@ pub struct StatementKey {
 }
 
 impl StatementKey {
-    /// A statement with this text, prepared in this state, of which user variables play no part.
+    /// A statement with this text, prepared in this state, of which user variables and those of transactions play no part.
     pub fn new(text: Rc<[u8]>, state: SessionState) -> Self {
+        let state = SessionState { vars: prepared_under(&state.vars), ..state };
         Self::with(text, state, Rc::default(), false)
     }
 

@@ -386,5 +386,9 @@ fn pool_error(error: &PoolError) -> ClientError {
         PoolError::Login { .. } => ClientError::new(1045, *b"28000", format!("Delphinus: {error}")),
         PoolError::Lost { .. } => ClientError::new(2013, *b"HY000", format!("Delphinus: {error}")),
         PoolError::Refused { error, .. } => ClientError(error.clone()),
+        PoolError::NoWayBack { .. } => {
+            let message = format!("Delphinus: {error}, in a transaction or with a lock: prepare it again");
+            ClientError::new(1105, *b"HY000", message)
+        }
     }
 }

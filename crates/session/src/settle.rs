@@ -86,19 +86,7 @@ impl Session {
         if may_change_accounts(statement) {
             self.worker.users.accounts_changed();
         }
-        let ran_by_execute = self.ran_by_execute(statement, sql);
-        let known = ran_by_execute.as_deref().map(|known| {
-            let (statement, sql) = known.runs();
-            Executed { statement, sql, ..executed }
-        });
-        let nothing = Statement { effects: Effects::default(), ..*statement };
-        let executed_nothing = Executed { statement: &nothing, ..executed };
-        let known = match &known {
-            Some(known) => known,
-            None if has_run_nothing(ran) => &executed_nothing,
-            None => &executed,
-        };
-        let learnt = learn(&mut self.want, &mut self.pins, known);
+        let learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
@@ -119,6 +107,19 @@ impl Session {
             connection.have.schema = had;
         }
         Ok(())
+    }
+
+    /// Takes in what a statement has changed; what EXECUTE has run, where that is known, as if it had been sent by itself.
+    fn learn_from(&mut self, executed: &Executed<'_>) -> Option<Learnt> {
+        if has_run_nothing(executed) {
+            let nothing = Statement { effects: Effects::default(), ..*executed.statement };
+            return learn(&mut self.want, &mut self.pins, &Executed { statement: &nothing, ..*executed });
+        }
+        if let Some(known) = self.ran_by_execute(executed.statement, executed.sql) {
+            let (statement, sql) = known.runs();
+            return learn(&mut self.want, &mut self.pins, &Executed { statement, sql, ..*executed });
+        }
+        learn(&mut self.want, &mut self.pins, executed)
     }
 
     /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another
@@ -414,7 +415,7 @@ fn may_change_accounts(statement: &Statement) -> bool {
 const NO_SUCH_STATEMENT: u16 = 1243;
 
 /// True for an EXECUTE of a statement that is not there, and nothing else.
-fn has_run_nothing(Ran { statement, response, .. }: Ran<'_>) -> bool {
+fn has_run_nothing(Executed { statement, response, .. }: &Executed<'_>) -> bool {
     statement.class == Class::Execute
         && response.error == Some(NO_SUCH_STATEMENT)
         && statement.effects.without(Effects::SQL_EXECUTES).is_empty()

@@ -1,6 +1,7 @@
 //! Session variables, by name, as text; and how such a text is written in SQL.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Session variables and their values as the server reports them. A variable that is not here has the
 /// server's default. Beside them stand [`CLIENT_COLLATION`] and [`RESULTS_COLLATION`], which no server shows.
@@ -68,6 +69,58 @@ const DERIVED: &[&str] = &[
     "statement_id",
     "warning_count",
 ];
+
+/// Variables that play no part in what a statement is prepared to. Some cannot be set in a transaction, and `autocommit` ends
+/// one.
+const NOT_PREPARED: &[&str] = &[
+    "autocommit",
+    "binlog_direct_non_transactional_updates",
+    "binlog_format",
+    "binlog_row_image",
+    "completion_type",
+    "gtid_domain_id",
+    "innodb_lock_wait_timeout",
+    "interactive_timeout",
+    "lock_wait_timeout",
+    "long_query_time",
+    "max_execution_time",
+    "max_statement_time",
+    "net_read_timeout",
+    "net_write_timeout",
+    "session_track_gtids",
+    "session_track_schema",
+    "session_track_state_change",
+    "session_track_system_variables",
+    "session_track_transaction_info",
+    "sql_log_bin",
+    "transaction_isolation",
+    "transaction_read_only",
+    "tx_isolation",
+    "tx_read_only",
+    "wait_timeout",
+];
+
+/// Those of the variables that a statement is prepared under.
+pub fn prepared_under(vars: &Rc<Vars>) -> Rc<Vars> {
+    let plays_no_part = |name: &str| NOT_PREPARED.contains(&name);
+    if !vars.keys().any(|name| plays_no_part(name)) {
+        return vars.clone();
+    }
+    let part = vars.iter().filter(|(name, _)| !plays_no_part(name));
+    Rc::new(part.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+/// The variables that a statement was prepared under, and all others as they are `now`.
+pub fn as_prepared(prepared: &Rc<Vars>, now: &Vars) -> Rc<Vars> {
+    let others = now.iter().filter(|(name, _)| NOT_PREPARED.contains(&&***name));
+    let mut others = others.map(|(name, value)| (name.clone(), value.clone())).peekable();
+    if others.peek().is_none() {
+        return prepared.clone();
+    }
+    let mut all = (**prepared).clone();
+    all.extend(others);
+    Rc::new(all)
+}
 
 /// True if a value can be set on another connection with the same effect.
 pub fn is_movable(name: &str) -> bool {

@@ -3,9 +3,9 @@
 
 use std::rc::Rc;
 
-use delphinus_pool::{Checkout, LeftBehind, Memory, PoolError, RowsLeft, StatementKey};
+use delphinus_pool::{Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey};
 use delphinus_sql::{Class, Effects, Hints, Statement, Uses, Why, classify};
-use delphinus_state::{SessionState, Shape};
+use delphinus_state::{SessionState, Shape, as_prepared};
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
@@ -173,7 +173,9 @@ impl Session {
         key: &Rc<StatementKey>,
     ) -> Result<BackendStmtId, PoolError> {
         let memory = self.memory.clone();
-        prepare_in(checkout, key, (&self.want, &memory)).await
+        let means = if self.pins.is_empty() { Means::All } else { Means::Settings };
+        // Boxed: it happens once for each connection, and its room would be every idle session's.
+        Box::pin(prepare_in(checkout, key, (&self.want, &memory), means)).await
     }
 }
 
@@ -182,6 +184,7 @@ pub(crate) async fn prepare_in(
     checkout: &mut Checkout,
     key: &Rc<StatementKey>,
     (want, memory): (&SessionState, &Rc<Memory>),
+    means: Means,
 ) -> Result<BackendStmtId, PoolError> {
     if let Some(found) = checkout.connection().statements.find(key) {
         return Ok(found.id);
@@ -190,18 +193,40 @@ pub(crate) async fn prepare_in(
         let found = checkout.connection().statements.find(key);
         return Ok(found.expect("invariant: it was just adopted").id);
     }
-    let mut then = key.state().clone();
-    then.user_vars = want.user_vars.clone();
-    then.multi_statements = want.multi_statements;
-    checkout.make_ready(&then, memory).await?;
-    let prepared = checkout.prepare(key.text()).await?;
-    if let Some(old) = checkout.connection().statements.insert(key.clone(), prepared) {
+    let mut then = SessionState {
+        vars: as_prepared(&key.state().vars, &want.vars),
+        schema: key.state().schema.clone(),
+        ..want.clone()
+    };
+    if then.schema.is_none() && means == Means::Settings && !names_schema(key.text()) {
+        // Which schema it is in makes no difference to it.
+        then.schema.clone_from(&want.schema);
+    }
+    let brought = checkout.make_ready_by(&then, memory, means).await;
+    let prepared = match brought {
+        Ok(_) => checkout.prepare(key.text()).await,
+        Err(error) => Err(error),
+    };
+    if let Ok(id) = prepared
+        && let Some(old) = checkout.connection().statements.insert(key.clone(), id)
+    {
         checkout.close_statement(old).await?;
     }
     // A schema is left only by COM_CHANGE_USER, which would drop the statement too: it runs in its own schema then.
     let schema = want.schema.clone().or(then.schema);
-    checkout.make_ready(&SessionState { schema, ..want.clone() }, memory).await?;
-    Ok(prepared)
+    let now = SessionState { schema, ..want.clone() };
+    // Also if it was not prepared: the session's next statement may run here.
+    let is_back = checkout.make_ready_by(&now, memory, means).await;
+    let id = prepared?;
+    is_back?;
+    Ok(id)
+}
+
+/// True if the text may ask for the schema that it is in.
+fn names_schema(text: &[u8]) -> bool {
+    let words = text.split(|byte| !byte.is_ascii_alphanumeric());
+    let mut words = words.filter(|word| !word.is_empty());
+    words.any(|word| word.eq_ignore_ascii_case(b"database") || word.eq_ignore_ascii_case(b"schema"))
 }
 
 /// What a client's own COM_STMT_PREPARE made is there for all who run the same text on this connection.

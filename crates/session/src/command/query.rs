@@ -154,7 +154,7 @@ impl Session {
                 if is_lost && attempt < READ_ATTEMPTS {
                     continue;
                 }
-                return self.refuse(input, error).await;
+                return Box::pin(self.refuse(input, error)).await;
             }
             // What it leaves could not be told from what another session has left there.
             if may_make_ids_unseen(statement)
@@ -201,7 +201,7 @@ impl Session {
             && let Err(error) = Box::pin(self.bring_sql_of(&mut checkout, (input, text_at), statement)).await
         {
             self.leave_without_sql(checkout, &error);
-            return self.refuse(input, error).await;
+            return Box::pin(self.refuse(input, error)).await;
         }
         if may_make_ids_unseen(statement)
             && let Err(error) = Box::pin(self.restore_insert_id(&mut checkout)).await

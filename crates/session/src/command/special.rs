@@ -53,7 +53,7 @@ impl Session {
             match self.connection_that_tells(&statement, &sql).await {
                 Ok(Some(mut checkout)) => {
                     if self.may_touch_sql(&mut checkout, &statement)
-                        && let Err(error) = self.bring_sql(&mut checkout, &statement, &sql).await
+                        && let Err(error) = Box::pin(self.bring_sql(&mut checkout, &statement, &sql)).await
                     {
                         self.leave_without_sql(checkout, &error);
                         return self.refuse(input, error).await;
@@ -76,7 +76,7 @@ impl Session {
             Err(error) => return self.refuse(input, error).await,
         };
         if self.may_touch_sql(&mut checkout, &statement)
-            && let Err(error) = self.bring_sql(&mut checkout, &statement, &sql).await
+            && let Err(error) = Box::pin(self.bring_sql(&mut checkout, &statement, &sql)).await
         {
             self.leave_without_sql(checkout, &error);
             return self.refuse(input, error).await;

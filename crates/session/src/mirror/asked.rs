@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use delphinus_net::NetError;
-use delphinus_pool::{Checkout, Memory, PoolError, StatementKey};
+use delphinus_pool::{Checkout, Means, Memory, PoolError, StatementKey};
 use delphinus_state::{Progress, Response, ResponseTracker, SessionState, Shape};
 use delphinus_wire::command::{Code, STMT_ID_AT};
 use delphinus_wire::{Capabilities, put_packet};
@@ -83,7 +83,7 @@ impl Asked {
                     let why = "the mirror and the client's backends do not agree on query attributes";
                     return Err(NotAnswered::Refused(why.to_owned()));
                 }
-                let id = prepare_in(checkout, &execution.statement, (want, memory)).await?;
+                let id = prepare_in(checkout, &execution.statement, (want, memory), Means::All).await?;
                 if let Some(prepared) = checkout.connection().statements.find(&execution.statement) {
                     // Types come with every copy: nobody relies on those of another.
                     prepared.bound_by = 0;
