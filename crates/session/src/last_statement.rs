@@ -212,7 +212,10 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
         Class::Show if shows_tables(sql, lex) => RowsLeft::Sent,
         // It counts the rows that it finds, as its answer says.
         Class::Update if is_mysql => response.matched_rows.map_or(RowsLeft::CountedOrKept, RowsLeft::Known),
-        Class::CreateTable | Class::CreateTemporaryTable if !is_mysql => may(is_begun && has(b"select")),
+        // With a query, which is not run if the table is there: that is a warning.
+        Class::CreateTable | Class::CreateTemporaryTable if !is_mysql && is_counted => {
+            if response.is_ok() && response.warnings == 0 { RowsLeft::Counted } else { may(is_begun) }
+        }
         Class::Explain if has(b"analyze") => may(is_begun),
         Class::Do if is_mysql => RowsLeft::Known(1),
         Class::Do | Class::Set if !is_mysql => when(is_begun && has_tables(sql, lex)),
@@ -340,7 +343,10 @@ mod tests {
             ("DELETE t FROM t", None, None, [Unclear, Unclear]),
             ("DELETE FROM t WHERE a IN (SELECT a FROM u)", None, None, [Unclear, Unclear]),
             ("CREATE TABLE t (a INT)", None, None, [Kept, Kept]),
-            ("CREATE TABLE t SELECT 1 AS a", None, None, [Unclear, Kept]),
+            ("CREATE TABLE t (a TEXT COMMENT 'select')", None, None, [Kept, Kept]),
+            ("CREATE TABLE t SELECT 1 AS a", None, None, [Counted, Kept]),
+            ("CREATE TEMPORARY TABLE t (b INT) AS (SELECT 1 AS a)", None, None, [Counted, Kept]),
+            ("CREATE TABLE t SELECT 1 AS a", None, Some(1062), [Unclear, Kept]),
             ("CALL p()", None, None, [Unclear, Unclear]),
             ("CALL p()", Some(2), None, [Counted, Counted]),
             ("EXECUTE s", None, None, [Unclear, Unclear]),

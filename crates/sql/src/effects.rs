@@ -55,7 +55,7 @@ bit_set! {
     SQL_DEALLOCATES = 20;
     /// SQL `EXECUTE`: runs a text that is not in this one.
     SQL_EXECUTES = 21;
-    /// `SQL_CALC_FOUND_ROWS`, `INSERT .. SELECT`: `FOUND_ROWS()` is another number than that of the rows sent.
+    /// `SQL_CALC_FOUND_ROWS`, `INSERT .. SELECT`, `CREATE TABLE .. SELECT`: `FOUND_ROWS()` is another number than that of the rows sent.
     CALC_FOUND_ROWS = 22;
     /// Runs code of the database: `CALL`, a stored function or a loadable function. It may do anything.
     CALLS_ROUTINE = 23;

@@ -172,6 +172,9 @@ impl Session {
         checkout: &mut Checkout,
         key: &Rc<StatementKey>,
     ) -> Result<BackendStmtId, PoolError> {
+        if let Some(found) = checkout.connection().statements.find(key) {
+            return Ok(found.id);
+        }
         let memory = self.memory.clone();
         let means = if self.pins.is_empty() { Means::All } else { Means::Settings };
         // Boxed: it happens once for each connection, and its room would be every idle session's.

@@ -101,6 +101,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
                 _ => false,
             };
             if begins_query {
+                self.effects |= Effects::CALC_FOUND_ROWS;
                 return self.scan();
             }
             self.skip_token();
