@@ -163,6 +163,20 @@ fn found_rows_are_true_or_gone_on_mysql() {
     found_rows_are_true_or_gone(Flavor::MySql);
 }
 
+/// `MariaDB` counts the rows that it fills a table with.
+#[test]
+fn rows_that_fill_a_table_are_counted() {
+    let (_stage, mut direct, mut proxied) = sides(Flavor::MariaDb);
+    for sql in ["CREATE OR REPLACE TABLE app.made SELECT a FROM app.t LIMIT 3", "SELECT 1"] {
+        let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
+            run(client, ELEVEN);
+            run(client, sql);
+            told(client, "SELECT FOUND_ROWS()")
+        });
+        assert_eq!(got, wanted, "{sql}");
+    }
+}
+
 /// On `MariaDB`, what uses no table leaves the warnings of the statement before; of a procedure only the server knows.
 #[test]
 fn warnings_before_a_procedure_are_true_or_gone() {
@@ -194,4 +208,43 @@ fn warnings_before_a_procedure_are_true_or_gone() {
     }
     // Without warnings before, and where the procedure has its own, they are known.
     assert!((1..=4).contains(&gone), "{gone}");
+}
+
+/// Of several statements in one text, those with rows need not be queries.
+#[test]
+fn several_statements_that_count_nothing() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let (_stage, mut direct, mut proxied) = sides(flavor);
+        for client in [&mut direct, &mut proxied] {
+            client.set_multi_statements(true).unwrap();
+        }
+        for (text, is_known) in [
+            ("SHOW CREATE TABLE app.t; SHOW CREATE TABLE app.u", false),
+            ("CHECK TABLE app.t; CHECK TABLE app.u", false),
+            ("SELECT a FROM app.t; COMMIT", true),
+        ] {
+            let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
+                run(client, ELEVEN);
+                run(client, text);
+                told(client, "SELECT FOUND_ROWS()")
+            });
+            assert_eq!(got, if is_known { wanted } else { Err(GONE) }, "{flavor}: {text}");
+        }
+    }
+}
+
+/// A connection that lists warnings of an older statement does not pass them off as those of a procedure.
+#[test]
+fn older_warnings_do_not_come_back() {
+    let (_stage, mut direct, mut proxied) = sides(Flavor::MariaDb);
+    for call in ["CALL app.p_none()", "CALL app.p_sets()"] {
+        let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
+            run(client, "INSERT IGNORE INTO app.t VALUES ('x', 1)");
+            run(client, ELEVEN);
+            run(client, "/*+ delphinus(replica, consistency=eventual) */ SELECT a FROM app.t");
+            run(client, call);
+            told(client, "SHOW WARNINGS")
+        });
+        assert!(got == wanted || got == Err(GONE), "{call}: {got:?}, and not {wanted:?}");
+    }
 }

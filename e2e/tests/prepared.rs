@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use delphinus_e2e::{Address, Answer, Client, ConfigFile, Login, ServerError, Stage};
+use std::time::Duration;
+
+use delphinus_e2e::{Address, Answer, Client, ConfigFile, Login, ServerError, Stage, until};
 use delphinus_sandbox::Flavor;
 
 /// Backend connections to each server.
@@ -193,5 +195,33 @@ fn what_cannot_be_prepared_again_changes_nothing() {
         assert_eq!(client.value("SELECT @@sql_mode").unwrap(), "PIPES_AS_CONCAT", "{flavor}");
         client.query("ROLLBACK").unwrap();
         assert_eq!(client.value(COUNT).unwrap(), "0", "{flavor}");
+    }
+}
+
+/// The schema that the session is in is gone while its connection is in another one, to prepare something again: what runs
+/// next must not run there.
+#[test]
+fn a_connection_that_cannot_go_back_runs_nothing() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let (stage, mut client) = on_one_worker(flavor);
+        for sql in ["CREATE DATABASE a", "CREATE DATABASE b", "CREATE TABLE b.t (a INT)"] {
+            stage.cluster.servers[0].query(sql).unwrap();
+        }
+        for sql in ["GRANT ALL ON a.* TO app@'%'", "GRANT ALL ON b.* TO app@'%'"] {
+            stage.cluster.servers[0].query(sql).unwrap();
+        }
+        until(Duration::from_secs(20), "the replicas to follow", || Ok(client.query("USE b").is_ok()))
+            .unwrap();
+        let statement = client.prepare("/*slave*/ SELECT 1 FROM t").unwrap();
+        for sql in ["USE a", "BEGIN", "INSERT INTO app.kept VALUES (1)"] {
+            client.query(sql).unwrap();
+        }
+        stage.cluster.servers[0].query("DROP DATABASE a").unwrap();
+        client.execute(statement).expect_err("no way back");
+        // Whatever it is told: not in b.
+        let _ = client.query("INSERT INTO t VALUES (2)");
+        let _ = client.query("COMMIT");
+        let count = stage.cluster.servers[0].query("SELECT COUNT(*) FROM b.t").unwrap();
+        assert_eq!(count.trim(), "0", "{flavor}");
     }
 }

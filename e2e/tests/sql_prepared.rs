@@ -73,6 +73,56 @@ fn all(stage: &Stage) {
     other_states(stage);
     what_was_left_behind(stage);
     many(stage);
+    one_that_is_not_to_be_had(stage);
+    transactions_on_replicas(stage);
+    by_binary_protocol(stage);
+}
+
+/// A statement that cannot be prepared any more is missed by who runs it, and by nobody else.
+fn one_that_is_not_to_be_had(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    a.query("CREATE TABLE app.short (a INT)").unwrap();
+    a.query("PREPARE s FROM 'SELECT * FROM app.short'").unwrap();
+    a.query("DROP TABLE app.short").unwrap();
+    take(&mut b);
+    kill(stage);
+    a.query("SET SESSION sql_mode = ''").unwrap();
+    a.query("SET NAMES latin1").unwrap();
+    a.query("CALL app.p_prepares()").unwrap();
+    assert_eq!(code(&mut a, "EXECUTE s"), 1243);
+    assert_eq!(a.value("SELECT 1").unwrap(), "1");
+    drop(a);
+    // Names that servers take for equal.
+    let mut a = stage.address.connect().unwrap();
+    a.query("PREPARE e FROM 'SELECT 5'").unwrap();
+    assert_eq!(code(&mut b, "EXECUTE `\u{e9}`"), 1243);
+    assert_eq!(code(&mut b, "EXECUTE `e `"), 1243);
+    assert_eq!(a.value("EXECUTE e").unwrap(), "5");
+}
+
+/// What would hold the session to the replica runs on the primary.
+fn transactions_on_replicas(stage: &Stage) {
+    let mut a = stage.address.connect().unwrap();
+    a.query("PREPARE s FROM 'SELECT 6'").unwrap();
+    a.query("START TRANSACTION READ ONLY").unwrap();
+    a.query("SET SESSION time_zone = '+01:00'").unwrap();
+    a.query("COMMIT").unwrap();
+    a.query("INSERT INTO app.kept (a) VALUES (6)").unwrap();
+    assert_eq!(a.value("EXECUTE s").unwrap(), "6");
+}
+
+/// A procedure that is called by a prepared statement finds them, too.
+fn by_binary_protocol(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    let called = a.prepare("CALL app.p_runs()").unwrap();
+    a.query("PREPARE s FROM 'SELECT 9'").unwrap();
+    for _ in 0..2 {
+        take(&mut b);
+        kill(stage);
+        assert!(a.execute(called).is_ok());
+        b.query("PREPARE s FROM 'SELECT no_such_column FROM app.kept'").unwrap_err();
+        b.query("PREPARE s FROM 'SELECT 10'").unwrap();
+    }
 }
 
 fn the_same_name_in_two_sessions(stage: &Stage) {

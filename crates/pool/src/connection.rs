@@ -266,10 +266,15 @@ impl Connection {
             }
             RowsLeft::Sent | RowsLeft::Kept => {}
         }
+        // What it lists may be of an older statement, whatever this one has done to it.
+        let may_be_old = self.lists_warnings && !self.memory.has_list(self.seen);
         if left.list != ListLeft::Kept {
             self.lists_warnings =
                 response.warnings > 0 || response.error.is_some() || left.list != ListLeft::Own;
             match left.list {
+                ListLeft::Untold | ListLeft::UntoldOrKept if may_be_old => {
+                    self.memory.note_lost_list(&mut self.seen);
+                }
                 ListLeft::Untold => self.memory.note_unclear_list(&mut self.seen, false),
                 ListLeft::UntoldOrKept => self.memory.note_unclear_list(&mut self.seen, true),
                 ListLeft::Own | ListLeft::Kept => self.memory.note_list(&mut self.seen, !self.lists_warnings),

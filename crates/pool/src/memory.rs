@@ -181,6 +181,12 @@ impl Memory {
         }
     }
 
+    /// Nobody knows the list any more.
+    pub(crate) fn note_lost_list(&self, seen: &mut Seen) {
+        seen.list = next(&self.list_seq);
+        self.list(Warnings::Gone);
+    }
+
     fn list(&self, warnings: Warnings) {
         // Looked at first: most are empty, and stay so.
         if *self.warnings.borrow() != warnings {

@@ -54,6 +54,8 @@ pub enum ProxyError {
     },
     /// What held the session to its connection is lost with it: the pins.
     LostState(String, &'static str),
+    /// A statement of SQL text that cannot be prepared again, by its name.
+    CannotPrepareAgain(String),
     /// KILL of an id that nobody has.
     NoSuchThread(u64),
     /// KILL of somebody else's connection.
@@ -207,6 +209,10 @@ impl From<&ProxyError> for ClientError {
             E::LostHarmless(_) | E::LostUnknown(_) | E::LostTransaction { .. } | E::LostState(..) => {
                 lost(error)
             }
+            E::CannotPrepareAgain(name) => {
+                let text = format!("Delphinus: {name} cannot be prepared again as it was: PREPARE it anew");
+                Self::new(1243, *b"HY000", text)
+            }
             E::NoSuchThread(id) => Self::new(1094, *b"HY000", format!("Unknown thread id: {id}")),
             E::NotOwner(id) => Self::new(1095, *b"HY000", format!("You are not owner of thread {id}")),
             E::KillOfExpression => {
@@ -228,7 +234,7 @@ impl From<&ProxyError> for ClientError {
                 1105,
                 *b"HY000",
                 "Delphinus: what the statement before left behind (FOUND_ROWS(), warnings) is not known any more, because the \
-                 session has changed its connection since: ask in the same transaction",
+                 session has changed its connection since: ask right behind it",
             ),
         }
     }

@@ -133,6 +133,10 @@ impl Session {
         if is_plain && statement.effects.is_empty() && !self.lex.limits_rows(&self.want.vars) {
             return RowsLeft::Sent;
         }
+        if let Some(known) = self.ran_by_execute(statement, ran.sql) {
+            let (statement, sql) = known.runs();
+            return self.rows_left(Ran { statement, sql, ..ran });
+        }
         rows_left(ran, self.lex.limits_rows(&self.want.vars), self.lex.options(&self.want.vars))
     }
 
@@ -195,8 +199,9 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
     let may = |condition| if condition { RowsLeft::CountedOrKept } else { RowsLeft::Kept };
     let has = |word| has_word(sql, word);
     match statement.class {
-        // Rows that they have sent are those of a query, unless the text tells of SHOW.
-        Class::Multi | Class::Call | Class::Execute if has_rows && !has(b"show") => RowsLeft::Counted,
+        // Rows that a routine has sent are taken for those of a query.
+        Class::Call | Class::Execute if has_rows => RowsLeft::Counted,
+        Class::Multi if has_rows && !has(b"show") && (has(b"select") || has(b"values")) => RowsLeft::Counted,
         Class::Multi | Class::Call | Class::Execute | Class::Unknown => may(is_begun),
         _ if !response.is_ok() && is_mysql => RowsLeft::Kept,
         Class::Select | Class::Values | Class::Table | Class::With if has_rows => {

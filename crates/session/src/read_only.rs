@@ -108,7 +108,11 @@ impl Session {
         let flavor = self.lex.options(&self.want.vars).flavor;
         let (lists_changes, has_read) = (flavor == Flavor::MariaDb, self.steering.has_read);
         let fate = match in_read_only(statement, Progress { has_read, lists_changes }) {
-            InReadOnly::Run if self.fixes_variables(sql, statement) || self.wants_to_move(statement) => {
+            InReadOnly::Run
+                if self.fixes_variables(sql, statement)
+                    || self.wants_to_move(statement)
+                    || self.leaves_sql_behind(statement) =>
+            {
                 InReadOnly::Primary
             }
             InReadOnly::Leave if flavor == Flavor::MySql && self.begins_alike(statement) => InReadOnly::Run,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError};
-use delphinus_sql::{Class, Effects, Flavor, Statement, user_variables_assigned};
+use delphinus_sql::{Class, Effects, Flavor, Statement, sql_prepared, user_variables_assigned};
 use delphinus_state::{
     Changed, Executed, Learnt, PinReason, Response, UserValue, Vars, learn, quote_identifier, read_back_sql,
     set_reported,
@@ -109,9 +109,14 @@ impl Session {
         Ok(())
     }
 
+    /// True if the session has a statement of a name that the text runs: the error is of something in that one then.
+    fn has_any_named(&self, executed: &Executed<'_>) -> bool {
+        sql_prepared(executed.sql, executed.lex).run.iter().any(|name| self.sql.find(name).is_some())
+    }
+
     /// Takes in what a statement has changed; what EXECUTE has run, where that is known, as if it had been sent by itself.
     fn learn_from(&mut self, executed: &Executed<'_>) -> Option<Learnt> {
-        if has_run_nothing(executed) {
+        if has_run_nothing(executed) && !self.has_any_named(executed) {
             let nothing = Statement { effects: Effects::default(), ..*executed.statement };
             return learn(&mut self.want, &mut self.pins, &Executed { statement: &nothing, ..*executed });
         }
@@ -195,10 +200,12 @@ impl Session {
         let known = &mut checkout.connection().temporary_tables_made;
         let is_new = count != Some(*known);
         *known = count.unwrap_or_default();
+        let known = self.ran_by_execute(ran.statement, ran.sql);
+        let statement = known.as_ref().map_or(ran.statement, |known| known.runs().0);
         // Of those that the client makes itself it is known what becomes of them.
-        let is_own = ran.statement.effects.contains(Effects::CREATES_TEMP_TABLE)
-            || ran.statement.class == Class::CreateTable;
-        if is_new && (!is_own || ran.statement.effects.intersects(OPAQUE)) {
+        let is_own =
+            statement.effects.contains(Effects::CREATES_TEMP_TABLE) || statement.class == Class::CreateTable;
+        if is_new && (!is_own || statement.effects.intersects(OPAQUE)) {
             self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
         }
         Ok(())

@@ -80,11 +80,18 @@ impl Session {
         for name in names {
             match self.bring_one(checkout, &name).await {
                 // It cannot be prepared any more, and is missed by whoever runs it.
-                Err(ProxyError::Pool(PoolError::Refused { .. })) => {}
+                Err(ProxyError::CannotPrepareAgain(_)) => {}
+                Err(ProxyError::Pool(PoolError::Refused { error, .. })) if !ENDS.contains(&error.code) => {}
                 brought => brought?,
             }
         }
         Ok(())
+    }
+
+    /// True for what leads to another state while some stand ready in this one: they would hold the session where it is.
+    pub(crate) fn leaves_sql_behind(&self, statement: &Statement) -> bool {
+        let leaves = Effects::SETS_SYSTEM_VARS.union(Effects::CHANGES_SCHEMA);
+        !self.sql.is_empty() && statement.effects.intersects(leaves)
     }
 
     /// The statement will not run.
@@ -112,6 +119,11 @@ impl Session {
             // Whether it replaces the one before, or is wrong itself, shows by that one.
             found.run.append(&mut found.made);
         }
+        let all = found.run.iter().chain(&found.dropped);
+        if !all.into_iter().all(|name| is_plain(name)) {
+            // Servers take some names for equal that differ here.
+            return Touched::All;
+        }
         Touched::Named(found.run, found.dropped)
     }
 
@@ -128,9 +140,12 @@ impl Session {
             (Some(Some(own)), Some(Some(there))) if Rc::ptr_eq(own, &there) => Ok(None),
             (Some(Some(own)), _) => Ok(Some(own.clone())),
             (None, Some(_)) => {
-                checkout.connection().sql.remove(name);
                 let drop = format!("DEALLOCATE PREPARE {}", quote_identifier(name));
-                run(checkout, &drop).await?;
+                match run(checkout, &drop).await {
+                    Err(ProxyError::Pool(PoolError::Refused { error, .. })) if error.code == NOT_THERE => {}
+                    dropped => dropped?,
+                }
+                checkout.connection().sql.remove(name);
                 Ok(None)
             }
         }
@@ -139,10 +154,11 @@ impl Session {
     async fn bring_one(&mut self, checkout: &mut Checkout, name: &str) -> Result<(), ProxyError> {
         let Some(own) = self.missing(checkout, name).await? else { return Ok(()) };
         if !own.is_at_home(&self.want) {
-            // The session is pinned to the connection that has it: this is another one.
-            return Err(ProxyError::LostState("it was left".to_owned(), PinReason::SqlPrepared.as_str()));
+            // The session has left the state that it could be prepared in when it could not be.
+            return Err(ProxyError::CannotPrepareAgain(name.to_owned()));
         }
-        checkout.connection().sql.remove(name);
+        // Whatever comes of it, what was there before is not to be relied on.
+        checkout.connection().sql.put(name, None);
         run(checkout, own.prepare()).await?;
         checkout.connection().sql.put(name, Some(own));
         Ok(())
@@ -188,6 +204,16 @@ impl Session {
         let holds = self.sql.hold(&self.want);
         self.pins.set(PinReason::SqlPrepared, holds, executed.now, executed.sql);
     }
+}
+
+/// ER_UNKNOWN_STMT_HANDLER.
+const NOT_THERE: u16 = 1243;
+
+/// Somebody wants the statement that all this is for to end: ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT, ER_SERVER_SHUTDOWN.
+const ENDS: [u16; 4] = [1053, 1317, 1969, 3024];
+
+fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$')
 }
 
 /// Runs a statement of the proxy's own, of whose warnings the client is told nothing.

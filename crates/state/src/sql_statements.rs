@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use delphinus_sql::{
-    Class, Effects, Flavor, LexOptions, PreparedFrom, Statement, Uses, classify, prepared_from, sql_prepared,
+    Class, Effects, Flavor, LexOptions, PreparedFrom, Statement, Uses, Why, classify, prepared_from,
+    sql_prepared,
 };
 
 use crate::learn::Executed;
@@ -170,6 +171,7 @@ impl SqlStatements {
         let statement = classify(text.as_bytes(), lex);
         let is_passing = statement.effects.without(PASSING).is_empty()
             && statement.uses.without(LOOKED_AT).is_empty()
+            && !matches!(statement.why, Why::AmbiguousText | Why::VersionComment)
             && statement.count == 1;
         if !text.bytes().all(is_plain) || !is_passing {
             return None;

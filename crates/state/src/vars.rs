@@ -92,6 +92,8 @@ const NOT_PREPARED: &[&str] = &[
     "session_track_state_change",
     "session_track_system_variables",
     "session_track_transaction_info",
+    "skip_parallel_replication",
+    "skip_replication",
     "sql_log_bin",
     "transaction_isolation",
     "transaction_read_only",

@@ -238,15 +238,10 @@ impl Session {
             }
             (None, None) => return Err(unknown()),
         };
-        if self.may_touch_sql(&mut checkout, &statement)
-            && let Err(error) = Box::pin(self.bring_sql(&mut checkout, &statement, key.text())).await
-        {
-            self.leave_without_sql(checkout, &error);
-            return Err((error, plan));
-        }
         if is_about_insert_id(&statement)
             && let Err(error) = self.restore_insert_id(&mut checkout).await
         {
+            self.keep_or_give_back(checkout);
             return Err((error, plan));
         }
         Ok(Chosen { checkout, plan, key })
@@ -439,7 +434,7 @@ fn forget_schema(connection: &mut Connection, statement: &Statement, response: &
     }
     let all = response.changes.len();
     response.changes.retain(|change| !matches!(change, Changed::Schema(_)));
-    if response.changes.len() < all && statement.effects.is_empty() {
+    if response.changes.len() < all && statement.effects.without(Effects::MAY_COUNT_ROWS).is_empty() {
         connection.may_hide_user_vars |= response.changes.contains(&Changed::State);
         response.changes.retain(|change| *change != Changed::State);
     }

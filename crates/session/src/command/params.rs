@@ -79,6 +79,11 @@ impl Session {
             None => self.ensure_prepared(checkout, key).await.map_err(ProxyError::Pool)?,
         };
         let statement = self.statements.find(id).map(|found| found.statement);
+        if let Some(statement) = statement
+            && self.may_touch_sql(checkout, &statement)
+        {
+            Box::pin(self.bring_sql(checkout, &statement, key.text())).await?;
+        }
         if let Some(statement) = statement.filter(is_about_insert_id)
             && !is_about_last_statement(&statement)
         {

@@ -220,9 +220,12 @@ pub(crate) async fn prepare_in(
     let now = SessionState { schema, ..want.clone() };
     // Also if it was not prepared: the session's next statement may run here.
     let is_back = checkout.make_ready_by(&now, memory, means).await;
-    let id = prepared?;
+    if is_back.is_err() && means == Means::Settings {
+        // In this state it must not run anything: what the session has there ends with it, and is told as lost.
+        checkout.connection().stream.finish().await;
+    }
     is_back?;
-    Ok(id)
+    prepared
 }
 
 /// True if the text may ask for the schema that it is in.

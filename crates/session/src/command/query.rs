@@ -253,7 +253,7 @@ impl Session {
         // The text is needed only where there is something to learn from it; it is still in front of the buffer's
         // unread part then.
         let needs_text = !statement.effects.is_empty()
-            || matches!(statement.class, Class::Show | Class::Explain | Class::Do)
+            || matches!(statement.class, Class::Show | Class::Explain | Class::Do | Class::Multi)
             || checkout.connection().may_list();
         let sql = if needs_text { self.sent_text(input, text_at) } else { &[][..] }.to_vec();
         let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);

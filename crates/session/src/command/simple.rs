@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use delphinus_pool::Means;
 use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why};
 use delphinus_state::{Changed, Shape};
 use delphinus_wire::HEADER_LEN;
@@ -54,7 +55,7 @@ impl Session {
         };
         if let Some(mut checkout) = bound {
             let memory = self.memory.clone();
-            if checkout.make_ready(&self.want, &memory).await.is_err() {
+            if checkout.make_ready_by(&self.want, &memory, Means::Settings).await.is_err() {
                 return Ok(self.after_loss("it broke"));
             }
             self.bound = Some(checkout);

@@ -58,6 +58,10 @@ impl Session {
                         self.leave_without_sql(checkout, &error);
                         return self.refuse(input, error).await;
                     }
+                    if statement.uses.contains(Uses::DIAGNOSTICS) && !checkout.connection().tells_list() {
+                        self.keep_or_give_back(checkout);
+                        return self.refuse(input, ProxyError::DiagnosticsGone).await;
+                    }
                     return self.run_spliced(checkout, (input, text_at), &statement, &sql).await;
                 }
                 Ok(None) if statement.uses.contains(Uses::DIAGNOSTICS) => {
@@ -84,6 +88,7 @@ impl Session {
         if is_about_insert_id(&statement)
             && let Err(error) = self.restore_insert_id(&mut checkout).await
         {
+            self.keep_or_give_back(checkout);
             return self.refuse(input, error).await;
         }
         match splice(&sql, lex, known).filter(|_| input.is_whole()) {
