@@ -248,3 +248,22 @@ fn older_warnings_do_not_come_back() {
         assert!(got == wanted || got == Err(GONE), "{call}: {got:?}, and not {wanted:?}");
     }
 }
+
+/// To `MariaDB`, FLUSH TABLES WITH READ LOCK has no tables: it leaves the warnings of the statement before.
+#[test]
+fn a_read_lock_leaves_the_warnings() {
+    let (stage, ..) = sides(Flavor::MariaDb);
+    stage.cluster.servers[0].query("GRANT RELOAD ON *.* TO app@'%'").unwrap();
+    let login =
+        |address: &Address| Login::new(&address.socket, &address.user, &address.password).connect().unwrap();
+    let (mut direct, mut proxied) = (login(&stage.primary_address()), login(&stage.address));
+    let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
+        run(client, "SELECT CAST('abc' AS SIGNED) FROM app.t FOR UPDATE");
+        run(client, "FLUSH TABLES WITH READ LOCK");
+        run(client, "SET @m = 1");
+        let told = told(client, "SELECT @@warning_count");
+        run(client, "UNLOCK TABLES");
+        told
+    });
+    assert_eq!(got, wanted);
+}

@@ -107,6 +107,8 @@ impl<'a> Reader<'a> {
             Keyword::Update if before != Keyword::For && !self.follows(b"on") && !self.follows(b"key") => {
                 (level.expects, level.is_list) = (true, true);
             }
+            // FLUSH TABLES WITH READ LOCK names none.
+            Keyword::With if before == Keyword::Tables => (level.expects, level.is_list) = (false, false),
             Keyword::Table | Keyword::Tables => (level.expects, level.is_list) = (true, true),
             Keyword::Describe | Keyword::Desc | Keyword::Truncate if before == Keyword::None => {
                 (level.expects, level.is_list) = (true, false);
@@ -192,6 +194,9 @@ mod tests {
             ("CREATE TABLE IF NOT EXISTS s.t (a INT, b INT)", "s.t"),
             ("DROP TABLE t, u", "t u"),
             ("TRUNCATE t", "t"),
+            ("FLUSH TABLES WITH READ LOCK", ""),
+            ("FLUSH TABLES t, u WITH READ LOCK", "t u"),
+            ("UNLOCK TABLES", ""),
             ("DESC t", "t"),
             ("SELECT 'FROM x' FROM t; SELECT 1 FROM u", "t u"),
             ("SELECT * FROM JSON_TABLE('[]', '$' COLUMNS (a INT PATH '$')) j, t", "t"),
