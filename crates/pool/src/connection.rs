@@ -133,6 +133,8 @@ pub enum ListLeft {
     /// It has those of the statement, of which the answer tells the number.
     #[default]
     Own,
+    /// Only the server can tell, and it does: whatever it had was emptied on the way.
+    OnServer,
     /// It stays what it was.
     Kept,
     /// Only the server can tell, and where it has none it may have been emptied, or be what it was.
@@ -272,12 +274,12 @@ impl Connection {
             self.lists_warnings =
                 response.warnings > 0 || response.error.is_some() || left.list != ListLeft::Own;
             match left.list {
-                ListLeft::Untold | ListLeft::UntoldOrKept if may_be_old => {
-                    self.memory.note_lost_list(&mut self.seen);
-                }
+                ListLeft::Untold if may_be_old => self.memory.note_lost_list(&mut self.seen),
                 ListLeft::Untold => self.memory.note_unclear_list(&mut self.seen, false),
                 ListLeft::UntoldOrKept => self.memory.note_unclear_list(&mut self.seen, true),
-                ListLeft::Own | ListLeft::Kept => self.memory.note_list(&mut self.seen, !self.lists_warnings),
+                ListLeft::Own | ListLeft::OnServer | ListLeft::Kept => {
+                    self.memory.note_list(&mut self.seen, !self.lists_warnings)
+                }
             }
         }
         // Where the id was another session's before, it is no better now.

@@ -156,7 +156,11 @@ impl Session {
         if lex.flavor == Flavor::MySql {
             return ListLeft::Own;
         }
-        if statement.class == Class::Multi && !has_word(sql, b"show") && !has_tables(sql, lex) {
+        if statement.class == Class::Multi && has_tables(sql, lex) {
+            // One of them has emptied it.
+            return ListLeft::OnServer;
+        }
+        if statement.class == Class::Multi && !has_word(sql, b"show") {
             return ListLeft::UntoldOrKept;
         }
         if are_several || statement.class == Class::Prepare || statement.effects.intersects(OPAQUE) {
