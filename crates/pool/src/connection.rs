@@ -278,7 +278,7 @@ impl Connection {
                 ListLeft::Untold => self.memory.note_unclear_list(&mut self.seen, false),
                 ListLeft::UntoldOrKept => self.memory.note_unclear_list(&mut self.seen, true),
                 ListLeft::Own | ListLeft::OnServer | ListLeft::Kept => {
-                    self.memory.note_list(&mut self.seen, !self.lists_warnings)
+                    self.memory.note_list(&mut self.seen, !self.lists_warnings);
                 }
             }
         }
