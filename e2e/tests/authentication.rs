@@ -174,7 +174,7 @@ fn a_change_that_passes_is_seen_at_once(stage: &Stage) {
         Client::connect(&login).unwrap()
     };
     let mut old = "right".to_owned();
-    for number in 0..5 {
+    for number in 0..7 {
         let new = format!("next{number}");
         log_in(at, "bob", &old).unwrap();
         let alter = format!("ALTER USER bob@'%' IDENTIFIED BY '{new}'");
@@ -188,6 +188,14 @@ fn a_change_that_passes_is_seen_at_once(stage: &Stage) {
             1 => drop(admin.query(&set).unwrap()),
             2 => drop(multi.query_all(&format!("DO 1; {alter}; DO 2")).unwrap()),
             3 => drop(admin.query(&format!("/* a comment */ {alter}")).unwrap()),
+            5 => {
+                admin.query(&format!("PREPARE known FROM \"{alter}\"")).unwrap();
+                admin.query("EXECUTE known").unwrap();
+            }
+            6 => {
+                admin.query(&format!("PREPARE held FROM \"/* \u{e9} */ {alter}\"")).unwrap();
+                admin.query("EXECUTE held").unwrap();
+            }
             _ => {
                 let id = admin.prepare(&alter).unwrap();
                 admin.execute(id).unwrap();
@@ -227,7 +235,7 @@ fn what_was_verified_outlives_the_primary(stage: &mut Stage) {
 
 fn nothing_secret_is_logged(stage: &mut Stage) {
     let log = stage.proxy().unwrap().log();
-    for secret in ["cpw", "adminpw", "next4", "never seen"] {
+    for secret in ["cpw", "adminpw", "next4", "next6", "never seen"] {
         assert!(!log.contains(secret), "{secret} in:\n{log}");
     }
 }

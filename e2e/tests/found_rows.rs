@@ -163,6 +163,37 @@ fn found_rows_are_true_or_gone_on_mysql() {
     found_rows_are_true_or_gone(Flavor::MySql);
 }
 
+/// What the proxy sets before a procedure, so that LAST_INSERT_ID() is its session's there, leaves what was counted.
+#[test]
+fn rows_counted_before_a_procedure_are_known_where_another_session_has_made_an_id() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let config = ConfigFile {
+            proxy: vec!["workers = 1".to_owned()],
+            pool: vec!["max_connections = 1".to_owned()],
+            ..ConfigFile::default()
+        };
+        let stage = Stage::with(flavor, &config).unwrap();
+        let through = |address: &Address| {
+            Login::new(&address.socket, &address.user, &address.password).schema("app").connect().unwrap()
+        };
+        let mut direct = through(&stage.primary_address());
+        for sql in MADE.iter().filter(|sql| sql.contains("p_none") || !sql.starts_with("CREATE PROC")) {
+            if !sql.contains("FUNCTION") && !sql.contains("TRIGGER") {
+                run(&mut direct, sql);
+            }
+        }
+        let (mut other, mut client) = (through(&stage.address), through(&stage.address));
+        run(&mut other, "INSERT INTO app.w (a) VALUES (1)");
+        run(&mut client, "SELECT id FROM app.t WHERE id < 4 FOR UPDATE");
+        run(&mut client, "CALL app.p_none()");
+        assert_eq!(
+            told(&mut client, "SELECT FOUND_ROWS(), LAST_INSERT_ID()"),
+            Ok(vec!["3 0".to_owned()]),
+            "{flavor}"
+        );
+    }
+}
+
 /// `MariaDB` counts the rows that it fills a table with.
 #[test]
 fn rows_that_fill_a_table_are_counted() {

@@ -225,3 +225,25 @@ fn a_connection_that_cannot_go_back_runs_nothing() {
         assert_eq!(count.trim(), "0", "{flavor}");
     }
 }
+
+/// COM_SET_OPTION in a transaction reaches its connection, and nothing else happens to it.
+#[test]
+fn an_option_is_set_in_the_middle_of_a_transaction() {
+    const SET_OPTION: u8 = 0x1b;
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let (_stage, mut client) = on_one_worker(flavor);
+        client.query("SET SESSION sql_mode = 'ANSI_QUOTES'").unwrap();
+        client.query("BEGIN").unwrap();
+        client.query("INSERT INTO app.kept VALUES (1)").unwrap();
+        let two = "SELECT 1; SELECT @@sql_mode";
+        assert_eq!(client.error(two).unwrap().code, 1064, "{flavor}");
+        client.command(SET_OPTION, &[0, 0]).unwrap();
+        let answers = client.query_all(two).unwrap();
+        assert_eq!(answers[1], Answer::Rows(vec![vec![Some("ANSI_QUOTES".to_owned())]]), "{flavor}");
+        client.command(SET_OPTION, &[1, 0]).unwrap();
+        assert_eq!(client.error(two).unwrap().code, 1064, "{flavor}");
+        assert_eq!(client.value("SELECT COUNT(*) FROM app.kept").unwrap(), "1", "{flavor}");
+        client.query("ROLLBACK").unwrap();
+        assert_eq!(client.value(COUNT).unwrap(), "0", "{flavor}");
+    }
+}

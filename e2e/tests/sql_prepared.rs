@@ -17,10 +17,12 @@ fn stage(flavor: Flavor) -> Stage {
     for sql in [
         "CREATE TABLE app.kept (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
         "CREATE TABLE app.gone (a INT)",
+        "CREATE TABLE app.words (word VARCHAR(20))",
         "CREATE TABLE sbtest.kept (id INT PRIMARY KEY, a INT)",
         "INSERT INTO sbtest.kept VALUES (99, 99)",
         "CREATE PROCEDURE app.p_runs() EXECUTE s",
         "CREATE PROCEDURE app.p_prepares() PREPARE inside FROM 'SELECT 8'",
+        "CREATE PROCEDURE app.p_sets_and_misses() BEGIN SET @missed = 5; EXECUTE no_such; END",
         "CREATE PROCEDURE app.p_drops() DEALLOCATE PREPARE s",
     ] {
         client.query(sql).unwrap();
@@ -45,8 +47,13 @@ fn code(client: &mut Client, sql: &str) -> u16 {
 
 /// The session's next statement finds another connection.
 fn kill(stage: &Stage) {
+    kill_all_but(stage, 0);
+}
+
+fn kill_all_but(stage: &Stage, id: u32) {
     let primary = &stage.cluster.servers[0];
-    let ids = primary.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'").unwrap();
+    let sql = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app' AND ID <> {id}");
+    let ids = primary.query(&sql).unwrap();
     assert!(!ids.trim().is_empty());
     for id in ids.split_whitespace() {
         primary.query(&format!("KILL {id}")).unwrap();
@@ -76,6 +83,10 @@ fn all(stage: &Stage) {
     one_that_is_not_to_be_had(stage);
     transactions_on_replicas(stage);
     by_binary_protocol(stage);
+    what_fails_inside(stage);
+    tables_made_by_them(stage);
+    parameters(stage);
+    parameters_in_transactions(stage);
 }
 
 /// A statement that cannot be prepared any more is missed by who runs it, and by nobody else.
@@ -127,26 +138,132 @@ fn by_binary_protocol(stage: &Stage) {
 
 fn the_same_name_in_two_sessions(stage: &Stage) {
     let (mut a, mut b) = two(stage);
-    // MySQL remembers what a parameter was when the statement first ran: there it pins.
-    let (parameter, using) =
-        if stage.cluster.flavor == Flavor::MariaDb { ("?", " USING @one") } else { ("5", "") };
-    a.query(&format!("PREPARE s FROM 'SELECT ''a'', {parameter}'")).unwrap();
-    b.query(&format!("SET @text = \"SELECT 'b', {parameter}\", @one = 5")).unwrap();
+    a.query("PREPARE s FROM 'SELECT ''a'', ?'").unwrap();
+    b.query("SET @text = \"SELECT 'b', ?\", @one = 5").unwrap();
     b.query("PREPARE S FROM @text").unwrap();
     b.query("SET @text = NULL").unwrap();
     a.query("SET @one = 5").unwrap();
-    let execute = format!("EXECUTE s{using}");
+    let execute = "EXECUTE s USING @one";
     for _ in 0..3 {
-        assert_eq!(a.rows(&execute).unwrap(), [[Some("a".to_owned()), Some("5".to_owned())]]);
-        assert_eq!(b.rows(&execute).unwrap(), [[Some("b".to_owned()), Some("5".to_owned())]]);
+        assert_eq!(a.rows(execute).unwrap(), [[Some("a".to_owned()), Some("5".to_owned())]]);
+        assert_eq!(b.rows(execute).unwrap(), [[Some("b".to_owned()), Some("5".to_owned())]]);
     }
     a.query("PREPARE s FROM 'SELECT 2'").unwrap();
     take(&mut b);
     assert_eq!(a.value("EXECUTE s").unwrap(), "2");
     // With one that cannot be prepared, the one before is gone.
     assert_eq!(code(&mut a, "PREPARE s FROM 'SELEC'"), 1064);
-    assert_eq!(b.rows(&execute).unwrap().len(), 1);
+    assert_eq!(b.rows(execute).unwrap().len(), 1);
     assert_eq!(code(&mut a, "EXECUTE s"), 1243);
+}
+
+/// What a procedure has done before it missed a statement is the session's all the same.
+fn what_fails_inside(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE c FROM 'CALL app.p_sets_and_misses()'").unwrap();
+    assert_eq!(code(&mut a, "EXECUTE c"), 1243);
+    a.query("DEALLOCATE PREPARE c").unwrap();
+    assert_eq!(a.value("SELECT @missed").unwrap(), "5");
+    drop(a);
+    assert!(b.rows("SELECT @missed").unwrap()[0][0].is_none());
+}
+
+/// A table that is no temporary one does not pin.
+fn tables_made_by_them(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE c FROM 'CREATE TABLE app.made (a INT)'").unwrap();
+    a.query("EXECUTE c").unwrap();
+    take(&mut b);
+    assert_eq!(code(&mut a, "EXECUTE c"), 1050);
+    take(&mut b);
+    a.query("DROP TABLE app.made").unwrap();
+}
+
+/// MySQL gives a parameter the type of the first number, and converts to it from then on: also where the statement is
+/// prepared once more.
+fn parameters(stage: &Stage) {
+    let server = stage.primary_address();
+    for text in ["SELECT ?", "SELECT CONCAT(?, ''/''), ? + 1", "INSERT INTO words VALUES (CONCAT(?, ''/''))"]
+    {
+        for values in [
+            &["1", "2", "'3x'", "NULL", "'abc'", "4"][..],
+            &["'abc'", "NULL", "1", "'abc'"],
+            &["1.5", "'2.25x'", "3.5"],
+            &["1e3", "'abc'", "NULL", "2e3"],
+            &["CAST(1 AS UNSIGNED)", "'-2x'", "1", "1.5", "'x'", "2", "1e0", "'y'"],
+        ] {
+            let (mut a, mut b) = two(stage);
+            let mut there = server.connect().unwrap();
+            for client in [&mut a, &mut there] {
+                client.query(&format!("PREPARE s FROM '{text}'")).unwrap();
+            }
+            let variables = if text.matches('?').count() == 1 { "@v" } else { "@v, @v" };
+            for value in values {
+                // It does not pin, and is not there the next time.
+                take(&mut b);
+                kill_all_but(stage, there.connection_id);
+                let run = |client: &mut Client| {
+                    client.query(&format!("SET @v = {value}")).unwrap();
+                    let answer = client.query(&format!("EXECUTE s USING {variables}"));
+                    let written = client.rows("SELECT * FROM words FOR UPDATE").unwrap();
+                    client.query("DELETE FROM words").unwrap();
+                    (answer.map_err(|error| error.to_string()), written)
+                };
+                assert_eq!(run(&mut a), run(&mut there), "{text} {value} of {values:?}");
+            }
+        }
+    }
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE s FROM 'SELECT ?'").unwrap();
+    a.query("SET @doubtful = '-1'").unwrap();
+    assert_eq!(a.value("EXECUTE s USING @doubtful").unwrap(), "-1");
+    a.query("DEALLOCATE PREPARE s").unwrap();
+    take(&mut b);
+}
+
+/// In a transaction, nothing can be run for the sake of the types alone: it was before.
+fn parameters_in_transactions(stage: &Stage) {
+    let server = stage.primary_address();
+    for (setup, begin) in [("DO 0", "BEGIN"), ("SET autocommit = 0", "DO 0")] {
+        let (mut a, mut b) = two(stage);
+        let mut there = server.connect().unwrap();
+        for client in [&mut a, &mut there] {
+            for sql in [setup, "PREPARE s FROM 'SELECT ?'", "SET @v = 1", "EXECUTE s USING @v", "COMMIT"] {
+                client.query(sql).unwrap();
+            }
+        }
+        for _ in 0..2 {
+            take(&mut b);
+            kill_all_but(stage, there.connection_id);
+            let run = |client: &mut Client| {
+                client.query(begin).unwrap();
+                client.query("SET @v = 'abc'").unwrap();
+                let early = client.value("EXECUTE s USING @v").unwrap();
+                client.query("INSERT INTO app.words VALUES ('w')").unwrap();
+                let late = client.value("EXECUTE s USING @v").unwrap();
+                client.query("ROLLBACK").unwrap();
+                (
+                    early,
+                    late,
+                    client.value("SELECT COUNT(*) FROM app.words FOR UPDATE").unwrap(),
+                    client.query("COMMIT").unwrap(),
+                )
+            };
+            assert_eq!(run(&mut a), run(&mut there), "{setup}, {begin}");
+            client_settings(&mut a, &mut there);
+            there.query("ROLLBACK").unwrap();
+        }
+    }
+}
+
+/// What the proxy sets for a moment is as it was.
+fn client_settings(a: &mut Client, there: &mut Client) {
+    let sql = "SELECT @@autocommit, @@sql_select_limit, @`delphinus parameter 0`";
+    assert_eq!(a.rows(sql).unwrap(), there.rows(sql).unwrap());
+    a.query("INSERT INTO app.words VALUES ('w')").unwrap();
+    a.query("ROLLBACK").unwrap();
+    a.query("DELETE FROM app.words").unwrap();
+    a.query("COMMIT").unwrap();
 }
 
 fn what_is_not_theirs(stage: &Stage) {

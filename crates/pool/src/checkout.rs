@@ -14,7 +14,7 @@ use crate::error::PoolError;
 use crate::idle::Seat;
 use crate::memory::Memory;
 use crate::pool::Pool;
-use crate::ready::{Means, Ready, empty_list, make_ready, save, start_over};
+use crate::ready::{Means, Ready, empty_list, make_ready, save, set, start_over};
 
 /// What a backend is doing for the session, as far as it matters when the session ends in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,9 @@ impl Checkout {
             }
         }
         let id = memory.last_insert_id.get();
-        self.query(&format!("SET @@session.last_insert_id={id}")).await?;
+        let backend = self.pool.target(self.backend).name();
+        let set = set(self.connection(), &format!("SET @@session.last_insert_id={id}")).await;
+        set.map_err(|error| error.into_pool_error(backend))?;
         memory.is_restored(&mut self.connection().seen);
         Ok(())
     }

@@ -86,6 +86,11 @@ impl Seen {
     pub(crate) fn without_answers(self) -> Self {
         Self { insert: self.insert, ..Self::NOTHING }
     }
+
+    /// That statement has left FOUND_ROWS() as it was before.
+    pub(crate) fn keep_rows(&mut self, before: Self) {
+        self.rows = before.rows;
+    }
 }
 
 /// Parts of the memory that only the connection knows.

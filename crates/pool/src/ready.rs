@@ -201,6 +201,18 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
     Ok(())
 }
 
+/// Runs a SET, which leaves FOUND_ROWS() as it was.
+pub(crate) async fn set(connection: &mut Connection, sql: &str) -> Result<(), AskError> {
+    let seen = connection.seen;
+    let asks = connection.memory.asks_for_rows(seen) || connection.asks_for_insert_id();
+    save(connection).await?;
+    query(connection, sql).await?;
+    if !asks {
+        connection.seen.keep_rows(seen);
+    }
+    Ok(())
+}
+
 /// Makes the server forget the warnings of the statement before, as every statement with a table does.
 pub(crate) async fn empty_list(connection: &mut Connection) -> Result<(), AskError> {
     query(connection, "SELECT 1 FROM (SELECT 1) AS t LIMIT 1").await?;

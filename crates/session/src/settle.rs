@@ -83,15 +83,16 @@ impl Session {
         }
         let executed = Executed { statement, sql, lex, response, now: rt::now() };
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
-        if may_change_accounts(statement) {
+        if self.may_have_changed_accounts(&executed) {
             self.worker.users.accounts_changed();
         }
+        let given = self.given(statement, sql);
         let learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
-        self.learn_sql(checkout, &executed);
+        self.learn_sql(checkout, &executed, given.as_deref());
         if before != self.want.schema {
             self.info.enters(self.want.schema.as_deref());
             self.check_entered();
@@ -125,6 +126,15 @@ impl Session {
             return learn(&mut self.want, &mut self.pins, &Executed { statement, sql, ..*executed });
         }
         learn(&mut self.want, &mut self.pins, executed)
+    }
+
+    /// True if some user may have another password now. Of an EXECUTE of nobody knows what, too.
+    fn may_have_changed_accounts(&self, executed: &Executed<'_>) -> bool {
+        if executed.statement.class != Class::Execute {
+            return may_change_accounts(executed.statement);
+        }
+        let known = self.sql.run_by(executed.statement, executed.sql, executed.lex);
+        known.is_none_or(|known| may_change_accounts(known.runs().0))
     }
 
     /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another

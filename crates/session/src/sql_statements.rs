@@ -9,7 +9,7 @@ use std::rc::Rc;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, Statement, prepared_from, sql_prepared};
-use delphinus_state::{Executed, PinReason, SqlStatement, quote_identifier};
+use delphinus_state::{Executed, Given, PinReason, SqlStatement, quote_identifier};
 
 use crate::client_error::ProxyError;
 use crate::session::Session;
@@ -27,6 +27,8 @@ enum Touched {
     Named(Vec<String>, Vec<String>),
     /// All that the session has.
     Own,
+    /// All that the session has whose parameters have types.
+    Typed,
     /// Whatever there is on the connection.
     All,
 }
@@ -36,8 +38,14 @@ impl Session {
     #[inline]
     pub(crate) fn may_touch_sql(&self, checkout: &mut Checkout, statement: &Statement) -> bool {
         !statement.effects.is_empty()
-            && statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
             && (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
+            && (statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
+                || self.begins_with_types(statement))
+    }
+
+    /// True for what begins a transaction, in which types can be given to no statement any more.
+    fn begins_with_types(&self, statement: &Statement) -> bool {
+        statement.effects.contains(Effects::BEGINS_TRANSACTION) && self.sql.typed().next().is_some()
     }
 
     /// Makes the connection have what the statement may touch, as the session has it.
@@ -52,15 +60,21 @@ impl Session {
                 for name in dropped {
                     self.bring_to_drop(checkout, &name).await?;
                 }
+                let given = self.given(statement, sql);
                 for name in names {
                     self.bring_one(checkout, &name).await?;
+                    self.give_types(checkout, &name, given.as_deref().map(|(_, given)| given)).await?;
                 }
             }
             Touched::Own => self.bring_own_sql(checkout).await?,
+            Touched::Typed => {
+                let names = self.sql.typed().map(str::to_owned).collect();
+                self.bring_all(checkout, names, true).await?;
+            }
             Touched::All => {
                 let there = checkout.connection().sql.names().map(str::to_owned);
                 let names: BTreeSet<String> = there.chain(self.sql.names().map(str::to_owned)).collect();
-                self.bring_all(checkout, names).await?;
+                self.bring_all(checkout, names, true).await?;
             }
         }
         Ok(())
@@ -69,16 +83,21 @@ impl Session {
     /// The same for all that the session has: it is about to enter another state.
     pub(crate) async fn bring_own_sql(&mut self, checkout: &mut Checkout) -> Result<(), ProxyError> {
         let names = self.sql.names().map(str::to_owned).collect();
-        self.bring_all(checkout, names).await
+        self.bring_all(checkout, names, false).await
     }
 
     async fn bring_all(
         &mut self,
         checkout: &mut Checkout,
         names: BTreeSet<String>,
+        with_types: bool,
     ) -> Result<(), ProxyError> {
         for name in names {
-            match self.bring_one(checkout, &name).await {
+            let brought = match self.bring_one(checkout, &name).await {
+                Ok(()) if with_types => self.give_types(checkout, &name, None).await,
+                brought => brought,
+            };
+            match brought {
                 // It cannot be prepared any more, and is missed by whoever runs it.
                 Err(ProxyError::CannotPrepareAgain(_)) => {}
                 Err(ProxyError::Pool(PoolError::Refused { error, .. })) if !ENDS.contains(&error.code) => {}
@@ -104,14 +123,11 @@ impl Session {
 
     fn touched(&mut self, statement: &Statement, sql: &[u8]) -> Touched {
         let effects = statement.effects;
-        let is_opaque = effects.contains(Effects::UNKNOWN)
-            || statement.class == Class::Call
-            || statement.class == Class::Multi && effects.intersects(ABOUT.union(Effects::CALLS_ROUTINE));
-        if is_opaque {
+        if is_opaque(statement) {
             return Touched::All;
         }
         if !effects.intersects(ABOUT) {
-            return Touched::Own;
+            return if effects.intersects(LEAVES_HOME) { Touched::Own } else { Touched::Typed };
         }
         let lex = self.lex.options(&self.want.vars);
         let mut found = sql_prepared(sql, lex);
@@ -133,12 +149,13 @@ impl Session {
         checkout: &mut Checkout,
         name: &str,
     ) -> Result<Option<Rc<SqlStatement>>, ProxyError> {
-        let there = checkout.connection().sql.find(name).map(Option::<&Rc<_>>::cloned);
+        let there =
+            checkout.connection().sql.find(name).map(|kept| kept.map(|there| there.statement.clone()));
         match (self.sql.find(name), there) {
             // The session is pinned to where it is.
             (Some(None), _) | (None, None) => Ok(None),
-            (Some(Some(own)), Some(Some(there))) if Rc::ptr_eq(own, &there) => Ok(None),
-            (Some(Some(own)), _) => Ok(Some(own.clone())),
+            (Some(Some(own)), Some(Some(there))) if Rc::ptr_eq(&own.statement, &there) => Ok(None),
+            (Some(Some(own)), _) => Ok(Some(own.statement.clone())),
             (None, Some(_)) => {
                 let drop = format!("DEALLOCATE PREPARE {}", quote_identifier(name));
                 match run(checkout, &drop).await {
@@ -160,7 +177,7 @@ impl Session {
         // Whatever comes of it, what was there before is not to be relied on.
         checkout.connection().sql.put(name, None);
         run(checkout, own.prepare()).await?;
-        checkout.connection().sql.put(name, Some(own));
+        checkout.connection().sql.put(name, Some(own.into()));
         Ok(())
     }
 
@@ -183,9 +200,19 @@ impl Session {
         self.sql.run_by(statement, sql, lex).cloned()
     }
 
-    /// Takes in what a statement has prepared and dropped, and whether the session has to stay with that.
-    pub(crate) fn learn_sql(&mut self, checkout: &mut Checkout, executed: &Executed<'_>) {
+    /// Takes in what a statement has prepared, run with `given`, and dropped, and whether the session has to stay with that.
+    pub(crate) fn learn_sql(
+        &mut self,
+        checkout: &mut Checkout,
+        executed: &Executed<'_>,
+        given: Option<&(String, Given)>,
+    ) {
         let effects = executed.statement.effects;
+        if let Some((name, given)) = given {
+            self.learn_types(checkout, name, given, executed.response.error);
+        } else if is_opaque(executed.statement) {
+            self.sql.may_have_run();
+        }
         if effects.intersects(Effects::SQL_PREPARES.union(Effects::SQL_DEALLOCATES)) {
             let limit = self.worker.settings.max_prepared_statements;
             let left = limit.saturating_sub(self.statements.len());
@@ -204,6 +231,14 @@ impl Session {
         let holds = self.sql.hold(&self.want);
         self.pins.set(PinReason::SqlPrepared, holds, executed.now, executed.sql);
     }
+}
+
+/// True for what may run or drop any of them.
+fn is_opaque(statement: &Statement) -> bool {
+    let effects = statement.effects;
+    effects.contains(Effects::UNKNOWN)
+        || statement.class == Class::Call
+        || statement.class == Class::Multi && effects.intersects(ABOUT.union(Effects::CALLS_ROUTINE))
 }
 
 /// ER_UNKNOWN_STMT_HANDLER.

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use delphinus_sql::{
-    Class, Effects, Flavor, LexOptions, PreparedFrom, Statement, Uses, Why, classify, prepared_from,
+    Access, Class, Effects, Flavor, LexOptions, PreparedFrom, Statement, Uses, Why, classify, prepared_from,
     sql_prepared,
 };
 
 use crate::learn::Executed;
+use crate::parameter_types::{Given, ParameterTypes};
 use crate::session::SessionState;
 use crate::vars::{Vars, quote_identifier};
 
@@ -24,6 +25,23 @@ pub struct SqlStatement {
     statement: Statement,
     schema: Option<Rc<str>>,
     vars: Rc<Vars>,
+    /// The server keeps types of its parameters.
+    keeps_types: bool,
+}
+
+/// A statement, and what became of it.
+#[derive(Debug, Clone)]
+pub struct KeptStatement {
+    /// It.
+    pub statement: Rc<SqlStatement>,
+    /// What the types of its parameters are, where the server keeps them.
+    pub types: ParameterTypes,
+}
+
+impl From<Rc<SqlStatement>> for KeptStatement {
+    fn from(statement: Rc<SqlStatement>) -> Self {
+        Self { statement, types: ParameterTypes::default() }
+    }
 }
 
 impl SqlStatement {
@@ -37,6 +55,13 @@ impl SqlStatement {
         (&self.statement, self.text.as_bytes())
     }
 
+    /// True if it does nothing in a transaction that is READ ONLY but send rows.
+    pub fn is_harmless(&self) -> bool {
+        let is_refused =
+            matches!(self.statement.class, Class::Insert | Class::Replace | Class::Update | Class::Delete);
+        is_refused || self.statement.class == Class::Select && self.statement.access == Access::Read
+    }
+
     /// True in the state that it was prepared in: servers keep the schema, the mode and the character sets with it, and
     /// resolve it by other variables.
     pub fn is_at_home(&self, state: &SessionState) -> bool {
@@ -48,7 +73,7 @@ impl SqlStatement {
 #[derive(Debug, Default)]
 pub struct SqlStatements {
     /// `None` for one that cannot be prepared again.
-    by_name: BTreeMap<Box<str>, Option<Rc<SqlStatement>>>,
+    by_name: BTreeMap<Box<str>, Option<KeptStatement>>,
 }
 
 /// Longer texts are not kept.
@@ -81,8 +106,15 @@ impl SqlStatements {
         self.by_name.keys().map(|name| &**name)
     }
 
+    /// The names of those whose parameters have types that they keep.
+    pub fn typed(&self) -> impl Iterator<Item = &str> {
+        let is_typed = |kept: &KeptStatement| !kept.types.is_empty();
+        let all = self.by_name.iter();
+        all.filter(move |(_, kept)| kept.as_ref().is_some_and(is_typed)).map(|(name, _)| &**name)
+    }
+
     /// The statement of this name: `Some(None)` for one that cannot be prepared again.
-    pub fn find(&self, name: &str) -> Option<Option<&Rc<SqlStatement>>> {
+    pub fn find(&self, name: &str) -> Option<Option<&KeptStatement>> {
         self.by_name.get(name).map(Option::as_ref)
     }
 
@@ -94,7 +126,26 @@ impl SqlStatements {
             return None;
         }
         let run = sql_prepared(sql, lex).run;
-        self.find(run.first()?)?
+        self.find(run.first()?)?.map(|kept| &kept.statement)
+    }
+
+    /// Takes in that `name` has run with values of these types, or has failed with them.
+    pub fn ran(&mut self, name: &str, given: &Given, is_ok: bool) {
+        let Some(kept) = self.by_name.get_mut(name) else { return };
+        let Some(one) = kept.as_mut().filter(|one| one.statement.keeps_types) else { return };
+        match one.types.after(given) {
+            Some(types) if is_ok || types == one.types => one.types = types,
+            _ => *kept = None,
+        }
+    }
+
+    /// Takes in that something may have run any of them, with nobody knows what.
+    pub fn may_have_run(&mut self) {
+        for kept in self.by_name.values_mut() {
+            if kept.as_ref().is_some_and(|one| one.statement.keeps_types) {
+                *kept = None;
+            }
+        }
     }
 
     /// Makes `name` here what it is in `other`.
@@ -106,7 +157,7 @@ impl SqlStatements {
     }
 
     /// Notes that `name` is this one here.
-    pub fn put(&mut self, name: &str, statement: Option<Rc<SqlStatement>>) {
+    pub fn put(&mut self, name: &str, statement: Option<KeptStatement>) {
         self.by_name.insert(name.into(), statement);
     }
 
@@ -133,7 +184,7 @@ impl SqlStatements {
             if is_ok || !is_one {
                 let kept = from.as_ref().filter(|_| is_one && self.len() < limit);
                 let kept = kept.and_then(|from| self.movable(name, from, state, executed.lex));
-                self.put(name, kept);
+                self.put(name, kept.map(KeptStatement::from));
             } else if from.is_some() {
                 // The one before is gone with a PREPARE that fails.
                 self.remove(name);
@@ -162,10 +213,8 @@ impl SqlStatements {
         };
         // A user variable has the type that it had when the statement was prepared. What a backslash is, depends.
         let is_plain = |byte: u8| byte.is_ascii() && !matches!(byte, b'\\' | b'@' | 0);
-        // MySQL gives a parameter the type that it has when the statement first runs, and keeps that.
-        let keeps_types = lex.flavor == Flavor::MySql && text.contains('?');
-        let kept = self.by_name.values().flatten().map(|one| one.text.len()).sum::<usize>();
-        if keeps_types || !name.is_ascii() || text.len() > MAX_TEXT || kept + text.len() > MAX_TEXTS {
+        let kept = self.by_name.values().flatten().map(|one| one.statement.text.len()).sum::<usize>();
+        if !name.is_ascii() || text.len() > MAX_TEXT || kept + text.len() > MAX_TEXTS {
             return None;
         }
         let statement = classify(text.as_bytes(), lex);
@@ -178,6 +227,7 @@ impl SqlStatements {
         }
         let prepare = format!("PREPARE {} FROM '{}'", quote_identifier(name), text.replace('\'', "''"));
         Some(Rc::new(SqlStatement {
+            keeps_types: lex.flavor == Flavor::MySql && text.contains('?'),
             prepare: prepare.into(),
             text: text.into(),
             statement,
@@ -188,7 +238,7 @@ impl SqlStatements {
 
     /// True if one of them cannot follow a session in this state to another connection.
     pub fn hold(&self, state: &SessionState) -> bool {
-        self.by_name.values().any(|one| one.as_ref().is_none_or(|one| !one.is_at_home(state)))
+        self.by_name.values().any(|one| one.as_ref().is_none_or(|one| !one.statement.is_at_home(state)))
     }
 }
 
@@ -204,148 +254,4 @@ pub(crate) fn variable_prepared(executed: &Executed<'_>) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::*;
-    use crate::tracker::Response;
-    use crate::user_vars::UserValue;
-
-    #[derive(Default)]
-    struct Session {
-        state: SessionState,
-        statements: SqlStatements,
-    }
-
-    impl Session {
-        fn run(&mut self, sql: &str, error: Option<u16>) {
-            self.run_on(Flavor::MariaDb, sql, error);
-        }
-
-        fn run_on(&mut self, flavor: Flavor, sql: &str, error: Option<u16>) {
-            let lex = LexOptions { flavor, ..LexOptions::default() };
-            let statement = classify(sql.as_bytes(), lex);
-            let response = Response { error, ..Response::default() };
-            let (statement, sql) = (&statement, sql.as_bytes());
-            let executed = Executed { statement, sql, lex, response: &response, now: Instant::now() };
-            self.statements.learn(&self.state, &executed, 3);
-        }
-
-        fn holds(&self) -> bool {
-            self.statements.hold(&self.state)
-        }
-
-        /// What prepares `s` again.
-        fn prepare(&self) -> Option<&str> {
-            Some(self.statements.find("s")??.prepare())
-        }
-    }
-
-    #[test]
-    fn what_does_nothing_to_its_session_can_be_prepared_again() {
-        for (text, moves) in [
-            ("'SELECT 1'", true),
-            ("'SELECT ''a'', ?'", true),
-            ("'INSERT INTO t VALUES (?)'", true),
-            ("'SELECT SQL_CALC_FOUND_ROWS a FROM t LIMIT 1'", true),
-            ("'ALTER TABLE t ADD b INT'", true),
-            ("'SELECT NOW()'", true),
-            ("@plain", true),
-            ("@binary", false),
-            ("@unknown", false),
-            ("CONCAT('SELECT', ' 1')", false),
-            ("'SELECT \"\u{e4}\"'", false),
-            (r"'SELECT ''\\'''", false),
-            ("'SELECT @a'", false),
-            ("'SELECT @@sql_mode'", false),
-            ("'SELECT f(1)'", false),
-            ("'CALL p()'", false),
-            ("'SELECT FOUND_ROWS()'", false),
-            ("'SELECT CONNECTION_ID()'", false),
-            ("'SHOW WARNINGS'", false),
-            ("'SELECT GET_LOCK(\"a\", 1)'", false),
-            ("'START TRANSACTION'", false),
-            ("'CREATE TEMPORARY TABLE t (a INT)'", false),
-            ("'DROP TABLE t'", false),
-            ("'SET sql_mode = \"\"'", false),
-            ("'USE app'", false),
-        ] {
-            let mut session = Session::default();
-            let value = |text: &[u8]| UserValue::from_bytes(text, "utf8mb4", "utf8mb4_bin");
-            let vars = Rc::make_mut(&mut session.state.user_vars);
-            vars.insert("plain".into(), value(b"SELECT 'x'"));
-            vars.insert("binary".into(), value(b"SELECT '\xe4'"));
-            session.run(&format!("PREPARE s FROM {text}"), None);
-            assert_eq!(session.prepare().is_some(), moves, "{text}");
-            assert_eq!(session.holds(), !moves, "{text}");
-            session.run("DEALLOCATE PREPARE S", None);
-            assert!(session.statements.is_empty() && !session.holds());
-        }
-    }
-
-    #[test]
-    fn mysql_remembers_what_a_parameter_was() {
-        for (flavor, text, moves) in [
-            (Flavor::MySql, "SELECT 1", true),
-            (Flavor::MySql, "SELECT ?", false),
-            (Flavor::MariaDb, "SELECT ?", true),
-        ] {
-            let mut session = Session::default();
-            session.run_on(flavor, &format!("PREPARE s FROM '{text}'"), None);
-            assert_eq!(session.holds(), !moves, "{text}");
-        }
-    }
-
-    #[test]
-    fn it_is_prepared_again_as_it_was() {
-        let mut session = Session::default();
-        session.run("PREPARE `S` FROM \"SELECT 'a'\"", None);
-        assert_eq!(session.prepare(), Some("PREPARE `s` FROM 'SELECT ''a'''"));
-        session.run("PREPARE s FROM 'SELECT 2'", None);
-        assert_eq!(session.prepare(), Some("PREPARE `s` FROM 'SELECT 2'"));
-    }
-
-    #[test]
-    fn it_holds_a_session_that_is_in_another_state() {
-        let mut session = Session::default();
-        session.run("PREPARE s FROM 'SELECT 1'", None);
-        session.state.schema = Some("app".into());
-        assert!(session.holds());
-        session.state.schema = None;
-        assert!(!session.holds());
-        Rc::make_mut(&mut session.state.vars).insert("sql_mode".into(), b"ANSI"[..].into());
-        assert!(session.holds());
-        session.run("PREPARE s FROM 'SELECT 1'", None);
-        assert!(!session.holds());
-    }
-
-    #[test]
-    fn one_that_cannot_be_prepared_is_gone_and_a_wrong_statement_changes_nothing() {
-        let mut session = Session::default();
-        session.run("PREPARE s FROM 'SELECT 1'", None);
-        session.run("PREPARE s FROM 'SELEC'", Some(1064));
-        assert!(session.statements.is_empty());
-        session.run("PREPARE s FROM 'SELECT 1'", None);
-        // The server may have it still, or not.
-        session.run("PREPARE s FRO 'SELECT 1'", Some(1064));
-        assert!(session.holds());
-        session.run("DEALLOCATE PREPARE s", Some(1243));
-        assert!(!session.holds());
-    }
-
-    #[test]
-    fn what_is_kept_has_an_end() {
-        let mut session = Session::default();
-        for name in ["a", "b", "c"] {
-            session.run(&format!("PREPARE {name} FROM 'SELECT 1'"), None);
-            assert!(!session.holds());
-        }
-        session.run("PREPARE d FROM 'SELECT 1'", None);
-        assert!(session.holds());
-        session.run("DEALLOCATE PREPARE d", None);
-        session.run("DEALLOCATE PREPARE c", None);
-        let long = "x".repeat(MAX_TEXT);
-        session.run(&format!("PREPARE d FROM 'SELECT \"{long}\"'"), None);
-        assert!(session.holds());
-    }
-}
+mod tests;

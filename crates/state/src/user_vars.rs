@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use delphinus_wire::response::{Column, ColumnKind};
 
+use crate::value_kind::ValueKind;
 use crate::vars::{hex, quote_identifier};
 
 /// User variables by name, in lower case.
@@ -48,6 +49,11 @@ impl UserValue {
         let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
         let text = String::from_utf8(bytes?).ok()?;
         text.bytes().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()).then_some(text)
+    }
+
+    /// What it is for a parameter of a prepared statement.
+    pub fn kind(&self) -> ValueKind {
+        ValueKind::of_expression(&self.0)
     }
 
     /// The values of a row that answers `read_back_sql`, in its order; `None` if the row is not one.
@@ -107,6 +113,11 @@ impl UserValue {
             return Some(Self(format!("_binary X'{digits}'").into()));
         }
         Some(Self(format!("_{charset} X'{digits}' COLLATE {collation}").into()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn from_sql(sql: &str) -> Self {
+        Self(sql.into())
     }
 
     /// A value of raw bytes in the given character set and collation.

@@ -232,6 +232,45 @@ pub(crate) fn sql_prepared(random: &mut Random, session: usize) -> Block {
     Block::free(steps)
 }
 
+/// Parameters of statements prepared in SQL text: numbers of one kind, and strings and NULL between them. What MySQL gives
+/// for the latter depends on whether a number was there before.
+pub(crate) fn sql_parameters(random: &mut Random, session: usize) -> Block {
+    let t = table(session);
+    let text = match random.below(6) {
+        0 => "SELECT ?".to_owned(),
+        1 => "SELECT ? + 1, COALESCE(?, 1)".to_owned(),
+        2 => "SELECT CONCAT(?, ''-'', ?)".to_owned(),
+        3 => format!("SELECT COUNT(*) FROM app.{t} WHERE k = ? AND k <> ?"),
+        4 => format!("SELECT * FROM app.{t} WHERE k = ? ORDER BY id"),
+        _ => format!("INSERT INTO app.{t} (k, v) VALUES (?, ?)"),
+    };
+    let count = text.matches('?').count();
+    let numbers: &[&str] = random.pick(&[
+        &["971", "-3", "9223372036854775807"][..],
+        &["CAST(971 AS UNSIGNED)", "CAST(18446744073709551615 AS UNSIGNED)"][..],
+        &["971.0", "0.5", "-1.50"][..],
+        &["971e0", "1.5e10"][..],
+    ]);
+    let mut steps = vec![query(&format!("PREPARE p FROM '{text}'"))];
+    let runs = 2 + random.below(6);
+    for _ in 0..runs {
+        let value = |random: &mut Random| match random.below(6) {
+            0 => "NULL",
+            1 => "'971'",
+            2 => "'7x'",
+            _ => random.pick(numbers),
+        };
+        let values: Vec<String> = (0..count).map(|at| format!("@p{at} = {}", value(random))).collect();
+        steps.push(query(&format!("SET {}", values.join(", "))));
+        let using: Vec<String> = (0..count).map(|at| format!("@p{at}")).collect();
+        steps.push(query(&format!("EXECUTE p USING {}", using.join(", "))));
+    }
+    steps.push(query("DEALLOCATE PREPARE p"));
+    steps.push(query("SET @p0 = NULL, @p1 = NULL"));
+    steps.push(query(&format!("DELETE FROM app.{t} WHERE k <> 0 OR k IS NULL")));
+    Block::free(steps)
+}
+
 /// Several statements prepared in the same state, run in turn: only their texts tell them apart.
 fn twins(random: &mut Random) -> Block {
     let first = random.below(SLOTS);

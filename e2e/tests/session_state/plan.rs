@@ -34,6 +34,7 @@ fn one(random: &mut Random, session: usize, flavor: Flavor) -> Block {
         78 => commands::reset(random),
         79..=81 => commands::multi(random, session),
         82..=84 => commands::procedure(random, &mut |random| harmless(random, flavor)),
+        85 if random.once_in(2) => commands::sql_parameters(random, session),
         85 => commands::sql_prepared(random, session),
         86..=92 => commands::prepared(random, session),
         93 => Block::free(vec![Step::Ping]),

@@ -1,0 +1,162 @@
+//! Which statements can follow their session, and which hold it.
+
+use std::time::Instant;
+
+use super::*;
+use crate::tracker::Response;
+use crate::user_vars::UserValue;
+
+#[derive(Default)]
+struct Session {
+    state: SessionState,
+    statements: SqlStatements,
+}
+
+impl Session {
+    fn run(&mut self, sql: &str, error: Option<u16>) {
+        self.run_on(Flavor::MariaDb, sql, error);
+    }
+
+    fn run_on(&mut self, flavor: Flavor, sql: &str, error: Option<u16>) {
+        let lex = LexOptions { flavor, ..LexOptions::default() };
+        let statement = classify(sql.as_bytes(), lex);
+        let response = Response { error, ..Response::default() };
+        let (statement, sql) = (&statement, sql.as_bytes());
+        let executed = Executed { statement, sql, lex, response: &response, now: Instant::now() };
+        self.statements.learn(&self.state, &executed, 3);
+    }
+
+    fn holds(&self) -> bool {
+        self.statements.hold(&self.state)
+    }
+
+    /// What prepares `s` again.
+    fn prepare(&self) -> Option<&str> {
+        Some(self.statements.find("s")??.statement.prepare())
+    }
+}
+
+#[test]
+fn what_does_nothing_to_its_session_can_be_prepared_again() {
+    for (text, moves) in [
+        ("'SELECT 1'", true),
+        ("'SELECT ''a'', ?'", true),
+        ("'INSERT INTO t VALUES (?)'", true),
+        ("'SELECT SQL_CALC_FOUND_ROWS a FROM t LIMIT 1'", true),
+        ("'ALTER TABLE t ADD b INT'", true),
+        ("'SELECT NOW()'", true),
+        ("@plain", true),
+        ("@binary", false),
+        ("@unknown", false),
+        ("CONCAT('SELECT', ' 1')", false),
+        ("'SELECT \"\u{e4}\"'", false),
+        (r"'SELECT ''\\'''", false),
+        ("'SELECT @a'", false),
+        ("'SELECT @@sql_mode'", false),
+        ("'SELECT f(1)'", false),
+        ("'CALL p()'", false),
+        ("'SELECT FOUND_ROWS()'", false),
+        ("'SELECT CONNECTION_ID()'", false),
+        ("'SHOW WARNINGS'", false),
+        ("'SELECT GET_LOCK(\"a\", 1)'", false),
+        ("'START TRANSACTION'", false),
+        ("'CREATE TEMPORARY TABLE t (a INT)'", false),
+        ("'DROP TABLE t'", false),
+        ("'SET sql_mode = \"\"'", false),
+        ("'USE app'", false),
+    ] {
+        let mut session = Session::default();
+        let value = |text: &[u8]| UserValue::from_bytes(text, "utf8mb4", "utf8mb4_bin");
+        let vars = Rc::make_mut(&mut session.state.user_vars);
+        vars.insert("plain".into(), value(b"SELECT 'x'"));
+        vars.insert("binary".into(), value(b"SELECT '\xe4'"));
+        session.run(&format!("PREPARE s FROM {text}"), None);
+        assert_eq!(session.prepare().is_some(), moves, "{text}");
+        assert_eq!(session.holds(), !moves, "{text}");
+        session.run("DEALLOCATE PREPARE S", None);
+        assert!(session.statements.is_empty() && !session.holds());
+    }
+}
+
+#[test]
+fn mysql_remembers_what_a_parameter_was() {
+    let given = |value: &str| Given::of([Some(&UserValue::from_sql(value))].into_iter());
+    for (flavor, runs, moves) in [
+        (Flavor::MySql, vec![("1", true), ("NULL", true), ("2", false)], true),
+        (Flavor::MySql, vec![("1", true), ("1.5", true)], true),
+        (Flavor::MySql, vec![("1", true), ("_utf8mb4 X'2D31' COLLATE utf8mb4_bin", true)], false),
+        (Flavor::MySql, vec![("1", false)], false),
+        (Flavor::MariaDb, vec![("1", true), ("1.5", true), ("1e0", false)], true),
+    ] {
+        let mut session = Session::default();
+        session.run_on(flavor, "PREPARE s FROM 'SELECT ?'", None);
+        assert!(!session.holds());
+        for (value, is_ok) in &runs {
+            session.statements.ran("s", &given(value), *is_ok);
+        }
+        assert_eq!(session.holds(), !moves, "{runs:?}");
+    }
+}
+
+#[test]
+fn what_a_procedure_may_have_run_stays_where_it_is() {
+    for (text, moves) in [("SELECT 1", true), ("SELECT ?", false)] {
+        let mut session = Session::default();
+        session.run_on(Flavor::MySql, &format!("PREPARE s FROM '{text}'"), None);
+        session.statements.may_have_run();
+        assert_eq!(session.holds(), !moves, "{text}");
+    }
+}
+
+#[test]
+fn it_is_prepared_again_as_it_was() {
+    let mut session = Session::default();
+    session.run("PREPARE `S` FROM \"SELECT 'a'\"", None);
+    assert_eq!(session.prepare(), Some("PREPARE `s` FROM 'SELECT ''a'''"));
+    session.run("PREPARE s FROM 'SELECT 2'", None);
+    assert_eq!(session.prepare(), Some("PREPARE `s` FROM 'SELECT 2'"));
+}
+
+#[test]
+fn it_holds_a_session_that_is_in_another_state() {
+    let mut session = Session::default();
+    session.run("PREPARE s FROM 'SELECT 1'", None);
+    session.state.schema = Some("app".into());
+    assert!(session.holds());
+    session.state.schema = None;
+    assert!(!session.holds());
+    Rc::make_mut(&mut session.state.vars).insert("sql_mode".into(), b"ANSI"[..].into());
+    assert!(session.holds());
+    session.run("PREPARE s FROM 'SELECT 1'", None);
+    assert!(!session.holds());
+}
+
+#[test]
+fn one_that_cannot_be_prepared_is_gone_and_a_wrong_statement_changes_nothing() {
+    let mut session = Session::default();
+    session.run("PREPARE s FROM 'SELECT 1'", None);
+    session.run("PREPARE s FROM 'SELEC'", Some(1064));
+    assert!(session.statements.is_empty());
+    session.run("PREPARE s FROM 'SELECT 1'", None);
+    // The server may have it still, or not.
+    session.run("PREPARE s FRO 'SELECT 1'", Some(1064));
+    assert!(session.holds());
+    session.run("DEALLOCATE PREPARE s", Some(1243));
+    assert!(!session.holds());
+}
+
+#[test]
+fn what_is_kept_has_an_end() {
+    let mut session = Session::default();
+    for name in ["a", "b", "c"] {
+        session.run(&format!("PREPARE {name} FROM 'SELECT 1'"), None);
+        assert!(!session.holds());
+    }
+    session.run("PREPARE d FROM 'SELECT 1'", None);
+    assert!(session.holds());
+    session.run("DEALLOCATE PREPARE d", None);
+    session.run("DEALLOCATE PREPARE c", None);
+    let long = "x".repeat(MAX_TEXT);
+    session.run(&format!("PREPARE d FROM 'SELECT \"{long}\"'"), None);
+    assert!(session.holds());
+}
