@@ -190,7 +190,8 @@ fn parameters(stage: &Stage) {
             &["'abc'", "NULL", "1", "'abc'"],
             &["1.5", "'2.25x'", "3.5"],
             &["1e3", "'abc'", "NULL", "2e3"],
-            &["CAST(1 AS UNSIGNED)", "'-2x'", "1", "1.5", "'x'", "2", "1e0", "'y'"],
+            &["CAST(1 AS UNSIGNED)", "'-2x'"],
+            &["1e0", "1", "1.5", "'x'"],
         ] {
             let (mut a, mut b) = two(stage);
             let mut there = server.connect().unwrap();
@@ -215,8 +216,12 @@ fn parameters(stage: &Stage) {
     }
     let (mut a, mut b) = two(stage);
     a.query("PREPARE s FROM 'SELECT ?'").unwrap();
-    a.query("SET @doubtful = '-1'").unwrap();
-    assert_eq!(a.value("EXECUTE s USING @doubtful").unwrap(), "-1");
+    for (value, given) in [("'-1'", "-1"), ("1", "1"), ("1.5", "1.5"), ("'2.5'", "2.5"), ("1", "1")] {
+        a.query(&format!("SET @v = {value}")).unwrap();
+        let found = a.value("EXECUTE s USING @v").unwrap();
+        assert_eq!(found.trim_end_matches('0').trim_end_matches('.'), given);
+    }
+    // Whatever held it is gone with the statement.
     a.query("DEALLOCATE PREPARE s").unwrap();
     take(&mut b);
 }

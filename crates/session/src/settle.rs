@@ -128,13 +128,11 @@ impl Session {
         learn(&mut self.want, &mut self.pins, executed)
     }
 
-    /// True if some user may have another password now. Of an EXECUTE of nobody knows what, too.
+    /// True if some user may have another password now.
     fn may_have_changed_accounts(&self, executed: &Executed<'_>) -> bool {
-        if executed.statement.class != Class::Execute {
-            return may_change_accounts(executed.statement);
-        }
-        let known = self.sql.run_by(executed.statement, executed.sql, executed.lex);
-        known.is_none_or(|known| may_change_accounts(known.runs().0))
+        let Executed { statement, sql, lex, .. } = *executed;
+        let is_execute = statement.effects.contains(Effects::SQL_EXECUTES) && !self.sql.is_empty();
+        may_change_accounts(statement) || is_execute && self.sql.may_change_accounts(sql, lex)
     }
 
     /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another

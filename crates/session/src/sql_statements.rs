@@ -37,15 +37,9 @@ impl Session {
     /// True if `bring_sql` may have something to do.
     #[inline]
     pub(crate) fn may_touch_sql(&self, checkout: &mut Checkout, statement: &Statement) -> bool {
-        !statement.effects.is_empty()
-            && (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
+        (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
             && (statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
-                || self.begins_with_types(statement))
-    }
-
-    /// True for what begins a transaction, in which types can be given to no statement any more.
-    fn begins_with_types(&self, statement: &Statement) -> bool {
-        statement.effects.contains(Effects::BEGINS_TRANSACTION) && self.sql.typed().next().is_some()
+                || self.leaves_no_room_for_types(statement))
     }
 
     /// Makes the connection have what the statement may touch, as the session has it.
@@ -61,20 +55,21 @@ impl Session {
                     self.bring_to_drop(checkout, &name).await?;
                 }
                 let given = self.given(statement, sql);
+                if statement.effects.contains(Effects::SQL_PREPARES) {
+                    // The session may be held to the connection with this.
+                    self.bring_typed(checkout).await?;
+                }
                 for name in names {
                     self.bring_one(checkout, &name).await?;
                     self.give_types(checkout, &name, given.as_deref().map(|(_, given)| given)).await?;
                 }
             }
             Touched::Own => self.bring_own_sql(checkout).await?,
-            Touched::Typed => {
-                let names = self.sql.typed().map(str::to_owned).collect();
-                self.bring_all(checkout, names, true).await?;
-            }
+            Touched::Typed => self.bring_typed(checkout).await?,
             Touched::All => {
                 let there = checkout.connection().sql.names().map(str::to_owned);
                 let names: BTreeSet<String> = there.chain(self.sql.names().map(str::to_owned)).collect();
-                self.bring_all(checkout, names, true).await?;
+                self.bring_all(checkout, names).await?;
             }
         }
         Ok(())
@@ -83,18 +78,22 @@ impl Session {
     /// The same for all that the session has: it is about to enter another state.
     pub(crate) async fn bring_own_sql(&mut self, checkout: &mut Checkout) -> Result<(), ProxyError> {
         let names = self.sql.names().map(str::to_owned).collect();
-        self.bring_all(checkout, names, false).await
+        self.bring_all(checkout, names).await
+    }
+
+    async fn bring_typed(&mut self, checkout: &mut Checkout) -> Result<(), ProxyError> {
+        let names = self.sql.typed().map(str::to_owned).collect();
+        self.bring_all(checkout, names).await
     }
 
     async fn bring_all(
         &mut self,
         checkout: &mut Checkout,
         names: BTreeSet<String>,
-        with_types: bool,
     ) -> Result<(), ProxyError> {
         for name in names {
             let brought = match self.bring_one(checkout, &name).await {
-                Ok(()) if with_types => self.give_types(checkout, &name, None).await,
+                Ok(()) => self.give_types(checkout, &name, None).await,
                 brought => brought,
             };
             match brought {

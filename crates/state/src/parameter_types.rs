@@ -8,6 +8,8 @@
 //!
 //! Owns: what a statement must have been given, to be on another connection what it is here.
 
+use std::rc::Rc;
+
 use crate::user_vars::UserValue;
 use crate::value_kind::ValueKind;
 
@@ -18,7 +20,7 @@ pub struct Given(Box<[ValueKind]>);
 impl Given {
     /// The values of user variables; `None` for one that was never set.
     pub fn of<'a>(values: impl Iterator<Item = Option<&'a UserValue>>) -> Self {
-        Self(values.map(|value| value.map_or(ValueKind::Null, UserValue::kind)).collect())
+        Self(values.map(|value| value.map_or(ValueKind::Null("NULL"), UserValue::kind)).collect())
     }
 
     /// Expressions of the same types.
@@ -35,45 +37,42 @@ impl Given {
     }
 }
 
-/// The runs that may have made a statement what it is, in their order; most have one, or none.
+/// The run that may have made a statement what it is, if there was one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ParameterTypes(Vec<Given>);
+pub struct ParameterTypes(Option<Rc<Given>>);
 
-/// What has needed more runs is not brought about elsewhere.
-const MOST_RUNS: usize = 6;
+/// With more parameters it is not brought about elsewhere.
+const MOST_PARAMETERS: usize = 256;
 
 impl ParameterTypes {
     /// True if it is as it was prepared.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
 
-    /// The runs.
-    pub fn runs(&self) -> &[Given] {
-        &self.0
+    /// The run.
+    pub fn run(&self) -> Option<&Given> {
+        self.0.as_deref()
     }
 
     /// True if one run with `given` makes a statement as it was prepared the same.
     pub fn come_of(&self, given: &Given) -> bool {
         // A string would be converted, and warned of, once for each time that the statement is prepared.
         let has_text = |run: &Given| run.0.iter().any(|kind| matches!(kind, ValueKind::Text(_)));
-        matches!(&*self.0, [one] if one == given && !has_text(one))
+        self.run().is_some_and(|run| run == given && !has_text(run))
     }
 
     /// What they are after another run; `None` if that cannot be brought about elsewhere.
     pub fn after(&self, given: &Given) -> Option<Self> {
-        if given.0.contains(&ValueKind::Doubtful) {
+        if given.0.contains(&ValueKind::Doubtful) || given.0.len() > MOST_PARAMETERS {
             return None;
         }
-        let is_taken = match self.0.last() {
-            Some(last) => given.is_taken_after(last),
-            None => !given.0.iter().any(ValueKind::is_number),
-        };
-        let mut runs = self.0.clone();
-        if !is_taken {
-            runs.push(given.clone());
+        match self.run() {
+            // What the server makes of a second one depends on the first.
+            Some(run) => given.is_taken_after(run).then(|| self.clone()),
+            None if given.0.iter().any(ValueKind::is_number) => Some(Self(Some(Rc::new(given.clone())))),
+            None => Some(self.clone()),
         }
-        (runs.len() <= MOST_RUNS).then_some(Self(runs))
     }
 }
 
@@ -86,42 +85,35 @@ mod tests {
         Given::of(values.iter().map(Some))
     }
 
-    /// How many of the runs count; `None` if it is not known what comes of them.
-    fn count(runs: &[&[&str]]) -> Option<usize> {
-        let mut types = ParameterTypes::default();
-        for run in runs {
-            types = types.after(&given(run))?;
-        }
-        Some(types.runs().len())
+    /// True if it is known what comes of the runs.
+    fn is_known(runs: &[&[&str]]) -> bool {
+        let after = |types: ParameterTypes, run: &&[&str]| types.after(&given(run));
+        runs.iter().try_fold(ParameterTypes::default(), after).is_some()
     }
 
     const TEXT: &str = "_utf8mb4 X'61' COLLATE utf8mb4_bin";
     const UNSIGNED: &str = "CAST(1 AS UNSIGNED)";
 
     #[test]
-    fn only_a_number_that_may_not_be_taken_counts() {
-        for (runs, counted) in [
-            (&[&[TEXT, "NULL"][..], &["NULL", TEXT]][..], 0),
-            (&[&["1"], &["2"], &[TEXT], &["NULL"], &["3"]], 1),
-            (&[&[TEXT], &["1"]], 1),
-            (&[&["1"], &[UNSIGNED], &["1"]], 3),
-            (&[&["1"], &["1.5"], &["1"], &[UNSIGNED], &["1.5"]], 2),
-            (&[&["1e0"], &["1.5"], &["1"], &[UNSIGNED], &["1e5"]], 1),
-            (&[&["1.5"], &["1e0"], &["1.5"]], 2),
+    fn a_number_that_may_not_be_taken_is_too_much() {
+        for (runs, known) in [
+            (&[&[TEXT, "NULL"][..], &["NULL", TEXT]][..], true),
+            (&[&["1"], &["2"], &[TEXT], &["NULL"], &["3"]], true),
+            (&[&[TEXT], &["1"]], true),
+            (&[&["1"], &[UNSIGNED]], false),
+            (&[&["1"], &["1.5"]], false),
+            (&[&["1.5"], &["1"], &[UNSIGNED], &["1.5"]], true),
+            (&[&["1e0"], &["1.5"], &["1"], &[UNSIGNED], &["1e5"]], true),
+            (&[&["1.5"], &["1e0"]], false),
             // What NULL and a string were taken for when the statement was prepared again for the other is not known.
-            (&[&["1", "NULL"], &["1", "1"], &["NULL", "1"]], 2),
-            (&[&["1", TEXT], &[TEXT, "1"], &["1", "1"]], 3),
+            (&[&["1", "NULL"], &["1", "1"]], false),
+            (&[&["1", TEXT], &[TEXT, TEXT], &["1", "NULL"]], true),
+            (&[&["1", TEXT], &["1", "1"]], false),
+            (&[&["1"; MOST_PARAMETERS]], true),
+            (&[&["1"; MOST_PARAMETERS + 1]], false),
         ] {
-            assert_eq!(count(runs), Some(counted), "{runs:?}");
+            assert_eq!(is_known(runs), known, "{runs:?}");
         }
-    }
-
-    #[test]
-    fn there_is_an_end_to_what_is_remembered() {
-        let turns: Vec<&[&str]> =
-            (0..=MOST_RUNS).map(|at| if at % 2 == 0 { &["1"][..] } else { &[UNSIGNED] }).collect();
-        assert_eq!(count(&turns[..MOST_RUNS]), Some(MOST_RUNS));
-        assert_eq!(count(&turns), None);
     }
 
     #[test]
@@ -133,13 +125,14 @@ mod tests {
             ("31206120", true),
             ("2D31", false),
             ("312E35", false),
+            ("323032342D30312D3032", true),
             ("39393939393939393939393939393939393939", false),
         ] {
             let text = format!("_utf8mb4 X'{digits}' COLLATE utf8mb4_bin");
-            assert_eq!(count(&[&[&text]]).is_some(), is_known, "{digits}");
+            assert_eq!(self::is_known(&[&[&text]]), is_known, "{digits}");
         }
-        assert_eq!(count(&[&["_utf16 X'0031' COLLATE utf16_bin"]]), Some(0));
-        assert_eq!(count(&[&["_utf16 X'002D0031' COLLATE utf16_bin"]]), None);
+        assert!(is_known(&[&["_utf16 X'0031' COLLATE utf16_bin"]]));
+        assert!(!is_known(&[&["_utf16 X'002D0031' COLLATE utf16_bin"]]));
     }
 
     #[test]
@@ -148,7 +141,7 @@ mod tests {
         let one = none.after(&given(&["1", "NULL"])).expect("it is known");
         assert!(one.come_of(&given(&["2", "NULL"])));
         assert!(!one.come_of(&given(&["2", TEXT])));
-        assert!(!one.after(&given(&["1", "2"])).expect("it is known").come_of(&given(&["1", "2"])));
+        assert!(!none.after(&given(&["1", TEXT])).expect("it is known").come_of(&given(&["1", TEXT])));
     }
 
     #[test]
@@ -171,9 +164,9 @@ mod tests {
                 "0.0",
                 "0e0",
                 "NULL",
-                "NULL",
-                "_utf8mb4 X'' COLLATE utf8mb4_bin",
-                "_binary X''"
+                "CAST(NULL AS SIGNED)",
+                "CONVERT('0' USING utf8mb4) COLLATE utf8mb4_bin",
+                "CONVERT('0' USING binary)"
             ]
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns: which of them can be prepared again on another connection, so that nobody can tell the difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use delphinus_sql::{
@@ -55,11 +55,18 @@ impl SqlStatement {
         (&self.statement, self.text.as_bytes())
     }
 
-    /// True if it does nothing in a transaction that is READ ONLY but send rows.
-    pub fn is_harmless(&self) -> bool {
-        let is_refused =
-            matches!(self.statement.class, Class::Insert | Class::Replace | Class::Update | Class::Delete);
-        is_refused || self.statement.class == Class::Select && self.statement.access == Access::Read
+    /// True if it does nothing in a transaction that is READ ONLY, of a session without temporary tables, but send rows: none if
+    /// `sql_select_limit` is 0.
+    fn is_harmless(&self) -> bool {
+        let statement = &self.statement;
+        let reads = matches!(statement.class, Class::Select | Class::With | Class::Values | Class::Table)
+            && statement.access == Access::Read
+            && statement.uses.without(Uses::VOLATILE).is_empty();
+        if reads {
+            let sql = self.text.to_ascii_lowercase();
+            return !["limit", "fetch", "sleep", "benchmark"].iter().any(|word| sql.contains(word));
+        }
+        matches!(statement.class, Class::Insert | Class::Replace | Class::Update | Class::Delete)
     }
 
     /// True in the state that it was prepared in: servers keep the schema, the mode and the character sets with it, and
@@ -74,6 +81,8 @@ impl SqlStatement {
 pub struct SqlStatements {
     /// `None` for one that cannot be prepared again.
     by_name: BTreeMap<Box<str>, Option<KeptStatement>>,
+    /// The names of those that may give users other passwords.
+    about_accounts: BTreeSet<Box<str>>,
 }
 
 /// Longer texts are not kept.
@@ -81,6 +90,9 @@ const MAX_TEXT: usize = 16 << 10;
 
 /// The bytes of all texts of a session. What goes beyond is not kept.
 const MAX_TEXTS: usize = 1 << 20;
+
+/// More statements with types are not brought along: all are where a transaction begins.
+const MOST_TYPED: usize = 16;
 
 /// What a statement may do to its session and be run on another connection the next time.
 const PASSING: Effects =
@@ -129,12 +141,24 @@ impl SqlStatements {
         self.find(run.first()?)?.map(|kept| &kept.statement)
     }
 
+    /// True if the server keeps types of the parameters of `name`, and what they are is known.
+    pub fn keeps_types(&self, name: &str) -> bool {
+        self.find(name).flatten().is_some_and(|kept| kept.statement.keeps_types)
+    }
+
+    /// True if running what the text runs may give users other passwords, as far as texts are known.
+    pub fn may_change_accounts(&self, sql: &[u8], lex: LexOptions) -> bool {
+        sql_prepared(sql, lex).run.iter().any(|name| self.about_accounts.contains(name.as_str()))
+    }
+
     /// Takes in that `name` has run with values of these types, or has failed with them.
     pub fn ran(&mut self, name: &str, given: &Given, is_ok: bool) {
+        let is_movable = self.typed().count() < MOST_TYPED;
         let Some(kept) = self.by_name.get_mut(name) else { return };
         let Some(one) = kept.as_mut().filter(|one| one.statement.keeps_types) else { return };
         match one.types.after(given) {
-            Some(types) if is_ok || types == one.types => one.types = types,
+            Some(types) if types == one.types => {}
+            Some(types) if is_ok && is_movable && one.statement.is_harmless() => one.types = types,
             _ => *kept = None,
         }
     }
@@ -181,6 +205,7 @@ impl SqlStatements {
         let is_ok = executed.response.is_ok();
         let from = prepared_from(executed.sql, executed.lex);
         for name in &found.made {
+            self.note_accounts(name, from.as_ref(), state, executed.lex);
             if is_ok || !is_one {
                 let kept = from.as_ref().filter(|_| is_one && self.len() < limit);
                 let kept = kept.and_then(|from| self.movable(name, from, state, executed.lex));
@@ -200,6 +225,23 @@ impl SqlStatements {
         found.made.into_iter().chain(found.dropped).collect()
     }
 
+    fn note_accounts(
+        &mut self,
+        name: &str,
+        from: Option<&PreparedFrom>,
+        state: &SessionState,
+        lex: LexOptions,
+    ) {
+        self.about_accounts.remove(name);
+        let Some(text) = from.and_then(|from| text_of(from, state)) else { return };
+        let statement = classify(text.as_bytes(), lex);
+        let is_about =
+            statement.class == Class::Account || statement.effects.contains(Effects::SETS_PASSWORD);
+        if is_about && self.about_accounts.len() < MOST_TYPED {
+            self.about_accounts.insert(name.into());
+        }
+    }
+
     fn movable(
         &self,
         name: &str,
@@ -207,10 +249,7 @@ impl SqlStatements {
         state: &SessionState,
         lex: LexOptions,
     ) -> Option<Rc<SqlStatement>> {
-        let text = match from {
-            PreparedFrom::Literal(text) => text.clone(),
-            PreparedFrom::Variable(name) => state.user_vars.get(name.as_str())?.ascii()?,
-        };
+        let text = text_of(from, state)?;
         // A user variable has the type that it had when the statement was prepared. What a backslash is, depends.
         let is_plain = |byte: u8| byte.is_ascii() && !matches!(byte, b'\\' | b'@' | 0);
         let kept = self.by_name.values().flatten().map(|one| one.statement.text.len()).sum::<usize>();
@@ -239,6 +278,14 @@ impl SqlStatements {
     /// True if one of them cannot follow a session in this state to another connection.
     pub fn hold(&self, state: &SessionState) -> bool {
         self.by_name.values().any(|one| one.as_ref().is_none_or(|one| !one.statement.is_at_home(state)))
+    }
+}
+
+/// What is prepared, where that is known.
+fn text_of(from: &PreparedFrom, state: &SessionState) -> Option<String> {
+    match from {
+        PreparedFrom::Literal(text) => Some(text.clone()),
+        PreparedFrom::Variable(name) => state.user_vars.get(name.as_str())?.ascii(),
     }
 }
 

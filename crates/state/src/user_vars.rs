@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use delphinus_wire::response::{Column, ColumnKind};
 
-use crate::value_kind::ValueKind;
+use crate::value_kind::{NULLS, ValueKind};
 use crate::vars::{hex, quote_identifier};
 
 /// User variables by name, in lower case.
@@ -130,11 +130,11 @@ impl UserValue {
 /// NULL, and converts what it is given later.
 fn null_of(column: &Column) -> &'static str {
     match column.value_kind() {
-        ColumnKind::Integer if column.is_unsigned() => "CAST(NULL AS UNSIGNED)",
-        ColumnKind::Integer => "CAST(NULL AS SIGNED)",
-        ColumnKind::Decimal => "CAST(NULL AS DECIMAL(65,30))",
-        ColumnKind::Real => "(NULL + 0e0)",
-        ColumnKind::Null | ColumnKind::Bytes => "NULL",
+        ColumnKind::Null | ColumnKind::Bytes => NULLS[0],
+        ColumnKind::Integer if column.is_unsigned() => NULLS[1],
+        ColumnKind::Integer => NULLS[2],
+        ColumnKind::Decimal => NULLS[3],
+        ColumnKind::Real => NULLS[4],
     }
 }
 

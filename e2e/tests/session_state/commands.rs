@@ -232,7 +232,7 @@ pub(crate) fn sql_prepared(random: &mut Random, session: usize) -> Block {
     Block::free(steps)
 }
 
-/// Parameters of statements prepared in SQL text: numbers of one kind, and strings and NULL between them. What MySQL gives
+/// Parameters of statements prepared in SQL text: numbers of one kind, later strings and NULL between them. What MySQL gives
 /// for the latter depends on whether a number was there before.
 pub(crate) fn sql_parameters(random: &mut Random, session: usize) -> Block {
     let t = table(session);
@@ -253,11 +253,11 @@ pub(crate) fn sql_parameters(random: &mut Random, session: usize) -> Block {
     ]);
     let mut steps = vec![query(&format!("PREPARE p FROM '{text}'"))];
     let runs = 2 + random.below(6);
-    for _ in 0..runs {
+    for run in 0..runs {
         let value = |random: &mut Random| match random.below(6) {
-            0 => "NULL",
-            1 => "'971'",
-            2 => "'7x'",
+            0 if run > 0 => "NULL",
+            1 if run > 0 => "'971'",
+            2 if run > 0 => "'7x'",
             _ => random.pick(numbers),
         };
         let values: Vec<String> = (0..count).map(|at| format!("@p{at} = {}", value(random))).collect();
