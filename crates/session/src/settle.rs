@@ -86,13 +86,13 @@ impl Session {
         if self.may_have_changed_accounts(&executed) {
             self.worker.users.accounts_changed();
         }
-        let given = self.given(statement, sql);
+        let gives_types = self.gives_types(statement, sql);
         let learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
-        self.learn_sql(checkout, &executed, given.as_deref());
+        self.learn_sql(checkout, &executed, gives_types);
         if before != self.want.schema {
             self.info.enters(self.want.schema.as_deref());
             self.check_entered();
@@ -131,8 +131,9 @@ impl Session {
     /// True if some user may have another password now.
     fn may_have_changed_accounts(&self, executed: &Executed<'_>) -> bool {
         let Executed { statement, sql, lex, .. } = *executed;
-        let is_execute = statement.effects.contains(Effects::SQL_EXECUTES) && !self.sql.is_empty();
-        may_change_accounts(statement) || is_execute && self.sql.may_change_accounts(sql, lex)
+        let is_hidden = statement.class == Class::Execute && statement.effects.contains(Effects::UNKNOWN);
+        let runs = statement.effects.contains(Effects::SQL_EXECUTES) && !self.sql.is_empty();
+        is_hidden || may_change_accounts(statement) || runs && self.sql.may_change_accounts(sql, lex)
     }
 
     /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another

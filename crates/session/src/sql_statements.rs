@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Class, Effects, Statement, prepared_from, sql_prepared};
-use delphinus_state::{Executed, Given, PinReason, SqlStatement, quote_identifier};
+use delphinus_sql::{Class, Effects, Statement, execute_using, prepared_from, sql_prepared};
+use delphinus_state::{Executed, PinReason, SqlStatement, UserValue, quote_identifier};
 
 use crate::client_error::ProxyError;
 use crate::session::Session;
@@ -27,8 +27,6 @@ enum Touched {
     Named(Vec<String>, Vec<String>),
     /// All that the session has.
     Own,
-    /// All that the session has whose parameters have types.
-    Typed,
     /// Whatever there is on the connection.
     All,
 }
@@ -37,9 +35,9 @@ impl Session {
     /// True if `bring_sql` may have something to do.
     #[inline]
     pub(crate) fn may_touch_sql(&self, checkout: &mut Checkout, statement: &Statement) -> bool {
-        (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
-            && (statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
-                || self.leaves_no_room_for_types(statement))
+        !statement.effects.is_empty()
+            && statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
+            && (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
     }
 
     /// Makes the connection have what the statement may touch, as the session has it.
@@ -54,18 +52,11 @@ impl Session {
                 for name in dropped {
                     self.bring_to_drop(checkout, &name).await?;
                 }
-                let given = self.given(statement, sql);
-                if statement.effects.contains(Effects::SQL_PREPARES) {
-                    // The session may be held to the connection with this.
-                    self.bring_typed(checkout).await?;
-                }
                 for name in names {
                     self.bring_one(checkout, &name).await?;
-                    self.give_types(checkout, &name, given.as_deref().map(|(_, given)| given)).await?;
                 }
             }
             Touched::Own => self.bring_own_sql(checkout).await?,
-            Touched::Typed => self.bring_typed(checkout).await?,
             Touched::All => {
                 let there = checkout.connection().sql.names().map(str::to_owned);
                 let names: BTreeSet<String> = there.chain(self.sql.names().map(str::to_owned)).collect();
@@ -81,22 +72,13 @@ impl Session {
         self.bring_all(checkout, names).await
     }
 
-    async fn bring_typed(&mut self, checkout: &mut Checkout) -> Result<(), ProxyError> {
-        let names = self.sql.typed().map(str::to_owned).collect();
-        self.bring_all(checkout, names).await
-    }
-
     async fn bring_all(
         &mut self,
         checkout: &mut Checkout,
         names: BTreeSet<String>,
     ) -> Result<(), ProxyError> {
         for name in names {
-            let brought = match self.bring_one(checkout, &name).await {
-                Ok(()) => self.give_types(checkout, &name, None).await,
-                brought => brought,
-            };
-            match brought {
+            match self.bring_one(checkout, &name).await {
                 // It cannot be prepared any more, and is missed by whoever runs it.
                 Err(ProxyError::CannotPrepareAgain(_)) => {}
                 Err(ProxyError::Pool(PoolError::Refused { error, .. })) if !ENDS.contains(&error.code) => {}
@@ -126,7 +108,7 @@ impl Session {
             return Touched::All;
         }
         if !effects.intersects(ABOUT) {
-            return if effects.intersects(LEAVES_HOME) { Touched::Own } else { Touched::Typed };
+            return Touched::Own;
         }
         let lex = self.lex.options(&self.want.vars);
         let mut found = sql_prepared(sql, lex);
@@ -148,13 +130,12 @@ impl Session {
         checkout: &mut Checkout,
         name: &str,
     ) -> Result<Option<Rc<SqlStatement>>, ProxyError> {
-        let there =
-            checkout.connection().sql.find(name).map(|kept| kept.map(|there| there.statement.clone()));
+        let there = checkout.connection().sql.find(name).map(Option::<&Rc<_>>::cloned);
         match (self.sql.find(name), there) {
             // The session is pinned to where it is.
             (Some(None), _) | (None, None) => Ok(None),
-            (Some(Some(own)), Some(Some(there))) if Rc::ptr_eq(&own.statement, &there) => Ok(None),
-            (Some(Some(own)), _) => Ok(Some(own.statement.clone())),
+            (Some(Some(own)), Some(Some(there))) if Rc::ptr_eq(own, &there) => Ok(None),
+            (Some(Some(own)), _) => Ok(Some(own.clone())),
             (None, Some(_)) => {
                 let drop = format!("DEALLOCATE PREPARE {}", quote_identifier(name));
                 match run(checkout, &drop).await {
@@ -176,7 +157,7 @@ impl Session {
         // Whatever comes of it, what was there before is not to be relied on.
         checkout.connection().sql.put(name, None);
         run(checkout, own.prepare()).await?;
-        checkout.connection().sql.put(name, Some(own.into()));
+        checkout.connection().sql.put(name, Some(own));
         Ok(())
     }
 
@@ -199,17 +180,25 @@ impl Session {
         self.sql.run_by(statement, sql, lex).cloned()
     }
 
-    /// Takes in what a statement has prepared, run with `given`, and dropped, and whether the session has to stay with that.
-    pub(crate) fn learn_sql(
-        &mut self,
-        checkout: &mut Checkout,
-        executed: &Executed<'_>,
-        given: Option<&(String, Given)>,
-    ) {
+    /// True if an EXECUTE holds its statement where it is by what it gives it: `MySQL` keeps the types of the first numbers.
+    pub(crate) fn gives_types(&mut self, statement: &Statement, sql: &[u8]) -> bool {
+        if statement.class != Class::Execute || self.sql.is_empty() {
+            return false;
+        }
+        let Some(found) = execute_using(sql, self.lex.options(&self.want.vars)) else { return false };
+        let gives_type =
+            |name: &String| self.want.user_vars.get(name.as_str()).is_some_and(UserValue::may_give_type);
+        self.sql.keeps_types(&found.name) && found.variables.iter().any(gives_type)
+    }
+
+    /// Takes in what a statement has prepared, dropped, and given types, and whether the session has to stay with that.
+    pub(crate) fn learn_sql(&mut self, checkout: &mut Checkout, executed: &Executed<'_>, gives_types: bool) {
         let effects = executed.statement.effects;
-        if let Some((name, given)) = given {
-            self.learn_types(checkout, name, given, executed.response.error);
-        } else if is_opaque(executed.statement) {
+        if gives_types && let Some(found) = execute_using(executed.sql, executed.lex) {
+            self.sql.put(&found.name, None);
+            checkout.connection().sql.put(&found.name, None);
+        }
+        if is_opaque(executed.statement) {
             self.sql.may_have_run();
         }
         if effects.intersects(Effects::SQL_PREPARES.union(Effects::SQL_DEALLOCATES)) {

@@ -5,21 +5,18 @@
 
 mod diff;
 mod learn;
-mod parameter_types;
 mod pin;
 mod session;
 mod sql_statements;
 mod tracker;
 mod user_vars;
-mod value_kind;
 mod vars;
 
 pub use diff::{FixUp, diff};
 pub use learn::{Executed, Learnt, learn};
-pub use parameter_types::{Given, ParameterTypes};
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
-pub use sql_statements::{KeptStatement, SqlStatement, SqlStatements};
+pub use sql_statements::{SqlStatement, SqlStatements};
 pub use tracker::{Changed, Progress, Response, ResponseTracker, Shape};
 pub use user_vars::{UserValue, UserVars, read_back_sql};
 

@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use delphinus_sql::{
-    Access, Class, Effects, Flavor, LexOptions, PreparedFrom, Statement, Uses, Why, classify, prepared_from,
+    Class, Effects, Flavor, LexOptions, PreparedFrom, Statement, Uses, Why, classify, prepared_from,
     sql_prepared,
 };
 
 use crate::learn::Executed;
-use crate::parameter_types::{Given, ParameterTypes};
 use crate::session::SessionState;
 use crate::vars::{Vars, quote_identifier};
 
@@ -29,21 +28,6 @@ pub struct SqlStatement {
     keeps_types: bool,
 }
 
-/// A statement, and what became of it.
-#[derive(Debug, Clone)]
-pub struct KeptStatement {
-    /// It.
-    pub statement: Rc<SqlStatement>,
-    /// What the types of its parameters are, where the server keeps them.
-    pub types: ParameterTypes,
-}
-
-impl From<Rc<SqlStatement>> for KeptStatement {
-    fn from(statement: Rc<SqlStatement>) -> Self {
-        Self { statement, types: ParameterTypes::default() }
-    }
-}
-
 impl SqlStatement {
     /// What prepares it, in the state that it was prepared in.
     pub fn prepare(&self) -> &str {
@@ -53,20 +37,6 @@ impl SqlStatement {
     /// What EXECUTE runs, as if it had been sent by itself.
     pub fn runs(&self) -> (&Statement, &[u8]) {
         (&self.statement, self.text.as_bytes())
-    }
-
-    /// True if it does nothing in a transaction that is READ ONLY, of a session without temporary tables, but send rows: none if
-    /// `sql_select_limit` is 0.
-    fn is_harmless(&self) -> bool {
-        let statement = &self.statement;
-        let reads = matches!(statement.class, Class::Select | Class::With | Class::Values | Class::Table)
-            && statement.access == Access::Read
-            && statement.uses.without(Uses::VOLATILE).is_empty();
-        if reads {
-            let sql = self.text.to_ascii_lowercase();
-            return !["limit", "fetch", "sleep", "benchmark"].iter().any(|word| sql.contains(word));
-        }
-        matches!(statement.class, Class::Insert | Class::Replace | Class::Update | Class::Delete)
     }
 
     /// True in the state that it was prepared in: servers keep the schema, the mode and the character sets with it, and
@@ -80,8 +50,8 @@ impl SqlStatement {
 #[derive(Debug, Default)]
 pub struct SqlStatements {
     /// `None` for one that cannot be prepared again.
-    by_name: BTreeMap<Box<str>, Option<KeptStatement>>,
-    /// The names of those that may give users other passwords.
+    by_name: BTreeMap<Box<str>, Option<Rc<SqlStatement>>>,
+    /// The names of those that may give users other passwords, or of which nothing is known.
     about_accounts: BTreeSet<Box<str>>,
 }
 
@@ -90,9 +60,6 @@ const MAX_TEXT: usize = 16 << 10;
 
 /// The bytes of all texts of a session. What goes beyond is not kept.
 const MAX_TEXTS: usize = 1 << 20;
-
-/// More statements with types are not brought along: all are where a transaction begins.
-const MOST_TYPED: usize = 16;
 
 /// What a statement may do to its session and be run on another connection the next time.
 const PASSING: Effects =
@@ -118,15 +85,8 @@ impl SqlStatements {
         self.by_name.keys().map(|name| &**name)
     }
 
-    /// The names of those whose parameters have types that they keep.
-    pub fn typed(&self) -> impl Iterator<Item = &str> {
-        let is_typed = |kept: &KeptStatement| !kept.types.is_empty();
-        let all = self.by_name.iter();
-        all.filter(move |(_, kept)| kept.as_ref().is_some_and(is_typed)).map(|(name, _)| &**name)
-    }
-
     /// The statement of this name: `Some(None)` for one that cannot be prepared again.
-    pub fn find(&self, name: &str) -> Option<Option<&KeptStatement>> {
+    pub fn find(&self, name: &str) -> Option<Option<&Rc<SqlStatement>>> {
         self.by_name.get(name).map(Option::as_ref)
     }
 
@@ -138,38 +98,26 @@ impl SqlStatements {
             return None;
         }
         let run = sql_prepared(sql, lex).run;
-        self.find(run.first()?)?.map(|kept| &kept.statement)
+        self.find(run.first()?)?
     }
 
-    /// True if the server keeps types of the parameters of `name`, and what they are is known.
+    /// True if `MySQL` keeps types with the parameters of `name` once it has run with values that give it some.
     pub fn keeps_types(&self, name: &str) -> bool {
-        self.find(name).flatten().is_some_and(|kept| kept.statement.keeps_types)
+        self.find(name).flatten().is_some_and(|one| one.keeps_types)
     }
 
-    /// True if running what the text runs may give users other passwords, as far as texts are known.
-    pub fn may_change_accounts(&self, sql: &[u8], lex: LexOptions) -> bool {
-        sql_prepared(sql, lex).run.iter().any(|name| self.about_accounts.contains(name.as_str()))
-    }
-
-    /// Takes in that `name` has run with values of these types, or has failed with them.
-    pub fn ran(&mut self, name: &str, given: &Given, is_ok: bool) {
-        let is_movable = self.typed().count() < MOST_TYPED;
-        let Some(kept) = self.by_name.get_mut(name) else { return };
-        let Some(one) = kept.as_mut().filter(|one| one.statement.keeps_types) else { return };
-        match one.types.after(given) {
-            Some(types) if types == one.types => {}
-            Some(types) if is_ok && is_movable && one.statement.is_harmless() => one.types = types,
-            _ => *kept = None,
-        }
-    }
-
-    /// Takes in that something may have run any of them, with nobody knows what.
+    /// Takes in that something may have run any of them, with nobody knows what values.
     pub fn may_have_run(&mut self) {
         for kept in self.by_name.values_mut() {
-            if kept.as_ref().is_some_and(|one| one.statement.keeps_types) {
+            if kept.as_ref().is_some_and(|one| one.keeps_types) {
                 *kept = None;
             }
         }
+    }
+
+    /// True if running what the text runs may give users other passwords: also where it is not known what that is.
+    pub fn may_change_accounts(&self, sql: &[u8], lex: LexOptions) -> bool {
+        sql_prepared(sql, lex).run.iter().any(|name| self.about_accounts.contains(name.as_str()))
     }
 
     /// Makes `name` here what it is in `other`.
@@ -181,18 +129,20 @@ impl SqlStatements {
     }
 
     /// Notes that `name` is this one here.
-    pub fn put(&mut self, name: &str, statement: Option<KeptStatement>) {
+    pub fn put(&mut self, name: &str, statement: Option<Rc<SqlStatement>>) {
         self.by_name.insert(name.into(), statement);
     }
 
     /// Notes that there is none of this name.
     pub fn remove(&mut self, name: &str) {
         self.by_name.remove(name);
+        self.about_accounts.remove(name);
     }
 
     /// Notes that there are none.
     pub fn clear(&mut self) {
         self.by_name.clear();
+        self.about_accounts.clear();
     }
 
     /// Takes in what a text of a session in `state` has made and dropped; what it has touched. Keeps `limit` of them.
@@ -209,7 +159,7 @@ impl SqlStatements {
             if is_ok || !is_one {
                 let kept = from.as_ref().filter(|_| is_one && self.len() < limit);
                 let kept = kept.and_then(|from| self.movable(name, from, state, executed.lex));
-                self.put(name, kept.map(KeptStatement::from));
+                self.put(name, kept);
             } else if from.is_some() {
                 // The one before is gone with a PREPARE that fails.
                 self.remove(name);
@@ -232,13 +182,15 @@ impl SqlStatements {
         state: &SessionState,
         lex: LexOptions,
     ) {
-        self.about_accounts.remove(name);
-        let Some(text) = from.and_then(|from| text_of(from, state)) else { return };
-        let statement = classify(text.as_bytes(), lex);
-        let is_about =
-            statement.class == Class::Account || statement.effects.contains(Effects::SETS_PASSWORD);
-        if is_about && self.about_accounts.len() < MOST_TYPED {
+        let text = from.and_then(|from| text_of(from, state));
+        let is_about = text.is_none_or(|text| {
+            let statement = classify(text.as_bytes(), lex);
+            statement.class == Class::Account || statement.effects.contains(Effects::SETS_PASSWORD)
+        });
+        if is_about {
             self.about_accounts.insert(name.into());
+        } else {
+            self.about_accounts.remove(name);
         }
     }
 
@@ -252,7 +204,7 @@ impl SqlStatements {
         let text = text_of(from, state)?;
         // A user variable has the type that it had when the statement was prepared. What a backslash is, depends.
         let is_plain = |byte: u8| byte.is_ascii() && !matches!(byte, b'\\' | b'@' | 0);
-        let kept = self.by_name.values().flatten().map(|one| one.statement.text.len()).sum::<usize>();
+        let kept = self.by_name.values().flatten().map(|one| one.text.len()).sum::<usize>();
         if !name.is_ascii() || text.len() > MAX_TEXT || kept + text.len() > MAX_TEXTS {
             return None;
         }
@@ -277,7 +229,7 @@ impl SqlStatements {
 
     /// True if one of them cannot follow a session in this state to another connection.
     pub fn hold(&self, state: &SessionState) -> bool {
-        self.by_name.values().any(|one| one.as_ref().is_none_or(|one| !one.statement.is_at_home(state)))
+        self.by_name.values().any(|one| one.as_ref().is_none_or(|one| !one.is_at_home(state)))
     }
 }
 

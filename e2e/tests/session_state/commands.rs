@@ -232,8 +232,8 @@ pub(crate) fn sql_prepared(random: &mut Random, session: usize) -> Block {
     Block::free(steps)
 }
 
-/// Parameters of statements prepared in SQL text: numbers of one kind, later strings and NULL between them. What MySQL gives
-/// for the latter depends on whether a number was there before.
+/// Parameters of statements prepared in SQL text: strings and NULL. Numbers, of which MySQL keeps the type, pin there, and are in
+/// e2e/tests/sql_prepared.rs.
 pub(crate) fn sql_parameters(random: &mut Random, session: usize) -> Block {
     let t = table(session);
     let text = match random.below(6) {
@@ -245,20 +245,13 @@ pub(crate) fn sql_parameters(random: &mut Random, session: usize) -> Block {
         _ => format!("INSERT INTO app.{t} (k, v) VALUES (?, ?)"),
     };
     let count = text.matches('?').count();
-    let numbers: &[&str] = random.pick(&[
-        &["971", "-3", "9223372036854775807"][..],
-        &["CAST(971 AS UNSIGNED)", "CAST(18446744073709551615 AS UNSIGNED)"][..],
-        &["971.0", "0.5", "-1.50"][..],
-        &["971e0", "1.5e10"][..],
-    ]);
     let mut steps = vec![query(&format!("PREPARE p FROM '{text}'"))];
     let runs = 2 + random.below(6);
-    for run in 0..runs {
+    for _ in 0..runs {
         let value = |random: &mut Random| match random.below(6) {
-            0 if run > 0 => "NULL",
-            1 if run > 0 => "'971'",
-            2 if run > 0 => "'7x'",
-            _ => random.pick(numbers),
+            0 => "NULL",
+            1 => "'971'",
+            _ => "'abc'",
         };
         let values: Vec<String> = (0..count).map(|at| format!("@p{at} = {}", value(random))).collect();
         steps.push(query(&format!("SET {}", values.join(", "))));

@@ -32,7 +32,7 @@ impl Session {
 
     /// What prepares `s` again.
     fn prepare(&self) -> Option<&str> {
-        Some(self.statements.find("s")??.statement.prepare())
+        Some(self.statements.find("s")??.prepare())
     }
 }
 
@@ -75,27 +75,6 @@ fn what_does_nothing_to_its_session_can_be_prepared_again() {
         assert_eq!(session.holds(), !moves, "{text}");
         session.run("DEALLOCATE PREPARE S", None);
         assert!(session.statements.is_empty() && !session.holds());
-    }
-}
-
-#[test]
-fn mysql_remembers_what_a_parameter_was() {
-    let given = |value: &str| Given::of([Some(&UserValue::from_sql(value))].into_iter());
-    for (flavor, runs, moves) in [
-        (Flavor::MySql, vec![("1", true), ("NULL", true), ("2", false)], true),
-        (Flavor::MySql, vec![("1", true), ("1.5", true)], false),
-        (Flavor::MySql, vec![("1.5", true), ("1", true)], true),
-        (Flavor::MySql, vec![("1", true), ("_utf8mb4 X'2D31' COLLATE utf8mb4_bin", true)], false),
-        (Flavor::MySql, vec![("1", false)], false),
-        (Flavor::MariaDb, vec![("1", true), ("1.5", true), ("1e0", false)], true),
-    ] {
-        let mut session = Session::default();
-        session.run_on(flavor, "PREPARE s FROM 'SELECT ?'", None);
-        assert!(!session.holds());
-        for (value, is_ok) in &runs {
-            session.statements.ran("s", &given(value), *is_ok);
-        }
-        assert_eq!(session.holds(), !moves, "{runs:?}");
     }
 }
 
