@@ -207,7 +207,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "sql_prepare",
-        by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`",
+        by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`; on MySQL, `EXECUTE` with a number",
         until: "all of these are deallocated or replaced, or schema and variables are as they were",
         cases: &[
             both(
@@ -237,7 +237,15 @@ pub(crate) const PINS: &[Row] = &[
                 ],
                 &[Run("DEALLOCATE PREPARE s")],
             ),
-            mysql(&[Run("PREPARE s FROM 'SELECT ?'")], &[Run("DEALLOCATE PREPARE s")]),
+            mysql(
+                &[
+                    Run("PREPARE s FROM 'SELECT ?'"),
+                    Run("SET @a = 'x', @n = 1"),
+                    Run("EXECUTE s USING @a"),
+                    Run("EXECUTE s USING @n"),
+                ],
+                &[Run("EXECUTE s USING @a"), Run("DEALLOCATE PREPARE s")],
+            ),
             mariadb(&[Run("PREPARE s FROM CONCAT('SELECT', ' 1')")], &[Run("DEALLOCATE PREPARE s")]),
         ],
     },
