@@ -25,7 +25,8 @@ async function logins() {
   await check("refused_logins", async () => {
     await expectError(connect({ password: "certainly wrong" }), 1045, "28000");
     await expectError(connect({ password: "" }), 1045, "28000");
-    await expectError(connect({ user: `nobody_${prefix}`.slice(0, 30) }), 1045, "28000");
+    // For a name that it does not know MariaDB takes somebody else's way to log in: 1275 if that is of old.
+    await expectError(connect({ user: `nobody_${prefix}`.slice(0, 30) }), [1045, 1275]);
     await expectError(connect({ database: `nowhere_${prefix}` }), [1049, 1044], "42000");
   });
   await check("server_version", () => using({}, async (connection) => {
