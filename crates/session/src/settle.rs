@@ -146,11 +146,14 @@ impl Session {
         }
     }
 
-    /// Keeps the connection if the session is pinned to it.
+    /// Keeps the connection if the session is pinned to it. One that is in the middle of something is for nobody.
     pub(crate) fn keep_or_give_back(&mut self, checkout: Checkout) {
         self.info.runs_nowhere();
         self.publish_pin();
-        if self.pins.is_empty() {
+        if checkout.is_amid_command() {
+            // That is ended there. A session that is pinned to it finds it gone.
+            drop(checkout);
+        } else if self.pins.is_empty() {
             self.seats.put(checkout.backend(), checkout.give_back());
         } else {
             self.bound = Some(checkout);
