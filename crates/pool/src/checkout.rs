@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use delphinus_net::NetError;
 use delphinus_state::{Changed, SessionState};
 use delphinus_topology::BackendId;
 use delphinus_wire::command::{BackendStmtId, Code, put_stmt_command};
@@ -45,6 +46,16 @@ impl Checkout {
     #[inline]
     pub fn note(&mut self, doing: Doing) {
         self.doing = doing;
+    }
+
+    /// True if the backend has a command, or part of one: nobody can use the connection then.
+    pub fn is_amid_command(&self) -> bool {
+        self.doing != Doing::Nothing
+    }
+
+    /// The error of a connection that nothing more is to be had from.
+    pub fn lost(&self, error: NetError) -> PoolError {
+        PoolError::Lost { backend: self.pool.target(self.backend).name(), error }
     }
 
     /// Which backend it leads to.

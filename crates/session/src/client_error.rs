@@ -66,6 +66,8 @@ pub enum ProxyError {
     Killed,
     /// The same in MariaDB's words.
     ConnectionKilled,
+    /// The client has gone while its statement waited: the session ends, and nobody is told.
+    ClientGone,
     /// The client was idle for its own `wait_timeout`.
     Expired,
     /// The proxy stops.
@@ -140,6 +142,12 @@ impl ProxyError {
     /// True if the session cannot go on after it.
     pub(crate) fn ends_session(&self) -> bool {
         matches!(self, Self::LostState(..))
+    }
+}
+
+impl From<PoolError> for ProxyError {
+    fn from(error: PoolError) -> Self {
+        Self::Pool(error)
     }
 }
 
@@ -218,7 +226,7 @@ impl From<&ProxyError> for ClientError {
             E::KillOfExpression => {
                 Self::new(1235, *b"42000", "Delphinus: KILL takes a number or CONNECTION_ID()")
             }
-            E::Killed => Self::new(1317, *b"70100", "Query execution was interrupted"),
+            E::Killed | E::ClientGone => Self::new(1317, *b"70100", "Query execution was interrupted"),
             E::ConnectionKilled => Self::new(1927, *b"70100", "Connection was killed"),
             E::Expired => {
                 let text = "Disconnected: the session was idle for longer than its wait_timeout";

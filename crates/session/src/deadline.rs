@@ -3,10 +3,10 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use delphinus_net::{Buffer, rt};
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::Flavor;
 use delphinus_wire::{HEADER_LEN, parse_header, response};
 
@@ -30,6 +30,7 @@ enum Stage {
 pub(crate) struct Deadline {
     stage: Rc<Cell<Stage>>,
     task: rt::JoinHandle<()>,
+    ends: Instant,
 }
 
 impl Deadline {
@@ -55,7 +56,7 @@ impl Drop for Deadline {
 impl Session {
     /// Begins to watch over the statement that runs on this connection.
     pub(crate) fn deadline(&self, checkout: &mut Checkout, limit: Duration) -> Deadline {
-        let stage = Rc::new(Cell::new(Stage::Waiting));
+        let (stage, ends) = (Rc::new(Cell::new(Stage::Waiting)), rt::now() + limit);
         let (worker, identity, seen) = (self.worker.clone(), self.identity.clone(), stage.clone());
         let (backend, thread) = (checkout.backend(), checkout.connection().thread());
         let task = rt::spawn_local(async move {
@@ -70,7 +71,7 @@ impl Session {
                 tracing::warn!(%error, "a statement that has run for too long could not be ended");
             }
         });
-        Deadline { stage, task }
+        Deadline { stage, task, ends }
     }
 
     /// The end of a response, in the words of a server whose own limit was reached, if that is why it ended.
@@ -84,13 +85,30 @@ impl Session {
             return (rest, len);
         }
         let Some((at, seq)) = last_error(&rest.data()[..len]) else { return (rest, len) };
-        let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
         let mut out = rest.data()[..at].to_vec();
-        let error = ProxyError::from(Steered::StatementTimeout { is_mariadb });
-        ClientError::from(&error).put(&mut out, seq, self.capabilities());
+        ClientError::from(&self.took_too_long()).put(&mut out, seq, self.capabilities());
         rest.clear();
         rest.extend(&out);
         (rest, out.len())
+    }
+
+    /// The same where the proxy has run something of its own for the statement, which has the rest of the time.
+    pub(crate) async fn end_own_deadline<T>(
+        &mut self,
+        deadline: Deadline,
+        done: Result<T, PoolError>,
+    ) -> Result<T, ProxyError> {
+        self.steering.timeout = Some(deadline.ends.saturating_duration_since(rt::now()));
+        let is_over = deadline.over().await;
+        done.map_err(|error| match error {
+            PoolError::Refused { error, .. } if is_over && error.code == INTERRUPTED => self.took_too_long(),
+            error => ProxyError::Pool(error),
+        })
+    }
+
+    fn took_too_long(&mut self) -> ProxyError {
+        let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
+        Steered::StatementTimeout { is_mariadb }.into()
     }
 }
 

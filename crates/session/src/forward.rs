@@ -7,6 +7,7 @@ use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Doing};
 use delphinus_state::{Progress, Response, ResponseTracker, Shape};
+use delphinus_topology::BackendId;
 use delphinus_wire::response::OkPacket;
 use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
 
@@ -48,8 +49,8 @@ impl Cut {
     }
 }
 
-/// Why a response was not relayed to its end: whose connection broke.
-enum Break {
+/// Why a response is not waited for to its end: whose connection broke.
+pub(crate) enum Break {
     Client(NetError),
     Backend(NetError),
 }
@@ -296,10 +297,7 @@ impl Session {
                 return Ok(ready?);
             }
             self.attend(Some(checkout));
-            if self.worker.is_hung(backend) {
-                let why = "it does not answer, or another backend has taken its place";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());
-            }
+            self.may_wait(backend)?;
             if self.causality.is_writing() && self.worker.is_left(backend) {
                 let why = "it has left its group, and another backend has taken its place";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());
@@ -310,11 +308,20 @@ impl Session {
                     return Err(NetError::TimedOut(HUNG.as_millis() as u64).into());
                 }
             }
-            // Asked once a second: to wait for it all the time would cost every statement something.
-            if self.worker.settings.kills_abandoned && self.stream.is_gone() {
-                return Err(Break::Client(NetError::Closed));
-            }
         }
+    }
+
+    /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for
+    /// that all the time would cost every statement something.
+    pub(crate) fn may_wait(&self, backend: BackendId) -> Result<(), Break> {
+        if self.worker.is_hung(backend) {
+            let why = "it does not answer, or another backend has taken its place";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());
+        }
+        if self.worker.settings.kills_abandoned && self.stream.is_gone() {
+            return Err(Break::Client(NetError::Closed));
+        }
+        Ok(())
     }
 
     /// An OK packet as this client has to see it: without the changes that it did not ask to be told of.

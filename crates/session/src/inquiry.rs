@@ -101,13 +101,15 @@ impl Session {
         let Some(answers) = self.worker.registry.inquiry.answers().clone() else { return };
         let backend = checkout.as_ref().map(|one| one.backend());
         let bound = || self.bound.as_ref().map(Checkout::backend);
+        // What the proxy runs there itself has the connection.
+        let running = || self.info.place().map(|(backend, _)| backend);
         let pins = self
             .pins
             .iter()
             .map(|pin| Pin { statement: self.normalised(pin.statement.as_bytes()), ..pin.clone() });
         let told = Told {
             id: self.info.id,
-            backend: backend.or_else(bound),
+            backend: backend.or_else(bound).or_else(running),
             is_in_transaction: self.status.contains(Status::IN_TRANS),
             statement: checkout.and_then(|checkout| self.statement_on(checkout)).map(Into::into),
             pins: pins.collect(),

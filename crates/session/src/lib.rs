@@ -6,6 +6,7 @@
 //! | what happens to a command, in order | `serve` |
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `forward` |
+//! | what the proxy itself runs there, and may wait for | `own_command` |
 //! | hints, rules, listeners for one kind of backend | `steering` |
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `trace` |
 //! | copies of reads for mirrors | `mirror` |
@@ -34,6 +35,7 @@ mod last_statement;
 mod local;
 mod login;
 mod mirror;
+mod own_command;
 mod own_settings;
 mod pinned;
 mod process_list;

@@ -12,7 +12,7 @@ use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
 use delphinus_pool::{Identity, Memory};
 use delphinus_sql::Flavor as SqlFlavor;
-use delphinus_state::{Pins, SessionState, SqlStatements, Vars, set_names_collation};
+use delphinus_state::{HiddenCollation, Pins, SessionState, SqlStatements, Vars, set_names_collation};
 use delphinus_topology::{Flavor, ServerFacts};
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings};
@@ -298,7 +298,8 @@ pub(crate) fn first_state(
     let mut vars: Vars = vars.iter().map(|(name, value)| ((*name).into(), value.as_bytes().into())).collect();
     // A collation that is not its character set's default is one that no variable shows.
     let hidden = found.filter(|found| !found.is_default && *found.name == *collation);
-    set_names_collation(&mut vars, hidden.map(|found| &*found.name));
+    let hidden = hidden.map(|found| HiddenCollation { name: &found.name, number: found.id });
+    set_names_collation(&mut vars, hidden);
     let asked = outcome.schema.as_deref().map(String::from_utf8_lossy).filter(|name| !name.is_empty());
     let default = worker.users.find(&outcome.user).and_then(|user| user.default_schema.clone());
     SessionState {

@@ -7,9 +7,10 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError};
 use delphinus_sql::{Class, Effects, Flavor, Statement, sql_prepared, user_variables_assigned};
 use delphinus_state::{
-    Changed, Executed, Learnt, PinReason, Response, UserValue, Vars, learn, quote_identifier, read_back_sql,
-    set_reported,
+    Changed, Executed, HiddenCollation, Learnt, PinReason, Response, UserValue, Vars, learn,
+    quote_identifier, read_back_sql, set_reported,
 };
+use delphinus_topology::{Collation, Collations};
 use delphinus_wire::Put;
 use delphinus_wire::response::{SessionChange, SessionChanges, Status};
 
@@ -146,11 +147,14 @@ impl Session {
         }
     }
 
-    /// Keeps the connection if the session is pinned to it.
+    /// Keeps the connection if the session is pinned to it. One that is in the middle of something is for nobody.
     pub(crate) fn keep_or_give_back(&mut self, checkout: Checkout) {
         self.info.runs_nowhere();
         self.publish_pin();
-        if self.pins.is_empty() {
+        if checkout.is_amid_command() {
+            // That is ended there. A session that is pinned to it finds it gone.
+            drop(checkout);
+        } else if self.pins.is_empty() {
             self.seats.put(checkout.backend(), checkout.give_back());
         } else {
             self.bound = Some(checkout);
@@ -185,6 +189,9 @@ impl Session {
         }
         if learnt.hidden_user_vars {
             self.ask_hidden_user_vars(checkout, ran).await?;
+        }
+        if learnt.may_lose_transactions {
+            remind_of_transactions(checkout).await?;
         }
         if learnt.ping {
             let (status, changes) = checkout.ping().await?;
@@ -322,27 +329,30 @@ impl Session {
     /// SET NAMES hides the collation behind the character sets, too.
     fn learn_names_collation(&mut self, hidden: &[&'static str]) {
         let Some(name) = self.want.vars.get("collation_connection").cloned() else { return };
-        let is_default = self.worker.with_snapshot(|snapshot, _| {
-            let found = snapshot.facts.as_ref()?.collations.by_name(std::str::from_utf8(&name).ok()?)?;
-            Some(found.is_default)
-        });
-        if is_default == Some(true) {
-            return;
-        }
-        let vars = Rc::make_mut(&mut self.want.vars);
-        for key in hidden {
-            vars.insert((*key).into(), name.clone());
-        }
+        self.learn_hidden(hidden, |all| all.by_name(std::str::from_utf8(&name).ok()?));
     }
 
     /// So does a collation's number in the place of a character set's name.
     fn learn_numbered_collation(&mut self, hidden: &'static str, id: u16) {
-        let name = self.worker.with_snapshot(|snapshot, _| {
-            let found = snapshot.facts.as_ref()?.collations.by_id(id)?;
-            (!found.is_default).then(|| found.name.clone())
+        self.learn_hidden(&[hidden], |all| all.by_id(id));
+    }
+
+    fn learn_hidden(
+        &mut self,
+        hidden: &[&'static str],
+        find: impl FnOnce(&Collations) -> Option<&Collation>,
+    ) {
+        let found = self.worker.with_snapshot(|snapshot, _| {
+            let found = find(&snapshot.facts.as_ref()?.collations)?;
+            let value = HiddenCollation { name: &found.name, number: found.id }.to_value();
+            Some((found.is_default, value))
         });
-        if let Some(name) = name {
-            Rc::make_mut(&mut self.want.vars).insert(hidden.into(), name.as_bytes().into());
+        let vars = Rc::make_mut(&mut self.want.vars);
+        match found {
+            Some((true, _)) => {}
+            Some((false, value)) => vars.extend(hidden.iter().map(|key| ((*key).into(), value.clone()))),
+            // Nobody could set it on another connection.
+            None => self.pins.add(PinReason::UnknownState, rt::now(), b"a collation that nobody knows"),
         }
     }
 
@@ -415,6 +425,16 @@ impl Session {
         }
         told
     }
+}
+
+/// Has the server end a statement with autocommit that has read a table: transactions are whole again from there on. The next
+/// connection would have it, too, if this one were only closed.
+async fn remind_of_transactions(checkout: &mut Checkout) -> Result<(), PoolError> {
+    let read = "SELECT COUNT(*) FROM information_schema.COLLATIONS WHERE ID = 0 LIMIT 1";
+    for sql in ["SET @@session.autocommit = 1", read, "SET @@session.autocommit = 0"] {
+        checkout.query(sql).await?;
+    }
+    Ok(())
 }
 
 /// True for what may give a user another password. Of several statements in one only what they do to the session is

@@ -138,7 +138,7 @@ impl Session {
             (Some(Some(own)), _) => Ok(Some(own.clone())),
             (None, Some(_)) => {
                 let drop = format!("DEALLOCATE PREPARE {}", quote_identifier(name));
-                match run(checkout, &drop).await {
+                match self.run_own(checkout, &drop).await {
                     Err(ProxyError::Pool(PoolError::Refused { error, .. })) if error.code == NOT_THERE => {}
                     dropped => dropped?,
                 }
@@ -156,7 +156,7 @@ impl Session {
         }
         // Whatever comes of it, what was there before is not to be relied on.
         checkout.connection().sql.put(name, None);
-        run(checkout, own.prepare()).await?;
+        self.run_own(checkout, own.prepare()).await?;
         checkout.connection().sql.put(name, Some(own));
         Ok(())
     }
@@ -165,10 +165,22 @@ impl Session {
     async fn bring_to_drop(&mut self, checkout: &mut Checkout, name: &str) -> Result<(), ProxyError> {
         if self.missing(checkout, name).await?.is_some() {
             let any = format!("PREPARE {} FROM 'DO 0'", quote_identifier(name));
-            run(checkout, &any).await?;
+            self.run_own(checkout, &any).await?;
             checkout.connection().sql.put(name, None);
         }
         Ok(())
+    }
+
+    /// Runs a statement of the proxy's own, of whose warnings the client is told nothing.
+    async fn run_own(&mut self, checkout: &mut Checkout, sql: &str) -> Result<(), ProxyError> {
+        let run = async |checkout: &mut Checkout| {
+            let result = checkout.query(sql).await;
+            if !matches!(result, Err(PoolError::Lost { .. })) {
+                checkout.forget_warnings().await?;
+            }
+            result.map(|_| ())
+        };
+        self.watched(checkout, run).await
     }
 
     /// What EXECUTE has run, where that is known.
@@ -237,13 +249,4 @@ const ENDS: [u16; 4] = [1053, 1317, 1969, 3024];
 
 fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$')
-}
-
-/// Runs a statement of the proxy's own, of whose warnings the client is told nothing.
-async fn run(checkout: &mut Checkout, sql: &str) -> Result<(), ProxyError> {
-    let result = checkout.query(sql).await;
-    if !matches!(result, Err(PoolError::Lost { .. })) {
-        checkout.forget_warnings().await.map_err(ProxyError::Pool)?;
-    }
-    result.map(|_| ()).map_err(ProxyError::Pool)
 }

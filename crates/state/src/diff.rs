@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use crate::session::SessionState;
-use crate::vars::{CLIENT_COLLATION, RESULTS_COLLATION, Vars, put_value, quote_identifier};
+use crate::vars::{CLIENT_COLLATION, HiddenCollation, RESULTS_COLLATION, Vars, put_value, quote_identifier};
 
 /// One step towards the wanted state. They are run in the order in which `diff` gives them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,9 +49,6 @@ const MISTAKEN_DEFAULT: [&str; 2] = ["foreign_key_checks", "unique_checks"];
 
 const MAX_JOIN_SIZE: &str = "max_join_size";
 
-/// The number of the collation whose name follows.
-const COLLATION_NUMBER: &str = "SELECT ID FROM information_schema.COLLATIONS WHERE COLLATION_NAME=";
-
 /// What SET NAMES sets.
 const SET_BY_NAMES: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
 
@@ -88,9 +85,9 @@ fn assignments(want: &SessionState, have: &SessionState) -> String {
         if is_there {
             continue;
         }
-        if let Some(collation) = hidden_behind(name).and_then(|hidden| word(want.vars.get(hidden)?)) {
-            // Not what SET NAMES has left there. Servers that let it differ take its number, which they tell.
-            item(format_args!("@@session.{name}=({COLLATION_NUMBER}'{collation}')"));
+        if let Some(collation) = hidden_behind(name).and_then(|hidden| hidden_in(&want.vars, hidden)) {
+            // Not what SET NAMES has left there. Servers that let it differ take its number.
+            item(format_args!("@@session.{name}={}", collation.number));
             continue;
         }
         let mut literal = String::new();
@@ -125,13 +122,17 @@ fn hidden_behind(name: &str) -> Option<&'static str> {
     }
 }
 
+fn hidden_in<'a>(vars: &'a Vars, hidden: &str) -> Option<HiddenCollation<'a>> {
+    HiddenCollation::from_value(vars.get(hidden)?)
+}
+
 /// What is to be told to SET NAMES, which alone sets a hidden collation that is not its character set's default on every
 /// server.
 fn names<'a>(want: &'a Vars, have: &Vars) -> Option<(&'a str, &'a str)> {
     let new = |hidden: &str, variable: &str| {
         let collation = want.get(hidden)?;
         let is_new = have.get(hidden) != Some(collation) || want.get(variable) != have.get(variable);
-        is_new.then_some((word(want.get(variable)?)?, word(collation)?))
+        is_new.then_some((word(want.get(variable)?)?, word(hidden_in(want, hidden)?.name.as_bytes())?))
     };
     new(CLIENT_COLLATION, "character_set_client").or_else(|| new(RESULTS_COLLATION, "character_set_results"))
 }
@@ -154,7 +155,9 @@ fn charset_is_there(name: &str, (want, have): (&Vars, &Vars), names: Option<(&st
     Some(match names {
         Some((charset, collation)) => match hidden {
             None => is(name, collation),
-            Some(hidden) => is(name, charset) && is(hidden, collation),
+            Some(hidden) => {
+                is(name, charset) && hidden_in(want, hidden).is_some_and(|found| found.name == collation)
+            }
         },
         None => {
             want.get(name) == have.get(name)
@@ -212,7 +215,7 @@ mod tests {
             ("character_set_results", "utf8mb4"),
             ("collation_connection", "utf8mb4_bin"),
         ];
-        let hidden = [(CLIENT_COLLATION, "utf8mb4_bin"), (RESULTS_COLLATION, "utf8mb4_bin")];
+        let hidden = [(CLIENT_COLLATION, "utf8mb4_bin 46"), (RESULTS_COLLATION, "utf8mb4_bin 46")];
         let both = state(None, &[plain, [hidden[0], hidden[1], plain[0]]].concat(), &[]);
         let client_only = state(None, &[&plain[..], &hidden[..1]].concat(), &[]);
         let plain_only = state(None, &plain, &[]);
@@ -244,25 +247,16 @@ mod tests {
              @@session.collation_connection='latin1_bin'"
         );
         // By two numbers, which only MySQL takes.
-        let latin1 = [("character_set_results", "latin1"), (RESULTS_COLLATION, "latin1_bin")];
+        let latin1 = [("character_set_results", "latin1"), (RESULTS_COLLATION, "latin1_bin 47")];
         let different = state(None, &[&plain[..], &hidden[..1], &latin1].concat(), &[]);
-        let number = |collation| {
-            format!("(SELECT ID FROM information_schema.COLLATIONS WHERE COLLATION_NAME='{collation}')")
-        };
         assert_eq!(
             set(&different, &plain_only),
-            format!(
-                "SET NAMES utf8mb4 COLLATE utf8mb4_bin, @@session.character_set_results={}",
-                number("latin1_bin")
-            )
+            "SET NAMES utf8mb4 COLLATE utf8mb4_bin, @@session.character_set_results=47"
         );
         assert_eq!(
             set(&different, &client_only),
-            format!(
-                "SET NAMES latin1 COLLATE latin1_bin, @@session.character_set_client={}, \
-                 @@session.collation_connection='utf8mb4_bin'",
-                number("utf8mb4_bin")
-            )
+            "SET NAMES latin1 COLLATE latin1_bin, @@session.character_set_client=46, \
+             @@session.collation_connection='utf8mb4_bin'"
         );
         let same = different.clone();
         assert_eq!(set(&different, &same), "");

@@ -7,7 +7,7 @@ mod variables;
 use std::rc::Rc;
 use std::time::Instant;
 
-use delphinus_sql::{Class, Effects, Flavor, LexOptions, Statement, assignments};
+use delphinus_sql::{Assignment, Class, Effects, Flavor, LexOptions, Statement, Target, assignments};
 use delphinus_wire::response::Status;
 
 use crate::pin::{PinReason, Pins};
@@ -58,6 +58,8 @@ pub struct Learnt {
     pub hidden_user_vars: bool,
     /// Whether the role is that of the login again must be asked.
     pub role: bool,
+    /// The server has forgotten that `InnoDB` takes part in transactions, and is to be reminded: see docs/protocol-notes.md.
+    pub may_lose_transactions: bool,
 }
 
 impl Learnt {
@@ -65,7 +67,7 @@ impl Learnt {
     pub fn is_empty(&self) -> bool {
         let asks = self.schema || self.ping || self.role || self.temporary_tables || self.hidden_user_vars;
         let hides = !self.names_collation.is_empty() || !self.numbered_collations.is_empty();
-        self.vars.is_empty() && self.user_vars.is_empty() && !hides && !asks
+        self.vars.is_empty() && self.user_vars.is_empty() && !hides && !asks && !self.may_lose_transactions
     }
 }
 
@@ -114,8 +116,52 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
             pins.add(PinReason::UnknownState, executed.now, executed.sql);
         }
     }
+    if may_lose_transactions(state, executed) {
+        match executed.lex.flavor {
+            Flavor::MySql if !may_be_open(response) => learnt.may_lose_transactions = true,
+            // To remind it would commit. And MariaDB has no table that everybody may read.
+            _ => pins.add(PinReason::UnknownState, executed.now, executed.sql),
+        }
+    }
     end_next_transaction(pins, executed);
     (!learnt.is_empty()).then_some(learnt)
+}
+
+/// True for a statement that may have read a table while it turned autocommit off. Servers take the transactions that follow
+/// on this connection for ones without `InnoDB` then: neither COMMIT nor ROLLBACK reaches it, and what one session has
+/// left open there would be the next one's. One that the server knows of is none of these.
+fn may_lose_transactions(state: &SessionState, executed: &Executed<'_>) -> bool {
+    let Executed { statement, response, .. } = executed;
+    let is_reported = || {
+        response.changes.iter().any(|change| matches!(change, Changed::Var(name, _) if **name == *AUTOCOMMIT))
+    };
+    let reads = || has_word(executed.sql, b"select") || has_word(executed.sql, b"table");
+    // In a text of several statements it may know of another one.
+    let is_known = response.is_ok() && may_be_open(response) && statement.class != Class::Multi;
+    !is_known
+        && (is_autocommit_off(state) || !response.is_ok())
+        && (statement.effects.intersects(OPAQUE) && response.is_ok() && is_reported()
+            || statement.effects.contains(Effects::SETS_SYSTEM_VARS)
+                && reads()
+                && assignments(executed.sql, executed.lex).iter().any(sets_autocommit))
+}
+
+fn may_be_open(response: &Response) -> bool {
+    response.status.is_none_or(|status| status.contains(Status::IN_TRANS))
+}
+
+const AUTOCOMMIT: &str = "autocommit";
+
+fn sets_autocommit(assignment: &Assignment<'_>) -> bool {
+    matches!(&assignment.target, Target::System { name, .. } if name == AUTOCOMMIT)
+}
+
+fn is_autocommit_off(state: &SessionState) -> bool {
+    state.vars.get(AUTOCOMMIT).is_some_and(|value| matches!(&**value, b"OFF" | b"0"))
+}
+
+fn has_word(sql: &[u8], word: &[u8]) -> bool {
+    sql.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').any(|one| one.eq_ignore_ascii_case(word))
 }
 
 /// What kinds of changes the server reported.
@@ -220,9 +266,7 @@ fn is_cut_short(executed: &Executed<'_>) -> bool {
 fn status_is_unknown(state: &SessionState, pins: &Pins, executed: &Executed<'_>) -> bool {
     // Without autocommit a statement that fails has begun a transaction all the same. A routine that fails has changed
     // the session up to there.
-    let is_autocommit_off =
-        state.vars.get("autocommit").is_some_and(|value| matches!(&**value, b"OFF" | b"0"));
-    if is_autocommit_off || executed.statement.effects.intersects(OPAQUE) {
+    if is_autocommit_off(state) || executed.statement.effects.intersects(OPAQUE) {
         return true;
     }
     let ends = Effects::IMPLICIT_COMMIT.union(Effects::ENDS_TRANSACTION).union(Effects::BEGINS_TRANSACTION);

@@ -15,12 +15,36 @@ pub const CLIENT_COLLATION: &str = "character_set_client.collation";
 /// where it is what setting the variable by name gives.
 pub const RESULTS_COLLATION: &str = "character_set_results.collation";
 
+/// A collation that hides behind a character set. `MySQL` takes its number in the place of the character set's name. It must
+/// not be looked up in the statement that sets it: a server that reads a table while it turns autocommit off loses the
+/// transactions that follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HiddenCollation<'a> {
+    /// As `utf8mb4_bin`.
+    pub name: &'a str,
+    /// As 46.
+    pub number: u16,
+}
+
+impl<'a> HiddenCollation<'a> {
+    /// As it stands among the variables.
+    pub fn to_value(self) -> Box<[u8]> {
+        format!("{} {}", self.name, self.number).into_bytes().into()
+    }
+
+    /// What stands there.
+    pub fn from_value(value: &'a [u8]) -> Option<Self> {
+        let (name, number) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+        Some(Self { name, number: number.parse().ok()? })
+    }
+}
+
 /// Makes `collation` the hidden one of both character sets, as a login and SET NAMES do; `None` for the one that
 /// setting the variables by name gives.
-pub fn set_names_collation(vars: &mut Vars, collation: Option<&str>) {
+pub fn set_names_collation(vars: &mut Vars, collation: Option<HiddenCollation<'_>>) {
     for name in [CLIENT_COLLATION, RESULTS_COLLATION] {
         match collation {
-            Some(collation) => drop(vars.insert(name.into(), collation.as_bytes().into())),
+            Some(collation) => drop(vars.insert(name.into(), collation.to_value())),
             None => drop(vars.remove(name)),
         }
     }

@@ -331,7 +331,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "unknown_state",
-        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection; on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions",
         until: "the session is reset",
         cases: &[
             mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
@@ -344,6 +344,10 @@ pub(crate) const PINS: &[Row] = &[
                     Run("DEALLOCATE PREPARE s"),
                 ],
                 &[Run("SELECT 1"), Reset],
+            ),
+            mariadb(
+                &[Run("SET autocommit = 0, @a = (SELECT COUNT(*) FROM app.p)")],
+                &[Run("SET autocommit = 1"), Reset],
             ),
         ],
     },

@@ -244,13 +244,15 @@ pub(crate) fn sql_parameters(random: &mut Random, session: usize) -> Block {
         4 => format!("SELECT * FROM app.{t} WHERE k = ? ORDER BY id"),
         _ => format!("INSERT INTO app.{t} (k, v) VALUES (?, ?)"),
     };
-    let count = text.matches('?').count();
+    let (count, is_compared) = (text.matches('?').count(), text.contains("WHERE k "));
     let mut steps = vec![query(&format!("PREPARE p FROM '{text}'"))];
     let runs = 2 + random.below(6);
     for _ in 0..runs {
         let value = |random: &mut Random| match random.below(6) {
             0 => "NULL",
             1 => "'971'",
+            // Not text in the place of a number: see `comparable` in `step`.
+            _ if is_compared => "'8'",
             _ => "'abc'",
         };
         let values: Vec<String> = (0..count).map(|at| format!("@p{at} = {}", value(random))).collect();

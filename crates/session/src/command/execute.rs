@@ -393,7 +393,7 @@ impl Session {
             Ok(backend_id) => backend_id,
             Err(error) => {
                 self.keep_or_give_back(checkout);
-                return self.refuse(input, ProxyError::Pool(error)).await;
+                return self.refuse(input, error).await;
             }
         };
         self.write_stmt_id(backend_id);

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use delphinus_pool::{Checkout, PoolError, StatementKey};
+use delphinus_pool::{Checkout, StatementKey};
 use delphinus_wire::command::ClientStmtId;
 
 use super::execute::pinning;
@@ -42,7 +42,7 @@ impl Session {
             Err(error) => {
                 self.keep_or_give_back(checkout);
                 self.skip(input).await?;
-                self.late_error = Some(ProxyError::Pool(error));
+                self.late_error = Some(error);
                 return Ok(Served::Answered);
             }
         };
@@ -68,7 +68,7 @@ impl Session {
         &mut self,
         checkout: &mut Checkout,
         key: &Rc<StatementKey>,
-    ) -> Result<Own, PoolError> {
+    ) -> Result<Own, ProxyError> {
         let statements = &mut checkout.connection().statements;
         let has_values = statements.find(key).is_some_and(|statement| statement.has_run_with_values);
         if has_values && let Some(old) = statements.take(key) {

@@ -76,7 +76,7 @@ impl Session {
         });
         let backend_id = match own_id {
             Some(backend_id) => backend_id,
-            None => self.ensure_prepared(checkout, key).await.map_err(ProxyError::Pool)?,
+            None => self.ensure_prepared(checkout, key).await?,
         };
         let statement = self.statements.find(id).map(|found| found.statement);
         if let Some(statement) = statement

@@ -171,24 +171,36 @@ impl Session {
         &mut self,
         checkout: &mut Checkout,
         key: &Rc<StatementKey>,
-    ) -> Result<BackendStmtId, PoolError> {
+    ) -> Result<BackendStmtId, ProxyError> {
         if let Some(found) = checkout.connection().statements.find(key) {
             return Ok(found.id);
         }
-        let memory = self.memory.clone();
-        let means = if self.pins.is_empty() { Means::All } else { Means::Settings };
         // Boxed: it happens once for each connection, and its room would be every idle session's.
-        Box::pin(prepare_in(checkout, key, (&self.want, &memory), means)).await
+        Box::pin(self.prepare_again(checkout, key)).await
+    }
+
+    async fn prepare_again(
+        &mut self,
+        checkout: &mut Checkout,
+        key: &Rc<StatementKey>,
+    ) -> Result<BackendStmtId, ProxyError> {
+        let (want, memory) = (self.want.clone(), self.memory.clone());
+        let means = if self.pins.is_empty() { Means::All } else { Means::Settings };
+        let prepare = async |checkout: &mut Checkout| {
+            self.watched(checkout, async |checkout: &mut Checkout| checkout.prepare(key.text()).await).await
+        };
+        prepare_in(checkout, key, (&want, &memory), means, prepare).await
     }
 }
 
-/// The statement's id on a connection whose session is in the state `want`.
-pub(crate) async fn prepare_in(
+/// The statement's id on a connection whose session is in the state `want`; `prepare` prepares it in its own state.
+pub(crate) async fn prepare_in<E: From<PoolError>>(
     checkout: &mut Checkout,
     key: &Rc<StatementKey>,
     (want, memory): (&SessionState, &Rc<Memory>),
     means: Means,
-) -> Result<BackendStmtId, PoolError> {
+    prepare: impl AsyncFnOnce(&mut Checkout) -> Result<BackendStmtId, E>,
+) -> Result<BackendStmtId, E> {
     if let Some(found) = checkout.connection().statements.find(key) {
         return Ok(found.id);
     }
@@ -207,9 +219,13 @@ pub(crate) async fn prepare_in(
     }
     let brought = checkout.make_ready_by(&then, memory, means).await;
     let prepared = match brought {
-        Ok(_) => checkout.prepare(key.text()).await,
-        Err(error) => Err(error),
+        Ok(_) => prepare(checkout).await,
+        Err(error) => Err(error.into()),
     };
+    if checkout.is_amid_command() && prepared.is_err() {
+        // Nobody waits for the answer, and there is nothing to ask it any more.
+        return prepared;
+    }
     if let Ok(id) = prepared
         && let Some(old) = checkout.connection().statements.insert(key.clone(), id)
     {

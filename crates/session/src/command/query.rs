@@ -1,6 +1,6 @@
 //! COM_QUERY.
 
-use delphinus_net::Buffer;
+use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Reason, Target};
 use delphinus_sql::{Access, Class, Effects, LexOptions, Statement, Uses, Why, classify};
@@ -356,7 +356,7 @@ impl Session {
         cut: Cut,
         statement: &Statement,
         attempt: u32,
-    ) -> Result<Retry, delphinus_net::NetError> {
+    ) -> Result<Retry, NetError> {
         let backend = checkout.backend();
         drop(checkout);
         if statement.access == Access::Write {
@@ -390,6 +390,9 @@ impl Session {
 
     /// An error for a command that was not sent. The session ends if it cannot go on.
     pub(crate) async fn refuse(&mut self, input: Input, error: ProxyError) -> Outcome {
+        if matches!(error, ProxyError::ClientGone) {
+            return Err(NetError::Closed);
+        }
         self.skip(input).await?;
         self.count_error(&error);
         Ok(if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) })

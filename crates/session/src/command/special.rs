@@ -3,7 +3,7 @@
 
 use delphinus_pool::Checkout;
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, used_schemas};
-use delphinus_state::{RESULTS_COLLATION, Shape};
+use delphinus_state::{HiddenCollation, RESULTS_COLLATION, Shape};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use super::prepare::is_about_insert_id;
@@ -226,7 +226,7 @@ impl Session {
         let collation = self.worker.with_snapshot(|snapshot, _| {
             let collations = &snapshot.facts.as_ref()?.collations;
             match hidden {
-                Some(name) => Some(collations.by_name(std::str::from_utf8(name).ok()?)?.id),
+                Some(value) => Some(HiddenCollation::from_value(value)?.number),
                 None => Some(collations.default_of(charset)?.id),
             }
         });

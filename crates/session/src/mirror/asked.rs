@@ -83,7 +83,9 @@ impl Asked {
                     let why = "the mirror and the client's backends do not agree on query attributes";
                     return Err(NotAnswered::Refused(why.to_owned()));
                 }
-                let id = prepare_in(checkout, &execution.statement, (want, memory), Means::All).await?;
+                let statement = &execution.statement;
+                let prepare = async |checkout: &mut Checkout| checkout.prepare(statement.text()).await;
+                let id = prepare_in(checkout, statement, (want, memory), Means::All, prepare).await?;
                 if let Some(prepared) = checkout.connection().statements.find(&execution.statement) {
                     // Types come with every copy: nobody relies on those of another.
                     prepared.bound_by = 0;

@@ -224,6 +224,57 @@ fn the_clock_runs_again_after_a_default_timestamp() {
 }
 
 #[test]
+fn a_table_that_may_be_read_while_autocommit_is_turned_off_pins() {
+    for (sql, value, pins) in [
+        ("SET autocommit = 0", "OFF", false),
+        ("SET autocommit = 0, @a = 5", "OFF", false),
+        ("SET autocommit = 0, @a = (SELECT COUNT(*) FROM t)", "OFF", true),
+        ("SET @a = (SELECT COUNT(*) FROM t), @@session.autocommit = 0", "OFF", true),
+        ("SET autocommit = (TABLE t)", "OFF", true),
+        ("SET autocommit = 1, @a = (SELECT COUNT(*) FROM t)", "ON", false),
+        ("SET @a = (SELECT COUNT(*) FROM t)", "OFF", false),
+        ("SET autocommit = 0, @a = f()", "OFF", true),
+        ("CALL p()", "OFF", true),
+        ("CALL p()", "ON", false),
+    ] {
+        let mut session = Session::default();
+        let changes = if sql.contains("autocommit") || sql.contains("p()") {
+            vec![var("autocommit", value)]
+        } else {
+            session.state.vars = Rc::new([("autocommit".into(), value.as_bytes().into())].into());
+            vec![]
+        };
+        for flavor in [Flavor::MariaDb, Flavor::MySql] {
+            session.lex.flavor = flavor;
+            session.pins = Pins::default();
+            let learnt = session.run(sql, &done(0, changes.clone()));
+            let is_mysql = flavor == Flavor::MySql;
+            assert_eq!(session.pins() == ["unknown_state"], pins && !is_mysql, "{flavor:?} {sql}");
+            assert_eq!(learnt.may_lose_transactions, pins && is_mysql, "{flavor:?} {sql}");
+        }
+        // The server knows of it.
+        session.pins = Pins::default();
+        session.lex.flavor = Flavor::MySql;
+        let learnt = session.run(sql, &done(1, changes));
+        assert!(!learnt.may_lose_transactions, "{sql}");
+    }
+    // The server knows of a transaction, but maybe of another one; or does not say.
+    let open = done(1, vec![var("autocommit", "OFF")]);
+    let failed = Response { error: Some(1242), ..Response::default() };
+    for (sql, response) in [
+        ("SET autocommit = 0, @a = (SELECT a FROM t); INSERT INTO t VALUES (1)", &open),
+        ("SET autocommit = 0, @a = (SELECT a FROM t)", &failed),
+    ] {
+        for flavor in [Flavor::MariaDb, Flavor::MySql] {
+            let lex = LexOptions { flavor, ..LexOptions::default() };
+            let mut session = Session { lex, ..Session::default() };
+            session.run(sql, response);
+            assert!(session.pins().contains(&"unknown_state"), "{flavor:?} {sql}: {:?}", session.pins());
+        }
+    }
+}
+
+#[test]
 fn what_a_function_or_trigger_sets_is_listed_or_pins() {
     let reported = || done(2, vec![Changed::State]);
     for (flavor, sql, pins) in [

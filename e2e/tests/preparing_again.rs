@@ -1,0 +1,202 @@
+//! What the proxy prepares again for a statement waits for whoever changes its table, as the statement itself would: time
+//! limits, KILL and the end of the client reach it, and the connection is clean afterwards.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use delphinus_e2e::{Answer, Client, ConfigFile, Operators, ServerError, Stage, on_both_flavors, until};
+use delphinus_sandbox::Flavor;
+
+on_both_flavors!(what_waits_can_be_ended);
+
+/// The proxy looks once a second whether the client of a long statement is still there.
+const NOTICE: Duration = Duration::from_secs(20);
+const TEXT: &str = "SELECT id FROM changing FOR UPDATE /*again*/";
+
+/// How a client has prepared it.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Binary,
+    Sql,
+}
+
+fn what_waits_can_be_ended(flavor: Flavor) {
+    let operators = Operators::default();
+    let config = ConfigFile {
+        pool: vec!["max_connections = 2".to_owned()],
+        ..ConfigFile::with_sections(&operators.section())
+    };
+    let stage = Stage::with(flavor, &config).unwrap();
+    let mut setup = stage.address.connect().unwrap();
+    setup.query("CREATE TABLE changing (id INT PRIMARY KEY)").unwrap();
+    setup.query("CREATE TABLE quiet (id INT PRIMARY KEY)").unwrap();
+    setup.query("INSERT INTO changing VALUES (1)").unwrap();
+    drop(setup);
+    for form in [Form::Binary, Form::Sql] {
+        by_a_time_limit(&stage, form, flavor);
+        in_a_transaction(&stage, form, flavor);
+        by_the_end_of_the_client(&stage, form);
+        by_kill(&stage, form, flavor, &operators);
+    }
+}
+
+/// A session whose statement has to be prepared again, and how it runs it.
+struct Prepared {
+    client: Client,
+    number: u8,
+    payload: Vec<u8>,
+}
+
+impl Prepared {
+    fn new(stage: &Stage, form: Form) -> Self {
+        let mut client = stage.address.connect().unwrap();
+        let (number, payload) = match form {
+            Form::Binary => {
+                let id = client.prepare(TEXT).unwrap();
+                (0x17, [&id.to_le_bytes()[..], &[0, 1, 0, 0, 0]].concat())
+            }
+            Form::Sql => {
+                client.query(&format!("PREPARE again FROM '{TEXT}'")).unwrap();
+                (3, b"EXECUTE again".to_vec())
+            }
+        };
+        let primary = &stage.cluster.servers[0];
+        let ids = primary.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'").unwrap();
+        for id in ids.split_whitespace() {
+            primary.query(&format!("KILL {id}")).unwrap();
+        }
+        Self { client, number, payload }
+    }
+
+    fn send(&mut self) {
+        self.client.send(self.number, &self.payload).unwrap();
+    }
+
+    fn run(&mut self) -> anyhow::Result<Vec<Answer>> {
+        self.send();
+        self.client.read_answers()
+    }
+
+    /// The error of what was sent.
+    #[track_caller]
+    fn code(&mut self) -> u16 {
+        self.client.read_answers().unwrap_err().downcast::<ServerError>().unwrap().code
+    }
+
+    /// The session is as it was, and so is the connection that it gets.
+    #[track_caller]
+    fn goes_on(mut self) {
+        assert_eq!(
+            self.client.value("SELECT 7 FROM quiet RIGHT JOIN (SELECT 1) AS one ON 1 FOR UPDATE").unwrap(),
+            "7"
+        );
+        assert!(self.run().is_ok());
+    }
+}
+
+/// The table is being changed, which waits for one who reads it. Whoever comes next waits, too.
+struct Changed {
+    reader: Client,
+    changer: Client,
+}
+
+impl Changed {
+    fn begin(stage: &Stage) -> Self {
+        let straight = stage.primary_address();
+        let (mut reader, mut changer) = (straight.connect().unwrap(), straight.connect().unwrap());
+        reader.query("BEGIN").unwrap();
+        reader.query("SELECT id FROM changing").unwrap();
+        changer.send(3, b"ALTER TABLE changing COMMENT = 'x' /*changes*/").unwrap();
+        wait_for(stage, "changes", 1);
+        Self { reader, changer }
+    }
+
+    fn end(mut self) {
+        self.reader.query("ROLLBACK").unwrap();
+        self.changer.read_answers().unwrap();
+    }
+}
+
+/// Until so many statements with this mark wait for the table.
+#[track_caller]
+fn wait_for(stage: &Stage, mark: &str, count: u32) {
+    let sql = format!(
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE '%metadata lock%' AND INFO LIKE '%{mark}%' \
+         AND USER = 'app'"
+    );
+    let found = || Ok(stage.cluster.servers[0].query(&sql)?.trim().parse::<u32>()? == count);
+    until(NOTICE, "the statements to wait", found).unwrap();
+}
+
+fn by_a_time_limit(stage: &Stage, form: Form, flavor: Flavor) {
+    let mut session = Prepared::new(stage, form);
+    session.client.query("SET @@delphinus.timeout_ms = 1000").unwrap();
+    let change = Changed::begin(stage);
+    session.send();
+    assert_eq!(session.code(), too_long(flavor), "{form:?}");
+    wait_for(stage, "again", 0);
+    change.end();
+    session.goes_on();
+}
+
+fn too_long(flavor: Flavor) -> u16 {
+    if flavor == Flavor::MariaDb { 1969 } else { 3024 }
+}
+
+/// What the session is pinned to stays what it was.
+fn in_a_transaction(stage: &Stage, form: Form, flavor: Flavor) {
+    let mut session = Prepared::new(stage, form);
+    session.client.query("SET @@delphinus.timeout_ms = 1000").unwrap();
+    session.client.query("BEGIN").unwrap();
+    session.client.query("INSERT INTO quiet VALUES (5)").unwrap();
+    let change = Changed::begin(stage);
+    session.send();
+    assert_eq!(session.code(), too_long(flavor), "{form:?}");
+    assert_eq!(session.client.value("SELECT id FROM quiet").unwrap(), "5");
+    change.end();
+    session.client.query("ROLLBACK").unwrap();
+    session.goes_on();
+}
+
+fn by_the_end_of_the_client(stage: &Stage, form: Form) {
+    for in_transaction in [false, true] {
+        let mut session = Prepared::new(stage, form);
+        if in_transaction {
+            session.client.query("BEGIN").unwrap();
+            session.client.query("INSERT INTO quiet VALUES (6)").unwrap();
+        }
+        let change = Changed::begin(stage);
+        session.send();
+        wait_for(stage, "again", 1);
+        drop(session);
+        wait_for(stage, "again", 0);
+        // What it held is free again.
+        let mut other = stage.address.connect().unwrap();
+        other.query("INSERT INTO quiet VALUES (6)").unwrap();
+        other.query("DELETE FROM quiet").unwrap();
+        change.end();
+    }
+}
+
+fn by_kill(stage: &Stage, form: Form, flavor: Flavor, operators: &Operators) {
+    let mut operator = operators.connect(&stage.address).unwrap();
+    let mut other = stage.address.connect().unwrap();
+    for killer in [&mut other, &mut operator] {
+        for (kill, ends) in [("KILL QUERY", false), ("KILL CONNECTION", true)] {
+            let mut session = Prepared::new(stage, form);
+            let change = Changed::begin(stage);
+            session.send();
+            wait_for(stage, "again", 1);
+            killer.query(&format!("{kill} {}", session.client.connection_id)).unwrap();
+            assert_eq!(session.code(), 1317, "{flavor}: {kill}, {form:?}");
+            wait_for(stage, "again", 0);
+            change.end();
+            if ends {
+                assert!(session.run().is_err(), "{flavor}: it lives on after {kill}, {form:?}");
+            } else {
+                session.goes_on();
+            }
+        }
+    }
+}
