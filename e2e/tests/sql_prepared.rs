@@ -21,6 +21,7 @@ fn stage(flavor: Flavor) -> Stage {
         "CREATE TABLE sbtest.kept (id INT PRIMARY KEY, a INT)",
         "INSERT INTO sbtest.kept VALUES (99, 99)",
         "CREATE PROCEDURE app.p_runs() EXECUTE s",
+        "CREATE PROCEDURE app.p_runs_with() EXECUTE s USING @v",
         "CREATE PROCEDURE app.p_prepares() PREPARE inside FROM 'SELECT 8'",
         "CREATE PROCEDURE app.p_sets_and_misses() BEGIN SET @missed = 5; EXECUTE no_such; END",
         "CREATE PROCEDURE app.p_drops() DEALLOCATE PREPARE s",
@@ -40,6 +41,14 @@ fn take(other: &mut Client) {
     other.query("SELECT id FROM app.kept LIMIT 1 FOR UPDATE").unwrap();
 }
 
+/// Why the session is pinned, as the process list says.
+fn pin(watcher: &mut Client, session: &Client) -> Option<String> {
+    let id = session.connection_id.to_string();
+    let rows = watcher.rows("SHOW PROCESSLIST").unwrap();
+    let row = rows.into_iter().find(|row| row[0].as_deref() == Some(&id)).expect("it is listed");
+    row[6].as_deref()?.strip_prefix("pinned: ").map(str::to_owned)
+}
+
 #[track_caller]
 fn code(client: &mut Client, sql: &str) -> u16 {
     client.error(sql).unwrap().code
@@ -51,8 +60,16 @@ fn kill(stage: &Stage) {
 }
 
 fn kill_all_but(stage: &Stage, id: u32) {
+    kill_all_but_these(stage, &[id]);
+}
+
+fn kill_all_but_these(stage: &Stage, ids: &[u32]) {
     let primary = &stage.cluster.servers[0];
-    let sql = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app' AND ID <> {id}");
+    let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+    let sql = format!(
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app' AND ID NOT IN ({})",
+        ids.join(", ")
+    );
     let ids = primary.query(&sql).unwrap();
     assert!(!ids.trim().is_empty());
     for id in ids.split_whitespace() {
@@ -86,6 +103,16 @@ fn all(stage: &Stage) {
     what_fails_inside(stage);
     tables_made_by_them(stage);
     parameters(stage);
+}
+
+#[test]
+fn integers_for_parameters_do_not_pin() {
+    for flavor in [Flavor::MySql, Flavor::MariaDb] {
+        let stage = stage(flavor);
+        integers_of_many(&stage);
+        other_values_after_integers(&stage);
+        where_types_cannot_be_given(&stage);
+    }
 }
 
 /// A statement that cannot be prepared any more is missed by who runs it, and by nobody else.
@@ -178,41 +205,83 @@ fn tables_made_by_them(stage: &Stage) {
     a.query("DROP TABLE app.made").unwrap();
 }
 
-/// MySQL gives a parameter the type of the first number, and converts to it from then on: the session stays there.
+/// What a value does to a parameter of MySQL's: nothing, or it has the type of an integer, or of something else.
+fn kind(value: &str) -> &'static str {
+    match value {
+        "NULL" => "none",
+        "'-1'" => "other",
+        _ if value.starts_with('\'') => "none",
+        _ if value.parse::<i64>().is_ok() => "integer",
+        _ => "other",
+    }
+}
+
+/// A run of `s`, and all that can be told of it.
+fn answers(client: &mut Client, value: &str, variables: &str) -> Vec<String> {
+    client.query(&format!("SET @v = {value}")).unwrap();
+    let told = |answer: anyhow::Result<Vec<Vec<Option<String>>>>| match answer {
+        Ok(rows) => format!("{rows:?}"),
+        Err(error) => error.to_string(),
+    };
+    let run = client.query(&format!("EXECUTE s USING {variables}"));
+    let mut all = vec![run.map_or_else(|error| error.to_string(), |answer| format!("{answer:?}"))];
+    for sql in [
+        "SHOW WARNINGS",
+        "SELECT * FROM words FOR UPDATE",
+        "SELECT @@sql_select_limit, @@autocommit, @`delphinus zero`, @`delphinus limit`",
+    ] {
+        all.push(told(client.rows(sql)));
+    }
+    client.query("DELETE FROM words").unwrap();
+    all
+}
+
+/// MySQL gives a parameter the type of the first number, and converts to it from then on: a session stays there, unless that
+/// can be had elsewhere, as of integers in a plain read, as long as all runs are with such.
 fn parameters(stage: &Stage) {
     let server = stage.primary_address();
-    for text in ["SELECT ?", "SELECT CONCAT(?, ''/''), ? + 1", "INSERT INTO words VALUES (CONCAT(?, ''/''))"]
-    {
+    for text in [
+        "SELECT ?",
+        "SELECT CONCAT(?, ''/''), ? + 1",
+        "SELECT ? LIMIT 1",
+        "INSERT INTO words VALUES (CONCAT(?, ''/''))",
+    ] {
         for values in [
             &["'3x'", "NULL", "'abc'", "'7'"][..],
             &["1", "2", "'3x'", "NULL", "'abc'", "4"],
-            &["'abc'", "NULL", "1", "'abc'", "1.5", "'abc'"],
+            &["-1", "9223372036854775807", "0", "NULL", "'abc'"],
+            &["'abc'", "NULL", "1", "3", "'abc'", "1.5", "'abc'"],
+            &["1", "1", "2.5", "'abc'"],
+            &["1", "CAST(18446744073709551615 AS UNSIGNED)", "-1"],
+            &["1", "'1.5'", "1"],
             &["1.5", "'2.25x'", "3.5"],
             &["'-1'", "1e3", "'abc'", "NULL", "2"],
         ] {
-            let (mut a, mut b) = two(stage);
-            let mut there = server.connect().unwrap();
-            for client in [&mut a, &mut there] {
-                client.query(&format!("PREPARE s FROM '{text}'")).unwrap();
-            }
-            let variables = if text.matches('?').count() == 1 { "@v" } else { "@v, @v" };
-            let mut moves = true;
-            for value in values {
-                if moves {
-                    // It does not pin, and is not there the next time.
-                    take(&mut b);
-                    kill_all_but(stage, there.connection_id);
+            for is_killed in [true, false] {
+                let (mut a, mut b) = two(stage);
+                let mut there = server.connect().unwrap();
+                for client in [&mut a, &mut there] {
+                    client.query(&format!("PREPARE s FROM '{text}'")).unwrap();
                 }
-                let run = |client: &mut Client| {
-                    client.query(&format!("SET @v = {value}")).unwrap();
-                    let answer = client.query(&format!("EXECUTE s USING {variables}"));
-                    let written = client.rows("SELECT * FROM words FOR UPDATE").unwrap();
-                    client.query("DELETE FROM words").unwrap();
-                    (answer.map_err(|error| error.to_string()), written)
-                };
-                assert_eq!(run(&mut a), run(&mut there), "{text} {value} of {values:?}");
-                let is_typed = !value.starts_with('\'') && *value != "NULL" || *value == "'-1'";
-                moves &= stage.cluster.flavor == Flavor::MariaDb || !is_typed;
+                let variables = if text.matches('?').count() == 1 { "@v" } else { "@v, @v" };
+                let (mut moves, mut has_type) = (true, false);
+                for value in values {
+                    if moves {
+                        // It does not pin, and is not there the next time.
+                        take(&mut b);
+                        if is_killed {
+                            kill_all_but(stage, there.connection_id);
+                        }
+                    }
+                    let run = |client: &mut Client| answers(client, value, variables);
+                    assert_eq!(run(&mut a), run(&mut there), "{text} {value} of {values:?} {is_killed}");
+                    let is_plain = text.starts_with("SELECT") && !text.contains("LIMIT");
+                    moves &= stage.cluster.flavor == Flavor::MariaDb
+                        || kind(value) == "none" && !has_type
+                        || kind(value) == "integer" && is_plain;
+                    has_type |= kind(value) != "none";
+                }
+                assert_eq!(pin(&mut b, &a).is_some(), !moves, "{text} {values:?}");
             }
         }
     }
@@ -225,6 +294,127 @@ fn parameters(stage: &Stage) {
     }
     // Whatever held it is gone with the statement.
     a.query("DEALLOCATE PREPARE s").unwrap();
+    take(&mut b);
+}
+
+/// Sessions that run statements of one name in turn on one connection, with integers, or something else where MySQL keeps no
+/// types.
+fn integers_of_many(stage: &Stage) {
+    let server = stage.primary_address();
+    let texts = ["SELECT ?", "SELECT ? + 1, CONCAT(?, ''x'')", "SELECT COUNT(*) FROM kept WHERE a > ?"];
+    let mut sessions: Vec<_> = (0..8)
+        .map(|number| {
+            let (mut a, mut there) = (stage.address.connect().unwrap(), server.connect().unwrap());
+            let text = texts[number % texts.len()].to_owned() + &format!(" HAVING {number} = {number}");
+            for client in [&mut a, &mut there] {
+                client.query(&format!("PREPARE s FROM '{text}'")).unwrap();
+            }
+            let variables = if text.matches('?').count() == 1 { "@v" } else { "@v, @v" };
+            (a, there, variables)
+        })
+        .collect();
+    for value in ["'early'", "0", "7", "-9223372036854775807", "2147483648"] {
+        for (a, there, variables) in &mut sessions {
+            assert_eq!(answers(a, value, variables), answers(there, value, variables), "{value}");
+        }
+    }
+}
+
+/// A statement that was given integers elsewhere is given them first where it runs with something else.
+fn other_values_after_integers(stage: &Stage) {
+    let server = stage.primary_address();
+    let mut writer = server.connect().unwrap();
+    for before in [
+        &["DO 0"][..],
+        &["BEGIN"],
+        &["BEGIN", "INSERT INTO kept (a) VALUES (51)"],
+        &["START TRANSACTION READ ONLY"],
+        &["SET autocommit = 0"],
+        &["SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE", "BEGIN"],
+        &["SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"],
+        &["SET SESSION sql_mode = 'ANSI_QUOTES'"],
+        &["SET SESSION sql_select_limit = 1"],
+        &["CREATE TEMPORARY TABLE mine (a INT)"],
+    ] {
+        for value in ["NULL", "'abc'", "'1.5'", "2.5", "CAST(7 AS UNSIGNED)"] {
+            let (mut a, mut b) = two(stage);
+            let mut there = server.connect().unwrap();
+            for client in [&mut a, &mut there] {
+                client.query("PREPARE s FROM 'SELECT COUNT(*), ?, \"q\" FROM gone'").unwrap();
+                client.query("SET @v = 1").unwrap();
+                client.query("EXECUTE s USING @v").unwrap();
+            }
+            take(&mut b);
+            let ids = [there.connection_id, writer.connection_id];
+            kill_all_but_these(stage, &ids);
+            // What only READ UNCOMMITTED sees.
+            for sql in ["BEGIN", "INSERT INTO gone VALUES (1)"] {
+                writer.query(sql).unwrap();
+            }
+            let is_locked = before[0].contains("SERIALIZABLE");
+            if is_locked {
+                writer.query("ROLLBACK").unwrap();
+            }
+            let run = |client: &mut Client| {
+                for sql in before {
+                    client.query(sql).unwrap();
+                }
+                client.query(&format!("SET @v = {value}")).unwrap();
+                // The server may prepare it again for that, and fail in another mode.
+                let execute = |client: &mut Client| {
+                    client.rows("EXECUTE s USING @v").map_err(|error| error.to_string())
+                };
+                let answer = execute(client);
+                let left = client.rows("SELECT FOUND_ROWS(), ROW_COUNT(), LAST_INSERT_ID()").unwrap();
+                let again = execute(client);
+                let own = "SELECT @@sql_select_limit, @@autocommit, @`delphinus zero`, @`delphinus limit`";
+                let own = client.rows(own).unwrap();
+                client.query("ROLLBACK").unwrap();
+                (answer, left[0][..2].to_vec(), again, own)
+            };
+            let (own, direct) = (run(&mut a), run(&mut there));
+            assert_eq!(own, direct, "{before:?} {value}");
+            writer.query("ROLLBACK").unwrap();
+            if own.0.is_ok() && own.2.is_ok() {
+                for sql in ["DROP TEMPORARY TABLE IF EXISTS mine", "ROLLBACK", "DEALLOCATE PREPARE s"] {
+                    a.query(sql).unwrap();
+                }
+                assert_eq!(pin(&mut b, &a), None, "{before:?} {value}");
+            }
+        }
+    }
+    // By a procedure.
+    let (mut a, mut b) = two(stage);
+    let mut there = server.connect().unwrap();
+    for client in [&mut a, &mut there] {
+        for sql in ["PREPARE s FROM 'SELECT ?'", "SET @v = 1", "EXECUTE s USING @v", "SET @v = 'abc'"] {
+            client.query(sql).unwrap();
+        }
+    }
+    take(&mut b);
+    kill_all_but(stage, there.connection_id);
+    let call = "CALL app.p_runs_with()";
+    assert_eq!(a.value(call).unwrap(), there.value(call).unwrap());
+}
+
+/// What waits for the next transaction must not be used up. It takes a table that is gone for a moment to get there.
+fn where_types_cannot_be_given(stage: &Stage) {
+    if stage.cluster.flavor == Flavor::MariaDb {
+        return;
+    }
+    let (mut a, mut b) = two(stage);
+    a.query("PREPARE s FROM 'SELECT COUNT(*), ? FROM gone'").unwrap();
+    a.query("SET @v = 1, @none = NULL").unwrap();
+    a.query("EXECUTE s USING @v").unwrap();
+    b.query("DROP TABLE app.gone").unwrap();
+    kill(stage);
+    a.query("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").unwrap();
+    stage.cluster.servers[0].query("CREATE TABLE app.gone (a INT)").unwrap();
+    let refused = a.error("EXECUTE s USING @none").unwrap();
+    assert_eq!(refused.code, 1105);
+    assert!(refused.message.contains("set_transaction"), "{}", refused.message);
+    assert_eq!(a.rows("EXECUTE s USING @v").unwrap(), [[Some("0".to_owned()), Some("1".to_owned())]]);
+    a.query("COMMIT").unwrap();
     take(&mut b);
 }
 

@@ -48,6 +48,7 @@ mod serve;
 mod session;
 mod session_status;
 mod settle;
+mod sql_parameters;
 mod sql_statements;
 mod statements;
 mod steering;

@@ -87,13 +87,13 @@ impl Session {
         if self.may_have_changed_accounts(&executed) {
             self.worker.users.accounts_changed();
         }
-        let gives_types = self.gives_types(statement, sql);
+        let given = self.given(statement, sql);
         let learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
-        self.learn_sql(checkout, &executed, gives_types);
+        self.learn_sql(checkout, &executed, given.as_deref());
         if before != self.want.schema {
             self.info.enters(self.want.schema.as_deref());
             self.check_entered();

@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Class, Effects, Statement, execute_using, prepared_from, sql_prepared};
-use delphinus_state::{Executed, PinReason, SqlStatement, UserValue, quote_identifier};
+use delphinus_sql::{Class, Effects, Statement, prepared_from, sql_prepared};
+use delphinus_state::{Executed, Given, PinReason, SqlStatement, quote_identifier};
 
 use crate::client_error::ProxyError;
 use crate::session::Session;
@@ -17,9 +17,12 @@ use crate::session::Session;
 /// Statements about them.
 const ABOUT: Effects = Effects::SQL_PREPARES.union(Effects::SQL_EXECUTES).union(Effects::SQL_DEALLOCATES);
 
-/// Statements after which a session may be in another state. Those that it has prepared stay with the connection then.
-const LEAVES_HOME: Effects =
-    Effects::SETS_SYSTEM_VARS.union(Effects::CHANGES_SCHEMA).union(Effects::CALLS_ROUTINE);
+/// Statements after which a session may be in another state, or no statement may be run for its types. Those that it has prepared
+/// stay with the connection then.
+const LEAVES_HOME: Effects = Effects::SETS_SYSTEM_VARS
+    .union(Effects::CHANGES_SCHEMA)
+    .union(Effects::CALLS_ROUTINE)
+    .union(Effects::SETS_NEXT_TRANSACTION);
 
 /// Which of them a statement may touch.
 enum Touched {
@@ -52,8 +55,12 @@ impl Session {
                 for name in dropped {
                     self.bring_to_drop(checkout, &name).await?;
                 }
+                let given = self.given(statement, sql).map(|given| given.1);
                 for name in names {
                     self.bring_one(checkout, &name).await?;
+                    if !matches!(given, Some(Given::Integers(_))) {
+                        self.bring_types(checkout, &name).await?;
+                    }
                 }
             }
             Touched::Own => self.bring_own_sql(checkout).await?,
@@ -78,9 +85,13 @@ impl Session {
         names: BTreeSet<String>,
     ) -> Result<(), ProxyError> {
         for name in names {
-            match self.bring_one(checkout, &name).await {
+            let brought = match self.bring_one(checkout, &name).await {
+                Ok(()) => self.bring_types(checkout, &name).await,
+                failed => failed,
+            };
+            match brought {
                 // It cannot be prepared any more, and is missed by whoever runs it.
-                Err(ProxyError::CannotPrepareAgain(_)) => {}
+                Err(ProxyError::CannotPrepareAgain(_) | ProxyError::CannotGiveTypes(..)) => {}
                 Err(ProxyError::Pool(PoolError::Refused { error, .. })) if !ENDS.contains(&error.code) => {}
                 brought => brought?,
             }
@@ -192,23 +203,16 @@ impl Session {
         self.sql.run_by(statement, sql, lex).cloned()
     }
 
-    /// True if an EXECUTE holds its statement where it is by what it gives it: `MySQL` keeps the types of the first numbers.
-    pub(crate) fn gives_types(&mut self, statement: &Statement, sql: &[u8]) -> bool {
-        if statement.class != Class::Execute || self.sql.is_empty() {
-            return false;
-        }
-        let Some(found) = execute_using(sql, self.lex.options(&self.want.vars)) else { return false };
-        let gives_type =
-            |name: &String| self.want.user_vars.get(name.as_str()).is_some_and(UserValue::may_give_type);
-        self.sql.keeps_types(&found.name) && found.variables.iter().any(gives_type)
-    }
-
     /// Takes in what a statement has prepared, dropped, and given types, and whether the session has to stay with that.
-    pub(crate) fn learn_sql(&mut self, checkout: &mut Checkout, executed: &Executed<'_>, gives_types: bool) {
+    pub(crate) fn learn_sql(
+        &mut self,
+        checkout: &mut Checkout,
+        executed: &Executed<'_>,
+        given: Option<&(String, Given)>,
+    ) {
         let effects = executed.statement.effects;
-        if gives_types && let Some(found) = execute_using(executed.sql, executed.lex) {
-            self.sql.put(&found.name, None);
-            checkout.connection().sql.put(&found.name, None);
+        if let Some((name, given)) = given {
+            self.learn_types(checkout, (name, *given), executed);
         }
         if is_opaque(executed.statement) {
             self.sql.may_have_run();

@@ -11,6 +11,7 @@ use delphinus_sql::{
 };
 
 use crate::learn::Executed;
+use crate::parameter_types::{AfterRun, Given, ParameterTypes, can_run_for_types};
 use crate::session::SessionState;
 use crate::vars::{Vars, quote_identifier};
 
@@ -26,6 +27,8 @@ pub struct SqlStatement {
     vars: Rc<Vars>,
     /// The server keeps types of its parameters.
     keeps_types: bool,
+    /// It can be run for these types alone.
+    can_run_for_types: bool,
 }
 
 impl SqlStatement {
@@ -46,11 +49,18 @@ impl SqlStatement {
     }
 }
 
+/// A statement as it is in a session, or on a connection.
+#[derive(Debug, Clone)]
+struct Kept {
+    statement: Rc<SqlStatement>,
+    types: ParameterTypes,
+}
+
 /// Statements by their names, in lower case.
 #[derive(Debug, Default)]
 pub struct SqlStatements {
     /// `None` for one that cannot be prepared again.
-    by_name: BTreeMap<Box<str>, Option<Rc<SqlStatement>>>,
+    by_name: BTreeMap<Box<str>, Option<Kept>>,
     /// The names of those that may give users other passwords, or of which nothing is known.
     about_accounts: BTreeSet<Box<str>>,
 }
@@ -87,7 +97,7 @@ impl SqlStatements {
 
     /// The statement of this name: `Some(None)` for one that cannot be prepared again.
     pub fn find(&self, name: &str) -> Option<Option<&Rc<SqlStatement>>> {
-        self.by_name.get(name).map(Option::as_ref)
+        self.by_name.get(name).map(|found| found.as_ref().map(|kept| &kept.statement))
     }
 
     /// The only one that the text runs, if that is all that it does, and if it could be prepared again.
@@ -106,10 +116,45 @@ impl SqlStatements {
         self.find(name).flatten().is_some_and(|one| one.keeps_types)
     }
 
+    /// The types of the parameters of `name`.
+    pub fn types(&self, name: &str) -> ParameterTypes {
+        self.by_name.get(name).and_then(Option::as_ref).map(|kept| kept.types).unwrap_or_default()
+    }
+
+    /// Notes that the parameters of `name` have these types here.
+    pub fn set_types(&mut self, name: &str, types: ParameterTypes) {
+        if let Some(Some(kept)) = self.by_name.get_mut(name) {
+            kept.types = types;
+        }
+    }
+
+    /// Takes in that a session in `state` has run `name` with `given` on the connection that has `there`.
+    pub fn ran(&mut self, (name, given): (&str, Given), is_ok: bool, state: &SessionState, there: &mut Self) {
+        let Some(Some(kept)) = self.by_name.get_mut(name) else { return };
+        let one = &kept.statement;
+        if !one.keeps_types {
+            return;
+        }
+        // The server prepares it again for its first number: in the state that the session is in now.
+        let moves = one.can_run_for_types && one.is_at_home(state);
+        match kept.types.after(given, is_ok, moves) {
+            AfterRun::Same => {}
+            AfterRun::Typed(types) => {
+                kept.types = types;
+                there.set_types(name, types);
+            }
+            AfterRun::UnsureThere => there.put(name, None),
+            AfterRun::OnlyHere => {
+                self.put(name, None);
+                there.put(name, None);
+            }
+        }
+    }
+
     /// Takes in that something may have run any of them, with nobody knows what values.
     pub fn may_have_run(&mut self) {
         for kept in self.by_name.values_mut() {
-            if kept.as_ref().is_some_and(|one| one.keeps_types) {
+            if kept.as_ref().is_some_and(|kept| kept.statement.keeps_types) {
                 *kept = None;
             }
         }
@@ -128,9 +173,10 @@ impl SqlStatements {
         };
     }
 
-    /// Notes that `name` is this one here.
+    /// Notes that `name` is this one here, just prepared.
     pub fn put(&mut self, name: &str, statement: Option<Rc<SqlStatement>>) {
-        self.by_name.insert(name.into(), statement);
+        let kept = statement.map(|statement| Kept { statement, types: ParameterTypes::default() });
+        self.by_name.insert(name.into(), kept);
     }
 
     /// Notes that there is none of this name.
@@ -204,7 +250,7 @@ impl SqlStatements {
         let text = text_of(from, state)?;
         // A user variable has the type that it had when the statement was prepared. What a backslash is, depends.
         let is_plain = |byte: u8| byte.is_ascii() && !matches!(byte, b'\\' | b'@' | 0);
-        let kept = self.by_name.values().flatten().map(|one| one.text.len()).sum::<usize>();
+        let kept = self.by_name.values().flatten().map(|kept| kept.statement.text.len()).sum::<usize>();
         if !name.is_ascii() || text.len() > MAX_TEXT || kept + text.len() > MAX_TEXTS {
             return None;
         }
@@ -219,6 +265,7 @@ impl SqlStatements {
         let prepare = format!("PREPARE {} FROM '{}'", quote_identifier(name), text.replace('\'', "''"));
         Some(Rc::new(SqlStatement {
             keeps_types: lex.flavor == Flavor::MySql && text.contains('?'),
+            can_run_for_types: can_run_for_types(&statement, &text),
             prepare: prepare.into(),
             text: text.into(),
             statement,
@@ -229,7 +276,7 @@ impl SqlStatements {
 
     /// True if one of them cannot follow a session in this state to another connection.
     pub fn hold(&self, state: &SessionState) -> bool {
-        self.by_name.values().any(|one| one.as_ref().is_none_or(|one| !one.is_at_home(state)))
+        self.by_name.values().any(|one| one.as_ref().is_none_or(|kept| !kept.statement.is_at_home(state)))
     }
 }
 

@@ -59,6 +59,12 @@ impl UserValue {
         }
     }
 
+    /// True for an integer of the type that SQL gives one: with a sign, or room for it.
+    pub fn is_integer(&self) -> bool {
+        let digits = self.0.strip_prefix('-').unwrap_or(&self.0);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
     /// The values of a row that answers `read_back_sql`, in its order; `None` if the row is not one.
     pub fn from_row(columns: &[Column], row: &[Option<Vec<u8>>]) -> Option<Vec<Self>> {
         if columns.len() != row.len() || !row.len().is_multiple_of(COLUMNS_EACH) {

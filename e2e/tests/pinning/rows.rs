@@ -207,7 +207,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "sql_prepare",
-        by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`; on MySQL, `EXECUTE` with a number",
+        by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`; on MySQL, `EXECUTE` with a number (but with integers alone, of a plain read)",
         until: "all of these are deallocated or replaced, or schema and variables are as they were",
         cases: &[
             both(
@@ -240,11 +240,29 @@ pub(crate) const PINS: &[Row] = &[
             mysql(
                 &[
                     Run("PREPARE s FROM 'SELECT ?'"),
-                    Run("SET @a = 'x', @n = 1"),
+                    Run("SET @a = 'x', @n = 1.5"),
                     Run("EXECUTE s USING @a"),
                     Run("EXECUTE s USING @n"),
                 ],
                 &[Run("EXECUTE s USING @a"), Run("DEALLOCATE PREPARE s")],
+            ),
+            mysql(
+                &[
+                    Run("PREPARE s FROM 'SELECT ?, ?'"),
+                    Run("SET @n = 1"),
+                    Run("EXECUTE s USING @n, @n"),
+                    Run("EXECUTE s USING @n, @n"),
+                    Run("EXECUTE s USING @n, @none"),
+                ],
+                &[Run("EXECUTE s USING @n, @n"), Run("DEALLOCATE PREPARE s")],
+            ),
+            mysql(
+                &[
+                    Run("PREPARE s FROM 'SELECT a FROM app.three LIMIT ?'"),
+                    Run("SET @n = 1"),
+                    Run("EXECUTE s USING @n"),
+                ],
+                &[Run("PREPARE s FROM 'SELECT 1'")],
             ),
             mariadb(&[Run("PREPARE s FROM CONCAT('SELECT', ' 1')")], &[Run("DEALLOCATE PREPARE s")]),
         ],

@@ -232,38 +232,57 @@ pub(crate) fn sql_prepared(random: &mut Random, session: usize) -> Block {
     Block::free(steps)
 }
 
-/// Parameters of statements prepared in SQL text: strings and NULL. Numbers, of which MySQL keeps the type, pin there, and are in
+/// Parameters of statements prepared in SQL text: strings and NULL, and integers in reads. Other numbers pin on MySQL, and are in
 /// e2e/tests/sql_prepared.rs.
 pub(crate) fn sql_parameters(random: &mut Random, session: usize) -> Block {
     let t = table(session);
-    let text = match random.below(6) {
+    let text = match random.below(7) {
         0 => "SELECT ?".to_owned(),
         1 => "SELECT ? + 1, COALESCE(?, 1)".to_owned(),
         2 => "SELECT CONCAT(?, ''-'', ?)".to_owned(),
         3 => format!("SELECT COUNT(*) FROM app.{t} WHERE k = ? AND k <> ?"),
         4 => format!("SELECT * FROM app.{t} WHERE k = ? ORDER BY id"),
+        5 => format!("SELECT COALESCE(k, ?), CONCAT(v, ?) FROM app.{t} ORDER BY id"),
         _ => format!("INSERT INTO app.{t} (k, v) VALUES (?, ?)"),
     };
-    let (count, is_compared) = (text.matches('?').count(), text.contains("WHERE k "));
+    let (count, is_read) = (text.matches('?').count(), text.starts_with("SELECT"));
+    // Not text in the place of a number: see `comparable` in `step`.
+    let word = if text.contains("WHERE k ") { "'8'" } else { "'abc'" };
     let mut steps = vec![query(&format!("PREPARE p FROM '{text}'"))];
     let runs = 2 + random.below(6);
-    for _ in 0..runs {
-        let value = |random: &mut Random| match random.below(6) {
-            0 => "NULL",
-            1 => "'971'",
-            // Not text in the place of a number: see `comparable` in `step`.
-            _ if is_compared => "'8'",
-            _ => "'abc'",
+    // From the first integer on; one value of another kind behind that pins on MySQL.
+    let first = if is_read { random.below(2 * runs) } else { runs };
+    let is_mixed = first < runs && random.once_in(2);
+    let other = |random: &mut Random| random.pick(&["NULL", "'971'", word, word]);
+    for run in 0..runs {
+        let integers = run >= first && !(is_mixed && run > first && random.once_in(3));
+        let value = |random: &mut Random| {
+            let numbers = ["971", "0", "-3", "7", "2147483648", "4611686018427387904"];
+            if integers { random.pick(&numbers) } else { other(random) }
         };
         let values: Vec<String> = (0..count).map(|at| format!("@p{at} = {}", value(random))).collect();
         steps.push(query(&format!("SET {}", values.join(", "))));
         let using: Vec<String> = (0..count).map(|at| format!("@p{at}")).collect();
+        if is_mixed && random.once_in(6) {
+            steps.push(query(random.pick(&["BEGIN", "COMMIT", "SET TRANSACTION READ WRITE"])));
+        }
         steps.push(query(&format!("EXECUTE p USING {}", using.join(", "))));
+        if random.once_in(4) {
+            steps.push(query("SELECT FOUND_ROWS(), ROW_COUNT()"));
+        }
+    }
+    if is_mixed {
+        steps.push(query("ROLLBACK"));
     }
     steps.push(query("DEALLOCATE PREPARE p"));
     steps.push(query("SET @p0 = NULL, @p1 = NULL"));
     steps.push(query(&format!("DELETE FROM app.{t} WHERE k <> 0 OR k IS NULL")));
-    Block::free(steps)
+    if !is_mixed {
+        return Block::free(steps);
+    }
+    // An EXECUTE that fails after the session was pinned is not known by its text, and pins until then.
+    steps.push(Step::ResetConnection);
+    Block::pinned(steps)
 }
 
 /// Several statements prepared in the same state, run in turn: only their texts tell them apart.

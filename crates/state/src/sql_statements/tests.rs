@@ -88,6 +88,51 @@ fn what_a_procedure_may_have_run_stays_where_it_is() {
     }
 }
 
+/// A session and its connection, after runs of `s` there, and whether they went well.
+fn typed_by(text: &str, runs: &[(Given, bool)]) -> (Session, SqlStatements) {
+    let (mut session, mut there) = (Session::default(), SqlStatements::default());
+    session.run_on(Flavor::MySql, &format!("PREPARE s FROM '{text}'"), None);
+    there.copy("s", &session.statements);
+    for (given, is_ok) in runs {
+        session.statements.ran(("s", *given), *is_ok, &session.state, &mut there);
+    }
+    (session, there)
+}
+
+#[test]
+fn types_of_integers_alone_do_not_hold_it() {
+    use Given::{Integers, NoTypes, Other};
+    let typed = ParameterTypes::Integers(1);
+    for (text, runs, moves, types) in [
+        ("SELECT ?", &[(NoTypes, true)][..], true, ParameterTypes::AsPrepared),
+        ("SELECT ?", &[(NoTypes, true), (Integers(1), true)], true, typed),
+        ("SELECT ?", &[(Integers(1), true), (Integers(1), true)], true, typed),
+        ("SELECT ?", &[(Integers(1), false)], false, ParameterTypes::AsPrepared),
+        ("SELECT ?", &[(Integers(1), true), (NoTypes, true)], false, ParameterTypes::AsPrepared),
+        ("SELECT ?", &[(Other, true)], false, ParameterTypes::AsPrepared),
+        ("SELECT ? LIMIT 1", &[(Integers(1), true)], false, ParameterTypes::AsPrepared),
+        ("INSERT INTO t VALUES (?)", &[(Integers(1), true)], false, ParameterTypes::AsPrepared),
+    ] {
+        let (session, there) = typed_by(text, runs);
+        assert_eq!(session.holds(), !moves, "{text} {runs:?}");
+        assert_eq!((session.statements.types("s"), there.types("s")), (types, types), "{text} {runs:?}");
+    }
+    // One that failed has types in the session, and perhaps none there.
+    let (session, there) = typed_by("SELECT ?", &[(Integers(1), true), (Integers(1), false)]);
+    assert_eq!((session.holds(), session.statements.types("s")), (false, typed));
+    assert!(there.find("s").flatten().is_none());
+    // The types of another state.
+    let (mut session, mut there) = typed_by("SELECT ?", &[]);
+    session.state.schema = Some("app".into());
+    session.statements.ran(("s", Integers(1)), true, &session.state, &mut there);
+    session.state.schema = None;
+    assert!(session.holds());
+    // Prepared anew, it has none.
+    let (mut session, _) = typed_by("SELECT ?", &[(Integers(1), true)]);
+    session.run_on(Flavor::MySql, "PREPARE s FROM 'SELECT ?'", None);
+    assert_eq!(session.statements.types("s"), ParameterTypes::AsPrepared);
+}
+
 #[test]
 fn it_is_prepared_again_as_it_was() {
     let mut session = Session::default();
