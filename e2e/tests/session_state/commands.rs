@@ -248,6 +248,8 @@ pub(crate) fn sql_parameters(random: &mut Random, session: usize) -> Block {
     let (count, is_read) = (text.matches('?').count(), text.starts_with("SELECT"));
     // Not text in the place of a number: see `comparable` in `step`.
     let word = if text.contains("WHERE k ") { "'8'" } else { "'abc'" };
+    // MariaDB may leave FOUND_ROWS() behind COUNT() as it was: docs/protocol-notes.md.
+    let is_counted = !text.contains("COUNT(");
     let mut steps = vec![query(&format!("PREPARE p FROM '{text}'"))];
     let runs = 2 + random.below(6);
     // From the first integer on; one value of another kind behind that pins on MySQL.
@@ -267,7 +269,7 @@ pub(crate) fn sql_parameters(random: &mut Random, session: usize) -> Block {
             steps.push(query(random.pick(&["BEGIN", "COMMIT", "SET TRANSACTION READ WRITE"])));
         }
         steps.push(query(&format!("EXECUTE p USING {}", using.join(", "))));
-        if random.once_in(4) {
+        if is_counted && random.once_in(4) {
             steps.push(query("SELECT FOUND_ROWS(), ROW_COUNT()"));
         }
     }
