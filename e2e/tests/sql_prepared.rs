@@ -530,6 +530,14 @@ fn other_states(stage: &Stage) {
         take(&mut b);
         assert_eq!(a.rows("EXECUTE s").unwrap(), direct, "{back}");
     }
+    // Where it cannot be prepared any more, a run that fails does not take it away.
+    let (mut a, _) = two(stage);
+    a.query("PREPARE s FROM 'SELECT ? * 9223372036854775807'").unwrap();
+    for step in ["SET @a = 1, @b = 2", "EXECUTE s USING @a", "USE sbtest"] {
+        a.query(step).unwrap();
+    }
+    assert_eq!(a.error("EXECUTE s USING @b").unwrap().code, 1690);
+    assert_eq!(a.value("EXECUTE s USING @a").unwrap(), "9223372036854775807");
 }
 
 fn what_was_left_behind(stage: &Stage) {

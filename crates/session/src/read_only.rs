@@ -21,7 +21,7 @@ use crate::worker::ListenerMode;
 
 /// Whatever `completion_type` is.
 const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
-const ROLLBACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
+pub(crate) const ROLLBACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
 const BEGIN: &str = "START TRANSACTION READ ONLY";
 
 /// The id that the next INSERT takes. No other connection can be given it, but in a transaction that cannot write nothing takes

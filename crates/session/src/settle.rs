@@ -430,7 +430,7 @@ impl Session {
 /// Has the server end a statement with autocommit that has read a table: transactions are whole again from there on. The next
 /// connection would have it, too, if this one were only closed.
 async fn remind_of_transactions(checkout: &mut Checkout) -> Result<(), PoolError> {
-    let read = "SELECT COUNT(*) FROM information_schema.COLLATIONS WHERE ID = 0 LIMIT 1";
+    let read = "SELECT /*+ MAX_EXECUTION_TIME(10000) */ COUNT(*) FROM information_schema.COLLATIONS WHERE ID = 0 LIMIT 1";
     for sql in ["SET @@session.autocommit = 1", read, "SET @@session.autocommit = 0"] {
         checkout.query(sql).await?;
     }

@@ -4,12 +4,13 @@
 //! Owns: how. Which statements that can be done with is in `delphinus_state::ParameterTypes`.
 
 use delphinus_net::NetError;
-use delphinus_pool::{Checkout, PoolError};
+use delphinus_pool::{Checkout, Doing, PoolError};
 use delphinus_sql::{Class, Statement, execute_using, sql_prepared};
 use delphinus_state::{Executed, Given, ParameterTypes, PinReason, quote_identifier};
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
+use crate::read_only::ROLLBACK;
 use crate::session::Session;
 
 /// What a run for the types alone, in which somebody else would see something, has to stay away from: it would use up what SET
@@ -100,7 +101,7 @@ impl Session {
         on_the_way(checkout, &after).await?;
         if !self.status.contains(Status::AUTOCOMMIT) && !self.status.contains(Status::IN_TRANS) {
             // It may have begun a transaction of which the session would know nothing.
-            on_the_way(checkout, "ROLLBACK").await?;
+            on_the_way(checkout, ROLLBACK).await?;
         }
         checkout.forget_warnings().await.map_err(ProxyError::Pool)?;
         ran
@@ -112,7 +113,11 @@ async fn on_the_way(checkout: &mut Checkout, sql: &str) -> Result<(), ProxyError
     let result = checkout.query(sql).await.map(|_| ());
     result.map_err(|error| {
         ProxyError::Pool(match error {
-            PoolError::Refused { backend, .. } => PoolError::Lost { backend, error: NetError::Closed },
+            PoolError::Refused { backend, .. } => {
+                // Nobody may have it as it is.
+                checkout.note(Doing::Running);
+                PoolError::Lost { backend, error: NetError::Closed }
+            }
             other => other,
         })
     })

@@ -117,9 +117,12 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         }
     }
     if may_lose_transactions(state, executed) {
+        // To remind it would commit, and use up what is meant for the next transaction.
+        let can_remind = !may_be_open(response)
+            && ![PinReason::NextTransaction, PinReason::FixedVariable].iter().any(|reason| pins.has(*reason));
         match executed.lex.flavor {
-            Flavor::MySql if !may_be_open(response) => learnt.may_lose_transactions = true,
-            // To remind it would commit. And MariaDB has no table that everybody may read.
+            Flavor::MySql if can_remind => learnt.may_lose_transactions = true,
+            // MariaDB has no table that everybody may read.
             _ => pins.add(PinReason::UnknownState, executed.now, executed.sql),
         }
     }
@@ -135,15 +138,22 @@ fn may_lose_transactions(state: &SessionState, executed: &Executed<'_>) -> bool 
     let is_reported = || {
         response.changes.iter().any(|change| matches!(change, Changed::Var(name, _) if **name == *AUTOCOMMIT))
     };
-    let reads = || has_word(executed.sql, b"select") || has_word(executed.sql, b"table");
-    // In a text of several statements it may know of another one.
-    let is_known = response.is_ok() && may_be_open(response) && statement.class != Class::Multi;
+    // In a text of several statements, or in a routine, it may know of another one.
+    let is_known = response.is_ok()
+        && may_be_open(response)
+        && statement.class != Class::Multi
+        && !statement.effects.intersects(OPAQUE);
     !is_known
         && (is_autocommit_off(state) || !response.is_ok())
         && (statement.effects.intersects(OPAQUE) && response.is_ok() && is_reported()
-            || statement.effects.contains(Effects::SETS_SYSTEM_VARS)
-                && reads()
-                && assignments(executed.sql, executed.lex).iter().any(sets_autocommit))
+            || statement.effects.contains(Effects::SETS_SYSTEM_VARS) && reads_and_sets_autocommit(executed))
+}
+
+fn reads_and_sets_autocommit(executed: &Executed<'_>) -> bool {
+    let found = assignments(executed.sql, executed.lex);
+    let reads = |one: &Assignment<'_>| has_word(one.value, b"select") || has_word(one.value, b"table");
+    let has_begun = executed.response.error.is_none_or(|error| !NOT_RESOLVED_IN_LIST.contains(&error));
+    has_begun && found.iter().any(reads) && found.iter().any(sets_autocommit)
 }
 
 fn may_be_open(response: &Response) -> bool {

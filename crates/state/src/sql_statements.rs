@@ -143,6 +143,8 @@ impl SqlStatements {
                 kept.types = types;
                 there.set_types(name, types);
             }
+            // What has types keeps them.
+            AfterRun::UnsureThere if there.types(name) == kept.types => {}
             AfterRun::UnsureThere => there.put(name, None),
             AfterRun::OnlyHere => {
                 self.put(name, None);

@@ -228,6 +228,8 @@ fn a_table_that_may_be_read_while_autocommit_is_turned_off_pins() {
     for (sql, value, pins) in [
         ("SET autocommit = 0", "OFF", false),
         ("SET autocommit = 0, @a = 5", "OFF", false),
+        ("/* controller='select' */ SET autocommit = 0 /* table */", "OFF", false),
+        ("SET autocommit = 0; SELECT 1", "OFF", false),
         ("SET autocommit = 0, @a = (SELECT COUNT(*) FROM t)", "OFF", true),
         ("SET @a = (SELECT COUNT(*) FROM t), @@session.autocommit = 0", "OFF", true),
         ("SET autocommit = (TABLE t)", "OFF", true),
@@ -263,6 +265,7 @@ fn a_table_that_may_be_read_while_autocommit_is_turned_off_pins() {
     let failed = Response { error: Some(1242), ..Response::default() };
     for (sql, response) in [
         ("SET autocommit = 0, @a = (SELECT a FROM t); INSERT INTO t VALUES (1)", &open),
+        ("CALL p()", &open),
         ("SET autocommit = 0, @a = (SELECT a FROM t)", &failed),
     ] {
         for flavor in [Flavor::MariaDb, Flavor::MySql] {
@@ -272,6 +275,21 @@ fn a_table_that_may_be_read_while_autocommit_is_turned_off_pins() {
             assert!(session.pins().contains(&"unknown_state"), "{flavor:?} {sql}: {:?}", session.pins());
         }
     }
+    let missing = Response { error: Some(1146), ..Response::default() };
+    let mut session = Session::default();
+    session.run("SET autocommit = 0, @a = (SELECT a FROM missing)", &missing);
+    assert!(session.pins().is_empty());
+}
+
+#[test]
+fn what_is_meant_for_the_next_transaction_is_not_used_up() {
+    let lex = LexOptions { flavor: Flavor::MySql, ..LexOptions::default() };
+    let mut session = Session { lex, ..Session::default() };
+    session.ok("SET TRANSACTION READ ONLY");
+    let off = done(0, vec![var("autocommit", "OFF")]);
+    let learnt = session.run("SET autocommit = 0, @a = (SELECT COUNT(*) FROM t)", &off);
+    assert!(!learnt.may_lose_transactions);
+    assert!(session.pins().contains(&"unknown_state"), "{:?}", session.pins());
 }
 
 #[test]

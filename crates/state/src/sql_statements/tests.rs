@@ -117,8 +117,12 @@ fn types_of_integers_alone_do_not_hold_it() {
         assert_eq!(session.holds(), !moves, "{text} {runs:?}");
         assert_eq!((session.statements.types("s"), there.types("s")), (types, types), "{text} {runs:?}");
     }
-    // One that failed has types in the session, and perhaps none there.
-    let (session, there) = typed_by("SELECT ?", &[(Integers(1), true), (Integers(1), false)]);
+    // One that fails keeps the types that it has; where it had none yet, perhaps it has none.
+    let (mut session, mut there) = typed_by("SELECT ?", &[(Integers(1), true), (Integers(1), false)]);
+    assert_eq!((session.holds(), session.statements.types("s")), (false, typed));
+    assert_eq!(there.types("s"), typed);
+    there.set_types("s", ParameterTypes::AsPrepared);
+    session.statements.ran(("s", Integers(1)), false, &session.state, &mut there);
     assert_eq!((session.holds(), session.statements.types("s")), (false, typed));
     assert!(there.find("s").flatten().is_none());
     // The types of another state.
