@@ -224,6 +224,19 @@ fn the_clock_runs_again_after_a_default_timestamp() {
 }
 
 #[test]
+fn a_timestamp_that_could_not_be_set_is_what_it_was() {
+    let failed = Response { error: Some(1193), ..Response::default() };
+    let mut session = Session::default();
+    let learnt = session.run("SET timestamp = 5, no_such_variable = 1", &failed);
+    assert!(learnt.vars.iter().all(|name| &**name != "timestamp"), "{learnt:?}");
+    session.run("SET timestamp = 17.25", &done(2, vec![var("timestamp", "17.25")]));
+    for sql in ["SET timestamp = DEFAULT, no_such_variable = 1", "SET timestamp = 0, no_such_variable = 1"] {
+        session.run(sql, &failed);
+        assert!(session.state.vars.contains_key("timestamp"), "{sql}");
+    }
+}
+
+#[test]
 fn a_table_that_may_be_read_while_autocommit_is_turned_off_pins() {
     for (sql, value, pins) in [
         ("SET autocommit = 0", "OFF", false),

@@ -69,9 +69,11 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Ex
                 learn_collation(learnt, state, assignment);
             }
         }
-        // Of several the last one counts.
-        if found.iter().rfind(|one| is_timestamp(one)).is_some_and(starts_the_clock) {
-            // Its value now is the time now, which must not stand still.
+        if found.iter().any(is_timestamp) && !executed.response.is_ok() {
+            // Servers look at all values before they set the first. What it is could not be told from the time now.
+            learnt.vars.retain(|name| &**name != "timestamp");
+        } else if found.iter().rfind(|one| is_timestamp(one)).is_some_and(starts_the_clock) {
+            // Of several the last one counts. Its value now is the time now, which must not stand still.
             Rc::make_mut(&mut state.vars).remove("timestamp");
             learnt.vars.retain(|name| &**name != "timestamp");
         }
