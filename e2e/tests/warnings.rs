@@ -14,6 +14,8 @@ const BEFORE: &[&[&str]] = &[
     &["SELECT 1/0 FROM orders LIMIT 3", "SET @a = 1; SELECT @a; SET @b = 2"],
     &["SELECT 1/0 FROM orders LIMIT 3", "SELECT 1/0; SELECT 2; SET @b = 2"],
     &["SELECT 1/0 FROM orders LIMIT 3", "SET @a = 1; SELECT COUNT(*) FROM orders; SET @b = 2"],
+    // To take this along warns: the variable is going out of use.
+    &["SET big_tables = 1", "SELECT 1/0 FROM orders LIMIT 3", "SELECT 1; SELECT 2"],
 ];
 const BETWEEN: &[&[&str]] = &[&[], &["SET identity = 33", "SET @c = 1"], &["DO LAST_INSERT_ID(32)"]];
 

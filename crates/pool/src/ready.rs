@@ -65,8 +65,27 @@ pub(crate) async fn make_ready(
         return Ok(Ready::AsItWas);
     }
     // Boxed, so that an idle session does not carry the room of it.
-    Box::pin(fix_up(connection, target, want, means)).await?;
+    Box::pin(fix_up_silently(connection, target, want, means)).await?;
     Ok(Ready::FixedUp)
+}
+
+/// What the proxy sets may warn, of a variable that is going out of use: MariaDB would go on listing that behind statements
+/// without tables.
+async fn fix_up_silently(
+    connection: &mut Connection,
+    target: &Target,
+    want: &SessionState,
+    means: Means,
+) -> Result<(), PoolError> {
+    let listed_before = std::mem::take(&mut connection.lists_warnings);
+    let done = fix_up(connection, target, want, means).await;
+    let has_warned = std::mem::replace(&mut connection.lists_warnings, true);
+    done?;
+    if has_warned {
+        return bounded(target, empty_list(connection)).await;
+    }
+    connection.lists_warnings = listed_before;
+    Ok(())
 }
 
 async fn fix_up(
