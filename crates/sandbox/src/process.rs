@@ -56,6 +56,18 @@ pub(crate) fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
+/// True if no thread of a process runs, or can run: it is stopped, or gone.
+/// Source: <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>
+pub(crate) fn stands_still(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    threads.flatten().all(|thread| {
+        let Ok(stat) = std::fs::read_to_string(thread.path().join("stat")) else { return true };
+        // The name in parentheses may have any character in it.
+        let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+        matches!(state, Some('T' | 't' | 'Z' | 'X'))
+    })
+}
+
 /// True when this process runs as root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -72,4 +84,26 @@ pub(crate) fn find_program(name: &str) -> Option<std::path::PathBuf> {
 fn program_name(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     program.rsplit('/').next().unwrap_or(&program).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn a_stopped_process_stands_still() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(!stands_still(child.id()));
+        kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+        let began = std::time::Instant::now();
+        while !stands_still(child.id()) {
+            assert!(began.elapsed() < std::time::Duration::from_mins(1), "it is never stopped");
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(stands_still(child.id()));
+    }
 }

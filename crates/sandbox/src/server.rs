@@ -152,9 +152,12 @@ impl Server {
         Ok(())
     }
 
-    /// Freezes the process (SIGSTOP): its connections stay open and nothing answers.
+    /// Freezes the process (SIGSTOP): its connections stay open and nothing answers. It stands still when this returns.
     pub fn pause(&self) -> Result<()> {
-        self.child.as_ref().map_or(Ok(()), |child| send(child, Signal::STOP))
+        let Some(child) = &self.child else { return Ok(()) };
+        send(child, Signal::STOP)?;
+        // The signal is only on its way: a thread could still take a statement.
+        wait_until(&Silent, STANDSTILL, "a paused server", || Ok(process::stands_still(child.id())))
     }
 
     /// Lets a paused process go on (SIGCONT).
@@ -217,6 +220,9 @@ impl Drop for Server {
         self.kill9();
     }
 }
+
+/// How long a paused process may take until all of its threads stand still.
+const STANDSTILL: Duration = Duration::from_secs(10);
 
 fn send(child: &Child, signal: Signal) -> Result<()> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id out of range")?;

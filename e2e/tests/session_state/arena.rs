@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use delphinus_e2e::{ConfigFile, Stage, until};
+use delphinus_e2e::{ConfigFile, Operators, Stage, until};
 use delphinus_sandbox::Flavor;
 use delphinus_testkit::{Client, Login, Reply};
 use delphinus_wire::Capabilities;
@@ -16,16 +16,18 @@ pub(crate) const SESSIONS: usize = 20;
 /// A cluster with a proxy whose pool has two connections to each backend.
 pub(crate) struct Arena {
     stage: Stage,
+    operators: Operators,
 }
 
 impl Arena {
     pub(crate) fn start(flavor: Flavor) -> Result<Self> {
+        let operators = Operators::default();
         let config = ConfigFile {
             proxy: vec!["workers = 1".to_owned()],
             pool: vec!["max_connections = 2".to_owned(), "checkout_timeout_ms = 4000".to_owned()],
-            ..ConfigFile::default()
+            ..ConfigFile::with_sections(&operators.section())
         };
-        let arena = Self { stage: Stage::with(flavor, &config)? };
+        let arena = Self { stage: Stage::with(flavor, &config)?, operators };
         for server in &arena.stage.cluster.servers {
             server.query("SET GLOBAL general_log = OFF")?;
         }
@@ -58,6 +60,15 @@ impl Arena {
     /// The login of a session, through the proxy.
     pub(crate) fn proxied(&self, session: usize) -> Login {
         self.login(&self.stage.address.socket, session)
+    }
+
+    /// Who is pinned, why, and by which statement.
+    pub(crate) fn pins(&self) -> Result<String> {
+        let rows = self.operators.connect(&self.stage.address)?.rows("SHOW PINS")?;
+        let line = |row: &Vec<Option<String>>| {
+            row.iter().map(|cell| cell.as_deref().unwrap_or("-")).collect::<Vec<_>>().join(" | ")
+        };
+        Ok(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 
     /// What the proxy has logged.

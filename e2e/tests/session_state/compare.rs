@@ -155,7 +155,7 @@ pub(crate) fn run_interleaved(
 /// Who holds the connections, by a pin that has not ended with its block, and what they did last.
 fn holders(arena: &Arena, runners: &[Runner<'_>]) -> Result<String> {
     let list = arena.proxied(SESSIONS).connect()?.query("SHOW PROCESSLIST")?.remove(0).rows()?;
-    let mut text = String::new();
+    let mut text = format!("{}\n", arena.pins()?);
     for row in list {
         let cell = |at: usize| String::from_utf8_lossy(row[at].as_deref().unwrap_or(b"")).into_owned();
         let Some(runner) = runners.iter().find(|runner| runner.side.connection_id().to_string() == cell(0))
