@@ -59,6 +59,8 @@ const STATEMENTS: &[(&str, Needs)] = &[
     ("PREPARE p FROM 'SELECT 1'", Needs::Primary),
     ("SET ROLE NONE", Needs::Primary),
     ("SET rand_seed1 = 5", Needs::Primary),
+    ("SET sql_auto_is_null = 0", Needs::Nothing),
+    ("SELECT COUNT (*) FROM visits", Needs::Nothing),
     ("SELECT LAST_INSERT_ID(5)", Needs::Nothing),
     ("SET identity = 5", Needs::Nothing),
     ("SET insert_id = 5", Needs::Nothing),

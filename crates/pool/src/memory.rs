@@ -59,8 +59,8 @@ pub enum Warnings {
     Unclear(Box<Warnings>),
     /// Nobody knows: a statement has run on another connection that may have emptied the list, or left it.
     Gone,
-    /// What a server has listed.
-    Listed(TextResult),
+    /// What a server has listed, its texts in this `character_set_results`, if the session had set that.
+    Listed(TextResult, Option<Box<[u8]>>),
     /// An error of the proxy's own, by its number and its text.
     Own(u16, Vec<u8>),
 }
@@ -206,12 +206,12 @@ impl Memory {
         }
     }
 
-    /// What it lists.
-    pub(crate) fn save_list(&self, seen: Seen, result: TextResult) {
+    /// What it lists, and the `character_set_results` that it was set to.
+    pub(crate) fn save_list(&self, seen: Seen, result: TextResult, charset: Option<Box<[u8]>>) {
         if self.asks_for_list(seen) {
             let found = self.warnings.replace(Warnings::None);
             self.list(match found {
-                _ if !result.rows.is_empty() => Warnings::Listed(result),
+                _ if !result.rows.is_empty() => Warnings::Listed(result, charset),
                 Warnings::Unclear(or) => *or,
                 _ => Warnings::None,
             });

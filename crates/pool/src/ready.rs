@@ -198,7 +198,8 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
     if connection.memory.asks_for_list(seen) {
         // First, because every other statement forgets the warnings.
         let answer = query(connection, "SHOW WARNINGS").await?;
-        connection.memory.save_list(seen, answer.result);
+        let charset = connection.have.vars.get("character_set_results").cloned();
+        connection.memory.save_list(seen, answer.result, charset);
     }
     if asks_for_insert_id || asks_for_rows {
         let answer = query(connection, "SELECT FOUND_ROWS(), LAST_INSERT_ID() LIMIT 1").await?;

@@ -27,7 +27,7 @@ fn list(warnings: &Warnings, shape: TextShape) -> Option<TextResult> {
         Warnings::None => {}
         Warnings::OnConnection | Warnings::Unclear(_) | Warnings::Gone => return None,
         // Its columns are as the session wanted results when it was saved.
-        Warnings::Listed(listed) => result.rows.clone_from(&listed.rows),
+        Warnings::Listed(listed, _) => result.rows.clone_from(&listed.rows),
         Warnings::Own(code, message) => {
             let code = code.to_string().into_bytes();
             result.rows.push(vec![Some(b"Error".to_vec()), Some(code), Some(message.clone())]);
@@ -39,18 +39,34 @@ fn list(warnings: &Warnings, shape: TextShape) -> Option<TextResult> {
 /// Type code of an INT.
 const LONG: u8 = 3;
 
-/// The answer to `sql` if it is one of the plain forms; `None` for GET DIAGNOSTICS and the like, and where nobody knows.
-pub(crate) fn answer(sql: &[u8], warnings: &Warnings, shape: TextShape) -> Option<TextResult> {
+/// True if the texts mean the same to a session that wants results in this character set.
+fn is_readable(warnings: &Warnings, charset: Option<&[u8]>) -> bool {
+    match warnings {
+        Warnings::Listed(listed, saved) => {
+            saved.as_deref() == charset || listed.rows.iter().flatten().flatten().all(|cell| cell.is_ascii())
+        }
+        _ => true,
+    }
+}
+
+/// The answer to `sql` if it is one of the plain forms; `None` for GET DIAGNOSTICS and the like, and where nobody knows, or
+/// only in another character set than this `character_set_results`.
+pub(crate) fn answer(
+    sql: &[u8],
+    warnings: &Warnings,
+    (shape, charset): (TextShape, Option<&[u8]>),
+) -> Option<TextResult> {
+    let is_readable = is_readable(warnings, charset);
     let warnings = &list(warnings, shape)?;
     let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
     let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
     let joined = words.join(" ").replace(" (", "(").replace("( ", "(").replace(" )", ")");
     match joined.as_str() {
-        "show warnings" => Some(rows(warnings, |_| true)),
-        "show errors" => Some(rows(warnings, is_error)),
+        "show warnings" => is_readable.then(|| rows(warnings, |_| true)),
+        "show errors" => is_readable.then(|| rows(warnings, is_error)),
         "show count(*) warnings" => Some(count("@@session.warning_count", &rows(warnings, |_| true))),
         "show count(*) errors" => Some(count("@@session.error_count", &rows(warnings, is_error))),
-        _ => limited(&joined, warnings).or_else(|| counts(sql, warnings)),
+        _ => limited(&joined, warnings).filter(|_| is_readable).or_else(|| counts(sql, warnings)),
     }
 }
 
@@ -136,8 +152,8 @@ mod tests {
 
     #[test]
     fn plain_forms_are_answered() {
-        let listed = Warnings::Listed(saved());
-        let rows = |sql: &str| answer(sql.as_bytes(), &listed, SHAPE).map(|result| result.rows.len());
+        let listed = Warnings::Listed(saved(), None);
+        let rows = |sql: &str| answer(sql.as_bytes(), &listed, (SHAPE, None)).map(|result| result.rows.len());
         assert_eq!(rows("SHOW WARNINGS;"), Some(2));
         assert_eq!(rows("show  errors"), Some(1));
         assert_eq!(rows("SHOW WARNINGS LIMIT 1"), Some(1));
@@ -145,16 +161,36 @@ mod tests {
         assert_eq!(rows("SHOW WARNINGS LIMIT 1 OFFSET 2"), Some(0));
         assert_eq!(rows("SHOW WARNINGS LIMIT ?"), None);
         assert_eq!(rows("SELECT 1, @@warning_count"), None);
-        let counts =
-            answer(b"SELECT @@warning_count, @@session.error_count AS e;", &listed, SHAPE).expect("counts");
+        let counts = answer(b"SELECT @@warning_count, @@session.error_count AS e;", &listed, (SHAPE, None))
+            .expect("counts");
         assert_eq!(counts.rows, [[Some(b"2".to_vec()), Some(b"1".to_vec())]]);
         assert_eq!(counts.columns[0].name, b"@@warning_count");
         assert_eq!(counts.columns[1].name, b"e");
-        let count = answer(b"SHOW COUNT(*) WARNINGS", &listed, SHAPE).expect("a count");
+        let count = answer(b"SHOW COUNT(*) WARNINGS", &listed, (SHAPE, None)).expect("a count");
         assert_eq!(count.rows, [[Some(b"2".to_vec())]]);
-        assert_eq!(answer(b"SHOW WARNINGS", &Warnings::None, SHAPE).expect("none").rows.len(), 0);
+        let koi8r = (SHAPE, Some(&b"koi8r"[..]));
+        assert_eq!(answer(b"SHOW WARNINGS", &listed, koi8r).expect("ASCII").rows.len(), 2);
+        assert_eq!(answer(b"SHOW WARNINGS", &Warnings::None, (SHAPE, None)).expect("none").rows.len(), 0);
         let own = Warnings::Own(1094, b"Unknown".to_vec());
-        assert_eq!(answer(b"SHOW ERRORS", &own, SHAPE).expect("an error").rows.len(), 1);
-        assert_eq!(answer(b"SHOW ERRORS", &Warnings::OnConnection, SHAPE), None);
+        assert_eq!(answer(b"SHOW ERRORS", &own, (SHAPE, None)).expect("an error").rows.len(), 1);
+        assert_eq!(answer(b"SHOW ERRORS", &Warnings::OnConnection, (SHAPE, None)), None);
+    }
+
+    #[test]
+    fn texts_of_another_character_set_are_not_passed_on() {
+        let mut list = saved();
+        list.rows[0][2] = Some(vec![0xe9]);
+        let listed = Warnings::Listed(list, Some((*b"latin1").into()));
+        for (sql, charset, is_told) in [
+            ("SHOW WARNINGS", Some("latin1"), true),
+            ("SHOW WARNINGS", Some("koi8r"), false),
+            ("SHOW WARNINGS", None, false),
+            ("SHOW ERRORS LIMIT 1", None, false),
+            ("SHOW COUNT(*) WARNINGS", None, true),
+            ("SELECT @@warning_count", None, true),
+        ] {
+            let found = answer(sql.as_bytes(), &listed, (SHAPE, charset.map(str::as_bytes)));
+            assert_eq!(found.is_some(), is_told, "{sql} {charset:?}");
+        }
     }
 }

@@ -166,11 +166,7 @@ impl Session {
         if are_several || statement.class == Class::Prepare || statement.effects.intersects(OPAQUE) {
             return ListLeft::Untold;
         }
-        if may_be_without_tables(statement.class, sql, lex) && !has_tables(sql, lex) {
-            ListLeft::Kept
-        } else {
-            ListLeft::Own
-        }
+        if keeps_list(statement.class, sql, lex) { ListLeft::Kept } else { ListLeft::Own }
     }
 
     /// The proxy has answered a statement itself, without an error: diagnostics are about that one from now on.
@@ -276,36 +272,54 @@ fn has_word(sql: &[u8], wanted: &[u8]) -> bool {
     sql.split(|byte| !byte.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case(wanted))
 }
 
-/// True for statements that may have no table. MariaDB forgets the warnings of the statement before only for one with
-/// tables, or with warnings of its own.
-fn may_be_without_tables(class: Class, sql: &[u8], lex: LexOptions) -> bool {
+/// True if MariaDB keeps the warnings of the statement before for this one, if it has none of its own: it has no tables.
+/// Source: what 10.11 was seen to do, in e2e/tests/warnings.rs.
+fn keeps_list(class: Class, sql: &[u8], lex: LexOptions) -> bool {
     let has = |wanted| has_word(sql, wanted);
     match class {
-        Class::Show => !shows_tables(sql, lex),
-        Class::OtherDdl => has(b"database") || has(b"schema"),
-        _ => matches!(
-            class,
-            Class::Empty
-                | Class::Select
-                | Class::Values
-                | Class::With
-                | Class::Do
-                | Class::Set
-                | Class::Use
-                | Class::Begin
-                | Class::StartTransaction
-                | Class::Commit
-                | Class::Rollback
-                | Class::Savepoint
-                | Class::ReleaseSavepoint
-                | Class::RollbackToSavepoint
-                | Class::Xa
-                | Class::UnlockTables
-                | Class::Deallocate
-                | Class::Kill
-                | Class::Flush
-        ),
+        Class::OtherDdl => changes_no_table(sql),
+        Class::Backup => !has(b"lock"),
+        Class::Admin => has(b"reset") || has(b"help"),
+        Class::Account | Class::Replication => true,
+        Class::Show => {
+            (has(b"profiles") || !shows_tables(sql, lex) && !has(b"profile")) && !has_tables(sql, lex)
+        }
+        Class::Empty
+        | Class::Select
+        | Class::Values
+        | Class::With
+        | Class::Do
+        | Class::Set
+        | Class::Use
+        | Class::Begin
+        | Class::StartTransaction
+        | Class::Commit
+        | Class::Rollback
+        | Class::Savepoint
+        | Class::ReleaseSavepoint
+        | Class::RollbackToSavepoint
+        | Class::Xa
+        | Class::UnlockTables
+        | Class::Deallocate
+        | Class::Kill
+        | Class::Flush
+        | Class::Explain => !has_tables(sql, lex),
+        _ => false,
     }
+}
+
+/// True if what a text creates, alters or drops is nothing that stands where a table may, nor belongs to one.
+fn changes_no_table(sql: &[u8]) -> bool {
+    const OBJECTS: [&str; 7] = ["database", "schema", "function", "procedure", "package", "event", "server"];
+    const WITH_TABLES: [&str; 5] = ["table", "view", "index", "trigger", "sequence"];
+    let is_one_of =
+        |word: &[u8], list: &[&str]| list.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
+    let mut words = sql.split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let drops = words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"drop"));
+    let object = words.find(|word| is_one_of(word, &OBJECTS) || is_one_of(word, &WITH_TABLES));
+    // Which table a trigger belongs to, only CREATE says.
+    object
+        .is_some_and(|object| is_one_of(object, &OBJECTS) || drops && object.eq_ignore_ascii_case(b"trigger"))
 }
 
 #[cfg(test)]

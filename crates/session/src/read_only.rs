@@ -9,7 +9,7 @@ use delphinus_net::rt;
 use delphinus_pool::Checkout;
 use delphinus_route::{InReadOnly, Place, Plan, Progress, Reason, Target as RouteTarget, Wish, in_read_only};
 use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Target, Why, assignments};
-use delphinus_state::{PinReason, Response, Vars, is_movable};
+use delphinus_state::{PinReason, Response, Vars, fixes};
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
@@ -156,9 +156,9 @@ impl Session {
     /// A variable that no other connection can be given would hold the session there.
     fn fixes_variables(&mut self, sql: &[u8], statement: &Statement) -> bool {
         statement.effects.contains(Effects::SETS_SYSTEM_VARS)
-            && assignments(sql, self.lex.options(&self.want.vars))
-                .iter()
-                .any(|one| matches!(&one.target, Target::System { name, .. } if !is_movable(name) && name != INSERT_ID))
+            && assignments(sql, self.lex.options(&self.want.vars)).iter().any(|one| {
+                fixes(one) && !matches!(&one.target, Target::System { name, .. } if name == INSERT_ID)
+            })
     }
 
     /// True if it is all that holds the session to its connection, a transaction apart.

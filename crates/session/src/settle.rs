@@ -163,7 +163,7 @@ impl Session {
 
     async fn ask(&mut self, checkout: &mut Checkout, learnt: &Learnt, ran: Ran<'_>) -> Result<(), PoolError> {
         if !learnt.user_vars.is_empty() {
-            self.ask_user_vars(checkout, &learnt.user_vars).await?;
+            self.ask_user_vars(checkout, &learnt.user_vars, ran.sql).await?;
         }
         if learnt.has_failed && !learnt.vars.is_empty() {
             self.ask_vars_after_error(checkout, &learnt.vars).await?;
@@ -246,7 +246,7 @@ impl Session {
         let names: Vec<Box<str>> =
             cells.map(|name| String::from_utf8_lossy(name).to_lowercase().into_boxed_str()).collect();
         if !names.is_empty() {
-            self.ask_user_vars(checkout, &names).await?;
+            self.ask_user_vars(checkout, &names, ran.sql).await?;
         }
         Ok(())
     }
@@ -272,12 +272,23 @@ impl Session {
         Ok(())
     }
 
-    async fn ask_user_vars(&mut self, checkout: &mut Checkout, names: &[Box<str>]) -> Result<(), PoolError> {
+    /// What the statement `sql` has made of these variables.
+    async fn ask_user_vars(
+        &mut self,
+        checkout: &mut Checkout,
+        names: &[Box<str>],
+        sql: &[u8],
+    ) -> Result<(), PoolError> {
         let answer = checkout.query(&read_back_sql(names.iter().map(|name| &**name))).await?;
         let values = answer.rows.first().and_then(|row| UserValue::from_row(&answer.columns, row));
         let Some(values) = values else {
-            // Not what was asked for: better to keep the connection than to lose a value.
-            self.pins.add(PinReason::UnknownState, rt::now(), b"user variables cannot be read back");
+            // A value that no other statement can make again: better to keep the connection than to lose it.
+            tracing::debug!(
+                session.id = self.info.id.0,
+                ?names,
+                "a user variable of this session has a value that cannot be brought to another connection"
+            );
+            self.pins.add(PinReason::UnknownState, rt::now(), sql);
             return Ok(());
         };
         let vars = Rc::make_mut(&mut self.want.user_vars);
@@ -298,7 +309,7 @@ impl Session {
         names.dedup();
         let names: Vec<Box<str>> = names.into_iter().map(String::into_boxed_str).collect();
         if !names.is_empty() {
-            self.ask_user_vars(checkout, &names).await?;
+            self.ask_user_vars(checkout, &names, text).await?;
             checkout.connection().have.user_vars = self.want.user_vars.clone();
         }
         Ok(())

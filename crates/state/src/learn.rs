@@ -10,6 +10,7 @@ use std::time::Instant;
 use delphinus_sql::{Assignment, Class, Effects, Flavor, LexOptions, Statement, Target, assignments};
 use delphinus_wire::response::Status;
 
+pub use self::pins::fixes;
 use crate::pin::{PinReason, Pins};
 use crate::session::SessionState;
 use crate::sql_statements;

@@ -40,6 +40,13 @@ pub(crate) fn run_direct(arena: &Arena, plans: &[(usize, &[Block])]) -> Result<V
         .collect()
 }
 
+/// True for a list of warnings with letters beyond ASCII, of which the proxy says that nobody knows it any more: saved before
+/// `character_set_results` was another one. `e2e/tests/warnings.rs` is about that.
+fn is_known_in_another_charset(direct: &str, proxied: &str) -> bool {
+    let is_beyond_ascii = direct.contains("\\\\") || direct.contains("\\x");
+    is_beyond_ascii && proxied.starts_with("error 1105") && proxied.contains("is not known any more")
+}
+
 /// A session on its way through its plan.
 struct Runner<'a> {
     session: usize,
@@ -65,7 +72,7 @@ impl Runner<'_> {
         let step = &self.blocks[self.block].steps[self.step];
         let answer = self.side.run(step).unwrap_or_else(|error| format!("broken: {error:#}"));
         let direct = &self.answers[self.done];
-        if answer != *direct {
+        if answer != *direct && !is_known_in_another_charset(direct, &answer) {
             return Err((direct.clone(), answer));
         }
         self.done += 1;

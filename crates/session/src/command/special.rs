@@ -239,7 +239,8 @@ impl Session {
         self.skip(input).await?;
         let shape = self.text_shape();
         let warnings = self.memory.warnings();
-        let Some(mut result) = crate::diagnostics::answer(sql, &warnings, shape) else {
+        let charset = self.want.vars.get("character_set_results").map(|name| &**name);
+        let Some(mut result) = crate::diagnostics::answer(sql, &warnings, (shape, charset)) else {
             return Ok(Served::Error(ProxyError::DiagnosticsGone));
         };
         // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use delphinus_sql::{Effects, TableName, advisory_locks, assignments, handlers, temporary_tables};
+use delphinus_sql::{
+    Assignment, Effects, Scope, TableName, Target, advisory_locks, assignments, handlers, temporary_tables,
+};
 
 use super::Executed;
 use super::variables::{reads_as_0, reported};
@@ -115,8 +117,7 @@ fn sets_back(name: &str, value: &[u8]) -> bool {
 /// Variables that cannot move pin even where the server does not report them.
 fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
     for assignment in assignments(executed.sql, executed.lex) {
-        let delphinus_sql::Target::System { scope: delphinus_sql::Scope::Session, name } = &assignment.target
-        else {
+        let Target::System { scope: Scope::Session, name } = &assignment.target else {
             continue;
         };
         // Without a word for the scope, `@@` is about the next transaction only, as in SET TRANSACTION.
@@ -124,11 +125,17 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
             add(pins, PinReason::NextTransaction, executed);
         }
         if !is_movable(name) && (!reported(executed, name) || reads_as_0(name)) {
-            // 0 is a value too for `insert_id`: the next INSERT would take it.
-            let is_back = sets_back(name, assignment.value) && name != "insert_id";
-            pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
+            pins.set_fixed_variable(name, fixes(&assignment), executed.now, executed.sql);
         }
     }
+}
+
+/// True for an assignment that holds a session to its connection: to a variable that cannot move, and not back to what it is
+/// to a new session.
+pub fn fixes(assignment: &Assignment<'_>) -> bool {
+    let Target::System { scope: Scope::Session, name } = &assignment.target else { return false };
+    // 0 is a value too for `insert_id`: the next INSERT would take it.
+    !is_movable(name) && (name == "insert_id" || !sets_back(name, assignment.value))
 }
 
 impl Pins {
