@@ -53,6 +53,7 @@ mod sql_statements;
 mod statements;
 mod steering;
 mod trace;
+mod user_variables;
 mod users;
 mod worker;
 

@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError};
-use delphinus_sql::{Class, Effects, Flavor, Statement, sql_prepared, user_variables_assigned};
+use delphinus_sql::{Class, Effects, Flavor, Statement, sql_prepared};
 use delphinus_state::{
-    Changed, Executed, HiddenCollation, Learnt, PinReason, Response, UserValue, Vars, learn,
-    quote_identifier, read_back_sql, set_reported,
+    Changed, Executed, HiddenCollation, Learnt, PinReason, Response, Vars, learn, quote_identifier,
+    set_reported,
 };
 use delphinus_topology::{Collation, Collations};
 use delphinus_wire::Put;
@@ -227,30 +227,6 @@ impl Session {
         Ok(())
     }
 
-    /// What a function or trigger has assigned is read back where the server lists it. `MySQL` lists it to nobody but
-    /// administrators: there the connection starts over before another session gets it.
-    async fn ask_hidden_user_vars(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
-        if self.lex.options(&self.want.vars).flavor == Flavor::MySql {
-            checkout.connection().may_hide_user_vars = true;
-            return Ok(());
-        }
-        let sql = "SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES LIMIT 18446744073709551615";
-        let answer = match checkout.query(sql).await {
-            Err(PoolError::Refused { .. }) => {
-                self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
-                return Ok(());
-            }
-            answer => answer?,
-        };
-        let cells = answer.rows.iter().filter_map(|row| row.first()?.as_deref());
-        let names: Vec<Box<str>> =
-            cells.map(|name| String::from_utf8_lossy(name).to_lowercase().into_boxed_str()).collect();
-        if !names.is_empty() {
-            self.ask_user_vars(checkout, &names, ran.sql).await?;
-        }
-        Ok(())
-    }
-
     /// SET ROLE pins until the role is that of a new login again: none, where the user has no default roles. MySQL
     /// connections that have had a role were seen to refuse what the user may do: there it pins until the reset.
     async fn ask_role(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
@@ -268,49 +244,6 @@ impl Session {
             if has_none && defaults.as_deref() == Some(b"0") {
                 self.pins.remove(PinReason::Role);
             }
-        }
-        Ok(())
-    }
-
-    /// What the statement `sql` has made of these variables.
-    async fn ask_user_vars(
-        &mut self,
-        checkout: &mut Checkout,
-        names: &[Box<str>],
-        sql: &[u8],
-    ) -> Result<(), PoolError> {
-        let answer = checkout.query(&read_back_sql(names.iter().map(|name| &**name))).await?;
-        let values = answer.rows.first().and_then(|row| UserValue::from_row(&answer.columns, row));
-        let Some(values) = values else {
-            // A value that no other statement can make again: better to keep the connection than to lose it.
-            tracing::debug!(
-                session.id = self.info.id.0,
-                ?names,
-                "a user variable of this session has a value that cannot be brought to another connection"
-            );
-            self.pins.add(PinReason::UnknownState, rt::now(), sql);
-            return Ok(());
-        };
-        let vars = Rc::make_mut(&mut self.want.user_vars);
-        for (name, value) in names.iter().zip(values) {
-            vars.insert(name.clone(), value);
-        }
-        Ok(())
-    }
-
-    /// Preparing `SELECT @a := ?` gives the variable another character set already, on MariaDB.
-    pub(crate) async fn ask_prepared_user_vars(
-        &mut self,
-        checkout: &mut Checkout,
-        text: &[u8],
-    ) -> Result<(), PoolError> {
-        let mut names = user_variables_assigned(text, self.lex.options(&self.want.vars));
-        names.sort_unstable();
-        names.dedup();
-        let names: Vec<Box<str>> = names.into_iter().map(String::into_boxed_str).collect();
-        if !names.is_empty() {
-            self.ask_user_vars(checkout, &names, text).await?;
-            checkout.connection().have.user_vars = self.want.user_vars.clone();
         }
         Ok(())
     }

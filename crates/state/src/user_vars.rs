@@ -39,6 +39,15 @@ impl UserValue {
         &*self.0 == "NULL"
     }
 
+    /// The hexadecimal digits of a string that may be invalid in its character set, which only a server can say: it makes
+    /// no literal of it then, or another one.
+    pub fn unproven_digits(&self) -> Option<&str> {
+        let (charset, rest) = self.0.strip_prefix('_')?.split_once(" X'")?;
+        let (digits, _) = rest.split_once('\'')?;
+        let is_ascii = || digits.bytes().step_by(2).all(|digit| digit < b'8');
+        (MULTI_BYTE.contains(&charset) && !is_ascii()).then_some(digits)
+    }
+
     /// The value, if it is a string of printable ASCII characters, which mean the same in every character set that they can
     /// have here.
     pub fn ascii(&self) -> Option<String> {
@@ -109,12 +118,7 @@ impl UserValue {
             return None;
         }
         // Servers let such a string come to be, but take no literal of it.
-        let may_be_invalid = if charset.starts_with("utf8") {
-            !is_utf8(digits)
-        } else {
-            MULTI_BYTE.contains(&charset.as_str()) && digits.iter().step_by(2).any(|digit| *digit >= b'8')
-        };
-        if may_be_invalid {
+        if charset.starts_with("utf8") && !is_utf8(digits) {
             return None;
         }
         let digits = String::from_utf8_lossy(digits);
@@ -164,7 +168,7 @@ fn is_plain_text(digits: &str) -> bool {
 /// Of a longer string only the beginning is looked at.
 const LONG_NUMBER: usize = 64;
 
-/// Character sets whose strings may be invalid, other than those of Unicode.
+/// Character sets of several bytes whose strings only a server can tell to be valid.
 const MULTI_BYTE: [&str; 9] =
     ["big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis"];
 
@@ -234,6 +238,19 @@ mod tests {
         ] {
             assert_eq!(UserValue::from_sql(&value).may_give_type(), gives, "{value:.60}");
         }
+    }
+
+    #[test]
+    fn strings_of_several_bytes_have_to_be_proven() {
+        let text = |charset, digits| {
+            let found = value(253, 0, [Some("?"), Some(charset), Some("any"), Some(digits)]);
+            found.expect("a row")[0].unproven_digits().map(str::to_owned)
+        };
+        assert_eq!(text("sjis", "93FA"), Some("93FA".to_owned()));
+        assert_eq!(text("sjis", "615C5C62"), None);
+        assert_eq!(text("latin1", "E9"), None);
+        assert_eq!(text("utf8mb4", "C3A9"), None);
+        assert_eq!(value(8, 0, [Some("-7"), None, None, None]).expect("a row")[0].unproven_digits(), None);
     }
 
     #[test]

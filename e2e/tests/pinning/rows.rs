@@ -301,8 +301,8 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "fixed_variable",
-        by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, ...",
-        until: "set back to `AUTOMATIC`, `OFF` or 0; `insert_id`: the session is reset",
+        by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, ...; `character_set_results` of UCS-2, UTF-16 or UTF-32",
+        until: "set back to `AUTOMATIC`, `OFF` or 0, or to another character set; `insert_id`: the session is reset",
         cases: &[
             mysql(
                 &[Run("SET gtid_next = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:1'")],
@@ -315,6 +315,7 @@ pub(crate) const PINS: &[Row] = &[
                 &[Run("SET rand_seed1 = 0"), Run("SET rand_seed2 = 0")],
             ),
             both(&[Run("SET sql_auto_is_null = 1")], &[Run("SET sql_auto_is_null = OFF")]),
+            both(&[Run("SET character_set_results = utf16")], &[Run("SET @a = 1"), Run("SET NAMES utf8mb4")]),
         ],
     },
     Row {
@@ -363,6 +364,7 @@ pub(crate) const PINS: &[Row] = &[
                 ],
                 &[Run("SELECT 1"), Reset],
             ),
+            both(&[Run("SET NAMES sjis"), Run("SET @bad = '\u{80} '")], &[Run("SET @bad = NULL"), Reset]),
             mariadb(
                 &[Run("SET autocommit = 0, @a = (SELECT COUNT(*) FROM app.p)")],
                 &[Run("SET autocommit = 1"), Reset],
@@ -406,7 +408,12 @@ pub(crate) const MOVES: &[Moving] = &[
         on: None,
         state: "user variables (`SET @a`, `:=`, `SELECT ... INTO @a`)",
         how: "read back after the statement with type, character set and collation; set with the same `SET`",
-        steps: &[Run("SET @a = 1, @b = 'x'"), Run("SELECT @a := @a + 1"), Run("SELECT 1 INTO @a")],
+        steps: &[
+            Run("SET @a = 1, @b = 'x'"),
+            Run("SELECT @a := @a + 1"),
+            Run("SELECT 1 INTO @a"),
+            Run("SET @a = CONVERT('日本' USING sjis), @b = CONVERT('日本' USING gbk)"),
+        ],
     },
     Moving {
         on: Some(Flavor::MariaDb),

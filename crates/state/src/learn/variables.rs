@@ -32,9 +32,16 @@ pub(super) fn apply(
             matches!(value, b"AUTOMATIC" | b"0" | b"OFF") && name != "insert_id" && !reads_as_0(name);
         pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
     } else if !is_derived(name) {
+        if name == "character_set_results" {
+            // The proxy could not read what it has to ask the server.
+            pins.set_fixed_variable(name, WIDE.contains(&value), executed.now, executed.sql);
+        }
         set_reported(Rc::make_mut(&mut state.vars), name, value);
     }
 }
+
+/// Character sets in which ASCII is no single byte.
+const WIDE: [&[u8]; 4] = [b"ucs2", b"utf16", b"utf16le", b"utf32"];
 
 /// True for variables whose value MySQL reports, and shows, as 0 whatever they were set to.
 pub(super) fn reads_as_0(name: &str) -> bool {

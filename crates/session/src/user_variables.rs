@@ -1,0 +1,109 @@
+//! User variables: what a statement has made of them is read back from the server, so that they can be set elsewhere.
+
+use std::rc::Rc;
+
+use delphinus_net::rt;
+use delphinus_pool::{Checkout, PoolError};
+use delphinus_sql::{Flavor, user_variables_assigned};
+use delphinus_state::{PinReason, UserValue, read_back_sql};
+
+use crate::session::Session;
+use crate::settle::Ran;
+
+impl Session {
+    /// What the statement `sql` has made of these variables.
+    pub(crate) async fn ask_user_vars(
+        &mut self,
+        checkout: &mut Checkout,
+        names: &[Box<str>],
+        sql: &[u8],
+    ) -> Result<(), PoolError> {
+        let answer = checkout.query(&read_back_sql(names.iter().map(|name| &**name))).await?;
+        let values = answer.rows.first().and_then(|row| UserValue::from_row(&answer.columns, row));
+        let values = match values {
+            Some(values) if are_literals(checkout, &values).await? => Some(values),
+            _ => None,
+        };
+        let Some(values) = values else {
+            // A value that no other statement can make again: better to keep the connection than to lose it.
+            tracing::debug!(
+                session.id = self.info.id.0,
+                ?names,
+                "a user variable of this session has a value that cannot be brought to another connection"
+            );
+            self.pins.add(PinReason::UnknownState, rt::now(), sql);
+            return Ok(());
+        };
+        let vars = Rc::make_mut(&mut self.want.user_vars);
+        for (name, value) in names.iter().zip(values) {
+            vars.insert(name.clone(), value);
+        }
+        Ok(())
+    }
+
+    /// Preparing `SELECT @a := ?` gives the variable another character set already, on MariaDB.
+    pub(crate) async fn ask_prepared_user_vars(
+        &mut self,
+        checkout: &mut Checkout,
+        text: &[u8],
+    ) -> Result<(), PoolError> {
+        let mut names = user_variables_assigned(text, self.lex.options(&self.want.vars));
+        names.sort_unstable();
+        names.dedup();
+        let names: Vec<Box<str>> = names.into_iter().map(String::into_boxed_str).collect();
+        if !names.is_empty() {
+            self.ask_user_vars(checkout, &names, text).await?;
+            checkout.connection().have.user_vars = self.want.user_vars.clone();
+        }
+        Ok(())
+    }
+
+    /// What a function or trigger has assigned is read back where the server lists it. `MySQL` lists it to nobody but
+    /// administrators: there the connection starts over before another session gets it.
+    pub(crate) async fn ask_hidden_user_vars(
+        &mut self,
+        checkout: &mut Checkout,
+        ran: Ran<'_>,
+    ) -> Result<(), PoolError> {
+        if self.lex.options(&self.want.vars).flavor == Flavor::MySql {
+            checkout.connection().may_hide_user_vars = true;
+            return Ok(());
+        }
+        let sql = "SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES LIMIT 18446744073709551615";
+        let answer = match checkout.query(sql).await {
+            Err(PoolError::Refused { .. }) => {
+                self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
+                return Ok(());
+            }
+            answer => answer?,
+        };
+        let cells = answer.rows.iter().filter_map(|row| row.first()?.as_deref());
+        let names: Vec<Box<str>> =
+            cells.map(|name| String::from_utf8_lossy(name).to_lowercase().into_boxed_str()).collect();
+        if !names.is_empty() {
+            self.ask_user_vars(checkout, &names, ran.sql).await?;
+        }
+        Ok(())
+    }
+}
+
+/// True if the server makes these values again of their texts: of a string that is invalid in its character set it would not.
+async fn are_literals(checkout: &mut Checkout, values: &[UserValue]) -> Result<bool, PoolError> {
+    let unproven: Vec<_> =
+        values.iter().filter_map(|value| Some((value.sql(), value.unproven_digits()?))).collect();
+    if unproven.is_empty() {
+        return Ok(true);
+    }
+    let list: Vec<String> = unproven.iter().map(|(sql, _)| format!("HEX({sql})")).collect();
+    match checkout.query(&format!("SELECT {} LIMIT 1", list.join(", "))).await {
+        Ok(answer) => {
+            let row = answer.rows.first().map(Vec::as_slice).unwrap_or_default();
+            Ok(row
+                .iter()
+                .map(Option::as_deref)
+                .eq(unproven.iter().map(|(_, digits)| Some(digits.as_bytes()))))
+        }
+        Err(PoolError::Refused { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
