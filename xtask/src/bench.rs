@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use delphinus_sandbox::Flavor;
 
-use crate::cargo;
+use crate::{cargo, release};
 
 /// Options of the benchmark; `bench/src/main.rs` reads them.
 #[derive(Debug, Args)]
@@ -20,9 +20,6 @@ pub(crate) struct BenchArgs {
     micro: bool,
     #[command(flatten)]
     micro_args: micro::MicroArgs,
-    /// A look in less than three minutes (building not included): 3 short rounds.
-    #[arg(long)]
-    quick: bool,
     /// Measure only this workload; the beginning of a name is enough. May be repeated.
     ///
     /// point-select-text, point-select-prepared, read-only-text, read-only-prepared, read-write-text,
@@ -32,14 +29,27 @@ pub(crate) struct BenchArgs {
     /// Measure only these systems: direct, haproxy, router-ro, router-split, proxysql, delphinus.
     #[arg(long, value_name = "NAMES")]
     systems: Option<String>,
-    /// Rounds, instead of 5, or of 3 with --quick.
-    #[arg(long, value_name = "N")]
-    rounds: Option<u16>,
     /// The servers behind all systems: mysql, group, or mariadb (without MySQL Router).
     #[arg(long, value_name = "FLAVOR", default_value = "mysql")]
     flavor: Flavor,
     #[command(flatten)]
+    how: HowArgs,
+    #[command(flatten)]
     files: FileArgs,
+}
+
+/// What is built, and for how long it is measured.
+#[derive(Debug, Args)]
+struct HowArgs {
+    /// A look in less than three minutes (building not included): 3 short rounds.
+    #[arg(long)]
+    quick: bool,
+    /// Rounds, instead of 5, or of 3 with --quick.
+    #[arg(long, value_name = "N")]
+    rounds: Option<u16>,
+    /// Measure the binary that `cargo xtask release` makes, and not that of `cargo build --release`.
+    #[arg(long)]
+    guided: bool,
 }
 
 /// Where the figures go, beside the terminal.
@@ -61,13 +71,17 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.micro {
         return micro::run(&args.micro_args);
     }
-    let delphinus = build("delphinus-cli", "delphinus")?;
-    let program = build("delphinus-bench", "delphinus-bench")?;
-    let mut command = std::process::Command::new(program);
+    let delphinus = if args.how.guided { release::build()? } else { build("delphinus-cli", "delphinus")? };
+    let mut command = std::process::Command::new(build_program()?);
     command.args(arguments(args, &delphinus));
     cargo::announce(&command);
     let status = command.status().context("cannot start delphinus-bench")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Builds the program that measures.
+pub(crate) fn build_program() -> Result<PathBuf> {
+    build("delphinus-bench", "delphinus-bench")
 }
 
 fn build(package: &str, program: &str) -> Result<PathBuf> {
@@ -78,10 +92,10 @@ fn build(package: &str, program: &str) -> Result<PathBuf> {
 fn arguments(args: &BenchArgs, delphinus: &Path) -> Vec<String> {
     let file = |path: &PathBuf| path.display().to_string();
     let mut words = vec![format!("--delphinus={}", delphinus.display()), format!("--flavor={}", args.flavor)];
-    words.extend(args.quick.then(|| "--quick".to_owned()));
+    words.extend(args.how.quick.then(|| "--quick".to_owned()));
     words.extend(args.only.iter().map(|name| format!("--only={name}")));
     words.extend(args.systems.iter().map(|names| format!("--systems={names}")));
-    words.extend(args.rounds.map(|rounds| format!("--rounds={rounds}")));
+    words.extend(args.how.rounds.map(|rounds| format!("--rounds={rounds}")));
     words.extend(args.files.json.iter().map(|path| format!("--json={}", file(path))));
     words.extend(args.files.plot.iter().map(|path| format!("--plot={}", file(path))));
     words.push(format!("--docs={}", cargo::root().join("docs").display()));

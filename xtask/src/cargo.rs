@@ -22,6 +22,20 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_dir() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// The machine's own target, as rustc names it.
+pub(crate) fn host_triple() -> Result<String> {
+    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    command.arg("-vV");
+    let said = output(command)?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc does not name its host")
+}
+
 /// Says what is run, as the user would type it.
 pub(crate) fn announce(command: &Command) {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
@@ -101,5 +115,10 @@ mod tests {
     fn a_failing_program_is_an_error() {
         assert!(run(Command::new("false")).is_err());
         assert!(output(Command::new("false")).is_err());
+    }
+
+    #[test]
+    fn the_host_is_known() {
+        assert!(host_triple().unwrap().contains("linux"));
     }
 }

@@ -15,7 +15,7 @@ const INTRODUCTION: &str = "# Benchmarks
 
 ```sh
 cargo xtask bench --quick    # a look, less than three minutes
-cargo xtask bench            # the figures below: all systems, all workloads, five rounds
+cargo xtask bench --guided   # the figures below: all systems, all workloads, five rounds
 cargo xtask bench --micro    # instructions of single steps, which repeat exactly
 ```
 
@@ -37,7 +37,9 @@ const METHOD: &str = "## Method
 - Every proxy is started anew for each workload. HAProxy has as many threads as the machine has cores, balances
   reads over the replicas and sends writes to the primary, each on a port of its own; it knows no statements. MySQL
   Router runs as its bootstrap configures it. Delphinus splits, pools, and counts, as it does without any setting: it
-  has one worker less than there are cores (`proxy.workers`), which wait for their turn (`proxy.scheduling`).
+  has one worker less than there are cores (`proxy.workers`), which wait for their turn (`proxy.scheduling`). Where its
+  version says `profile-guided`, it is the binary that `cargo xtask release` makes: compiled a second time by the counts of
+  short runs of some of these workloads. The others are as their makers compile them.
 - `read-only` and `read-write` are the statements of sysbench's oltp tests, with its `--skip_trx=on`: inside BEGIN nobody
   may send reads to replicas, and it would be one connection to the primary that is measured. MySQL Router splits
   only texts; prepared statements all go to the primary there, which is cheaper for it.

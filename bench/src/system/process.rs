@@ -6,13 +6,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::load::{Session, Target};
 
-use super::{Peer, Program, Site};
+use super::{Peer, Program, Site, System};
 
 /// How long a system may take until it answers.
 const READY_LIMIT: Duration = Duration::from_secs(30);
+/// How long one that is asked to stop may take.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How much of its log an error shows, in lines.
 const TAIL: usize = 12;
 
@@ -20,11 +23,15 @@ const TAIL: usize = 12;
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Option<Child>,
+    /// It is asked to stop, and killed if it does not.
+    is_asked: bool,
 }
 
 impl Running {
     pub(super) fn start(peer: &Peer, program: Option<&Program>, site: &Site<'_>) -> Result<Self> {
-        let Some(program) = program else { return Ok(Self { child: None }) };
+        let Some(program) = program else {
+            return Ok(Self { child: None, is_asked: false });
+        };
         let log_path = peer.folder.join("output.log");
         let log = File::create(&log_path)?;
         // The kernel kills it when this thread ends, however that comes about.
@@ -38,7 +45,7 @@ impl Running {
             .stderr(log)
             .spawn()
             .context("cannot start setpriv (Debian package util-linux)")?;
-        let mut running = Self { child: Some(child) };
+        let mut running = Self { child: Some(child), is_asked: peer.system == System::Delphinus };
         let ports = [Some(peer.read_port), peer.write_port];
         for port in ports.into_iter().flatten() {
             running.wait_for(&site.target(port)).with_context(|| {
@@ -81,10 +88,20 @@ fn ask(target: &Target) -> Result<()> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // There is nothing to save, and some take seconds to stop in the regular way.
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
+        let Some(mut child) = self.child.take() else { return };
+        // One that is built to be trained (`cargo xtask release`) writes its counts at its end.
+        if self.is_asked && kill_process(Pid::from_child(&child), Signal::TERM).is_ok() {
+            wait(&mut child);
         }
+        // The others have nothing to save, and some take seconds to stop in the regular way.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+fn wait(child: &mut Child) {
+    let began = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) && began.elapsed() < STOP_LIMIT {
+        thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,13 +1,20 @@
 //! The command line: its commands, options and help texts.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand, ValueEnum};
+
+/// The version, and how this was built, if not by cargo alone.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let version = env!("CARGO_PKG_VERSION");
+    option_env!("DELPHINUS_BUILD").map_or_else(|| version.to_owned(), |build| format!("{version} ({build})"))
+});
 
 /// A MySQL proxy: splits reads from writes, balances reads over replicas and shares backend
 /// connections between sessions.
 #[derive(Debug, Parser)]
-#[command(name = "delphinus", version, arg_required_else_help = true, after_help = FIRST_STEPS)]
+#[command(name = "delphinus", version = VERSION.as_str(), arg_required_else_help = true, after_help = FIRST_STEPS)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
