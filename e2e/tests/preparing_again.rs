@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use delphinus_e2e::{Answer, Client, ConfigFile, Operators, ServerError, Stage, on_both_flavors, until};
+use delphinus_e2e::{
+    Address, Answer, Client, ConfigFile, Operators, Relay, ServerError, Stage, on_both_flavors, until,
+};
 use delphinus_sandbox::Flavor;
 
 on_both_flavors!(what_waits_can_be_ended);
@@ -39,6 +41,7 @@ fn what_waits_can_be_ended(flavor: Flavor) {
         by_the_end_of_the_client(&stage, form);
         by_kill(&stage, form, flavor, &operators);
     }
+    by_a_connection_that_breaks(&stage);
 }
 
 /// A session whose statement has to be prepared again, and how it runs it.
@@ -50,7 +53,11 @@ struct Prepared {
 
 impl Prepared {
     fn new(stage: &Stage, form: Form) -> Self {
-        let mut client = stage.address.connect().unwrap();
+        Self::at(&stage.address, stage, form)
+    }
+
+    fn at(address: &Address, stage: &Stage, form: Form) -> Self {
+        let mut client = address.connect().unwrap();
         let (number, payload) = match form {
             Form::Binary => {
                 let id = client.prepare(TEXT).unwrap();
@@ -198,5 +205,38 @@ fn by_kill(stage: &Stage, form: Form, flavor: Flavor, operators: &Operators) {
                 session.goes_on();
             }
         }
+    }
+}
+
+/// Who is pinned to it is told what has gone with it, and that only once; anybody else does not notice.
+fn by_a_connection_that_breaks(stage: &Stage) {
+    let primary = &stage.cluster.servers[0];
+    let relay = Relay::start(&stage.cluster.dir().join("breaks"), &primary.socket).unwrap();
+    let config = ConfigFile { only_primary_at: Some(relay.path.clone()), ..ConfigFile::default() };
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    for form in [Form::Binary, Form::Sql] {
+        let cut = |before: &[&str]| {
+            let mut session = Prepared::at(&address, stage, form);
+            for sql in before {
+                session.client.query(sql).unwrap();
+            }
+            relay.cut_on(TEXT.as_bytes(), 1);
+            session.send();
+            session
+        };
+        cut(&[]).client.read_answers().unwrap();
+        for before in [&["BEGIN"][..], &["BEGIN", "INSERT INTO quiet VALUES (8)"]] {
+            let mut session = cut(before);
+            assert_eq!(session.code(), 1213, "{form:?}");
+            assert_eq!(session.client.value("SELECT COUNT(*) FROM quiet FOR UPDATE").unwrap(), "0");
+            session.goes_on();
+        }
+        let mut session = cut(&["CREATE TEMPORARY TABLE mine (a INT)"]);
+        let error = session.client.read_answers().unwrap_err().downcast::<ServerError>().unwrap();
+        assert_eq!(error.code, 2013, "{form:?}");
+        assert!(error.message.contains("temporary_table"), "{form:?}: {}", error.message);
+        let next = session.run().unwrap_err();
+        assert!(next.downcast_ref::<ServerError>().is_none(), "{form:?}: it is told twice: {next}");
+        assert_eq!(relay.cuts_left(), 0);
     }
 }

@@ -302,6 +302,19 @@ impl Session {
         self.lost_transaction(how)
     }
 
+    /// The error where a connection broke before the statement was sent on it. Who was pinned to it is told what has gone with
+    /// it, here and not once more by the next statement.
+    pub(crate) fn told_of_loss(&mut self, error: ProxyError) -> ProxyError {
+        match error {
+            ProxyError::Pool(lost @ PoolError::Lost { .. })
+                if !self.pins.is_empty() && self.bound.is_none() =>
+            {
+                self.lost(&lost.to_string(), false)
+            }
+            error => error,
+        }
+    }
+
     /// What becomes of a statement that its server has refused, where the connection broke before the server was asked how the
     /// transaction stands: the error that the client is told instead, `None` if the server's own one says all. `Err` if more than the
     /// transaction is gone.

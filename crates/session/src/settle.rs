@@ -14,6 +14,7 @@ use delphinus_topology::{Collation, Collations};
 use delphinus_wire::Put;
 use delphinus_wire::response::{SessionChange, SessionChanges, Status};
 
+use crate::client_error::ProxyError;
 use crate::session::Session;
 
 /// A statement that has run, as settling needs it.
@@ -158,6 +159,17 @@ impl Session {
             self.seats.put(checkout.backend(), checkout.give_back());
         } else {
             self.bound = Some(checkout);
+        }
+    }
+
+    /// The statement will not run, because of what came before it on this connection. One that broke is closed.
+    pub(crate) fn leave_without(&mut self, checkout: Checkout, error: &ProxyError) {
+        if let ProxyError::Pool(lost @ PoolError::Lost { .. }) = error {
+            self.worker.report_lost(checkout.backend(), &lost.to_string());
+            self.info.runs_nowhere();
+            drop(checkout);
+        } else {
+            self.keep_or_give_back(checkout);
         }
     }
 

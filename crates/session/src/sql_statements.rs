@@ -105,14 +105,6 @@ impl Session {
         !self.sql.is_empty() && statement.effects.intersects(leaves)
     }
 
-    /// The statement will not run.
-    pub(crate) fn leave_without_sql(&mut self, checkout: Checkout, error: &ProxyError) {
-        // A connection that broke is closed, and a session that is pinned to it finds that out by itself.
-        if !matches!(error, ProxyError::Pool(PoolError::Lost { .. })) || !self.pins.is_empty() {
-            self.keep_or_give_back(checkout);
-        }
-    }
-
     fn touched(&mut self, statement: &Statement, sql: &[u8]) -> Touched {
         let effects = statement.effects;
         if is_opaque(statement) {

@@ -94,7 +94,7 @@ impl Session {
                     continue;
                 }
                 Err(error) => {
-                    self.keep_or_give_back(checkout);
+                    self.leave_without(checkout, &error);
                     return self.refuse(input, error).await;
                 }
             }
@@ -241,7 +241,7 @@ impl Session {
         if is_about_insert_id(&statement)
             && let Err(error) = self.restore_insert_id(&mut checkout).await
         {
-            self.keep_or_give_back(checkout);
+            self.leave_without(checkout, &error);
             return Err((error, plan));
         }
         Ok(Chosen { checkout, plan, key })
@@ -392,7 +392,7 @@ impl Session {
         let backend_id = match prepared {
             Ok(backend_id) => backend_id,
             Err(error) => {
-                self.keep_or_give_back(checkout);
+                self.leave_without(checkout, &error);
                 return self.refuse(input, error).await;
             }
         };

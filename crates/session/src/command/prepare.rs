@@ -1,6 +1,7 @@
 //! COM_STMT_PREPARE. The statement is prepared where it would run now; other connections prepare it when they
 //! first run it.
 
+use std::io;
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey};
@@ -235,13 +236,16 @@ pub(crate) async fn prepare_in<E: From<PoolError>>(
     let schema = want.schema.clone().or(then.schema);
     let now = SessionState { schema, ..want.clone() };
     // Also if it was not prepared: the session's next statement may run here.
-    let is_back = checkout.make_ready_by(&now, memory, means).await;
-    if is_back.is_err() && means == Means::Settings {
-        // In this state it must not run anything: what the session has there ends with it, and is told as lost.
-        checkout.connection().stream.finish().await;
+    match checkout.make_ready_by(&now, memory, means).await {
+        Ok(_) => prepared,
+        Err(error @ PoolError::Lost { .. }) => Err(error.into()),
+        Err(error) if means == Means::Settings => {
+            // In this state it must not run anything: what the session has there ends with it, and is told as lost.
+            checkout.connection().stream.finish().await;
+            Err(checkout.lost(io::Error::other(error.to_string()).into()).into())
+        }
+        Err(error) => Err(error.into()),
     }
-    is_back?;
-    prepared
 }
 
 /// True if the text may ask for the schema that it is in.
