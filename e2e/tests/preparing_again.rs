@@ -9,6 +9,7 @@ use delphinus_e2e::{
     Address, Answer, Client, ConfigFile, Operators, Relay, ServerError, Stage, on_both_flavors, until,
 };
 use delphinus_sandbox::Flavor;
+use delphinus_testkit::{Login, Param, Reply};
 
 on_both_flavors!(what_waits_can_be_ended);
 
@@ -42,6 +43,19 @@ fn what_waits_can_be_ended(flavor: Flavor) {
         by_kill(&stage, form, flavor, &operators);
     }
     by_a_connection_that_breaks(&stage);
+    not_in_time(&stage, flavor);
+    pieces_of_a_parameter(&stage, flavor);
+}
+
+/// Whatever is prepared has to be prepared again.
+fn end_all(stage: &Stage) {
+    let primary = &stage.cluster.servers[0];
+    let ids = primary.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'").unwrap();
+    for id in ids.split_whitespace() {
+        // It may have gone by itself.
+        let killed = primary.query(&format!("KILL {id}"));
+        assert!(killed.as_ref().map_or_else(|why| why.to_string().contains("1094"), |_| true), "{killed:?}");
+    }
 }
 
 /// A session whose statement has to be prepared again, and how it runs it.
@@ -53,26 +67,22 @@ struct Prepared {
 
 impl Prepared {
     fn new(stage: &Stage, form: Form) -> Self {
-        Self::at(&stage.address, stage, form)
+        Self::of(TEXT, &stage.address, stage, form)
     }
 
-    fn at(address: &Address, stage: &Stage, form: Form) -> Self {
+    fn of(text: &str, address: &Address, stage: &Stage, form: Form) -> Self {
         let mut client = address.connect().unwrap();
         let (number, payload) = match form {
             Form::Binary => {
-                let id = client.prepare(TEXT).unwrap();
+                let id = client.prepare(text).unwrap();
                 (0x17, [&id.to_le_bytes()[..], &[0, 1, 0, 0, 0]].concat())
             }
             Form::Sql => {
-                client.query(&format!("PREPARE again FROM '{TEXT}'")).unwrap();
+                client.query(&format!("PREPARE again FROM '{text}'")).unwrap();
                 (3, b"EXECUTE again".to_vec())
             }
         };
-        let primary = &stage.cluster.servers[0];
-        let ids = primary.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'").unwrap();
-        for id in ids.split_whitespace() {
-            primary.query(&format!("KILL {id}")).unwrap();
-        }
+        end_all(stage);
         Self { client, number, payload }
     }
 
@@ -216,7 +226,7 @@ fn by_a_connection_that_breaks(stage: &Stage) {
     let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
     for form in [Form::Binary, Form::Sql] {
         let cut = |before: &[&str]| {
-            let mut session = Prepared::at(&address, stage, form);
+            let mut session = Prepared::of(TEXT, &address, stage, form);
             for sql in before {
                 session.client.query(sql).unwrap();
             }
@@ -239,4 +249,64 @@ fn by_a_connection_that_breaks(stage: &Stage) {
         assert!(next.downcast_ref::<ServerError>().is_none(), "{form:?}: it is told twice: {next}");
         assert_eq!(relay.cuts_left(), 0);
     }
+}
+
+/// What is prepared when its statement's time is over is not run any more, and nobody's next statement is ended for it.
+fn not_in_time(stage: &Stage, flavor: Flavor) {
+    let primary = &stage.cluster.servers[0];
+    let relay = Relay::start(&stage.cluster.dir().join("late"), &primary.socket).unwrap();
+    let config = ConfigFile { only_primary_at: Some(relay.path.clone()), ..ConfigFile::default() };
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    for form in [Form::Binary, Form::Sql] {
+        let insert = "INSERT INTO changing VALUES (2) /*again*/";
+        let mut session = Prepared::of(insert, &address, stage, form);
+        session.client.query("SET @@delphinus.timeout_ms = 1000").unwrap();
+        let change = Changed::begin(stage);
+        // The word that ends it does not arrive.
+        relay.cut_on(b"KILL QUERY", 1);
+        session.send();
+        wait_for(stage, "again", 1);
+        until(NOTICE, "the limit", || Ok(relay.cuts_left() == 0)).unwrap();
+        change.end();
+        assert_eq!(session.code(), too_long(flavor), "{form:?}");
+        let count = "SELECT COUNT(*) FROM changing FOR UPDATE";
+        for _ in 0..20 {
+            assert_eq!(session.client.value(count).unwrap(), "1", "{form:?}: it has run");
+        }
+        session.run().unwrap();
+        assert_eq!(session.client.value(count).unwrap(), "2", "{form:?}");
+        session.client.query("DELETE FROM changing WHERE id = 2").unwrap();
+    }
+}
+
+/// COM_STMT_SEND_LONG_DATA has no answer: the error is that of the statement when it runs, and of no other.
+fn pieces_of_a_parameter(stage: &Stage, flavor: Flavor) {
+    let Address { socket, user, password, .. } = &stage.address;
+    let mut client = Login::new(socket, user, password).schema("app").connect().unwrap();
+    let told = |replies: Vec<Reply>| replies[0].failure().map(|failure| failure.code);
+    let length = |mut replies: Vec<Reply>| {
+        let rows = replies.remove(0).rows().unwrap();
+        String::from_utf8(rows[0][0].clone().unwrap()).unwrap()
+    };
+    let text = "SELECT LENGTH(?) FROM changing FOR UPDATE /*again*/";
+    let pieces = client.prepare(text).unwrap().unwrap();
+    let other = client.prepare("SELECT id FROM quiet").unwrap().unwrap();
+    end_all(stage);
+    assert_eq!(told(client.query("SET @@delphinus.timeout_ms = 1000").unwrap()), None);
+    let change = Changed::begin(stage);
+    for piece in [b"abc", b"def"] {
+        client.send_long_data(pieces.id, 0, piece).unwrap();
+    }
+    // Servers say nothing of one that is not there.
+    client.send_long_data(999, 0, b"abc").unwrap();
+    assert_eq!(told(client.execute(other.id, &[], true).unwrap()), None);
+    let value = [Param::Bytes(Vec::new())];
+    assert_eq!(told(client.execute(pieces.id, &value, true).unwrap()), Some(too_long(flavor)));
+    wait_for(stage, "again", 0);
+    change.end();
+    // From here on it is as if there had been no piece.
+    let four = [Param::Bytes(b"four".to_vec())];
+    assert_eq!(length(client.execute(pieces.id, &four, true).unwrap()), "4");
+    client.send_long_data(pieces.id, 0, b"fives").unwrap();
+    assert_eq!(length(client.execute(pieces.id, &value, true).unwrap()), "5");
 }

@@ -306,11 +306,9 @@ impl Session {
     /// it, here and not once more by the next statement.
     pub(crate) fn told_of_loss(&mut self, error: ProxyError) -> ProxyError {
         match error {
-            ProxyError::Pool(lost @ PoolError::Lost { .. })
-                if !self.pins.is_empty() && self.bound.is_none() =>
-            {
-                self.lost(&lost.to_string(), false)
-            }
+            _ if self.bound.is_some() || self.is_only_kept() => error,
+            ProxyError::Pool(lost @ PoolError::Lost { .. }) => self.lost(&lost.to_string(), false),
+            ProxyError::LostHarmless(why) => self.lost(&why, false),
             error => error,
         }
     }

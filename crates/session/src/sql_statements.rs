@@ -70,7 +70,7 @@ impl Session {
                 self.bring_all(checkout, names).await?;
             }
         }
-        Ok(())
+        self.in_time()
     }
 
     /// The same for all that the session has: it is about to enter another state.

@@ -145,6 +145,7 @@ impl Session {
                 own: None,
                 has_cursor: false,
                 has_long_data: false,
+                late_error: None,
             };
             self.statements.insert(id, statement);
         }
@@ -190,7 +191,9 @@ impl Session {
         let prepare = async |checkout: &mut Checkout| {
             self.watched(checkout, async |checkout: &mut Checkout| checkout.prepare(key.text()).await).await
         };
-        prepare_in(checkout, key, (&want, &memory), means, prepare).await
+        let id = prepare_in(checkout, key, (&want, &memory), means, prepare).await?;
+        self.in_time()?;
+        Ok(id)
     }
 }
 
