@@ -103,6 +103,7 @@ fn all(stage: &Stage) {
     what_fails_inside(stage);
     tables_made_by_them(stage);
     parameters(stage);
+    early_savepoints(stage);
 }
 
 #[test]
@@ -416,6 +417,50 @@ fn where_types_cannot_be_given(stage: &Stage) {
     assert_eq!(a.rows("EXECUTE s USING @v").unwrap(), [[Some("0".to_owned()), Some("1".to_owned())]]);
     a.query("COMMIT").unwrap();
     take(&mut b);
+}
+
+/// Without autocommit a session may have a savepoint before its transaction has begun: it stays where that is.
+fn early_savepoints(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    let mut there = stage.primary_address().connect().unwrap();
+    for client in [&mut a, &mut there] {
+        for sql in [
+            "SET autocommit = 0",
+            "PREPARE s FROM 'SELECT COUNT(*), ? FROM gone'",
+            "SET @v = 1",
+            "EXECUTE s USING @v",
+            "COMMIT",
+        ] {
+            client.query(sql).unwrap();
+        }
+    }
+    take(&mut b);
+    kill_all_but(stage, there.connection_id);
+    for sql in ["SAVEPOINT early", "SET @v = 'abc'"] {
+        a.query(sql).unwrap();
+        there.query(sql).unwrap();
+    }
+    assert_eq!(pin(&mut b, &a).as_deref(), Some("transaction"));
+    let execute = "EXECUTE s USING @v";
+    assert_eq!(a.rows(execute).unwrap(), there.rows(execute).unwrap());
+    for sql in ["ROLLBACK TO early", "INSERT INTO app.gone VALUES (61)", "ROLLBACK TO early", "RELEASE SAVEPOINT early"] {
+        a.query(sql).unwrap();
+    }
+    assert_eq!(a.value("SELECT COUNT(*) FROM app.gone FOR UPDATE").unwrap(), "0");
+    for sql in ["COMMIT", "DEALLOCATE PREPARE s"] {
+        a.query(sql).unwrap();
+    }
+    assert_eq!(pin(&mut b, &a), None);
+    for end in ["COMMIT", "ROLLBACK", "CREATE TABLE IF NOT EXISTS app.gone (a INT)", "BEGIN", "SET autocommit = 1"] {
+        a.query("SAVEPOINT early").unwrap();
+        assert!(pin(&mut b, &a).is_some(), "{end}: others have its connection");
+        a.query(end).unwrap();
+        assert_eq!(code(&mut a, "ROLLBACK TO early"), 1305, "{end}");
+        a.query("ROLLBACK").unwrap();
+        assert_eq!(pin(&mut b, &a), None, "{end}");
+    }
+    a.query("SAVEPOINT none").unwrap();
+    assert_eq!(pin(&mut b, &a), None);
 }
 
 fn what_is_not_theirs(stage: &Stage) {

@@ -208,8 +208,7 @@ impl Session {
         if learnt.ping {
             let (status, changes) = checkout.ping().await?;
             self.status = status;
-            let (now, holds) = (rt::now(), status.contains(Status::IN_TRANS));
-            self.pins.set(PinReason::Transaction, holds, now, ran.sql);
+            self.pins.follow(status, rt::now(), ran.sql);
             self.apply_late(&changes, ran);
         }
         Ok(())

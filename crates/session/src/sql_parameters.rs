@@ -99,7 +99,7 @@ impl Session {
             return ran;
         }
         self.on_the_way(checkout, &after).await?;
-        if !self.status.contains(Status::AUTOCOMMIT) && !self.status.contains(Status::IN_TRANS) {
+        if !self.status.contains(Status::AUTOCOMMIT) && !self.pins.has(PinReason::Transaction) {
             // It may have begun a transaction of which the session would know nothing.
             self.on_the_way(checkout, ROLLBACK).await?;
         }

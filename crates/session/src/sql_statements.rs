@@ -11,6 +11,8 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, Statement, prepared_from, sql_prepared};
 use delphinus_state::{Executed, Given, PinReason, SqlStatement, quote_identifier};
 
+use delphinus_wire::response::Status;
+
 use crate::client_error::ProxyError;
 use crate::session::Session;
 
@@ -39,8 +41,17 @@ impl Session {
     #[inline]
     pub(crate) fn may_touch_sql(&self, checkout: &mut Checkout, statement: &Statement) -> bool {
         !statement.effects.is_empty()
-            && statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
+            && (statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
+                || self.sets_early_savepoint(statement))
             && (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
+    }
+
+    /// True for a savepoint before the transaction that it belongs to: what is run for types begins and ends one, as long as there is
+    /// no savepoint.
+    fn sets_early_savepoint(&self, statement: &Statement) -> bool {
+        statement.effects.contains(Effects::SETS_SAVEPOINT)
+            && !self.status.contains(Status::AUTOCOMMIT)
+            && !self.status.contains(Status::IN_TRANS)
     }
 
     /// Makes the connection have what the statement may touch, as the session has it.

@@ -83,7 +83,7 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         pins.add(PinReason::Xa, executed.now, executed.sql);
     }
     if let Some(status) = response.status {
-        pins.set(PinReason::Transaction, status.contains(Status::IN_TRANS), executed.now, executed.sql);
+        learn_transaction(pins, executed, status);
     }
     let is_plain = executed.statement.effects.is_empty() && executed.statement.class != Class::CreateTable;
     if is_plain && response.changes.is_empty() && response.is_ok() {
@@ -128,6 +128,18 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     }
     end_next_transaction(pins, executed);
     (!learnt.is_empty()).then_some(learnt)
+}
+
+fn learn_transaction(pins: &mut Pins, executed: &Executed<'_>, status: Status) {
+    let effects = executed.statement.effects;
+    if effects.intersects(Effects::ENDS_TRANSACTION.union(Effects::IMPLICIT_COMMIT)) {
+        pins.end_early_savepoint();
+    }
+    pins.follow(status, executed.now, executed.sql);
+    let is_early = !status.contains(Status::IN_TRANS) && !status.contains(Status::AUTOCOMMIT);
+    if is_early && effects.contains(Effects::SETS_SAVEPOINT) {
+        pins.add_early_savepoint(executed.now, executed.sql);
+    }
 }
 
 /// True for a statement that may have read a table while it turned autocommit off. Servers take the transactions that follow

@@ -73,7 +73,7 @@ const MAX_TEXTS: usize = 1 << 20;
 
 /// What a statement may do to its session and be run on another connection the next time.
 const PASSING: Effects =
-    Effects::IMPLICIT_COMMIT.union(Effects::CALC_FOUND_ROWS).union(Effects::MAY_COUNT_ROWS);
+    Effects::IMPLICIT_COMMIT.union(Effects::CALC_FOUND_ROWS).union(Effects::MAY_COUNT_ROWS).union(Effects::SETS_SAVEPOINT);
 
 /// What it may look at.
 const LOOKED_AT: Uses = Uses::HINTS.union(Uses::VOLATILE);
