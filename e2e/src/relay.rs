@@ -157,7 +157,8 @@ fn connect(state: &Arc<Mutex<State>>, near: &UnixStream, far: &UnixStream) {
 }
 
 fn is_held(state: &mut State, bytes: &[u8]) -> bool {
-    let is_it = state.held.as_ref().is_some_and(|text| bytes.windows(text.len()).any(|window| window == text));
+    let is_it =
+        state.held.as_ref().is_some_and(|text| bytes.windows(text.len()).any(|window| window == text));
     if is_it {
         state.held = None;
     }

@@ -326,7 +326,9 @@ fn what_gives_types(stage: &Stage) {
         ..ConfigFile::default()
     };
     let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
-    for (step, hangs) in [("delphinus limit` = @@", false), ("sql_select_limit = @", false), ("sql_select_limit = @", true)] {
+    for (step, hangs) in
+        [("delphinus limit` = @@", false), ("sql_select_limit = @", false), ("sql_select_limit = @", true)]
+    {
         let mut client = address.connect().unwrap();
         for sql in ["PREPARE s FROM 'SELECT ?'", "SET @v = 1", "EXECUTE s USING @v", "SET @v = NULL"] {
             client.query(sql).unwrap();

@@ -37,6 +37,9 @@ impl Session {
         if !self.sql.keeps_types(&found.name) {
             return None;
         }
+        if found.variables.len() != self.sql.typed_parameters(&found.name) {
+            return Some(Box::new((found.name, Given::WrongNumber)));
+        }
         let values = found.variables.iter().map(|name| self.want.user_vars.get(name.as_str()));
         Some(Box::new((found.name, Given::of(values))))
     }

@@ -69,7 +69,7 @@ impl Session {
                 let given = self.given(statement, sql).map(|given| given.1);
                 for name in names {
                     self.bring_one(checkout, &name).await?;
-                    if !matches!(given, Some(Given::Integers(_))) {
+                    if !matches!(given, Some(Given::Integers(_) | Given::WrongNumber)) {
                         self.bring_types(checkout, &name).await?;
                     }
                 }
