@@ -34,6 +34,7 @@ impl Pool {
                 let this = self.clone();
                 self.close_by(async move { this.kill_and_close(backend, connection).await });
             }
+            Doing::Nothing if connection.forgets_transactions => self.close_forgetful(connection),
             Doing::Running | Doing::Nothing => self.close_later(connection),
         }
     }

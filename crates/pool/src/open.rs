@@ -75,6 +75,7 @@ pub(crate) async fn open(
         temporary_tables_made: 0,
         sql: SqlStatements::default(),
         may_hide_user_vars: false,
+        forgets_transactions: false,
         lists_warnings: false,
         identity: identity.clone(),
         memory: Rc::new(Memory::default()),

@@ -94,6 +94,9 @@ impl Session {
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
+        if checkout.connection().forgets_transactions {
+            Box::pin(self.end_forgotten(checkout, ran)).await?;
+        }
         self.learn_sql(checkout, &executed, given.as_deref());
         if before != self.want.schema {
             self.info.enters(self.want.schema.as_deref());
@@ -202,9 +205,7 @@ impl Session {
         if learnt.hidden_user_vars {
             self.ask_hidden_user_vars(checkout, ran).await?;
         }
-        if learnt.may_lose_transactions {
-            remind_of_transactions(checkout).await?;
-        }
+        checkout.connection().forgets_transactions |= learnt.may_lose_transactions;
         if learnt.ping {
             let (status, changes) = checkout.ping().await?;
             self.status = status;
@@ -436,16 +437,6 @@ impl Session {
         }
         told
     }
-}
-
-/// Has the server end a statement with autocommit that has read a table: transactions are whole again from there on. The next
-/// connection would have it, too, if this one were only closed.
-async fn remind_of_transactions(checkout: &mut Checkout) -> Result<(), PoolError> {
-    let read = "SELECT /*+ MAX_EXECUTION_TIME(10000) */ COUNT(*) FROM information_schema.COLLATIONS WHERE ID = 0 LIMIT 1";
-    for sql in ["SET @@session.autocommit = 1", read, "SET @@session.autocommit = 0"] {
-        checkout.query(sql).await?;
-    }
-    Ok(())
 }
 
 /// True for what may give a user another password. Of several statements in one only what they do to the session is

@@ -58,7 +58,8 @@ pub struct Learnt {
     pub hidden_user_vars: bool,
     /// Whether the role is that of the login again must be asked.
     pub role: bool,
-    /// The server has forgotten that `InnoDB` takes part in transactions, and is to be reminded: see docs/protocol-notes.md.
+    /// The server may have forgotten that `InnoDB` takes part in transactions, and is to be reminded once none is open: see
+    /// docs/protocol-notes.md.
     pub may_lose_transactions: bool,
 }
 
@@ -117,13 +118,13 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         }
     }
     if may_lose_transactions(state, executed) {
-        // To remind it would commit, and use up what is meant for the next transaction.
-        let can_remind = !may_be_open(response)
-            && ![PinReason::NextTransaction, PinReason::FixedVariable].iter().any(|reason| pins.has(*reason));
         match executed.lex.flavor {
-            Flavor::MySql if can_remind => learnt.may_lose_transactions = true,
-            // MariaDB has no table that everybody may read.
-            _ => pins.add(PinReason::UnknownState, executed.now, executed.sql),
+            Flavor::MySql => {
+                learnt.may_lose_transactions = true;
+                learnt.ping |= response.status.is_none();
+            }
+            // It has no table that everybody may read.
+            Flavor::MariaDb => pins.add(PinReason::UnknownState, executed.now, executed.sql),
         }
     }
     end_next_transaction(pins, executed);
