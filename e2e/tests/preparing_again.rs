@@ -312,6 +312,16 @@ fn pieces_of_a_parameter(stage: &Stage, flavor: Flavor) {
     assert_eq!(length(client.execute(pieces.id, &four, true).unwrap()), "4");
     client.send_long_data(pieces.id, 0, b"fives").unwrap();
     assert_eq!(length(client.execute(pieces.id, &value, true).unwrap()), "5");
+    // A transaction that is lost meanwhile is told by what comes next, and the statement does not run without its piece.
+    for sql in ["BEGIN", "INSERT INTO quiet VALUES (7)"] {
+        assert_eq!(told(client.query(sql).unwrap()), None);
+    }
+    end_all(stage);
+    client.send_long_data(pieces.id, 0, b"fives").unwrap();
+    assert_eq!(told(client.query("INSERT INTO quiet VALUES (8)").unwrap()), Some(1213));
+    assert_eq!(told(client.execute(pieces.id, &value, true).unwrap()), Some(2013));
+    let empty = client.prepare("SELECT COUNT(*) FROM quiet FOR UPDATE").unwrap().unwrap();
+    assert_eq!(length(client.execute(empty.id, &[], true).unwrap()), "0");
 }
 
 /// What is set around the run that gives a statement its types on `MySQL`: nobody waits for that on a backend that hangs, or for
