@@ -16,6 +16,15 @@ use crate::error::PoolError;
 use crate::pool::Pool;
 use crate::ready::empty_list;
 
+/// Whether a server knows of all transactions on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transactions {
+    /// It does.
+    Known,
+    /// It may take them for ones without `InnoDB`.
+    MayBeForgotten,
+}
+
 /// What becomes of what is open in `InnoDB`, and ended as far as the server knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
@@ -51,13 +60,13 @@ async fn end(connection: &mut Connection, ending: Ending) -> Result<(), AskError
             empty_list(connection).await?;
         }
     }
-    connection.forgets_transactions = false;
+    connection.transactions = Transactions::Known;
     Ok(())
 }
 
 /// The same where nobody will use the connection as it is any more: what is open is rolled back, as it would be.
 pub(crate) async fn roll_back(connection: &mut Connection) {
-    if connection.forgets_transactions {
+    if connection.transactions == Transactions::MayBeForgotten {
         // What cannot be helped on it is closed.
         let _ = rt::timeout(LIMIT, end(connection, Ending::Rollback)).await;
     }

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use delphinus_net::rt;
-use delphinus_pool::{Checkout, LeftBehind, PoolError};
+use delphinus_pool::{Checkout, LeftBehind, PoolError, Transactions};
 use delphinus_sql::{Class, Effects, Flavor, Statement, sql_prepared, user_variables_assigned};
 use delphinus_state::{
     Changed, Executed, HiddenCollation, Learnt, PinReason, Response, UserValue, Vars, learn,
@@ -94,7 +94,7 @@ impl Session {
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
-        if checkout.connection().forgets_transactions {
+        if checkout.connection().transactions == Transactions::MayBeForgotten {
             Box::pin(self.end_forgotten(checkout, ran)).await?;
         }
         self.learn_sql(checkout, &executed, given.as_deref());
@@ -205,7 +205,9 @@ impl Session {
         if learnt.hidden_user_vars {
             self.ask_hidden_user_vars(checkout, ran).await?;
         }
-        checkout.connection().forgets_transactions |= learnt.may_lose_transactions;
+        if learnt.may_lose_transactions {
+            checkout.connection().transactions = Transactions::MayBeForgotten;
+        }
         if learnt.ping {
             let (status, changes) = checkout.ping().await?;
             self.status = status;

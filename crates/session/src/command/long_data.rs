@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use delphinus_net::NetError;
 use delphinus_pool::{Checkout, StatementKey};
+use delphinus_sql::Statement;
 use delphinus_wire::command::ClientStmtId;
 
 use super::execute::pinning;
@@ -34,13 +35,7 @@ impl Session {
         };
         let prepared = match own {
             Some(own) => Ok(own),
-            None => {
-                self.steering.timeout = self.time_limit(key.text(), &statement);
-                let prepared = self.prepare_for_long_data(&mut checkout, &key).await;
-                // When it runs, the statement has its time anew: nobody knows how long its client takes until then.
-                self.steering.timeout = None;
-                prepared
-            }
+            None => self.prepare_in_time(&mut checkout, &key, &statement).await,
         };
         let own = match prepared {
             Ok(own) => own,
@@ -75,6 +70,19 @@ impl Session {
             found.late_error = Some(Box::new(error));
         }
         Ok(Served::Answered)
+    }
+
+    /// When it runs, the statement has its time anew: nobody knows how long its client takes until then.
+    async fn prepare_in_time(
+        &mut self,
+        checkout: &mut Checkout,
+        key: &Rc<StatementKey>,
+        statement: &Statement,
+    ) -> Result<Own, ProxyError> {
+        self.steering.timeout = self.time_limit(key.text(), statement);
+        let prepared = self.prepare_for_long_data(checkout, key).await;
+        self.steering.timeout = None;
+        prepared
     }
 
     /// A statement that has run with numbers would take the pieces for the digits of one, on MariaDB 10.11, whoever
