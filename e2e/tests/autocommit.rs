@@ -112,6 +112,7 @@ fn several_statements_in_one_text(stage: &Stage) {
             }
             if is_reset {
                 assert_eq!(client.command(0x1f, &[]).unwrap()[0], 0, "COM_RESET_CONNECTION");
+                assert_eq!(client.value("SELECT COUNT(*) FROM counted FOR UPDATE").unwrap(), "0", "{text}");
                 check(stage, &mut client, "BEGIN");
             }
             drop(client);

@@ -35,6 +35,8 @@ fn what_waits_can_be_ended(flavor: Flavor) {
     setup.query("CREATE TABLE changing (id INT PRIMARY KEY)").unwrap();
     setup.query("CREATE TABLE quiet (id INT PRIMARY KEY)").unwrap();
     setup.query("INSERT INTO changing VALUES (1)").unwrap();
+    setup.query("CREATE TABLE numbered (id INT AUTO_INCREMENT PRIMARY KEY)").unwrap();
+    setup.query("CREATE PROCEDURE does_nothing() DO 0").unwrap();
     drop(setup);
     for form in [Form::Binary, Form::Sql] {
         by_a_time_limit(&stage, form, flavor);
@@ -252,6 +254,17 @@ fn by_a_connection_that_breaks(stage: &Stage) {
         assert!(next.downcast_ref::<ServerError>().is_none(), "{form:?}: it is told twice: {next}");
         assert_eq!(relay.cuts_left(), 0);
     }
+    // So it is where LAST_INSERT_ID() is brought along.
+    let mut client = address.connect().unwrap();
+    client.query("INSERT INTO numbered VALUES ()").unwrap();
+    end_all(stage);
+    for sql in ["BEGIN", "INSERT INTO quiet VALUES (8)"] {
+        client.query(sql).unwrap();
+    }
+    relay.cut_on(b"last_insert_id=", 1);
+    assert_eq!(client.error("CALL does_nothing()").unwrap().code, 1213);
+    assert_eq!(client.value("SELECT COUNT(*) FROM quiet FOR UPDATE").unwrap(), "0");
+    assert_eq!(client.value("SELECT LAST_INSERT_ID()").unwrap(), "1");
 }
 
 /// What is prepared when its statement's time is over is not run any more, and nobody's next statement is ended for it.
