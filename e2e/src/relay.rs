@@ -48,6 +48,8 @@ struct State {
     armed: Option<Armed>,
     /// What is cut whoever sends it, and how often.
     unwanted: Option<(Vec<u8>, u32)>,
+    /// What is kept to itself whoever sends it, with all that comes behind it, until once it has come.
+    held: Option<Vec<u8>>,
 }
 
 /// Passes bytes on, and cuts when told to. Its threads end with their connections.
@@ -102,6 +104,16 @@ impl Relay {
         lock(&self.state).unwanted.as_ref().map_or(0, |(_, times)| *times)
     }
 
+    /// The next time that this goes forth it does not arrive, nor does anything behind it, and the connection stays as it is.
+    pub fn hold_on(&self, text: &[u8]) {
+        lock(&self.state).held = Some(text.to_owned());
+    }
+
+    /// Waits until that has come.
+    pub fn wait_until_held(&self, limit: Duration) -> Result<()> {
+        until(limit, "something to be held", || Ok(lock(&self.state).held.is_none()))
+    }
+
     /// Waits until the connection is cut.
     pub fn wait_until_cut(&self, limit: Duration) -> Result<()> {
         until(limit, "the cut", || Ok(lock(&self.state).armed.as_ref().is_none_or(|armed| armed.is_cut)))
@@ -130,6 +142,10 @@ fn connect(state: &Arc<Mutex<State>>, near: &UnixStream, far: &UnixStream) {
                 if is_unwanted {
                     break;
                 }
+                if way == Way::Forth && is_held(&mut lock(&state), &bytes[..count]) {
+                    while let Ok(1..) = input.read(&mut bytes) {}
+                    break;
+                }
                 let written = output.write_all(&bytes[..verdict.len]);
                 if verdict.cut || written.is_err() {
                     break;
@@ -138,6 +154,15 @@ fn connect(state: &Arc<Mutex<State>>, near: &UnixStream, far: &UnixStream) {
             let _ = (near.shutdown(Shutdown::Both), far.shutdown(Shutdown::Both));
         });
     }
+}
+
+fn is_held(state: &mut State, bytes: &[u8]) -> bool {
+    let is_it =
+        state.held.as_ref().is_some_and(|text| bytes.windows(text.len()).any(|window| window == text));
+    if is_it {
+        state.held = None;
+    }
+    is_it
 }
 
 fn is_unwanted(state: &mut State, bytes: &[u8]) -> bool {

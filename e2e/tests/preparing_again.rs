@@ -5,8 +5,11 @@
 
 use std::time::Duration;
 
-use delphinus_e2e::{Answer, Client, ConfigFile, Operators, ServerError, Stage, on_both_flavors, until};
+use delphinus_e2e::{
+    Address, Answer, Client, ConfigFile, Operators, Relay, ServerError, Stage, on_both_flavors, until,
+};
 use delphinus_sandbox::Flavor;
+use delphinus_testkit::{Login, Param, Reply};
 
 on_both_flavors!(what_waits_can_be_ended);
 
@@ -32,12 +35,31 @@ fn what_waits_can_be_ended(flavor: Flavor) {
     setup.query("CREATE TABLE changing (id INT PRIMARY KEY)").unwrap();
     setup.query("CREATE TABLE quiet (id INT PRIMARY KEY)").unwrap();
     setup.query("INSERT INTO changing VALUES (1)").unwrap();
+    setup.query("CREATE TABLE numbered (id INT AUTO_INCREMENT PRIMARY KEY)").unwrap();
+    setup.query("CREATE PROCEDURE does_nothing() DO 0").unwrap();
     drop(setup);
     for form in [Form::Binary, Form::Sql] {
         by_a_time_limit(&stage, form, flavor);
         in_a_transaction(&stage, form, flavor);
         by_the_end_of_the_client(&stage, form);
         by_kill(&stage, form, flavor, &operators);
+    }
+    by_a_connection_that_breaks(&stage);
+    not_in_time(&stage, flavor);
+    pieces_of_a_parameter(&stage, flavor);
+    if flavor == Flavor::MySql {
+        what_gives_types(&stage);
+    }
+}
+
+/// Whatever is prepared has to be prepared again.
+fn end_all(stage: &Stage) {
+    let primary = &stage.cluster.servers[0];
+    let ids = primary.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'").unwrap();
+    for id in ids.split_whitespace() {
+        // It may have gone by itself.
+        let killed = primary.query(&format!("KILL {id}"));
+        assert!(killed.as_ref().map_or_else(|why| why.to_string().contains("1094"), |_| true), "{killed:?}");
     }
 }
 
@@ -50,22 +72,22 @@ struct Prepared {
 
 impl Prepared {
     fn new(stage: &Stage, form: Form) -> Self {
-        let mut client = stage.address.connect().unwrap();
+        Self::of(TEXT, &stage.address, stage, form)
+    }
+
+    fn of(text: &str, address: &Address, stage: &Stage, form: Form) -> Self {
+        let mut client = address.connect().unwrap();
         let (number, payload) = match form {
             Form::Binary => {
-                let id = client.prepare(TEXT).unwrap();
+                let id = client.prepare(text).unwrap();
                 (0x17, [&id.to_le_bytes()[..], &[0, 1, 0, 0, 0]].concat())
             }
             Form::Sql => {
-                client.query(&format!("PREPARE again FROM '{TEXT}'")).unwrap();
+                client.query(&format!("PREPARE again FROM '{text}'")).unwrap();
                 (3, b"EXECUTE again".to_vec())
             }
         };
-        let primary = &stage.cluster.servers[0];
-        let ids = primary.query("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'app'").unwrap();
-        for id in ids.split_whitespace() {
-            primary.query(&format!("KILL {id}")).unwrap();
-        }
+        end_all(stage);
         Self { client, number, payload }
     }
 
@@ -198,5 +220,163 @@ fn by_kill(stage: &Stage, form: Form, flavor: Flavor, operators: &Operators) {
                 session.goes_on();
             }
         }
+    }
+}
+
+/// Who is pinned to it is told what has gone with it, and that only once; anybody else does not notice.
+fn by_a_connection_that_breaks(stage: &Stage) {
+    let primary = &stage.cluster.servers[0];
+    let relay = Relay::start(&stage.cluster.dir().join("breaks"), &primary.socket).unwrap();
+    let config = ConfigFile { only_primary_at: Some(relay.path.clone()), ..ConfigFile::default() };
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    for form in [Form::Binary, Form::Sql] {
+        let cut = |before: &[&str]| {
+            let mut session = Prepared::of(TEXT, &address, stage, form);
+            for sql in before {
+                session.client.query(sql).unwrap();
+            }
+            relay.cut_on(TEXT.as_bytes(), 1);
+            session.send();
+            session
+        };
+        cut(&[]).client.read_answers().unwrap();
+        for before in [&["BEGIN"][..], &["BEGIN", "INSERT INTO quiet VALUES (8)"]] {
+            let mut session = cut(before);
+            assert_eq!(session.code(), 1213, "{form:?}");
+            assert_eq!(session.client.value("SELECT COUNT(*) FROM quiet FOR UPDATE").unwrap(), "0");
+            session.goes_on();
+        }
+        let mut session = cut(&["CREATE TEMPORARY TABLE mine (a INT)"]);
+        let error = session.client.read_answers().unwrap_err().downcast::<ServerError>().unwrap();
+        assert_eq!(error.code, 2013, "{form:?}");
+        assert!(error.message.contains("temporary_table"), "{form:?}: {}", error.message);
+        let next = session.run().unwrap_err();
+        assert!(next.downcast_ref::<ServerError>().is_none(), "{form:?}: it is told twice: {next}");
+        assert_eq!(relay.cuts_left(), 0);
+    }
+    // So it is where LAST_INSERT_ID() is brought along.
+    let mut client = address.connect().unwrap();
+    client.query("INSERT INTO numbered VALUES ()").unwrap();
+    end_all(stage);
+    for sql in ["BEGIN", "INSERT INTO quiet VALUES (8)"] {
+        client.query(sql).unwrap();
+    }
+    relay.cut_on(b"last_insert_id=", 1);
+    assert_eq!(client.error("CALL does_nothing()").unwrap().code, 1213);
+    assert_eq!(client.value("SELECT COUNT(*) FROM quiet FOR UPDATE").unwrap(), "0");
+    assert_eq!(client.value("SELECT LAST_INSERT_ID()").unwrap(), "1");
+}
+
+/// What is prepared when its statement's time is over is not run any more, and nobody's next statement is ended for it.
+fn not_in_time(stage: &Stage, flavor: Flavor) {
+    let primary = &stage.cluster.servers[0];
+    let relay = Relay::start(&stage.cluster.dir().join("late"), &primary.socket).unwrap();
+    let config = ConfigFile { only_primary_at: Some(relay.path.clone()), ..ConfigFile::default() };
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    for form in [Form::Binary, Form::Sql] {
+        let insert = "INSERT INTO changing VALUES (2) /*again*/";
+        let mut session = Prepared::of(insert, &address, stage, form);
+        session.client.query("SET @@delphinus.timeout_ms = 1000").unwrap();
+        let change = Changed::begin(stage);
+        // The word that ends it does not arrive.
+        relay.cut_on(b"KILL QUERY", 1);
+        session.send();
+        wait_for(stage, "again", 1);
+        until(NOTICE, "the limit", || Ok(relay.cuts_left() == 0)).unwrap();
+        change.end();
+        assert_eq!(session.code(), too_long(flavor), "{form:?}");
+        let count = "SELECT COUNT(*) FROM changing FOR UPDATE";
+        for _ in 0..20 {
+            assert_eq!(session.client.value(count).unwrap(), "1", "{form:?}: it has run");
+        }
+        session.run().unwrap();
+        assert_eq!(session.client.value(count).unwrap(), "2", "{form:?}");
+        session.client.query("DELETE FROM changing WHERE id = 2").unwrap();
+    }
+}
+
+/// COM_STMT_SEND_LONG_DATA has no answer: the error is that of the statement when it runs, and of no other.
+fn pieces_of_a_parameter(stage: &Stage, flavor: Flavor) {
+    let Address { socket, user, password, .. } = &stage.address;
+    let mut client = Login::new(socket, user, password).schema("app").connect().unwrap();
+    let told = |replies: Vec<Reply>| replies[0].failure().map(|failure| failure.code);
+    let length = |mut replies: Vec<Reply>| {
+        let rows = replies.remove(0).rows().unwrap();
+        String::from_utf8(rows[0][0].clone().unwrap()).unwrap()
+    };
+    let text = "SELECT LENGTH(?) FROM changing FOR UPDATE /*again*/";
+    let pieces = client.prepare(text).unwrap().unwrap();
+    let other = client.prepare("SELECT id FROM quiet").unwrap().unwrap();
+    end_all(stage);
+    assert_eq!(told(client.query("SET @@delphinus.timeout_ms = 1000").unwrap()), None);
+    let change = Changed::begin(stage);
+    for piece in [b"abc", b"def"] {
+        client.send_long_data(pieces.id, 0, piece).unwrap();
+    }
+    // Servers say nothing of one that is not there.
+    client.send_long_data(999, 0, b"abc").unwrap();
+    assert_eq!(told(client.execute(other.id, &[], true).unwrap()), None);
+    let value = [Param::Bytes(Vec::new())];
+    assert_eq!(told(client.execute(pieces.id, &value, true).unwrap()), Some(too_long(flavor)));
+    wait_for(stage, "again", 0);
+    change.end();
+    // From here on it is as if there had been no piece.
+    let four = [Param::Bytes(b"four".to_vec())];
+    assert_eq!(length(client.execute(pieces.id, &four, true).unwrap()), "4");
+    client.send_long_data(pieces.id, 0, b"fives").unwrap();
+    assert_eq!(length(client.execute(pieces.id, &value, true).unwrap()), "5");
+    // A transaction that is lost meanwhile is told by what comes next, and the statement does not run without its piece.
+    for sql in ["BEGIN", "INSERT INTO quiet VALUES (7)"] {
+        assert_eq!(told(client.query(sql).unwrap()), None);
+    }
+    end_all(stage);
+    client.send_long_data(pieces.id, 0, b"fives").unwrap();
+    assert_eq!(told(client.query("INSERT INTO quiet VALUES (8)").unwrap()), Some(1213));
+    assert_eq!(told(client.execute(pieces.id, &value, true).unwrap()), Some(2013));
+    let empty = client.prepare("SELECT COUNT(*) FROM quiet FOR UPDATE").unwrap().unwrap();
+    assert_eq!(length(client.execute(empty.id, &[], true).unwrap()), "0");
+}
+
+/// What is set around the run that gives a statement its types on `MySQL`: nobody waits for that on a backend that hangs, or for
+/// a client that has gone.
+fn what_gives_types(stage: &Stage) {
+    let primary = &stage.cluster.servers[0];
+    let relay = Relay::start(&stage.cluster.dir().join("types"), &primary.socket).unwrap();
+    let monitor = ["interval_ms = 200", "timeout_ms = 500", "fall = 2", "rise = 1"];
+    let config = ConfigFile {
+        only_primary_at: Some(relay.path.clone()),
+        monitor: monitor.map(str::to_owned).to_vec(),
+        ..ConfigFile::default()
+    };
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    for (step, hangs) in
+        [("delphinus limit` = @@", false), ("sql_select_limit = @", false), ("sql_select_limit = @", true)]
+    {
+        let mut client = address.connect().unwrap();
+        for sql in ["PREPARE s FROM 'SELECT ?'", "SET @v = 1", "EXECUTE s USING @v", "SET @v = NULL"] {
+            client.query(sql).unwrap();
+        }
+        end_all(stage);
+        client.query("BEGIN").unwrap();
+        client.query("INSERT INTO quiet VALUES (9)").unwrap();
+        let id = client.connection_id.to_string();
+        relay.hold_on(step.as_bytes());
+        client.send(3, b"EXECUTE s USING @v").unwrap();
+        relay.wait_until_held(NOTICE).unwrap();
+        if hangs {
+            primary.pause().unwrap();
+            let told = client.read_answers().unwrap_err().downcast::<ServerError>();
+            primary.resume().unwrap();
+            assert_eq!(told.unwrap().code, 1213);
+        } else {
+            drop(client);
+        }
+        let is_gone = || {
+            let rows = address.connect()?.rows("SHOW PROCESSLIST")?;
+            Ok(hangs || rows.iter().all(|row| row[0].as_deref() != Some(&id)))
+        };
+        until(NOTICE, "the session to end", is_gone).unwrap();
+        // What it held is free again, where the server knows that its connection has gone.
+        address.connect().unwrap().query("DELETE FROM quiet").unwrap();
     }
 }

@@ -103,6 +103,7 @@ fn all(stage: &Stage) {
     what_fails_inside(stage);
     tables_made_by_them(stage);
     parameters(stage);
+    early_savepoints(stage);
 }
 
 #[test]
@@ -110,6 +111,7 @@ fn integers_for_parameters_do_not_pin() {
     for flavor in [Flavor::MySql, Flavor::MariaDb] {
         let stage = stage(flavor);
         integers_of_many(&stage);
+        another_number_of_values(&stage);
         other_values_after_integers(&stage);
         where_types_cannot_be_given(&stage);
     }
@@ -320,6 +322,36 @@ fn integers_of_many(stage: &Stage) {
     }
 }
 
+/// The server refuses that before it looks at any: it neither gives types nor holds a session.
+fn another_number_of_values(stage: &Stage) {
+    let server = stage.primary_address();
+    for executes in
+        [&["EXECUTE s"][..], &["EXECUTE s USING @v, @v"], &["EXECUTE s USING @text, @v", "EXECUTE s"]]
+    {
+        for first in ["DO 0", "EXECUTE s USING @v"] {
+            let (mut a, mut b) = two(stage);
+            let mut there = server.connect().unwrap();
+            for client in [&mut a, &mut there] {
+                client.query("SET @v = 1, @text = 'abc'").unwrap();
+                client.query("PREPARE s FROM 'SELECT ?'").unwrap();
+                client.query(first).unwrap();
+            }
+            for execute in executes {
+                take(&mut b);
+                kill_all_but(stage, there.connection_id);
+                assert_eq!(code(&mut a, execute), code(&mut there, execute), "{execute}");
+                take(&mut b);
+            }
+            // The types are what they were before.
+            for value in ["@v", "@text"] {
+                let execute = format!("EXECUTE s USING {value}");
+                let told = (a.value(&execute).unwrap(), there.value(&execute).unwrap());
+                assert_eq!(told.0, told.1, "{executes:?} {first} {value}");
+            }
+        }
+    }
+}
+
 /// A statement that was given integers elsewhere is given them first where it runs with something else.
 fn other_values_after_integers(stage: &Stage) {
     let server = stage.primary_address();
@@ -416,6 +448,57 @@ fn where_types_cannot_be_given(stage: &Stage) {
     assert_eq!(a.rows("EXECUTE s USING @v").unwrap(), [[Some("0".to_owned()), Some("1".to_owned())]]);
     a.query("COMMIT").unwrap();
     take(&mut b);
+}
+
+/// Without autocommit a session may have a savepoint before its transaction has begun: it stays where that is.
+fn early_savepoints(stage: &Stage) {
+    let (mut a, mut b) = two(stage);
+    let mut there = stage.primary_address().connect().unwrap();
+    for client in [&mut a, &mut there] {
+        for sql in [
+            "SET autocommit = 0",
+            "PREPARE s FROM 'SELECT COUNT(*), ? FROM gone'",
+            "SET @v = 1",
+            "EXECUTE s USING @v",
+            "COMMIT",
+        ] {
+            client.query(sql).unwrap();
+        }
+    }
+    take(&mut b);
+    kill_all_but(stage, there.connection_id);
+    for sql in ["SAVEPOINT early", "SET @v = 'abc'"] {
+        a.query(sql).unwrap();
+        there.query(sql).unwrap();
+    }
+    assert_eq!(pin(&mut b, &a).as_deref(), Some("transaction"));
+    let execute = "EXECUTE s USING @v";
+    assert_eq!(a.rows(execute).unwrap(), there.rows(execute).unwrap());
+    for sql in [
+        "ROLLBACK TO early",
+        "INSERT INTO app.gone VALUES (61)",
+        "ROLLBACK TO early",
+        "RELEASE SAVEPOINT early",
+    ] {
+        a.query(sql).unwrap();
+    }
+    assert_eq!(a.value("SELECT COUNT(*) FROM app.gone FOR UPDATE").unwrap(), "0");
+    for sql in ["COMMIT", "DEALLOCATE PREPARE s"] {
+        a.query(sql).unwrap();
+    }
+    assert_eq!(pin(&mut b, &a), None);
+    for end in
+        ["COMMIT", "ROLLBACK", "CREATE TABLE IF NOT EXISTS app.gone (a INT)", "BEGIN", "SET autocommit = 1"]
+    {
+        a.query("SAVEPOINT early").unwrap();
+        assert!(pin(&mut b, &a).is_some(), "{end}: others have its connection");
+        a.query(end).unwrap();
+        assert_eq!(code(&mut a, "ROLLBACK TO early"), 1305, "{end}");
+        a.query("ROLLBACK").unwrap();
+        assert_eq!(pin(&mut b, &a), None, "{end}");
+    }
+    a.query("SAVEPOINT none").unwrap();
+    assert_eq!(pin(&mut b, &a), None);
 }
 
 fn what_is_not_theirs(stage: &Stage) {

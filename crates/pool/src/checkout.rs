@@ -1,6 +1,7 @@
 //! A connection in the hands of a session. It goes back to the pool, or is closed; dropping it closes it.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use delphinus_net::NetError;
 use delphinus_state::{Changed, SessionState};
@@ -12,6 +13,7 @@ use delphinus_wire::response::{Status, TextResult};
 use crate::ask::{command, prepare, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
+use crate::forgotten::roll_back;
 use crate::idle::Seat;
 use crate::memory::Memory;
 use crate::pool::Pool;
@@ -51,6 +53,10 @@ impl Checkout {
     /// True if the backend has a command, or part of one: nobody can use the connection then.
     pub fn is_amid_command(&self) -> bool {
         self.doing != Doing::Nothing
+    }
+
+    pub(crate) fn backend_name(&self) -> Arc<str> {
+        self.pool.target(self.backend).name()
     }
 
     /// The error of a connection that nothing more is to be had from.
@@ -191,6 +197,7 @@ impl Checkout {
     pub async fn start_over(mut self) -> Result<(), PoolError> {
         let (pool, backend) = (self.pool.clone(), self.backend);
         self.connection().belong_to(Rc::default());
+        roll_back(self.connection()).await;
         start_over(self.connection(), pool.target(backend)).await?;
         self.release();
         Ok(())

@@ -16,6 +16,7 @@ use delphinus_wire::response::Status;
 
 use crate::budget::{Claim, Permit};
 use crate::census::Member;
+use crate::forgotten::Transactions;
 use crate::keys::Keys;
 use crate::memory::{Leaving, Memory, Seen, Unsaved};
 use crate::statements::Statements;
@@ -181,6 +182,8 @@ pub struct Connection {
     /// Code in the database may have set user variables on it that no server told of: it starts over before another
     /// session gets it.
     pub may_hide_user_vars: bool,
+    /// Whether the server knows of the transactions on it.
+    pub transactions: Transactions,
     /// The server may list warnings or an error of a statement that ran on it. MariaDB goes on doing so after statements
     /// without tables: the list is emptied before another session gets it.
     pub(crate) lists_warnings: bool,

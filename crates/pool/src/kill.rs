@@ -14,6 +14,7 @@ use crate::budget::Permit;
 use crate::checkout::Doing;
 use crate::connection::{Connection, Identity, Thread};
 use crate::error::PoolError;
+use crate::forgotten::Transactions;
 use crate::open::log_in_with_keys;
 use crate::pool::{Pool, Settings, Target};
 
@@ -33,6 +34,9 @@ impl Pool {
             Doing::Running if self.settings.kills_abandoned => {
                 let this = self.clone();
                 self.close_by(async move { this.kill_and_close(backend, connection).await });
+            }
+            Doing::Nothing if connection.transactions == Transactions::MayBeForgotten => {
+                self.close_forgetful(connection);
             }
             Doing::Running | Doing::Nothing => self.close_later(connection),
         }

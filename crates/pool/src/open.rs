@@ -15,6 +15,7 @@ use crate::budget::Permit;
 use crate::census::Member;
 use crate::connection::{BackendConnId, Connection, Identity, SHAPE};
 use crate::error::PoolError;
+use crate::forgotten::Transactions;
 use crate::memory::{Memory, Seen, Unsaved};
 use crate::pool::{Settings, Target};
 use crate::statements::Statements;
@@ -75,6 +76,7 @@ pub(crate) async fn open(
         temporary_tables_made: 0,
         sql: SqlStatements::default(),
         may_hide_user_vars: false,
+        transactions: Transactions::Known,
         lists_warnings: false,
         identity: identity.clone(),
         memory: Rc::new(Memory::default()),

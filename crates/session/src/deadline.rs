@@ -92,18 +92,27 @@ impl Session {
         (rest, out.len())
     }
 
-    /// The same where the proxy has run something of its own for the statement, which has the rest of the time.
+    /// The same where the proxy has run something of its own for the statement, which has the rest of the time: zero, if there is
+    /// none. What was run may have come to its end all the same; see `in_time`.
     pub(crate) async fn end_own_deadline<T>(
         &mut self,
         deadline: Deadline,
-        done: Result<T, PoolError>,
+        done: Result<T, ProxyError>,
     ) -> Result<T, ProxyError> {
-        self.steering.timeout = Some(deadline.ends.saturating_duration_since(rt::now()));
+        let rest = deadline.ends.saturating_duration_since(rt::now());
         let is_over = deadline.over().await;
+        self.steering.timeout = Some(if is_over { Duration::ZERO } else { rest });
         done.map_err(|error| match error {
-            PoolError::Refused { error, .. } if is_over && error.code == INTERRUPTED => self.took_too_long(),
-            error => ProxyError::Pool(error),
+            ProxyError::Pool(PoolError::Refused { error, .. }) if is_over && error.code == INTERRUPTED => {
+                self.took_too_long()
+            }
+            error => error,
         })
+    }
+
+    /// An error if nothing is left of the statement's time, where something was run for it before: it is not begun then.
+    pub(crate) fn in_time(&mut self) -> Result<(), ProxyError> {
+        if self.steering.timeout == Some(Duration::ZERO) { Err(self.took_too_long()) } else { Ok(()) }
     }
 
     fn took_too_long(&mut self) -> ProxyError {

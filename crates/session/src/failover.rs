@@ -214,7 +214,7 @@ impl Session {
     fn may_give_up_transaction(&self, response: &Response) -> bool {
         self.worker.settings.failover.roles_move
             && response.result_sets == 0
-            && self.status.contains(Status::IN_TRANS)
+            && self.has_transaction()
             && !self.steering.on_replica
             && !self.pins.is_empty()
             && self.pins.iter().all(|pin| can_go_on(pin.reason))
@@ -290,7 +290,7 @@ impl Session {
             let pin = self.pins.reason().map_or("state", PinReason::as_str);
             return ProxyError::LostState(how.to_owned(), pin);
         }
-        let was_in_transaction = self.status.contains(Status::IN_TRANS);
+        let was_in_transaction = self.has_transaction();
         let is_unknown = sent && self.causality.may_have_committed(was_in_transaction);
         self.forget_transaction();
         if is_unknown {
@@ -300,6 +300,17 @@ impl Session {
             return ProxyError::LostHarmless(how.to_owned());
         }
         self.lost_transaction(how)
+    }
+
+    /// The error where a connection broke before the statement was sent on it. Who was pinned to it is told what has gone with
+    /// it, here and not once more by the next statement.
+    pub(crate) fn told_of_loss(&mut self, error: ProxyError) -> ProxyError {
+        match error {
+            _ if self.bound.is_some() || self.is_only_kept() => error,
+            ProxyError::Pool(lost @ PoolError::Lost { .. }) => self.lost(&lost.to_string(), false),
+            ProxyError::LostHarmless(why) => self.lost(&why, false),
+            error => error,
+        }
     }
 
     /// What becomes of a statement that its server has refused, where the connection broke before the server was asked how the
@@ -332,6 +343,11 @@ impl Session {
             return Ok(Some(ProxyError::LostUnknown(how)));
         }
         Ok(Some(self.lost_transaction(&how)))
+    }
+
+    /// True if a transaction is open: with a savepoint it is for its client, whatever the server says.
+    fn has_transaction(&self) -> bool {
+        self.status.contains(Status::IN_TRANS) || self.pins.has(PinReason::Transaction)
     }
 
     /// The transaction is gone, and the session goes on.

@@ -28,6 +28,7 @@ mod deadline;
 mod diagnostics;
 mod explain;
 mod failover;
+mod forgotten;
 mod forward;
 mod input;
 mod inquiry;

@@ -246,7 +246,6 @@ impl Seed {
             statements: ClientStatements::default(),
             sql: SqlStatements::default(),
             last_backend: None,
-            late_error: None,
             error_seq: Some(1),
             idle_limit_s: 0,
         }

@@ -19,6 +19,21 @@ impl Session {
         work: impl AsyncFnOnce(&mut Checkout) -> Result<T, PoolError>,
     ) -> Result<T, ProxyError> {
         let deadline = self.steering.timeout.map(|limit| self.deadline(checkout, limit));
+        let done = self.attended(checkout, work).await;
+        match deadline {
+            Some(deadline) if !matches!(done, Err(ProxyError::ClientGone)) => {
+                self.end_own_deadline(deadline, done).await
+            }
+            _ => done,
+        }
+    }
+
+    /// The same without the time limit: for what is short, and leaves nobody's connection behind if it does not come to its end.
+    pub(crate) async fn attended<T>(
+        &mut self,
+        checkout: &mut Checkout,
+        work: impl AsyncFnOnce(&mut Checkout) -> Result<T, PoolError>,
+    ) -> Result<T, ProxyError> {
         checkout.note(Doing::Running);
         let done = match self.wait_for(checkout, work).await {
             Ok(done) => done,
@@ -28,10 +43,7 @@ impl Session {
         if !matches!(done, Err(PoolError::Lost { .. })) {
             checkout.note(Doing::Nothing);
         }
-        match deadline {
-            Some(deadline) => self.end_own_deadline(deadline, done).await,
-            None => done.map_err(ProxyError::Pool),
-        }
+        done.map_err(ProxyError::Pool)
     }
 
     async fn wait_for<T>(

@@ -184,33 +184,46 @@ impl Session {
 
     /// The pinned connection, if it still lives.
     pub(crate) fn take_bound(&mut self) -> Result<Option<Checkout>, ProxyError> {
-        let Some(mut checkout) = self.bound.take() else {
+        match self.why_unbound() {
+            None => Ok(self.bound.take().map(|checkout| self.note(checkout))),
+            Some(why) => {
+                self.bound = None;
+                Err(self.lost(why, false))
+            }
+        }
+    }
+
+    /// Why the session does not have the connection any more that it is pinned to.
+    pub(crate) fn why_unbound(&mut self) -> Option<&'static str> {
+        let is_only_kept = self.is_only_kept();
+        let Some(checkout) = &mut self.bound else {
             // What the session was pinned for has gone with a connection that broke beside its statements: on another one
             // the rest of a transaction would be committed alone.
-            return if self.pins.iter().all(|pin| pin.reason == PinReason::Dedicated) {
-                Ok(None)
-            } else {
-                Err(self.lost("it broke", false))
-            };
+            return (!is_only_kept).then_some("it broke");
         };
-        let is_fenced = |id| {
-            self.worker.with_snapshot(|snapshot, _| snapshot.backend(id).is_some_and(Backend::is_fenced))
-        };
-        if is_fenced(checkout.backend()) {
+        let backend = checkout.backend();
+        let is_fenced = self
+            .worker
+            .with_snapshot(|snapshot, _| snapshot.backend(backend).is_some_and(Backend::is_fenced));
+        if is_fenced {
             // Another backend is the primary: what is written here now is lost, or worse.
-            return Err(self.lost("on a backend that is not the primary any more, and is fenced", false));
+            return Some("on a backend that is not the primary any more, and is fenced");
         }
         if checkout.connection().stream.is_quiet() {
-            return Ok(Some(self.note(checkout)));
+            return None;
         }
-        let backend = checkout.backend();
         self.worker.report_lost(backend, "closed by the backend while a session was pinned to it");
-        let is_only_kept = self.pins.iter().all(|pin| pin.reason == PinReason::Dedicated);
         if is_only_kept && !self.status.contains(Status::IN_TRANS) {
-            // An operator wants it to keep one: any will do, with its state.
-            return Ok(None);
+            // Any will do, with its state.
+            self.bound = None;
+            return None;
         }
-        Err(self.lost("closed by the backend", false))
+        Some("closed by the backend")
+    }
+
+    /// True where nothing but an operator's wish, if anything, holds the session to a connection.
+    pub(crate) fn is_only_kept(&self) -> bool {
+        self.pins.iter().all(|pin| pin.reason == PinReason::Dedicated)
     }
 
     /// Waits a little before a read is tried elsewhere, so that a cluster that is down is not hammered.

@@ -63,8 +63,6 @@ pub struct Session {
     pub(crate) sql: SqlStatements,
     /// Where the last statement ran.
     pub(crate) last_backend: Option<BackendId>,
-    /// An error of a command without answer, for the next one that has one.
-    pub(crate) late_error: Option<crate::ProxyError>,
     /// The sequence id of an error that would be sent now; `None` where part of a packet has been sent.
     pub(crate) error_seq: Option<u8>,
     /// The client's own `wait_timeout`, 0 if it has set none.
@@ -213,7 +211,6 @@ impl Session {
         self.want = SessionState { multi_statements, ..self.initial.clone() };
         self.status = Status::AUTOCOMMIT;
         self.last_backend = None;
-        self.late_error = None;
         self.idle_limit_s = 0;
         self.reset_steering();
     }

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use delphinus_net::rt;
-use delphinus_pool::{Checkout, LeftBehind, PoolError};
+use delphinus_pool::{Checkout, LeftBehind, PoolError, Transactions};
 use delphinus_sql::{Class, Effects, Flavor, Statement, sql_prepared};
 use delphinus_state::{
     Changed, Executed, HiddenCollation, Learnt, PinReason, Response, Vars, learn, quote_identifier,
@@ -14,6 +14,7 @@ use delphinus_topology::{Collation, Collations};
 use delphinus_wire::Put;
 use delphinus_wire::response::{SessionChange, SessionChanges, Status};
 
+use crate::client_error::ProxyError;
 use crate::session::Session;
 
 /// A statement that has run, as settling needs it.
@@ -93,6 +94,9 @@ impl Session {
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
+        if checkout.connection().transactions == Transactions::MayBeForgotten {
+            Box::pin(self.end_forgotten(checkout, ran)).await?;
+        }
         self.learn_sql(checkout, &executed, given.as_deref());
         if before != self.want.schema {
             self.info.enters(self.want.schema.as_deref());
@@ -161,6 +165,17 @@ impl Session {
         }
     }
 
+    /// The statement will not run, because of what came before it on this connection. One that broke is closed.
+    pub(crate) fn leave_without(&mut self, checkout: Checkout, error: &ProxyError) {
+        if let ProxyError::Pool(lost @ PoolError::Lost { .. }) = error {
+            self.worker.report_lost(checkout.backend(), &lost.to_string());
+            self.info.runs_nowhere();
+            drop(checkout);
+        } else {
+            self.keep_or_give_back(checkout);
+        }
+    }
+
     async fn ask(&mut self, checkout: &mut Checkout, learnt: &Learnt, ran: Ran<'_>) -> Result<(), PoolError> {
         if !learnt.user_vars.is_empty() {
             self.ask_user_vars(checkout, &learnt.user_vars, ran.sql).await?;
@@ -191,13 +206,12 @@ impl Session {
             self.ask_hidden_user_vars(checkout, ran).await?;
         }
         if learnt.may_lose_transactions {
-            remind_of_transactions(checkout).await?;
+            checkout.connection().transactions = Transactions::MayBeForgotten;
         }
         if learnt.ping {
             let (status, changes) = checkout.ping().await?;
             self.status = status;
-            let (now, holds) = (rt::now(), status.contains(Status::IN_TRANS));
-            self.pins.set(PinReason::Transaction, holds, now, ran.sql);
+            self.pins.follow(status, rt::now(), ran.sql);
             self.apply_late(&changes, ran);
         }
         Ok(())
@@ -369,16 +383,6 @@ impl Session {
         }
         told
     }
-}
-
-/// Has the server end a statement with autocommit that has read a table: transactions are whole again from there on. The next
-/// connection would have it, too, if this one were only closed.
-async fn remind_of_transactions(checkout: &mut Checkout) -> Result<(), PoolError> {
-    let read = "SELECT /*+ MAX_EXECUTION_TIME(10000) */ COUNT(*) FROM information_schema.COLLATIONS WHERE ID = 0 LIMIT 1";
-    for sql in ["SET @@session.autocommit = 1", read, "SET @@session.autocommit = 0"] {
-        checkout.query(sql).await?;
-    }
-    Ok(())
 }
 
 /// True for what may give a user another password. Of several statements in one only what they do to the session is

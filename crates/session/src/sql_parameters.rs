@@ -37,6 +37,9 @@ impl Session {
         if !self.sql.keeps_types(&found.name) {
             return None;
         }
+        if found.variables.len() != self.sql.typed_parameters(&found.name) {
+            return Some(Box::new((found.name, Given::WrongNumber)));
+        }
         let values = found.variables.iter().map(|name| self.want.user_vars.get(name.as_str()));
         Some(Box::new((found.name, Given::of(values))))
     }
@@ -74,7 +77,7 @@ impl Session {
             Err(ProxyError::Pool(PoolError::Lost { .. }) | ProxyError::ClientGone) => {}
             Err(_) => {
                 let drop = format!("DEALLOCATE PREPARE {}", quote_identifier(name));
-                on_the_way(checkout, &drop).await?;
+                self.on_the_way(checkout, &drop).await?;
                 checkout.connection().sql.remove(name);
             }
         }
@@ -91,34 +94,34 @@ impl Session {
         let before =
             format!("SET {LIMIT} = @@SESSION.sql_select_limit, {ZERO} = 0, SESSION sql_select_limit = 0");
         let after = format!("SET SESSION sql_select_limit = {LIMIT}, {LIMIT} = NULL, {ZERO} = NULL");
-        on_the_way(checkout, &before).await?;
+        self.on_the_way(checkout, &before).await?;
         let execute = format!("EXECUTE {} USING {}", quote_identifier(name), vec![ZERO; count].join(", "));
         let run = async |checkout: &mut Checkout| checkout.query(&execute).await.map(|_| ());
         let ran = self.watched(checkout, run).await;
         if matches!(ran, Err(ProxyError::Pool(PoolError::Lost { .. }) | ProxyError::ClientGone)) {
             return ran;
         }
-        on_the_way(checkout, &after).await?;
-        if !self.status.contains(Status::AUTOCOMMIT) && !self.status.contains(Status::IN_TRANS) {
+        self.on_the_way(checkout, &after).await?;
+        if !self.status.contains(Status::AUTOCOMMIT) && !self.pins.has(PinReason::Transaction) {
             // It may have begun a transaction of which the session would know nothing.
-            on_the_way(checkout, ROLLBACK).await?;
+            self.on_the_way(checkout, ROLLBACK).await?;
         }
-        checkout.forget_warnings().await.map_err(ProxyError::Pool)?;
+        self.attended(checkout, async |checkout: &mut Checkout| checkout.forget_warnings().await).await?;
         ran
     }
-}
 
-/// A connection that is left on the way, with what was set there, is lost.
-async fn on_the_way(checkout: &mut Checkout, sql: &str) -> Result<(), ProxyError> {
-    let result = checkout.query(sql).await.map(|_| ());
-    result.map_err(|error| {
-        ProxyError::Pool(match error {
-            PoolError::Refused { backend, .. } => {
+    /// A connection that is left on the way, with what was set there, is lost. So the time limit is not for this: it is short,
+    /// unless its backend hangs, where no limit ends anything.
+    async fn on_the_way(&mut self, checkout: &mut Checkout, sql: &str) -> Result<(), ProxyError> {
+        let run = async |checkout: &mut Checkout| checkout.query(sql).await.map(|_| ());
+        let done = self.attended(checkout, run).await;
+        done.map_err(|error| match error {
+            ProxyError::Pool(PoolError::Refused { backend, .. }) => {
                 // Nobody may have it as it is.
                 checkout.note(Doing::Running);
-                PoolError::Lost { backend, error: NetError::Closed }
+                ProxyError::Pool(PoolError::Lost { backend, error: NetError::Closed })
             }
             other => other,
         })
-    })
+    }
 }

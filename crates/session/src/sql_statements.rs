@@ -11,6 +11,8 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, Statement, prepared_from, sql_prepared};
 use delphinus_state::{Executed, Given, PinReason, SqlStatement, quote_identifier};
 
+use delphinus_wire::response::Status;
+
 use crate::client_error::ProxyError;
 use crate::session::Session;
 
@@ -39,8 +41,17 @@ impl Session {
     #[inline]
     pub(crate) fn may_touch_sql(&self, checkout: &mut Checkout, statement: &Statement) -> bool {
         !statement.effects.is_empty()
-            && statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
+            && (statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
+                || self.sets_early_savepoint(statement))
             && (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
+    }
+
+    /// True for a savepoint before the transaction that it belongs to: what is run for types begins and ends one, as long as there is
+    /// no savepoint.
+    fn sets_early_savepoint(&self, statement: &Statement) -> bool {
+        statement.effects.contains(Effects::SETS_SAVEPOINT)
+            && !self.status.contains(Status::AUTOCOMMIT)
+            && !self.status.contains(Status::IN_TRANS)
     }
 
     /// Makes the connection have what the statement may touch, as the session has it.
@@ -58,7 +69,7 @@ impl Session {
                 let given = self.given(statement, sql).map(|given| given.1);
                 for name in names {
                     self.bring_one(checkout, &name).await?;
-                    if !matches!(given, Some(Given::Integers(_))) {
+                    if !matches!(given, Some(Given::Integers(_) | Given::WrongNumber)) {
                         self.bring_types(checkout, &name).await?;
                     }
                 }
@@ -70,7 +81,7 @@ impl Session {
                 self.bring_all(checkout, names).await?;
             }
         }
-        Ok(())
+        self.in_time()
     }
 
     /// The same for all that the session has: it is about to enter another state.
@@ -103,14 +114,6 @@ impl Session {
     pub(crate) fn leaves_sql_behind(&self, statement: &Statement) -> bool {
         let leaves = Effects::SETS_SYSTEM_VARS.union(Effects::CHANGES_SCHEMA);
         !self.sql.is_empty() && statement.effects.intersects(leaves)
-    }
-
-    /// The statement will not run.
-    pub(crate) fn leave_without_sql(&mut self, checkout: Checkout, error: &ProxyError) {
-        // A connection that broke is closed, and a session that is pinned to it finds that out by itself.
-        if !matches!(error, ProxyError::Pool(PoolError::Lost { .. })) || !self.pins.is_empty() {
-            self.keep_or_give_back(checkout);
-        }
     }
 
     fn touched(&mut self, statement: &Statement, sql: &[u8]) -> Touched {

@@ -7,6 +7,8 @@ use delphinus_pool::{BackendStatement, StatementKey};
 use delphinus_sql::Statement;
 use delphinus_wire::command::ClientStmtId;
 
+use crate::client_error::ProxyError;
+
 /// A statement as its client knows it.
 #[derive(Debug)]
 pub(crate) struct ClientStatement {
@@ -27,6 +29,8 @@ pub(crate) struct ClientStatement {
     pub has_cursor: bool,
     /// Pieces of a parameter were sent ahead.
     pub has_long_data: bool,
+    /// Why one of them is missing, which is told when the statement runs.
+    pub late_error: Option<Box<ProxyError>>,
 }
 
 /// A backend's statement that is one client's alone for a while.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_route::{Facts, Rule, RulePlace, Scope, Wish, is_for_readers, obstacle};
 use delphinus_sql::{
-    CacheWish, Class, Consistency, Effects, Hints, Statement, Target, Uses, Wanted, assignments, hints,
+    CacheWish, Class, Consistency, Effects, Hints, LexOptions, Statement, Target, Uses, Wanted, assignments,
+    hints,
 };
 use delphinus_state::PinReason;
 use delphinus_topology::{BackendId, Role};
@@ -240,6 +241,41 @@ impl Session {
         self.check_where_it_is(sql, statement).await
     }
 
+    /// How long a statement that was prepared before may run, by its text, the session's settings and the rules: for what is done for
+    /// it before it runs. Nothing is counted or told.
+    pub(crate) fn time_limit(&mut self, sql: &[u8], statement: &Statement) -> Option<Duration> {
+        if !self.is_steered(statement) {
+            return None;
+        }
+        let lex = self.lex.options(&self.want.vars);
+        let in_text = if statement.uses.contains(Uses::HINTS) { hints(sql, lex) } else { Hints::default() };
+        let own = self.steering.own.as_ref().and_then(|own| own.timeout_ms);
+        let asked = in_text.timeout_ms.or(own).filter(|limit| *limit > 0).map(Duration::from_millis);
+        asked.or_else(|| {
+            let user = self.info.user();
+            let facts = self.facts(&user, sql, (statement, lex));
+            self.worker.settings.routing.rules.look(&facts)?.then.timeout
+        })
+    }
+
+    /// What rules look at.
+    fn facts<'a>(
+        &'a self,
+        user: &'a str,
+        sql: &'a [u8],
+        (statement, lex): (&'a Statement, LexOptions),
+    ) -> Facts<'a> {
+        Facts {
+            user,
+            schema: self.want.schema.as_deref(),
+            client: self.login.client_ip,
+            listener: &self.login.listener.name,
+            statement,
+            sql,
+            lex,
+        }
+    }
+
     /// What a listener for reading lets through.
     pub(crate) fn check_listener(&mut self, sql: &[u8], statement: &Statement) -> Result<(), ProxyError> {
         if self.login.listener.mode != ListenerMode::ReadOnly || statement.uses.contains(Uses::PROXY_SETTINGS)
@@ -345,15 +381,7 @@ impl Session {
         let worker = self.worker.clone();
         let lex = self.lex.options(&self.want.vars);
         let user = self.info.user();
-        let facts = Facts {
-            user: &user,
-            schema: self.want.schema.as_deref(),
-            client: self.login.client_ip,
-            listener: &self.login.listener.name,
-            statement,
-            sql,
-            lex,
-        };
+        let facts = self.facts(&user, sql, (statement, lex));
         let id = self.info.id.0;
         let tell = |rule: &Rule, text: &str| {
             tracing::info!(session.id = id, user = %user, rule = %rule.name, class = statement.class.as_str(), "{text}");

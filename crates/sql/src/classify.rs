@@ -150,7 +150,7 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
 
     fn rare_class(&mut self, keyword: Keyword) -> Class {
         match keyword {
-            Keyword::Savepoint => self.whole(Class::Savepoint, Why::Transaction, Effects::empty()),
+            Keyword::Savepoint => self.whole(Class::Savepoint, Why::Transaction, Effects::SETS_SAVEPOINT),
             Keyword::Release => self.release(),
             Keyword::Xa => self.xa(),
             Keyword::Lock => self.lock(),

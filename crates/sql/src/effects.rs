@@ -88,4 +88,6 @@ bit_set! {
     /// Changes rows and looks at several tables, or at others by a subquery: what `FOUND_ROWS()` is then, only the server
     /// knows.
     MAY_COUNT_ROWS = 37;
+    /// `SAVEPOINT`: without autocommit a session may have one before its transaction has begun.
+    SETS_SAVEPOINT = 38;
 }

@@ -59,7 +59,8 @@ pub struct Learnt {
     pub hidden_user_vars: bool,
     /// Whether the role is that of the login again must be asked.
     pub role: bool,
-    /// The server has forgotten that `InnoDB` takes part in transactions, and is to be reminded: see docs/protocol-notes.md.
+    /// The server may have forgotten that `InnoDB` takes part in transactions, and is to be reminded once none is open: see
+    /// docs/protocol-notes.md.
     pub may_lose_transactions: bool,
 }
 
@@ -84,7 +85,7 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         pins.add(PinReason::Xa, executed.now, executed.sql);
     }
     if let Some(status) = response.status {
-        pins.set(PinReason::Transaction, status.contains(Status::IN_TRANS), executed.now, executed.sql);
+        learn_transaction(pins, executed, status);
     }
     let is_plain = executed.statement.effects.is_empty() && executed.statement.class != Class::CreateTable;
     if is_plain && response.changes.is_empty() && response.is_ok() {
@@ -118,17 +119,29 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         }
     }
     if may_lose_transactions(state, executed) {
-        // To remind it would commit, and use up what is meant for the next transaction.
-        let can_remind = !may_be_open(response)
-            && ![PinReason::NextTransaction, PinReason::FixedVariable].iter().any(|reason| pins.has(*reason));
         match executed.lex.flavor {
-            Flavor::MySql if can_remind => learnt.may_lose_transactions = true,
-            // MariaDB has no table that everybody may read.
-            _ => pins.add(PinReason::UnknownState, executed.now, executed.sql),
+            Flavor::MySql => {
+                learnt.may_lose_transactions = true;
+                learnt.ping |= response.status.is_none();
+            }
+            // It has no table that everybody may read.
+            Flavor::MariaDb => pins.add(PinReason::UnknownState, executed.now, executed.sql),
         }
     }
     end_next_transaction(pins, executed);
     (!learnt.is_empty()).then_some(learnt)
+}
+
+fn learn_transaction(pins: &mut Pins, executed: &Executed<'_>, status: Status) {
+    let effects = executed.statement.effects;
+    if effects.intersects(Effects::ENDS_TRANSACTION.union(Effects::IMPLICIT_COMMIT)) {
+        pins.end_early_savepoint();
+    }
+    pins.follow(status, executed.now, executed.sql);
+    let is_early = !status.contains(Status::IN_TRANS) && !status.contains(Status::AUTOCOMMIT);
+    if is_early && effects.contains(Effects::SETS_SAVEPOINT) {
+        pins.add_early_savepoint(executed.now, executed.sql);
+    }
 }
 
 /// True for a statement that may have read a table while it turned autocommit off. Servers take the transactions that follow

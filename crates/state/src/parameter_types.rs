@@ -17,6 +17,8 @@ pub enum Given {
     Integers(usize),
     /// Numbers of other types, or beside something else; what may be one; or nobody knows.
     Other,
+    /// Not as many values as it has parameters: the server refuses that before it looks at any.
+    WrongNumber,
 }
 
 impl Given {
@@ -63,6 +65,7 @@ impl ParameterTypes {
     /// After a run with `given`. `moves`: with integers, it has gone as it would go on another connection.
     pub(crate) fn after(self, given: Given, is_ok: bool, moves: bool) -> AfterRun {
         match (self, given) {
+            (_, Given::WrongNumber) if !is_ok => AfterRun::Same,
             (Self::AsPrepared, Given::NoTypes) => AfterRun::Same,
             (Self::AsPrepared, Given::Integers(count)) if is_ok && moves => {
                 AfterRun::Typed(Self::Integers(count))
@@ -128,7 +131,7 @@ mod tests {
     #[test]
     fn only_runs_with_integers_alone_can_be_repeated() {
         use AfterRun::{OnlyHere, Same, Typed, UnsureThere};
-        use Given::{Integers, NoTypes, Other};
+        use Given::{Integers, NoTypes, Other, WrongNumber};
         let (prepared, integers) = (ParameterTypes::AsPrepared, ParameterTypes::Integers(2));
         for (types, given, is_ok, moves, after) in [
             (prepared, NoTypes, true, true, Same),
@@ -143,6 +146,9 @@ mod tests {
             (integers, NoTypes, true, true, OnlyHere),
             (integers, NoTypes, false, true, OnlyHere),
             (integers, Other, true, true, OnlyHere),
+            (prepared, WrongNumber, false, true, Same),
+            (integers, WrongNumber, false, false, Same),
+            (integers, WrongNumber, true, true, OnlyHere),
         ] {
             assert_eq!(types.after(given, is_ok, moves), after, "{types:?} {given:?} {is_ok} {moves}");
         }

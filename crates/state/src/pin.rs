@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use delphinus_wire::response::Status;
+
 /// A reason to stay on one backend connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PinReason {
@@ -90,6 +92,8 @@ pub struct Pins {
     pub(crate) handlers: BTreeSet<String>,
     /// Fixed variables that were set.
     pub(crate) fixed_variables: BTreeSet<String>,
+    /// A savepoint was set without autocommit, and the transaction that it belongs to has not begun.
+    has_early_savepoint: bool,
 }
 
 /// How much of a statement is kept to show.
@@ -136,7 +140,26 @@ impl Pins {
     pub fn remove(&mut self, reason: PinReason) {
         if !self.active.is_empty() {
             self.active.retain(|pin| pin.reason != reason);
+            self.has_early_savepoint &= reason != PinReason::Transaction;
         }
+    }
+
+    /// Pins for the transaction that is open as the server says, or for what the next one has already.
+    pub fn follow(&mut self, status: Status, since: Instant, statement: &[u8]) {
+        let is_open = status.contains(Status::IN_TRANS);
+        self.has_early_savepoint &= !is_open && !status.contains(Status::AUTOCOMMIT);
+        self.set(PinReason::Transaction, is_open || self.has_early_savepoint, since, statement);
+    }
+
+    /// The transaction has ended.
+    pub(crate) fn end_early_savepoint(&mut self) {
+        self.has_early_savepoint = false;
+    }
+
+    /// A savepoint was set where none is open.
+    pub(crate) fn add_early_savepoint(&mut self, since: Instant, statement: &[u8]) {
+        self.has_early_savepoint = true;
+        self.add(PinReason::Transaction, since, statement);
     }
 
     /// Pins or ends the reason, as `holds` says.

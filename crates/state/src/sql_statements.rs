@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use delphinus_sql::{
-    Class, Effects, Flavor, LexOptions, PreparedFrom, Statement, Uses, Why, classify, prepared_from,
-    sql_prepared,
+    Class, Effects, Flavor, LexOptions, PreparedFrom, Statement, Uses, Why, classify, parameters,
+    prepared_from, sql_prepared,
 };
 
 use crate::learn::Executed;
@@ -25,8 +25,8 @@ pub struct SqlStatement {
     statement: Statement,
     schema: Option<Rc<str>>,
     vars: Rc<Vars>,
-    /// The server keeps types of its parameters.
-    keeps_types: bool,
+    /// So many parameters, whose types the server keeps; 0 where it keeps none.
+    typed: usize,
     /// It can be run for these types alone.
     can_run_for_types: bool,
 }
@@ -72,8 +72,10 @@ const MAX_TEXT: usize = 16 << 10;
 const MAX_TEXTS: usize = 1 << 20;
 
 /// What a statement may do to its session and be run on another connection the next time.
-const PASSING: Effects =
-    Effects::IMPLICIT_COMMIT.union(Effects::CALC_FOUND_ROWS).union(Effects::MAY_COUNT_ROWS);
+const PASSING: Effects = Effects::IMPLICIT_COMMIT
+    .union(Effects::CALC_FOUND_ROWS)
+    .union(Effects::MAY_COUNT_ROWS)
+    .union(Effects::SETS_SAVEPOINT);
 
 /// What it may look at.
 const LOOKED_AT: Uses = Uses::HINTS.union(Uses::VOLATILE);
@@ -113,7 +115,12 @@ impl SqlStatements {
 
     /// True if `MySQL` keeps types with the parameters of `name` once it has run with values that give it some.
     pub fn keeps_types(&self, name: &str) -> bool {
-        self.find(name).flatten().is_some_and(|one| one.keeps_types)
+        self.typed_parameters(name) > 0
+    }
+
+    /// How many of these it has.
+    pub fn typed_parameters(&self, name: &str) -> usize {
+        self.find(name).flatten().map_or(0, |one| one.typed)
     }
 
     /// The types of the parameters of `name`.
@@ -132,7 +139,7 @@ impl SqlStatements {
     pub fn ran(&mut self, (name, given): (&str, Given), is_ok: bool, state: &SessionState, there: &mut Self) {
         let Some(Some(kept)) = self.by_name.get_mut(name) else { return };
         let one = &kept.statement;
-        if !one.keeps_types {
+        if one.typed == 0 {
             return;
         }
         // The server prepares it again for its first number: in the state that the session is in now.
@@ -156,7 +163,7 @@ impl SqlStatements {
     /// Takes in that something may have run any of them, with nobody knows what values.
     pub fn may_have_run(&mut self) {
         for kept in self.by_name.values_mut() {
-            if kept.as_ref().is_some_and(|kept| kept.statement.keeps_types) {
+            if kept.as_ref().is_some_and(|kept| kept.statement.typed > 0) {
                 *kept = None;
             }
         }
@@ -266,7 +273,7 @@ impl SqlStatements {
         }
         let prepare = format!("PREPARE {} FROM '{}'", quote_identifier(name), text.replace('\'', "''"));
         Some(Rc::new(SqlStatement {
-            keeps_types: lex.flavor == Flavor::MySql && text.contains('?'),
+            typed: if lex.flavor == Flavor::MySql { parameters(text.as_bytes(), lex) } else { 0 },
             can_run_for_types: can_run_for_types(&statement, &text),
             prepare: prepare.into(),
             text: text.into(),

@@ -82,7 +82,7 @@ const fn mysql(pin: &'static [Step], free: &'static [Step]) -> Case {
 pub(crate) const PINS: &[Row] = &[
     Row {
         reason: "transaction",
-        by: "an open transaction (the server's status flag)",
+        by: "an open transaction (the server's status flag); without autocommit, a savepoint that was set before it",
         until: "commit, rollback, or whatever ends it",
         cases: &[
             both(&[Run("BEGIN")], &[Run("INSERT INTO app.p VALUES (1)"), Run("COMMIT")]),
@@ -99,6 +99,10 @@ pub(crate) const PINS: &[Row] = &[
             both(
                 &[Run("SET autocommit = 0"), Run("INSERT INTO app.p VALUES (1)")],
                 &[Run("SET autocommit = 1")],
+            ),
+            both(
+                &[Run("SET autocommit = 0"), Run("SAVEPOINT early")],
+                &[Run("SELECT 1"), Run("RELEASE SAVEPOINT early"), Run("COMMIT")],
             ),
         ],
     },

@@ -24,8 +24,14 @@ impl Session {
                 Flavor::MariaDb => "gtid_current_pos",
             };
             let answer = checkout.query(&format!("SELECT @@global.{variable} LIMIT 1")).await;
+            let answer = match answer.map_err(ProxyError::Pool) {
+                Ok(answer) => answer,
+                Err(error) => {
+                    self.leave_without(checkout, &error);
+                    return Err(error);
+                }
+            };
             self.keep_or_give_back(checkout);
-            let answer = answer.map_err(ProxyError::Pool)?;
             let position = answer.rows.first().and_then(|row| row.first()?.as_deref()).unwrap_or_default();
             self.causality.add(&String::from_utf8_lossy(position));
         }

@@ -94,7 +94,7 @@ impl Session {
                     continue;
                 }
                 Err(error) => {
-                    self.keep_or_give_back(checkout);
+                    self.leave_without(checkout, &error);
                     return self.refuse(input, error).await;
                 }
             }
@@ -157,11 +157,11 @@ impl Session {
         input: Input,
         id: ClientStmtId,
     ) -> Result<(Statement, Option<ExecuteParams>), ProxyError> {
-        if let Some(error) = self.late_error.take() {
-            return Err(error);
-        }
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
+        if let Some(error) = found.late_error.take() {
+            return Err(*error);
+        }
         let statement = found.statement;
         self.begin_statement(&statement);
         Ok((statement, self.note_types(input, id)?))
@@ -241,7 +241,7 @@ impl Session {
         if is_about_insert_id(&statement)
             && let Err(error) = self.restore_insert_id(&mut checkout).await
         {
-            self.keep_or_give_back(checkout);
+            self.leave_without(checkout, &error);
             return Err((error, plan));
         }
         Ok(Chosen { checkout, plan, key })
@@ -368,6 +368,9 @@ impl Session {
         let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute")).await;
         };
+        if let Some(error) = found.late_error.take() {
+            return self.refuse(input, *error).await;
+        }
         let (key, mut statement) = (found.key.clone(), found.statement);
         let own = found.own.as_ref().map(|own| own.statement.id);
         // Types always come with it, and stay on the backend as nobody's.
@@ -392,7 +395,7 @@ impl Session {
         let backend_id = match prepared {
             Ok(backend_id) => backend_id,
             Err(error) => {
-                self.keep_or_give_back(checkout);
+                self.leave_without(checkout, &error);
                 return self.refuse(input, error).await;
             }
         };

@@ -3,7 +3,9 @@
 
 use std::rc::Rc;
 
+use delphinus_net::NetError;
 use delphinus_pool::{Checkout, StatementKey};
+use delphinus_sql::Statement;
 use delphinus_wire::command::ClientStmtId;
 
 use super::execute::pinning;
@@ -16,34 +18,30 @@ use crate::statements::Own;
 
 impl Session {
     pub(crate) async fn long_data(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        // There is no answer: what goes wrong is told when the statement runs.
-        let Some(found) = self.statements.find(id) else {
+        let Some(found) = self.statements.find(id).filter(|found| found.late_error.is_none()) else {
+            // Servers say nothing of one that they do not know; an earlier piece is missing to the other one.
             self.skip(input).await?;
-            self.late_error = Some(ProxyError::UnknownStatement(id.0, "mysqld_stmt_send_long_data"));
             return Ok(Served::Answered);
         };
         let (statement, key, own) = (found.statement, found.key.clone(), found.own.clone());
+        if let Some(why) = self.why_unbound() {
+            // What is lost with it is told by whatever comes next: here is no answer that could say so.
+            self.bound = None;
+            return self.miss_piece(input, id, ProxyError::LostHarmless(why.to_owned())).await;
+        }
         let mut checkout = match self.connection_for(&pinning(statement)).await {
             Ok(checkout) => checkout,
-            // What the session was pinned for is lost; there is no answer that could say so.
-            Err(ProxyError::LostState(..)) => return Ok(Served::End),
-            Err(error) => {
-                self.skip(input).await?;
-                self.late_error = Some(error);
-                return Ok(Served::Answered);
-            }
+            Err(error) => return self.miss_piece(input, id, error).await,
         };
         let prepared = match own {
             Some(own) => Ok(own),
-            None => self.prepare_for_long_data(&mut checkout, &key).await,
+            None => self.prepare_in_time(&mut checkout, &key, &statement).await,
         };
         let own = match prepared {
             Ok(own) => own,
             Err(error) => {
-                self.keep_or_give_back(checkout);
-                self.skip(input).await?;
-                self.late_error = Some(error);
-                return Ok(Served::Answered);
+                self.leave_without(checkout, &error);
+                return self.miss_piece(input, id, error).await;
             }
         };
         self.write_stmt_id(own.statement.id);
@@ -60,6 +58,31 @@ impl Session {
         self.pin_for_statements(key.text());
         self.keep_or_give_back(checkout);
         Ok(Served::Answered)
+    }
+
+    /// There is no answer to the piece: the error is that of the statement, when it runs without it.
+    async fn miss_piece(&mut self, input: Input, id: ClientStmtId, error: ProxyError) -> Outcome {
+        if matches!(error, ProxyError::ClientGone) {
+            return Err(NetError::Closed);
+        }
+        self.skip(input).await?;
+        if let Some(found) = self.statements.find(id) {
+            found.late_error = Some(Box::new(error));
+        }
+        Ok(Served::Answered)
+    }
+
+    /// When it runs, the statement has its time anew: nobody knows how long its client takes until then.
+    async fn prepare_in_time(
+        &mut self,
+        checkout: &mut Checkout,
+        key: &Rc<StatementKey>,
+        statement: &Statement,
+    ) -> Result<Own, ProxyError> {
+        self.steering.timeout = self.time_limit(key.text(), statement);
+        let prepared = self.prepare_for_long_data(checkout, key).await;
+        self.steering.timeout = None;
+        prepared
     }
 
     /// A statement that has run with numbers would take the pieces for the digits of one, on MariaDB 10.11, whoever

@@ -1,6 +1,7 @@
 //! COM_STMT_PREPARE. The statement is prepared where it would run now; other connections prepare it when they
 //! first run it.
 
+use std::io;
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey};
@@ -144,6 +145,7 @@ impl Session {
                 own: None,
                 has_cursor: false,
                 has_long_data: false,
+                late_error: None,
             };
             self.statements.insert(id, statement);
         }
@@ -189,7 +191,9 @@ impl Session {
         let prepare = async |checkout: &mut Checkout| {
             self.watched(checkout, async |checkout: &mut Checkout| checkout.prepare(key.text()).await).await
         };
-        prepare_in(checkout, key, (&want, &memory), means, prepare).await
+        let id = prepare_in(checkout, key, (&want, &memory), means, prepare).await?;
+        self.in_time()?;
+        Ok(id)
     }
 }
 
@@ -235,13 +239,16 @@ pub(crate) async fn prepare_in<E: From<PoolError>>(
     let schema = want.schema.clone().or(then.schema);
     let now = SessionState { schema, ..want.clone() };
     // Also if it was not prepared: the session's next statement may run here.
-    let is_back = checkout.make_ready_by(&now, memory, means).await;
-    if is_back.is_err() && means == Means::Settings {
-        // In this state it must not run anything: what the session has there ends with it, and is told as lost.
-        checkout.connection().stream.finish().await;
+    match checkout.make_ready_by(&now, memory, means).await {
+        Ok(_) => prepared,
+        Err(error @ PoolError::Lost { .. }) => Err(error.into()),
+        Err(error) if means == Means::Settings => {
+            // In this state it must not run anything: what the session has there ends with it, and is told as lost.
+            checkout.connection().stream.finish().await;
+            Err(checkout.lost(io::Error::other(error.to_string()).into()).into())
+        }
+        Err(error) => Err(error.into()),
     }
-    is_back?;
-    prepared
 }
 
 /// True if the text may ask for the schema that it is in.

@@ -150,7 +150,7 @@ impl Session {
                     Box::pin(self.bring_sql_of(&mut checkout, (input, text_at), statement)).await
             {
                 let is_lost = matches!(error, ProxyError::Pool(PoolError::Lost { .. }));
-                self.leave_without_sql(checkout, &error);
+                self.leave_without(checkout, &error);
                 if is_lost && attempt < READ_ATTEMPTS {
                     continue;
                 }
@@ -200,13 +200,13 @@ impl Session {
         if self.may_touch_sql(&mut checkout, statement)
             && let Err(error) = Box::pin(self.bring_sql_of(&mut checkout, (input, text_at), statement)).await
         {
-            self.leave_without_sql(checkout, &error);
+            self.leave_without(checkout, &error);
             return Box::pin(self.refuse(input, error)).await;
         }
         if may_make_ids_unseen(statement)
             && let Err(error) = Box::pin(self.restore_insert_id(&mut checkout)).await
         {
-            self.keep_or_give_back(checkout);
+            self.leave_without(checkout, &error);
             return self.refuse(input, error).await;
         }
         for attempt in 1.. {
@@ -393,6 +393,7 @@ impl Session {
         if matches!(error, ProxyError::ClientGone) {
             return Err(NetError::Closed);
         }
+        let error = self.told_of_loss(error);
         self.skip(input).await?;
         self.count_error(&error);
         Ok(if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) })

@@ -98,7 +98,7 @@ impl Session {
             && !self.sql.is_empty()
             && let Err(error) = Box::pin(self.bring_own_sql(&mut checkout)).await
         {
-            self.leave_without_sql(checkout, &error);
+            self.leave_without(checkout, &error);
             return self.refuse(input, error).await;
         }
         let Relayed { mut response, rest, len, .. } = match self.forward(&mut checkout, input, shape).await {

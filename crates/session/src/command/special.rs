@@ -55,7 +55,7 @@ impl Session {
                     if self.may_touch_sql(&mut checkout, &statement)
                         && let Err(error) = Box::pin(self.bring_sql(&mut checkout, &statement, &sql)).await
                     {
-                        self.leave_without_sql(checkout, &error);
+                        self.leave_without(checkout, &error);
                         return self.refuse(input, error).await;
                     }
                     if statement.uses.contains(Uses::DIAGNOSTICS) && !checkout.connection().tells_list() {
@@ -82,13 +82,13 @@ impl Session {
         if self.may_touch_sql(&mut checkout, &statement)
             && let Err(error) = Box::pin(self.bring_sql(&mut checkout, &statement, &sql)).await
         {
-            self.leave_without_sql(checkout, &error);
+            self.leave_without(checkout, &error);
             return self.refuse(input, error).await;
         }
         if is_about_insert_id(&statement)
             && let Err(error) = self.restore_insert_id(&mut checkout).await
         {
-            self.keep_or_give_back(checkout);
+            self.leave_without(checkout, &error);
             return self.refuse(input, error).await;
         }
         match splice(&sql, lex, known).filter(|_| input.is_whole()) {
@@ -198,6 +198,7 @@ impl Session {
         let text_at = HEADER_LEN + payload.len();
         payload.extend_from_slice(text);
         if payload.len() >= MAX_PAYLOAD {
+            self.keep_or_give_back(checkout);
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
         let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);

@@ -11,10 +11,10 @@ use crate::session::Session;
 
 impl Session {
     pub(crate) async fn stmt_reset(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        self.late_error = None;
         let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_reset")).await;
         };
+        found.late_error = None;
         let Some(own) = found.own.as_ref().map(|own| own.statement.id) else {
             self.skip(input).await?;
             self.worker.counters.routed_local.increment();

@@ -69,6 +69,16 @@ pub fn prepared_from(sql: &[u8], options: LexOptions) -> Option<PreparedFrom> {
     }
 }
 
+/// How many parameters (`?`) a text has.
+pub fn parameters(sql: &[u8], options: LexOptions) -> usize {
+    let mut cursor = Cursor::new(sql, options);
+    let mut count = 0;
+    while !cursor.here.is(TokenKind::End) {
+        count += usize::from(cursor.bump().kind == TokenKind::Parameter);
+    }
+    count
+}
+
 /// What a text runs that is one `EXECUTE name` or `EXECUTE name USING @a, @b`, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecuteUsing {

@@ -122,6 +122,18 @@ fn what_is_executed_is_known_with_its_variables() {
 }
 
 #[test]
+fn parameters_are_counted_as_servers_do() {
+    for (sql, count) in [
+        ("SELECT 1", 0),
+        ("SELECT ?, '?', \"?\", `?`, ? + ?", 3),
+        ("SELECT ? -- ?\n /* ? */ # ?\n", 1),
+        ("SELECT a FROM t WHERE b IN (?,?)", 2),
+    ] {
+        assert_eq!(parameters(sql.as_bytes(), DEFAULT), count, "{sql}");
+    }
+}
+
+#[test]
 fn kill_has_a_target_only_where_it_is_a_number() {
     let kill = |sql: &str| kill_target(sql.as_bytes(), MARIADB);
     let target = |id, scope| Some(Kill { id, scope });
