@@ -173,9 +173,10 @@ impl Session {
         tracker: &mut ResponseTracker,
         sent: &mut bool,
     ) -> Result<(Buffer, usize), Break> {
-        let mut bytes = self.worker.buffers.take();
+        let mut bytes = Buffer::default();
+        let mut progress = Progress::More(0);
         loop {
-            match tracker.advance(bytes.data_mut())? {
+            match progress {
                 Progress::Done(n) if n == bytes.len() => return Ok((bytes, n)),
                 Progress::Shortened(n, len) => {
                     bytes.truncate(n + len);
@@ -225,6 +226,7 @@ impl Session {
                     self.error_seq = Some(1);
                 }
             }
+            progress = tracker.advance(bytes.data_mut())?;
         }
     }
 
@@ -264,9 +266,13 @@ impl Session {
         Ok(bytes)
     }
 
+    /// Reads more of a response. What waits for its beginning holds no buffer.
     #[inline]
     async fn read_backend(&mut self, checkout: &mut Checkout, mut bytes: Buffer) -> Result<Buffer, Break> {
         self.await_backend(checkout).await?;
+        if bytes.capacity() == 0 {
+            bytes = self.worker.buffers.take();
+        }
         let before = bytes.len();
         let (result, buffer) = {
             let stream = &mut checkout.connection().stream;
