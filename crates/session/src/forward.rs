@@ -274,12 +274,14 @@ impl Session {
             bytes = self.worker.buffers.take();
         }
         let before = bytes.len();
-        let (result, buffer) = {
-            let stream = &mut checkout.connection().stream;
-            stream.read(bytes).await
+        let stream = &mut checkout.connection().stream;
+        let n = if let Some(result) = stream.read_at_once(&mut bytes) {
+            result?
+        } else {
+            let (result, buffer) = stream.read(bytes).await;
+            bytes = buffer;
+            result?
         };
-        bytes = buffer;
-        let n = result?;
         if n == 0 {
             return Err(NetError::Closed.into());
         }
