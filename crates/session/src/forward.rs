@@ -74,7 +74,9 @@ impl Session {
     ) -> Result<Relayed, Cut> {
         self.count_write();
         let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
-        self.send(checkout, input).await?;
+        if !self.post(checkout, input) {
+            self.send(checkout, input).await?;
+        }
         checkout.note(Doing::Running);
         let began = self.worker.needs_latency().then(rt::now);
         let mut tracker =
@@ -106,6 +108,18 @@ impl Session {
             }
             Err(Break::Client(error)) => Err(Cut::Client(error)),
         }
+    }
+
+    /// Posts a command that is whole and short, as most are; false if it has to be sent.
+    #[inline]
+    fn post(&mut self, checkout: &mut Checkout, input: Input) -> bool {
+        let stream = &mut checkout.connection().stream;
+        let is_posted = input.is_whole() && stream.post(&self.buffer.data()[..input.held]);
+        if is_posted {
+            self.worker.counters.backend_bytes_out.add(input.held as u64);
+            self.kept = input.held;
+        }
+        is_posted
     }
 
     /// Sends a command. A whole one stays in the buffer, to be sent again should the connection break.
