@@ -134,7 +134,11 @@ impl Session {
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
             let plan = self.plan(statement, &avoid);
-            let mut checkout = match self.checkout_planned(plan, &avoid).await {
+            let found = match self.checkout_at_once(plan.target) {
+                Some(checkout) => Ok(checkout),
+                None => self.checkout_planned(plan, &avoid).await,
+            };
+            let mut checkout = match found {
                 Ok(checkout) => checkout,
                 Err(error) => match self.may_go_elsewhere(plan, &avoid, &error, attempt) {
                     Some(backend) => {
