@@ -77,24 +77,28 @@ impl Socket {
     }
 
     fn poll_read(&self, context: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_readable(context))?;
+            match self.take_in(into) {
+                Err(error) if can_wait(&error) => {}
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    /// Appends what has arrived, up to the room there is, without waiting. 0 is the end.
+    pub(crate) fn take_in(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         // Without room, nothing read would look like the end.
         into.reserve(1);
         let room = into.capacity() - into.len();
-        loop {
-            ready!(self.poll_readable(context))?;
-            let mut got = None;
-            let result = self.try_io(Interest::READABLE, || {
-                let n = recv(self, spare_capacity(into), RecvFlags::empty())?.0;
-                got = Some(n);
-                // That was all there is: asking once more would be a system call for nothing.
-                if 0 < n && n < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-            });
-            match (got, result) {
-                (Some(n), _) => return Poll::Ready(Ok(n)),
-                (None, Err(error)) if !can_wait(&error) => return Poll::Ready(Err(error)),
-                (None, _) => {}
-            }
-        }
+        let mut got = None;
+        let result = self.try_io(Interest::READABLE, || {
+            let n = recv(self, spare_capacity(into), RecvFlags::empty())?.0;
+            got = Some(n);
+            // That was all there is: asking once more would be a system call for nothing.
+            if 0 < n && n < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        got.map_or_else(|| result.map(|()| 0), Ok)
     }
 
     /// Reads what is there, without waiting. No system call where nothing has arrived.
@@ -227,6 +231,6 @@ impl AsFd for Socket {
     }
 }
 
-fn can_wait(error: &io::Error) -> bool {
+pub(crate) fn can_wait(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,11 +1,11 @@
 //! A byte stream to a client or a backend: TCP or Unix socket, with or without TLS, with or without compression.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
-
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use tokio::net::{TcpStream, UnixStream};
 
@@ -15,7 +15,7 @@ use crate::buffer::Buffer;
 use crate::compression::{CompressionLayer, Lower};
 use crate::error::NetError;
 use crate::outbox;
-use crate::socket::{Posted, Socket};
+use crate::socket::{Posted, Socket, can_wait};
 use crate::tls::TlsLayer;
 
 /// A connected socket.
@@ -107,15 +107,17 @@ impl Stream {
     }
 
     /// Waits until a read would find something (or the end), without holding a buffer.
-    pub async fn readable(&mut self) -> io::Result<()> {
-        if let Some((layer, lower)) = self.compressed() {
+    #[inline]
+    pub fn readable(&mut self) -> Readable<'_> {
+        let Self { io, tls, compression } = self;
+        if let Some(layer) = compression {
             // Boxed, here and below, so that connections without compression do not carry the room of it.
-            return Box::pin(layer.fill(lower)).await;
+            return Readable(Wait::Fill(Box::pin(layer.fill(Lower { io, tls: tls.as_deref_mut() }))));
         }
-        if self.tls.as_mut().is_some_and(|tls| tls.has_plaintext()) {
-            return Ok(());
+        if tls.as_mut().is_some_and(|tls| tls.has_plaintext()) {
+            return Readable(Wait::Over);
         }
-        poll_fn(|context| self.io.poll_readable(context)).await
+        Readable(Wait::Socket(io))
     }
 
     /// True if the peer has sent nothing and has not closed: what an idle backend connection must be like.
@@ -143,9 +145,7 @@ impl Stream {
     /// Appends what has arrived to `buffer`; 0 is the end of the stream.
     #[inline]
     pub async fn read(&mut self, mut buffer: Buffer) -> (io::Result<usize>, Buffer) {
-        if buffer.spare() < READ_ROOM / 4 {
-            buffer.reserve(READ_ROOM);
-        }
+        make_room(&mut buffer);
         if let Some((layer, lower)) = self.compressed() {
             let result = Box::pin(layer.read(lower, buffer.tail())).await;
             return (result, buffer);
@@ -155,6 +155,17 @@ impl Stream {
             Some(tls) => tls.read(&self.io, buffer.tail()).await,
         };
         (result, buffer)
+    }
+
+    /// The same without waiting, for who has waited with `readable`. `None` with TLS or compression in between, or where nothing
+    /// has arrived after all: then `read` does it.
+    #[inline]
+    pub fn read_at_once(&mut self, buffer: &mut Buffer) -> Option<io::Result<usize>> {
+        if self.tls.is_some() || self.compression.is_some() {
+            return None;
+        }
+        make_room(buffer);
+        Some(self.io.take_in(buffer.tail())).filter(|result| !result.as_ref().is_err_and(can_wait))
     }
 
     /// Takes a copy of a small packet, which is sent before this thread sleeps; false if it has to be written. Should it
@@ -220,6 +231,39 @@ impl Stream {
         }
         let _ = self.io.write_posted().await;
         self.io.end();
+    }
+}
+
+fn make_room(buffer: &mut Buffer) {
+    if buffer.spare() < READ_ROOM / 4 {
+        buffer.reserve(READ_ROOM);
+    }
+}
+
+/// The future of `Stream::readable`.
+// By hand: it is polled four times for a statement, and an async function would keep a state of its own each time.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Readable<'a>(Wait<'a>);
+
+/// What is waited for.
+enum Wait<'a> {
+    /// Nothing: there is something in the layer of TLS.
+    Over,
+    Socket(&'a Socket),
+    /// A frame of the compressed protocol.
+    Fill(Pin<Box<dyn Future<Output = io::Result<()>> + 'a>>),
+}
+
+impl Future for Readable<'_> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.get_mut().0 {
+            Wait::Over => Poll::Ready(Ok(())),
+            Wait::Socket(io) => io.poll_readable(context),
+            Wait::Fill(fill) => fill.as_mut().poll(context),
+        }
     }
 }
 

@@ -53,12 +53,17 @@ impl Idle {
         Seat { at, connection: id }
     }
 
-    /// The connection in this seat, if it is still the same one, and has not been another session's since.
+    /// The connection in this seat, if it is still the same one, has not been another session's since, and `fits`.
     #[inline]
-    pub(crate) fn take_seat(&mut self, seat: Seat, owner: &Rc<Memory>) -> Option<Box<Connection>> {
+    pub(crate) fn take_seat(
+        &mut self,
+        seat: Seat,
+        owner: &Rc<Memory>,
+        fits: impl FnOnce(&Connection) -> bool,
+    ) -> Option<Box<Connection>> {
         let place = self.seats.get_mut(seat.at as usize)?;
         let connection = place.as_ref()?;
-        if connection.id != seat.connection || !connection.is_owned_by(owner) {
+        if connection.id != seat.connection || !connection.is_owned_by(owner) || !fits(connection) {
             return None;
         }
         self.free.push(seat.at);

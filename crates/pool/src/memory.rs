@@ -161,7 +161,10 @@ impl Memory {
     /// The list of warnings is that connection's from now on. Only that knows what is in it, if anything is.
     pub(crate) fn note_list(&self, seen: &mut Seen, is_empty: bool) {
         seen.list = next(&self.list_seq);
-        self.list(if is_empty { Warnings::None } else { Warnings::OnConnection });
+        // Looked at first: most are empty, and stay so.
+        if !is_empty || !self.has_no_warnings() {
+            self.list(if is_empty { Warnings::None } else { Warnings::OnConnection });
+        }
     }
 
     /// FOUND_ROWS() is what that connection says, if it knew it before. Else it may be what it was, or not.
@@ -193,10 +196,7 @@ impl Memory {
     }
 
     fn list(&self, warnings: Warnings) {
-        // Looked at first: most are empty, and stay so.
-        if *self.warnings.borrow() != warnings {
-            self.warnings.replace(warnings);
-        }
+        self.warnings.replace(warnings);
     }
 
     /// What the connection that has seen this much says of FOUND_ROWS(). Its session may have gone on meanwhile, elsewhere.

@@ -204,8 +204,30 @@ impl Pool {
     /// it since, and it is alive. No search, no wait.
     #[inline]
     pub fn retake(self: &Rc<Self>, backend: BackendId, seat: Seat, memory: &Rc<Memory>) -> Option<Checkout> {
+        self.retake_if(backend, seat, memory, |_| true)
+    }
+
+    /// The same if it is in the state `want`: nothing has to be run on it then. Else it stays in its seat.
+    #[inline]
+    pub fn retake_ready(
+        self: &Rc<Self>,
+        (backend, seat): (BackendId, Seat),
+        memory: &Rc<Memory>,
+        want: &SessionState,
+    ) -> Option<Checkout> {
+        self.retake_if(backend, seat, memory, |connection| connection.have.is_same(want))
+    }
+
+    #[inline]
+    fn retake_if(
+        self: &Rc<Self>,
+        backend: BackendId,
+        seat: Seat,
+        memory: &Rc<Memory>,
+        fits: impl FnOnce(&Connection) -> bool,
+    ) -> Option<Checkout> {
         let pool = &self.backends[backend.index()];
-        let mut connection = pool.idle.borrow_mut().take_seat(seat, memory)?;
+        let mut connection = pool.idle.borrow_mut().take_seat(seat, memory, fits)?;
         if pool.has_moved_since(&connection) || !connection.stream.is_quiet() {
             self.close_later(connection);
             return None;

@@ -123,6 +123,12 @@ impl Causality {
         self.touch == Touch::Writes && (self.may_commit || !in_transaction)
     }
 
+    /// True if the replica that was planned for is not known to have what is demanded.
+    #[inline]
+    pub(crate) fn must_wait(&self) -> bool {
+        self.must_wait.get()
+    }
+
     /// True while a write runs.
     pub(crate) fn is_writing(&self) -> bool {
         self.write.is_some()
@@ -275,7 +281,7 @@ impl Session {
     /// Waits until the replica has what is demanded, if it is not known to have it. An error sends the read elsewhere.
     #[inline]
     pub(crate) async fn reach(&mut self, checkout: Checkout) -> Result<Checkout, ProxyError> {
-        if self.causality.must_wait.get() { Box::pin(self.wait_there(checkout)).await } else { Ok(checkout) }
+        if self.causality.must_wait() { Box::pin(self.wait_there(checkout)).await } else { Ok(checkout) }
     }
 
     async fn wait_there(&mut self, mut checkout: Checkout) -> Result<Checkout, ProxyError> {
@@ -411,7 +417,7 @@ impl Session {
         }
         let is_there = snapshot.readable_replicas().any(|replica| replica.id == backend);
         let behind = self.find_behind(level, snapshot, &[]);
-        is_there && !behind.contains(&backend) && !self.causality.must_wait.get()
+        is_there && !behind.contains(&backend) && !self.causality.must_wait()
     }
 
     /// Adds what the server told of the session's own transactions; false if it told nothing.

@@ -74,7 +74,9 @@ impl Session {
     ) -> Result<Relayed, Cut> {
         self.count_write();
         let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
-        self.send(checkout, input).await?;
+        if !self.post(checkout, input) {
+            self.send(checkout, input).await?;
+        }
         checkout.note(Doing::Running);
         let began = self.worker.needs_latency().then(rt::now);
         let mut tracker =
@@ -106,6 +108,18 @@ impl Session {
             }
             Err(Break::Client(error)) => Err(Cut::Client(error)),
         }
+    }
+
+    /// Posts a command that is whole and short, as most are; false if it has to be sent.
+    #[inline]
+    fn post(&mut self, checkout: &mut Checkout, input: Input) -> bool {
+        let stream = &mut checkout.connection().stream;
+        let is_posted = input.is_whole() && stream.post(&self.buffer.data()[..input.held]);
+        if is_posted {
+            self.worker.counters.backend_bytes_out.add(input.held as u64);
+            self.kept = input.held;
+        }
+        is_posted
     }
 
     /// Sends a command. A whole one stays in the buffer, to be sent again should the connection break.
@@ -173,9 +187,10 @@ impl Session {
         tracker: &mut ResponseTracker,
         sent: &mut bool,
     ) -> Result<(Buffer, usize), Break> {
-        let mut bytes = self.worker.buffers.take();
+        let mut bytes = Buffer::default();
+        let mut progress = Progress::More(0);
         loop {
-            match tracker.advance(bytes.data_mut())? {
+            match progress {
                 Progress::Done(n) if n == bytes.len() => return Ok((bytes, n)),
                 Progress::Shortened(n, len) => {
                     bytes.truncate(n + len);
@@ -225,6 +240,7 @@ impl Session {
                     self.error_seq = Some(1);
                 }
             }
+            progress = tracker.advance(bytes.data_mut())?;
         }
     }
 
@@ -264,16 +280,22 @@ impl Session {
         Ok(bytes)
     }
 
+    /// Reads more of a response. What waits for its beginning holds no buffer.
     #[inline]
     async fn read_backend(&mut self, checkout: &mut Checkout, mut bytes: Buffer) -> Result<Buffer, Break> {
         self.await_backend(checkout).await?;
+        if bytes.capacity() == 0 {
+            bytes = self.worker.buffers.take();
+        }
         let before = bytes.len();
-        let (result, buffer) = {
-            let stream = &mut checkout.connection().stream;
-            stream.read(bytes).await
+        let stream = &mut checkout.connection().stream;
+        let n = if let Some(result) = stream.read_at_once(&mut bytes) {
+            result?
+        } else {
+            let (result, buffer) = stream.read(bytes).await;
+            bytes = buffer;
+            result?
         };
-        bytes = buffer;
-        let n = result?;
         if n == 0 {
             return Err(NetError::Closed.into());
         }

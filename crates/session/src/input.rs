@@ -1,6 +1,7 @@
 //! Reading a client's next command. Short ones are read whole; of longer ones the first part is kept to be
 //! looked at, and the rest streams through when the command is forwarded.
 
+use std::io;
 use std::time::Duration;
 
 use delphinus_net::rt::{self, Either};
@@ -78,7 +79,7 @@ impl Session {
             if self.buffer.capacity() == 0 {
                 self.buffer = self.worker.buffers.take();
             }
-            if self.read_some().await? == 0 {
+            if self.read_found().await? == 0 {
                 return Ok(Waited::Gone);
             }
         }
@@ -127,11 +128,24 @@ impl Session {
         }
     }
 
+    /// Reads what `wait_for_client` has found.
     #[inline]
+    async fn read_found(&mut self) -> Result<usize, NetError> {
+        match self.stream.read_at_once(&mut self.buffer) {
+            Some(result) => self.count_read(result),
+            None => self.read_some().await,
+        }
+    }
+
     async fn read_some(&mut self) -> Result<usize, NetError> {
         let buffer = std::mem::take(&mut self.buffer);
         let (result, buffer) = self.stream.read(buffer).await;
         self.buffer = buffer;
+        self.count_read(result)
+    }
+
+    #[inline]
+    fn count_read(&self, result: io::Result<usize>) -> Result<usize, NetError> {
         let n = result?;
         self.worker.counters.client_bytes_in.add(n as u64);
         Ok(n)

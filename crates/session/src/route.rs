@@ -55,6 +55,32 @@ impl Session {
         reasons.find(|reason| *reason != PinReason::Dedicated || !is_for_reading)
     }
 
+    /// The connection that the session has left where the plan leads, if it can be used as it is. Nearly every statement
+    /// finds it: for that, no future has to be made.
+    #[inline]
+    pub(crate) fn checkout_at_once(&mut self, target: Target) -> Option<Checkout> {
+        if self.causality.must_wait() {
+            return None;
+        }
+        let backend = self.resolve(target).ok()?;
+        let seat = (backend, self.seats.find(backend)?);
+        let checkout = self.worker.pool.retake_ready(seat, &self.memory, &self.want)?;
+        self.seats.take(backend);
+        self.goes_to(target);
+        Some(self.note(checkout))
+    }
+
+    /// Takes in where a statement goes.
+    #[inline]
+    fn goes_to(&mut self, target: Target) {
+        match target {
+            Target::Primary => self.worker.counters.routed_primary.increment(),
+            Target::Replica(_) => self.worker.counters.routed_replica.increment(),
+        }
+        self.steering.on_replica = target != Target::Primary;
+        self.steering.has_read = true;
+    }
+
     /// A connection to where the plan leads, in the state that the session wants.
     #[inline]
     pub(crate) async fn checkout(&mut self, target: Target) -> Result<Checkout, ProxyError> {
@@ -69,12 +95,7 @@ impl Session {
         waits: bool,
     ) -> Result<Checkout, ProxyError> {
         let backend = self.resolve(target)?;
-        match target {
-            Target::Primary => self.worker.counters.routed_primary.increment(),
-            Target::Replica(_) => self.worker.counters.routed_replica.increment(),
-        }
-        self.steering.on_replica = target != Target::Primary;
-        self.steering.has_read = true;
+        self.goes_to(target);
         match self.checkout_in_state(backend, waits).await {
             Err(ProxyError::Pool(error)) if target == Target::Primary && is_about_schema(&error) => {
                 self.checkout_without_schema(backend).await

@@ -145,6 +145,12 @@ impl Lex {
 pub(crate) struct Seats(Vec<Option<Seat>>);
 
 impl Seats {
+    /// Where the connection is; it stays there.
+    #[inline]
+    pub(crate) fn find(&self, backend: BackendId) -> Option<Seat> {
+        *self.0.get(backend.index())?
+    }
+
     #[inline]
     pub(crate) fn take(&mut self, backend: BackendId) -> Option<Seat> {
         self.0.get_mut(backend.index())?.take()

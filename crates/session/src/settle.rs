@@ -50,7 +50,17 @@ const READ_ONLY: &[u16] = &[1290, 1836];
 impl Session {
     /// Settles a statement. An error means that the session's state is not known any more: it has to end.
     #[inline]
-    pub(crate) async fn settle(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
+    pub(crate) async fn settle(&mut self, checkout: Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
+        match self.settle_at_once(checkout, ran) {
+            None => Ok(()),
+            Some(checkout) => self.settle_changed(checkout, ran).await,
+        }
+    }
+
+    /// Takes in what a statement has left. Where that is no change of the session, as nearly always, the connection goes back;
+    /// else it is given to be settled.
+    #[inline]
+    pub(crate) fn settle_at_once(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Option<Checkout> {
         let Ran { statement, response, .. } = ran;
         self.last_backend = Some(checkout.backend());
         self.follow(checkout.backend(), statement, response);
@@ -67,11 +77,20 @@ impl Session {
             && response.changes.is_empty()
             && response.is_ok()
             && statement.class != Class::Flush;
-        if is_plain && self.pins.is_empty() && !self.status.contains(Status::IN_TRANS) {
-            self.info.runs_nowhere();
-            self.seats.put(checkout.backend(), checkout.give_back());
-            return Ok(());
+        if !is_plain || !self.pins.is_empty() || self.status.contains(Status::IN_TRANS) {
+            return Some(checkout);
         }
+        self.info.runs_nowhere();
+        self.seats.put(checkout.backend(), checkout.give_back());
+        None
+    }
+
+    /// Settles what `settle_at_once` has not.
+    pub(crate) async fn settle_changed(
+        &mut self,
+        mut checkout: Checkout,
+        ran: Ran<'_>,
+    ) -> Result<(), PoolError> {
         self.settle_changes(&mut checkout, ran).await?;
         self.keep_or_give_back(checkout);
         Ok(())

@@ -392,7 +392,8 @@ impl Worker {
     /// True when the proxy stops.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        // Asked before every command: to look at the value takes a lock that all workers share.
+        self.stopping.has_changed().unwrap_or(true) && *self.stopping.borrow()
     }
 }
 

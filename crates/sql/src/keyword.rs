@@ -63,6 +63,7 @@ static TABLE: WordTable<1024> = WordTable::new(TEXTS);
 
 impl Keyword {
     /// What `word` means.
+    #[inline]
     pub(crate) fn of(word: &[u8]) -> Self {
         TABLE.find(word, |index| TEXTS[index]).map_or(Self::None, |index| VARIANTS[index])
     }

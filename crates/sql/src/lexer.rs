@@ -151,6 +151,27 @@ impl<'a> Lexer<'a> {
 
     /// The next token; [`TokenKind::End`] for ever once the text is over.
     pub(crate) fn next_token(&mut self) -> Token {
+        // Most are words, behind a space or nothing.
+        let start = self.at + usize::from(self.byte(self.at) == b' ');
+        if let Some(end) = self.plain_word_end(start) {
+            let keyword = Keyword::of(&self.sql[start..end]);
+            return Token { keyword, ..self.token(TokenKind::Word, start, end) };
+        }
+        self.any_token()
+    }
+
+    /// The end of the word at `start`, if there is one of which its first and its next byte say that it is nothing else: no part
+    /// of a name with dots, no beginning of a literal, no letters above 0x7f.
+    #[inline]
+    fn plain_word_end(&self, start: usize) -> Option<usize> {
+        if !self.byte(start).is_ascii_alphabetic() || self.flags.place.after_dot {
+            return None;
+        }
+        let end = self.word_end(start + 1);
+        (!matches!(self.byte(end), b'.' | b'\'' | 0x80..)).then_some(end)
+    }
+
+    fn any_token(&mut self) -> Token {
         if let Err(start) = self.skip_blanks() {
             let end = self.at;
             return self.token(TokenKind::Error, start, end);
@@ -205,13 +226,10 @@ impl<'a> Lexer<'a> {
 
     /// A word that begins at `start` and of which the bytes before `from` have been looked at.
     fn word(&mut self, start: usize, from: usize) -> Token {
-        let mut end = from;
-        loop {
-            end += self.sql[end..].iter().take_while(|byte| is_word_byte(**byte)).count();
-            if self.byte(end) < 0x80 {
-                break;
-            }
+        let mut end = self.word_end(from);
+        while self.byte(end) >= 0x80 {
             end += self.letter_len(end);
+            end = self.word_end(end);
         }
         let after_dot = self.flags.place.after_dot;
         let mut token = self.token(if after_dot { TokenKind::Name } else { TokenKind::Word }, start, end);
@@ -219,6 +237,13 @@ impl<'a> Lexer<'a> {
             token.keyword = Keyword::of(&self.sql[start..end]);
         }
         token
+    }
+
+    /// Where the letters below 0x80 end that begin at `from`.
+    #[inline]
+    fn word_end(&self, from: usize) -> usize {
+        let rest = &self.sql[from..];
+        from + rest.iter().position(|byte| !is_word_byte(*byte)).unwrap_or(rest.len())
     }
 
     /// Whether the word that ends at `end` qualifies a name right behind it: servers then never take it for a keyword.

@@ -25,6 +25,7 @@ impl<const SLOTS: usize> WordTable<SLOTS> {
     }
 
     /// The index of `word` in the list, whose texts `text_of` answers.
+    #[inline]
     pub(crate) fn find(&self, word: &[u8], text_of: impl Fn(usize) -> &'static str) -> Option<usize> {
         let hash = hash(word);
         let mut slot = Self::slot(hash);
@@ -32,7 +33,7 @@ impl<const SLOTS: usize> WordTable<SLOTS> {
             let held = self.0[slot];
             let index = (held & INDEX).checked_sub(1)? as usize;
             // Most words are in no table: what only shares a slot with one that is need not be compared with it.
-            if (held ^ hash) & !INDEX == 0 && text_of(index).as_bytes().eq_ignore_ascii_case(word) {
+            if (held ^ hash) & !INDEX == 0 && is_in_small(text_of(index).as_bytes(), word) {
                 return Some(index);
             }
             slot = (slot + 1) & (SLOTS - 1);
@@ -47,12 +48,10 @@ impl<const SLOTS: usize> WordTable<SLOTS> {
 /// The half of a slot with the index.
 const INDEX: u32 = 0xffff;
 
-/// Mixes the first and the last bytes, up to eight of each, and the length: words of SQL differ there.
+/// Mixes the ends of a word and its length: words of SQL differ there.
+#[inline]
 const fn hash(word: &[u8]) -> u32 {
-    let (head, tail) = match (word.first_chunk(), word.last_chunk()) {
-        (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
-        _ => short(word),
-    };
+    let (head, tail) = ends(word);
     // Capitals and small letters differ in this bit. So do other bytes, which then share a slot.
     let (head, tail) = (head | SMALL, tail | SMALL);
     let mixed = (head ^ tail.rotate_left(29) ^ word.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -60,6 +59,39 @@ const fn hash(word: &[u8]) -> u32 {
 }
 
 const SMALL: u64 = u64::from_ne_bytes([0x20; 8]);
+
+/// Whether `word` is `small`, which is in small letters, digits and underscores.
+#[inline]
+fn is_in_small(small: &[u8], word: &[u8]) -> bool {
+    if small.len() != word.len() {
+        return false;
+    }
+    if word.len() > LONGEST_OF_ENDS {
+        return small.eq_ignore_ascii_case(word);
+    }
+    let ((small_head, small_tail), (head, tail)) = (ends(small), ends(word));
+    is_same(small_head, head) && is_same(small_tail, tail)
+}
+
+/// The same of eight bytes: they may differ in the bit of capitals, where the small one is a letter.
+#[inline]
+const fn is_same(small: u64, bytes: u64) -> bool {
+    // Of the bytes in question, letters alone have both this bit and the next one.
+    let letters = small & (small >> 1) & SMALL;
+    (small ^ bytes) & !letters == 0
+}
+
+/// In words that are not longer, each byte is in one of the ends.
+const LONGEST_OF_ENDS: usize = 16;
+
+/// The first and the last bytes of a word, up to eight of each.
+#[inline]
+const fn ends(word: &[u8]) -> (u64, u64) {
+    match (word.first_chunk(), word.last_chunk()) {
+        (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
+        _ => short(word),
+    }
+}
 
 /// The first and the last bytes of a word of less than eight.
 const fn short(word: &[u8]) -> (u64, u64) {

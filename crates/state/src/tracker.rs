@@ -172,6 +172,10 @@ impl ResponseTracker {
             let meaning = self.packet(frame.len, &mut bytes[at + HEADER_LEN..end])?;
             self.seq = frame.seq;
             match meaning {
+                Meaning::Pass if whole => {
+                    at = end;
+                    self.continued = frame.is_continued();
+                }
                 Meaning::Pass => {
                     self.skip = total;
                     self.continued = frame.is_continued();

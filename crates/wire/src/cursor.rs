@@ -80,6 +80,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `int<lenenc>`. 0xFB (NULL in a text row) and 0xFF are not lengths.
+    #[inline]
     pub fn lenenc_int(&mut self) -> Result<u64, Malformed> {
         match self.u8()? {
             small @ 0..=0xfa => Ok(u64::from(small)),
@@ -91,6 +92,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `string<lenenc>`
+    #[inline]
     pub fn lenenc_bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.lenenc_int()?;
         self.bytes(usize::try_from(len).map_err(|_| Malformed("length too large"))?)

@@ -233,9 +233,10 @@ impl Session {
         let plan = if bound.is_none() { Some(self.plan(&statement, avoid)) } else { None };
         let mut checkout = match (bound, plan) {
             (Some(checkout), _) => checkout,
-            (None, Some(plan)) => {
-                self.checkout_planned(plan, avoid).await.map_err(|error| (error, Some(plan)))?
-            }
+            (None, Some(plan)) => match self.checkout_at_once(plan.target) {
+                Some(checkout) => checkout,
+                None => self.checkout_planned(plan, avoid).await.map_err(|error| (error, Some(plan)))?,
+            },
             (None, None) => return Err(unknown()),
         };
         if is_about_insert_id(&statement)

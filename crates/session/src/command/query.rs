@@ -134,7 +134,11 @@ impl Session {
         let mut avoid = self.worker.avoided();
         for attempt in 1.. {
             let plan = self.plan(statement, &avoid);
-            let mut checkout = match self.checkout_planned(plan, &avoid).await {
+            let found = match self.checkout_at_once(plan.target) {
+                Some(checkout) => Ok(checkout),
+                None => self.checkout_planned(plan, &avoid).await,
+            };
+            let mut checkout = match found {
                 Ok(checkout) => checkout,
                 Err(error) => match self.may_go_elsewhere(plan, &avoid, &error, attempt) {
                     Some(backend) => {
@@ -162,32 +166,49 @@ impl Session {
             {
                 return self.refuse(input, error).await;
             }
-            match self.forward(&mut checkout, input, Shape::Results).await {
-                Ok(relayed) if self.is_refused_as_read_only(statement, input, &relayed) => {
-                    if let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? {
-                        return self.finish(checkout, (input, text_at), statement, relayed).await;
-                    }
-                    Box::pin(self.leave_refused(checkout, statement)).await;
-                }
-                Ok(relayed) if self.is_broken_off(statement, &relayed, (input, attempt)) => {
-                    if !Box::pin(self.is_ending(checkout.backend(), &relayed.response)).await {
-                        return self.finish(checkout, (input, text_at), statement, relayed).await;
-                    }
-                    avoid.push(self.leave_broken_off(checkout, relayed));
+            let mut forwarded = self.forward(&mut checkout, input, Shape::Results).await;
+            if let Ok(relayed) = &mut forwarded
+                && !self.is_refused_as_read_only(statement, input, relayed)
+                && !self.is_broken_off(statement, relayed, (input, attempt))
+            {
+                return self.finish(checkout, (input, text_at), statement, relayed).await;
+            }
+            let trouble = self.after_trouble((checkout, forwarded), (input, text_at), statement, attempt);
+            match Box::pin(trouble).await? {
+                Retry::Again => {}
+                Retry::Elsewhere(backend) => {
+                    avoid.push(backend);
                     self.pause_before_retry(attempt).await;
                 }
-                Ok(relayed) => return self.finish(checkout, (input, text_at), statement, relayed).await,
-                Err(cut) => match Box::pin(self.after_cut(checkout, cut, statement, attempt)).await? {
-                    Retry::Again => {}
-                    Retry::Elsewhere(backend) => {
-                        avoid.push(backend);
-                        self.pause_before_retry(attempt).await;
-                    }
-                    Retry::Never(served) => return Ok(served),
-                },
+                Retry::Never(served) => return Ok(served),
             }
         }
         unreachable!("the loop ends by returning")
+    }
+
+    /// What follows when a statement has no answer, or one that is not its own: the server takes no writes, or ends.
+    async fn after_trouble(
+        &mut self,
+        (mut checkout, forwarded): (Checkout, Result<Relayed, Cut>),
+        (input, text_at): (Input, usize),
+        statement: &Statement,
+        attempt: u32,
+    ) -> Result<Retry, NetError> {
+        let mut relayed = match forwarded {
+            Err(cut) => return self.after_cut(checkout, cut, statement, attempt).await,
+            Ok(relayed) => relayed,
+        };
+        if self.is_refused_as_read_only(statement, input, &relayed) {
+            let Some(refusal) = self.before_next_primary(&mut checkout, relayed, attempt).await? else {
+                self.leave_refused(checkout, statement).await;
+                return Ok(Retry::Again);
+            };
+            relayed = refusal;
+        } else if self.is_ending(checkout.backend(), &relayed.response).await {
+            return Ok(Retry::Elsewhere(self.leave_broken_off(checkout, relayed)));
+        }
+        let served = self.finish(checkout, (input, text_at), statement, &mut relayed).await?;
+        Ok(Retry::Never(served))
     }
 
     async fn run_on(
@@ -218,7 +239,9 @@ impl Session {
                         Err(served) => return Ok(served),
                     }
                 }
-                Ok(relayed) => return self.finish(checkout, (input, text_at), statement, relayed).await,
+                Ok(mut relayed) => {
+                    return self.finish(checkout, (input, text_at), statement, &mut relayed).await;
+                }
                 Err(Cut::Client(error)) => return Err(error),
                 Err(Cut::Backend { error, is_in_step, .. }) => {
                     self.worker.report_lost(checkout.backend(), &error.to_string());
@@ -247,7 +270,8 @@ impl Session {
         mut checkout: Checkout,
         (input, text_at): (Input, usize),
         statement: &Statement,
-        relayed: Relayed,
+        // By reference: what an async function takes by value is moved twice.
+        relayed: &mut Relayed,
     ) -> Outcome {
         let Relayed { response, rest, len, is_untouched } = relayed;
         // The text is needed only where there is something to learn from it; it is still in front of the buffer's
@@ -260,12 +284,29 @@ impl Session {
         if self.steering.on_replica && has_begun {
             self.begin_on_replica();
         }
-        let ran = Ran { statement, sql: &sql, response: &response };
-        let settled = self.settle(checkout, ran).await;
+        let ran = Ran { statement, sql: &sql, response };
+        let settled = match self.settle_at_once(checkout, ran) {
+            None => Ok(()),
+            Some(checkout) => self.settle_changed(checkout, ran).await,
+        };
         if has_begun {
             self.note_opening(statement, &sql);
         }
-        self.answer_last(settled, ran, (rest, len, is_untouched)).await
+        if settled.is_ok() && self.post_last(rest, *len) {
+            return Ok(Served::Answered);
+        }
+        self.answer_last(settled, ran, (std::mem::take(rest), *len, *is_untouched)).await
+    }
+
+    /// Posts the last bytes of a response, if they are few, as of most; false if they have to be written.
+    #[inline]
+    fn post_last(&mut self, rest: &mut Buffer, len: usize) -> bool {
+        let is_posted = self.stream.post(&rest.data()[..len]);
+        if is_posted {
+            self.worker.counters.client_bytes_out.add(len as u64);
+            self.worker.buffers.give(std::mem::take(rest));
+        }
+        is_posted
     }
 
     /// Gives the client the last bytes of what the server said, or, where that is not the truth any more, an error.

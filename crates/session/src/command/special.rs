@@ -171,7 +171,7 @@ impl Session {
         statement: &Statement,
     ) -> Outcome {
         match self.forward(&mut checkout, input, Shape::Results).await {
-            Ok(relayed) => self.finish(checkout, (input, text_at), statement, relayed).await,
+            Ok(mut relayed) => self.finish(checkout, (input, text_at), statement, &mut relayed).await,
             Err(Cut::Backend { error, is_in_step, .. }) if !self.pins.is_empty() => {
                 self.worker.report_lost(checkout.backend(), &error.to_string());
                 Ok(self.after_cut_pinned(&error.to_string(), is_in_step))

@@ -52,6 +52,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     }
 
     /// Reads one token and what belongs to it.
+    #[inline]
     pub(super) fn step(&mut self) {
         let here = self.cursor.here;
         match here.kind {
@@ -162,6 +163,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     }
 
     /// A name: a call where a parenthesis follows, a schema where a dot follows.
+    #[inline]
     fn name(&mut self, here: Token) {
         match self.cursor.ahead.kind {
             TokenKind::Open => self.call(here),
@@ -172,6 +174,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     }
 
     /// Schemas whose tables describe one server.
+    #[inline(never)]
     fn qualifier(&mut self, here: Token) {
         if here.is(TokenKind::Name) {
             return;
@@ -190,6 +193,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     }
 
     /// `seq.nextval` and `seq.currval` are MariaDB's.
+    #[inline(never)]
     fn member(&mut self, here: Token) {
         if self.cursor.options().flavor == Flavor::MariaDb
             && (self.is_named(here, b"nextval") || self.is_named(here, b"currval"))
@@ -199,6 +203,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     }
 
     /// A name before a parenthesis.
+    #[inline(never)]
     fn call(&mut self, here: Token) {
         let before = self.cursor.before;
         if before.is(TokenKind::Dot) {
