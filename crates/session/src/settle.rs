@@ -108,13 +108,14 @@ impl Session {
             self.worker.users.accounts_changed();
         }
         let given = self.given(statement, sql);
-        let learnt = self.learn_from(&executed);
+        let mut learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
+        if checkout.connection().transactions == Transactions::MayBeForgotten {
+            // What was forgotten before may end here.
+            learnt.get_or_insert_default();
+        }
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
-        }
-        if checkout.connection().transactions == Transactions::MayBeForgotten {
-            Box::pin(self.end_forgotten(checkout, ran)).await?;
         }
         self.learn_sql(checkout, &executed, given.as_deref());
         if before != self.want.schema {
@@ -232,6 +233,9 @@ impl Session {
             self.status = status;
             self.pins.follow(status, rt::now(), ran.sql);
             self.apply_late(&changes, ran);
+        }
+        if checkout.connection().transactions == Transactions::MayBeForgotten {
+            self.end_forgotten(checkout, ran).await?;
         }
         Ok(())
     }

@@ -430,11 +430,12 @@ impl Session {
     }
 
     /// An error for a command that was not sent. The session ends if it cannot go on.
-    pub(crate) async fn refuse(&mut self, input: Input, error: ProxyError) -> Outcome {
+    pub(crate) async fn refuse(&mut self, input: Input, mut error: ProxyError) -> Outcome {
         if matches!(error, ProxyError::ClientGone) {
             return Err(NetError::Closed);
         }
-        let error = self.told_of_loss(error);
+        // In its place: another one would be room in every idle session.
+        error = self.told_of_loss(error);
         self.skip(input).await?;
         self.count_error(&error);
         Ok(if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) })
