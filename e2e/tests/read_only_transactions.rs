@@ -528,3 +528,18 @@ fn check_flavor(flavor: Flavor) {
 }
 
 delphinus_e2e::on_both_flavors!(check_flavor);
+
+/// A refusal is the proxy's own: the replica knows what was counted before.
+#[test]
+fn rows_counted_on_the_replica_are_known_behind_a_refusal() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let stage = Stage::with(flavor, &ConfigFile::with_sections(EVENTUAL)).unwrap();
+        let mut client = stage.address.connect().unwrap();
+        run(&mut client, "SET sql_select_limit = 2");
+        run(&mut client, BEGIN);
+        assert_ne!(place(&stage, &mut client, WHO), 0, "{flavor}");
+        run(&mut client, "SELECT id FROM orders");
+        assert_eq!(code(&mut client, "SELECT id FROM orders FOR UPDATE"), 1792, "{flavor}");
+        assert_eq!(client.value("SELECT FOUND_ROWS()").unwrap(), "2", "{flavor}");
+    }
+}

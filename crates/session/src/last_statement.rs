@@ -95,9 +95,16 @@ impl Session {
         is_primary || !self.pins.is_empty() || reads && !statement.effects.intersects(may_write) && !locks()
     }
 
-    /// Sees to it that the memory has what only connections knew: those in the session's own seats are asked, those that
-    /// others have taken are waited for. One that breaks takes along what it knew.
+    /// Sees to it that the memory has what only connections knew: the one that the session is pinned to and those in its
+    /// own seats are asked, those that others have taken are waited for. One that breaks takes along what it knew.
     pub(crate) async fn recall(&mut self) {
+        if let Some(mut bound) = self.bound.take() {
+            if bound.connection().is_owned_by(&self.memory) && bound.connection().has_unsaved() {
+                // One that breaks is found to be lost by the next statement.
+                let _ = bound.save().await;
+            }
+            self.bound = Some(bound);
+        }
         for (backend, seat) in self.seats.take_all() {
             let Some(mut checkout) = self.worker.pool.retake(backend, seat, &self.memory) else { continue };
             if !checkout.connection().has_unsaved() || checkout.save().await.is_ok() {
