@@ -23,6 +23,7 @@ fn transactions_end_as_they_are_told(flavor: Flavor) {
     what_a_client_does_stays_its_own(&stage);
     if flavor == Flavor::MySql {
         several_statements_in_one_text(&stage);
+        what_the_server_knows_of_is_rolled_back(&stage);
     }
 }
 
@@ -118,6 +119,32 @@ fn several_statements_in_one_text(stage: &Stage) {
             drop(client);
             check(stage, &mut stage.address.connect().unwrap(), "BEGIN");
             assert_eq!(count(stage), "0", "{text}");
+        }
+    }
+}
+
+/// A client goes away, or is reset, with a transaction open that the server may have forgotten, and has not.
+fn what_the_server_knows_of_is_rolled_back(stage: &Stage) {
+    let makes = "CREATE PROCEDURE opens() BEGIN SET autocommit = 0; INSERT INTO counted VALUES (7); END";
+    stage.address.connect().unwrap().query(makes).unwrap();
+    let known = "SET autocommit = 0; SET @n = (SELECT COUNT(*) FROM counted); INSERT INTO counted VALUES (7)";
+    for text in ["CALL opens()", known] {
+        for is_reset in [true, false] {
+            let mut client = stage.address.connect().unwrap();
+            assert_eq!(client.command(0x1b, &[0, 0]).unwrap()[0], 0xfe, "COM_SET_OPTION");
+            client.query_all(text).unwrap();
+            if is_reset {
+                assert_eq!(client.command(0x1f, &[]).unwrap()[0], 0, "COM_RESET_CONNECTION");
+                assert_eq!(client.value("SELECT COUNT(*) FROM counted FOR UPDATE").unwrap(), "0", "{text}");
+            }
+            drop(client);
+            let mut next = stage.address.connect().unwrap();
+            assert_eq!(
+                next.value("SELECT COUNT(*) FROM counted FOR UPDATE").unwrap(),
+                "0",
+                "{text}, {is_reset}"
+            );
+            assert_eq!(count(stage), "0", "{text}, {is_reset}");
         }
     }
 }

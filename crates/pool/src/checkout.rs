@@ -197,7 +197,10 @@ impl Checkout {
     pub async fn start_over(mut self) -> Result<(), PoolError> {
         let (pool, backend) = (self.pool.clone(), self.backend);
         self.connection().belong_to(Rc::default());
-        roll_back(self.connection()).await;
+        if !roll_back(self.connection()).await {
+            let backend = self.backend_name();
+            return Err(PoolError::Lost { backend, error: NetError::Closed });
+        }
         start_over(self.connection(), pool.target(backend)).await?;
         self.release();
         Ok(())

@@ -37,6 +37,8 @@ pub enum Ending {
 /// The longest that this may take before a connection is closed.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// Whatever `completion_type` is.
+const ROLLBACK_KNOWN: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
 const AUTOCOMMIT: &str = "SET @@session.autocommit = 1";
 /// With autocommit the server commits behind what has read a table.
 const COMMIT: &str = "SELECT /*+ MAX_EXECUTION_TIME(10000) */ COUNT(*) FROM information_schema.COLLATIONS WHERE ID = 0 LIMIT 1";
@@ -47,6 +49,10 @@ const ROLLBACK: &str =
 
 /// Ends what the server has forgotten; from there on it forgets nothing. Leaves the connection with autocommit.
 async fn end(connection: &mut Connection, ending: Ending) -> Result<(), AskError> {
+    if ending == Ending::Rollback {
+        // One that the server knows of would be committed by what follows.
+        query(connection, ROLLBACK_KNOWN).await?;
+    }
     query(connection, AUTOCOMMIT).await?;
     match ending {
         Ending::Commit => {
@@ -64,12 +70,16 @@ async fn end(connection: &mut Connection, ending: Ending) -> Result<(), AskError
     Ok(())
 }
 
-/// The same where nobody will use the connection as it is any more: what is open is rolled back, as it would be.
-pub(crate) async fn roll_back(connection: &mut Connection) {
-    if connection.transactions == Transactions::MayBeForgotten {
-        // What cannot be helped on it is closed.
-        let _ = rt::timeout(LIMIT, end(connection, Ending::Rollback)).await;
+/// The same where nobody will use the connection as it is any more: what is open is rolled back, as it would be. False if that
+/// could not be done: the connection can only be closed then, and nothing more is tried on it.
+pub(crate) async fn roll_back(connection: &mut Connection) -> bool {
+    if connection.transactions == Transactions::Known {
+        return true;
     }
+    let is_done =
+        rt::timeout(LIMIT, end(connection, Ending::Rollback)).await.is_some_and(|ended| ended.is_ok());
+    connection.transactions = Transactions::Known;
+    is_done
 }
 
 impl Checkout {

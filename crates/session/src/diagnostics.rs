@@ -1,6 +1,7 @@
 //! SHOW WARNINGS, SHOW ERRORS and their counts, answered from what was saved of the statement before.
 
 use delphinus_pool::Warnings;
+use delphinus_state::is_wide;
 use delphinus_wire::response::{Column, TextResult};
 
 /// What the servers of this cluster say about columns of text.
@@ -43,7 +44,9 @@ const LONG: u8 = 3;
 fn is_readable(warnings: &Warnings, charset: Option<&[u8]>) -> bool {
     match warnings {
         Warnings::Listed(listed, saved) => {
-            saved.as_deref() == charset || listed.rows.iter().flatten().flatten().all(|cell| cell.is_ascii())
+            let saved = saved.as_deref();
+            let is_ascii = || listed.rows.iter().flatten().flatten().all(|cell| cell.is_ascii());
+            saved == charset || ![saved, charset].into_iter().flatten().any(is_wide) && is_ascii()
         }
         _ => true,
     }
@@ -185,6 +188,7 @@ mod tests {
             ("SHOW WARNINGS", Some("latin1"), true),
             ("SHOW WARNINGS", Some("koi8r"), false),
             ("SHOW WARNINGS", None, false),
+            ("SHOW WARNINGS", Some("utf16"), false),
             ("SHOW ERRORS LIMIT 1", None, false),
             ("SHOW COUNT(*) WARNINGS", None, true),
             ("SELECT @@warning_count", None, true),

@@ -5,7 +5,7 @@
 
 use delphinus_pool::{Checkout, ListLeft, RowsLeft, Warnings};
 use delphinus_route::Target;
-use delphinus_sql::{Class, Effects, Flavor, LexOptions, Statement, Uses, has_tables};
+use delphinus_sql::{Class, Effects, Flavor, LexOptions, Statement, Uses, bare_words, has_tables};
 use delphinus_state::Response;
 use delphinus_topology::BackendId;
 
@@ -284,9 +284,9 @@ fn has_word(sql: &[u8], wanted: &[u8]) -> bool {
 fn keeps_list(class: Class, sql: &[u8], lex: LexOptions) -> bool {
     let has = |wanted| has_word(sql, wanted);
     match class {
-        Class::OtherDdl => changes_no_table(sql),
-        Class::Backup => !has(b"lock"),
-        Class::Admin => has(b"reset") || has(b"help"),
+        Class::OtherDdl => changes_no_table(sql, lex),
+        Class::Backup => !bare_words(sql, lex).any(|word| word.eq_ignore_ascii_case(b"lock")),
+        Class::Admin => bare_words(sql, lex).next().is_some_and(|verb| is_one_of(verb, &["reset", "help"])),
         Class::Account | Class::Replication => true,
         Class::Show => {
             (has(b"profiles") || !shows_tables(sql, lex) && !has(b"profile")) && !has_tables(sql, lex)
@@ -316,17 +316,22 @@ fn keeps_list(class: Class, sql: &[u8], lex: LexOptions) -> bool {
 }
 
 /// True if what a text creates, alters or drops is nothing that stands where a table may, nor belongs to one.
-fn changes_no_table(sql: &[u8]) -> bool {
+fn changes_no_table(sql: &[u8], lex: LexOptions) -> bool {
     const OBJECTS: [&str; 7] = ["database", "schema", "function", "procedure", "package", "event", "server"];
     const WITH_TABLES: [&str; 5] = ["table", "view", "index", "trigger", "sequence"];
-    let is_one_of =
-        |word: &[u8], list: &[&str]| list.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
-    let mut words = sql.split(|byte| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let drops = words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"drop"));
+    let mut words = bare_words(sql, lex);
+    let verb = words.next().unwrap_or_default();
     let object = words.find(|word| is_one_of(word, &OBJECTS) || is_one_of(word, &WITH_TABLES));
     // Which table a trigger belongs to, only CREATE says.
-    object
-        .is_some_and(|object| is_one_of(object, &OBJECTS) || drops && object.eq_ignore_ascii_case(b"trigger"))
+    let is_drop = verb.eq_ignore_ascii_case(b"drop");
+    is_one_of(verb, &["create", "alter", "drop"])
+        && object.is_some_and(|object| {
+            is_one_of(object, &OBJECTS) || is_drop && object.eq_ignore_ascii_case(b"trigger")
+        })
+}
+
+fn is_one_of(word: &[u8], list: &[&str]) -> bool {
+    list.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError, Transactions};
 use delphinus_sql::{Class, Effects, Flavor, Statement, sql_prepared};
 use delphinus_state::{
-    Changed, Executed, HiddenCollation, Learnt, PinReason, Response, Vars, learn, quote_identifier,
+    Changed, Executed, HiddenCollation, Learnt, PinReason, Response, Vars, is_wide, learn, quote_identifier,
     set_reported,
 };
 use delphinus_topology::{Collation, Collations};
@@ -197,6 +197,37 @@ impl Session {
     }
 
     async fn ask(&mut self, checkout: &mut Checkout, learnt: &Learnt, ran: Ran<'_>) -> Result<(), PoolError> {
+        // What is saved on the way is in the character set that the statement has left.
+        checkout.connection().have.vars = self.want.vars.clone();
+        if self.reads_results() {
+            self.ask_about_session(checkout, learnt, ran).await?;
+        }
+        if learnt.may_lose_transactions {
+            checkout.connection().transactions = Transactions::MayBeForgotten;
+        }
+        if learnt.ping {
+            let (status, changes) = checkout.ping().await?;
+            self.status = status;
+            self.pins.follow(status, rt::now(), ran.sql);
+            self.apply_late(&changes, ran);
+        }
+        if checkout.connection().transactions == Transactions::MayBeForgotten {
+            self.end_forgotten(checkout, ran).await?;
+        }
+        Ok(())
+    }
+
+    /// False if answers come in a character set that the proxy cannot read: the session is pinned for it until the reset.
+    fn reads_results(&self) -> bool {
+        !self.want.vars.get("character_set_results").is_some_and(|charset| is_wide(charset))
+    }
+
+    async fn ask_about_session(
+        &mut self,
+        checkout: &mut Checkout,
+        learnt: &Learnt,
+        ran: Ran<'_>,
+    ) -> Result<(), PoolError> {
         if !learnt.user_vars.is_empty() {
             self.ask_user_vars(checkout, &learnt.user_vars, ran.sql).await?;
         }
@@ -224,18 +255,6 @@ impl Session {
         }
         if learnt.hidden_user_vars {
             self.ask_hidden_user_vars(checkout, ran).await?;
-        }
-        if learnt.may_lose_transactions {
-            checkout.connection().transactions = Transactions::MayBeForgotten;
-        }
-        if learnt.ping {
-            let (status, changes) = checkout.ping().await?;
-            self.status = status;
-            self.pins.follow(status, rt::now(), ran.sql);
-            self.apply_late(&changes, ran);
-        }
-        if checkout.connection().transactions == Transactions::MayBeForgotten {
-            self.end_forgotten(checkout, ran).await?;
         }
         Ok(())
     }

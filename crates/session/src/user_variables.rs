@@ -87,12 +87,19 @@ impl Session {
     }
 }
 
+/// What is asked at once, in bytes of SQL.
+const LITERALS_MAX: usize = 1 << 20;
+
 /// True if the server makes these values again of their texts: of a string that is invalid in its character set it would not.
 async fn are_literals(checkout: &mut Checkout, values: &[UserValue]) -> Result<bool, PoolError> {
     let unproven: Vec<_> =
         values.iter().filter_map(|value| Some((value.sql(), value.unproven_digits()?))).collect();
     if unproven.is_empty() {
         return Ok(true);
+    }
+    // In one packet, of which the server may take no longer ones than the value itself was.
+    if unproven.iter().map(|(sql, _)| sql.len()).sum::<usize>() > LITERALS_MAX {
+        return Ok(false);
     }
     let list: Vec<String> = unproven.iter().map(|(sql, _)| format!("HEX({sql})")).collect();
     match checkout.query(&format!("SELECT {} LIMIT 1", list.join(", "))).await {

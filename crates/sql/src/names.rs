@@ -4,6 +4,7 @@
 //! allocate: call it only when `classify` answered the effect that belongs to it.
 
 mod advisory_locks;
+mod bare_words;
 mod builtin_calls;
 mod handlers;
 mod kill;
@@ -15,6 +16,7 @@ mod used_schemas;
 mod user_variables;
 
 pub use advisory_locks::{AdvisoryLocks, advisory_locks};
+pub use bare_words::bare_words;
 pub use builtin_calls::{SessionFunction, Span, builtin_calls};
 pub use handlers::{Handlers, handlers};
 pub use kill::{Kill, KillScope, kill_target};

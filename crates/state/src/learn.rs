@@ -114,6 +114,13 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS);
         learnt.ping |=
             executed.statement.effects.intersects(assigns) || status_is_unknown(state, pins, executed);
+        if executed.statement.class == Class::Multi
+            && executed.statement.effects.contains(Effects::SETS_SAVEPOINT)
+        {
+            // It may have been set before another one failed; the status that is asked for says whether it counts.
+            pins.add_early_savepoint(executed.now, executed.sql);
+            learnt.ping = true;
+        }
         if is_cut_short(executed) {
             pins.add(PinReason::UnknownState, executed.now, executed.sql);
         }

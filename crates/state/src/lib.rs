@@ -23,6 +23,6 @@ pub use tracker::{Changed, Progress, Response, ResponseTracker, Shape};
 pub use user_vars::{UserValue, UserVars, read_back_sql};
 
 pub use vars::{
-    CLIENT_COLLATION, HiddenCollation, RESULTS_COLLATION, Vars, as_prepared, is_derived, is_movable,
+    CLIENT_COLLATION, HiddenCollation, RESULTS_COLLATION, Vars, as_prepared, is_derived, is_movable, is_wide,
     prepared_under, quote_identifier, quote_text, reads_only, set_names_collation, set_reported,
 };

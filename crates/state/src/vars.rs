@@ -158,6 +158,11 @@ pub fn is_derived(name: &str) -> bool {
     DERIVED.contains(&name)
 }
 
+/// True for a character set in which ASCII is no single byte.
+pub fn is_wide(charset: &[u8]) -> bool {
+    ["ucs2", "utf16", "utf16le", "utf32"].iter().any(|wide| charset.eq_ignore_ascii_case(wide.as_bytes()))
+}
+
 /// True if the session's transactions cannot write, as `SET SESSION TRANSACTION READ ONLY` has it.
 pub fn reads_only(vars: &Vars) -> bool {
     ["transaction_read_only", "tx_read_only"]

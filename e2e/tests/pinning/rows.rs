@@ -305,8 +305,8 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "fixed_variable",
-        by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, ...; `character_set_results` of UCS-2, UTF-16 or UTF-32",
-        until: "set back to `AUTOMATIC`, `OFF` or 0, or to another character set; `insert_id`: the session is reset",
+        by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, ...",
+        until: "set back to `AUTOMATIC`, `OFF` or 0; `insert_id`: the session is reset",
         cases: &[
             mysql(
                 &[Run("SET gtid_next = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:1'")],
@@ -319,7 +319,6 @@ pub(crate) const PINS: &[Row] = &[
                 &[Run("SET rand_seed1 = 0"), Run("SET rand_seed2 = 0")],
             ),
             both(&[Run("SET sql_auto_is_null = 1")], &[Run("SET sql_auto_is_null = OFF")]),
-            both(&[Run("SET character_set_results = utf16")], &[Run("SET @a = 1"), Run("SET NAMES utf8mb4")]),
         ],
     },
     Row {
@@ -354,7 +353,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "unknown_state",
-        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection; on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions",
         until: "the session is reset",
         cases: &[
             mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
@@ -367,6 +366,10 @@ pub(crate) const PINS: &[Row] = &[
                     Run("DEALLOCATE PREPARE s"),
                 ],
                 &[Run("SELECT 1"), Reset],
+            ),
+            both(
+                &[Run("SET character_set_results = utf16, max_join_size = 5")],
+                &[Run("SET @a = 1"), Run("SET NAMES utf8mb4"), Reset],
             ),
             both(&[Run("SET NAMES sjis"), Run("SET @bad = '\u{80} '")], &[Run("SET @bad = NULL"), Reset]),
             mariadb(

@@ -201,3 +201,17 @@ fn literals_are_read_as_the_session_reads_them() {
     let gbk = LexOptions { charset: TextCharset::Gbk, ..DEFAULT };
     assert_eq!(taken(b"SELECT GET_LOCK('\x81\x5c', 1)", gbk), "\u{fffd}\\");
 }
+
+#[test]
+fn words_are_those_outside_of_quotes_and_comments() {
+    let words = |sql: &str| {
+        bare_words(sql.as_bytes(), MARIADB)
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        words("/* event */ CREATE DEFINER = `server`@'h' VIEW a.table AS SELECT 'function' -- x"),
+        ["CREATE", "DEFINER", "VIEW", "a", "AS", "SELECT"]
+    );
+    assert_eq!(words("/* only this */"), [""; 0]);
+}

@@ -9,7 +9,7 @@ use delphinus_sql::{
 use super::Executed;
 use super::variables::{reads_as_0, reported};
 use crate::pin::{PinReason, Pins};
-use crate::vars::is_movable;
+use crate::vars::{is_movable, is_wide};
 
 pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'_>) {
     let effects = executed.statement.effects;
@@ -131,9 +131,14 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
 }
 
 /// True for an assignment that holds a session to its connection: to a variable that cannot move, and not back to what it is
-/// to a new session.
+/// to a new session; results in a character set that the proxy cannot read.
 pub fn fixes(assignment: &Assignment<'_>) -> bool {
     let Target::System { scope: Scope::Session, name } = &assignment.target else { return false };
+    if name == "character_set_results" {
+        let quotes = |byte: &u8| matches!(byte, b'\'' | b'"' | b'`');
+        let bare: Vec<u8> = assignment.value.iter().copied().filter(|byte| !quotes(byte)).collect();
+        return is_wide(&bare);
+    }
     // 0 is a value too for `insert_id`: the next INSERT would take it.
     !is_movable(name) && (name == "insert_id" || !sets_back(name, assignment.value))
 }

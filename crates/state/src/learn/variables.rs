@@ -11,7 +11,7 @@ use crate::pin::{PinReason, Pins};
 use crate::session::SessionState;
 use crate::tracker::Changed;
 use crate::vars::{
-    CLIENT_COLLATION, RESULTS_COLLATION, is_derived, is_movable, set_names_collation, set_reported,
+    CLIENT_COLLATION, RESULTS_COLLATION, is_derived, is_movable, is_wide, set_names_collation, set_reported,
     shows_itself,
 };
 
@@ -32,16 +32,15 @@ pub(super) fn apply(
             matches!(value, b"AUTOMATIC" | b"0" | b"OFF") && name != "insert_id" && !reads_as_0(name);
         pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
     } else if !is_derived(name) {
-        if name == "character_set_results" {
-            // The proxy could not read what it has to ask the server.
-            pins.set_fixed_variable(name, WIDE.contains(&value), executed.now, executed.sql);
+        if name == RESULTS && is_wide(value) {
+            // The proxy cannot read what it has to ask the server, from here to the reset.
+            pins.add(PinReason::UnknownState, executed.now, executed.sql);
         }
         set_reported(Rc::make_mut(&mut state.vars), name, value);
     }
 }
 
-/// Character sets in which ASCII is no single byte.
-const WIDE: [&[u8]; 4] = [b"ucs2", b"utf16", b"utf16le", b"utf32"];
+const RESULTS: &str = "character_set_results";
 
 /// True for variables whose value MySQL reports, and shows, as 0 whatever they were set to.
 pub(super) fn reads_as_0(name: &str) -> bool {
