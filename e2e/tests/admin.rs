@@ -198,6 +198,10 @@ fn an_offline_backend_finishes_what_it_has_and_gets_nothing_new() {
 #[test]
 fn an_operator_gets_in_when_applications_have_taken_everything() {
     let (stage, admin) = support::small_stage();
+    // Whoever has asked whether it is ready has a place until the proxy has seen him go.
+    let mut operator = admin.operator();
+    until(LIMIT, "nobody else", || Ok(operator.rows("SHOW SESSIONS")?.is_empty())).unwrap();
+    drop(operator);
     let mut clients = Vec::new();
     while let Ok(client) = stage.address.connect() {
         clients.push(client);
