@@ -5,6 +5,7 @@
 //! | the load generator | `load` |
 //! | the workloads and their tables | `workload` |
 //! | the systems: their configuration, start and stop | `system` |
+//! | what passing on bytes costs at least | `relay` |
 //! | what a process has used | `meter` |
 //! | one measurement | `measure` |
 //! | rounds | `run` |
@@ -19,6 +20,7 @@ mod load;
 mod machine;
 mod measure;
 mod meter;
+mod relay;
 mod report;
 mod run;
 mod stats;
@@ -28,6 +30,7 @@ mod workload;
 pub use figures::{Figure, LeftOut, Results, Row, Sample};
 pub use load::Window;
 pub use machine::Machine;
+pub use relay::{RelayArgs, relay};
 pub use report::{json, page, plot, table};
 pub use run::{Options, Report, Schedule, run_all};
 pub use stats::Spread;

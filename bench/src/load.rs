@@ -9,6 +9,7 @@
 //! | one thread of them | `worker` |
 //! | a new connection for each statement | `connects` |
 //! | connections that do nothing | `idle` |
+//! | sysbench's | `sysbench` |
 //! | latencies | `histogram` |
 //!
 //! It knows neither the proxies nor the workloads by name.
@@ -20,6 +21,7 @@ mod histogram;
 mod idle;
 mod script;
 mod session;
+mod sysbench;
 mod worker;
 
 use std::sync::mpsc;
@@ -37,6 +39,7 @@ pub(crate) use idle::IdleConnections;
 pub(crate) use script::Script;
 pub(crate) use script::{Expected, Pick, Statement, Value};
 pub(crate) use session::{Session, Target};
+pub(crate) use sysbench::{Sysbench, run_sysbench};
 use worker::{Phase, Tally, drive};
 
 /// How long to load.

@@ -6,18 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use delphinus_bench::{
-    Machine, Options, Report, Schedule, System, Workload, json, page, plot, run_all, table,
+    Machine, Options, RelayArgs, Report, Schedule, System, Workload, json, page, plot, relay, run_all, table,
 };
 use delphinus_sandbox::Flavor;
 
 /// Measures Delphinus beside its peers. `cargo xtask bench` builds and starts this.
 #[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Args {
+    #[command(subcommand)]
+    own: Option<Own>,
     /// The `delphinus` binary to measure.
-    #[arg(long, value_name = "FILE")]
-    delphinus: PathBuf,
+    #[arg(long, value_name = "FILE", required = true)]
+    delphinus: Option<PathBuf>,
     /// Short rounds, for a look.
     #[arg(long)]
     quick: bool,
@@ -47,6 +50,13 @@ struct Args {
     write_docs: bool,
 }
 
+/// What this program is to itself.
+#[derive(Debug, Subcommand)]
+enum Own {
+    /// The system `relay`: passes on bytes.
+    Relay(RelayArgs),
+}
+
 fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(true) => ExitCode::SUCCESS,
@@ -60,6 +70,10 @@ fn main() -> ExitCode {
 
 /// True when everything that was measured went well.
 fn run(args: &Args) -> Result<bool> {
+    if let Some(Own::Relay(args)) = &args.own {
+        return relay(args).map(|()| true);
+    }
+    let delphinus = args.delphinus.clone().context("no --delphinus")?;
     let rounds = args.rounds.map(usize::from);
     let is_chosen = |system: &System| args.systems.is_empty() || args.systems.contains(system);
     let options = Options {
@@ -67,7 +81,7 @@ fn run(args: &Args) -> Result<bool> {
         systems: System::ALL.into_iter().filter(is_chosen).collect(),
         schedule: if args.quick { Schedule::quick(rounds) } else { Schedule::full(rounds) },
         flavor: args.flavor,
-        delphinus: args.delphinus.clone(),
+        delphinus,
     };
     let report = run_all(&options)?;
     show(&report)?;

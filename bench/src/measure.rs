@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use crate::figures::{Figure, Sample};
-use crate::load::{IdleConnections, Measured, Script, Shape, Target, Window, run, run_connects};
+use crate::load::{
+    IdleConnections, Measured, Script, Shape, Sysbench, Target, Window, run, run_connects, run_sysbench,
+};
 use crate::meter::{Cpu, Memory};
 use crate::stats::float;
 use crate::system::{Peer, Site};
@@ -23,6 +25,8 @@ pub(crate) struct Task<'a> {
     pub(crate) workload: Workload,
     pub(crate) connections: usize,
     pub(crate) script: &'a Script,
+    /// What makes the load instead of this process.
+    pub(crate) sysbench: Option<&'a Sysbench>,
     pub(crate) window: Window,
 }
 
@@ -37,7 +41,8 @@ impl Task<'_> {
         sample.set(Figure::Qps, Some(float(queries) / measured.took.as_secs_f64()));
         let per_query = |after: &Cpu, before: &Cpu| float(after.since_ns(before)) / 1e3 / float(queries);
         let ((before, own_before), (after, own_after)) = (&measured.before, &measured.after);
-        sample.set(Figure::LoadCpuUsPerQuery, Some(per_query(own_after, own_before)));
+        let is_own = self.sysbench.is_none();
+        sample.set(Figure::LoadCpuUsPerQuery, is_own.then(|| per_query(own_after, own_before)));
         if let (Some(before), Some(after)) = (before, after) {
             let cpu_us = per_query(after, before);
             sample.set(Figure::CpuUsPerQuery, Some(cpu_us));
@@ -53,10 +58,12 @@ impl Task<'_> {
     fn load(&self, target: &Target, pid: Option<u32>) -> Result<Measured<(Option<Cpu>, Cpu)>> {
         let cpu = || Ok((pid.map(Cpu::of).transpose()?, Cpu::of(std::process::id())?));
         let shape = Shape::of(self.connections);
-        if self.workload == Workload::Connect {
-            run_connects(target, self.script, shape, self.window, cpu)
-        } else {
-            run(target, self.script, shape, self.window, cpu)
+        match self.sysbench {
+            Some(sysbench) => run_sysbench(target, sysbench, self.connections, self.window, cpu),
+            None if self.workload == Workload::Connect => {
+                run_connects(target, self.script, shape, self.window, cpu)
+            }
+            None => run(target, self.script, shape, self.window, cpu),
         }
     }
 

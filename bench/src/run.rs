@@ -11,6 +11,7 @@ use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Terminal};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::figures::{LeftOut, Results, Row, Sample};
+use crate::load::Sysbench;
 use crate::machine::load_average;
 use crate::measure::{Task, idle_connections};
 use crate::system::{MAX_CONNECTIONS, Peer, Running, Site, System};
@@ -72,8 +73,9 @@ pub fn run_all(options: &Options) -> Result<Report> {
     workload::prepare(&cluster, &site.target(cluster.servers[0].port)).context("the tables")?;
     let mut run = Run::new(&site, options, began)?;
     for workload in &options.workloads {
-        for connections in workload.connections() {
-            run.cell(*workload, *connections);
+        match workload.sysbench() {
+            Ok(sysbench) => run.workload(*workload, sysbench.as_ref()),
+            Err(error) => run.fail(format!("{}: {error:#}", workload.name())),
         }
     }
     run.progress.end();
@@ -129,10 +131,22 @@ impl<'a> Run<'a> {
         Ok(Self { site, peers, results, schedule, progress: ProgressLine::new(measurements), began })
     }
 
+    fn fail(&mut self, what: String) {
+        self.results.failures.push(what);
+    }
+
+    /// A workload with every number of connections.
+    fn workload(&mut self, workload: Workload, sysbench: Option<&Sysbench>) {
+        for connections in workload.connections() {
+            let script = workload.script(*connections);
+            let window = self.schedule.window;
+            self.cell(&Task { workload, connections: *connections, script: &script, sysbench, window });
+        }
+    }
+
     /// A workload with so many connections, all systems, all rounds.
-    fn cell(&mut self, workload: Workload, connections: usize) {
-        let script = workload.script(connections);
-        let task = Task { workload, connections, script: &script, window: self.schedule.window };
+    fn cell(&mut self, task: &Task<'_>) {
+        let &Task { workload, connections, .. } = task;
         let is_late = self.schedule.is_late(self.began.elapsed());
         let rounds = if is_late { 1 } else { self.schedule.rounds_of(workload) };
         let mut entries = self.entries(workload, rounds);
@@ -145,9 +159,9 @@ impl<'a> Run<'a> {
                 let peer = &self.peers[entry.peer];
                 let what = format!("{} {connections} {}", workload.name(), peer.system);
                 self.progress.begin(&what, (round + 1, rounds));
-                match entry.measure(&task, peer, self.site) {
+                match entry.measure(task, peer, self.site) {
                     Ok(sample) => entry.samples.push(sample),
-                    Err(error) => self.results.failures.push(format!("{what}: {error:#}")),
+                    Err(error) => self.fail(format!("{what}: {error:#}")),
                 }
                 self.progress.done();
             }

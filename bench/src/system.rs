@@ -8,6 +8,7 @@ mod direct;
 mod haproxy;
 mod process;
 mod proxysql;
+mod relay;
 mod router;
 
 use std::fmt;
@@ -15,8 +16,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Result, bail};
-use delphinus_sandbox::{Cluster, PortLease, RouterPort, Server};
+use anyhow::{Context, Result, bail};
+use delphinus_sandbox::{Cluster, PortLease, RouterPort, Server, ensure_packages};
 use serde::{Deserialize, Serialize};
 
 use crate::load::Target;
@@ -33,6 +34,8 @@ pub(crate) const MAX_CONNECTIONS: u32 = 11_000;
 pub enum System {
     /// No proxy: the client talks to the server.
     Direct,
+    /// What only passes on bytes.
+    Relay,
     /// HAProxy in TCP mode.
     Haproxy,
     /// MySQL Router's read-only port.
@@ -47,13 +50,21 @@ pub enum System {
 
 impl System {
     /// All, in the order of the tables.
-    pub const ALL: [Self; 6] =
-        [Self::Direct, Self::Haproxy, Self::RouterRo, Self::RouterSplit, Self::Proxysql, Self::Delphinus];
+    pub const ALL: [Self; 7] = [
+        Self::Direct,
+        Self::Relay,
+        Self::Haproxy,
+        Self::RouterRo,
+        Self::RouterSplit,
+        Self::Proxysql,
+        Self::Delphinus,
+    ];
 
     /// The name on the command line and in the results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
+            Self::Relay => "relay",
             Self::Haproxy => "haproxy",
             Self::RouterRo => "router-ro",
             Self::RouterSplit => "router-split",
@@ -65,7 +76,7 @@ impl System {
     /// True where each client has a server's connection of its own, if only at first, so that idle clients cost the
     /// server.
     pub(crate) fn is_one_to_one(self) -> bool {
-        matches!(self, Self::Direct | Self::Haproxy | Self::RouterRo | Self::RouterSplit)
+        matches!(self, Self::Direct | Self::Relay | Self::Haproxy | Self::RouterRo | Self::RouterSplit)
     }
 }
 
@@ -166,6 +177,7 @@ impl Peer {
     pub(crate) fn prepare(system: System, site: &Site<'_>) -> Result<Self> {
         match system {
             System::Direct => Ok(direct::prepare(site)),
+            System::Relay => relay::prepare(site),
             System::Haproxy => haproxy::prepare(site),
             System::RouterRo => router::prepare(site, RouterPort::ReadOnly),
             System::RouterSplit => router::prepare(site, RouterPort::Split),
@@ -182,7 +194,11 @@ impl Peer {
 
     /// True if the workload says something about this system.
     pub(crate) fn is_concerned(&self, workload: Workload) -> bool {
-        workload.is_for_all() || self.without_hold.is_some()
+        match self.system {
+            // Elsewhere it is not small answers, or not the passing on of bytes, that is looked at.
+            System::Relay => matches!(workload, Workload::PointSelect(_) | Workload::Sysbench(_)),
+            _ => workload.is_for_all() || self.without_hold.is_some(),
+        }
     }
 
     /// The port for a workload; the error says why there is none.
@@ -203,6 +219,14 @@ fn version_of(program: &Path, argument: &str) -> Result<String> {
     let text = [done.stdout, done.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     Ok(text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("unknown").to_owned())
+}
+
+/// A program of the Debian package of the same name, which is installed where it is missing.
+pub(crate) fn debian_program(name: &'static str) -> Result<PathBuf> {
+    if find_program(name).is_none() {
+        ensure_packages(&[name])?;
+    }
+    find_program(name).with_context(|| format!("the package {name} is installed, but brings no such program"))
 }
 
 /// The full path of a program in PATH or in the folders for system programs.

@@ -5,7 +5,8 @@ mod oltp;
 
 use anyhow::{Result, bail};
 
-use crate::load::{Expected, Pick, Script, Statement, Value};
+use crate::load::{Expected, Pick, Script, Statement, Sysbench, Value};
+use crate::system::debian_program;
 
 pub(crate) use data::SCHEMA;
 pub(crate) use data::prepare;
@@ -27,6 +28,8 @@ pub enum Workload {
     ReadOnly(Protocol),
     /// sysbench's oltp_read_write without transactions: the same, and four writes.
     ReadWrite(Protocol),
+    /// The same point selects, by sysbench itself.
+    Sysbench(Protocol),
     /// Point selects on connections whose sessions differ in their variables.
     States(Hold),
     /// A result of 1,000 rows.
@@ -59,9 +62,11 @@ pub enum Protocol {
 
 impl Workload {
     /// All, in the order in which they are measured.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::PointSelect(Protocol::Text),
         Self::PointSelect(Protocol::Prepared),
+        Self::Sysbench(Protocol::Text),
+        Self::Sysbench(Protocol::Prepared),
         Self::ReadOnly(Protocol::Text),
         Self::ReadOnly(Protocol::Prepared),
         Self::ReadWrite(Protocol::Text),
@@ -79,6 +84,8 @@ impl Workload {
         match self {
             Self::PointSelect(Protocol::Text) => "point-select-text",
             Self::PointSelect(Protocol::Prepared) => "point-select-prepared",
+            Self::Sysbench(Protocol::Text) => "sysbench-point-select-text",
+            Self::Sysbench(Protocol::Prepared) => "sysbench-point-select-prepared",
             Self::ReadOnly(Protocol::Text) => "read-only-text",
             Self::ReadOnly(Protocol::Prepared) => "read-only-prepared",
             Self::ReadWrite(Protocol::Text) => "read-write-text",
@@ -109,12 +116,20 @@ impl Workload {
     /// How many connections are busy; one measurement for each number.
     pub fn connections(self) -> &'static [usize] {
         match self {
-            Self::PointSelect(_) => &[64, 8],
+            Self::PointSelect(_) | Self::Sysbench(_) => &[64, 8],
             Self::ReadOnly(_) | Self::ReadWrite(_) | Self::States(_) => &[64],
             Self::Rows1000 | Self::Connect => &[16],
             Self::Result10Mb => &[4],
             Self::Idle10000 => &[50],
         }
+    }
+
+    /// The test of sysbench that makes the load, where it is not this process; brings the program.
+    pub(crate) fn sysbench(self) -> Result<Option<Sysbench>> {
+        let Self::Sysbench(protocol) = self else { return Ok(None) };
+        let ps_mode = if protocol == Protocol::Text { "disable" } else { "auto" };
+        let program = debian_program("sysbench")?;
+        Ok(Some(Sysbench { program, test: "oltp_point_select", ps_mode, rows: TABLE_ROWS }))
     }
 
     /// True if a part of the statements changes rows.
@@ -130,7 +145,9 @@ impl Workload {
     /// What each of so many connections does.
     pub fn script(self, connections: usize) -> Script {
         match self {
-            Self::PointSelect(protocol) => Script::of(oltp::point_select(protocol)),
+            Self::PointSelect(protocol) | Self::Sysbench(protocol) => {
+                Script::of(oltp::point_select(protocol))
+            }
             Self::ReadOnly(protocol) => oltp::read_only(protocol),
             Self::ReadWrite(protocol) => oltp::read_write(protocol, connections),
             Self::States(_) => {

@@ -50,21 +50,24 @@ fn a_quick_run_measures_and_writes_everything() {
     let folder = TemporaryFolder(std::env::temp_dir().join(format!("bench-{}", std::process::id())));
     fs::create_dir(&folder.0).unwrap();
     // MySQL Router cannot stand before MariaDB: the run has to say so and go on.
-    let options = ["--quick", "--flavor=mariadb", "--systems=direct,router-ro,delphinus", "--rounds=2"];
-    let only = ["--only=point-select-text", "--only=read-write-prepared", "--only=connect", "--write-docs"];
+    let options = ["--quick", "--flavor=mariadb", "--systems=direct,relay,router-ro,delphinus", "--rounds=2"];
+    let names = ["point-select-text", "sysbench-point-select-text", "read-write-prepared", "connect"];
+    let only = names.map(|name| format!("--only={name}"));
+    let only: Vec<&str> = only.iter().map(String::as_str).chain(["--write-docs"]).collect();
     let (is_success, said) = bench(&folder.0, &[&options[..], &only].concat());
     assert!(is_success, "{said}");
     assert!(said.contains("router-ro (every workload): MySQL Router works with MySQL only"), "{said}");
     let list: Value =
         serde_json::from_str(&fs::read_to_string(folder.0.join("result.json")).unwrap()).unwrap();
     let list = list.as_array().unwrap();
-    // Point selects with two numbers of connections, and the two others.
-    assert_eq!(list.len(), 4 * 2, "{said}");
+    // Point selects with two numbers of connections by both loads, and the two others, which the relay is not for.
+    assert_eq!(list.len(), 4 * 3 + 2 * 2, "{said}");
     for row in list {
         assert!(row["qps"].as_f64().unwrap() > 10.0, "{row}");
         assert!(row["p50_ms"].as_f64().unwrap() <= row["p99_ms"].as_f64().unwrap(), "{row}");
-        assert_eq!(row["rounds"], 2, "{row}");
-        let is_proxy = row["system"] == "delphinus";
+        let is_sysbench = row["workload"] == "sysbench-point-select-text";
+        assert_eq!(row["rounds"], if is_sysbench { 1 } else { 2 }, "{row}");
+        let is_proxy = row["system"] != "direct";
         assert_eq!(row["cpu_us_per_query"].as_f64().is_some_and(|cpu| cpu > 1.0), is_proxy, "{row}");
         assert_eq!(row["rss_kib"].as_f64().is_some_and(|kib| kib > 1000.0), is_proxy, "{row}");
         assert!(row["ratio_to_direct"]["qps"].as_f64().unwrap() > 0.0, "{row}");

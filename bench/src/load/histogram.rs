@@ -28,9 +28,15 @@ impl Histogram {
     /// Counts one latency.
     #[inline]
     pub(crate) fn record(&mut self, latency: Duration) {
+        self.record_many(latency, 1);
+    }
+
+    /// Counts a latency that so many had.
+    #[inline]
+    pub(crate) fn record_many(&mut self, latency: Duration, count: u64) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.counts[bucket(nanos)] += 1;
-        self.total += 1;
+        self.counts[bucket(nanos)] += count;
+        self.total += count;
     }
 
     /// How many were counted.

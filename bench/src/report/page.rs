@@ -34,12 +34,18 @@ const METHOD: &str = "## Method
   or an error fails the run. The first part of every window is not counted.
 - No system uses TLS, to either side: HAProxy in TCP mode could not look inside, and it would be the cipher that is
   measured. Durability of the servers is switched down, since it is not they that are measured.
+- `relay` is no proxy, but a floor: one thread that passes on bytes and reads none, with the system calls of Delphinus
+  (bench/src/relay.rs). What a proxy costs above it is its own work.
 - Every proxy is started anew for each workload. HAProxy has as many threads as the machine has cores, balances
   reads over the replicas and sends writes to the primary, each on a port of its own; it knows no statements. MySQL
   Router runs as its bootstrap configures it. Delphinus splits, pools, and counts, as it does without any setting: it
   has one worker less than there are cores (`proxy.workers`), which wait for their turn (`proxy.scheduling`). Where its
   version says `profile-guided`, it is the binary that `cargo xtask release` makes: compiled a second time by the counts of
   short runs of some of these workloads. The others are as their makers compile them.
+- `sysbench-point-select-*` are the same point selects by sysbench's own `oltp_point_select`, with a thread for each
+  connection, in a session of its own. It looks at no rows, and its logins and first statements are counted. Many
+  threads that wait for an answer each are another load than one that finds many answers at once: it matters to some
+  proxies, so both are shown.
 - `read-only` and `read-write` are the statements of sysbench's oltp tests, with its `--skip_trx=on`: inside BEGIN nobody
   may send reads to replicas, and it would be one connection to the primary that is measured. MySQL Router splits
   only texts; prepared statements all go to the primary there, which is cheaper for it.

@@ -43,7 +43,8 @@ impl Schedule {
     /// How often a workload is measured.
     pub(crate) fn rounds_of(&self, workload: Workload) -> usize {
         match workload {
-            Workload::Idle10000 if self.is_quick => 1,
+            // sysbench takes whole seconds only.
+            Workload::Idle10000 | Workload::Sysbench(_) if self.is_quick => 1,
             Workload::Idle10000 => self.rounds.min(IDLE_ROUNDS),
             _ => self.rounds,
         }

@@ -3,16 +3,13 @@
 use std::fmt::Write;
 use std::fs;
 
-use anyhow::{Context, Result};
-use delphinus_sandbox::{PortLease, Server, ensure_packages};
+use anyhow::Result;
+use delphinus_sandbox::{PortLease, Server};
 
-use super::{Peer, Program, Site, System, find_program, version_of};
+use super::{Peer, Program, Site, System, debian_program, version_of};
 
 pub(super) fn prepare(site: &Site<'_>) -> Result<Peer> {
-    if find_program("haproxy").is_none() {
-        ensure_packages(&["haproxy"])?;
-    }
-    let path = find_program("haproxy").context("the package haproxy is installed, but brings no program")?;
+    let path = debian_program("haproxy")?;
     let folder = site.folder("haproxy")?;
     let (reads, writes) = (PortLease::take()?, PortLease::take()?);
     let file = folder.join("haproxy.cfg");
