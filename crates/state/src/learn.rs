@@ -1,6 +1,7 @@
 //! From a statement and its response to the session's new state, its pins, and what the backend must be asked
 //! because it did not say.
 
+mod done;
 mod pins;
 mod variables;
 
@@ -10,6 +11,7 @@ use std::time::Instant;
 use delphinus_sql::{Assignment, Class, Effects, Flavor, LexOptions, Statement, Target, assignments};
 use delphinus_wire::response::Status;
 
+use self::done::Done;
 pub use self::pins::fixes;
 use crate::pin::{PinReason, Pins};
 use crate::session::SessionState;
@@ -95,14 +97,14 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     let mut learnt = Learnt::default();
     let seen = apply_changes(state, pins, executed);
     // A statement that fails may have assigned before it did: `SELECT @a := 1, (SELECT 1 UNION SELECT 2)`.
-    variables::learn(&mut learnt, state, executed);
+    variables::learn(&mut learnt, state, pins, executed);
     // Of several statements the first ones may have succeeded.
     if let Some(name) = sql_statements::variable_prepared(executed) {
         // It may have been set where the proxy did not see it.
         learnt.user_vars.push(name.into_boxed_str());
     }
+    pins::learn(pins, state.schema.as_deref(), executed);
     if response.is_ok() || executed.statement.class == Class::Multi {
-        pins::learn(pins, state.schema.as_deref(), executed);
         learn_unreported(&mut learnt, pins, executed, seen);
     }
     // The counter of tables made counts the session's own ones, too.

@@ -190,7 +190,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "get_lock",
-        by: "`GET_LOCK`",
+        by: "`GET_LOCK`, also in a statement that fails",
         until: "all names are released, or `RELEASE_ALL_LOCKS()`",
         cases: &[
             both(
@@ -198,6 +198,14 @@ pub(crate) const PINS: &[Row] = &[
                 &[Run("DO RELEASE_LOCK('b')"), Run("SELECT RELEASE_LOCK('a')")],
             ),
             both(&[Run("DO GET_LOCK(CONCAT('a', 'b'), 1)")], &[Run("SELECT RELEASE_ALL_LOCKS()")]),
+            both(
+                &[Fails("SELECT GET_LOCK('a', 1), (SELECT 1 UNION SELECT LENGTH(USER()))")],
+                &[
+                    SetOption(true),
+                    Fails("SELECT no_such_column; DO RELEASE_LOCK('a')"),
+                    Run("DO RELEASE_LOCK('a')"),
+                ],
+            ),
         ],
     },
     Row {
@@ -353,7 +361,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "unknown_state",
-        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions",
         until: "the session is reset",
         cases: &[
             mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
@@ -370,6 +378,14 @@ pub(crate) const PINS: &[Row] = &[
             both(
                 &[Run("SET character_set_results = utf16, max_join_size = 5")],
                 &[Run("SET @a = 1"), Run("SET NAMES utf8mb4"), Reset],
+            ),
+            both(&[Fails("SET timestamp = 5, identity = DEFAULT")], &[Run("SELECT 1"), Reset]),
+            mysql(
+                &[
+                    Run("SET NAMES utf8mb4 COLLATE utf8mb4_bin"),
+                    Fails("SET character_set_client = gbk, identity = DEFAULT"),
+                ],
+                &[Run("SELECT 1"), Reset],
             ),
             both(&[Run("SET NAMES sjis"), Run("SET @bad = '\u{80} '")], &[Run("SET @bad = NULL"), Reset]),
             mariadb(

@@ -6,27 +6,37 @@ use delphinus_sql::{
     Assignment, Effects, Scope, TableName, Target, advisory_locks, assignments, handlers, temporary_tables,
 };
 
-use super::Executed;
 use super::variables::{reads_as_0, reported};
+use super::{Done, Executed};
 use crate::pin::{PinReason, Pins};
 use crate::vars::{is_movable, is_wide};
 
+/// What was done only perhaps can pin, but ends no pin.
 pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'_>) {
     let effects = executed.statement.effects;
+    if effects.contains(Effects::SETS_SYSTEM_VARS) {
+        pin_fixed_variables(pins, executed);
+    }
+    let done = Done::of(executed);
+    if done == Done::Nothing {
+        return;
+    }
     let has = |effect| effects.contains(effect);
     if has(Effects::CREATES_TEMP_TABLE) || has(Effects::DROPS_TABLES) {
-        learn_temporary_tables(pins, schema.unwrap_or_default(), executed);
+        learn_temporary_tables(pins, schema.unwrap_or_default(), executed, done);
     }
     if has(Effects::GETS_LOCK) || has(Effects::RELEASES_LOCK) || has(Effects::RELEASES_ALL_LOCKS) {
-        learn_advisory_locks(pins, executed);
+        learn_advisory_locks(pins, executed, done);
     }
     if has(Effects::OPENS_HANDLER) || has(Effects::CLOSES_HANDLER) {
         let found = handlers(executed.sql, executed.lex);
         pins.handlers.extend(found.opened);
-        pins.handlers.retain(|name| !found.closed.contains(name));
+        if done == Done::All {
+            pins.handlers.retain(|name| !found.closed.contains(name));
+        }
         set(pins, PinReason::Handler, |pins| !pins.handlers.is_empty(), executed);
     }
-    learn_locks(pins, executed);
+    learn_locks(pins, executed, done);
     if has(Effects::SETS_NEXT_TRANSACTION) {
         add(pins, PinReason::NextTransaction, executed);
     }
@@ -35,9 +45,6 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
     }
     if has(Effects::SETS_TRACKING) {
         add(pins, PinReason::Tracking, executed);
-    }
-    if has(Effects::SETS_SYSTEM_VARS) {
-        pin_fixed_variables(pins, executed);
     }
 }
 
@@ -50,40 +57,50 @@ fn set(pins: &mut Pins, reason: PinReason, holds: fn(&Pins) -> bool, executed: &
     pins.set(reason, holds, executed.now, executed.sql);
 }
 
-fn learn_locks(pins: &mut Pins, executed: &Executed<'_>) {
+fn learn_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     let effects = executed.statement.effects;
     let has = |effect| effects.contains(effect);
+    let mut ends = |reason, is_end| {
+        if is_end && done == Done::All {
+            pins.remove(reason);
+        }
+    };
+    let unlocks = has(Effects::UNLOCKS_TABLES);
+    ends(PinReason::TableLock, unlocks || has(Effects::BEGINS_TRANSACTION));
+    ends(PinReason::ReadLock, unlocks || has(Effects::RELEASES_READ_LOCK));
+    ends(PinReason::Xa, has(Effects::XA_ENDS));
     if has(Effects::LOCKS_TABLES) {
         add(pins, PinReason::TableLock, executed);
-    } else if has(Effects::UNLOCKS_TABLES) || has(Effects::BEGINS_TRANSACTION) {
-        pins.remove(PinReason::TableLock);
     }
     if has(Effects::READ_LOCK) {
         add(pins, PinReason::ReadLock, executed);
-    } else if has(Effects::RELEASES_READ_LOCK) || has(Effects::UNLOCKS_TABLES) {
-        pins.remove(PinReason::ReadLock);
     }
     if has(Effects::XA_STARTS) {
         add(pins, PinReason::Xa, executed);
-    } else if has(Effects::XA_ENDS) {
-        pins.remove(PinReason::Xa);
     }
 }
 
-fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>) {
+fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>, done: Done) {
     let found = temporary_tables(executed.sql, executed.lex);
     let key = |table: &TableName| format!("{}.{}", table.schema.as_deref().unwrap_or(schema), table.name);
     pins.temporary_tables.extend(found.created.iter().map(key));
-    for table in &found.dropped {
+    for table in found.dropped.iter().filter(|_| done == Done::All) {
         pins.temporary_tables.remove(&key(table));
     }
     set(pins, PinReason::TemporaryTable, |pins| !pins.temporary_tables.is_empty(), executed);
 }
 
-fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>) {
+fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     let found = advisory_locks(executed.sql, executed.lex);
     pins.advisory_locks.extend(found.taken);
-    for released in found.released.iter().flatten() {
+    if done == Done::All {
+        release_advisory_locks(pins, &found.released, executed);
+    }
+    set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
+}
+
+fn release_advisory_locks(pins: &mut Pins, released: &[Option<String>], executed: &Executed<'_>) {
+    for released in released.iter().flatten() {
         if let Some(at) = pins.advisory_locks.iter().position(|held| held.as_ref() == Some(released)) {
             pins.advisory_locks.swap_remove(at);
         }
@@ -91,7 +108,6 @@ fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>) {
     if executed.statement.effects.contains(Effects::RELEASES_ALL_LOCKS) {
         pins.advisory_locks.clear();
     }
-    set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
 }
 
 /// Variables that SET TRANSACTION sets.
@@ -116,7 +132,11 @@ fn sets_back(name: &str, value: &[u8]) -> bool {
 
 /// Variables that cannot move pin even where the server does not report them.
 fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
-    for assignment in assignments(executed.sql, executed.lex) {
+    let found = assignments(executed.sql, executed.lex);
+    if Done::of_assignments(executed, &found) == Done::Nothing {
+        return;
+    }
+    for assignment in found {
         let Target::System { scope: Scope::Session, name } = &assignment.target else {
             continue;
         };
@@ -124,8 +144,11 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
         if NEXT_TRANSACTION.contains(&name.as_str()) && has_bare(executed.sql, name) {
             add(pins, PinReason::NextTransaction, executed);
         }
-        if !is_movable(name) && (!reported(executed, name) || reads_as_0(name)) {
-            pins.set_fixed_variable(name, fixes(&assignment), executed.now, executed.sql);
+        let fixes = fixes(&assignment);
+        // What has failed ends no pin.
+        let is_known = fixes || executed.response.is_ok();
+        if is_known && !is_movable(name) && (!reported(executed, name) || reads_as_0(name)) {
+            pins.set_fixed_variable(name, fixes, executed.now, executed.sql);
         }
     }
 }

@@ -77,6 +77,99 @@ fn a_number_names_the_collation_that_hides() {
     }
 }
 
+/// An error behind what an earlier statement of the text said.
+fn failed_later(code: u16) -> Response {
+    Response { error: Some(code), affected_rows: None, ..done(10, vec![]) }
+}
+
+/// A session with another collation behind its results.
+fn hiding(flavor: Flavor) -> Session {
+    let mut session = Session { lex: LexOptions { flavor, ..LexOptions::default() }, ..Session::default() };
+    Rc::make_mut(&mut session.state.vars).insert(RESULTS.into(), (&b"utf8mb4_bin 46"[..]).into());
+    session
+}
+
+#[test]
+fn what_hides_is_unknown_where_a_part_of_a_list_may_be_done() {
+    let (no_default, unknown, second) = (failed(1230), failed(1193), failed_later(1054));
+    for (sql, hides, response, is_pinned) in [
+        ("SET character_set_results = DEFAULT, identity = DEFAULT", true, &no_default, true),
+        ("SET character_set_results = DEFAULT, identity = DEFAULT", false, &no_default, false),
+        ("SET character_set_results = 46, identity = DEFAULT", false, &no_default, true),
+        ("SET character_set_client = latin1, identity = DEFAULT", true, &no_default, false),
+        ("SET NAMES utf8mb4, identity = DEFAULT", true, &no_default, true),
+        ("SET NAMES utf8mb4, identity = DEFAULT", false, &no_default, false),
+        ("SET NAMES utf8mb4 COLLATE utf8mb4_bin, identity = DEFAULT", false, &no_default, true),
+        ("SET NAMES utf8mb4 COLLATE utf8mb4_bin; SELECT a", false, &second, true),
+        // No server shows a time that was set apart from the time now.
+        ("SET timestamp = 5, identity = DEFAULT", false, &no_default, true),
+        // Nothing is done where a name is unknown, or where it is one alone.
+        ("SET character_set_results = DEFAULT, no_such_name = 1", true, &unknown, false),
+        ("SET timestamp = 5, no_such_name = 1", true, &unknown, false),
+        ("SET character_set_results = 46", true, &no_default, false),
+        ("SET GLOBAL character_set_results = 46, identity = DEFAULT", true, &no_default, false),
+        ("SET sql_mode = '', identity = DEFAULT", true, &no_default, false),
+    ] {
+        let mut session = if hides { hiding(Flavor::MySql) } else { Session::default() };
+        session.run(sql, response);
+        assert_eq!(session.pins(), if is_pinned { &["unknown_state"][..] } else { &[] }, "{sql}");
+    }
+}
+
+#[test]
+fn mariadb_does_the_whole_list_where_one_has_no_default() {
+    let mut session = hiding(Flavor::MariaDb);
+    let learnt = session.run(
+        "SET identity = DEFAULT, character_set_results = 47, character_set_client = 'gbk'",
+        &failed(1230),
+    );
+    assert_eq!(learnt.numbered_collations, [(RESULTS, 47)]);
+    assert!(learnt.has_failed && learnt.vars.iter().any(|name| &**name == "character_set_client"));
+    assert!(session.state.vars.is_empty() && session.pins.is_empty());
+    session.run("SET timestamp = 5, identity = DEFAULT", &failed(1230));
+    assert_eq!(session.pins(), ["unknown_state"]);
+}
+
+#[test]
+fn what_has_failed_may_pin_and_ends_no_pin() {
+    for (sql, response, pins) in [
+        ("SELECT GET_LOCK('a', 1), EXP(1000)", failed(1690), &["get_lock"][..]),
+        ("SET @a = GET_LOCK('a', 1), @b = EXP(1000)", failed(1690), &["get_lock"]),
+        ("SELECT GET_LOCK('a', 1), no_such_column", failed(1054), &[]),
+        ("SELECT GET_LOCK('a', 1), FROM", failed(1064), &[]),
+        ("SET @a = GET_LOCK('a', 1), no_such_name = 1", failed(1193), &[]),
+        ("SET insert_id = 5, identity = DEFAULT", failed(1230), &["fixed_variable"]),
+        ("SET insert_id = 5, sql_mode = 'x'", failed(1231), &[]),
+        ("LOCK TABLES t READ; SELECT no_such_column", failed_later(1054), &["lock_tables"]),
+        ("DO GET_LOCK('a', 1), EXP(1000); SELECT 1", failed(1690), &["get_lock"]),
+        // A client that may not send several statements.
+        ("LOCK TABLES t READ; SELECT 1", failed(1064), &[]),
+        ("LOCK TABLES t READ", failed(1054), &[]),
+        ("FLUSH TABLES WITH READ LOCK", failed(1054), &[]),
+    ] {
+        let mut session = Session::default();
+        session.run(sql, &response);
+        assert_eq!(session.pins(), pins, "{sql}");
+    }
+    for (open, close, reason) in [
+        ("LOCK TABLES t READ", "SELECT no_such_column; UNLOCK TABLES", "lock_tables"),
+        ("FLUSH TABLES WITH READ LOCK", "SELECT no_such_column; UNLOCK TABLES", "read_lock"),
+        ("SELECT GET_LOCK('a', 1)", "SELECT no_such_column; DO RELEASE_LOCK('a')", "get_lock"),
+        ("SELECT GET_LOCK('a', 1)", "SELECT no_such_column; DO RELEASE_ALL_LOCKS()", "get_lock"),
+        ("SELECT GET_LOCK('a', 1)", "SELECT RELEASE_LOCK('a'), EXP(1000)", "get_lock"),
+        ("CREATE TEMPORARY TABLE t (a INT)", "SELECT no_such_column; DROP TABLE t", "temporary_table"),
+        ("HANDLER t OPEN", "SELECT no_such_column; HANDLER t CLOSE", "handler"),
+        ("SET rand_seed1 = 5", "SET sql_mode = '', rand_seed1 = DEFAULT", "fixed_variable"),
+        ("XA START 'x'", "SELECT no_such_column; XA COMMIT 'x'", "xa"),
+    ] {
+        let mut session = Session::default();
+        session.ok(open);
+        assert_eq!(session.pins(), [reason], "{open}");
+        session.run(close, &if close.starts_with("SET") { failed(1230) } else { failed(1054) });
+        assert_eq!(session.pins(), [reason], "{close}");
+    }
+}
+
 #[test]
 fn user_variables_are_asked_for_once() {
     let learnt = Session::default().ok("SET @a = 1, @b = 2, @A = 3");

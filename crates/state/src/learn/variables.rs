@@ -6,7 +6,7 @@ use delphinus_sql::{
     Assignment, Effects, Flavor, Scope, Target, TransactionScope, assignments, user_variables_assigned,
 };
 
-use super::{Executed, Learnt};
+use super::{Done, Executed, Learnt, has_word};
 use crate::pin::{PinReason, Pins};
 use crate::session::SessionState;
 use crate::tracker::Changed;
@@ -60,24 +60,30 @@ pub(super) fn for_statement(executed: &Executed<'_>) -> Vec<String> {
 }
 
 /// Finds the variables that the statement set and the server did not report.
-pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Executed<'_>) {
+pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>) {
     let effects = executed.statement.effects;
     if effects.contains(Effects::SETS_SYSTEM_VARS) {
         let found = assignments(executed.sql, executed.lex);
-        // One alone is set or not; of several that fail, the first ones may be set.
-        if executed.response.is_ok() || found.len() > 1 {
+        let done = Done::of_assignments(executed, &found);
+        if done != Done::Nothing {
             for assignment in &found {
                 ask(learnt, executed, &assignment.target);
             }
         }
-        if executed.response.is_ok() {
+        if done == Done::All {
             for assignment in &found {
                 learn_collation(learnt, state, assignment);
             }
+        } else if done == Done::Perhaps && found.iter().any(|one| may_hide(one, state)) {
+            // No server shows which collation hides now: that before, or that of the assignment.
+            pins.add(PinReason::UnknownState, executed.now, executed.sql);
         }
         if found.iter().any(is_timestamp) && !executed.response.is_ok() {
-            // Servers look at all values before they set the first. What it is could not be told from the time now.
+            // What it is could not be told from the time now.
             learnt.vars.retain(|name| &**name != "timestamp");
+            if done != Done::Nothing && !reported(executed, "timestamp") {
+                pins.add(PinReason::UnknownState, executed.now, executed.sql);
+            }
         } else if found.iter().rfind(|one| is_timestamp(one)).is_some_and(starts_the_clock) {
             // Of several the last one counts. Its value now is the time now, which must not stand still.
             Rc::make_mut(&mut state.vars).remove("timestamp");
@@ -102,6 +108,28 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, executed: &Ex
     }
 }
 
+/// True if it matters to what hides behind a character set whether this was done: another collation does, or would.
+fn may_hide(assignment: &Assignment<'_>, state: &SessionState) -> bool {
+    let hides = |names: &[&str]| names.iter().any(|name| state.vars.contains_key(*name));
+    match &assignment.target {
+        Target::Names => {
+            has_word(assignment.value, b"collate") || hides(&[CLIENT_COLLATION, RESULTS_COLLATION])
+        }
+        Target::CharacterSet => hides(&[CLIENT_COLLATION, RESULTS_COLLATION]),
+        Target::System { scope: Scope::Session, name } => match name.as_str() {
+            "character_set_client" => number(assignment).is_some() || hides(&[CLIENT_COLLATION]),
+            "character_set_results" => number(assignment).is_some() || hides(&[RESULTS_COLLATION]),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The number of a collation in the place of a character set's name.
+fn number(assignment: &Assignment<'_>) -> Option<u16> {
+    std::str::from_utf8(bare(assignment.value)).ok()?.parse().ok()
+}
+
 /// What hides behind the character sets: by SET NAMES, the collation that the connection has after it.
 /// By a number in the place of a character set's name, the collation that has it.
 fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, assignment: &Assignment<'_>) {
@@ -110,8 +138,7 @@ fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, assignment: &A
     let mut behind = |variable| {
         hidden.retain(|name| *name != variable);
         numbered.retain(|(name, _)| *name != variable);
-        let number = std::str::from_utf8(bare(assignment.value)).ok().and_then(|text| text.parse().ok());
-        numbered.extend(number.map(|number| (variable, number)));
+        numbered.extend(number(assignment).map(|number| (variable, number)));
     };
     match target {
         Target::Names => {
