@@ -5,7 +5,9 @@
 
 use delphinus_pool::{Checkout, ListLeft, RowsLeft, Warnings};
 use delphinus_route::Target;
-use delphinus_sql::{Class, Effects, Flavor, LexOptions, Statement, Uses, bare_words, has_tables};
+use delphinus_sql::{
+    Class, Effects, Flavor, LexOptions, Statement, Uses, bare_words, classify, has_tables, split,
+};
 use delphinus_state::Response;
 use delphinus_topology::BackendId;
 
@@ -209,7 +211,8 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
         // Rows that a routine has sent are taken for those of a query.
         Class::Call | Class::Execute if has_rows => RowsLeft::Counted,
         Class::Multi if has_rows && !has(b"show") && (has(b"select") || has(b"values")) => RowsLeft::Counted,
-        Class::Multi | Class::Call | Class::Execute | Class::Unknown => may(is_begun),
+        Class::Multi => may(!all_keep_rows(sql, response, is_limited, lex)),
+        Class::Call | Class::Execute | Class::Unknown => may(is_begun),
         _ if !response.is_ok() && is_mysql => RowsLeft::Kept,
         Class::Select | Class::Values | Class::Table | Class::With if has_rows => {
             if response.is_ok() && (is_counted || is_limited) { RowsLeft::Counted } else { RowsLeft::Sent }
@@ -234,6 +237,25 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
         Class::Explain if !is_mysql => when(is_begun && !has_tables(sql, lex)),
         _ => RowsLeft::Kept,
     }
+}
+
+/// True if several statements that have sent no rows all leave FOUND_ROWS() as it is, as in `BEGIN; SET @a = 1; COMMIT`. One that was
+/// not begun does, and those behind it.
+fn all_keep_rows(sql: &[u8], response: &Response, is_limited: bool, lex: LexOptions) -> bool {
+    let one_is_not_begun = response.error.is_some_and(|code| NOT_BEGUN.contains(&code));
+    if one_is_not_begun && response.status.is_none() {
+        return true;
+    }
+    let may_be_that_one = |statement: &Statement| {
+        let is_query = matches!(statement.class, Class::Select | Class::Values | Class::Table | Class::With);
+        one_is_not_begun && is_query && !statement.effects.contains(Effects::SETS_USER_VARS)
+    };
+    split(sql, lex).all(|range| {
+        let sql = &sql[range];
+        let (statement, response) = (&classify(sql, lex), &Response::default());
+        may_be_that_one(statement)
+            || rows_left(Ran { statement, sql, response }, is_limited, lex) == RowsLeft::Kept
+    })
 }
 
 /// False for forms of SHOW that no table stands behind.
@@ -336,7 +358,7 @@ fn is_one_of(word: &[u8], list: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::classify;
+    use delphinus_wire::response::Status;
 
     use super::*;
 
@@ -385,9 +407,12 @@ mod tests {
             ("CALL p()", None, None, [Unclear, Unclear]),
             ("CALL p()", Some(2), None, [Counted, Counted]),
             ("EXECUTE s", None, None, [Unclear, Unclear]),
-            ("SET @a = 1; UPDATE t SET a = 1", None, None, [Unclear, Unclear]),
+            ("SET @a = 1; UPDATE t SET a = 1", None, None, [Kept, Unclear]),
+            ("BEGIN; SET @a = 1; COMMIT", None, None, [Kept, Kept]),
+            ("BEGIN; SET @a = 1; COMMIT", None, Some(1064), [Kept, Kept]),
+            ("SET @a = 1; DO 1", None, None, [Kept, Unclear]),
             ("SELECT 1; COMMIT", Some(1), None, [Counted, Counted]),
-            ("COMMIT; SHOW WARNINGS", Some(1), None, [Unclear, Unclear]),
+            ("COMMIT; SHOW WARNINGS", Some(1), None, [Kept, Kept]),
             ("CALL p()", None, Some(1305), [Kept, Kept]),
             ("SHOW TABLES", Some(2), None, [Sent, Sent]),
             ("SHOW FULL COLUMNS FROM t", Some(2), None, [Sent, Sent]),
@@ -400,6 +425,26 @@ mod tests {
             ("EXPLAIN ANALYZE SELECT a FROM t", Some(1), None, [Unclear, Unclear]),
         ] {
             assert_eq!(left(sql, rows, error), expected, "{sql} {error:?}");
+        }
+    }
+
+    #[test]
+    fn of_several_statements_those_before_an_error_count() {
+        use RowsLeft::{CountedOrKept as Unclear, Kept};
+        for (sql, error, expected) in [
+            ("SET @a = 1; SELECT a FROM none; SET @b = 1", 1146, [Kept, Kept]),
+            ("DO 1; SELECT a FROM none", 1146, [Kept, Unclear]),
+            ("SELECT 1 INTO @a; SELECT a FROM none", 1146, [Unclear, Unclear]),
+            ("SET @a = 1; UPDATE t SET a = 1", 1213, [Kept, Unclear]),
+        ] {
+            let found = [Flavor::MariaDb, Flavor::MySql].map(|flavor| {
+                let lex = LexOptions { flavor, ..LexOptions::default() };
+                let status = Some(Status::default());
+                let response = Response { error: Some(error), status, ..Response::default() };
+                let statement = &classify(sql.as_bytes(), lex);
+                rows_left(Ran { statement, sql: sql.as_bytes(), response: &response }, false, lex)
+            });
+            assert_eq!(found, expected, "{sql} {error}");
         }
     }
 }
