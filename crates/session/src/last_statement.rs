@@ -211,7 +211,7 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
         // Rows that a routine has sent are taken for those of a query.
         Class::Call | Class::Execute if has_rows => RowsLeft::Counted,
         Class::Multi if has_rows && !has(b"show") && (has(b"select") || has(b"values")) => RowsLeft::Counted,
-        Class::Multi => may(!all_keep_rows(sql, response, is_limited, lex)),
+        Class::Multi => several_leave(Ran { statement, sql, response }, is_limited, lex),
         Class::Call | Class::Execute | Class::Unknown => may(is_begun),
         _ if !response.is_ok() && is_mysql => RowsLeft::Kept,
         Class::Select | Class::Values | Class::Table | Class::With if has_rows => {
@@ -239,23 +239,32 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
     }
 }
 
-/// True if several statements that have sent no rows all leave FOUND_ROWS() as it is, as in `BEGIN; SET @a = 1; COMMIT`. One that was
-/// not begun does, and those behind it.
-fn all_keep_rows(sql: &[u8], response: &Response, is_limited: bool, lex: LexOptions) -> bool {
-    let one_is_not_begun = response.error.is_some_and(|code| NOT_BEGUN.contains(&code));
-    if one_is_not_begun && response.status.is_none() {
-        return true;
+/// The same of several statements. Where one of them has counted, the connection knows.
+fn several_leave(ran: Ran<'_>, is_limited: bool, lex: LexOptions) -> RowsLeft {
+    let Ran { statement, sql, response } = ran;
+    let is_begun = response.error.is_none_or(|code| !NOT_BEGUN.contains(&code));
+    if !is_begun && response.status.is_none() && !statement.effects.intersects(OPAQUE) {
+        return RowsLeft::Kept;
     }
-    let may_be_that_one = |statement: &Statement| {
-        let is_query = matches!(statement.class, Class::Select | Class::Values | Class::Table | Class::With);
-        one_is_not_begun && is_query && !statement.effects.contains(Effects::SETS_USER_VARS)
-    };
-    split(sql, lex).all(|range| {
+    let left = |range| {
         let sql = &sql[range];
         let (statement, response) = (&classify(sql, lex), &Response::default());
-        may_be_that_one(statement)
-            || rows_left(Ran { statement, sql, response }, is_limited, lex) == RowsLeft::Kept
-    })
+        // One that was not begun keeps what was, and so do those behind it.
+        let is_query = matches!(statement.class, Class::Select | Class::Values | Class::Table | Class::With);
+        let may_be_that_one = !is_begun && is_query && response.result_sets == 0 && !has_word(sql, b"into");
+        (rows_left(Ran { statement, sql, response }, is_limited, lex), may_be_that_one)
+    };
+    let counts = |left: RowsLeft| !matches!(left, RowsLeft::Kept | RowsLeft::CountedOrKept);
+    // Those that were run for certain: all, or the first one.
+    let certain = if response.is_ok() { usize::MAX } else { usize::from(response.status.is_some()) };
+    if split(sql, lex).map(left).take(certain).any(|(left, may_be_that_one)| counts(left) && !may_be_that_one)
+    {
+        return RowsLeft::Counted;
+    }
+    let is_kept = |(left, may_be_that_one): (RowsLeft, bool)| left == RowsLeft::Kept || may_be_that_one;
+    // Of a text that was too long nothing is here.
+    let are_kept = !sql.is_empty() && split(sql, lex).map(left).all(is_kept);
+    if are_kept { RowsLeft::Kept } else { RowsLeft::CountedOrKept }
 }
 
 /// False for forms of SHOW that no table stands behind.
@@ -410,7 +419,9 @@ mod tests {
             ("SET @a = 1; UPDATE t SET a = 1", None, None, [Kept, Unclear]),
             ("BEGIN; SET @a = 1; COMMIT", None, None, [Kept, Kept]),
             ("BEGIN; SET @a = 1; COMMIT", None, Some(1064), [Kept, Kept]),
-            ("SET @a = 1; DO 1", None, None, [Kept, Unclear]),
+            ("SET @a = 1; DO 1", None, None, [Kept, Counted]),
+            ("SELECT a FROM t; SHOW WARNINGS", Some(2), None, [Counted, Counted]),
+            ("CALL p(); SELECT a INTO @a FROM t", None, None, [Counted, Counted]),
             ("SELECT 1; COMMIT", Some(1), None, [Counted, Counted]),
             ("COMMIT; SHOW WARNINGS", Some(1), None, [Kept, Kept]),
             ("CALL p()", None, Some(1305), [Kept, Kept]),
@@ -430,11 +441,14 @@ mod tests {
 
     #[test]
     fn of_several_statements_those_before_an_error_count() {
-        use RowsLeft::{CountedOrKept as Unclear, Kept};
+        use RowsLeft::{Counted, CountedOrKept as Unclear, Kept};
         for (sql, error, expected) in [
             ("SET @a = 1; SELECT a FROM none; SET @b = 1", 1146, [Kept, Kept]),
-            ("DO 1; SELECT a FROM none", 1146, [Kept, Unclear]),
-            ("SELECT 1 INTO @a; SELECT a FROM none", 1146, [Unclear, Unclear]),
+            ("DO 1; SELECT a FROM none", 1146, [Kept, Counted]),
+            ("SET @b = 1; DO 1; SELECT a FROM none", 1146, [Kept, Unclear]),
+            ("SELECT 1 INTO @a; SELECT a FROM none", 1146, [Counted, Counted]),
+            ("SELECT 1 INTO OUTFILE '/x'; SELECT a FROM none", 1146, [Counted, Counted]),
+            ("CALL p(); COMMIT", 1146, [Unclear, Unclear]),
             ("SET @a = 1; UPDATE t SET a = 1", 1213, [Kept, Unclear]),
         ] {
             let found = [Flavor::MariaDb, Flavor::MySql].map(|flavor| {
@@ -446,5 +460,10 @@ mod tests {
             });
             assert_eq!(found, expected, "{sql} {error}");
         }
+        // A text that was too long to keep.
+        let statement = &classify(b"SET @a = 1; SELECT 2", LexOptions::default());
+        let response = &Response { result_sets: 1, ..Response::default() };
+        let left = rows_left(Ran { statement, sql: b"", response }, false, LexOptions::default());
+        assert_eq!(left, Unclear);
     }
 }

@@ -1,8 +1,8 @@
 //! How much of a statement was done, where its response says that it failed.
 
-use delphinus_sql::{Assignment, Class, Effects, Flavor};
+use delphinus_sql::{Assignment, Class, Effects, Flavor, advisory_locks, assignments};
 
-use super::{Executed, NOT_BEGUN, NOT_RESOLVED, NOT_RESOLVED_IN_LIST};
+use super::{Executed, NOT_RESOLVED_IN_LIST, OPAQUE};
 
 /// How much was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,13 @@ const NO_DEFAULT: u16 = 1230;
 /// Errors of a SET of several variables that servers find when they look at all values, before they set the first: that of a wrong
 /// scope, value, type, engine, locale, time zone or collation, of missing rights, and of expressions.
 const NOT_SET: &[u16] =
-    &[1046, 1227, 1228, 1229, 1231, 1232, 1238, 1242, 1253, 1273, 1286, 1298, 1305, 1649, 1690];
+    &[1046, 1227, 1228, 1229, 1231, 1232, 1238, 1242, 1253, 1273, 1286, 1298, 1305, 1649, 1690, 3721];
+
+/// Errors of a statement that servers find before they evaluate any function in it: syntax, names, rights, numbers of arguments.
+const NOT_EVALUATED: &[u16] =
+    &[1044, 1046, 1049, 1052, 1054, 1055, 1064, 1140, 1142, 1143, 1146, 1193, 1227, 1241, 1305, 1370, 1582];
+/// Errors of GET_LOCK itself: ER_USER_LOCK_WRONG_NAME, ER_USER_LOCK_DEADLOCK.
+const NOT_LOCKED: [u16; 2] = [3057, 3058];
 
 impl Done {
     /// What was done of all that could pin.
@@ -33,12 +39,12 @@ impl Done {
         if statement.class == Class::Multi {
             return of_several(executed, error);
         }
-        let is_set = statement.effects.intersects(Effects::SETS_SYSTEM_VARS.union(Effects::SETS_USER_VARS));
-        let not_begun: &[&[u16]] = if is_set { &[NOT_RESOLVED_IN_LIST] } else { &[NOT_BEGUN, NOT_RESOLVED] };
-        let has_begun = !not_begun.iter().any(|errors| errors.contains(&error));
-        // The lock stays, whatever has failed beside it.
-        let has_locked = statement.effects.contains(Effects::GETS_LOCK) && has_begun;
-        if has_locked { Self::Perhaps } else { Self::Nothing }
+        let has_set = || {
+            let found = assignments(executed.sql, executed.lex);
+            Self::of_assignments(executed, &found) != Self::Nothing
+        };
+        let is_perhaps = may_have_locked(executed, error) || statement.class == Class::Set && has_set();
+        if is_perhaps { Self::Perhaps } else { Self::Nothing }
     }
 
     /// What was done of the assignments of a text.
@@ -57,9 +63,30 @@ impl Done {
     }
 }
 
+/// True if GET_LOCK may have come before the error: the lock stays, whatever has failed beside it.
+fn may_have_locked(executed: &Executed<'_>, error: u16) -> bool {
+    let Executed { statement, sql, lex, .. } = executed;
+    if !statement.effects.contains(Effects::GETS_LOCK) {
+        return false;
+    }
+    if NOT_LOCKED.contains(&error) && advisory_locks(sql, *lex).taken.len() == 1 {
+        return false;
+    }
+    let not_evaluated = match statement.class {
+        // They are resolved one by one.
+        Class::Set => NOT_RESOLVED_IN_LIST,
+        Class::Select | Class::Do if !statement.effects.intersects(OPAQUE) => NOT_EVALUATED,
+        // The error may be that of a routine or a trigger.
+        _ => &[SYNTAX],
+    };
+    !not_evaluated.contains(&error)
+}
+
 /// Of several statements the first ones may have succeeded.
 fn of_several(executed: &Executed<'_>, error: u16) -> Done {
     // An error alone is that of the first one, or of a client that may send only one.
-    let is_refused = error == SYNTAX && executed.response.status.is_none();
+    let is_refused = error == SYNTAX
+        && executed.response.status.is_none()
+        && !executed.statement.effects.intersects(OPAQUE);
     if is_refused { Done::Nothing } else { Done::Perhaps }
 }

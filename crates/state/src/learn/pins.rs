@@ -92,9 +92,14 @@ fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>
 
 fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     let found = advisory_locks(executed.sql, executed.lex);
-    pins.advisory_locks.extend(found.taken);
     if done == Done::All {
+        pins.advisory_locks.extend(found.taken);
         release_advisory_locks(pins, &found.released, executed);
+    } else {
+        // What was perhaps taken again has to be released once only.
+        let held = &pins.advisory_locks;
+        let new: Vec<_> = found.taken.into_iter().filter(|name| !held.contains(name)).collect();
+        pins.advisory_locks.extend(new);
     }
     set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
 }

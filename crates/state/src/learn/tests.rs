@@ -131,7 +131,17 @@ fn mariadb_does_the_whole_list_where_one_has_no_default() {
 }
 
 #[test]
+fn a_lock_that_was_perhaps_taken_again_is_released_once() {
+    let mut session = Session::default();
+    session.run("SELECT GET_LOCK('a', 10)", &failed(3024));
+    session.run("SELECT GET_LOCK('a', 10)", &failed(3024));
+    session.ok("DO RELEASE_LOCK('a')");
+    assert_eq!(session.pins(), [""; 0]);
+}
+
+#[test]
 fn what_has_failed_may_pin_and_ends_no_pin() {
+    let clock = || Response { changes: vec![var("timestamp", "1790000000.5")], ..failed_later(1054) };
     for (sql, response, pins) in [
         ("SELECT GET_LOCK('a', 1), EXP(1000)", failed(1690), &["get_lock"][..]),
         ("SET @a = GET_LOCK('a', 1), @b = EXP(1000)", failed(1690), &["get_lock"]),
@@ -139,6 +149,13 @@ fn what_has_failed_may_pin_and_ends_no_pin() {
         ("SELECT GET_LOCK('a', 1), FROM", failed(1064), &[]),
         ("SET @a = GET_LOCK('a', 1), no_such_name = 1", failed(1193), &[]),
         ("SET insert_id = 5, identity = DEFAULT", failed(1230), &["fixed_variable"]),
+        ("SET session_track_schema = OFF, identity = DEFAULT", failed(1230), &["session_track"]),
+        ("SET session_track_schema = OFF, sql_mode = 'x'", failed(1231), &[]),
+        ("SET timestamp = DEFAULT; SELECT no_such_column", clock(), &["unknown_state"]),
+        ("SELECT GET_LOCK('a', 1), SLEEP(-1)", failed(1210), &["get_lock"]),
+        ("SELECT GET_LOCK('a', 1), app.f()", failed(1146), &["get_lock"]),
+        ("SELECT GET_LOCK('a', 1)", failed(3058), &[]),
+        ("SELECT GET_LOCK('a', 1), GET_LOCK('b', 1)", failed(3058), &["get_lock"]),
         ("SET insert_id = 5, sql_mode = 'x'", failed(1231), &[]),
         ("LOCK TABLES t READ; SELECT no_such_column", failed_later(1054), &["lock_tables"]),
         ("DO GET_LOCK('a', 1), EXP(1000); SELECT 1", failed(1690), &["get_lock"]),

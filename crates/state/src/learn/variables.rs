@@ -74,14 +74,21 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pi
             for assignment in &found {
                 learn_collation(learnt, state, assignment);
             }
-        } else if done == Done::Perhaps && found.iter().any(|one| may_hide(one, state)) {
+        }
+        let is_cut_short = !executed.response.is_ok() && done != Done::Nothing;
+        if is_cut_short
+            && found.iter().any(|one| done == Done::Perhaps && may_hide(one, state) || collates(one))
+        {
             // No server shows which collation hides now: that before, or that of the assignment.
             pins.add(PinReason::UnknownState, executed.now, executed.sql);
         }
         if found.iter().any(is_timestamp) && !executed.response.is_ok() {
             // What it is could not be told from the time now.
             learnt.vars.retain(|name| &**name != "timestamp");
-            if done != Done::Nothing && !reported(executed, "timestamp") {
+            if is_cut_short
+                && (!reported(executed, "timestamp")
+                    || found.iter().any(|one| is_timestamp(one) && starts_the_clock(one)))
+            {
                 pins.add(PinReason::UnknownState, executed.now, executed.sql);
             }
         } else if found.iter().rfind(|one| is_timestamp(one)).is_some_and(starts_the_clock) {
@@ -112,10 +119,7 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pi
 fn may_hide(assignment: &Assignment<'_>, state: &SessionState) -> bool {
     let hides = |names: &[&str]| names.iter().any(|name| state.vars.contains_key(*name));
     match &assignment.target {
-        Target::Names => {
-            has_word(assignment.value, b"collate") || hides(&[CLIENT_COLLATION, RESULTS_COLLATION])
-        }
-        Target::CharacterSet => hides(&[CLIENT_COLLATION, RESULTS_COLLATION]),
+        Target::Names | Target::CharacterSet => hides(&[CLIENT_COLLATION, RESULTS_COLLATION]),
         Target::System { scope: Scope::Session, name } => match name.as_str() {
             "character_set_client" => number(assignment).is_some() || hides(&[CLIENT_COLLATION]),
             "character_set_results" => number(assignment).is_some() || hides(&[RESULTS_COLLATION]),
@@ -123,6 +127,11 @@ fn may_hide(assignment: &Assignment<'_>, state: &SessionState) -> bool {
         },
         _ => false,
     }
+}
+
+/// True for `NAMES .. COLLATE`.
+fn collates(assignment: &Assignment<'_>) -> bool {
+    assignment.target == Target::Names && has_word(assignment.value, b"collate")
 }
 
 /// The number of a collation in the place of a character set's name.
