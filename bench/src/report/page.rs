@@ -223,7 +223,7 @@ mod tests {
         let page = made();
         let wanted = [
             "- X, 2 cores, 1024 MiB of memory; Debian, kernel 6.1\n",
-            "- 2026-01-02, at revision abc: a full run, 5 rounds of 4.00 s each",
+            "- 2026-01-02, at revision abc: a full run, 5 rounds of 3.00 s each",
             "- `haproxy`: HAProxy version 1\n",
             "### `point-select-text`, 64 connections\n",
             "| **delphinus** | 24.0 (21.6 to 28.8) | 0.80 | 22000 (18333 to 24444) | 0.73 | 1.50 |  |  | 20.0 |\n",

@@ -31,7 +31,7 @@ pub struct Schedule {
 impl Schedule {
     /// The figures to quote.
     pub fn full(rounds: Option<usize>) -> Self {
-        let window = Window { warm_up: Duration::from_secs(1), measure: Duration::from_secs(4) };
+        let window = Window { warm_up: Duration::from_secs(1), measure: Duration::from_secs(3) };
         Self { rounds: rounds.unwrap_or(5), window, is_quick: false }
     }
 
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_full_run_is_as_long_as_it_says() {
         let full = Schedule::full(Some(7)).fitted(&Workload::ALL, 6);
-        assert_eq!((full.rounds, full.window.measure), (7, Duration::from_secs(4)));
+        assert_eq!((full.rounds, full.window.measure), (7, Duration::from_secs(3)));
         assert_eq!(full.rounds_of(Workload::Idle10000), 3);
         assert_eq!(full.rounds_of(Workload::Connect), 7);
         assert!(!full.is_late(Duration::from_hours(1)));

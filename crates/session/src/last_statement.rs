@@ -246,12 +246,13 @@ fn several_leave(ran: Ran<'_>, is_limited: bool, lex: LexOptions) -> RowsLeft {
     if !is_begun && response.status.is_none() && !statement.effects.intersects(OPAQUE) {
         return RowsLeft::Kept;
     }
+    let has_rows = response.result_sets > 0;
     let left = |range| {
         let sql = &sql[range];
         let (statement, response) = (&classify(sql, lex), &Response::default());
         // One that was not begun keeps what was, and so do those behind it.
         let is_query = matches!(statement.class, Class::Select | Class::Values | Class::Table | Class::With);
-        let may_be_that_one = !is_begun && is_query && response.result_sets == 0 && !has_word(sql, b"into");
+        let may_be_that_one = !is_begun && is_query && !has_rows && !has_word(sql, b"into");
         (rows_left(Ran { statement, sql, response }, is_limited, lex), may_be_that_one)
     };
     let counts = |left: RowsLeft| !matches!(left, RowsLeft::Kept | RowsLeft::CountedOrKept);
@@ -460,6 +461,13 @@ mod tests {
             });
             assert_eq!(found, expected, "{sql} {error}");
         }
+        // With rows, one of the queries has counted.
+        let sql = "SHOW CREATE TABLE t; SELECT a FROM t; SELECT a FROM none";
+        let statement = &classify(sql.as_bytes(), LexOptions::default());
+        let status = Some(Status::default());
+        let response = &Response { error: Some(1146), status, result_sets: 2, ..Response::default() };
+        let ran = Ran { statement, sql: sql.as_bytes(), response };
+        assert_eq!(rows_left(ran, false, LexOptions::default()), Unclear);
         // A text that was too long to keep.
         let statement = &classify(b"SET @a = 1; SELECT 2", LexOptions::default());
         let response = &Response { result_sets: 1, ..Response::default() };
