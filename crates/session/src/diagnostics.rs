@@ -40,16 +40,21 @@ fn list(warnings: &Warnings, shape: TextShape) -> Option<TextResult> {
 /// Type code of an INT.
 const LONG: u8 = 3;
 
-/// True if the texts mean the same to a session that wants results in this character set.
-fn is_readable(warnings: &Warnings, charset: Option<&[u8]>) -> bool {
-    match warnings {
-        Warnings::Listed(listed, saved) => {
-            let saved = saved.as_deref();
-            let is_ascii = || listed.rows.iter().flatten().flatten().all(|cell| cell.is_ascii());
-            saved == charset || ![saved, charset].into_iter().flatten().any(is_wide) && is_ascii()
-        }
-        _ => true,
-    }
+/// True if a part of the texts means the same to a session that wants results in this character set.
+fn is_readable(part: &TextResult, warnings: &Warnings, charset: Option<&[u8]>) -> bool {
+    let Warnings::Listed(_, saved) = warnings else { return true };
+    let saved = saved.as_deref();
+    let cells = || part.rows.iter().flatten().flatten();
+    let both = |is: fn(&[u8]) -> bool| [saved, charset].into_iter().all(|one| one.is_some_and(is));
+    saved == charset
+        || cells().next().is_none()
+        || ![saved, charset].into_iter().flatten().any(is_wide) && cells().all(|cell| cell.is_ascii())
+        // The longer one has four bytes for some characters.
+        || both(is_utf8) && cells().all(|cell| cell.iter().all(|byte| *byte < 0xf0))
+}
+
+fn is_utf8(charset: &[u8]) -> bool {
+    [&b"utf8mb4"[..], b"utf8mb3", b"utf8"].contains(&charset)
 }
 
 /// The answer to `sql` if it is one of the plain forms; `None` for GET DIAGNOSTICS and the like, and where nobody knows, or
@@ -59,17 +64,20 @@ pub(crate) fn answer(
     warnings: &Warnings,
     (shape, charset): (TextShape, Option<&[u8]>),
 ) -> Option<TextResult> {
-    let is_readable = is_readable(warnings, charset);
+    let readable = |part: TextResult| is_readable(&part, warnings, charset).then_some(part);
     let warnings = &list(warnings, shape)?;
     let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
     let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
     let joined = words.join(" ").replace(" (", "(").replace("( ", "(").replace(" )", ")");
     match joined.as_str() {
-        "show warnings" => is_readable.then(|| rows(warnings, |_| true)),
-        "show errors" => is_readable.then(|| rows(warnings, is_error)),
+        "show warnings" => readable(rows(warnings, |_| true)),
+        "show errors" => readable(rows(warnings, is_error)),
         "show count(*) warnings" => Some(count("@@session.warning_count", &rows(warnings, |_| true))),
         "show count(*) errors" => Some(count("@@session.error_count", &rows(warnings, is_error))),
-        _ => limited(&joined, warnings).filter(|_| is_readable).or_else(|| counts(sql, warnings)),
+        _ => match limited(&joined, warnings) {
+            Some(part) => readable(part),
+            None => counts(sql, warnings),
+        },
     }
 }
 
@@ -189,12 +197,26 @@ mod tests {
             ("SHOW WARNINGS", Some("koi8r"), false),
             ("SHOW WARNINGS", None, false),
             ("SHOW WARNINGS", Some("utf16"), false),
-            ("SHOW ERRORS LIMIT 1", None, false),
+            // The error among them is in ASCII.
+            ("SHOW ERRORS LIMIT 1", None, true),
+            ("SHOW ERRORS", Some("koi8r"), true),
+            ("SHOW ERRORS", Some("utf16"), false),
+            ("SHOW ERRORS LIMIT 0", Some("utf16"), true),
+            ("SHOW WARNINGS LIMIT 1", Some("utf8mb4"), false),
             ("SHOW COUNT(*) WARNINGS", None, true),
             ("SELECT @@warning_count", None, true),
         ] {
             let found = answer(sql.as_bytes(), &listed, (SHAPE, charset.map(str::as_bytes)));
             assert_eq!(found.is_some(), is_told, "{sql} {charset:?}");
+        }
+        for (text, charset, is_told) in
+            [("\u{e9}", "utf8", true), ("\u{e9}", "latin1", false), ("\u{1f42c}", "utf8mb3", false)]
+        {
+            let mut list = saved();
+            list.rows[0][2] = Some(text.as_bytes().to_vec());
+            let listed = Warnings::Listed(list, Some((*b"utf8mb4").into()));
+            let found = answer(b"SHOW WARNINGS", &listed, (SHAPE, Some(charset.as_bytes())));
+            assert_eq!(found.is_some(), is_told, "{text} {charset}");
         }
     }
 }
