@@ -65,6 +65,7 @@ pub fn page(report: &Report, machine: &Machine) -> String {
     );
     text.push_str(&tables(&report.results));
     text.push_str(&missing(&report.results));
+    text.push_str(&failed(&report.results));
     text
 }
 
@@ -191,11 +192,30 @@ fn missing(results: &Results) -> String {
     text
 }
 
+fn failed(results: &Results) -> String {
+    let mut text = String::new();
+    if !results.failures.is_empty() {
+        text.push_str("\n## Failed\n\nMeasured up to there, and not in the tables:\n\n");
+    }
+    for failure in &results.failures {
+        let _ = writeln!(text, "- {}", failure.replace('\n', " "));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::figures::testing::results;
     use crate::run::Schedule;
+
+    #[test]
+    fn what_failed_is_on_the_page() {
+        let mut results = results();
+        assert_eq!(failed(&results), "");
+        results.failures.push("connect 16 haproxy: no\nanswer".to_owned());
+        assert!(failed(&results).ends_with("\n- connect 16 haproxy: no answer\n"));
+    }
 
     fn made() -> String {
         let machine = Machine {
