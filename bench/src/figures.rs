@@ -27,14 +27,16 @@ pub enum Figure {
     BytesPerIdleConnection,
     /// Idle connections that were open.
     IdleConnections,
-    /// `P50Ms` before the idle connections were opened.
-    BeforeP50Ms,
-    /// `P99Ms` before the idle connections were opened.
-    BeforeP99Ms,
+    /// `CpuUsPerQuery` without the idle connections.
+    WithoutCpuUsPerQuery,
+    /// `P50Ms` without the idle connections.
+    WithoutP50Ms,
+    /// `P99Ms` without the idle connections.
+    WithoutP99Ms,
 }
 
 impl Figure {
-    const COUNT: usize = 12;
+    const COUNT: usize = 13;
 
     /// All of them.
     pub const ALL: [Self; Self::COUNT] = [
@@ -48,8 +50,9 @@ impl Figure {
         Self::CpuUsPerMb,
         Self::BytesPerIdleConnection,
         Self::IdleConnections,
-        Self::BeforeP50Ms,
-        Self::BeforeP99Ms,
+        Self::WithoutCpuUsPerQuery,
+        Self::WithoutP50Ms,
+        Self::WithoutP99Ms,
     ];
 
     /// The name in the results.
@@ -65,8 +68,9 @@ impl Figure {
             Self::CpuUsPerMb => "cpu_us_per_mb",
             Self::BytesPerIdleConnection => "bytes_per_idle_connection",
             Self::IdleConnections => "idle_connections",
-            Self::BeforeP50Ms => "before_p50_ms",
-            Self::BeforeP99Ms => "before_p99_ms",
+            Self::WithoutCpuUsPerQuery => "without_cpu_us_per_query",
+            Self::WithoutP50Ms => "without_p50_ms",
+            Self::WithoutP99Ms => "without_p99_ms",
         }
     }
 }
@@ -79,6 +83,11 @@ impl Sample {
     /// The value of a figure, if it was measured.
     pub fn get(&self, figure: Figure) -> Option<f64> {
         self.0[figure as usize]
+    }
+
+    /// True where nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 
     /// Keeps a value.
@@ -96,7 +105,7 @@ pub struct Row {
     pub threads: usize,
     /// Which system.
     pub system: System,
-    /// Round by round.
+    /// Round by round; an empty one where it failed.
     pub samples: Vec<Sample>,
 }
 
@@ -109,6 +118,11 @@ impl Row {
     /// A figure's median.
     pub fn median(&self, figure: Figure) -> Option<f64> {
         self.spread(figure).map(|spread| spread.median)
+    }
+
+    /// In how many rounds it was measured.
+    pub fn rounds(&self) -> usize {
+        self.samples.iter().filter(|sample| !sample.is_empty()).count()
     }
 
     fn values(&self, figure: Figure) -> Vec<Option<f64>> {
@@ -182,6 +196,20 @@ pub(crate) mod testing {
         let reason = "set <PROXYSQL_BIN>".to_owned();
         let left_out = vec![LeftOut { workload: None, system: System::Proxysql, reason }];
         Results { rows, left_out, failures: Vec::new() }
+    }
+
+    #[test]
+    fn a_round_that_failed_counts_for_nothing_and_keeps_its_place() {
+        let mut results = results();
+        // Beside each other, the second round of one and the third of the other would have a ratio, too.
+        results.rows[1].samples[1] = Sample::default();
+        assert_eq!((results.rows[1].rounds(), results.rows[2].rounds()), (2, 3));
+        assert_eq!(results.rows[1].spread(Figure::CpuUsPerQuery).map(|spread| spread.min), Some(30.0));
+        results.rows[2].samples[2] = Sample::default();
+        let ratio = results.ratio(&results.rows[2], Figure::CpuUsPerQuery, System::Haproxy);
+        assert!(ratio.is_some_and(|ratio| (ratio - 0.8).abs() < 1e-9), "{ratio:?}");
+        results.rows[2].samples[0] = Sample::default();
+        assert_eq!(results.ratio(&results.rows[2], Figure::CpuUsPerQuery, System::Haproxy), None);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::workload::Workload;
 
 /// Connections of the workload that do nothing.
 const IDLE: usize = 10_000;
+/// How long the ends of all of them are given to reach the servers.
+const GOOD_BYES: Duration = Duration::from_secs(1);
 /// How long a proxy may take until its memory stands still.
 const SETTLED_LIMIT: Duration = Duration::from_secs(5);
 
@@ -67,21 +69,30 @@ impl Task<'_> {
         }
     }
 
-    /// Starts the system, loads it, opens the idle connections, and loads it again.
+    /// Starts the system, and loads it before, beside and after the idle connections.
     pub(crate) fn measure_idle(&self, peer: &Peer, site: &Site<'_>) -> Result<Sample> {
         let running = peer.start(site, self.workload)?;
         let target = site.target(peer.port(self.workload)?);
-        let before = self.measure(&target, running.pid())?;
+        let before = self.measure(&target, running.pid()).context("before the idle connections")?;
         let memory_before = running.pid().map(settled_kib).transpose()?;
         let idle = IdleConnections::open(&target, idle_connections(peer, site))?;
         let memory_beside = running.pid().map(settled_kib).transpose()?;
         let mut sample = self.measure(&target, running.pid()).context("beside the idle connections")?;
-        sample.set(Figure::IdleConnections, Some(float(idle.count() as u64)));
-        sample.set(Figure::BeforeP50Ms, before.get(Figure::P50Ms));
-        sample.set(Figure::BeforeP99Ms, before.get(Figure::P99Ms));
+        let count = float(idle.count() as u64);
+        drop(idle);
+        thread::sleep(GOOD_BYES);
+        let after = self.measure(&target, running.pid()).context("after the idle connections")?;
+        for (figure, without) in [
+            (Figure::CpuUsPerQuery, Figure::WithoutCpuUsPerQuery),
+            (Figure::P50Ms, Figure::WithoutP50Ms),
+            (Figure::P99Ms, Figure::WithoutP99Ms),
+        ] {
+            let both = before.get(figure).zip(after.get(figure));
+            sample.set(without, both.map(|(before, after)| f64::midpoint(before, after)));
+        }
+        sample.set(Figure::IdleConnections, Some(count));
         let grown = memory_before.zip(memory_beside).map(|(before, beside)| beside - before);
-        sample
-            .set(Figure::BytesPerIdleConnection, grown.map(|kib| kib * 1024.0 / float(idle.count() as u64)));
+        sample.set(Figure::BytesPerIdleConnection, grown.map(|kib| kib * 1024.0 / count));
         Ok(sample)
     }
 }

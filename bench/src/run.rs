@@ -150,27 +150,32 @@ impl<'a> Run<'a> {
         let is_late = self.schedule.is_late(self.began.elapsed());
         let rounds = if is_late { 1 } else { self.schedule.rounds_of(workload) };
         let mut entries = self.entries(workload, rounds);
-        // What fails once would fail again, slowly.
         for round in 0..rounds {
             let count = entries.len();
             // Nobody is always the first, or always behind the same one.
             for turn in 0..count {
                 let entry = &mut entries[(turn + round) % count];
+                if entry.is_given_up() {
+                    self.progress.skip(1);
+                    continue;
+                }
                 let peer = &self.peers[entry.peer];
                 let what = format!("{} {connections} {}", workload.name(), peer.system);
                 self.progress.begin(&what, (round + 1, rounds));
-                match entry.measure(task, peer, self.site) {
-                    Ok(sample) => entry.samples.push(sample),
-                    Err(error) => self.fail(format!("{what}: {error:#}")),
+                let measured = entry.measure(task, peer, self.site);
+                // A round without an answer keeps its place: ratios are those of systems within a round.
+                entry.samples.push(*measured.as_ref().unwrap_or(&Sample::default()));
+                if let Err(error) = measured {
+                    self.fail(format!("{what}, round {} of {rounds}: {error:#}", round + 1));
                 }
                 self.progress.done();
             }
-            entries.retain(|entry| entry.samples.len() > round);
         }
-        for entry in entries.into_iter().filter(|entry| !entry.samples.is_empty()) {
+        let row = |entry: Entry| {
             let system = self.peers[entry.peer].system;
-            self.results.rows.push(Row { workload, threads: connections, system, samples: entry.samples });
-        }
+            Row { workload, threads: connections, system, samples: entry.samples }
+        };
+        self.results.rows.extend(entries.into_iter().map(row).filter(|row| row.rounds() > 0));
         self.results.rows.sort_by_key(order);
     }
 
@@ -231,10 +236,16 @@ struct Entry {
     peer: usize,
     /// None where each measurement starts it anew.
     running: Option<Running>,
+    /// Round by round; an empty one where it failed.
     samples: Vec<Sample>,
 }
 
 impl Entry {
+    /// What has failed twice would fail again, slowly.
+    fn is_given_up(&self) -> bool {
+        self.samples.iter().filter(|sample| sample.is_empty()).count() > 1
+    }
+
     fn measure(&self, task: &Task<'_>, peer: &Peer, site: &Site<'_>) -> Result<Sample> {
         match &self.running {
             Some(running) => task.measure(&site.target(peer.port(task.workload)?), running.pid()),

@@ -18,7 +18,7 @@ fn object(results: &Results, row: &Row) -> Value {
     for figure in Figure::ALL {
         object.insert(figure.name().to_owned(), json!(row.median(figure).map(rounded)));
     }
-    object.insert("rounds".to_owned(), json!(row.samples.len()));
+    object.insert("rounds".to_owned(), json!(row.rounds()));
     let spread = |figure: Figure| {
         let spread = row.spread(figure)?;
         Some((figure.name().to_owned(), json!({ "min": rounded(spread.min), "max": rounded(spread.max) })))

@@ -89,8 +89,9 @@ fn extra(results: &Results, row: &Row) -> String {
         let count = row.median(Figure::IdleConnections).unwrap_or_default();
         parts.push(format!("{bytes:.0} bytes per idle connection ({count:.0} of them)"));
     }
-    if let (Some(p50), Some(p99)) = (row.median(Figure::BeforeP50Ms), row.median(Figure::BeforeP99Ms)) {
-        parts.push(format!("without the idle ones p50 {p50:.2} ms, p99 {p99:.2} ms"));
+    if let (Some(p50), Some(p99)) = (row.median(Figure::WithoutP50Ms), row.median(Figure::WithoutP99Ms)) {
+        let cpu = number(row.median(Figure::WithoutCpuUsPerQuery), 1);
+        parts.push(format!("without the idle ones {cpu} us/query, p50 {p50:.2} ms, p99 {p99:.2} ms"));
     }
     if parts.is_empty() { String::new() } else { format!("  {:<13}  {}\n", "", parts.join("; ")) }
 }

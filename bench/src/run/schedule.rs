@@ -14,8 +14,8 @@ const QUICK_WINDOW: (f64, f64) = (0.35, 2.0);
 const QUICK_IS_LATE: Duration = Duration::from_secs(105);
 /// Idle connections of a quick run where each has a server's connection behind it: opening those takes longest.
 const QUICK_PAIRS: usize = 2_500;
-/// Rounds with idle connections: opening them takes much longer than measuring.
-const IDLE_ROUNDS: usize = 3;
+/// Loads in one round with idle connections: before, beside and after them.
+const IDLE_LOADS: usize = 3;
 
 /// Rounds and windows.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,6 @@ impl Schedule {
         match workload {
             // sysbench takes whole seconds only.
             Workload::Idle10000 | Workload::Sysbench(_) if self.is_quick => 1,
-            Workload::Idle10000 => self.rounds.min(IDLE_ROUNDS),
             _ => self.rounds,
         }
     }
@@ -65,7 +64,10 @@ impl Schedule {
         if !self.is_quick {
             return self;
         }
-        let cells = |workload: &Workload| workload.connections().len() * self.rounds_of(*workload);
+        let cells = |workload: &Workload| {
+            let loads = if *workload == Workload::Idle10000 { IDLE_LOADS } else { 1 };
+            workload.connections().len() * self.rounds_of(*workload) * loads
+        };
         let measurements = workloads.iter().map(cells).sum::<usize>() * systems;
         let (shortest, longest) = QUICK_WINDOW;
         let each = (QUICK_SECONDS / float(measurements.max(1) as u64)).clamp(shortest, longest);
@@ -92,7 +94,7 @@ mod tests {
     fn a_full_run_is_as_long_as_it_says() {
         let full = Schedule::full(Some(7)).fitted(&Workload::ALL, 6);
         assert_eq!((full.rounds, full.window.measure), (7, Duration::from_secs(3)));
-        assert_eq!(full.rounds_of(Workload::Idle10000), 3);
+        assert_eq!(full.rounds_of(Workload::Idle10000), 7);
         assert_eq!(full.rounds_of(Workload::Connect), 7);
         assert!(!full.is_late(Duration::from_hours(1)));
     }
