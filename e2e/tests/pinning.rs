@@ -111,6 +111,8 @@ fn stage(flavor: Flavor) -> Stage {
         "CREATE TABLE app.p3 (a INT)",
         "CREATE TABLE app.three (a INT PRIMARY KEY)",
         "INSERT INTO app.three VALUES (1), (2), (3)",
+        "CREATE PROCEDURE app.sets_a_savepoint() SAVEPOINT of_a_routine",
+        "CREATE PROCEDURE app.fails() SELECT no_such_column",
         "CREATE PROCEDURE app.makes_a_table() CREATE TEMPORARY TABLE app.made SELECT 1",
         "CREATE TABLE app.fired (a INT)",
         "CREATE TRIGGER app.fires BEFORE INSERT ON app.fired FOR EACH ROW SET @x = 'fired'",

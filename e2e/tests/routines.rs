@@ -106,6 +106,7 @@ fn hidden_user_variables(stage: &Stage) {
     }
     a_list_that_fails_later(stage);
     unreported(stage);
+    a_limit(stage);
     a_file_in_the_middle(stage);
     warnings_of_another_session(stage);
     ids_of_procedures(stage);
@@ -204,6 +205,20 @@ fn a_file_in_the_middle(stage: &Stage) {
         run(&mut client, "SELECT COUNT(*) FROM filled");
         let reply = client.query("SELECT @after").unwrap().remove(0).rows().unwrap();
         assert_eq!(reply[0][0].as_deref(), Some(&b"kept"[..]));
+    }
+}
+
+/// Whether a function has made a temporary table is asked for, whatever the session lets servers show.
+fn a_limit(stage: &Stage) {
+    let (mut client, mut watcher) = (connect(stage), connect(stage));
+    for limit in ["0", "1", "DEFAULT"] {
+        run(&mut client, &format!("SET sql_select_limit = {limit}"));
+        run(&mut client, "DO app.f_none()");
+        let rows = watcher.query("SHOW PROCESSLIST").unwrap().remove(0).rows().unwrap();
+        let id = client.connection_id().to_string();
+        let row = rows.into_iter().find(|row| row[0].as_deref() == Some(id.as_bytes())).unwrap();
+        let state = row[6].clone().unwrap_or_default();
+        assert!(state.is_empty(), "sql_select_limit = {limit}: {}", String::from_utf8_lossy(&state));
     }
 }
 

@@ -80,6 +80,20 @@ fn look(mut client: Client, others: &mut [Client]) -> Vec<String> {
 }
 
 /// A session that asks for what is not its own keeps on sharing.
+/// The same for a session that has cut short what servers show; `sql_select_limit` holds for SHOW STATUS, too.
+fn look_beside_a_limit(mut client: Client, others: &mut [Client]) -> Vec<String> {
+    let sort = "SELECT v FROM app.nine ORDER BY v FOR UPDATE";
+    run(&mut client, "SET sql_select_limit = 3");
+    for other in others.iter_mut() {
+        run(other, sort);
+    }
+    let mut seen = vec![status(&mut client, "SHOW STATUS LIKE 'Sort\\_rows'")];
+    run(&mut client, sort);
+    seen.push(status(&mut client, "SHOW STATUS LIKE 'Sort\\_rows'"));
+    seen.push(status(&mut client, "SHOW VARIABLES LIKE 'sql_select_limit'"));
+    seen
+}
+
 fn global_values_do_not_pin(stage: &Stage) {
     let mut client = connect(&stage.address);
     let connected = status(&mut client, "SHOW STATUS LIKE 'Threads_connected'");
@@ -138,6 +152,9 @@ fn counts_are_the_sessions_own(flavor: Flavor) {
         assert_eq!(direct, proxied);
     }
     assert_eq!(direct.len(), proxied.len());
+    let direct = look_beside_a_limit(connect(&stage.primary_address()), &mut []);
+    assert!(direct[1].starts_with("Sort_rows ") && direct[2].ends_with(" 3\n"), "{direct:?}");
+    assert_eq!(look_beside_a_limit(connect(&stage.address), &mut others), direct);
     global_values_do_not_pin(&stage);
     a_mistake_is_the_servers_own_error(&stage);
 }

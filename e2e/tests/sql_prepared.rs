@@ -499,6 +499,31 @@ fn early_savepoints(stage: &Stage) {
     }
     a.query("SAVEPOINT none").unwrap();
     assert_eq!(pin(&mut b, &a), None);
+    stage.cluster.servers[0].query("SET GLOBAL log_bin_trust_function_creators = 1").unwrap();
+    savepoints_of_routines(&mut a, &mut b, &mut there);
+}
+
+/// A procedure may have set one; what a function sets ends with it, on the server, too.
+fn savepoints_of_routines(a: &mut Client, b: &mut Client, there: &mut Client) {
+    for sql in [
+        "CREATE PROCEDURE app.p_saves() SAVEPOINT of_p",
+        "CREATE FUNCTION app.f_saves() RETURNS INT DETERMINISTIC BEGIN SAVEPOINT of_f; RETURN 1; END",
+    ] {
+        there.query(sql).unwrap();
+    }
+    for client in [&mut *a, &mut *there] {
+        client.query("SET autocommit = 0").unwrap();
+        client.query("SELECT app.f_saves()").unwrap();
+        assert_eq!(code(client, "ROLLBACK TO of_f"), 1305);
+    }
+    assert_eq!(pin(b, a), None);
+    a.query("CALL app.p_saves()").unwrap();
+    assert_eq!(pin(b, a).as_deref(), Some("transaction"));
+    a.query("INSERT INTO app.gone VALUES (62)").unwrap();
+    a.query("ROLLBACK TO of_p").unwrap();
+    assert_eq!(a.value("SELECT COUNT(*) FROM app.gone FOR UPDATE").unwrap(), "0");
+    a.query("COMMIT").unwrap();
+    assert_eq!(pin(b, a), None);
 }
 
 fn what_is_not_theirs(stage: &Stage) {
@@ -507,6 +532,9 @@ fn what_is_not_theirs(stage: &Stage) {
     assert_eq!(code(&mut b, "EXECUTE s"), 1243);
     assert_eq!(code(&mut b, "DEALLOCATE PREPARE s"), 1243);
     assert_eq!(code(&mut b, "CALL app.p_runs()"), 1243);
+    // What it had done by then nobody knows.
+    assert_eq!(pin(&mut a, &b).as_deref(), Some("unknown_state"));
+    assert_eq!(b.command(0x1f, &[]).unwrap()[0], 0, "COM_RESET_CONNECTION");
     b.query("PREPARE other FROM 'SELECT 1'").unwrap();
     assert_eq!(a.value("EXECUTE s").unwrap(), "1");
     a.query("DEALLOCATE PREPARE s").unwrap();

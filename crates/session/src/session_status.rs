@@ -180,7 +180,7 @@ impl Session {
         let counts = asks_for_counters(sql);
         if counts && self.counted_before.is_none() {
             // To ask for them does not change them, on both families of servers.
-            let all = checkout.query("SHOW SESSION STATUS").await?;
+            let all = self.ask_status(checkout, "SHOW SESSION STATUS").await?;
             self.counted_before = Some(Box::new(Before::new(&all)));
         }
         let mut result = checkout.query(sql).await?;
@@ -193,6 +193,20 @@ impl Session {
             }
         }
         Ok(result)
+    }
+
+    /// Asks for counters in full: servers cut the answer of SHOW STATUS short at `sql_select_limit`, too.
+    pub(crate) async fn ask_status(
+        &self,
+        checkout: &mut Checkout,
+        sql: &str,
+    ) -> Result<TextResult, PoolError> {
+        let Some(limit) = self.want.vars.get("sql_select_limit") else { return checkout.query(sql).await };
+        let back = format!("SET SESSION sql_select_limit = {}", String::from_utf8_lossy(limit));
+        checkout.query("SET SESSION sql_select_limit = 18446744073709551615").await?;
+        let answer = checkout.query(sql).await?;
+        checkout.query(&back).await?;
+        Ok(answer)
     }
 
     async fn flush_status(&mut self, checkout: &mut Checkout, sql: &str) -> Result<TextResult, PoolError> {

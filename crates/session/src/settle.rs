@@ -266,7 +266,8 @@ impl Session {
             Flavor::MySql => "Com_create_table",
             Flavor::MariaDb => "Com_create_temporary_table",
         };
-        let answer = checkout.query(&format!("SHOW SESSION STATUS LIKE '{counter}'")).await?;
+        let sql = format!("SHOW SESSION STATUS LIKE '{counter}'");
+        let answer = self.ask_status(checkout, &sql).await?;
         let count = answer.rows.first().and_then(|row| row.get(1)?.clone()).unwrap_or_default();
         let count = std::str::from_utf8(&count).ok().and_then(|count| count.parse().ok());
         let known = &mut checkout.connection().temporary_tables_made;

@@ -3,6 +3,7 @@
 
 mod done;
 mod pins;
+mod savepoints;
 mod variables;
 
 use std::rc::Rc;
@@ -11,7 +12,7 @@ use std::time::Instant;
 use delphinus_sql::{Assignment, Class, Effects, Flavor, LexOptions, Statement, Target, assignments};
 use delphinus_wire::response::Status;
 
-use self::done::Done;
+use self::done::{Done, SYNTAX};
 pub use self::pins::fixes;
 use crate::pin::{PinReason, Pins};
 use crate::session::SessionState;
@@ -116,41 +117,29 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS);
         learnt.ping |=
             executed.statement.effects.intersects(assigns) || status_is_unknown(state, pins, executed);
-        if executed.statement.class == Class::Multi
-            && executed.statement.effects.contains(Effects::SETS_SAVEPOINT)
-        {
-            // It may have been set before another one failed; the status that is asked for says whether it counts.
-            pins.add_early_savepoint(executed.now, executed.sql);
-            learnt.ping = true;
-        }
         if is_cut_short(executed) {
             pins.add(PinReason::UnknownState, executed.now, executed.sql);
         }
     }
-    if may_lose_transactions(state, executed) {
-        match executed.lex.flavor {
-            Flavor::MySql => {
-                learnt.may_lose_transactions = true;
-                learnt.ping |= response.status.is_none();
-            }
-            // It has no table that everybody may read.
-            Flavor::MariaDb => pins.add(PinReason::UnknownState, executed.now, executed.sql),
+    match may_lose_transactions(state, executed).then_some(executed.lex.flavor) {
+        Some(Flavor::MySql) => {
+            learnt.may_lose_transactions = true;
+            learnt.ping |= response.status.is_none();
         }
+        // It has no table that everybody may read.
+        Some(Flavor::MariaDb) => pins.add(PinReason::UnknownState, executed.now, executed.sql),
+        None => {}
     }
+    savepoints::learn(&mut learnt, pins, executed);
     end_next_transaction(pins, executed);
     (!learnt.is_empty()).then_some(learnt)
 }
 
 fn learn_transaction(pins: &mut Pins, executed: &Executed<'_>, status: Status) {
-    let effects = executed.statement.effects;
-    if effects.intersects(Effects::ENDS_TRANSACTION.union(Effects::IMPLICIT_COMMIT)) {
+    if executed.statement.effects.intersects(savepoints::ENDS) {
         pins.end_early_savepoint();
     }
     pins.follow(status, executed.now, executed.sql);
-    let is_early = !status.contains(Status::IN_TRANS) && !status.contains(Status::AUTOCOMMIT);
-    if is_early && effects.contains(Effects::SETS_SAVEPOINT) {
-        pins.add_early_savepoint(executed.now, executed.sql);
-    }
 }
 
 /// True for a statement that may have read a table while it turned autocommit off. Servers take the transactions that follow
@@ -265,8 +254,8 @@ fn is_state_listed(executed: &Executed<'_>) -> bool {
         && !executed.statement.effects.intersects(dynamic)
 }
 
-/// Errors of a CALL or EXECUTE that did not begin: syntax, no such routine or statement, wrong number of arguments,
-/// no rights to it, no schema.
+/// Errors of an EXECUTE, or of a statement with a function in it, that did not begin: syntax, no such routine or statement,
+/// wrong number of arguments, no rights to it, no schema.
 const NOT_BEGUN: &[u16] = &[1044, 1046, 1049, 1064, 1210, 1243, 1305, 1318, 1370, 1630];
 
 /// Errors of other statements, found before a function in them can have run: no such column, table or variable, a
@@ -277,14 +266,21 @@ const NOT_RESOLVED: &[u16] = &[1054, 1142, 1143, 1146, 1193, 1227, 1232, 1238];
 /// functions of one run before the next is looked at. Syntax, no such character set, table or variable.
 const NOT_RESOLVED_IN_LIST: &[u16] = &[1064, 1115, 1146, 1193];
 
-/// True for a routine, or a statement in a statement, that failed: what it had changed by then is not reported.
+/// True for a routine, a body, or a statement in a statement, that failed: what it had changed by then is not reported.
 fn is_cut_short(executed: &Executed<'_>) -> bool {
     let effects = executed.statement.effects;
     let Some(error) = executed.response.error else { return false };
     if !effects.intersects(Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES)) {
         return false;
     }
-    if executed.statement.class == Class::Call || effects.contains(Effects::SQL_EXECUTES) {
+    match executed.statement.class {
+        // It may be the error of one of the statements in it, whatever its number is.
+        Class::Call => return true,
+        Class::Unknown => return error != SYNTAX,
+        Class::Multi => return error != SYNTAX || executed.response.status.is_some(),
+        _ => {}
+    }
+    if effects.contains(Effects::SQL_EXECUTES) {
         return !NOT_BEGUN.contains(&error);
     }
     if effects.intersects(Effects::SETS_SYSTEM_VARS.union(Effects::SETS_USER_VARS))

@@ -82,7 +82,7 @@ const fn mysql(pin: &'static [Step], free: &'static [Step]) -> Case {
 pub(crate) const PINS: &[Row] = &[
     Row {
         reason: "transaction",
-        by: "an open transaction (the server's status flag); without autocommit, a savepoint that was set before it",
+        by: "an open transaction (the server's status flag); without autocommit, a savepoint that was set before it, and a procedure, SQL `EXECUTE` or unknown statement before it, which may have set one",
         until: "commit, rollback, or whatever ends it",
         cases: &[
             both(&[Run("BEGIN")], &[Run("INSERT INTO app.p VALUES (1)"), Run("COMMIT")]),
@@ -103,6 +103,18 @@ pub(crate) const PINS: &[Row] = &[
             both(
                 &[Run("SET autocommit = 0"), Run("SAVEPOINT early")],
                 &[Run("SELECT 1"), Run("RELEASE SAVEPOINT early"), Run("COMMIT")],
+            ),
+            both(
+                &[Run("SET autocommit = 0"), Run("CALL app.sets_a_savepoint()")],
+                &[Run("SELECT 1"), Run("ROLLBACK TO of_a_routine"), Run("COMMIT")],
+            ),
+            mariadb(
+                &[Run("SET autocommit = 0"), Run("BEGIN NOT ATOMIC SAVEPOINT s; END")],
+                &[Run("RELEASE SAVEPOINT s"), Run("ROLLBACK")],
+            ),
+            mariadb(
+                &[Run("SET autocommit = 0"), Run("EXECUTE IMMEDIATE 'SAVEPOINT s'")],
+                &[Run("ROLLBACK TO s"), Run("SET autocommit = 1")],
             ),
         ],
     },
@@ -361,7 +373,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "unknown_state",
-        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a procedure, SQL `EXECUTE`, body of statements (`BEGIN NOT ATOMIC`) or statement with a function not built in that fails, unless its error says that it did not begin; a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions",
         until: "the session is reset",
         cases: &[
             mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
@@ -378,6 +390,11 @@ pub(crate) const PINS: &[Row] = &[
             both(
                 &[Run("SET character_set_results = utf16, max_join_size = 5")],
                 &[Run("SET @a = 1"), Run("SET NAMES utf8mb4"), Reset],
+            ),
+            both(&[Fails("CALL app.fails()")], &[Run("SELECT 1"), Reset]),
+            mariadb(
+                &[Fails("BEGIN NOT ATOMIC SET @a = 1; SELECT no_such_column; END")],
+                &[Run("SELECT @a"), Reset],
             ),
             both(&[Fails("SET timestamp = 5, identity = DEFAULT")], &[Run("SELECT 1"), Reset]),
             mysql(

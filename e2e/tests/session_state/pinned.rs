@@ -99,11 +99,7 @@ pub(crate) fn read_only(
                 query(random.pick(&["SAVEPOINT s1", "ROLLBACK TO s1", "RELEASE SAVEPOINT s1"]))
             }
             8 => query(random.pick(&["COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "BEGIN"])),
-            // Whose quotes are not certain is not recognised, and so needs the primary.
-            9 | 10 => match between(random) {
-                Step::Query(sql) if sql.contains(&b'\\') => Step::Ping,
-                step => step,
-            },
+            9 | 10 => between(random),
             _ => {
                 steps.extend(prepared_asks(random).steps);
                 Step::Ping

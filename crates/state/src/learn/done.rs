@@ -16,7 +16,7 @@ pub(super) enum Done {
 }
 
 /// ER_PARSE_ERROR.
-const SYNTAX: u16 = 1064;
+pub(super) const SYNTAX: u16 = 1064;
 /// ER_NO_DEFAULT.
 const NO_DEFAULT: u16 = 1230;
 

@@ -278,14 +278,94 @@ fn an_error_without_autocommit_leaves_a_transaction_that_must_be_asked_for() {
 fn what_a_failed_statement_has_changed_is_asked_for() {
     let mut session = Session::default();
     assert!(session.run("CALL p()", &failed(1146)).ping);
-    assert_eq!(session.pins(), ["unknown_state"]);
+    assert!(session.pins.has(PinReason::UnknownState));
     let mut session = Session::default();
-    session.run("CALL no_such()", &failed(1305));
-    assert!(session.pins.is_empty());
     assert_eq!(
         session.run("SELECT @a := 1, (SELECT 1 UNION SELECT 2)", &failed(1242)).user_vars,
         ["a".into()]
     );
+}
+
+#[test]
+fn a_routine_or_body_that_failed_may_have_changed_anything() {
+    let after_the_first = Response { error: Some(1064), ..done(2, vec![]) };
+    for (sql, response, pins) in [
+        ("BEGIN NOT ATOMIC SET @a = 1; SELECT no_such; END", failed(1054), true),
+        ("BEGIN NOT ATOMIC SET @a = 1; CALL no_such(); END", failed(1305), true),
+        ("BEGIN NOT ATOMIC SET @a = 1; SELECT no_such; END", failed(1064), false),
+        ("CALL p()", failed(1146), true),
+        ("CALL p()", failed(1305), true),
+        ("CALL p(); SELECT 1", failed(1054), true),
+        ("SELECT 1; CALL p()", after_the_first.clone(), true),
+        ("CALL p(); SELECT 1", failed(1064), false),
+        ("SELECT 1; SELECT no_such", failed(1054), false),
+    ] {
+        let mut session = Session { lex: mariadb(), ..Session::default() };
+        assert!(session.run(sql, &response).ping, "{sql}");
+        assert_eq!(session.pins.has(PinReason::UnknownState), pins, "{sql} {:?}", response.error);
+    }
+}
+
+fn mariadb() -> LexOptions {
+    LexOptions { flavor: Flavor::MariaDb, ..LexOptions::default() }
+}
+
+const AUTOCOMMIT: u16 = 2;
+const IN_TRANS: u16 = 1;
+
+#[test]
+fn without_autocommit_what_may_have_set_a_savepoint_pins() {
+    let after_the_first = Response { error: Some(1054), ..done(0, vec![]) };
+    for (sql, response, pins) in [
+        ("SAVEPOINT a", done(0, vec![]), true),
+        ("SAVEPOINT a", failed(1064), false),
+        ("SAVEPOINT a; SELECT 1", done(0, vec![]), true),
+        ("SAVEPOINT a; COMMIT", done(0, vec![]), false),
+        ("SAVEPOINT a; COMMIT; SELECT no_such", after_the_first.clone(), true),
+        ("COMMIT; SAVEPOINT a", done(0, vec![]), true),
+        ("CALL p()", done(0, vec![]), true),
+        ("CALL p()", failed(1305), true),
+        ("CALL p()", done(AUTOCOMMIT, vec![]), false),
+        ("CALL p(); COMMIT", done(0, vec![]), false),
+        ("SELECT 1; CALL p()", done(0, vec![]), true),
+        ("SELECT 1; CALL p()", after_the_first.clone(), true),
+        ("EXECUTE s", done(0, vec![]), true),
+        ("EXECUTE s", failed(1305), true),
+        ("EXECUTE IMMEDIATE 'SAVEPOINT a'", done(0, vec![]), true),
+        ("BEGIN NOT ATOMIC SAVEPOINT a; END", done(0, vec![]), true),
+        ("SELEC 1", failed(1064), false),
+        // What a function sets ends with it.
+        ("SELECT f()", done(0, vec![]), false),
+        ("SELECT f()", failed(1305), false),
+        ("SELECT f(); SELECT 1", done(0, vec![]), false),
+        ("SELECT f(); SELECT no_such", after_the_first, false),
+        ("SELECT 1", done(0, vec![]), false),
+    ] {
+        let mut session = Session { lex: mariadb(), ..Session::default() };
+        session.run(sql, &response);
+        assert_eq!(session.pins.has(PinReason::Transaction), pins, "{sql} {:?}", response.error);
+    }
+}
+
+#[test]
+fn what_ends_the_transaction_ends_the_pin_of_its_early_savepoint() {
+    for sql in ["SAVEPOINT a", "CALL p()"] {
+        for (end, status, wanted) in [
+            ("COMMIT", 0, &[][..]),
+            ("ROLLBACK", 0, &[]),
+            ("CREATE TABLE t (a INT)", 0, &[]),
+            ("SET autocommit = 1", AUTOCOMMIT, &[]),
+            ("SELECT 1", 0, &["transaction"]),
+            ("ROLLBACK TO a", 0, &["transaction"]),
+            ("INSERT INTO t VALUES (1)", IN_TRANS, &["transaction"]),
+        ] {
+            let mut session = Session { lex: mariadb(), ..Session::default() };
+            session.run(sql, &done(0, vec![]));
+            assert_eq!(session.pins(), ["transaction"], "{sql}");
+            session.run(end, &done(status, vec![]));
+            assert_eq!(session.pins(), wanted, "{sql}; {end}");
+        }
+    }
 }
 
 #[test]
@@ -374,7 +454,7 @@ fn a_table_that_may_be_read_while_autocommit_is_turned_off_pins() {
             session.pins = Pins::default();
             let learnt = session.run(sql, &done(0, changes.clone()));
             let is_mysql = flavor == Flavor::MySql;
-            assert_eq!(session.pins() == ["unknown_state"], pins && !is_mysql, "{flavor:?} {sql}");
+            assert_eq!(session.pins.has(PinReason::UnknownState), pins && !is_mysql, "{flavor:?} {sql}");
             assert_eq!(learnt.may_lose_transactions, pins && is_mysql, "{flavor:?} {sql}");
         }
         // The server knows of it. Of what a routine has done, it may know of another one.
