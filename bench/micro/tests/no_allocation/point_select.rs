@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
 use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
 use delphinus_testkit::{Client, Login, Param, Prepared, Reply};
@@ -19,6 +20,9 @@ const CROWD: i64 = 32;
 const ROWS: i64 = 100;
 /// How often all of them begin at once before they are counted, as they do then: so many buffers are in use at a time.
 const REHEARSALS: usize = 30;
+
+/// How long the proxy may take until nothing has to be asked any more.
+const REST_LIMIT: Duration = Duration::from_secs(20);
 
 /// How a client asks.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +41,7 @@ pub(crate) fn expect_no_allocation(flavor: Flavor) {
     let cluster = Cluster::start(&ClusterSpec { flavor, ..ClusterSpec::default() }, &Silent).unwrap();
     fill(&cluster);
     let proxy = Proxy::start(&cluster);
+    come_to_rest(proxy.login());
     let mut wrong = Vec::new();
     for way in WAYS {
         for (who, found) in [("one", alone(proxy.login(), way)), ("many", crowd(proxy.login(), way))] {
@@ -50,6 +55,13 @@ pub(crate) fn expect_no_allocation(flavor: Flavor) {
     }
     proxy.stop();
     assert!(wrong.is_empty(), "allocations on the path of a point select\n\n{}", wrong.join("\n"));
+}
+
+/// Until the first probes have found that every replica has everything: before that, a session that reads asks which one has, and
+/// may move to another one. What goes on allocating is found below, with its places.
+fn come_to_rest(login: &Login) {
+    let until = Instant::now() + REST_LIMIT;
+    while Instant::now() < until && alone(login, Way::Text).count > 0 {}
 }
 
 /// A table with some rows, on every server.
