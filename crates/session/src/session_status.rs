@@ -204,9 +204,10 @@ impl Session {
         let Some(limit) = self.want.vars.get("sql_select_limit") else { return checkout.query(sql).await };
         let back = format!("SET SESSION sql_select_limit = {}", String::from_utf8_lossy(limit));
         checkout.query("SET SESSION sql_select_limit = 18446744073709551615").await?;
-        let answer = checkout.query(sql).await?;
+        let answer = checkout.query(sql).await;
+        // Also where it was refused or killed: the limit is the client's.
         checkout.query(&back).await?;
-        Ok(answer)
+        answer
     }
 
     async fn flush_status(&mut self, checkout: &mut Checkout, sql: &str) -> Result<TextResult, PoolError> {
