@@ -3,12 +3,13 @@
 //!
 //! What it counts is read from its report. It looks at no rows; an error of a statement ends it, and the run.
 
+use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Histogram, Measured, Target, Window};
 
@@ -16,6 +17,9 @@ use super::{Histogram, Measured, Target, Window};
 const SHUTDOWN_LIMIT: u64 = 30;
 /// How much of what it says an error shows, in lines.
 const TAIL: usize = 12;
+
+/// What it says first when its threads have ended: between the report of its checkpoint and the last one.
+const HISTOGRAM: &str = "Latency histogram";
 
 /// One of its tests.
 #[derive(Debug, Clone)]
@@ -30,8 +34,8 @@ pub(crate) struct Sysbench {
     pub rows: i64,
 }
 
-/// Runs it with so many threads. It knows no part that does not count: the samples are taken before it begins and when it has
-/// ended, so that its logins are in them, and it runs as long as both parts of the window.
+/// Runs it with so many threads. Its own checkpoint ends the part that does not count, with its logins and what a proxy does once
+/// for each connection: it forgets what it has counted, and the first sample is taken.
 pub(crate) fn run_sysbench<T>(
     target: &Target,
     sysbench: &Sysbench,
@@ -39,21 +43,50 @@ pub(crate) fn run_sysbench<T>(
     window: Window,
     mut sample: impl FnMut() -> Result<T>,
 ) -> Result<Measured<T>> {
+    let mut said = String::new();
+    let mut samples = Vec::new();
+    let (mut child, output) = start(target, sysbench, threads, window)?;
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read what sysbench says")?;
+        if is_checkpoint(&line) || line.starts_with(HISTOGRAM) {
+            samples.push((Instant::now(), sample()?));
+        }
+        said.push_str(&line);
+        said.push('\n');
+    }
+    let status = child.wait()?;
+    ensure!(status.success(), "sysbench ended with {status}; it says:\n{}", tail(&said));
+    let latencies = report(&said).with_context(|| format!("sysbench says:\n{}", tail(&said)))?;
+    let Ok([(began, before), (ended, after)]) = <[_; 2]>::try_from(samples) else {
+        bail!(
+            "sysbench's checkpoint and its end are not where they were expected; it says:\n{}",
+            tail(&said)
+        );
+    };
+    Ok(Measured { latencies, received_bytes: 0, took: ended.duration_since(began), before, after })
+}
+
+/// Starts it, with one stream for its output and its errors.
+fn start(
+    target: &Target,
+    sysbench: &Sysbench,
+    threads: usize,
+    window: Window,
+) -> Result<(Child, io::PipeReader)> {
+    let (output, ours) = io::pipe().context("cannot make a pipe")?;
     // A session of its own, as that of a shell from which one would start it: the kernel shares the cores among sessions.
     let mut command = Command::new("setsid");
     command.arg("--wait").arg(&sysbench.program).args(arguments(target, sysbench, threads, window));
-    let before = sample()?;
-    let done = command.output().with_context(|| format!("cannot start {}", sysbench.program.display()))?;
-    let after = sample()?;
-    let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
-    ensure!(done.status.success(), "sysbench ended with {}; it says:\n{}", done.status, tail(&said));
-    let (latencies, took) = report(&said).with_context(|| format!("sysbench says:\n{}", tail(&said)))?;
-    Ok(Measured { latencies, received_bytes: 0, took, before, after })
+    command.stdin(Stdio::null()).stdout(ours.try_clone()?).stderr(ours);
+    let child = command.spawn().with_context(|| format!("cannot start {}", sysbench.program.display()))?;
+    Ok((child, output))
 }
 
 fn arguments(target: &Target, sysbench: &Sysbench, threads: usize, window: Window) -> Vec<String> {
-    // It takes whole seconds only.
-    let seconds = (window.warm_up + window.measure).as_secs_f64().round().max(1.0);
+    // It takes whole seconds only, and the checkpoint has to come before the end.
+    let whole = |part: Duration| part.as_secs_f64().round().max(1.0);
+    let warm_up = whole(window.warm_up);
+    let seconds = warm_up + whole(window.measure);
     let Sysbench { test, ps_mode, rows, .. } = sysbench;
     vec![
         (*test).to_owned(),
@@ -68,25 +101,34 @@ fn arguments(target: &Target, sysbench: &Sysbench, threads: usize, window: Windo
         format!("--db-ps-mode={ps_mode}"),
         format!("--threads={threads}"),
         format!("--time={seconds:.0}"),
+        format!("--report-checkpoints={warm_up:.0}"),
         format!("--forced-shutdown={SHUTDOWN_LIMIT}"),
         "--histogram=on".to_owned(),
         "run".to_owned(),
     ]
 }
 
-/// The latencies of its report, and how long its threads ran; an error where statements failed, or where they are not all there.
-fn report(said: &str) -> Result<(Histogram, Duration)> {
-    let (errors, events): (u64, u64) =
-        (number(said, "ignored errors:")?, number(said, "total number of events:")?);
-    ensure!(errors == 0, "{errors} statements failed");
+/// `[ 1s ] Checkpoint report:`
+fn is_checkpoint(line: &str) -> bool {
+    line.starts_with('[') && line.ends_with("Checkpoint report:")
+}
+
+/// The latencies since its checkpoint; an error where statements failed, or where they are not all there.
+fn report(said: &str) -> Result<Histogram> {
+    let (first, last) = said.split_once(HISTOGRAM).context("no latencies")?;
+    for part in [first, last] {
+        let errors: u64 = number(part, "ignored errors:")?;
+        ensure!(errors == 0, "{errors} statements failed");
+    }
+    let events: u64 = number(last, "total number of events:")?;
     let mut latencies = Histogram::default();
-    for (milliseconds, count) in said.lines().filter_map(bucket) {
+    for (milliseconds, count) in last.lines().filter_map(bucket) {
         latencies.record_many(Duration::from_secs_f64(milliseconds / 1e3), count);
     }
     let found = latencies.total();
-    ensure!(found == events, "{events} statements, but {found} latencies");
-    let took = Duration::try_from_secs_f64(number(said, "total time:")?)?;
-    Ok((latencies, took))
+    // At its checkpoint it forgets the events first, and the latencies just before it says so; statements go on meanwhile.
+    ensure!(found.abs_diff(events) <= events / 10, "{events} statements, but {found} latencies");
+    Ok(latencies)
 }
 
 /// A line of its histogram: `       0.106 |**                                       19`.
@@ -115,6 +157,16 @@ mod tests {
     use super::*;
 
     const REPORT: &str = "\
+[ 1s ] Checkpoint report:
+SQL statistics:
+    queries performed:
+        total:                           120
+    ignored errors:                      0      (0.00 per sec.)
+
+General statistics:
+    total time:                          1.0001s
+    total number of events:              120
+
 Latency histogram (values are in milliseconds)
        value  ------------- distribution ------------- count
        0.106 |**                                       19
@@ -133,8 +185,7 @@ General statistics:
 
     #[test]
     fn the_report_gives_every_latency() {
-        let (latencies, took) = report(REPORT).unwrap();
-        assert_eq!(took, Duration::from_micros(2_003_100));
+        let latencies = report(REPORT).unwrap();
         assert_eq!(latencies.total(), 379);
         let near = |share, wanted: f64| (latencies.quantile_ms(share).unwrap() / wanted - 1.0).abs() < 0.02;
         assert!(near(0.01, 0.106) && near(0.5, 0.517) && near(1.0, 17.01));
@@ -143,13 +194,17 @@ General statistics:
     #[test]
     fn a_report_with_errors_or_without_all_latencies_is_none() {
         for (from, to, error) in [
-            ("ignored errors:                      0", "ignored errors: 3", "3 statements failed"),
-            ("events:              379", "events: 380", "380 statements, but 379 latencies"),
-            ("total time:", "time:", "no number behind \"total time:\""),
+            ("events:              379", "events: 430", "430 statements, but 379 latencies"),
+            ("of events:", "of:", "no number behind \"total number of events:\""),
+            ("0      (0.00", "2      (0.00", "2 statements failed"),
             ("ignored errors", "errors", "no number behind \"ignored errors:\""),
         ] {
             assert_eq!(report(&REPORT.replace(from, to)).unwrap_err().to_string(), error);
         }
-        assert!(report("").is_err());
+        let (first, last) = REPORT.split_once(HISTOGRAM).unwrap();
+        let failed = last.replace("ignored errors:                      0", "ignored errors: 3");
+        let error = report(&[first, HISTOGRAM, &failed].concat()).unwrap_err();
+        assert_eq!(error.to_string(), "3 statements failed");
+        assert!(report("").is_err() && report(last).is_err());
     }
 }

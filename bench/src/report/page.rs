@@ -45,7 +45,7 @@ const METHOD: &str = "## Method
 - `sysbench-point-select-*` are the same point selects by sysbench's own `oltp_point_select`, with a thread for each
   connection, in a session of its own, as from a shell: the kernel shares the cores among sessions, and within that of the
   proxies they would wait longer, find more at once, and cost less (MySQL Router by a quarter, Delphinus hardly). It
-  looks at no rows, and its logins and first statements are counted. Many
+  looks at no rows. Many
   threads that wait for an answer each are another load than one that finds many answers at once: it matters to some
   proxies, so both are shown.
 - `read-only` and `read-write` are the statements of sysbench's oltp tests, with its `--skip_trx=on`: inside BEGIN nobody
