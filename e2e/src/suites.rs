@@ -6,6 +6,7 @@
 
 mod arena;
 mod gate;
+mod globals;
 mod go_sql_driver;
 mod mariadb_java;
 mod mysql_async;

@@ -19,6 +19,7 @@ use crate::poll::until;
 use crate::programs::{is_installed, run};
 use crate::proxy::Proxy;
 use crate::stage::{Address, start_proxy, straight_to_primary};
+use crate::suites::globals::Globals;
 use crate::suites::pinned::PinnedTime;
 use crate::suites::target::{Target, Variant};
 
@@ -41,6 +42,7 @@ pub(crate) struct Arena {
     pub(crate) proxy: Proxy,
     through: Address,
     cluster: Cluster,
+    globals: Globals,
     runs: AtomicU32,
     _port: PortLease,
 }
@@ -76,12 +78,14 @@ impl Arena {
         for address in [straight_to_primary(&cluster), through.clone()] {
             Address { user: USER.to_owned(), password: PASSWORD.to_owned(), ..address }.connect()?.quit()?;
         }
-        Ok(Self { flavor, proxy, through, cluster, runs: AtomicU32::new(0), _port: lease })
+        let globals = Globals::read(&cluster.servers[0])?;
+        Ok(Self { flavor, proxy, through, cluster, globals, runs: AtomicU32::new(0), _port: lease })
     }
 
-    /// A place to run in, its schemas empty.
+    /// A place to run in, its schemas empty, and the server's variables as they were at first.
     pub(crate) fn target(&self, way: Way, variant: Variant, schemas: &[&str]) -> Result<Target> {
         let server = &self.cluster.servers[0];
+        self.globals.restore(server)?;
         for schema in schemas {
             server.query(&format!("DROP DATABASE IF EXISTS {schema}"))?;
             server.query(&format!("CREATE DATABASE {schema} CHARACTER SET utf8mb4"))?;
