@@ -143,14 +143,21 @@ def server_version():
 WRONG_IN_BINARY = ("tm", "y") if PURE else ("bu", "d", "tx")
 
 
+def bound(value):
+    """What the driver cannot bind in the binary protocol, as text: it packs a negative or long timedelta wrongly, and the C extension
+    reads and writes the memory of a Decimal that it has freed already (valgrind shows it), which ended the program some times."""
+    if isinstance(value, dt.timedelta):
+        return common.time_text(value)
+    return str(value) if isinstance(value, decimal.Decimal) and not PURE else value
+
+
 def types(prepared):
     table_of_types = common.TypesTable(table(f"types_{prepared}"), WRONG_IN_BINARY if prepared else ())
     try:
         with connect(time_zone="+00:00") as connection:
             execute(connection, table_of_types.create())
             for row in table_of_types.sample_rows():
-                # The driver packs a negative or long timedelta wrongly into a binary parameter: sent as text.
-                row = [common.time_text(value) if isinstance(value, dt.timedelta) else value for value in row]
+                row = [bound(value) for value in row]
                 expect(execute(connection, table_of_types.insert(), row, prepared), 1, "affected rows")
             connection.start_transaction()
             table_of_types.expect(query(connection, table_of_types.select(), prepared=prepared))
@@ -164,7 +171,7 @@ def prepared_again_with_other_types():
         values = [1, "text 😀", None, 1.5, decimal.Decimal("3.14"), b"\x00\xff", dt.datetime(2024, 1, 2, 3, 4, 5, 6),
                   "", -1, 2**63 - 1, dt.date(2020, 2, 2)]
         for value in values * 2:
-            cursor.execute("SELECT ? IS NULL, LENGTH(CONCAT(?, ''))", (value, value))
+            cursor.execute("SELECT ? IS NULL, LENGTH(CONCAT(?, ''))", (bound(value), bound(value)))
             row = cursor.fetchall()[0]
             expect(row[0], 1 if value is None else 0, f"IS NULL of {value!r}")
             if isinstance(value, str):
