@@ -124,10 +124,19 @@ fn stage(flavor: Flavor) -> Stage {
     primary.query(&format!("CREATE USER {}@'%' IDENTIFIED BY '{}'", USER.0, USER.1)).unwrap();
     primary.query(&format!("GRANT ALL ON *.* TO {}@'%'", USER.0)).unwrap();
     primary.query(&format!("GRANT pin_role TO {}@'%'", USER.0)).unwrap();
-    let address = stage.primary_address();
-    let mut client = Login::new(&address.socket, USER.0, USER.1).connect().unwrap();
-    let function = "CREATE FUNCTION app.sets_x() RETURNS INT DETERMINISTIC BEGIN SET @x = 1; RETURN 1; END";
-    assert!(client.query(function).unwrap()[0].failure().is_none());
+    // Through the proxy, which looks at once what it is.
+    let mut client = Login::new(&stage.address.socket, USER.0, USER.1).connect().unwrap();
+    for sql in [
+        "CREATE FUNCTION app.sets_x() RETURNS INT DETERMINISTIC BEGIN SET @x = 1; RETURN 1; END",
+        "CREATE FUNCTION app.into_x() RETURNS INT DETERMINISTIC BEGIN SELECT 1 INTO @x; RETURN 1; END",
+        "CREATE PROCEDURE app.takes_a_lock() DO GET_LOCK('b', 0)",
+        "CREATE PROCEDURE app.sets_the_next() SET TRANSACTION READ ONLY",
+        "CREATE PROCEDURE app.prepares() BEGIN PREPARE r FROM 'DO 1'; DEALLOCATE PREPARE r; END",
+        "CREATE TABLE app.locked (a INT)",
+        "CREATE TRIGGER app.locks BEFORE INSERT ON app.locked FOR EACH ROW SET NEW.a = GET_LOCK('b', 0)",
+    ] {
+        assert!(client.query(sql).unwrap()[0].failure().is_none(), "{sql}");
+    }
     stage
 }
 

@@ -145,6 +145,7 @@ pub(crate) fn monitor(
             config::TopologyKind::GroupReplication => Kind::GroupReplication,
         },
         dns_interval_ms: cluster.monitor.dns_interval_ms,
+        stored_code_interval_ms: cluster.monitor.stored_code_interval_ms,
         resolver: Resolver::System,
         user: cluster.monitor.user.clone(),
         password: Password::new(cluster.monitor.password.expose()),

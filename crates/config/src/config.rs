@@ -399,6 +399,8 @@ pub struct Monitor {
     pub fence: bool,
     /// Time between two looks at where names lead, milliseconds; 0: none.
     pub dns_interval_ms: u64,
+    /// Time between two readings of the code in the database, milliseconds; 0: none.
+    pub stored_code_interval_ms: u64,
     /// Which servers become backends beside those that are listed.
     pub discovery: Discovery,
     /// Time between two questions who replicates from the primary, milliseconds.

@@ -11,6 +11,7 @@
 //! | where the names of backends lead | `names` |
 //! | when all are looked at out of turn | `alarm` |
 //! | the row by which the lag is told, and who writes it | `heartbeat` |
+//! | what routines, triggers and views do to sessions that run them | `stored_code` |
 //! | what each backend has executed, and what this proxy writes | `positions` |
 //! | handing the result to the workers | `publish` |
 
@@ -24,6 +25,7 @@ mod positions;
 mod probe;
 mod publish;
 mod settings;
+mod stored_code;
 mod traffic;
 mod watch;
 
@@ -31,4 +33,5 @@ pub use monitor::Monitor;
 pub use positions::{Positions, Write};
 pub use publish::{SnapshotCache, SnapshotReader};
 pub use settings::{BackendSpec, HeartbeatSettings, Settings};
+pub use stored_code::StoredCode;
 pub use traffic::TrafficReporter;

@@ -19,6 +19,7 @@ use crate::positions::Positions;
 use crate::probe::Prober;
 use crate::publish::{self, SnapshotReader};
 use crate::settings::Settings;
+use crate::stored_code::{CodeReader, StoredCode};
 use crate::traffic::TrafficReporter;
 use crate::watch::Watch;
 
@@ -33,6 +34,7 @@ pub struct Monitor {
     positions: Arc<Positions>,
     sender: mpsc::Sender<Observation>,
     receiver: mpsc::Receiver<Observation>,
+    reader: SnapshotReader,
 }
 
 /// The task of one backend.
@@ -57,10 +59,12 @@ impl Monitor {
         let snapshot = snapshot.with_spares(settings.spares.len(), weight);
         let rules = settings.rules();
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let (publisher, reader) = publish::channel(snapshot.clone(), TrafficReporter::new(sender.clone()));
+        let code = StoredCode::new(settings.stored_code_interval_ms > 0);
+        let (publisher, reader) =
+            publish::channel(snapshot.clone(), TrafficReporter::new(sender.clone()), code);
         let positions = reader.positions().clone();
         let actor = Actor::new(snapshot, (rules, settings.lag.clone()), publisher, positions.clone());
-        (Self { settings, actor, positions, sender, receiver }, reader)
+        (Self { settings, actor, positions, sender, receiver, reader: reader.clone() }, reader)
     }
 
     /// Probes until `stop` is ready, then says goodbye on every connection. Runs on a thread with `rt::block_on`.
@@ -75,7 +79,9 @@ impl Monitor {
         });
         let orders = watched.iter().map(|one| one.orders.clone()).collect();
         let names = Names::new(Rc::new(self.settings.clone()), orders, self.sender.clone());
-        let naming = rt::spawn_local(names.run(stopped));
+        let naming = rt::spawn_local(names.run(stopped.clone()));
+        let code = CodeReader::new(Rc::new(self.settings.clone()), self.reader.clone());
+        let reading = rt::spawn_local(code.run(stopped));
         let mut around = Around {
             watched: &watched,
             kind: self.settings.kind,
@@ -98,6 +104,7 @@ impl Monitor {
             let _ = beating.await;
         }
         let _ = naming.await;
+        let _ = reading.await;
     }
 
     fn start(&self, heart: Option<&Rc<Heart>>, stopped: &watch::Receiver<bool>) -> Vec<Watched> {

@@ -12,6 +12,7 @@ mod lag;
 mod position;
 mod query;
 mod replication;
+pub(crate) mod stored_code;
 
 use std::cell::Cell;
 use std::rc::Rc;

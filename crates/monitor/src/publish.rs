@@ -8,6 +8,7 @@ use delphinus_net::rt::watch;
 use delphinus_topology::{BackendId, Snapshot, Wish};
 
 use crate::positions::Positions;
+use crate::stored_code::StoredCode;
 use crate::traffic::TrafficReporter;
 
 /// The writing end; there is one, and `act` has it.
@@ -24,6 +25,7 @@ pub struct SnapshotReader {
     changed: watch::Receiver<u64>,
     reporter: TrafficReporter,
     positions: Arc<Positions>,
+    stored_code: Arc<StoredCode>,
 }
 
 /// One worker's cache of the pointer: a load costs a comparison while nothing changes.
@@ -32,13 +34,18 @@ pub struct SnapshotCache {
     cache: arc_swap::Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>,
 }
 
-pub(crate) fn channel(first: Snapshot, reporter: TrafficReporter) -> (Publisher, SnapshotReader) {
+pub(crate) fn channel(
+    first: Snapshot,
+    reporter: TrafficReporter,
+    stored_code: StoredCode,
+) -> (Publisher, SnapshotReader) {
     let (sender, changed) = watch::channel(first.generation);
     let backends = first.backends.len();
     let current = Arc::new(ArcSwap::from_pointee(first));
     let positions = Arc::new(Positions::new(backends));
     let publisher = Publisher { current: current.clone(), changed: sender };
-    (publisher, SnapshotReader { current, changed, reporter, positions })
+    let stored_code = Arc::new(stored_code);
+    (publisher, SnapshotReader { current, changed, reporter, positions, stored_code })
 }
 
 impl Publisher {
@@ -64,6 +71,11 @@ impl SnapshotReader {
     /// What each backend has executed.
     pub fn positions(&self) -> &Arc<Positions> {
         &self.positions
+    }
+
+    /// What is known of the code in the database.
+    pub fn stored_code(&self) -> &Arc<StoredCode> {
+        &self.stored_code
     }
 
     /// Where to tell what real traffic sees.

@@ -24,7 +24,9 @@ pub struct Settings {
     pub discovery_interval_ms: u64,
     /// Time between two looks at where the names of backends lead; 0: every connection looks for itself.
     pub dns_interval_ms: u64,
-    /// Who is asked for that.
+    /// Time between two readings of the code in the database; 0: it is not read.
+    pub stored_code_interval_ms: u64,
+    /// Who is asked where names lead.
     pub resolver: Resolver,
     /// How their roles are known.
     pub kind: Kind,
@@ -96,6 +98,7 @@ impl Settings {
             discovery: rules.discovery,
             discovery_interval_ms: 10_000,
             dns_interval_ms: 5_000,
+            stored_code_interval_ms: 60_000,
             resolver: Resolver::System,
             kind: rules.kind,
             user,

@@ -43,6 +43,7 @@ pub(crate) fn mysql_statements() -> Vec<String> {
     let mut sql = common_statements();
     let (monitor, repl, tls) = (MONITOR.user, REPL.user, TLS_ONLY);
     sql.push(format!("GRANT REPLICATION CLIENT, PROCESS ON *.* TO {monitor}@'%'"));
+    sql.push(format!("GRANT SHOW_ROUTINE, TRIGGER, SHOW VIEW ON *.* TO {monitor}@'%'"));
     sql.push(format!("GRANT SELECT ON performance_schema.* TO {monitor}@'%'"));
     sql.push(format!(
         "GRANT REPLICATION SLAVE, REPLICATION CLIENT, BACKUP_ADMIN, CLONE_ADMIN, CONNECTION_ADMIN, \
@@ -60,6 +61,8 @@ pub(crate) fn mariadb_statements(has_ed25519: bool) -> Vec<String> {
     sql.insert(0, "FLUSH PRIVILEGES".to_owned());
     let (monitor, repl, ed) = (MONITOR.user, REPL.user, ED25519);
     sql.push(format!("GRANT BINLOG MONITOR, SLAVE MONITOR, PROCESS ON *.* TO {monitor}@'%'"));
+    sql.push(format!("GRANT SELECT ON mysql.proc TO {monitor}@'%'"));
+    sql.push(format!("GRANT TRIGGER, SHOW VIEW ON *.* TO {monitor}@'%'"));
     sql.push(format!("GRANT SELECT ON performance_schema.* TO {monitor}@'%'"));
     sql.push(format!("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO {repl}@'%'"));
     if has_ed25519 {

@@ -47,9 +47,13 @@ impl Session {
         let Some(asked) = explained_route(sql, lex) else {
             return self.refuse(input, Steered::RouteMixed.into()).await;
         };
+        let mut statement = classify(asked, lex);
+        if self.worker.stored_code.concerns(&statement) {
+            self.worker.stored_code.catalog().await.uncover(&mut statement, asked, lex);
+        }
         let payload = &self.buffer.data()[HEADER_LEN..input.held.max(text_at)];
         let attributes = hints_of(&query_attributes(payload, self.capabilities()));
-        let rows = self.explained(asked, &classify(asked, lex), &attributes, explain);
+        let rows = self.explained(asked, &statement, &attributes, explain);
         self.skip(input).await?;
         self.worker.counters.routed_local.increment();
         self.memory.row_count.set(-1);

@@ -53,6 +53,7 @@ mod sql_parameters;
 mod sql_statements;
 mod statements;
 mod steering;
+mod stored_code;
 mod trace;
 mod user_variables;
 mod users;

@@ -102,7 +102,8 @@ impl Session {
         if response.error.is_some_and(|code| READ_ONLY.contains(&code)) {
             self.worker.report_read_only(checkout.backend());
         }
-        let executed = Executed { statement, sql, lex, response, now: rt::now() };
+        let hidden = Box::pin(self.hidden(statement, sql, lex)).await;
+        let executed = Executed { statement, sql, lex, response, hidden: &hidden, now: rt::now() };
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
         if self.may_have_changed_accounts(&executed) {
             self.worker.users.accounts_changed();

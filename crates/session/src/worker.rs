@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_cache::{Cache, Flights};
-use delphinus_monitor::{Positions, SnapshotCache, SnapshotReader};
+use delphinus_monitor::{Positions, SnapshotCache, SnapshotReader, StoredCode};
 use delphinus_net::rt::Notify;
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Network, Peer, rt};
@@ -146,6 +146,8 @@ pub struct Worker {
     pub(crate) mirrors: Mirrors,
     /// What each backend has executed.
     pub(crate) positions: Arc<Positions>,
+    /// What is known of the code in the database.
+    pub(crate) stored_code: Arc<StoredCode>,
     /// Questions that sessions of this worker are asking, whose answers are to be kept.
     pub(crate) flights: Flights<Notify>,
     reader: SnapshotReader,
@@ -224,6 +226,7 @@ impl Worker {
             waiting: parts.waiting,
             mirrors: Mirrors::default(),
             positions: parts.reader.positions().clone(),
+            stored_code: parts.reader.stored_code().clone(),
             flights: Flights::default(),
             reader: parts.reader,
             reached: Reached::default(),

@@ -90,4 +90,6 @@ bit_set! {
     MAY_COUNT_ROWS = 37;
     /// `SAVEPOINT`: without autocommit a session may have one before its transaction has begun.
     SETS_SAVEPOINT = 38;
+    /// Code in the database that it runs leaves something behind that no server reports: see `Catalog`. No text has it by itself.
+    HIDDEN = 39;
 }

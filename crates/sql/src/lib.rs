@@ -18,6 +18,7 @@ mod names;
 mod options;
 mod split;
 mod statement;
+mod stored;
 mod uses;
 mod word_table;
 
@@ -36,4 +37,5 @@ pub use names::{
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use split::split;
 pub use statement::{Access, Class, Statement, Why};
+pub use stored::{Body, Catalog, CatalogBuilder, Hidden, Stored};
 pub use uses::Uses;

@@ -2,6 +2,7 @@
 //! because it did not say.
 
 mod done;
+mod hidden;
 mod pins;
 mod savepoints;
 mod variables;
@@ -9,7 +10,7 @@ mod variables;
 use std::rc::Rc;
 use std::time::Instant;
 
-use delphinus_sql::{Assignment, Class, Effects, Flavor, LexOptions, Statement, Target, assignments};
+use delphinus_sql::{Assignment, Class, Effects, Flavor, Hidden, LexOptions, Statement, Target, assignments};
 use delphinus_wire::response::Status;
 
 use self::done::{Done, SYNTAX};
@@ -30,6 +31,8 @@ pub struct Executed<'a> {
     pub lex: LexOptions,
     /// What the server said.
     pub response: &'a Response,
+    /// What it did by code in the database, without a word of the server.
+    pub hidden: &'a Hidden,
     /// When it ended.
     pub now: Instant,
 }
@@ -90,7 +93,9 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     if let Some(status) = response.status {
         learn_transaction(pins, executed, status);
     }
-    let is_plain = executed.statement.effects.is_empty() && executed.statement.class != Class::CreateTable;
+    let is_plain = executed.statement.effects.is_empty()
+        && executed.statement.class != Class::CreateTable
+        && executed.hidden.is_empty();
     if is_plain && response.changes.is_empty() && response.is_ok() {
         end_next_transaction(pins, executed);
         return None;
@@ -108,6 +113,7 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     if response.is_ok() || executed.statement.class == Class::Multi {
         learn_unreported(&mut learnt, pins, executed, seen);
     }
+    hidden::learn(&mut learnt, pins, executed);
     // The counter of tables made counts the session's own ones, too.
     learnt.temporary_tables |= executed.statement.effects.contains(Effects::CREATES_TEMP_TABLE)
         || executed.statement.class == Class::CreateTable;

@@ -120,7 +120,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "set_transaction",
-        by: "`SET TRANSACTION` without SESSION or GLOBAL",
+        by: "`SET TRANSACTION` without SESSION or GLOBAL, also in a routine or a trigger",
         until: "the transaction or statement that uses it up",
         cases: &[
             both(
@@ -128,6 +128,7 @@ pub(crate) const PINS: &[Row] = &[
                 &[Run("INSERT INTO app.p VALUES (1)")],
             ),
             both(&[Run("SET TRANSACTION READ ONLY")], &[Run("COMMIT")]),
+            both(&[Run("CALL app.sets_the_next()")], &[Run("BEGIN"), Run("COMMIT")]),
             both(&[Run("SET TRANSACTION READ ONLY")], &[Run("BEGIN"), Run("SELECT 1"), Run("COMMIT")]),
         ],
     },
@@ -202,14 +203,19 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "get_lock",
-        by: "`GET_LOCK`, also in a statement that fails",
-        until: "all names are released, or `RELEASE_ALL_LOCKS()`",
+        by: "`GET_LOCK`, also in a statement that fails, in a routine or in a trigger",
+        until: "all names are released, or `RELEASE_ALL_LOCKS()`; what a routine or a trigger has taken: `RELEASE_ALL_LOCKS()`",
         cases: &[
             both(
                 &[Run("SELECT GET_LOCK('a', 1), GET_LOCK('b', 1)")],
                 &[Run("DO RELEASE_LOCK('b')"), Run("SELECT RELEASE_LOCK('a')")],
             ),
             both(&[Run("DO GET_LOCK(CONCAT('a', 'b'), 1)")], &[Run("SELECT RELEASE_ALL_LOCKS()")]),
+            both(
+                &[Run("CALL app.takes_a_lock()")],
+                &[Run("DO RELEASE_LOCK('b')"), Run("DO RELEASE_ALL_LOCKS()")],
+            ),
+            both(&[Run("INSERT INTO app.locked VALUES (1)")], &[Run("DO RELEASE_ALL_LOCKS()")]),
             both(
                 &[Fails("SELECT GET_LOCK('a', 1), (SELECT 1 UNION SELECT LENGTH(USER()))")],
                 &[
@@ -373,7 +379,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "unknown_state",
-        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a procedure, SQL `EXECUTE`, body of statements (`BEGIN NOT ATOMIC`) or statement with a function not built in that fails, unless its error says that it did not begin; a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a procedure, SQL `EXECUTE`, body of statements (`BEGIN NOT ATOMIC`) or statement with a function not built in that fails, unless its error says that it did not begin; a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions; a routine whose text the monitor's user may not read, or that has `PREPARE`, `EXECUTE`, `FLUSH`, `BACKUP` or `SET ROLE` in it",
         until: "the session is reset",
         cases: &[
             mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
@@ -392,6 +398,7 @@ pub(crate) const PINS: &[Row] = &[
                 &[Run("SET @a = 1"), Run("SET NAMES utf8mb4"), Reset],
             ),
             both(&[Fails("CALL app.fails()")], &[Run("SELECT 1"), Reset]),
+            both(&[Run("CALL app.prepares()")], &[Run("SELECT 1"), Reset]),
             mariadb(
                 &[Fails("BEGIN NOT ATOMIC SET @a = 1; SELECT no_such_column; END")],
                 &[Run("SELECT @a"), Reset],
@@ -460,6 +467,12 @@ pub(crate) const MOVES: &[Moving] = &[
         state: "user variables that a stored function or a trigger sets, on MariaDB",
         how: "listed (`information_schema.USER_VARIABLES`) and read back after a statement that calls a function not built in, or that the server reports a change of state for",
         steps: &[Run("SELECT app.sets_x()"), Run("DO app.sets_x()"), Run("INSERT INTO app.fired VALUES (1)")],
+    },
+    Moving {
+        on: None,
+        state: "user variables that a routine or a trigger sets by `SELECT ... INTO @a` or `:=`, which servers do not report",
+        how: "named in its text, which the monitor [reads](#what-routines-triggers-and-views-do), and read back after a statement that runs it",
+        steps: &[Run("SELECT app.into_x()"), Run("DO app.into_x()"), Run("SELECT @x")],
     },
     Moving {
         on: None,

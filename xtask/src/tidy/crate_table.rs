@@ -27,7 +27,7 @@ const TABLE: [(&str, &[&str]); 18] = [
     ("net", &["kernel", "wire", "telemetry"]),
     ("route", &["wire", "sql", "state", "topology"]),
     ("pool", &["wire", "state", "net", "topology", "telemetry"]),
-    ("monitor", &["wire", "topology", "net", "telemetry"]),
+    ("monitor", &["wire", "sql", "topology", "net", "telemetry"]),
     (
         "session",
         &["wire", "sql", "state", "topology", "cache", "route", "net", "pool", "monitor", "telemetry"],

@@ -40,6 +40,7 @@ impl Check<'_, '_> {
             flap_backoff_max_ms: written.flap_backoff_max_ms,
             fence: written.fence,
             dns_interval_ms: written.dns_interval_ms,
+            stored_code_interval_ms: written.stored_code_interval_ms,
             discovery: written.discovery,
             discovery_interval_ms: written.discovery_interval_ms,
             max_discovered: written.max_discovered,

@@ -84,6 +84,23 @@ pub(super) async fn send(connection: &mut Connection, statements: &[&str]) -> Re
     Ok(io.stream().write_bytes(&bytes).await.map_err(NetError::from)?)
 }
 
+/// The same; shows one row after the other, since there may be many long ones.
+pub(super) async fn query_each(
+    connection: &mut Connection,
+    sql: &str,
+    most_rows: usize,
+    mut see: impl FnMut(&[Option<&[u8]>]),
+) -> Result<(), ProbeError> {
+    send(connection, &[sql]).await?;
+    let see_row = |payload: &[u8], columns: usize| {
+        let mut reader = Reader::new(payload);
+        let row = (0..columns).map(|_| reader.text_value()).collect::<Result<Vec<_>, _>>()?;
+        see(&row);
+        Ok(())
+    };
+    read_answer(connection, most_rows, |_| Ok(()), see_row).await
+}
+
 /// The rows of a statement that was sent.
 pub(super) async fn receive(connection: &mut Connection, most_rows: usize) -> Result<Vec<Row>, ProbeError> {
     let mut rows = Vec::new();

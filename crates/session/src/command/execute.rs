@@ -47,6 +47,9 @@ fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
 impl Session {
     #[inline]
     pub(crate) async fn execute(&mut self, mut input: Input, id: ClientStmtId, flags: u8) -> Outcome {
+        if self.worker.stored_code.concerns_any() {
+            Box::pin(self.uncover_prepared(id)).await;
+        }
         let (statement, mut params) = match self.start_execute(input, id) {
             Ok(started) => started,
             Err(error) => return self.refuse(input, error).await,
@@ -366,6 +369,7 @@ impl Session {
 
     /// An array of parameters: always on the primary, for it writes.
     pub(crate) async fn bulk_execute(&mut self, input: Input, id: ClientStmtId) -> Outcome {
+        self.uncover_prepared(id).await;
         let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute")).await;
         };

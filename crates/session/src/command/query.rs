@@ -53,7 +53,10 @@ impl Session {
         };
         let has_attributes = text_at > EMPTY_ATTRIBUTES;
         let text_at = HEADER_LEN + text_at;
-        let statement = self.classify(input, text_at, lex);
+        let mut statement = self.classify(input, text_at, lex);
+        if self.worker.stored_code.concerns(&statement) {
+            Box::pin(self.uncover_query(&mut statement, input, text_at)).await;
+        }
         self.begin_statement(&statement);
         if has_attributes || self.is_steered(&statement) {
             match Box::pin(self.steer_query(input, text_at, &statement)).await {

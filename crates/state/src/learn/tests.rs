@@ -15,8 +15,14 @@ impl Session {
     fn run(&mut self, sql: &str, response: &Response) -> Learnt {
         let lex = self.lex;
         let statement = classify(sql.as_bytes(), lex);
-        let executed =
-            Executed { statement: &statement, sql: sql.as_bytes(), lex, response, now: Instant::now() };
+        let executed = Executed {
+            statement: &statement,
+            sql: sql.as_bytes(),
+            lex,
+            response,
+            hidden: &Hidden::default(),
+            now: Instant::now(),
+        };
         learn(&mut self.state, &mut self.pins, &executed).unwrap_or_default()
     }
 

@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 use super::*;
+use delphinus_sql::Hidden;
+
 use crate::tracker::Response;
 use crate::user_vars::UserValue;
 
@@ -22,7 +24,14 @@ impl Session {
         let statement = classify(sql.as_bytes(), lex);
         let response = Response { error, ..Response::default() };
         let (statement, sql) = (&statement, sql.as_bytes());
-        let executed = Executed { statement, sql, lex, response: &response, now: Instant::now() };
+        let executed = Executed {
+            statement,
+            sql,
+            lex,
+            response: &response,
+            hidden: &Hidden::default(),
+            now: Instant::now(),
+        };
         self.statements.learn(&self.state, &executed, 3);
     }
 

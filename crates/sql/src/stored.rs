@@ -1,0 +1,48 @@
+//! Code that is kept in the database, and what it leaves behind in the session that runs it, of which no server says a word.
+//!
+//! Owns: reading the bodies of routines, triggers and views ([`Body`]), and what follows for a statement that runs them
+//! ([`Catalog`]). Must not know where bodies come from. Where a text can be read in two ways, it does more rather than less.
+
+mod body;
+mod catalog;
+
+use std::collections::BTreeSet;
+
+pub use body::Body;
+pub use catalog::{Catalog, CatalogBuilder, Stored};
+
+/// What code may leave behind in its session without a word of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each looked at by itself")]
+pub struct Hidden {
+    /// Advisory locks.
+    pub locks: bool,
+    /// What `SET TRANSACTION` says of the next transaction.
+    pub next_transaction: bool,
+    /// Anything: it runs texts that are not in its own, or nobody may read it.
+    pub is_unknown: bool,
+    /// User variables that it names: lower-case, without `@` and quotes.
+    pub variables: BTreeSet<Box<str>>,
+}
+
+impl Hidden {
+    /// What code does that nobody could read.
+    pub(crate) fn unknown() -> Self {
+        Self { is_unknown: true, ..Self::default() }
+    }
+
+    /// True if there is nothing.
+    pub fn is_empty(&self) -> bool {
+        !self.locks && !self.next_transaction && !self.is_unknown && self.variables.is_empty()
+    }
+
+    /// Takes in what other code leaves; true if that is news.
+    pub(crate) fn add(&mut self, other: &Self) -> bool {
+        let had = (self.locks, self.next_transaction, self.is_unknown, self.variables.len());
+        self.locks |= other.locks;
+        self.next_transaction |= other.next_transaction;
+        self.is_unknown |= other.is_unknown;
+        self.variables.extend(other.variables.iter().cloned());
+        had != (self.locks, self.next_transaction, self.is_unknown, self.variables.len())
+    }
+}

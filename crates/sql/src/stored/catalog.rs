@@ -1,0 +1,206 @@
+//! All code of a database, and what a statement leaves behind that runs some of it, also by code that runs other code.
+
+use std::collections::HashMap;
+
+use super::body::{number, word};
+use super::{Body, Hidden};
+use crate::lexer::{Lexer, TokenKind};
+use crate::{Access, Class, Effects, LexOptions, Statement, Why};
+
+/// Statements that may run routines.
+const RUNS_ROUTINES: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+
+/// What a piece of code belongs to. Schemas are left out: the same name in two of them is taken for both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// A procedure, a function or a package, by its name.
+    Routine(String),
+    /// A trigger, by the name of its table.
+    Trigger(String),
+    /// A view, by its name.
+    View(String),
+}
+
+/// What of the code in a database leaves something behind that no server reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalog {
+    /// By the names of routines.
+    routines: HashMap<Box<str>, Hidden>,
+    /// By the names of views that run routines.
+    views: HashMap<Box<str>, Hidden>,
+    /// By the names of tables, and of views of them, that have such triggers.
+    triggers: HashMap<Box<str>, Hidden>,
+    /// Nobody has read the routines.
+    is_unreadable: bool,
+}
+
+impl Catalog {
+    /// The same where the routines cannot be read, or may have changed.
+    #[must_use]
+    pub fn without_routines(self) -> Self {
+        Self { is_unreadable: true, ..self }
+    }
+
+    /// True if the routines could not be read.
+    pub fn is_unreadable(&self) -> bool {
+        self.is_unreadable
+    }
+
+    /// True if a statement that runs a routine may leave something behind.
+    pub fn has_routines(&self) -> bool {
+        self.is_unreadable || !self.routines.is_empty()
+    }
+
+    /// True if reading may run a routine.
+    pub fn has_views(&self) -> bool {
+        !self.views.is_empty()
+    }
+
+    /// True if writing may leave something behind.
+    pub fn has_triggers(&self) -> bool {
+        !self.triggers.is_empty()
+    }
+
+    /// Takes in what `statement` does by code in the database: [`Effects::HIDDEN`] where that leaves something behind,
+    /// [`Effects::CALLS_ROUTINE`] where a view that it names runs a routine, which is never done on a replica.
+    pub fn uncover(&self, statement: &mut Statement, sql: &[u8], options: LexOptions) {
+        let has_view = self.has_views() && any_word(sql, options, |word| self.views.contains_key(word));
+        if has_view {
+            statement.effects |= Effects::CALLS_ROUTINE;
+            if statement.access == Access::Read {
+                (statement.access, statement.why) = (Access::Write, Why::UnknownFunction);
+            }
+        }
+        // What that one has run is known when it has.
+        if statement.class != Class::Execute && !self.hidden(statement, sql, options).is_empty() {
+            statement.effects |= Effects::HIDDEN;
+        }
+    }
+
+    /// What `statement`, once uncovered, leaves behind. Of one whose text is gone, or runs another text: whatever there is.
+    pub fn hidden(&self, statement: &Statement, sql: &[u8], options: LexOptions) -> Hidden {
+        let runs_routines = statement.effects.intersects(RUNS_ROUTINES);
+        let mut hidden = Hidden { is_unknown: self.is_unreadable && runs_routines, ..Hidden::default() };
+        let maps = [
+            (runs_routines, &self.routines),
+            (true, &self.views),
+            (statement.access == Access::Write, &self.triggers),
+        ];
+        let maps = || maps.iter().filter(|(is_run, map)| *is_run && !map.is_empty()).map(|(_, map)| map);
+        if maps().next().is_none() {
+            return hidden;
+        }
+        if sql.is_empty() || statement.effects.contains(Effects::SQL_EXECUTES) {
+            maps().flat_map(|map| map.values()).for_each(|one| _ = hidden.add(one));
+            return hidden;
+        }
+        any_word(sql, options, |word| {
+            maps().filter_map(|map| map.get(word)).for_each(|one| _ = hidden.add(one));
+            false
+        });
+        hidden
+    }
+}
+
+/// Shows the words of a text that may be names, in lower case, until one `is_it`.
+fn any_word(sql: &[u8], options: LexOptions, mut is_it: impl FnMut(&str) -> bool) -> bool {
+    let mut lexer = Lexer::new(sql, options);
+    loop {
+        let token = lexer.next_token();
+        if token.is(TokenKind::End) {
+            return false;
+        }
+        if token.is_name() && is_it(&word(token, sql, options)) {
+            return true;
+        }
+    }
+}
+
+/// Collects code, one piece after the other.
+#[derive(Debug, Default)]
+pub struct CatalogBuilder {
+    pieces: Vec<Piece>,
+}
+
+/// What a piece of code is run by, and what it can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunBy {
+    Call,
+    /// Reading a view runs no trigger.
+    Read,
+    Write,
+}
+
+#[derive(Debug)]
+struct Piece {
+    run_by: RunBy,
+    /// In lower case.
+    name: Box<str>,
+    body: Body,
+    /// It runs a routine.
+    calls: bool,
+}
+
+impl CatalogBuilder {
+    /// Adds a piece.
+    pub fn add(&mut self, stored: Stored, body: Body) {
+        let mut push = |run_by, name: &str, body| {
+            self.pieces.push(Piece { run_by, name: name.to_lowercase().into(), body, calls: false });
+        };
+        match stored {
+            Stored::Routine(name) => push(RunBy::Call, &name, body),
+            Stored::Trigger(table) => push(RunBy::Write, &table, body),
+            Stored::View(name) => {
+                push(RunBy::Read, &name, body.clone());
+                push(RunBy::Write, &name, body);
+            }
+        }
+    }
+
+    /// What each does by all that it runs.
+    pub fn build(mut self) -> Catalog {
+        while self.pass_on() {}
+        let mut catalog = Catalog::default();
+        for Piece { run_by, name, body, calls } in self.pieces {
+            let (map, counts) = match run_by {
+                RunBy::Call => (&mut catalog.routines, false),
+                RunBy::Read => (&mut catalog.views, calls),
+                RunBy::Write => (&mut catalog.triggers, false),
+            };
+            if counts || !body.own.is_empty() {
+                map.entry(name).or_default().add(&body.own);
+            }
+        }
+        catalog
+    }
+
+    /// Gives each piece what those do that it names; false if all had that.
+    fn pass_on(&mut self) -> bool {
+        let mut named: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (at, piece) in self.pieces.iter().enumerate() {
+            // Most do nothing that matters.
+            if piece.run_by == RunBy::Call || piece.calls || !piece.body.own.is_empty() {
+                named.entry(number(&piece.name)).or_default().push(at);
+            }
+        }
+        let mut is_news = false;
+        for at in 0..self.pieces.len() {
+            let piece = &self.pieces[at];
+            let (mut own, mut calls) = (piece.body.own.clone(), piece.calls);
+            let runs = piece.body.words.iter().filter_map(|word| named.get(word)).flatten();
+            for other in runs.map(|other| &self.pieces[*other]) {
+                if piece.run_by == RunBy::Read && other.run_by == RunBy::Write {
+                    continue;
+                }
+                is_news |= own.add(&other.body.own);
+                calls |= other.calls || other.run_by == RunBy::Call;
+            }
+            is_news |= calls != piece.calls;
+            (self.pieces[at].body.own, self.pieces[at].calls) = (own, calls);
+        }
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests;

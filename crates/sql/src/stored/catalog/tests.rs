@@ -1,0 +1,146 @@
+//! What a catalogue finds in statements.
+
+use super::*;
+use crate::{Flavor, classify};
+
+const LEX: LexOptions = LexOptions {
+    ansi_quotes: crate::Quotes::Standard,
+    backslash: crate::Backslash::Escapes,
+    flavor: Flavor::MySql,
+    charset: crate::TextCharset::Utf8,
+    server_version: 80_036,
+};
+
+fn catalog() -> Catalog {
+    let mut builder = CatalogBuilder::default();
+    let mut add = |stored, text: &str| builder.add(stored, Body::read(text.as_bytes(), LEX));
+    let routine = |name: &str| Stored::Routine(name.to_owned());
+    let trigger = |table: &str| Stored::Trigger(table.to_owned());
+    let view = |name: &str| Stored::View(name.to_owned());
+    add(routine("Locks"), "BEGIN DO GET_LOCK('a', 1); END");
+    add(routine("outer"), "BEGIN IF 1 THEN CALL app.`locks`(); END IF; END");
+    add(routine("outermost"), "CALL outer()");
+    add(routine("circle_a"), "BEGIN CALL circle_b(); SET @a = 1; END");
+    add(routine("circle_b"), "BEGIN CALL circle_a(); SELECT 1 INTO @`b c`; END");
+    add(routine("harmless"), "RETURN 'GET_LOCK(1)' /* @x PREPARE */");
+    add(routine("dynamic"), "BEGIN PREPARE s FROM @text; EXECUTE s; END");
+    add(routine("next"), "SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    add(routine("writes"), "INSERT INTO fired VALUES (1)");
+    add(routine("broken"), "BEGIN SELECT 'never ends; END");
+    add(trigger("fired"), "SELECT 1 INTO @fired");
+    add(trigger("calm"), "SET NEW.a = 1");
+    add(view("looks"), "select `a`.`harmless`() AS `x` from `a`.`t`");
+    add(view("takes"), "select `a`.`Locks`() AS `x` from `a`.`t`");
+    add(view("over"), "select * from `takes`");
+    add(view("of_fired"), "select * from `a`.`fired`");
+    add(view("plain"), "select * from t");
+    builder.build()
+}
+
+/// What is found: "r" for what is never done on a replica, "c" for a call, and what is hidden.
+fn found(sql: &str) -> String {
+    let catalog = catalog();
+    let mut statement = classify(sql.as_bytes(), LEX);
+    catalog.uncover(&mut statement, sql.as_bytes(), LEX);
+    let hidden = catalog.hidden(&statement, sql.as_bytes(), LEX);
+    assert_eq!(!hidden.is_empty(), statement.effects.contains(Effects::HIDDEN), "{sql}");
+    let mut text = String::new();
+    for (is_so, word) in [
+        (statement.access == Access::Read, "read "),
+        (hidden.locks, "locks "),
+        (hidden.next_transaction, "next "),
+        (hidden.is_unknown, "unknown "),
+    ] {
+        text += if is_so { word } else { "" };
+    }
+    for name in &hidden.variables {
+        text.extend(["@", name, " "]);
+    }
+    text
+}
+
+#[test]
+fn what_code_leaves_behind_is_known_by_its_text_and_by_what_it_runs() {
+    for (sql, wanted) in [
+        ("CALL locks()", "locks "),
+        ("CALL `LOCKS`()", "locks "),
+        ("CALL app.outermost()", "locks "),
+        ("CALL harmless()", ""),
+        ("SELECT harmless()", ""),
+        ("SELECT locks()", "locks "),
+        ("INSERT INTO t VALUES (locks())", "locks "),
+        ("CALL circle_a()", "@a @b c "),
+        ("CALL circle_b()", "@a @b c "),
+        ("CALL dynamic()", "unknown @text "),
+        ("CALL broken()", "unknown "),
+        ("CALL next()", "next "),
+        ("CALL writes()", "@fired "),
+        ("CALL unheard_of()", ""),
+        ("INSERT INTO fired VALUES (1)", "@fired "),
+        ("UPDATE app.Fired SET a = 1", "@fired "),
+        ("INSERT INTO of_fired VALUES (1)", "@fired "),
+        ("SELECT * FROM of_fired", "read "),
+        ("SELECT * FROM fired", "read "),
+        ("INSERT INTO calm VALUES (1)", ""),
+        ("SELECT * FROM plain", "read "),
+        ("SELECT * FROM looks", ""),
+        ("SELECT * FROM takes", "locks "),
+        ("SELECT 1 FROM t JOIN over USING (a)", "locks "),
+        // A column or a word in a string is no call.
+        ("SELECT locks FROM t WHERE a = 'fired'", "read "),
+    ] {
+        assert_eq!(found(sql), wanted, "{sql}");
+    }
+}
+
+#[test]
+fn views_that_call_are_calls() {
+    let mut statement = classify(b"SELECT * FROM looks", LEX);
+    assert_eq!((statement.access, statement.effects), (Access::Read, Effects::default()));
+    catalog().uncover(&mut statement, b"SELECT * FROM looks", LEX);
+    assert_eq!((statement.access, statement.why), (Access::Write, Why::UnknownFunction));
+    assert_eq!((statement.class, statement.effects), (Class::Select, Effects::CALLS_ROUTINE));
+}
+
+#[test]
+fn a_text_that_is_gone_may_have_been_any() {
+    let call = classify(b"CALL harmless()", LEX);
+    let hidden = catalog().hidden(&call, b"", LEX);
+    assert!(hidden.locks && hidden.next_transaction && hidden.is_unknown && hidden.variables.len() == 4);
+    assert_eq!(Catalog::default().hidden(&call, b"", LEX), Hidden::default());
+}
+
+#[test]
+fn what_nobody_may_read_may_be_anything() {
+    let catalog = Catalog::default().without_routines();
+    assert!(catalog.has_routines() && !catalog.has_triggers() && !catalog.has_views());
+    for (sql, is_unknown) in [
+        ("CALL p()", true),
+        ("SELECT f()", true),
+        ("SELECT NOW()", false),
+        ("INSERT INTO t VALUES (1)", false),
+    ] {
+        let mut statement = classify(sql.as_bytes(), LEX);
+        catalog.uncover(&mut statement, sql.as_bytes(), LEX);
+        assert_eq!(statement.effects.contains(Effects::HIDDEN), is_unknown, "{sql}");
+        assert_eq!(catalog.hidden(&statement, sql.as_bytes(), LEX).is_unknown, is_unknown, "{sql}");
+    }
+}
+
+#[test]
+fn words_that_hold_what_no_server_reports() {
+    for (text, wanted) in [
+        ("SET ROLE r", true),
+        ("SELECT role FROM t", false),
+        ("FLUSH TABLES WITH READ LOCK", true),
+        ("EXECUTE IMMEDIATE 'SET @a = 1'", true),
+        ("SELECT 'PREPARE', \"EXECUTE\" -- FLUSH", false),
+        ("DO SERVICE_GET_READ_LOCKS('a', 'b', 1)", true),
+        ("SET TRANSACTION READ ONLY", false),
+    ] {
+        assert_eq!(Body::read(text.as_bytes(), LEX).own.is_unknown, wanted, "{text}");
+    }
+    let ansi = LexOptions { ansi_quotes: crate::Quotes::Ansi, ..LEX };
+    assert_eq!(Body::read(b"CALL \"p\"()", ansi).words.len(), 2);
+    assert_eq!(Body::read(b"CALL \"p\"()", LEX).words.len(), 1);
+}

@@ -1,0 +1,321 @@
+//! What routines, triggers and views do without a word of the server: advisory locks that they take keep the session on its
+//! connection, user variables that they set follow it, and a view that calls a function is read where functions run.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::{Duration, Instant};
+
+use delphinus_e2e::{ConfigFile, Stage, until};
+use delphinus_sandbox::{Flavor, MONITOR};
+use delphinus_testkit::{Client, Login};
+
+const NOTICE: Duration = Duration::from_secs(20);
+
+const MADE: [&str; 21] = [
+    "CREATE TABLE app.t (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
+    "INSERT INTO app.t (a) VALUES (1)",
+    "CREATE PROCEDURE app.p_locks() DO GET_LOCK('of p', 0)",
+    "CREATE PROCEDURE app.p_outer() BEGIN IF 1 THEN CALL `app`.`P_locks`(); END IF; END",
+    "CREATE FUNCTION app.f_locks() RETURNS INT DETERMINISTIC RETURN GET_LOCK('of f', 0)",
+    "CREATE FUNCTION app.f_into() RETURNS INT DETERMINISTIC BEGIN SELECT 'f_into' INTO @hidden; RETURN 1; END",
+    "CREATE PROCEDURE app.p_into() BEGIN SELECT 'p_into' INTO @hidden; END",
+    "CREATE PROCEDURE app.p_assigns() BEGIN DO (SELECT @hidden := 'p_assigns'); END",
+    "CREATE PROCEDURE app.p_next() SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+    "CREATE PROCEDURE app.p_harmless() DO 1 /* GET_LOCK('x', 1) */",
+    "CREATE FUNCTION app.f_harmless() RETURNS INT DETERMINISTIC RETURN 7",
+    "CREATE TABLE app.fired (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
+    "CREATE TRIGGER app.fires BEFORE INSERT ON app.fired FOR EACH ROW BEGIN SELECT 'fires' INTO @hidden; END",
+    "CREATE TABLE app.locked (id INT AUTO_INCREMENT PRIMARY KEY, a INT)",
+    "CREATE TRIGGER app.locks BEFORE INSERT ON app.locked FOR EACH ROW SET NEW.a = GET_LOCK('of t', 0)",
+    "CREATE VIEW app.v_fired AS SELECT * FROM app.fired",
+    "CREATE VIEW app.v_into AS SELECT app.f_into() AS a",
+    "CREATE FUNCTION app.f_where() RETURNS VARCHAR(20) DETERMINISTIC RETURN @@server_id",
+    "CREATE VIEW app.v_where AS SELECT app.f_where() AS a",
+    "CREATE VIEW app.v_calls AS SELECT app.f_harmless() AS a FROM app.t",
+    "CREATE VIEW app.v_plain AS SELECT a FROM app.t",
+];
+
+/// What runs, and what `@hidden` is then.
+const VARIABLES: [(&str, &str); 7] = [
+    ("SELECT app.f_into()", "f_into"),
+    ("CALL app.p_into()", "p_into"),
+    ("CALL app.p_assigns()", "p_assigns"),
+    ("INSERT INTO app.fired (a) VALUES (1)", "fires"),
+    ("INSERT INTO app.v_fired (a) VALUES (1)", "fires"),
+    ("SELECT a FROM app.v_into", "f_into"),
+    ("INSERT INTO app.t (a) SELECT a FROM app.v_into", "f_into"),
+];
+
+/// What runs, and whose lock is held then.
+const LOCKS: [(&str, &str); 4] = [
+    ("CALL app.p_locks()", "of p"),
+    ("CALL app.p_outer()", "of p"),
+    ("SELECT app.f_locks()", "of f"),
+    ("INSERT INTO app.locked (a) VALUES (0)", "of t"),
+];
+
+/// Room for two connections to each backend.
+fn stage(flavor: Flavor, monitor: &[&str]) -> Stage {
+    let config = ConfigFile {
+        proxy: vec!["workers = 1".to_owned()],
+        pool: vec!["max_connections = 2".to_owned()],
+        monitor: monitor.iter().map(|line| (*line).to_owned()).collect(),
+        sections: vec!["[routing]\nexplain_route = true\n".to_owned()],
+        ..ConfigFile::default()
+    };
+    let stage = Stage::with(flavor, &config).unwrap();
+    for sql in [
+        "SET GLOBAL log_bin_trust_function_creators = 1".to_owned(),
+        // MariaDB shows nobody a view who may not read it.
+        format!("GRANT SELECT ON app.* TO {}@'%'", MONITOR.user),
+    ] {
+        stage.cluster.servers[0].query(&sql).unwrap();
+    }
+    stage
+}
+
+fn make(stage: &Stage) {
+    let mut client = connect(stage);
+    for sql in MADE {
+        run(&mut client, sql);
+    }
+    let primary = &stage.cluster.servers[0];
+    until(NOTICE, "the replicas to follow", || {
+        let question = "SELECT COUNT(*) FROM information_schema.VIEWS WHERE TABLE_SCHEMA = 'app'";
+        let wanted = primary.query(question)?;
+        Ok(stage.cluster.servers[1..]
+            .iter()
+            .all(|server| server.query(question).is_ok_and(|got| got == wanted)))
+    })
+    .unwrap();
+}
+
+fn connect(stage: &Stage) -> Client {
+    let address = &stage.address;
+    Login::new(&address.socket, &address.user, &address.password).schema(&address.database).connect().unwrap()
+}
+
+fn run(client: &mut Client, sql: &str) {
+    let replies = client.query(sql).unwrap();
+    assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
+}
+
+/// In the text or in the binary protocol.
+fn run_as(client: &mut Client, sql: &str, is_prepared: bool) {
+    if !is_prepared {
+        return run(client, sql);
+    }
+    let statement = client.prepare(sql).unwrap().unwrap().id;
+    let replies = client.execute(statement, &[], true).unwrap();
+    assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
+    client.close(statement).unwrap();
+}
+
+/// One value, asked of the primary.
+fn value(client: &mut Client, expression: &str) -> Option<String> {
+    let sql = format!("SELECT {expression}, LAST_INSERT_ID() >= 0 FOR UPDATE");
+    let reply = client.query(&sql).unwrap().remove(0);
+    let rows = reply.rows().unwrap();
+    rows[0][0].as_ref().map(|value| String::from_utf8_lossy(value).into_owned())
+}
+
+/// Why the session is pinned, as another one sees it.
+fn pin(stage: &Stage, client: &Client) -> Option<String> {
+    let id = client.connection_id().to_string();
+    let rows = connect(stage).query("SHOW PROCESSLIST").unwrap().remove(0).rows().unwrap();
+    let row = rows.into_iter().find(|row| row[0].as_deref() == Some(id.as_bytes())).unwrap();
+    let state = String::from_utf8_lossy(row[6].as_deref().unwrap_or_default()).into_owned();
+    state.strip_prefix("pinned: ").map(str::to_owned)
+}
+
+#[test]
+fn nothing_that_code_leaves_behind_is_lost_on_mariadb() {
+    nothing_is_lost(&stage(Flavor::MariaDb, &[]));
+}
+
+#[test]
+fn nothing_that_code_leaves_behind_is_lost_on_mysql() {
+    nothing_is_lost(&stage(Flavor::MySql, &[]));
+}
+
+fn nothing_is_lost(stage: &Stage) {
+    make(stage);
+    for is_prepared in [false, true] {
+        variables_follow(stage, is_prepared);
+        locks_pin(stage, is_prepared);
+        views_that_call_are_read_on_the_primary(stage, is_prepared);
+    }
+    the_next_transaction_is_what_a_routine_says(stage);
+    what_is_harmless_pins_nobody(stage);
+    changes_count_at_once(stage);
+    a_statement_of_sql_text_is_one_like_others(stage);
+}
+
+fn variables_follow(stage: &Stage, is_prepared: bool) {
+    for (sql, wanted) in VARIABLES {
+        let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage), connect(stage)]);
+        run_as(&mut client, sql, is_prepared);
+        for _ in 0..2 {
+            // More sessions than connections.
+            for other in &mut others {
+                run(other, "SET @hidden = NULL");
+                assert_eq!(value(other, "@hidden"), None, "another session after {sql}");
+            }
+            assert_eq!(value(&mut client, "@hidden").as_deref(), Some(wanted), "after {sql} {is_prepared}");
+        }
+    }
+}
+
+fn locks_pin(stage: &Stage, is_prepared: bool) {
+    for (sql, name) in LOCKS {
+        let (mut client, mut other) = (connect(stage), connect(stage));
+        run_as(&mut client, sql, is_prepared);
+        assert_eq!(pin(stage, &client).as_deref(), Some("get_lock"), "{sql}");
+        let is_free = format!("IS_FREE_LOCK('{name}')");
+        for _ in 0..4 {
+            assert_eq!(value(&mut other, &is_free).as_deref(), Some("0"), "{sql}");
+        }
+        let release = format!("RELEASE_LOCK('{name}')");
+        assert_eq!(value(&mut client, &release).as_deref(), Some("1"), "{sql}: it is the session's own");
+        assert_eq!(value(&mut other, &is_free).as_deref(), Some("1"), "{sql}");
+        // Which names it was, only the routine knows.
+        run(&mut client, "DO RELEASE_ALL_LOCKS()");
+        assert_eq!(pin(stage, &client), None, "{sql}");
+    }
+}
+
+/// Where the function ran it says itself.
+fn views_that_call_are_read_on_the_primary(stage: &Stage, is_prepared: bool) {
+    let mut client = connect(stage);
+    let primary = stage.cluster.servers[0].query("SELECT @@server_id").unwrap().trim().to_owned();
+    for _ in 0..12 {
+        let sql = "SELECT a FROM app.v_where";
+        let reply = if is_prepared {
+            let statement = client.prepare(sql).unwrap().unwrap().id;
+            let reply = client.execute(statement, &[], true).unwrap().remove(0);
+            client.close(statement).unwrap();
+            reply
+        } else {
+            client.query(sql).unwrap().remove(0)
+        };
+        let place = String::from_utf8_lossy(reply.rows().unwrap()[0][0].as_deref().unwrap()).into_owned();
+        assert_eq!(place, primary);
+    }
+    for (view, why) in [("v_where", "calls a function that is not built in"), ("v_plain", "only reads")] {
+        let rows = client.query(&format!("EXPLAIN ROUTE SELECT a FROM app.{view}")).unwrap().remove(0);
+        let cells = rows.rows().unwrap().into_iter().flatten().flatten();
+        let text: Vec<_> = cells.map(|cell| String::from_utf8_lossy(&cell).into_owned()).collect();
+        assert!(text.iter().any(|cell| cell.starts_with(why)), "{view}: {text:?}");
+    }
+}
+
+fn the_next_transaction_is_what_a_routine_says(stage: &Stage) {
+    let mut client = connect(stage);
+    run(&mut client, "CALL app.p_next()");
+    assert_eq!(pin(stage, &client).as_deref(), Some("set_transaction"));
+    run(&mut client, "BEGIN");
+    run(&mut client, "COMMIT");
+    assert_eq!(pin(stage, &client), None);
+}
+
+fn what_is_harmless_pins_nobody(stage: &Stage) {
+    let mut client = connect(stage);
+    for sql in ["CALL app.p_harmless()", "DO app.f_harmless()", "SELECT a FROM app.v_calls"] {
+        for is_prepared in [false, true] {
+            run_as(&mut client, sql, is_prepared);
+            assert_eq!(pin(stage, &client), None, "{sql} {is_prepared}");
+        }
+    }
+}
+
+/// What a session makes is known when it calls it, also in the same text.
+fn changes_count_at_once(stage: &Stage) {
+    let mut client = connect(stage);
+    for round in 0..3 {
+        run(&mut client, &format!("CREATE PROCEDURE app.p_new{round}() DO GET_LOCK('new', 0)"));
+        run(&mut client, &format!("CALL app.p_new{round}()"));
+        assert_eq!(pin(stage, &client).as_deref(), Some("get_lock"), "{round}");
+        run(&mut client, "DO RELEASE_ALL_LOCKS()");
+        run(&mut client, &format!("DROP PROCEDURE app.p_new{round}"));
+        run(&mut client, &format!("CREATE PROCEDURE app.p_new{round}() DO 1"));
+        run(&mut client, &format!("CALL app.p_new{round}()"));
+        assert_eq!(pin(stage, &client), None, "{round}");
+    }
+    run(&mut client, "CREATE TABLE app.late (id INT AUTO_INCREMENT PRIMARY KEY, a INT)");
+    run(
+        &mut client,
+        "CREATE TRIGGER app.late BEFORE INSERT ON app.late FOR EACH ROW SET NEW.a = GET_LOCK('new', 0)",
+    );
+    run(&mut client, "INSERT INTO app.late (a) VALUES (1)");
+    assert_eq!(pin(stage, &client).as_deref(), Some("get_lock"));
+    run(&mut client, "DO RELEASE_ALL_LOCKS()");
+    run(&mut client, "RENAME TABLE app.late TO app.later");
+    run(&mut client, "INSERT INTO app.later (a) VALUES (1)");
+    assert_eq!(pin(stage, &client).as_deref(), Some("get_lock"));
+    run(&mut client, "DO RELEASE_ALL_LOCKS()");
+}
+
+fn a_statement_of_sql_text_is_one_like_others(stage: &Stage) {
+    let mut client = connect(stage);
+    run(&mut client, "PREPARE s FROM 'INSERT INTO app.locked (a) VALUES (0)'");
+    assert_eq!(pin(stage, &client), None);
+    run(&mut client, "EXECUTE s");
+    assert_eq!(pin(stage, &client).as_deref(), Some("get_lock"));
+    run(&mut client, "DO RELEASE_ALL_LOCKS()");
+    run(&mut client, "DEALLOCATE PREPARE s");
+    assert_eq!(pin(stage, &client), None);
+}
+
+#[test]
+fn what_may_not_be_read_may_do_anything() {
+    for (flavor, right) in [(Flavor::MariaDb, "SELECT ON mysql.proc"), (Flavor::MySql, "SHOW_ROUTINE ON *.*")]
+    {
+        let stage = stage(flavor, &["interval_ms = 200", "stored_code_interval_ms = 200"]);
+        make(&stage);
+        let primary = &stage.cluster.servers[0];
+        let mut client = connect(&stage);
+        run(&mut client, "CALL app.p_harmless()");
+        assert_eq!(pin(&stage, &client), None);
+
+        primary.query(&format!("REVOKE {right} FROM {}@'%'", MONITOR.user)).unwrap();
+        until(NOTICE, "the routines to be hidden", || {
+            run(&mut client, "CALL app.p_harmless()");
+            Ok(pin(&stage, &client).as_deref() == Some("unknown_state"))
+        })
+        .unwrap();
+        let log = stage.proxy.as_ref().unwrap().log();
+        assert!(log.contains("stored routines cannot be read") && log.contains(right), "{log}");
+        client.reset_connection().unwrap();
+        // Built-in functions are nobody's routine.
+        run(&mut client, "SELECT NOW()");
+        assert_eq!(pin(&stage, &client), None);
+
+        primary.query(&format!("GRANT {right} TO {}@'%'", MONITOR.user)).unwrap();
+        until(NOTICE, "the routines to be seen", || {
+            client.reset_connection()?;
+            run(&mut client, "CALL app.p_harmless()");
+            Ok(pin(&stage, &client).is_none())
+        })
+        .unwrap();
+        // What is made behind the proxy's back is found, too.
+        primary.query("CREATE PROCEDURE app.p_behind() DO GET_LOCK('behind', 0)").unwrap();
+        let made = Instant::now();
+        until(NOTICE, "the procedure to be found", || {
+            run(&mut client, "CALL app.p_behind()");
+            let is_found = pin(&stage, &client).as_deref() == Some("get_lock");
+            run(&mut client, "DO RELEASE_ALL_LOCKS()");
+            Ok(is_found)
+        })
+        .unwrap();
+        assert!(made.elapsed() < NOTICE);
+    }
+}
+
+#[test]
+fn who_does_not_want_it_read_has_what_servers_report() {
+    let stage = stage(Flavor::MariaDb, &["interval_ms = 200", "stored_code_interval_ms = 0"]);
+    make(&stage);
+    let mut client = connect(&stage);
+    run(&mut client, "CALL app.p_locks()");
+    assert_eq!(pin(&stage, &client), None);
+}
