@@ -129,6 +129,10 @@ fn stage(flavor: Flavor) -> Stage {
     for sql in [
         "CREATE FUNCTION app.sets_x() RETURNS INT DETERMINISTIC BEGIN SET @x = 1; RETURN 1; END",
         "CREATE FUNCTION app.into_x() RETURNS INT DETERMINISTIC BEGIN SELECT 1 INTO @x; RETURN 1; END",
+        "CREATE FUNCTION app.assigns_x() RETURNS INT DETERMINISTIC RETURN (SELECT @x := 1)",
+        "CREATE PROCEDURE app.flushes() FLUSH STATUS",
+        "CREATE PROCEDURE app.sets_no_role() SET ROLE NONE",
+        "CREATE PROCEDURE app.ends_xa() BEGIN XA START 'x'; XA END 'x'; XA ROLLBACK 'x'; END",
         "CREATE PROCEDURE app.takes_a_lock() DO GET_LOCK('b', 0)",
         "CREATE PROCEDURE app.sets_the_next() SET TRANSACTION READ ONLY",
         "CREATE PROCEDURE app.prepares() BEGIN PREPARE r FROM 'DO 1'; DEALLOCATE PREPARE r; END",
@@ -137,6 +141,11 @@ fn stage(flavor: Flavor) -> Stage {
     ] {
         assert!(client.query(sql).unwrap()[0].failure().is_none(), "{sql}");
     }
+    let sql = match flavor {
+        Flavor::MySql | Flavor::Group => "CREATE PROCEDURE app.begins_a_backup() LOCK INSTANCE FOR BACKUP",
+        Flavor::MariaDb => "CREATE PROCEDURE app.executes_immediate() EXECUTE IMMEDIATE 'DO 1'",
+    };
+    assert!(client.query(sql).unwrap()[0].failure().is_none());
     stage
 }
 

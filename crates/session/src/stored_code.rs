@@ -3,7 +3,8 @@
 //!
 //! Owns: when that is asked. What is known, and what is not yet, is in `delphinus_monitor::StoredCode`.
 
-use delphinus_sql::{Class, Effects, Hidden, LexOptions, Statement};
+use delphinus_sql::{Class, Effects, Hidden, LexOptions, Statement, classify, immediate_from, sql_prepared};
+use delphinus_state::text_of;
 use delphinus_wire::command::ClientStmtId;
 
 use crate::input::Input;
@@ -39,19 +40,49 @@ impl Session {
 
     /// What the statement that has run has left behind by such code.
     pub(crate) async fn hidden(&mut self, statement: &Statement, sql: &[u8], lex: LexOptions) -> Hidden {
-        let known = self.ran_by_execute(statement, sql);
-        let (statement, sql) = known.as_ref().map_or((statement, sql), |known| known.runs());
-        let has_changed = changes_code(statement, sql);
+        let runs_others = statement.effects.contains(Effects::SQL_EXECUTES);
+        let texts = if runs_others { self.texts_executed(statement, sql, lex) } else { Vec::new() };
+        let has_changed = changes_code(statement, sql)
+            || texts
+                .iter()
+                .flatten()
+                .any(|text| changes_code(&classify(text.as_bytes(), lex), text.as_bytes()));
         if has_changed {
             self.worker.stored_code.has_changed();
         }
-        // What is in this text was asked before it ran.
-        let is_told = !has_changed && known.is_none() && !statement.effects.contains(Effects::SQL_EXECUTES);
-        let hides = !is_told || statement.effects.contains(Effects::HIDDEN);
+        // What is in the text was asked before it ran, but for what came before in the same one.
+        let hides = statement.effects.contains(Effects::HIDDEN) || runs_others || has_changed;
         if !hides || !self.worker.stored_code.concerns(statement) {
             return Hidden::default();
         }
-        self.worker.stored_code.catalog().await.hidden(statement, sql, lex)
+        let catalog = self.worker.stored_code.catalog().await;
+        let mut hidden = if runs_others { Hidden::default() } else { catalog.hidden(statement, sql, lex) };
+        let own: Vec<_> = if hidden.executes { self.sql.names().collect() } else { Vec::new() };
+        let own = own.into_iter().map(|name| self.sql.text(name).map(str::to_owned));
+        for text in texts.into_iter().chain(own) {
+            hidden.add(&match text {
+                Some(text) => catalog.hidden_in(text.as_bytes(), lex),
+                None => catalog.hidden(statement, &[], lex),
+            });
+        }
+        hidden
+    }
+
+    /// The texts that EXECUTE runs; `None` for one that is not known.
+    fn texts_executed(&self, statement: &Statement, sql: &[u8], lex: LexOptions) -> Vec<Option<String>> {
+        if statement.class != Class::Execute {
+            return vec![None];
+        }
+        if let Some(from) = immediate_from(sql, lex) {
+            return vec![text_of(&from, &self.want)];
+        }
+        let names = sql_prepared(sql, lex).run;
+        if names.is_empty() {
+            return vec![None];
+        }
+        // Any other is not there, or a routine's, which pins.
+        let own = names.iter().filter(|name| self.sql.find(name).is_some());
+        own.map(|name| self.sql.text(name).map(str::to_owned)).collect()
     }
 }
 
@@ -67,8 +98,6 @@ fn changes_code(statement: &Statement, sql: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::classify;
-
     use super::*;
 
     #[test]

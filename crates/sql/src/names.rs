@@ -21,7 +21,8 @@ pub use builtin_calls::{SessionFunction, Span, builtin_calls};
 pub use handlers::{Handlers, handlers};
 pub use kill::{Kill, KillScope, kill_target};
 pub use sql_prepared::{
-    ExecuteUsing, PreparedFrom, SqlPrepared, execute_using, parameters, prepared_from, sql_prepared,
+    ExecuteUsing, PreparedFrom, SqlPrepared, execute_using, immediate_from, parameters, prepared_from,
+    sql_prepared,
 };
 pub use tables::{has_tables, tables};
 pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};

@@ -19,6 +19,8 @@ pub struct Hidden {
     pub locks: bool,
     /// What `SET TRANSACTION` says of the next transaction.
     pub next_transaction: bool,
+    /// What the statements leave that the session has prepared in SQL text: it runs some of them.
+    pub executes: bool,
     /// Anything: it runs texts that are not in its own, or nobody may read it.
     pub is_unknown: bool,
     /// User variables that it names: lower-case, without `@` and quotes.
@@ -33,16 +35,21 @@ impl Hidden {
 
     /// True if there is nothing.
     pub fn is_empty(&self) -> bool {
-        !self.locks && !self.next_transaction && !self.is_unknown && self.variables.is_empty()
+        self.facts() == [false; 4] && self.variables.is_empty()
     }
 
     /// Takes in what other code leaves; true if that is news.
-    pub(crate) fn add(&mut self, other: &Self) -> bool {
-        let had = (self.locks, self.next_transaction, self.is_unknown, self.variables.len());
+    pub fn add(&mut self, other: &Self) -> bool {
+        let had = (self.facts(), self.variables.len());
         self.locks |= other.locks;
         self.next_transaction |= other.next_transaction;
+        self.executes |= other.executes;
         self.is_unknown |= other.is_unknown;
         self.variables.extend(other.variables.iter().cloned());
-        had != (self.locks, self.next_transaction, self.is_unknown, self.variables.len())
+        had != (self.facts(), self.variables.len())
+    }
+
+    fn facts(&self) -> [bool; 4] {
+        [self.locks, self.next_transaction, self.executes, self.is_unknown]
     }
 }

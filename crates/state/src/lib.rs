@@ -18,7 +18,7 @@ pub use learn::{Executed, Learnt, fixes, learn};
 pub use parameter_types::{Given, ParameterTypes};
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
-pub use sql_statements::{SqlStatement, SqlStatements};
+pub use sql_statements::{SqlStatement, SqlStatements, text_of};
 pub use tracker::{Changed, Progress, Response, ResponseTracker, Shape};
 pub use user_vars::{UserValue, UserVars, read_back_sql};
 

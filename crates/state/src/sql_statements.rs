@@ -63,6 +63,8 @@ pub struct SqlStatements {
     by_name: BTreeMap<Box<str>, Option<Kept>>,
     /// The names of those that may give users other passwords, or of which nothing is known.
     about_accounts: BTreeSet<Box<str>>,
+    /// The texts of those that cannot be prepared again, as far as they are known.
+    fixed: BTreeMap<Box<str>, Box<str>>,
 }
 
 /// Longer texts are not kept.
@@ -100,6 +102,12 @@ impl SqlStatements {
     /// The statement of this name: `Some(None)` for one that cannot be prepared again.
     pub fn find(&self, name: &str) -> Option<Option<&Rc<SqlStatement>>> {
         self.by_name.get(name).map(|found| found.as_ref().map(|kept| &kept.statement))
+    }
+
+    /// What the one of this name runs, where that is known.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        let moves = self.find(name).flatten().map(|one| &*one.text);
+        moves.or_else(|| self.fixed.get(name).map(|text| &**text))
     }
 
     /// The only one that the text runs, if that is all that it does, and if it could be prepared again.
@@ -154,7 +162,7 @@ impl SqlStatements {
             AfterRun::UnsureThere if there.types(name) == kept.types => {}
             AfterRun::UnsureThere => there.put(name, None),
             AfterRun::OnlyHere => {
-                self.put(name, None);
+                self.fix(name);
                 there.put(name, None);
             }
         }
@@ -162,11 +170,19 @@ impl SqlStatements {
 
     /// Takes in that something may have run any of them, with nobody knows what values.
     pub fn may_have_run(&mut self) {
-        for kept in self.by_name.values_mut() {
-            if kept.as_ref().is_some_and(|kept| kept.statement.typed > 0) {
-                *kept = None;
-            }
+        let is_typed = |kept: &Option<Kept>| kept.as_ref().is_some_and(|kept| kept.statement.typed > 0);
+        let typed: Vec<_> = self.by_name.iter().filter(|(_, kept)| is_typed(kept)).collect();
+        let names: Vec<Box<str>> = typed.into_iter().map(|(name, _)| name.clone()).collect();
+        for name in names {
+            self.fix(&name);
         }
+    }
+
+    /// This one cannot follow its session any more.
+    fn fix(&mut self, name: &str) {
+        let text = self.text(name).map(Box::from);
+        self.put(name, None);
+        self.fixed.extend(text.map(|text| (name.into(), text)));
     }
 
     /// True if running what the text runs may give users other passwords: also where it is not known what that is.
@@ -186,18 +202,21 @@ impl SqlStatements {
     pub fn put(&mut self, name: &str, statement: Option<Rc<SqlStatement>>) {
         let kept = statement.map(|statement| Kept { statement, types: ParameterTypes::default() });
         self.by_name.insert(name.into(), kept);
+        self.fixed.remove(name);
     }
 
     /// Notes that there is none of this name.
     pub fn remove(&mut self, name: &str) {
         self.by_name.remove(name);
         self.about_accounts.remove(name);
+        self.fixed.remove(name);
     }
 
     /// Notes that there are none.
     pub fn clear(&mut self) {
         self.by_name.clear();
         self.about_accounts.clear();
+        self.fixed.clear();
     }
 
     /// Takes in what a text of a session in `state` has made and dropped; what it has touched. Keeps `limit` of them.
@@ -214,7 +233,11 @@ impl SqlStatements {
             if is_ok || !is_one {
                 let kept = from.as_ref().filter(|_| is_one && self.len() < limit);
                 let kept = kept.and_then(|from| self.movable(name, from, state, executed.lex));
+                let is_fixed = kept.is_none();
                 self.put(name, kept);
+                if is_fixed && is_one {
+                    self.keep_text(name, from.as_ref(), state);
+                }
             } else if from.is_some() {
                 // The one before is gone with a PREPARE that fails.
                 self.remove(name);
@@ -228,6 +251,19 @@ impl SqlStatements {
             self.remove(name);
         }
         found.made.into_iter().chain(found.dropped).collect()
+    }
+
+    fn keep_text(&mut self, name: &str, from: Option<&PreparedFrom>, state: &SessionState) {
+        let Some(text) = from.and_then(|from| text_of(from, state)) else { return };
+        if self.has_room_for(&text) {
+            self.fixed.insert(name.into(), text.into());
+        }
+    }
+
+    fn has_room_for(&self, text: &str) -> bool {
+        let moving = self.by_name.values().flatten().map(|kept| kept.statement.text.len());
+        let kept = moving.chain(self.fixed.values().map(|text| text.len())).sum::<usize>();
+        text.len() <= MAX_TEXT && kept + text.len() <= MAX_TEXTS
     }
 
     fn note_accounts(
@@ -259,8 +295,7 @@ impl SqlStatements {
         let text = text_of(from, state)?;
         // A user variable has the type that it had when the statement was prepared. What a backslash is, depends.
         let is_plain = |byte: u8| byte.is_ascii() && !matches!(byte, b'\\' | b'@' | 0);
-        let kept = self.by_name.values().flatten().map(|kept| kept.statement.text.len()).sum::<usize>();
-        if !name.is_ascii() || text.len() > MAX_TEXT || kept + text.len() > MAX_TEXTS {
+        if !name.is_ascii() || !self.has_room_for(&text) {
             return None;
         }
         let statement = classify(text.as_bytes(), lex);
@@ -289,8 +324,8 @@ impl SqlStatements {
     }
 }
 
-/// What is prepared, where that is known.
-fn text_of(from: &PreparedFrom, state: &SessionState) -> Option<String> {
+/// What is prepared, or run at once, where that is known.
+pub fn text_of(from: &PreparedFrom, state: &SessionState) -> Option<String> {
     match from {
         PreparedFrom::Literal(text) => Some(text.clone()),
         PreparedFrom::Variable(name) => state.user_vars.get(name.as_str())?.ascii(),

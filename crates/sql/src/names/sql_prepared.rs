@@ -6,7 +6,7 @@ use crate::classify::walk;
 use crate::cursor::Cursor;
 use crate::event::Event;
 use crate::keyword::Keyword;
-use crate::lexer::TokenKind;
+use crate::lexer::{Token, TokenKind};
 
 /// Names of SQL prepared statements: lower-case, since servers compare them without case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +59,21 @@ pub fn prepared_from(sql: &[u8], options: LexOptions) -> Option<PreparedFrom> {
     if cursor.here.kind != TokenKind::End {
         return None;
     }
+    from(source, sql, options)
+}
+
+/// What a text runs that is one `EXECUTE IMMEDIATE 'literal'` or `EXECUTE IMMEDIATE @variable`, with or without values.
+pub fn immediate_from(sql: &[u8], options: LexOptions) -> Option<PreparedFrom> {
+    let mut cursor = Cursor::new(sql, options);
+    if !cursor.eat(Keyword::Execute) || !cursor.eat(Keyword::Immediate) {
+        return None;
+    }
+    let source = cursor.bump();
+    let is_all = cursor.at_end() || cursor.keyword() == Keyword::Using;
+    if is_all { from(source, sql, options) } else { None }
+}
+
+fn from(source: Token, sql: &[u8], options: LexOptions) -> Option<PreparedFrom> {
     let is_plain = |mark: &u8| matches!(mark, b'\'' | b'"');
     match source.kind {
         TokenKind::Text if sql.get(source.start).is_some_and(is_plain) => {

@@ -8,8 +8,9 @@ use crate::LexOptions;
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::names::{name_text, user_variable_name};
 
-/// Statements whose effect is not in the text that has them, or that hold what no server reports.
-const UNKNOWN: [&[u8]; 4] = [b"prepare", b"execute", b"flush", b"backup"];
+/// Statements whose effect is not in the text that has them, or that hold what no server reports (`FLUSH TABLES WITH READ LOCK`, `LOCK
+/// INSTANCE FOR BACKUP`). `LOCK TABLES`, `HANDLER` and `USE` are not allowed in routines.
+const UNKNOWN: [&[u8]; 5] = [b"prepare", b"immediate", b"flush", b"backup", b"xa"];
 
 /// The locks of the locking service, whose names are arguments.
 const SERVICE_LOCKS: [&[u8]; 2] = [b"service_get_read_locks", b"service_get_write_locks"];
@@ -60,6 +61,7 @@ fn note_word(own: &mut Hidden, word: &[u8], before: &[u8]) {
     let is_one_of = |words: &[&[u8]]| words.iter().any(|one| word.eq_ignore_ascii_case(one));
     let is_set = before.eq_ignore_ascii_case(b"set");
     own.locks |= is_one_of(&[b"get_lock"]);
+    own.executes |= is_one_of(&[b"execute"]);
     own.next_transaction |= is_set && is_one_of(&[b"transaction"]);
     own.is_unknown |= is_one_of(&UNKNOWN) || is_one_of(&SERVICE_LOCKS) || is_set && is_one_of(&[b"role"]);
 }

@@ -5,15 +5,18 @@ use std::collections::HashMap;
 use super::body::{number, word};
 use super::{Body, Hidden};
 use crate::lexer::{Lexer, TokenKind};
-use crate::{Access, Class, Effects, LexOptions, Statement, Why};
+use crate::{Access, Class, Effects, LexOptions, Statement, Why, classify};
 
 /// Statements that may run routines.
 const RUNS_ROUTINES: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
 
+/// By these names goes what comes with the server, in the schemas that are called so.
+const SYSTEM: [&str; 2] = ["sys", "mysql"];
+
 /// What a piece of code belongs to. Schemas are left out: the same name in two of them is taken for both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// A procedure, a function or a package, by its name.
+    /// A procedure, a function or a package, by its name; by that of its schema if that is `sys` or `mysql`.
     Routine(String),
     /// A trigger, by the name of its table.
     Trigger(String),
@@ -77,7 +80,15 @@ impl Catalog {
         }
     }
 
-    /// What `statement`, once uncovered, leaves behind. Of one whose text is gone, or runs another text: whatever there is.
+    /// What a text leaves behind that runs by another one.
+    pub fn hidden_in(&self, sql: &[u8], options: LexOptions) -> Hidden {
+        let mut statement = classify(sql, options);
+        self.uncover(&mut statement, sql, options);
+        self.hidden(&statement, sql, options)
+    }
+
+    /// What `statement`, once uncovered, leaves behind. Of one whose text is not known, which is empty then: whatever there is, but
+    /// for what comes with the server.
     pub fn hidden(&self, statement: &Statement, sql: &[u8], options: LexOptions) -> Hidden {
         let runs_routines = statement.effects.intersects(RUNS_ROUTINES);
         let mut hidden = Hidden { is_unknown: self.is_unreadable && runs_routines, ..Hidden::default() };
@@ -90,8 +101,9 @@ impl Catalog {
         if maps().next().is_none() {
             return hidden;
         }
-        if sql.is_empty() || statement.effects.contains(Effects::SQL_EXECUTES) {
-            maps().flat_map(|map| map.values()).for_each(|one| _ = hidden.add(one));
+        if sql.is_empty() {
+            let all = maps().flat_map(|map| map.iter());
+            all.filter(|(name, _)| !SYSTEM.contains(&&***name)).for_each(|(_, one)| _ = hidden.add(one));
             return hidden;
         }
         any_word(sql, options, |word| {

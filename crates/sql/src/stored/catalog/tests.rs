@@ -49,6 +49,7 @@ fn found(sql: &str) -> String {
         (statement.access == Access::Read, "read "),
         (hidden.locks, "locks "),
         (hidden.next_transaction, "next "),
+        (hidden.executes, "executes "),
         (hidden.is_unknown, "unknown "),
     ] {
         text += if is_so { word } else { "" };
@@ -71,7 +72,7 @@ fn what_code_leaves_behind_is_known_by_its_text_and_by_what_it_runs() {
         ("INSERT INTO t VALUES (locks())", "locks "),
         ("CALL circle_a()", "@a @b c "),
         ("CALL circle_b()", "@a @b c "),
-        ("CALL dynamic()", "unknown @text "),
+        ("CALL dynamic()", "executes unknown @text "),
         ("CALL broken()", "unknown "),
         ("CALL next()", "next "),
         ("CALL writes()", "@fired "),
