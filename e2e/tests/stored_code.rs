@@ -220,7 +220,16 @@ fn the_next_transaction_is_what_a_routine_says(stage: &Stage) {
 
 fn what_is_harmless_pins_nobody(stage: &Stage) {
     let mut client = connect(stage);
-    for sql in ["CALL app.p_harmless()", "DO app.f_harmless()", "SELECT a FROM app.v_calls"] {
+    let long = format!("INSERT INTO app.t (a) VALUES {}(1)", "(1), ".repeat(100_000));
+    run(&mut client, &long);
+    assert_eq!(pin(stage, &client), None, "a long text");
+    for sql in [
+        "CALL app.p_harmless()",
+        "DO app.f_harmless()",
+        "SELECT a FROM app.v_calls",
+        "SHOW CREATE VIEW app.v_into",
+        "DESCRIBE app.v_into",
+    ] {
         for is_prepared in [false, true] {
             run_as(&mut client, sql, is_prepared);
             assert_eq!(pin(stage, &client), None, "{sql} {is_prepared}");
@@ -246,10 +255,13 @@ fn changes_count_at_once(stage: &Stage) {
         &mut client,
         "CREATE TRIGGER app.late BEFORE INSERT ON app.late FOR EACH ROW SET NEW.a = GET_LOCK('new', 0)",
     );
+    assert_eq!(pin(stage, &client), None);
     run(&mut client, "INSERT INTO app.late (a) VALUES (1)");
     assert_eq!(pin(stage, &client).as_deref(), Some("get_lock"));
     run(&mut client, "DO RELEASE_ALL_LOCKS()");
     run(&mut client, "RENAME TABLE app.late TO app.later");
+    run(&mut client, "SELECT id FROM app.later FOR UPDATE");
+    assert_eq!(pin(stage, &client), None);
     run(&mut client, "INSERT INTO app.later (a) VALUES (1)");
     assert_eq!(pin(stage, &client).as_deref(), Some("get_lock"));
     run(&mut client, "DO RELEASE_ALL_LOCKS()");

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use delphinus_net::rt::{self, Notify, watch};
-use delphinus_sql::{Access, Catalog, Effects, Statement};
-use delphinus_topology::{BackendId, Flavor, ServerFacts, Snapshot};
+use delphinus_sql::{Catalog, Runs, Statement};
+use delphinus_topology::{Backend, BackendId, Flavor, ServerFacts, Snapshot};
 use tracing::{info, warn};
 
 use crate::probe::stored_code::read;
@@ -28,6 +28,9 @@ const PATIENCE: u32 = 10;
 /// How long a statement waits for the next reading, where the code has changed since the last one.
 const LIMIT: Duration = Duration::from_secs(3);
 
+/// Time between two readings at least, however much sessions change.
+const GAP: Duration = Duration::from_millis(50);
+
 /// For whom what is known matters.
 mod flag {
     /// Nobody has read the code since it has changed, or at all.
@@ -36,14 +39,13 @@ mod flag {
     pub(super) const CHANGED: u8 = 2;
     /// See `Catalog::has_routines`.
     pub(super) const ROUTINES: u8 = 4;
+    /// See `Catalog::has_system`.
+    pub(super) const SYSTEM: u8 = 8;
     /// See `Catalog::has_views`.
-    pub(super) const VIEWS: u8 = 8;
+    pub(super) const VIEWS: u8 = 16;
     /// See `Catalog::has_triggers`.
-    pub(super) const TRIGGERS: u8 = 16;
+    pub(super) const TRIGGERS: u8 = 32;
 }
-
-/// Statements that may run routines.
-const RUNS_ROUTINES: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
 
 /// What is known of the code in the database of a cluster; for any thread.
 #[derive(Debug)]
@@ -71,17 +73,17 @@ impl StoredCode {
         }
     }
 
-    /// True if `concerns` is true of any statement.
+    /// True if `concerns` may be true of a statement that can be anything.
     #[inline]
     pub fn concerns_any(&self) -> bool {
-        self.flags.load(Ordering::Acquire) != 0
+        self.flags.load(Ordering::Acquire) & !flag::SYSTEM != 0
     }
 
     /// True if the statement may do something by code in the database that no server reports.
     #[inline]
     pub fn concerns(&self, statement: &Statement) -> bool {
         let flags = self.flags.load(Ordering::Acquire);
-        flags != 0 && concerns(flags, statement)
+        flags != 0 && concerns(flags, Runs::of(statement))
     }
 
     /// A session has changed the code.
@@ -93,10 +95,18 @@ impl StoredCode {
         }
     }
 
-    /// What is known. Where the code has changed, the next reading is waited for; of what is not known in time, the worst is taken for
-    /// true.
-    pub async fn catalog(&self) -> Arc<Catalog> {
-        if self.flags.load(Ordering::Acquire) & flag::STALE == 0 {
+    /// What is known. Where the code has changed, a statement that may run a routine or a trigger waits for the next reading; of
+    /// routines that nobody has read in time, the worst is taken for true.
+    pub async fn catalog_for(&self, statement: &Statement) -> Arc<Catalog> {
+        if waits(self.flags.load(Ordering::Acquire), Runs::of(statement)) {
+            return self.catalog_now().await;
+        }
+        self.catalog.load_full()
+    }
+
+    /// The same for a statement that may run anything.
+    pub async fn catalog_now(&self) -> Arc<Catalog> {
+        if self.is_fresh() {
             return self.catalog.load_full();
         }
         let wanted = self.changes.load(Ordering::Acquire);
@@ -108,11 +118,17 @@ impl StoredCode {
         }
     }
 
+    /// True if nobody has changed it since it was read.
+    fn is_fresh(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & flag::STALE == 0
+    }
+
     /// Takes in what was read when the code had changed so often.
     fn publish(&self, catalog: Catalog, changes: u64) {
         let mut flags = 0;
         for (is_set, flag) in [
             (catalog.has_routines(), flag::ROUTINES),
+            (catalog.has_system(), flag::SYSTEM),
             (catalog.has_views(), flag::VIEWS),
             (catalog.has_triggers(), flag::TRIGGERS),
         ] {
@@ -127,12 +143,17 @@ impl StoredCode {
     }
 }
 
-fn concerns(flags: u8, statement: &Statement) -> bool {
+fn concerns(flags: u8, runs: Runs) -> bool {
     let has = |wanted| flags & wanted != 0;
-    // Nobody waits to read, and only those that know of a change wait to write.
-    has(flag::VIEWS)
-        || has(flag::STALE | flag::ROUTINES) && statement.effects.intersects(RUNS_ROUTINES)
-        || has(flag::CHANGED | flag::TRIGGERS) && statement.access == Access::Write
+    has(flag::VIEWS) && runs.views
+        || has(flag::SYSTEM) && runs.system
+        || has(flag::ROUTINES | flag::STALE) && runs.routines
+        || has(flag::TRIGGERS | flag::CHANGED) && runs.triggers
+}
+
+/// Nobody waits to read, and to write only where something has changed.
+fn waits(flags: u8, runs: Runs) -> bool {
+    flags & flag::STALE != 0 && (runs.routines || runs.triggers && flags & flag::CHANGED != 0)
 }
 
 /// The task that reads it.
@@ -162,21 +183,38 @@ impl CodeReader {
 
     async fn read_on(&mut self) {
         loop {
-            let found = self.reader.wait_for(|snapshot| place(snapshot).is_some()).await;
-            let Some((backend, facts)) = found.as_deref().and_then(place) else { return };
-            let is_read = self.read(backend, &facts).await;
+            let found = self.reader.wait_for(|snapshot| place(snapshot).is_some() || snapshot.settled).await;
+            let Some(found) = found else { return };
+            let here = place(&found);
+            let begun = rt::now();
+            let is_read = match &here {
+                Some((backend, facts)) => self.read(*backend, facts).await,
+                None => self.miss(),
+            };
             let interval = Duration::from_millis(self.settings.stored_code_interval_ms);
             let pause = if is_read { interval } else { RETRY.min(interval) };
             let mut reader = self.reader.clone();
+            let here = here.map(|(backend, _)| backend);
             let mut moves =
-                pin!(reader.wait_for(|snapshot| place(snapshot).is_some_and(|(now, _)| now != backend)));
+                pin!(reader.wait_for(|snapshot| place(snapshot).map(|(backend, _)| backend) != here));
             let code = self.reader.stored_code().clone();
             let news = rt::either(moves.as_mut(), code.bell.notified());
             rt::either(rt::sleep(pause), news).await;
+            rt::sleep(GAP.saturating_sub(begun.elapsed())).await;
         }
     }
 
-    /// True if it could be read.
+    /// There is no backend to read it from. Nobody waits for one here.
+    fn miss(&self) -> bool {
+        let code = self.reader.stored_code();
+        if !code.is_fresh() {
+            let changes = code.changes.load(Ordering::Acquire);
+            code.publish(Catalog::clone(&code.catalog.load()).without_routines(), changes);
+        }
+        false
+    }
+
+    /// True if it could be read. If not, what was read before is as good as it was, unless somebody has changed it since.
     async fn read(&mut self, backend: BackendId, facts: &ServerFacts) -> bool {
         let code = self.reader.stored_code().clone();
         let changes = code.changes.load(Ordering::Acquire);
@@ -192,6 +230,7 @@ impl CodeReader {
         self.tell(trouble);
         let catalog = match outcome {
             Some(Ok(catalog)) => catalog,
+            _ if code.is_fresh() => return false,
             // Its triggers and views are what they were, as far as anybody knows.
             _ => Catalog::clone(&code.catalog.load()).without_routines(),
         };
@@ -221,10 +260,13 @@ fn missing_right(facts: &ServerFacts) -> &'static str {
     }
 }
 
-/// Where it is read: on the primary, once it is known what that is.
+/// Where it is read: on the primary; where there is none, on any other that is up.
 fn place(snapshot: &Snapshot) -> Option<(BackendId, Arc<ServerFacts>)> {
-    let primary = snapshot.primary().filter(|primary| primary.is_up())?;
-    Some((primary.id, primary.facts.clone()?))
+    let is_there = |backend: &&Backend| backend.is_up() && backend.facts.is_some();
+    let primary = snapshot.primary().filter(is_there);
+    let any = || snapshot.backends.iter().find(is_there).filter(|_| snapshot.settled);
+    let backend = primary.or_else(any)?;
+    Some((backend.id, backend.facts.clone()?))
 }
 
 #[cfg(test)]
@@ -256,8 +298,11 @@ mod tests {
         code.publish(catalog(&[Stored::Routine("p".to_owned())]), 1);
         assert_eq!(concerned(&code), [false, true, true, false]);
         code.publish(catalog(&[Stored::Trigger("t".to_owned())]), 1);
-        // What calls a function may write.
-        assert_eq!(concerned(&code), [false, true, true, true]);
+        assert_eq!(concerned(&code), [false, false, true, true]);
+        code.publish(catalog(&[Stored::View("v".to_owned()), Stored::Routine("p".to_owned())]), 1);
+        assert_eq!(concerned(&code), [true; 4]);
+        code.publish(catalog(&[Stored::Routine("sys".to_owned())]), 1);
+        assert_eq!(concerned(&code), [false, false, true, false]);
         code.publish(catalog(&[]), 1);
         code.has_changed();
         assert_eq!(concerned(&code), [false, true, true, true], "it has changed");
@@ -274,7 +319,7 @@ mod tests {
         let code = StoredCode::new(false);
         code.has_changed();
         assert_eq!(concerned(&code), [false; 4]);
-        let catalog = rt::block_on(code.catalog()).unwrap();
+        let catalog = rt::block_on(code.catalog_now()).unwrap();
         assert_eq!(*catalog, Catalog::default());
     }
 
@@ -282,7 +327,7 @@ mod tests {
     fn what_is_stale_is_waited_for() {
         rt::block_on(async {
             let code = StoredCode::new(true);
-            let mut waiting = pin!(code.catalog());
+            let mut waiting = pin!(code.catalog_now());
             let Either::Second(()) = rt::either(waiting.as_mut(), rt::sleep(Duration::from_millis(20))).await
             else {
                 panic!("nobody has read it");

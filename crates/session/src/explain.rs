@@ -49,7 +49,7 @@ impl Session {
         };
         let mut statement = classify(asked, lex);
         if self.worker.stored_code.concerns(&statement) {
-            self.worker.stored_code.catalog().await.uncover(&mut statement, asked, lex);
+            self.worker.stored_code.catalog_for(&statement).await.uncover(&mut statement, asked, lex);
         }
         let payload = &self.buffer.data()[HEADER_LEN..input.held.max(text_at)];
         let attributes = hints_of(&query_attributes(payload, self.capabilities()));

@@ -307,7 +307,7 @@ fn shows_list(statement: &Statement, response: &Response) -> bool {
         && (statement.class == Class::Show || statement.class == Class::Diagnostics && response.is_ok())
 }
 
-pub(crate) fn has_word(sql: &[u8], wanted: &[u8]) -> bool {
+fn has_word(sql: &[u8], wanted: &[u8]) -> bool {
     sql.split(|byte| !byte.is_ascii_alphanumeric()).any(|word| word.eq_ignore_ascii_case(wanted))
 }
 

@@ -102,7 +102,7 @@ impl Session {
         if response.error.is_some_and(|code| READ_ONLY.contains(&code)) {
             self.worker.report_read_only(checkout.backend());
         }
-        let hidden = Box::pin(self.hidden(statement, sql, lex)).await;
+        let hidden = Box::pin(self.hidden(ran, lex)).await;
         let executed = Executed { statement, sql, lex, response, hidden: &hidden, now: rt::now() };
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
         if self.may_have_changed_accounts(&executed) {

@@ -37,5 +37,5 @@ pub use names::{
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use split::split;
 pub use statement::{Access, Class, Statement, Why};
-pub use stored::{Body, Catalog, CatalogBuilder, Hidden, Stored};
+pub use stored::{Body, Catalog, CatalogBuilder, Hidden, Runs, Stored};
 pub use uses::Uses;

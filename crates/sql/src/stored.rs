@@ -5,11 +5,13 @@
 
 mod body;
 mod catalog;
+mod runs;
 
 use std::collections::BTreeSet;
 
 pub use body::Body;
 pub use catalog::{Catalog, CatalogBuilder, Stored};
+pub use runs::Runs;
 
 /// What code may leave behind in its session without a word of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,11 +30,6 @@ pub struct Hidden {
 }
 
 impl Hidden {
-    /// What code does that nobody could read.
-    pub(crate) fn unknown() -> Self {
-        Self { is_unknown: true, ..Self::default() }
-    }
-
     /// True if there is nothing.
     pub fn is_empty(&self) -> bool {
         self.facts() == [false; 4] && self.variables.is_empty()

@@ -14,23 +14,26 @@ use crate::settings::{BackendSpec, Settings};
 /// More of a kind than a server has that anybody can look after. They are not all held at a time.
 const MOST: usize = 200_000;
 
-/// Whoever changes a table or a routine at the moment is not waited for.
-const PATIENCE: &str = "SET SESSION lock_wait_timeout = 1";
+/// Whoever changes a table or a routine at the moment is not waited for; and all rows are wanted, whatever the server's defaults are.
+const PATIENCE: &str = "SET SESSION lock_wait_timeout = 1, sql_select_limit = 18446744073709551615";
 
-/// Before MySQL 8.0, and on MariaDB: the table of all routines, packages among them. Those that come with the server have names that
-/// others may have, too: they go by that of their schema.
-const PROC: &str = "SELECT IF(db IN ('sys', 'mysql'), db, name), sql_mode, COALESCE(body_utf8, body), language FROM mysql.proc";
+/// Before MySQL 8.0, and on MariaDB: the table of all routines, packages among them. Procedures that come with the server have names
+/// that others may have, too: they go by that of their schema. Longer texts than 2 MB are not read, and may be any.
+const PROC: &str = "SELECT IF(db IN ('sys', 'mysql'), db, name), sql_mode, \
+     IF(LENGTH(COALESCE(body_utf8, body)) > 2000000, NULL, COALESCE(body_utf8, body)), language \
+     FROM mysql.proc WHERE db NOT IN ('sys', 'mysql') OR type = 'PROCEDURE'";
 
 /// Without the right, those of which the user is the definer have a body.
-const ROUTINES: &str = "SELECT IF(ROUTINE_SCHEMA IN ('sys', 'mysql'), ROUTINE_SCHEMA, ROUTINE_NAME), SQL_MODE, ROUTINE_DEFINITION, ROUTINE_BODY \
-     FROM information_schema.ROUTINES";
+const ROUTINES: &str = "SELECT IF(ROUTINE_SCHEMA IN ('sys', 'mysql'), ROUTINE_SCHEMA, ROUTINE_NAME), SQL_MODE, \
+     IF(LENGTH(ROUTINE_DEFINITION) > 2000000, NULL, ROUTINE_DEFINITION), ROUTINE_BODY FROM information_schema.ROUTINES \
+     WHERE ROUTINE_SCHEMA NOT IN ('sys', 'mysql') OR ROUTINE_TYPE = 'PROCEDURE'";
 
 /// A row where the user itself was given the right to see all bodies. Those of the schema `sys` everybody sees.
 const SEES_ROUTINES: &str = "SELECT 1 FROM information_schema.USER_PRIVILEGES \
      WHERE PRIVILEGE_TYPE IN ('SHOW_ROUTINE', 'SELECT') \
      AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
 
-const TRIGGERS: &str = "SELECT EVENT_OBJECT_TABLE, SQL_MODE, ACTION_STATEMENT, 'SQL' FROM information_schema.TRIGGERS \
+const TRIGGERS: &str = "SELECT EVENT_OBJECT_TABLE, SQL_MODE, IF(LENGTH(ACTION_STATEMENT) > 2000000, NULL, ACTION_STATEMENT), 'SQL' FROM information_schema.TRIGGERS \
      WHERE TRIGGER_SCHEMA NOT IN ('mysql', 'sys')";
 
 const VIEWS: &str = "SELECT TABLE_NAME, '', VIEW_DEFINITION, 'SQL' FROM information_schema.VIEWS \
@@ -58,6 +61,14 @@ pub(crate) async fn read(
 
 async fn read_all(connection: &mut Connection, facts: &ServerFacts) -> Result<Catalog, ProbeError> {
     execute(connection, PATIENCE).await?;
+    let no_limit = match facts.flavor {
+        Flavor::MySql if facts.version_number >= 50_708 => Some("SET SESSION max_execution_time = 0"),
+        Flavor::MySql => None,
+        Flavor::MariaDb => Some("SET SESSION max_statement_time = 0"),
+    };
+    if let Some(no_limit) = no_limit {
+        execute(connection, no_limit).await?;
+    }
     let (mut builder, lex) = (CatalogBuilder::default(), lex(facts));
     let has_dictionary = facts.flavor == Flavor::MySql && facts.version_number >= 80_000;
     let are_seen = if has_dictionary {

@@ -47,7 +47,7 @@ fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
 impl Session {
     #[inline]
     pub(crate) async fn execute(&mut self, mut input: Input, id: ClientStmtId, flags: u8) -> Outcome {
-        if self.worker.stored_code.concerns_any() {
+        if self.may_hide(id) {
             Box::pin(self.uncover_prepared(id)).await;
         }
         let (statement, mut params) = match self.start_execute(input, id) {
@@ -369,7 +369,9 @@ impl Session {
 
     /// An array of parameters: always on the primary, for it writes.
     pub(crate) async fn bulk_execute(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        self.uncover_prepared(id).await;
+        if self.may_hide(id) {
+            self.uncover_prepared(id).await;
+        }
         let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute")).await;
         };
@@ -442,7 +444,9 @@ fn forget_schema(connection: &mut Connection, statement: &Statement, response: &
     }
     let all = response.changes.len();
     response.changes.retain(|change| !matches!(change, Changed::Schema(_)));
-    if response.changes.len() < all && statement.effects.without(Effects::MAY_COUNT_ROWS).is_empty() {
+    if response.changes.len() < all
+        && statement.effects.without(Effects::MAY_COUNT_ROWS.union(Effects::HIDDEN)).is_empty()
+    {
         connection.may_hide_user_vars |= response.changes.contains(&Changed::State);
         response.changes.retain(|change| *change != Changed::State);
     }

@@ -21,48 +21,59 @@ pub struct Body {
     /// What it does by itself.
     pub(super) own: Hidden,
     /// Every word in it that may be a name, as numbers: two words with the same one only make it do more.
-    pub(super) words: Vec<u64>,
+    pub(super) words: BTreeSet<u64>,
+    /// Those with a parenthesis right behind them. As servers keep the text of a view, every call looks so.
+    pub(super) calls: BTreeSet<u64>,
 }
 
 impl Body {
     /// Reads the text of a body, as it is read by the server.
     pub fn read(text: &[u8], options: LexOptions) -> Self {
-        let (mut own, mut words) = (Hidden::default(), BTreeSet::new());
+        let mut body = Self { own: Hidden::default(), words: BTreeSet::new(), calls: BTreeSet::new() };
         let mut lexer = Lexer::new(text, options);
-        let mut before: &[u8] = b"";
+        let (mut before, mut last): (&[u8], _) = (b"", None);
         loop {
             let token = lexer.next_token();
+            let name = token.is_name().then(|| number(&word(token, text, options)));
             match token.kind {
                 TokenKind::End => break,
-                TokenKind::Error => own.is_unknown = true,
+                TokenKind::Error => body.own.is_unknown = true,
                 // Each one may be assigned: by SET, `:=`, INTO, as an argument, by GET DIAGNOSTICS.
                 TokenKind::UserVariable => {
-                    own.variables.insert(user_variable_name(token, text, options).into());
+                    body.own.variables.insert(user_variable_name(token, text, options).into());
                 }
-                _ if token.is_name() => {
-                    note_word(&mut own, &text[token.start..token.end], before);
-                    words.insert(number(&word(token, text, options)));
-                }
+                TokenKind::Open => body.calls.extend(last),
+                _ if token.is_name() => note_word(&mut body.own, &text[token.start..token.end], before),
                 _ => {}
             }
-            before = &text[token.start..token.end];
+            body.words.extend(name);
+            (before, last) = (&text[token.start..token.end], name);
         }
-        own.is_unknown |= lexer.is_doubtful();
-        Self { own, words: words.into_iter().collect() }
+        body.own.is_unknown |= lexer.is_doubtful();
+        body
     }
 
     /// One that nobody may read.
     pub fn unreadable() -> Self {
-        Self { own: Hidden::unknown(), words: Vec::new() }
+        Self {
+            own: Hidden { is_unknown: true, ..Hidden::default() },
+            words: BTreeSet::new(),
+            calls: BTreeSet::new(),
+        }
     }
 }
+
+/// Without a word for the scope, `@@` and one of these is about the next transaction only.
+const NEXT_TRANSACTION: [&[u8]; 4] =
+    [b"transaction_isolation", b"transaction_read_only", b"tx_isolation", b"tx_read_only"];
 
 fn note_word(own: &mut Hidden, word: &[u8], before: &[u8]) {
     let is_one_of = |words: &[&[u8]]| words.iter().any(|one| word.eq_ignore_ascii_case(one));
     let is_set = before.eq_ignore_ascii_case(b"set");
     own.locks |= is_one_of(&[b"get_lock"]);
     own.executes |= is_one_of(&[b"execute"]);
-    own.next_transaction |= is_set && is_one_of(&[b"transaction"]);
+    own.next_transaction |=
+        is_set && is_one_of(&[b"transaction"]) || before == b"@@" && is_one_of(&NEXT_TRANSACTION);
     own.is_unknown |= is_one_of(&UNKNOWN) || is_one_of(&SERVICE_LOCKS) || is_set && is_one_of(&[b"role"]);
 }
 

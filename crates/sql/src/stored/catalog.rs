@@ -3,12 +3,9 @@
 use std::collections::HashMap;
 
 use super::body::{number, word};
-use super::{Body, Hidden};
+use super::{Body, Hidden, Runs};
 use crate::lexer::{Lexer, TokenKind};
 use crate::{Access, Class, Effects, LexOptions, Statement, Why, classify};
-
-/// Statements that may run routines.
-const RUNS_ROUTINES: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
 
 /// By these names goes what comes with the server, in the schemas that are called so.
 const SYSTEM: [&str; 2] = ["sys", "mysql"];
@@ -51,7 +48,12 @@ impl Catalog {
 
     /// True if a statement that runs a routine may leave something behind.
     pub fn has_routines(&self) -> bool {
-        self.is_unreadable || !self.routines.is_empty()
+        self.is_unreadable || self.routines.keys().any(|name| !is_system(name))
+    }
+
+    /// True if one may that runs what comes with the server.
+    pub fn has_system(&self) -> bool {
+        self.routines.keys().any(|name| is_system(name))
     }
 
     /// True if reading may run a routine.
@@ -67,7 +69,9 @@ impl Catalog {
     /// Takes in what `statement` does by code in the database: [`Effects::HIDDEN`] where that leaves something behind,
     /// [`Effects::CALLS_ROUTINE`] where a view that it names runs a routine, which is never done on a replica.
     pub fn uncover(&self, statement: &mut Statement, sql: &[u8], options: LexOptions) {
-        let has_view = self.has_views() && any_word(sql, options, |word| self.views.contains_key(word));
+        let has_view = Runs::of(statement).views
+            && self.has_views()
+            && any_word(sql, options, |word| word.is_none_or(|word| self.views.contains_key(word)));
         if has_view {
             statement.effects |= Effects::CALLS_ROUTINE;
             if statement.access == Access::Read {
@@ -90,39 +94,58 @@ impl Catalog {
     /// What `statement`, once uncovered, leaves behind. Of one whose text is not known, which is empty then: whatever there is, but
     /// for what comes with the server.
     pub fn hidden(&self, statement: &Statement, sql: &[u8], options: LexOptions) -> Hidden {
-        let runs_routines = statement.effects.intersects(RUNS_ROUTINES);
-        let mut hidden = Hidden { is_unknown: self.is_unreadable && runs_routines, ..Hidden::default() };
-        let maps = [
-            (runs_routines, &self.routines),
-            (true, &self.views),
-            (statement.access == Access::Write, &self.triggers),
-        ];
+        let runs = Runs::of(statement);
+        let mut hidden = Hidden { is_unknown: self.is_unreadable && runs.routines, ..Hidden::default() };
+        let maps =
+            [(runs.routines, &self.routines), (runs.views, &self.views), (runs.triggers, &self.triggers)];
         let maps = || maps.iter().filter(|(is_run, map)| *is_run && !map.is_empty()).map(|(_, map)| map);
         if maps().next().is_none() {
             return hidden;
         }
-        if sql.is_empty() {
+        let is_unknown = sql.is_empty()
+            || any_word(sql, options, |word| {
+                let found = word.filter(|word| runs.system || !is_system(word));
+                maps().filter_map(|map| map.get(found?)).for_each(|one| _ = hidden.add(one));
+                word.is_none()
+            });
+        if is_unknown {
             let all = maps().flat_map(|map| map.iter());
-            all.filter(|(name, _)| !SYSTEM.contains(&&***name)).for_each(|(_, one)| _ = hidden.add(one));
-            return hidden;
+            all.filter(|(name, _)| !is_system(name)).for_each(|(_, one)| _ = hidden.add(one));
         }
-        any_word(sql, options, |word| {
-            maps().filter_map(|map| map.get(word)).for_each(|one| _ = hidden.add(one));
-            false
-        });
         hidden
     }
 }
 
-/// Shows the words of a text that may be names, in lower case, until one `is_it`.
-fn any_word(sql: &[u8], options: LexOptions, mut is_it: impl FnMut(&str) -> bool) -> bool {
-    let mut lexer = Lexer::new(sql, options);
+fn is_system(name: &str) -> bool {
+    SYSTEM.contains(&name)
+}
+
+/// Longer names are none.
+const LONGEST: usize = 64;
+
+/// Shows the words of a text that may be names, in lower case, until one `is_it`; `None` for one in an encoding that is not known here.
+fn any_word(sql: &[u8], options: LexOptions, mut is_it: impl FnMut(Option<&str>) -> bool) -> bool {
+    let (mut lexer, mut small) = (Lexer::new(sql, options), [0; LONGEST]);
     loop {
         let token = lexer.next_token();
         if token.is(TokenKind::End) {
             return false;
         }
-        if token.is_name() && is_it(&word(token, sql, options)) {
+        if !token.is_name() {
+            continue;
+        }
+        let text = &sql[token.start..token.end];
+        let is_found = if token.is(TokenKind::Quoted) || !text.is_ascii() || text.len() > LONGEST {
+            let name = word(token, sql, options);
+            is_it(std::str::from_utf8(text).is_ok().then_some(&name))
+        } else {
+            // As most are: without an allocation.
+            let small = &mut small[..text.len()];
+            small.copy_from_slice(text);
+            small.make_ascii_lowercase();
+            is_it(std::str::from_utf8(small).ok())
+        };
+        if is_found {
             return true;
         }
     }
@@ -151,13 +174,27 @@ struct Piece {
     body: Body,
     /// It runs a routine.
     calls: bool,
+    is_view: bool,
+}
+
+impl Piece {
+    /// True if this one, which has the word, runs the other one, which is called so.
+    fn runs(&self, word: u64, other: &Self) -> bool {
+        match (self.run_by, other.run_by) {
+            (RunBy::Read, RunBy::Write) => false,
+            (_, RunBy::Call) if self.is_view => self.body.calls.contains(&word),
+            _ => true,
+        }
+    }
 }
 
 impl CatalogBuilder {
     /// Adds a piece.
     pub fn add(&mut self, stored: Stored, body: Body) {
+        let is_view = matches!(stored, Stored::View(_));
         let mut push = |run_by, name: &str, body| {
-            self.pieces.push(Piece { run_by, name: name.to_lowercase().into(), body, calls: false });
+            let name = name.to_lowercase().into();
+            self.pieces.push(Piece { run_by, name, body, calls: false, is_view });
         };
         match stored {
             Stored::Routine(name) => push(RunBy::Call, &name, body),
@@ -173,7 +210,7 @@ impl CatalogBuilder {
     pub fn build(mut self) -> Catalog {
         while self.pass_on() {}
         let mut catalog = Catalog::default();
-        for Piece { run_by, name, body, calls } in self.pieces {
+        for Piece { run_by, name, body, calls, .. } in self.pieces {
             let (map, counts) = match run_by {
                 RunBy::Call => (&mut catalog.routines, false),
                 RunBy::Read => (&mut catalog.views, calls),
@@ -197,13 +234,11 @@ impl CatalogBuilder {
         }
         let mut is_news = false;
         for at in 0..self.pieces.len() {
-            let piece = &self.pieces[at];
+            let (pieces, piece) = (&self.pieces, &self.pieces[at]);
             let (mut own, mut calls) = (piece.body.own.clone(), piece.calls);
-            let runs = piece.body.words.iter().filter_map(|word| named.get(word)).flatten();
-            for other in runs.map(|other| &self.pieces[*other]) {
-                if piece.run_by == RunBy::Read && other.run_by == RunBy::Write {
-                    continue;
-                }
+            let named = piece.body.words.iter().filter_map(|word| Some((word, named.get(word)?)));
+            let named = named.flat_map(|(word, all)| all.iter().map(move |at| (word, &pieces[*at])));
+            for (_, other) in named.filter(|(word, other)| piece.runs(**word, other)) {
                 is_news |= own.add(&other.body.own);
                 calls |= other.calls || other.run_by == RunBy::Call;
             }
