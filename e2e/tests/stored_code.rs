@@ -201,11 +201,15 @@ fn views_that_call_are_read_on_the_primary(stage: &Stage, is_prepared: bool) {
         let place = String::from_utf8_lossy(reply.rows().unwrap()[0][0].as_deref().unwrap()).into_owned();
         assert_eq!(place, primary);
     }
-    for (view, why) in [("v_where", "calls a function that is not built in"), ("v_plain", "only reads")] {
-        let rows = client.query(format!("EXPLAIN ROUTE SELECT a FROM app.{view}")).unwrap().remove(0);
+    for (sql, word) in [
+        ("SELECT a FROM app.v_where", "calls a function that is not built in"),
+        ("SELECT a FROM app.v_plain", "only reads"),
+        ("INSERT INTO app.locked (a) VALUES (1)", "get_lock"),
+    ] {
+        let rows = client.query(format!("EXPLAIN ROUTE {sql}")).unwrap().remove(0);
         let cells = rows.rows().unwrap().into_iter().flatten().flatten();
         let text: Vec<_> = cells.map(|cell| String::from_utf8_lossy(&cell).into_owned()).collect();
-        assert!(text.iter().any(|cell| cell.starts_with(why)), "{view}: {text:?}");
+        assert!(text.iter().any(|cell| cell.starts_with(word)), "{sql}: {text:?}");
     }
 }
 

@@ -4,7 +4,7 @@
 
 use delphinus_pool::Checkout;
 use delphinus_route::{Asker, Cluster, Demand, Demanded, Question, Row, Usual, explain};
-use delphinus_sql::{Consistency, Hints, Statement, classify, explained_route};
+use delphinus_sql::{Consistency, Effects, Hidden, Hints, Statement, classify, explained_route};
 use delphinus_state::PinReason;
 use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::response::{Column, Status, TextResult};
@@ -49,7 +49,9 @@ impl Session {
         };
         let mut statement = classify(asked, lex);
         if self.worker.stored_code.concerns(&statement) {
-            self.worker.stored_code.catalog_for(&statement).await.uncover(&mut statement, asked, lex);
+            let catalog = self.worker.stored_code.catalog_for(&statement).await;
+            catalog.uncover(&mut statement, asked, lex);
+            statement.effects |= as_if_its_own(&catalog.hidden(&statement, asked, lex));
         }
         let payload = &self.buffer.data()[HEADER_LEN..input.held.max(text_at)];
         let attributes = hints_of(&query_attributes(payload, self.capabilities()));
@@ -165,4 +167,15 @@ impl Session {
         let known = snapshot.readable_replicas().map(|replica| replica.id).filter(is_known).collect();
         Demanded { what, known, behind, wait_ms: waits.then_some(limit.as_millis()) }
     }
+}
+
+/// What code in the database does, as the effects of a statement that does so itself.
+fn as_if_its_own(hidden: &Hidden) -> Effects {
+    let facts = [
+        (hidden.locks, Effects::GETS_LOCK),
+        (hidden.next_transaction, Effects::SETS_NEXT_TRANSACTION),
+        (hidden.is_unknown, Effects::UNKNOWN),
+    ];
+    let facts = facts.into_iter().filter(|(is_so, _)| *is_so);
+    facts.fold(Effects::default(), |all, (_, effect)| all.union(effect))
 }
