@@ -215,3 +215,19 @@ fn words_are_those_outside_of_quotes_and_comments() {
     );
     assert_eq!(words("/* only this */"), [""; 0]);
 }
+
+#[test]
+fn what_is_run_at_once() {
+    let literal = |text: &str| Some(PreparedFrom::Literal(text.to_owned()));
+    for (sql, from) in [
+        ("EXECUTE IMMEDIATE 'CALL p()'", literal("CALL p()")),
+        ("execute immediate \"it's\" USING 1, @b;", literal("it's")),
+        ("EXECUTE IMMEDIATE @Text", Some(PreparedFrom::Variable("text".to_owned()))),
+        ("EXECUTE IMMEDIATE CONCAT('a', 'b')", None),
+        ("EXECUTE IMMEDIATE 'a' 'b'", None),
+        ("EXECUTE s", None),
+        ("PREPARE s FROM 'a'", None),
+    ] {
+        assert_eq!(immediate_from(sql.as_bytes(), MARIADB), from, "{sql}");
+    }
+}

@@ -37,3 +37,87 @@ fn has_not_begun(executed: &Executed<'_>) -> bool {
     let may_be_another = matches!(executed.statement.class, Class::Call | Class::Multi | Class::Unknown);
     executed.response.error == Some(SYNTAX) && !may_be_another
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use delphinus_sql::{Hidden, LexOptions, classify};
+
+    use crate::tracker::Response;
+    use crate::{Changed, SessionState, learn};
+
+    use super::*;
+
+    /// What pins, and which variables are read back, after `sql` has done what is `hidden`.
+    fn after(
+        sql: &str,
+        hidden: &Hidden,
+        response: &Response,
+        flavor: Flavor,
+    ) -> (Vec<&'static str>, Vec<Box<str>>) {
+        let lex = LexOptions { flavor, ..LexOptions::default() };
+        let (statement, sql) = (&classify(sql.as_bytes(), lex), sql.as_bytes());
+        let (mut state, mut pins) = (SessionState::default(), Pins::default());
+        let executed = Executed { statement, sql, lex, response, hidden, now: Instant::now() };
+        let learnt = learn(&mut state, &mut pins, &executed).unwrap_or_default();
+        (pins.iter().map(|pin| pin.reason.as_str()).collect(), learnt.user_vars)
+    }
+
+    fn answer(error: Option<u16>, changes: Vec<Changed>) -> Response {
+        Response { error, changes, affected_rows: error.is_none().then_some(1), ..Response::default() }
+    }
+
+    #[test]
+    fn what_is_hidden_pins_or_is_read_back() {
+        let variables = [Box::from("a")].into();
+        let all =
+            Hidden { locks: true, next_transaction: true, is_unknown: true, variables, ..Hidden::default() };
+        for (sql, error, has_begun) in [
+            ("INSERT INTO t VALUES (1)", None, true),
+            ("INSERT INTO t VALUES (1)", Some(1062), true),
+            ("INSERT INTO t VALUES (1", Some(1064), false),
+            ("CALL p()", Some(1064), true),
+        ] {
+            let (mut pins, vars) = after(sql, &all, &answer(error, vec![]), Flavor::MySql);
+            // A procedure may have set a savepoint, too.
+            pins.retain(|pin| *pin != "transaction");
+            pins.sort_unstable();
+            let wanted: &[&str] =
+                if has_begun { &["get_lock", "set_transaction", "unknown_state"] } else { &[] };
+            assert_eq!(pins, wanted, "{sql} {error:?}");
+            assert_eq!(vars.len(), usize::from(has_begun), "{sql} {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_lists_variables_is_asked_for_all() {
+        let hidden = Hidden { variables: [Box::from("a")].into(), ..Hidden::default() };
+        for (flavor, count) in [(Flavor::MySql, 1), (Flavor::MariaDb, 0)] {
+            assert_eq!(
+                after("CALL p()", &hidden, &answer(None, vec![]), flavor).1.len(),
+                count,
+                "{flavor:?}"
+            );
+        }
+        let insert = "INSERT INTO t VALUES (1)";
+        assert_eq!(after(insert, &hidden, &answer(None, vec![]), Flavor::MariaDb).1.len(), 1);
+    }
+
+    #[test]
+    fn a_change_without_a_name_pins_unless_all_is_known() {
+        let var = |name: &str| Changed::Var(name.into(), Box::from(&b"1"[..]));
+        for (changes, is_all, pins) in [
+            (vec![Changed::State], false, true),
+            (vec![Changed::State], true, false),
+            (vec![Changed::State, var("sort_buffer_size")], true, false),
+            (vec![Changed::State, var("timestamp")], true, true),
+            (vec![Changed::State, var("character_set_client")], true, true),
+            (vec![Changed::State, var("collation_connection")], true, true),
+        ] {
+            let hidden = Hidden { is_all, ..Hidden::default() };
+            let found = after("CALL p()", &hidden, &answer(None, changes.clone()), Flavor::MySql).0;
+            assert_eq!(found.contains(&"unknown_state"), pins, "{changes:?} {is_all}");
+        }
+    }
+}

@@ -198,3 +198,28 @@ fn what_is_kept_has_an_end() {
     session.run(&format!("PREPARE d FROM 'SELECT \"{long}\"'"), None);
     assert!(session.holds());
 }
+
+#[test]
+fn the_text_of_one_that_stays_is_known() {
+    let mut session = Session::default();
+    for (sql, text) in [
+        ("PREPARE s FROM 'SELECT 1'", Some("SELECT 1")),
+        ("PREPARE s FROM 'CALL p(''x'')'", Some("CALL p('x')")),
+        ("PREPARE s FROM CONCAT('CALL', ' p()')", None),
+        ("PREPARE s FROM 'SELECT f()'", Some("SELECT f()")),
+        ("PREPARE r FROM 'CALL q()'", Some("SELECT f()")),
+        ("DEALLOCATE PREPARE s", None),
+    ] {
+        session.run(sql, None);
+        assert_eq!(session.statements.text("s"), text, "{sql}");
+    }
+    assert_eq!(session.statements.text("r"), Some("CALL q()"));
+    session.statements.clear();
+    assert_eq!(session.statements.text("r"), None);
+    let (mut session, _) = typed_by("SELECT ?", &[]);
+    session.statements.may_have_run();
+    assert_eq!((session.prepare(), session.statements.text("s")), (None, Some("SELECT ?")));
+    let long = format!("PREPARE s FROM 'CALL p({})'", "1".repeat(MAX_TEXT));
+    session.run(&long, None);
+    assert_eq!(session.statements.text("s"), None);
+}
