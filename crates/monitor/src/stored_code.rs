@@ -118,11 +118,6 @@ impl StoredCode {
         }
     }
 
-    /// True if all is known that can change a session without being listed by the server.
-    pub fn is_complete(&self) -> bool {
-        self.is_fresh() && self.catalog.load().is_complete()
-    }
-
     /// True if nobody has changed it since it was read.
     fn is_fresh(&self) -> bool {
         self.flags.load(Ordering::Acquire) & flag::STALE == 0

@@ -7,8 +7,8 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError, Transactions};
 use delphinus_sql::{Class, Effects, Flavor, Statement, sql_prepared};
 use delphinus_state::{
-    Changed, Executed, HiddenCollation, Learnt, PinReason, Response, Vars, are_moved_as_told, is_wide, learn,
-    quote_identifier, set_reported,
+    Changed, Executed, HiddenCollation, Learnt, PinReason, Response, Vars, is_wide, learn, quote_identifier,
+    set_reported,
 };
 use delphinus_topology::{Collation, Collations};
 use delphinus_wire::Put;
@@ -210,7 +210,7 @@ impl Session {
             let (status, changes) = checkout.ping().await?;
             self.status = status;
             self.pins.follow(status, rt::now(), ran.sql);
-            self.apply_late(&changes, ran, learnt.is_state_listed);
+            self.apply_late(&changes, ran);
         }
         if checkout.connection().transactions == Transactions::MayBeForgotten {
             self.end_forgotten(checkout, ran).await?;
@@ -383,7 +383,7 @@ impl Session {
         Ok(())
     }
 
-    fn apply_late(&mut self, changes: &[Changed], ran: Ran<'_>, is_listed: bool) {
+    fn apply_late(&mut self, changes: &[Changed], ran: Ran<'_>) {
         self.take_gtids(changes);
         for change in changes {
             match change {
@@ -393,7 +393,6 @@ impl Session {
                     }
                 }
                 Changed::Schema(schema) => self.want.schema = schema.as_deref().map(Rc::from),
-                Changed::State if is_listed && are_moved_as_told(changes) => {}
                 // Of other statements it is known what they change.
                 Changed::State if ran.statement.effects.intersects(OPAQUE) => {
                     self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);

@@ -13,9 +13,6 @@ use crate::input::Input;
 use crate::session::Session;
 use crate::settle::Ran;
 
-/// Statements that run texts which are not in their own.
-const RUNS_OTHERS: Effects = Effects::SQL_EXECUTES.union(Effects::UNKNOWN);
-
 /// Words of statements that make, change, rename or drop such code, or give it to another table.
 const ABOUT_CODE: [&[u8]; 5] = [b"procedure", b"function", b"trigger", b"package", b"rename"];
 
@@ -64,10 +61,8 @@ impl Session {
         // What is in the text was asked before it ran, but for what came before in the same one.
         let is_late = runs_others || change.is_some() && statement.class == Class::Multi;
         let hides = statement.effects.contains(Effects::HIDDEN) || is_late || statement.class == Class::Call;
-        let runs_only_its_own = !statement.effects.intersects(RUNS_OTHERS) && statement.class != Class::Multi;
-        let is_all = runs_only_its_own && self.worker.stored_code.is_complete();
         if !hides || !self.worker.stored_code.concerns(statement) {
-            return Hidden { is_all, ..Hidden::default() };
+            return Hidden::default();
         }
         let catalog = self.worker.stored_code.catalog_for(statement).await;
         let mut hidden = if runs_others { Hidden::default() } else { catalog.hidden(statement, sql, lex) };
@@ -80,7 +75,6 @@ impl Session {
         for text in &texts {
             add(&mut hidden, text.as_deref());
         }
-        hidden.is_all = is_all && !hidden.is_unknown && !hidden.executes;
         if hidden.executes {
             for name in self.sql.names() {
                 add(&mut hidden, self.sql.text(name));

@@ -25,8 +25,6 @@ pub struct Hidden {
     pub executes: bool,
     /// Anything: it runs texts that are not in its own, or nobody may read it.
     pub is_unknown: bool,
-    /// All is known that it may run: servers report nothing of the session but what is here, and system variables by their names.
-    pub is_all: bool,
     /// User variables that it names: lower-case, without `@` and quotes.
     pub variables: BTreeSet<Box<str>>,
 }

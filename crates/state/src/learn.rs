@@ -63,8 +63,6 @@ pub struct Learnt {
     /// User variables may have been set that the text does not name, by code in the database: all there are must be read
     /// back, where the server can list them.
     pub hidden_user_vars: bool,
-    /// Whatever the server has still to report is asked for here.
-    pub is_state_listed: bool,
     /// Whether the role is that of the login again must be asked.
     pub role: bool,
     /// The server may have forgotten that `InnoDB` takes part in transactions, and is to be reminded once none is open: see
@@ -233,7 +231,6 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
             // Servers report CREATE TEMPORARY TABLE, but not the form with SELECT, and SET @a, but not SELECT INTO @a.
             learnt.temporary_tables = true;
             learnt.hidden_user_vars = true;
-            learnt.is_state_listed = executed.hidden.is_all;
         }
         // An EOF packet ends a result set without a word about changes: the next OK has them.
         learnt.ping |= executed.response.affected_rows.is_none();
@@ -257,22 +254,10 @@ fn changes_rows(statement: &Statement) -> bool {
 /// True if everything that a change may have been can be asked for: of functions and triggers, which cannot prepare
 /// statements as procedures can, on servers that list the user variables of a session to everybody.
 fn is_state_listed(executed: &Executed<'_>) -> bool {
-    if executed.hidden.is_all {
-        return are_moved_as_told(&executed.response.changes);
-    }
     let dynamic = Effects::SQL_EXECUTES.union(Effects::UNKNOWN);
     executed.lex.flavor == Flavor::MariaDb
         && executed.statement.class != Class::Call
         && !executed.statement.effects.intersects(dynamic)
-}
-
-/// False if one of these variables may be more than its value: a clock that may go on, character sets behind which another collation
-/// may hide.
-pub fn are_moved_as_told(changes: &[Changed]) -> bool {
-    let is_more = |name: &str| {
-        name == "timestamp" || name.starts_with("character_set_") || name.starts_with("collation_")
-    };
-    !changes.iter().any(|change| matches!(change, Changed::Var(name, _) if is_more(name)))
 }
 
 /// Errors of an EXECUTE, or of a statement with a function in it, that did not begin: syntax, no such routine or statement,

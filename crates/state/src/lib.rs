@@ -14,7 +14,7 @@ mod user_vars;
 mod vars;
 
 pub use diff::{FixUp, diff};
-pub use learn::{Executed, Learnt, are_moved_as_told, fixes, learn};
+pub use learn::{Executed, Learnt, fixes, learn};
 pub use parameter_types::{Given, ParameterTypes};
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;

@@ -379,9 +379,11 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "unknown_state",
-        by: "SQL `EXECUTE` or an unknown statement after which the server reports a change of the session that it does not name, and so with a stored routine (on MariaDB: a procedure; on MySQL a trigger, too) where the monitor may not [read](#what-routines-triggers-and-views-do) all that it may run; any of these that has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a procedure, SQL `EXECUTE`, body of statements (`BEGIN NOT ATOMIC`) or statement with a function not built in that fails, unless its error says that it did not begin; a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions; a routine whose text the monitor's user may not read, or that has `PREPARE`, `EXECUTE IMMEDIATE`, `FLUSH`, `BACKUP`, `XA` or `SET ROLE` in it",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a procedure, SQL `EXECUTE`, body of statements (`BEGIN NOT ATOMIC`) or statement with a function not built in that fails, unless its error says that it did not begin; a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions; a routine whose text the monitor's user may not read, or that has `PREPARE`, `EXECUTE IMMEDIATE`, `FLUSH`, `BACKUP`, `XA` or `SET ROLE` in it",
         until: "the session is reset",
         cases: &[
+            mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
+            mysql(&[Run("INSERT INTO app.fired VALUES (1)")], &[Run("SELECT 1"), Reset]),
             both(&[Run("CALL app.makes_a_table()")], &[Run("DROP TEMPORARY TABLE app.made"), Reset]),
             both(
                 &[
@@ -473,13 +475,9 @@ pub(crate) const MOVES: &[Moving] = &[
     },
     Moving {
         on: None,
-        state: "user variables that a routine or a trigger sets, also by `SELECT ... INTO @a` or `:=`, which servers do not report",
+        state: "user variables that a routine or a trigger sets by `SELECT ... INTO @a` or `:=`, which servers do not report",
         how: "named in its text, which the monitor [reads](#what-routines-triggers-and-views-do), and read back after a statement that runs it",
         steps: &[
-            Run("DO app.sets_x()"),
-            Run("SELECT app.sets_x()"),
-            Run("CALL app.calls_sets_x()"),
-            Run("INSERT INTO app.fired VALUES (1)"),
             Run("SELECT app.into_x()"),
             Run("SELECT @x INTO @a"),
             Run("DO app.assigns_x()"),

@@ -14,26 +14,22 @@ use crate::settings::{BackendSpec, Settings};
 /// More of a kind than a server has that anybody can look after. They are not all held at a time.
 const MOST: usize = 200_000;
 
-/// More than are asked about.
-const MOST_RIGHTS: usize = 16;
-
 /// Whoever changes a table or a routine at the moment is not waited for; and all rows are wanted, whatever the server's defaults are.
 const PATIENCE: &str = "SET SESSION lock_wait_timeout = 1, sql_select_limit = 18446744073709551615";
 
 /// Before MySQL 8.0, and on MariaDB: the table of all routines, packages among them. Procedures that come with the server have names
 /// that others may have, too: they go by that of their schema. Longer texts than 2 MB are not read, and may be any.
-const PROC: &str = "SELECT IF(db IN ('sys', 'mysql'), db, name), sql_mode, \
+const PROC: &str = "SELECT IF(type = 'PROCEDURE' AND db IN ('sys', 'mysql'), db, name), sql_mode, \
      IF(LENGTH(COALESCE(body_utf8, body)) > 2000000, NULL, COALESCE(body_utf8, body)), language \
-     FROM mysql.proc WHERE db NOT IN ('sys', 'mysql') OR type = 'PROCEDURE'";
+     FROM mysql.proc";
 
 /// Without the right, those of which the user is the definer have a body.
 const ROUTINES: &str = "SELECT IF(ROUTINE_SCHEMA IN ('sys', 'mysql'), ROUTINE_SCHEMA, ROUTINE_NAME), SQL_MODE, \
-     IF(LENGTH(ROUTINE_DEFINITION) > 2000000, NULL, ROUTINE_DEFINITION), ROUTINE_BODY FROM information_schema.ROUTINES \
-     WHERE ROUTINE_SCHEMA NOT IN ('sys', 'mysql') OR ROUTINE_TYPE = 'PROCEDURE'";
+     IF(LENGTH(ROUTINE_DEFINITION) > 2000000, NULL, ROUTINE_DEFINITION), ROUTINE_BODY FROM information_schema.ROUTINES";
 
-/// What the user itself was given the right to see everywhere. The bodies in the schema `sys` everybody sees.
-const RIGHTS: &str = "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES \
-     WHERE PRIVILEGE_TYPE IN ('SHOW_ROUTINE', 'SELECT', 'TRIGGER', 'SHOW VIEW') \
+/// A row where the user itself was given the right to see all bodies. Those of the schema `sys` everybody sees.
+const SEES_ROUTINES: &str = "SELECT 1 FROM information_schema.USER_PRIVILEGES \
+     WHERE PRIVILEGE_TYPE IN ('SHOW_ROUTINE', 'SELECT') \
      AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
 
 const TRIGGERS: &str = "SELECT EVENT_OBJECT_TABLE, SQL_MODE, IF(LENGTH(ACTION_STATEMENT) > 2000000, NULL, ACTION_STATEMENT), 'SQL' FROM information_schema.TRIGGERS \
@@ -74,58 +70,25 @@ async fn read_all(connection: &mut Connection, facts: &ServerFacts) -> Result<Ca
     }
     let (mut builder, lex) = (CatalogBuilder::default(), lex(facts));
     let has_dictionary = facts.flavor == Flavor::MySql && facts.version_number >= 80_000;
-    let catalog = if has_dictionary {
-        read_dictionary(connection, &mut builder, lex).await?
+    let are_seen = if has_dictionary {
+        read_some(connection, ROUTINES, &mut builder, lex, Stored::Routine).await?;
+        !query(connection, SEES_ROUTINES, 2).await?.is_empty()
     } else {
-        read_tables(connection, &mut builder, lex, facts).await?
+        match read_some(connection, PROC, &mut builder, lex, Stored::Routine).await {
+            Err(ProbeError::Answer(error)) if DENIED.contains(&error.code) => false,
+            outcome => outcome.map(|()| true)?,
+        }
     };
-    Ok(catalog(builder.build()))
-}
-
-/// What is known of the catalogue once it is built.
-type Known = fn(Catalog) -> Catalog;
-
-/// From MySQL 8.0 on.
-async fn read_dictionary(
-    connection: &mut Connection,
-    builder: &mut CatalogBuilder,
-    lex: LexOptions,
-) -> Result<Known, ProbeError> {
-    let rights = query(connection, RIGHTS, MOST_RIGHTS).await?;
-    let has = |right: &str| rights.iter().flatten().flatten().any(|one| one == right.as_bytes());
-    read_some(connection, ROUTINES, builder, lex, Stored::Routine).await?;
-    read_some(connection, TRIGGERS, builder, lex, Stored::Trigger).await?;
-    let are_seen = read_some(connection, VIEWS, builder, lex, Stored::View).await?;
-    if !has("SHOW_ROUTINE") && !has("SELECT") {
-        return Ok(Catalog::without_routines);
-    }
-    let sees_all = are_seen && has("TRIGGER") && has("SHOW VIEW");
-    Ok(if sees_all { Catalog::with_all } else { |catalog| catalog })
-}
-
-/// Before, and on MariaDB, which lists the user variables of a session: of what is reported beside variables, only a procedure can be
-/// the cause.
-async fn read_tables(
-    connection: &mut Connection,
-    builder: &mut CatalogBuilder,
-    lex: LexOptions,
-    facts: &ServerFacts,
-) -> Result<Known, ProbeError> {
-    let known: Known = match read_some(connection, PROC, builder, lex, Stored::Routine).await {
-        Err(ProbeError::Answer(error)) if DENIED.contains(&error.code) => Catalog::without_routines,
-        Err(error) => return Err(error),
-        Ok(_) if facts.flavor == Flavor::MariaDb => Catalog::with_all,
-        Ok(_) => |catalog| catalog,
-    };
-    // These tables are made by opening every table there is.
+    // Without a dictionary these tables are made by opening every table there is.
     for (right, sql, stored) in
         [("TRIGGER", TRIGGERS, Stored::Trigger as fn(String) -> Stored), ("SHOW VIEW", VIEWS, Stored::View)]
     {
-        if has_right(connection, right).await? {
-            read_some(connection, sql, builder, lex, stored).await?;
+        if has_dictionary || has_right(connection, right).await? {
+            read_some(connection, sql, &mut builder, lex, stored).await?;
         }
     }
-    Ok(known)
+    let catalog = builder.build();
+    Ok(if are_seen { catalog } else { catalog.without_routines() })
 }
 
 /// True if somebody has this right whom the user can see, which is itself where it may see nobody else.
@@ -136,15 +99,14 @@ async fn has_right(connection: &mut Connection, right: &str) -> Result<bool, Pro
     Ok(!query(connection, &format!("SELECT 1 FROM DUAL WHERE {any}"), 1).await?.is_empty())
 }
 
-/// Rows of a name, the `sql_mode` that the text is read in, the text, and its language. False if the text of a view was not shown.
+/// Rows of a name, the `sql_mode` that the text is read in, the text, and its language.
 async fn read_some(
     connection: &mut Connection,
     sql: &str,
     builder: &mut CatalogBuilder,
     lex: LexOptions,
     stored: fn(String) -> Stored,
-) -> Result<bool, ProbeError> {
-    let mut are_seen = true;
+) -> Result<(), ProbeError> {
     query_each(connection, sql, MOST, |row| {
         let [Some(name), mode, text, language] = *row else { return };
         let lex = in_mode(lex, mode.unwrap_or_default());
@@ -152,13 +114,17 @@ async fn read_some(
         let stored = stored(String::from_utf8_lossy(name).into_owned());
         match stored {
             // Servers want SELECT for that, too. It may be any view.
-            Stored::View(_) if text.is_empty() => are_seen = false,
-            _ if language == Some(b"SQL") && !text.is_empty() => builder.add(stored, Body::read(text, lex)),
-            _ => builder.add(stored, Body::unreadable()),
+            Stored::View(_) if text.is_empty() => {}
+            _ if language != Some(b"SQL") || text.is_empty() => builder.add(stored, Body::unreadable()),
+            Stored::View(_) => builder.add(stored, Body::read(text, lex)),
+            // https://github.com/mysql/mysql-server: body_utf8_append_literal in sql/sql_lex.cc. MariaDB escapes them again.
+            _ if lex.flavor == delphinus_sql::Flavor::MySql => {
+                builder.add(stored, Body::read_unescaped(text, lex));
+            }
+            _ => builder.add(stored, Body::read(text, lex)),
         }
     })
-    .await?;
-    Ok(are_seen)
+    .await
 }
 
 fn lex(facts: &ServerFacts) -> LexOptions {

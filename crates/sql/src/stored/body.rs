@@ -53,6 +53,43 @@ impl Body {
         body
     }
 
+    /// Reads a text whose literals have lost their escapes, as MySQL shows those of routines and triggers: `'don''t'` is `'don't'`. From
+    /// the first quote on, anything may be code.
+    pub fn read_unescaped(text: &[u8], options: LexOptions) -> Self {
+        let mut body = Self::read(text, options);
+        let quote = text.iter().position(|byte| matches!(byte, b'\'' | b'"'));
+        if let Some(at) = quote {
+            body.add_any_words(&text[at..]);
+        }
+        body
+    }
+
+    /// Takes in all words, in literals and comments, too.
+    fn add_any_words(&mut self, text: &[u8]) {
+        let is_of_word =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | 0x80..);
+        let (mut before, mut rest): (&[u8], _) = (b"", text);
+        while let Some(start) = rest.iter().position(is_of_word) {
+            let len = rest[start..].iter().position(|byte| !is_of_word(byte)).unwrap_or(rest.len() - start);
+            let (gap, found) = (&rest[..start], &rest[start..start + len]);
+            if gap.ends_with(b"@") && !gap.ends_with(b"@@") {
+                self.own.variables.insert(String::from_utf8_lossy(found).to_lowercase().into());
+            }
+            // `@'a'` is a variable, or the end of a literal.
+            self.own.is_unknown |= [&b"@'"[..], b"@\"", b"@`"].iter().any(|quoted| gap.ends_with(quoted));
+            for (part, word) in found.split(|byte| *byte == b'.').enumerate() {
+                let before = match part {
+                    0 if gap.ends_with(b"@@") => b"@@",
+                    0 => before,
+                    _ => b".",
+                };
+                note_word(&mut self.own, word, before);
+                self.words.insert(number(&String::from_utf8_lossy(word).to_lowercase()));
+            }
+            (before, rest) = (found, &rest[start + len..]);
+        }
+    }
+
     /// One that nobody may read.
     pub fn unreadable() -> Self {
         Self {

@@ -32,26 +32,13 @@ pub struct Catalog {
     triggers: HashMap<Box<str>, Hidden>,
     /// Nobody has read the routines.
     is_unreadable: bool,
-    /// See `Catalog::with_all`.
-    is_complete: bool,
 }
 
 impl Catalog {
     /// The same where the routines cannot be read, or may have changed.
     #[must_use]
     pub fn without_routines(self) -> Self {
-        Self { is_unreadable: true, is_complete: false, ..self }
-    }
-
-    /// The same where all is known that can change a session without being listed by the server.
-    #[must_use]
-    pub fn with_all(self) -> Self {
-        Self { is_complete: true, ..self }
-    }
-
-    /// True if all is known.
-    pub fn is_complete(&self) -> bool {
-        self.is_complete
+        Self { is_unreadable: true, ..self }
     }
 
     /// True if the routines could not be read.

@@ -145,3 +145,20 @@ fn words_that_hold_what_no_server_reports() {
     assert_eq!(Body::read(b"CALL \"p\"()", ansi).words.len(), 2);
     assert_eq!(Body::read(b"CALL \"p\"()", LEX).words.len(), 1);
 }
+
+#[test]
+fn literals_without_their_escapes_hide_nothing() {
+    let found = |text: &str| Body::read_unescaped(text.as_bytes(), LEX).own;
+    // 'don''t', and then 'can''t'
+    let between = found("BEGIN SET a = 'don't'; DO GET_LOCK('x', 0); SELECT 1 INTO @v; SET a = 'can't'; END");
+    assert!(between.locks && between.variables.contains("v"));
+    assert!(found("BEGIN SET a = '\\'; SET @@tx_isolation = 'x'; SET a = '\\'; END").next_transaction);
+    assert!(found("BEGIN SET a = 'don't'; PREPARE s FROM @v; SET a = 'can't'; END").is_unknown);
+    assert!(found("BEGIN SET a = 'a'b', @`c d` = 1; END").is_unknown);
+    assert!(found("BEGIN SET a = '--'; CALL p(); END").is_empty());
+    assert!(found("BEGIN /* GET_LOCK */ RETURN 1; END").is_empty());
+    let words = |text: &str| Body::read_unescaped(text.as_bytes(), LEX).words;
+    assert!(
+        words("BEGIN SET a = 'don't'; CALL b.p(); SET a = 'can't'; END").is_superset(&words("CALL b.p()"))
+    );
+}
