@@ -239,7 +239,7 @@ fn by_a_connection_that_breaks(stage: &Stage) {
             session.send();
             session
         };
-        cut(&[]).client.read_answers().unwrap();
+        cut(&[]).client.read_answers().unwrap_or_else(|error| panic!("{form:?}: {error}"));
         for before in [&["BEGIN"][..], &["BEGIN", "INSERT INTO quiet VALUES (8)"]] {
             let mut session = cut(before);
             assert_eq!(session.code(), 1213, "{form:?}");

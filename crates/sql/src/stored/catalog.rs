@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::body::{number, word};
 use super::{Body, Hidden, Runs};
+use crate::keyword::Keyword;
 use crate::lexer::{Lexer, TokenKind};
 use crate::{Access, Class, Effects, LexOptions, Statement, Why, classify};
 
@@ -123,9 +124,11 @@ fn is_system(name: &str) -> bool {
 /// Longer names are none.
 const LONGEST: usize = 64;
 
-/// Shows the words of a text that may be names, in lower case, until one `is_it`; `None` for one in an encoding that is not known here.
+/// Shows the words of a text that may be names, in lower case, until one `is_it`; `None` for one that is called by a name in an encoding
+/// that is not known here.
 fn any_word(sql: &[u8], options: LexOptions, mut is_it: impl FnMut(Option<&str>) -> bool) -> bool {
     let (mut lexer, mut small) = (Lexer::new(sql, options), [0; LONGEST]);
+    let mut before = Keyword::None;
     loop {
         let token = lexer.next_token();
         if token.is(TokenKind::End) {
@@ -137,7 +140,11 @@ fn any_word(sql: &[u8], options: LexOptions, mut is_it: impl FnMut(Option<&str>)
         let text = &sql[token.start..token.end];
         let is_found = if token.is(TokenKind::Quoted) || !text.is_ascii() || text.len() > LONGEST {
             let name = word(token, sql, options);
-            is_it(std::str::from_utf8(text).is_ok().then_some(&name))
+            match std::str::from_utf8(text) {
+                Ok(_) => is_it(Some(&name)),
+                // What stands elsewhere may be a literal that is cut in the wrong place.
+                Err(_) => is_called(lexer, before) && is_it(None),
+            }
         } else {
             // As most are: without an allocation.
             let small = &mut small[..text.len()];
@@ -148,7 +155,13 @@ fn any_word(sql: &[u8], options: LexOptions, mut is_it: impl FnMut(Option<&str>)
         if is_found {
             return true;
         }
+        before = token.keyword;
     }
+}
+
+/// True of a name after CALL, or before a parenthesis.
+fn is_called(mut behind: Lexer<'_>, before: Keyword) -> bool {
+    before == Keyword::Call || behind.next_token().is(TokenKind::Open)
 }
 
 /// Collects code, one piece after the other.

@@ -162,3 +162,23 @@ fn literals_without_their_escapes_hide_nothing() {
         words("BEGIN SET a = 'don't'; CALL b.p(); SET a = 'can't'; END").is_superset(&words("CALL b.p()"))
     );
 }
+
+#[test]
+fn a_name_in_another_encoding_may_be_any() {
+    let latin1 = LexOptions { charset: crate::TextCharset::AsciiSafe, ..LEX };
+    for (sql, locks) in [
+        (&b"CALL `pr\xfcfe`()"[..], true),
+        (b"CALL pr\xfcfe", true),
+        (b"SELECT `pr\xfcfe`(1)", true),
+        (b"SELECT f(1), '\xfc'", false),
+        (b"SELECT f(1), \xfc FROM t", false),
+    ] {
+        let statement = classify(sql, latin1);
+        assert_eq!(
+            catalog().hidden(&statement, sql, latin1).locks,
+            locks,
+            "{}",
+            String::from_utf8_lossy(sql)
+        );
+    }
+}
