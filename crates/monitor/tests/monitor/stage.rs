@@ -65,6 +65,8 @@ pub(crate) fn settings(addresses: Vec<Address>) -> Settings {
         rise: 2,
         failover_interval_ms: 20,
         flapping: Flapping { first: Duration::ZERO, window: Duration::ZERO, most: Duration::ZERO },
+        // It has a connection of its own; here those of the probes are counted.
+        stored_code_interval_ms: 0,
         ..Settings::new("probe".into(), Password::new("secret"))
     }
 }
