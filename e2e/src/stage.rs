@@ -17,6 +17,9 @@ use crate::proxy::Proxy;
 /// How long the proxy may take to be ready.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long replicas may take to have what the primary has.
+const REPLICAS_LIMIT: Duration = Duration::from_secs(30);
+
 /// If set, stages have no proxy and their address is the primary's: to see whether a check fails because of the proxy
 /// or because of itself. Tests of the proxy alone fail then.
 const DIRECT: &str = "DELPHINUS_E2E_DIRECT";
@@ -54,6 +57,11 @@ impl Address {
     /// Gives a driver program what it reads.
     pub fn give_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.envs(self.environment())
+    }
+
+    /// A login of the kit's client, which shows whole answers, over the Unix socket.
+    pub fn login(&self) -> delphinus_testkit::Login {
+        delphinus_testkit::Login::new(&self.socket, &self.user, &self.password).schema(&self.database)
     }
 
     /// A session of our own client, over the Unix socket.
@@ -119,6 +127,14 @@ impl Stage {
     /// Straight to the primary, for what must be compared with the proxy.
     pub fn primary_address(&self) -> Address {
         straight_to_primary(&self.cluster)
+    }
+
+    /// Waits until all servers answer a question the same; that there is nothing to ask is an answer, too.
+    pub fn wait_for_replicas(&self, question: &str) -> Result<()> {
+        eventually(REPLICAS_LIMIT, "the replicas to follow", || {
+            let answers: Vec<_> = self.cluster.servers.iter().map(|one| one.query(question).ok()).collect();
+            Ok(answers.iter().all(|answer| *answer == answers[0]).then_some(()))
+        })
     }
 
     /// A number that a server counts, such as `Aborted_clients`.

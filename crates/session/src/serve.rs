@@ -69,6 +69,8 @@ impl Session {
                 return self.say_goodbye().await;
             }
             let input = match self.next_command().await? {
+                // It came after the KILL, whose answer its client may have seen: both can be found in one turn.
+                Waited::Command(_) if self.info.is_killed() => return self.say_goodbye().await,
                 Waited::Command(input) => input,
                 Waited::Disturbed => {
                     self.attend(None);

@@ -73,6 +73,15 @@ impl Client {
         self.replies(Protocol::Text)
     }
 
+    /// Runs a text that has to succeed, each part of it; gives all answers.
+    pub fn run(&mut self, sql: impl AsRef<[u8]>) -> Result<Vec<Reply>> {
+        let text = || String::from_utf8_lossy(sql.as_ref()).into_owned();
+        let replies = self.query(sql.as_ref()).with_context(text)?;
+        let failure = replies.iter().find_map(Reply::failure);
+        failure.map_or(Ok(()), |failure| Err(failure.clone())).with_context(text)?;
+        Ok(replies)
+    }
+
     /// Prepares a statement, or gives the error.
     pub fn prepare(&mut self, sql: impl AsRef<[u8]>) -> Result<Result<Prepared, Failure>> {
         self.packets.command(&[&[Code::StmtPrepare as u8], sql.as_ref()].concat())?;
