@@ -5,7 +5,7 @@
 
 use delphinus_e2e::{Address, ConfigFile, Stage};
 use delphinus_sandbox::Flavor;
-use delphinus_testkit::{Client, Login, Reply};
+use delphinus_testkit::{Client, Login};
 
 const MADE: [&str; 17] = [
     "CREATE TABLE app.t (id INT PRIMARY KEY, a INT)",
@@ -77,12 +77,6 @@ const ELEVEN: &str = "/*+ delphinus(replica, consistency=eventual) */ SELECT 1 U
 /// ER_UNKNOWN_ERROR: of the proxy, that it does not know any more.
 const GONE: u16 = 1105;
 
-fn run(client: &mut Client, sql: &str) -> Vec<Reply> {
-    let replies = client.query(sql).unwrap();
-    assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
-    replies
-}
-
 /// The rows of the first answer, or the error's number.
 fn told(client: &mut Client, sql: &str) -> Result<Vec<String>, u16> {
     let reply = client.query(sql).unwrap().remove(0);
@@ -100,12 +94,10 @@ fn sides(flavor: Flavor) -> (Stage, Client, Client) {
     let config = ConfigFile { proxy: vec!["workers = 1".to_owned()], ..ConfigFile::default() };
     let stage = Stage::with(flavor, &config).unwrap();
     stage.cluster.servers[0].query("SET GLOBAL log_bin_trust_function_creators = 1").unwrap();
-    let through = |address: &Address| {
-        Login::new(&address.socket, &address.user, &address.password).schema("app").connect().unwrap()
-    };
+    let through = |address: &Address| address.login().connect().unwrap();
     let mut direct = through(&stage.primary_address());
     for sql in MADE {
-        run(&mut direct, sql);
+        direct.run(sql).unwrap();
     }
     let proxied = through(&stage.address);
     (stage, direct, proxied)
@@ -118,14 +110,14 @@ fn found_rows_are_true_or_gone(flavor: Flavor) {
         if sql == "EXECUTE updates" {
             for client in [&mut direct, &mut proxied] {
                 for sql in PREPARED {
-                    run(client, sql);
+                    client.run(sql).unwrap();
                 }
             }
         }
         // The SELECT runs on a replica, and what follows on the primary, where others have counted before.
         let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
-            run(client, ELEVEN);
-            run(client, sql);
+            client.run(ELEVEN).unwrap();
+            client.run(sql).unwrap();
             told(client, "SELECT FOUND_ROWS()")
         });
         match got {
@@ -137,11 +129,11 @@ fn found_rows_are_true_or_gone(flavor: Flavor) {
         }
         // All of it on one connection.
         let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
-            run(client, "BEGIN");
-            run(client, ELEVEN);
-            run(client, sql);
+            client.run("BEGIN").unwrap();
+            client.run(ELEVEN).unwrap();
+            client.run(sql).unwrap();
             let told = told(client, "SELECT FOUND_ROWS()");
-            run(client, "COMMIT");
+            client.run("COMMIT").unwrap();
             told
         });
         assert_eq!(got, wanted, "{flavor:?}, in a transaction: {sql}");
@@ -173,19 +165,17 @@ fn rows_counted_before_a_procedure_are_known_where_another_session_has_made_an_i
             ..ConfigFile::default()
         };
         let stage = Stage::with(flavor, &config).unwrap();
-        let through = |address: &Address| {
-            Login::new(&address.socket, &address.user, &address.password).schema("app").connect().unwrap()
-        };
+        let through = |address: &Address| address.login().connect().unwrap();
         let mut direct = through(&stage.primary_address());
         for sql in MADE.iter().filter(|sql| sql.contains("p_none") || !sql.starts_with("CREATE PROC")) {
             if !sql.contains("FUNCTION") && !sql.contains("TRIGGER") {
-                run(&mut direct, sql);
+                direct.run(sql).unwrap();
             }
         }
         let (mut other, mut client) = (through(&stage.address), through(&stage.address));
-        run(&mut other, "INSERT INTO app.w (a) VALUES (1)");
-        run(&mut client, "SELECT id FROM app.t WHERE id < 4 FOR UPDATE");
-        run(&mut client, "CALL app.p_none()");
+        other.run("INSERT INTO app.w (a) VALUES (1)").unwrap();
+        client.run("SELECT id FROM app.t WHERE id < 4 FOR UPDATE").unwrap();
+        client.run("CALL app.p_none()").unwrap();
         assert_eq!(
             told(&mut client, "SELECT FOUND_ROWS(), LAST_INSERT_ID()"),
             Ok(vec!["3 0".to_owned()]),
@@ -200,8 +190,8 @@ fn rows_that_fill_a_table_are_counted() {
     let (_stage, mut direct, mut proxied) = sides(Flavor::MariaDb);
     for sql in ["CREATE OR REPLACE TABLE app.made SELECT a FROM app.t LIMIT 3", "SELECT 1"] {
         let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
-            run(client, ELEVEN);
-            run(client, sql);
+            client.run(ELEVEN).unwrap();
+            client.run(sql).unwrap();
             told(client, "SELECT FOUND_ROWS()")
         });
         assert_eq!(got, wanted, "{sql}");
@@ -217,8 +207,8 @@ fn warnings_before_a_procedure_are_true_or_gone() {
         for before in ["SELECT CAST('abc' AS SIGNED) FROM app.t", "SELECT * FROM app.t"] {
             let before = &format!("/*+ delphinus(replica, consistency=eventual) */ {before}");
             let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
-                run(client, before);
-                run(client, &format!("CALL app.{procedure}()"));
+                client.run(before).unwrap();
+                client.run(format!("CALL app.{procedure}()")).unwrap();
                 told(client, "SHOW WARNINGS")
             });
             if got == Err(GONE) {
@@ -227,11 +217,11 @@ fn warnings_before_a_procedure_are_true_or_gone() {
                 assert_eq!(got, wanted, "{before}; {procedure}");
             }
             let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
-                run(client, "BEGIN");
-                run(client, before);
-                run(client, &format!("CALL app.{procedure}()"));
+                client.run("BEGIN").unwrap();
+                client.run(before).unwrap();
+                client.run(format!("CALL app.{procedure}()")).unwrap();
                 let told = told(client, "SHOW WARNINGS");
-                run(client, "COMMIT");
+                client.run("COMMIT").unwrap();
                 told
             });
             assert_eq!(got, wanted, "in a transaction: {before}; {procedure}");
@@ -264,7 +254,7 @@ fn several_statements_count_as_each_of_them() {
             UNKNOWN,
         ] {
             let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
-                run(client, ELEVEN);
+                client.run(ELEVEN).unwrap();
                 drop(client.query(text).unwrap());
                 told(client, "SELECT FOUND_ROWS()")
             });
@@ -280,10 +270,10 @@ fn older_warnings_do_not_come_back() {
     let (_stage, mut direct, mut proxied) = sides(Flavor::MariaDb);
     for call in ["CALL app.p_none()", "CALL app.p_sets()"] {
         let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
-            run(client, "INSERT IGNORE INTO app.t VALUES ('x', 1)");
-            run(client, ELEVEN);
-            run(client, "/*+ delphinus(replica, consistency=eventual) */ SELECT a FROM app.t");
-            run(client, call);
+            client.run("INSERT IGNORE INTO app.t VALUES ('x', 1)").unwrap();
+            client.run(ELEVEN).unwrap();
+            client.run("/*+ delphinus(replica, consistency=eventual) */ SELECT a FROM app.t").unwrap();
+            client.run(call).unwrap();
             told(client, "SHOW WARNINGS")
         });
         assert!(got == wanted || got == Err(GONE), "{call}: {got:?}, and not {wanted:?}");
@@ -299,11 +289,11 @@ fn a_read_lock_leaves_the_warnings() {
         |address: &Address| Login::new(&address.socket, &address.user, &address.password).connect().unwrap();
     let (mut direct, mut proxied) = (login(&stage.primary_address()), login(&stage.address));
     let [wanted, got] = [&mut direct, &mut proxied].map(|client| {
-        run(client, "SELECT CAST('abc' AS SIGNED) FROM app.t FOR UPDATE");
-        run(client, "FLUSH TABLES WITH READ LOCK");
-        run(client, "SET @m = 1");
+        client.run("SELECT CAST('abc' AS SIGNED) FROM app.t FOR UPDATE").unwrap();
+        client.run("FLUSH TABLES WITH READ LOCK").unwrap();
+        client.run("SET @m = 1").unwrap();
         let told = told(client, "SELECT @@warning_count");
-        run(client, "UNLOCK TABLES");
+        client.run("UNLOCK TABLES").unwrap();
         told
     });
     assert_eq!(got, wanted);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_e2e::{Address, Client, ConfigFile, Stage, until};
 use delphinus_sandbox::Flavor;
-use delphinus_testkit::{Login, Reply};
+use delphinus_testkit::Reply;
 
 /// Sessions that write and read, and sessions that read.
 const WRITERS: usize = 20;
@@ -84,7 +84,7 @@ struct Worker {
 
 impl Worker {
     fn new(address: &Address, rows: &[usize]) -> Self {
-        let login = Login::new(&address.socket, &address.user, &address.password).schema(&address.database);
+        let login = address.login();
         let mut client = login.connect().unwrap();
         let prepare = |row: &usize| {
             let sql = format!("SELECT v, port FROM ryw, answered_by WHERE id = {row}");

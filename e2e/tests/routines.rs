@@ -3,14 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
-
-use delphinus_e2e::{ConfigFile, Stage, until};
+use delphinus_e2e::{ConfigFile, Stage};
 use delphinus_sandbox::Flavor;
-use delphinus_testkit::{Client, Login};
+use delphinus_testkit::Client;
 use delphinus_wire::Capabilities;
-
-const NOTICE: Duration = Duration::from_secs(20);
 
 /// Each sets `@hidden` to its own name.
 const MADE: [&str; 10] = [
@@ -50,27 +46,15 @@ fn stage(flavor: Flavor) -> Stage {
     primary.query("SET GLOBAL log_bin_trust_function_creators = 1").unwrap();
     let mut client = connect(&stage);
     for sql in MADE {
-        run(&mut client, sql);
+        client.run(sql).unwrap();
     }
-    until(NOTICE, "the replicas to follow", || {
-        let question = "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'app'";
-        let wanted = primary.query(question)?;
-        Ok(stage.cluster.servers[1..]
-            .iter()
-            .all(|server| server.query(question).is_ok_and(|got| got == wanted)))
-    })
-    .unwrap();
+    let routines = "SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = 'app'";
+    stage.wait_for_replicas(routines).unwrap();
     stage
 }
 
 fn connect(stage: &Stage) -> Client {
-    let address = &stage.address;
-    Login::new(&address.socket, &address.user, &address.password).schema(&address.database).connect().unwrap()
-}
-
-fn run(client: &mut Client, sql: &str) {
-    let replies = client.query(sql).unwrap();
-    assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
+    stage.address.login().connect().unwrap()
 }
 
 /// `@hidden` in a session, read where a write would go: on the connection that functions ran on.
@@ -93,16 +77,16 @@ fn hidden_user_variables_on_mysql() {
 fn hidden_user_variables(stage: &Stage) {
     for (sql, wanted) in CASES {
         let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage), connect(stage)]);
-        run(&mut client, sql);
+        client.run(sql).unwrap();
         for other in &mut others {
             assert_eq!(hidden(other), None, "another session after {sql}");
         }
         assert_eq!(hidden(&mut client).as_deref(), wanted, "the same session after {sql}");
         // Also after the session has had a statement of its own about it.
-        run(&mut client, "SET @hidden = 'own'");
+        client.run("SET @hidden = 'own'").unwrap();
         assert_eq!(hidden(&mut others[0]), None, "another session after SET");
         assert_eq!(hidden(&mut client).as_deref(), Some("own"));
-        run(&mut client, "DO 1");
+        client.run("DO 1").unwrap();
     }
     a_list_that_fails_later(stage);
     unreported(stage);
@@ -121,7 +105,7 @@ fn ids_of_procedures(stage: &Stage) {
     };
     let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage)]);
     let insert = "INSERT INTO app.plain (a) VALUES (2)";
-    run(&mut client, insert);
+    client.run(insert).unwrap();
     let mut wanted = number(&mut client, "SELECT LAST_INSERT_ID()");
     for (begin, call, makes, end) in [
         ("DO 1", "CALL app.p_makes()", true, "DO 1"),
@@ -129,23 +113,23 @@ fn ids_of_procedures(stage: &Stage) {
         ("BEGIN", "CALL app.p_makes()", true, "COMMIT"),
     ] {
         for is_prepared in [false, true] {
-            run(&mut client, begin);
+            client.run(begin).unwrap();
             for other in &mut others {
-                run(other, insert);
-                run(other, "SELECT id FROM app.plain LIMIT 1 FOR UPDATE");
+                other.run(insert).unwrap();
+                other.run("SELECT id FROM app.plain LIMIT 1 FOR UPDATE").unwrap();
             }
             if is_prepared {
                 let statement = client.prepare(call).unwrap().unwrap().id;
                 client.execute(statement, &[], true).unwrap();
                 client.close(statement).unwrap();
             } else {
-                run(&mut client, call);
+                client.run(call).unwrap();
             }
             if makes {
                 wanted = number(&mut client, "SELECT MAX(id) FROM app.plain FOR UPDATE");
             }
             assert_eq!(number(&mut client, "SELECT LAST_INSERT_ID()"), wanted, "{call} {is_prepared}");
-            run(&mut client, end);
+            client.run(end).unwrap();
         }
     }
 }
@@ -160,11 +144,11 @@ fn warnings_of_another_session(stage: &Stage) {
         assert!(!client.query(sql).unwrap().is_empty());
         // Together they have both connections to the primary, also the one that the statement ran on.
         for other in &mut others {
-            run(other, "BEGIN");
+            other.run("BEGIN").unwrap();
             assert_eq!(listed(other), 0, "another session after {sql}");
         }
         for other in &mut others {
-            run(other, "ROLLBACK");
+            other.run("ROLLBACK").unwrap();
         }
         assert_eq!(listed(&mut client), count, "the same session after {sql}");
     }
@@ -190,19 +174,16 @@ fn a_list_that_fails_later(stage: &Stage) {
 /// What a text does after the file that it asks for has come is learnt from the text as well.
 fn a_file_in_the_middle(stage: &Stage) {
     let address = &stage.address;
-    let login = Login::new(&address.socket, &address.user, &address.password).schema(&address.database);
+    let login = address.login();
     let wanted = Capabilities::MULTI_STATEMENTS | Capabilities::LOCAL_FILES;
     let mut client = login.with(wanted).connect().unwrap();
-    run(
-        &mut client,
-        "CREATE TEMPORARY TABLE filled (a INT); LOAD DATA LOCAL INFILE 'x' INTO TABLE filled; SET @after = 'kept'",
-    );
+    client.run("CREATE TEMPORARY TABLE filled (a INT); LOAD DATA LOCAL INFILE 'x' INTO TABLE filled; SET @after = 'kept'").unwrap();
     for _ in 0..2 {
         let mut others = [connect(stage), connect(stage), connect(stage)];
         for other in &mut others {
             assert_eq!(hidden(other), None);
         }
-        run(&mut client, "SELECT COUNT(*) FROM filled");
+        client.run("SELECT COUNT(*) FROM filled").unwrap();
         let reply = client.query("SELECT @after").unwrap().remove(0).rows().unwrap();
         assert_eq!(reply[0][0].as_deref(), Some(&b"kept"[..]));
     }
@@ -212,8 +193,8 @@ fn a_file_in_the_middle(stage: &Stage) {
 fn a_limit(stage: &Stage) {
     let (mut client, mut watcher) = (connect(stage), connect(stage));
     for limit in ["0", "1", "DEFAULT"] {
-        run(&mut client, &format!("SET sql_select_limit = {limit}"));
-        run(&mut client, "DO app.f_none()");
+        client.run(format!("SET sql_select_limit = {limit}")).unwrap();
+        client.run("DO app.f_none()").unwrap();
         let rows = watcher.query("SHOW PROCESSLIST").unwrap().remove(0).rows().unwrap();
         let id = client.connection_id().to_string();
         let row = rows.into_iter().find(|row| row[0].as_deref() == Some(id.as_bytes())).unwrap();
@@ -226,9 +207,9 @@ fn a_limit(stage: &Stage) {
 fn unreported(stage: &Stage) {
     let (mut client, mut other) = (connect(stage), connect(stage));
     for _ in 0..4 {
-        run(&mut client, "SELECT app.f_into()");
+        client.run("SELECT app.f_into()").unwrap();
         assert_eq!(hidden(&mut client).as_deref(), Some("f_into"), "on its own connection");
-        run(&mut client, "SELECT app.f_into()");
+        client.run("SELECT app.f_into()").unwrap();
         // More sessions than connections: one of them has the client's.
         for _ in 0..3 {
             assert_eq!(hidden(&mut other), None);

@@ -441,11 +441,8 @@ fn check_rules(stage: &Stage) {
 
 /// The text that runs is the rule's, in text and prepared form, with what else the rule says; in a transaction, too.
 fn check_rewriting(stage: &Stage, address: &Address) {
-    use delphinus_testkit::{Login, Param, Reply};
-    let mut client = Login::new(&address.socket, &address.user, &address.password)
-        .schema(&address.database)
-        .connect()
-        .unwrap();
+    use delphinus_testkit::{Param, Reply};
+    let mut client = address.login().connect().unwrap();
     let primary = stage.cluster.servers[0].port.to_string();
     let value = |reply: Reply| {
         let row = reply.rows().unwrap().remove(0);
@@ -630,10 +627,10 @@ delphinus_e2e::on_both_flavors!(check_flavor);
 /// A read that holds the session to its connection runs on the primary: what is written meanwhile must not meet a
 /// replica.
 fn check_reads_that_pin(flavor: Flavor) {
-    use delphinus_testkit::{Login, Reply};
+    use delphinus_testkit::Reply;
     let stage = Stage::start(flavor).unwrap();
-    let Address { socket, user, password, database, .. } = &stage.address;
-    let mut client = Login::new(socket, user, password).schema(database).connect().unwrap();
+    let Address { socket: _, user: _, password: _, database: _, .. } = &stage.address;
+    let mut client = stage.address.login().connect().unwrap();
     let insert = |client: &mut delphinus_testkit::Client, what: &str| {
         let replies = client.query(INSERT).unwrap();
         assert_eq!(replies[0].failure(), None, "with {what}");

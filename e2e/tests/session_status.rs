@@ -12,15 +12,9 @@ fn connect(address: &Address) -> Client {
     Login::new(&address.socket, USER.0, USER.1).schema("app").connect().unwrap()
 }
 
-fn run(client: &mut Client, sql: &str) -> Vec<Reply> {
-    let replies = client.query(sql).unwrap();
-    assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
-    replies
-}
-
 /// Names and values, one in a line.
 fn status(client: &mut Client, sql: &str) -> String {
-    let rows = run(client, sql).remove(0).rows().unwrap();
+    let rows = client.run(sql).unwrap().remove(0).rows().unwrap();
     let text = |cell: &Option<Vec<u8>>| String::from_utf8_lossy(cell.as_deref().unwrap()).into_owned();
     let lines = rows.iter().map(|row| format!("{} {}\n", text(&row[0]), text(&row[1])));
     lines.collect::<Vec<_>>().concat()
@@ -29,8 +23,8 @@ fn status(client: &mut Client, sql: &str) -> String {
 /// What sessions do between any two steps of the one that looks.
 fn others_work(others: &mut [Client]) {
     for other in others {
-        run(other, "INSERT INTO app.counted VALUES (1)");
-        run(other, "SELECT * FROM app.counted LIMIT 3");
+        other.run("INSERT INTO app.counted VALUES (1)").unwrap();
+        other.run("SELECT * FROM app.counted LIMIT 3").unwrap();
     }
 }
 
@@ -39,15 +33,15 @@ fn look(mut client: Client, others: &mut [Client]) -> Vec<String> {
     let mut seen = vec![status(&mut client, "SHOW STATUS LIKE 'Com\\_insert'")];
     for _ in 0..3 {
         others_work(others);
-        run(&mut client, "INSERT INTO app.counted VALUES (2)");
+        client.run("INSERT INTO app.counted VALUES (2)").unwrap();
     }
     seen.push(status(
         &mut client,
         "SHOW SESSION STATUS WHERE Variable_name IN ('Com_insert', 'Com_insert_select')",
     ));
-    run(&mut client, "BEGIN");
-    run(&mut client, "INSERT INTO app.counted VALUES (3)");
-    run(&mut client, "ROLLBACK");
+    client.run("BEGIN").unwrap();
+    client.run("INSERT INTO app.counted VALUES (3)").unwrap();
+    client.run("ROLLBACK").unwrap();
     others_work(others);
     seen.push(status(&mut client, "show local status like 'com_rollback'"));
     seen.push(status(&mut client, "SHOW STATUS LIKE 'Com_insert'"));
@@ -61,15 +55,15 @@ fn look(mut client: Client, others: &mut [Client]) -> Vec<String> {
     for name in ["prepare", "execute", "close", "reset", "fetch", "send_long_data"] {
         seen.push(status(&mut client, &format!("SHOW STATUS LIKE 'Com_stmt_{name}'")));
     }
-    run(&mut client, "FLUSH STATUS");
+    client.run("FLUSH STATUS").unwrap();
     others_work(others);
-    run(&mut client, "SELECT * FROM app.nine WHERE n > 3");
-    run(&mut client, "SELECT v FROM app.nine ORDER BY v");
+    client.run("SELECT * FROM app.nine WHERE n > 3").unwrap();
+    client.run("SELECT v FROM app.nine ORDER BY v").unwrap();
     seen.push(status(&mut client, "SHOW STATUS LIKE 'Handler_read%'"));
     seen.push(status(&mut client, "SHOW STATUS LIKE 'Sort%'"));
     seen.push(status(&mut client, "SHOW STATUS LIKE 'Com_select'"));
     seen.push(status(&mut client, "SHOW STATUS LIKE 'Com_stmt_prepare'"));
-    let Reply::Rows(all) = run(&mut client, "SHOW STATUS").remove(0) else { panic!("no rows") };
+    let Reply::Rows(all) = client.run("SHOW STATUS").unwrap().remove(0) else { panic!("no rows") };
     let columns = all.columns.iter().map(|one| (&one.name, one.kind, one.flags, one.decimals));
     seen.push(format!("{:?}, {}", columns.collect::<Vec<_>>(), all.rows.len()));
     client.reset_connection().unwrap();
@@ -83,12 +77,12 @@ fn look(mut client: Client, others: &mut [Client]) -> Vec<String> {
 /// The same for a session that has cut short what servers show; `sql_select_limit` holds for SHOW STATUS, too.
 fn look_beside_a_limit(mut client: Client, others: &mut [Client]) -> Vec<String> {
     let sort = "SELECT v FROM app.nine ORDER BY v FOR UPDATE";
-    run(&mut client, "SET sql_select_limit = 3");
+    client.run("SET sql_select_limit = 3").unwrap();
     for other in others.iter_mut() {
-        run(other, sort);
+        other.run(sort).unwrap();
     }
     let mut seen = vec![status(&mut client, "SHOW STATUS LIKE 'Sort\\_rows'")];
-    run(&mut client, sort);
+    client.run(sort).unwrap();
     seen.push(status(&mut client, "SHOW STATUS LIKE 'Sort\\_rows'"));
     seen.push(status(&mut client, "SHOW VARIABLES LIKE 'sql_select_limit'"));
     seen
@@ -110,7 +104,7 @@ fn global_values_do_not_pin(stage: &Stage) {
 /// The state of the client's own session in the process list.
 fn pin(client: &mut Client) -> String {
     let id = client.connection_id().to_string();
-    let rows = run(client, "SHOW PROCESSLIST").remove(0).rows().unwrap();
+    let rows = client.run("SHOW PROCESSLIST").unwrap().remove(0).rows().unwrap();
     let own = rows.into_iter().find(|row| row[0].as_deref() == Some(id.as_bytes())).unwrap();
     String::from_utf8_lossy(own[6].as_deref().unwrap()).into_owned()
 }
@@ -121,7 +115,7 @@ fn a_mistake_is_the_servers_own_error(stage: &Stage) {
         let error = |client: &mut Client| client.query(sql).unwrap().remove(0).failure().cloned().unwrap();
         assert_eq!(error(&mut direct), error(&mut proxied), "{sql}");
     }
-    run(&mut proxied, "SELECT 1");
+    proxied.run("SELECT 1").unwrap();
 }
 
 fn counts_are_the_sessions_own(flavor: Flavor) {

@@ -17,7 +17,7 @@ fn small() -> ConfigFile {
 }
 
 fn login(address: &Address) -> Login {
-    Login::new(&address.socket, &address.user, &address.password).schema(&address.database)
+    address.login()
 }
 
 fn connect(stage: &Stage) -> Client {
@@ -29,12 +29,6 @@ fn prepare(client: &mut Client, sql: &str) -> Prepared {
 }
 
 /// Runs a text that must not fail.
-fn run(client: &mut Client, sql: &str) -> Vec<Reply> {
-    let replies = client.query(sql).unwrap();
-    assert!(replies.iter().all(|reply| reply.failure().is_none()), "{sql}: {replies:?}");
-    replies
-}
-
 fn columns_of(reply: &Reply) -> Vec<ColumnShape> {
     let Reply::Rows(rows) = reply else { panic!("no rows: {reply:?}") };
     rows.columns.clone()
@@ -56,19 +50,9 @@ const NINE: &str = "SELECT n FROM app.nine WHERE n > ? ORDER BY n";
 /// A table with nine rows, on all servers.
 fn make_nine(stage: &Stage) {
     let mut client = connect(stage);
-    run(&mut client, "CREATE TABLE app.nine (n INT PRIMARY KEY)");
-    run(&mut client, "INSERT INTO app.nine VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)");
-    wait_for_replicas(stage, "SELECT COUNT(*) FROM app.nine");
-}
-
-/// Waits until all servers answer the same.
-fn wait_for_replicas(stage: &Stage, question: &str) {
-    let servers = &stage.cluster.servers;
-    until(NOTICE, "the replicas to follow", || {
-        let wanted = servers[0].query(question)?;
-        Ok(servers[1].query(question)? == wanted && servers[2].query(question)? == wanted)
-    })
-    .unwrap();
+    client.run("CREATE TABLE app.nine (n INT PRIMARY KEY)").unwrap();
+    client.run("INSERT INTO app.nine VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)").unwrap();
+    stage.wait_for_replicas("SELECT COUNT(*) FROM app.nine").unwrap();
 }
 
 /// One after another, so that each flavour's servers are started once.
@@ -109,7 +93,7 @@ fn long_texts(stage: &Stage) {
             [(16 * MIB) as u64 - 100 + round]
         );
         for (number, other) in others.iter_mut().enumerate() {
-            run(other, &format!("SET @a = {number}, @b = {round}"));
+            other.run(format!("SET @a = {number}, @b = {round}")).unwrap();
         }
     }
     for more in [0, 1, 20 * MIB] {
@@ -240,12 +224,12 @@ fn ddl_is_not_noticed(stage: &Stage) {
     let direct = stage.primary_address();
     let mut direct = login(&direct).connect().unwrap();
     let mut clients = [connect(stage), connect(stage), connect(stage)];
-    run(&mut direct, "CREATE TABLE app.shape (id INT PRIMARY KEY, a INT)");
-    run(&mut direct, "INSERT INTO app.shape VALUES (1, 10)");
+    direct.run("CREATE TABLE app.shape (id INT PRIMARY KEY, a INT)").unwrap();
+    direct.run("INSERT INTO app.shape VALUES (1, 10)").unwrap();
     let shape = "SELECT GROUP_CONCAT(COLUMN_NAME, COLUMN_TYPE ORDER BY ORDINAL_POSITION) FROM information_schema.COLUMNS \
                  WHERE TABLE_SCHEMA = 'app' AND TABLE_NAME = 'shape'";
-    wait_for_replicas(stage, shape);
-    wait_for_replicas(stage, "SELECT COUNT(*) FROM app.shape");
+    stage.wait_for_replicas(shape).unwrap();
+    stage.wait_for_replicas("SELECT COUNT(*) FROM app.shape").unwrap();
     let all = "SELECT * FROM app.shape WHERE id = ?";
     let write = "UPDATE app.shape SET a = a + ? WHERE id = 1";
     let own = (prepare(&mut direct, all), prepare(&mut direct, write));
@@ -259,25 +243,20 @@ fn ddl_is_not_noticed(stage: &Stage) {
         "INSERT INTO app.shape VALUES (1.5, 1, '2026-01-02')",
     ];
     for change in changes {
-        run(&mut direct, change);
-        wait_for_replicas(stage, shape);
-        until(NOTICE, "the replicas to follow", || {
-            let counts = stage.cluster.servers.iter().map(|one| one.query("SELECT COUNT(*) FROM app.shape"));
-            let counts: Vec<_> = counts.map(Result::unwrap_or_default).collect();
-            Ok(counts.iter().all(|count| *count == counts[0]))
-        })
-        .unwrap();
+        direct.run(change).unwrap();
+        stage.wait_for_replicas(shape).unwrap();
+        stage.wait_for_replicas("SELECT COUNT(*) FROM app.shape").unwrap();
         let wanted = execute(&mut direct, &own.0, &[Param::Int(1)]);
         for (client, (read, _)) in clients.iter_mut().zip(&statements) {
             for place in ["a replica", "the primary"] {
                 let is_primary = place == "the primary";
                 if is_primary {
-                    run(client, "BEGIN");
+                    client.run("BEGIN").unwrap();
                 }
                 let found = execute(client, read, &[Param::Int(1)]);
                 assert_eq!(shown(&found), shown(&wanted), "on {place} after {change}");
                 if is_primary {
-                    run(client, "COMMIT");
+                    client.run("COMMIT").unwrap();
                 }
             }
         }
@@ -303,12 +282,12 @@ fn shown(reply: &Reply) -> String {
 /// The servers end all connections, again and again: nobody had anything on them that could not be made again.
 fn lost_connections_are_not_noticed(stage: &Stage) {
     let mut clients = [connect(stage), connect(stage), connect(stage)];
-    run(&mut clients[0], "CREATE TABLE app.kept (n INT AUTO_INCREMENT PRIMARY KEY, v INT)");
+    clients[0].run("CREATE TABLE app.kept (n INT AUTO_INCREMENT PRIMARY KEY, v INT)").unwrap();
     let insert = "INSERT INTO app.kept (v) VALUES (?)";
     let statements: Vec<_> = clients
         .iter_mut()
         .map(|client| {
-            run(client, "SET @mine = 5, time_zone = '+03:00'");
+            client.run("SET @mine = 5, time_zone = '+03:00'").unwrap();
             (prepare(client, NINE), prepare(client, insert), prepare(client, "SELECT @mine, @@time_zone, ?"))
         })
         .collect();

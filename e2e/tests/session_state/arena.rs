@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use delphinus_e2e::{ConfigFile, Operators, Stage, until};
 use delphinus_sandbox::Flavor;
-use delphinus_testkit::{Client, Login, Reply};
+use delphinus_testkit::{Client, Login};
 use delphinus_wire::Capabilities;
 
 use crate::changes::table;
@@ -96,17 +96,14 @@ impl Arena {
     /// Fresh tables for one session.
     pub(crate) fn make_tables(client: &mut Client, session: usize) -> Result<()> {
         let t = table(session);
-        run(client, &format!("DROP DATABASE IF EXISTS diff_{session}"))?;
-        run(client, &format!("DROP DATABASE IF EXISTS diff_{session}_l"))?;
+        client.run(format!("DROP DATABASE IF EXISTS diff_{session}"))?;
+        client.run(format!("DROP DATABASE IF EXISTS diff_{session}_l"))?;
         for schema in ["app", "sbtest"] {
-            run(client, &format!("DROP TABLE IF EXISTS {schema}.{t}"))?;
-            run(
-                client,
-                &format!(
+            client.run(format!("DROP TABLE IF EXISTS {schema}.{t}"))?;
+            client.run(format!(
                     "CREATE TABLE {schema}.{t} (id INT AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL DEFAULT 0 UNIQUE, \
                      v VARCHAR(10)) ENGINE=InnoDB AUTO_INCREMENT=10000 DEFAULT CHARSET=utf8mb4"
-                ),
-            )?;
+                ))?;
         }
         Ok(())
     }
@@ -120,37 +117,28 @@ impl Arena {
     fn make_shared(&self) -> Result<()> {
         let mut client = self.plain_client()?;
         for schema in ["app", "sbtest"] {
-            run(
-                &mut client,
-                &format!(
-                    "CREATE TABLE {schema}.d_fixed (id INT PRIMARY KEY, t VARCHAR(20), at TIMESTAMP NOT NULL \
+            client.run(format!(
+                "CREATE TABLE {schema}.d_fixed (id INT PRIMARY KEY, t VARCHAR(20), at TIMESTAMP NOT NULL \
                      DEFAULT '2026-01-02 03:04:05') DEFAULT CHARSET=utf8mb4"
-                ),
-            )?;
-            run(
-                &mut client,
-                &format!(
+            ))?;
+            client.run(format!(
                     "INSERT INTO {schema}.d_fixed (id, t) VALUES (1, 'one'), (2, '{schema}'), (3, '\u{e9}t\u{e9}'), (4, NULL)"
-                ),
-            )?;
+                ))?;
         }
-        run(&mut client, "CREATE TABLE app.d_noise (n INT AUTO_INCREMENT PRIMARY KEY)")?;
+        client.run("CREATE TABLE app.d_noise (n INT AUTO_INCREMENT PRIMARY KEY)")?;
         let servers = &self.stage.cluster.servers;
         servers[0].query("SET GLOBAL log_bin_trust_function_creators = 1")?;
-        run(
-            &mut client,
-            "CREATE FUNCTION app.d_function(n INT) RETURNS INT DETERMINISTIC BEGIN SET @d = CONCAT('by ', n); RETURN n; END",
-        )?;
+        client.run("CREATE FUNCTION app.d_function(n INT) RETURNS INT DETERMINISTIC BEGIN SET @d = CONCAT('by ', n); RETURN n; END")?;
         for procedure in PROCEDURES {
-            run(&mut client, &format!("CREATE PROCEDURE app.{procedure}"))?;
+            client.run(format!("CREATE PROCEDURE app.{procedure}"))?;
         }
         self.wait_for_replicas(&mut client)
     }
 
     /// Waits until the replicas have everything that was written before.
     pub(crate) fn wait_for_replicas(&self, client: &mut Client) -> Result<()> {
-        run(client, "CREATE TABLE IF NOT EXISTS app.d_marker (n INT AUTO_INCREMENT PRIMARY KEY)")?;
-        run(client, "INSERT INTO app.d_marker VALUES ()")?;
+        client.run("CREATE TABLE IF NOT EXISTS app.d_marker (n INT AUTO_INCREMENT PRIMARY KEY)")?;
+        client.run("INSERT INTO app.d_marker VALUES ()")?;
         let count = |server: &delphinus_sandbox::Server| server.query("SELECT COUNT(*) FROM app.d_marker");
         let servers = &self.stage.cluster.servers;
         let wanted = count(&servers[0])?;
@@ -158,12 +146,6 @@ impl Arena {
             servers.iter().try_fold(true, |all, server| Ok(all && count(server)? == wanted))
         })
     }
-}
-
-fn run(client: &mut Client, sql: &str) -> Result<()> {
-    let replies = client.query(sql)?;
-    let failure = replies.iter().find_map(Reply::failure);
-    failure.map_or(Ok(()), |failure| Err(failure.clone())).with_context(|| sql.to_owned())
 }
 
 const PROCEDURES: &[&str] = &[
