@@ -74,13 +74,25 @@ impl Selection {
     }
 
     fn has(&self, variant: Variant) -> bool {
-        self.variants.is_empty() || self.variants.contains(&variant.to_string())
+        self.variants.is_empty() || self.variants.iter().any(|name| variant.is_named(name))
+    }
+
+    fn check_variants(&self) -> Result<()> {
+        for name in &self.variants {
+            let names = Variant::ALL.map(|one| format!("\"{one}\"")).join(", ");
+            ensure!(
+                Variant::ALL.iter().any(|one| one.is_named(name)),
+                "no variant {name}; there are {names}"
+            );
+        }
+        Ok(())
     }
 }
 
 /// Runs the suites one after the other and calls `seen` after each run.
 pub fn run(selection: &Selection, mut seen: impl FnMut(&Outcome)) -> Result<Vec<Outcome>> {
     let suites = selection.suites()?;
+    selection.check_variants()?;
     let both = [Flavor::MariaDb, Flavor::MySql];
     let flavors = if selection.flavors.is_empty() { &both[..] } else { &selection.flavors };
     let mut outcomes = Vec::new();
@@ -95,7 +107,10 @@ pub fn run(selection: &Selection, mut seen: impl FnMut(&Outcome)) -> Result<Vec<
             }
         }
     }
-    ensure!(!outcomes.is_empty(), "no suite was run");
+    ensure!(
+        !outcomes.is_empty(),
+        "no suite was run: not all suites run on both kinds of servers and in all variants"
+    );
     Ok(outcomes)
 }
 
@@ -118,6 +133,11 @@ mod tests {
         let only = Selection { variants: vec!["TLS, compressed".to_owned()], ..Selection::default() };
         assert!(only.has(both) && Selection::default().has(both));
         assert!(!only.has(Variant { tls: true, compression: false }));
+        let lower = Selection { variants: vec!["tls, compressed".to_owned()], ..Selection::default() };
+        assert!(lower.has(both) && lower.check_variants().is_ok());
+        let wrong = Selection { variants: vec!["tls,compressed".to_owned()], ..Selection::default() };
+        let error = wrong.check_variants().unwrap_err().to_string();
+        assert!(error.contains("\"plain\", \"TLS\", \"compressed\", \"TLS, compressed\""), "{error}");
     }
 
     #[test]

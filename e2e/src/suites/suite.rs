@@ -61,14 +61,12 @@ pub(crate) struct Run {
 impl Suite {
     /// The variants to run on these servers.
     pub(crate) fn variants(&self, flavor: Flavor, is_plain: bool) -> Vec<Variant> {
-        let all = [(false, false), (true, false), (false, true), (true, true)];
-        let all = all.map(|(tls, compression)| Variant { tls, compression });
         let is_possible = |variant: &Variant| {
             let only_plain = is_plain && (variant.tls || variant.compression);
             let can_compress = self.compression == Compression::Option || !variant.compression;
             self.flavors.contains(&flavor) && can_compress && !only_plain
         };
-        all.into_iter().filter(is_possible).collect()
+        Variant::ALL.into_iter().filter(is_possible).collect()
     }
 
     /// Runs it.

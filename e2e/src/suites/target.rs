@@ -14,6 +14,21 @@ pub struct Variant {
     pub compression: bool,
 }
 
+impl Variant {
+    /// All there are.
+    pub(crate) const ALL: [Self; 4] = [
+        Self { tls: false, compression: false },
+        Self { tls: true, compression: false },
+        Self { tls: false, compression: true },
+        Self { tls: true, compression: true },
+    ];
+
+    /// True for its name, as it is shown, in upper or lower case.
+    pub(crate) fn is_named(self, name: &str) -> bool {
+        self.to_string().eq_ignore_ascii_case(name)
+    }
+}
+
 impl fmt::Display for Variant {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match (self.tls, self.compression) {
