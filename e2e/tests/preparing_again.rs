@@ -47,9 +47,6 @@ fn what_waits_can_be_ended(flavor: Flavor) {
     by_a_connection_that_breaks(&stage);
     not_in_time(&stage, flavor);
     pieces_of_a_parameter(&stage, flavor);
-    if flavor == Flavor::MySql {
-        what_gives_types(&stage);
-    }
 }
 
 /// Whatever is prepared has to be prepared again.
@@ -344,48 +341,4 @@ fn pieces_of_a_parameter(stage: &Stage, flavor: Flavor) {
     assert_eq!(told(client.execute(pieces.id, &value, true).unwrap()), Some(2013));
     let empty = client.prepare("SELECT COUNT(*) FROM quiet FOR UPDATE").unwrap().unwrap();
     assert_eq!(length(client.execute(empty.id, &[], true).unwrap()), "0");
-}
-
-/// What is set around the run that gives a statement its types on `MySQL`: nobody waits for that on a backend that hangs, or for
-/// a client that has gone.
-fn what_gives_types(stage: &Stage) {
-    let primary = &stage.cluster.servers[0];
-    let relay = Relay::start(&stage.cluster.dir().join("types"), &primary.socket).unwrap();
-    let monitor = ["interval_ms = 200", "timeout_ms = 500", "fall = 2", "rise = 1"];
-    let config = ConfigFile {
-        only_primary_at: Some(relay.path.clone()),
-        monitor: monitor.map(str::to_owned).to_vec(),
-        ..ConfigFile::default()
-    };
-    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
-    for (step, hangs) in
-        [("delphinus limit` = @@", false), ("sql_select_limit = @", false), ("sql_select_limit = @", true)]
-    {
-        let mut client = address.connect().unwrap();
-        for sql in ["PREPARE s FROM 'SELECT ?'", "SET @v = 1", "EXECUTE s USING @v", "SET @v = NULL"] {
-            client.query(sql).unwrap();
-        }
-        end_all(stage);
-        client.query("BEGIN").unwrap();
-        client.query("INSERT INTO quiet VALUES (9)").unwrap();
-        let id = client.connection_id.to_string();
-        relay.hold_on(step.as_bytes());
-        client.send(3, b"EXECUTE s USING @v").unwrap();
-        relay.wait_until_held(NOTICE).unwrap();
-        if hangs {
-            primary.pause().unwrap();
-            let told = client.read_answers().unwrap_err().downcast::<ServerError>();
-            primary.resume().unwrap();
-            assert_eq!(told.unwrap().code, 1213);
-        } else {
-            drop(client);
-        }
-        let is_gone = || {
-            let rows = address.connect()?.rows("SHOW PROCESSLIST")?;
-            Ok(hangs || rows.iter().all(|row| row[0].as_deref() != Some(&id)))
-        };
-        until(NOTICE, "the session to end", is_gone).unwrap();
-        // What it held is free again, where the server knows that its connection has gone.
-        address.connect().unwrap().query("DELETE FROM quiet").unwrap();
-    }
 }

@@ -21,7 +21,6 @@ fn stage(flavor: Flavor) -> Stage {
         "CREATE TABLE sbtest.kept (id INT PRIMARY KEY, a INT)",
         "INSERT INTO sbtest.kept VALUES (99, 99)",
         "CREATE PROCEDURE app.p_runs() EXECUTE s",
-        "CREATE PROCEDURE app.p_runs_with() EXECUTE s USING @v",
         "CREATE PROCEDURE app.p_prepares() PREPARE inside FROM 'SELECT 8'",
         "CREATE PROCEDURE app.p_sets_and_misses() BEGIN SET @missed = 5; EXECUTE no_such; END",
         "CREATE PROCEDURE app.p_drops() DEALLOCATE PREPARE s",
@@ -106,17 +105,6 @@ fn all(stage: &Stage) {
     early_savepoints(stage);
 }
 
-#[test]
-fn integers_for_parameters_do_not_pin() {
-    for flavor in [Flavor::MySql, Flavor::MariaDb] {
-        let stage = stage(flavor);
-        integers_of_many(&stage);
-        another_number_of_values(&stage);
-        other_values_after_integers(&stage);
-        where_types_cannot_be_given(&stage);
-    }
-}
-
 /// A statement that cannot be prepared any more is missed by who runs it, and by nobody else.
 fn one_that_is_not_to_be_had(stage: &Stage) {
     let (mut a, mut b) = two(stage);
@@ -166,12 +154,11 @@ fn by_binary_protocol(stage: &Stage) {
 
 fn the_same_name_in_two_sessions(stage: &Stage) {
     let (mut a, mut b) = two(stage);
-    a.query("PREPARE s FROM 'SELECT ''a'', ?'").unwrap();
-    b.query("SET @text = \"SELECT 'b', ?\", @one = '5'").unwrap();
+    a.query("PREPARE s FROM 'SELECT ''a'', 5'").unwrap();
+    b.query("SET @text = \"SELECT 'b', 5\"").unwrap();
     b.query("PREPARE S FROM @text").unwrap();
     b.query("SET @text = NULL").unwrap();
-    a.query("SET @one = '5'").unwrap();
-    let execute = "EXECUTE s USING @one";
+    let execute = "EXECUTE s";
     for _ in 0..3 {
         assert_eq!(a.rows(execute).unwrap(), [[Some("a".to_owned()), Some("5".to_owned())]]);
         assert_eq!(b.rows(execute).unwrap(), [[Some("b".to_owned()), Some("5".to_owned())]]);
@@ -207,17 +194,6 @@ fn tables_made_by_them(stage: &Stage) {
     a.query("DROP TABLE app.made").unwrap();
 }
 
-/// What a value does to a parameter of MySQL's: nothing, or it has the type of an integer, or of something else.
-fn kind(value: &str) -> &'static str {
-    match value {
-        "NULL" => "none",
-        "'-1'" => "other",
-        _ if value.starts_with('\'') => "none",
-        _ if value.parse::<i64>().is_ok() => "integer",
-        _ => "other",
-    }
-}
-
 /// A run of `s`, and all that can be told of it.
 fn answers(client: &mut Client, value: &str, variables: &str) -> Vec<String> {
     client.query(&format!("SET @v = {value}")).unwrap();
@@ -227,19 +203,15 @@ fn answers(client: &mut Client, value: &str, variables: &str) -> Vec<String> {
     };
     let run = client.query(&format!("EXECUTE s USING {variables}"));
     let mut all = vec![run.map_or_else(|error| error.to_string(), |answer| format!("{answer:?}"))];
-    for sql in [
-        "SHOW WARNINGS",
-        "SELECT * FROM words FOR UPDATE",
-        "SELECT @@sql_select_limit, @@autocommit, @`delphinus zero`, @`delphinus limit`",
-    ] {
+    for sql in ["SHOW WARNINGS", "SELECT * FROM words FOR UPDATE"] {
         all.push(told(client.rows(sql)));
     }
     client.query("DELETE FROM words").unwrap();
     all
 }
 
-/// MySQL gives a parameter the type of the first number, and converts to it from then on: a session stays there, unless that
-/// can be had elsewhere, as of integers in a plain read, as long as all runs are with such.
+/// MySQL gives a parameter the type of the first number, and converts to it from then on: a session with such a statement stays
+/// there. MariaDB keeps no types.
 fn parameters(stage: &Stage) {
     let server = stage.primary_address();
     for text in [
@@ -259,31 +231,22 @@ fn parameters(stage: &Stage) {
             &["1.5", "'2.25x'", "3.5"],
             &["'-1'", "1e3", "'abc'", "NULL", "2"],
         ] {
-            for is_killed in [true, false] {
-                let (mut a, mut b) = two(stage);
-                let mut there = server.connect().unwrap();
-                for client in [&mut a, &mut there] {
-                    client.query(&format!("PREPARE s FROM '{text}'")).unwrap();
+            let (mut a, mut b) = two(stage);
+            let mut there = server.connect().unwrap();
+            for client in [&mut a, &mut there] {
+                client.query(&format!("PREPARE s FROM '{text}'")).unwrap();
+            }
+            let variables = if text.matches('?').count() == 1 { "@v" } else { "@v, @v" };
+            let moves = stage.cluster.flavor == Flavor::MariaDb;
+            assert_eq!(pin(&mut b, &a).is_none(), moves, "{text}");
+            for value in values {
+                if moves {
+                    // It is not there the next time.
+                    take(&mut b);
+                    kill_all_but(stage, there.connection_id);
                 }
-                let variables = if text.matches('?').count() == 1 { "@v" } else { "@v, @v" };
-                let (mut moves, mut has_type) = (true, false);
-                for value in values {
-                    if moves {
-                        // It does not pin, and is not there the next time.
-                        take(&mut b);
-                        if is_killed {
-                            kill_all_but(stage, there.connection_id);
-                        }
-                    }
-                    let run = |client: &mut Client| answers(client, value, variables);
-                    assert_eq!(run(&mut a), run(&mut there), "{text} {value} of {values:?} {is_killed}");
-                    let is_plain = text.starts_with("SELECT") && !text.contains("LIMIT");
-                    moves &= stage.cluster.flavor == Flavor::MariaDb
-                        || kind(value) == "none" && !has_type
-                        || kind(value) == "integer" && is_plain;
-                    has_type |= kind(value) != "none";
-                }
-                assert_eq!(pin(&mut b, &a).is_some(), !moves, "{text} {values:?}");
+                let run = |client: &mut Client| answers(client, value, variables);
+                assert_eq!(run(&mut a), run(&mut there), "{text} {value} of {values:?}");
             }
         }
     }
@@ -299,181 +262,17 @@ fn parameters(stage: &Stage) {
     take(&mut b);
 }
 
-/// Sessions that run statements of one name in turn on one connection, with integers, or something else where MySQL keeps no
-/// types.
-fn integers_of_many(stage: &Stage) {
-    let server = stage.primary_address();
-    let texts = ["SELECT ?", "SELECT ? + 1, CONCAT(?, ''x'')", "SELECT COUNT(*) FROM kept WHERE a > ?"];
-    let mut sessions: Vec<_> = (0..8)
-        .map(|number| {
-            let (mut a, mut there) = (stage.address.connect().unwrap(), server.connect().unwrap());
-            let text = texts[number % texts.len()].to_owned() + &format!(" HAVING {number} = {number}");
-            for client in [&mut a, &mut there] {
-                client.query(&format!("PREPARE s FROM '{text}'")).unwrap();
-            }
-            let variables = if text.matches('?').count() == 1 { "@v" } else { "@v, @v" };
-            (a, there, variables)
-        })
-        .collect();
-    for value in ["'early'", "0", "7", "-9223372036854775807", "2147483648"] {
-        for (a, there, variables) in &mut sessions {
-            assert_eq!(answers(a, value, variables), answers(there, value, variables), "{value}");
-        }
-    }
-}
-
-/// The server refuses that before it looks at any: it neither gives types nor holds a session.
-fn another_number_of_values(stage: &Stage) {
-    let server = stage.primary_address();
-    for executes in
-        [&["EXECUTE s"][..], &["EXECUTE s USING @v, @v"], &["EXECUTE s USING @text, @v", "EXECUTE s"]]
-    {
-        for first in ["DO 0", "EXECUTE s USING @v"] {
-            let (mut a, mut b) = two(stage);
-            let mut there = server.connect().unwrap();
-            for client in [&mut a, &mut there] {
-                client.query("SET @v = 1, @text = 'abc'").unwrap();
-                client.query("PREPARE s FROM 'SELECT ?'").unwrap();
-                client.query(first).unwrap();
-            }
-            for execute in executes {
-                take(&mut b);
-                kill_all_but(stage, there.connection_id);
-                assert_eq!(code(&mut a, execute), code(&mut there, execute), "{execute}");
-                take(&mut b);
-            }
-            // The types are what they were before.
-            for value in ["@v", "@text"] {
-                let execute = format!("EXECUTE s USING {value}");
-                let told = (a.value(&execute).unwrap(), there.value(&execute).unwrap());
-                assert_eq!(told.0, told.1, "{executes:?} {first} {value}");
-            }
-        }
-    }
-}
-
-/// A statement that was given integers elsewhere is given them first where it runs with something else.
-fn other_values_after_integers(stage: &Stage) {
-    let server = stage.primary_address();
-    let mut writer = server.connect().unwrap();
-    for before in [
-        &["DO 0"][..],
-        &["BEGIN"],
-        &["BEGIN", "INSERT INTO kept (a) VALUES (51)"],
-        &["START TRANSACTION READ ONLY"],
-        &["SET autocommit = 0"],
-        &["SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE", "BEGIN"],
-        &["SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"],
-        &["SET SESSION sql_mode = 'ANSI_QUOTES'"],
-        &["SET SESSION sql_select_limit = 1"],
-        &["CREATE TEMPORARY TABLE mine (a INT)"],
-    ] {
-        for value in ["NULL", "'abc'", "'1.5'", "2.5", "CAST(7 AS UNSIGNED)"] {
-            let (mut a, mut b) = two(stage);
-            let mut there = server.connect().unwrap();
-            for client in [&mut a, &mut there] {
-                client.query("PREPARE s FROM 'SELECT COUNT(*), ?, \"q\" FROM gone'").unwrap();
-                client.query("SET @v = 1").unwrap();
-                client.query("EXECUTE s USING @v").unwrap();
-            }
-            take(&mut b);
-            let ids = [there.connection_id, writer.connection_id];
-            kill_all_but_these(stage, &ids);
-            // What only READ UNCOMMITTED sees.
-            for sql in ["BEGIN", "INSERT INTO gone VALUES (1)"] {
-                writer.query(sql).unwrap();
-            }
-            let is_locked = before[0].contains("SERIALIZABLE");
-            if is_locked {
-                writer.query("ROLLBACK").unwrap();
-            }
-            let run = |client: &mut Client| {
-                for sql in before {
-                    client.query(sql).unwrap();
-                }
-                client.query(&format!("SET @v = {value}")).unwrap();
-                // The server may prepare it again for that, and fail in another mode.
-                let execute = |client: &mut Client| {
-                    client.rows("EXECUTE s USING @v").map_err(|error| error.to_string())
-                };
-                let answer = execute(client);
-                let left = client.rows("SELECT FOUND_ROWS(), ROW_COUNT(), LAST_INSERT_ID()").unwrap();
-                let again = execute(client);
-                let own = "SELECT @@sql_select_limit, @@autocommit, @`delphinus zero`, @`delphinus limit`";
-                let own = client.rows(own).unwrap();
-                client.query("ROLLBACK").unwrap();
-                (answer, left[0][..2].to_vec(), again, own)
-            };
-            let (own, direct) = (run(&mut a), run(&mut there));
-            assert_eq!(own, direct, "{before:?} {value}");
-            writer.query("ROLLBACK").unwrap();
-            if own.0.is_ok() && own.2.is_ok() {
-                for sql in ["DROP TEMPORARY TABLE IF EXISTS mine", "ROLLBACK", "DEALLOCATE PREPARE s"] {
-                    a.query(sql).unwrap();
-                }
-                assert_eq!(pin(&mut b, &a), None, "{before:?} {value}");
-            }
-        }
-    }
-    // By a procedure.
-    let (mut a, mut b) = two(stage);
-    let mut there = server.connect().unwrap();
-    for client in [&mut a, &mut there] {
-        for sql in ["PREPARE s FROM 'SELECT ?'", "SET @v = 1", "EXECUTE s USING @v", "SET @v = 'abc'"] {
-            client.query(sql).unwrap();
-        }
-    }
-    take(&mut b);
-    kill_all_but(stage, there.connection_id);
-    let call = "CALL app.p_runs_with()";
-    assert_eq!(a.value(call).unwrap(), there.value(call).unwrap());
-}
-
-/// What waits for the next transaction must not be used up. It takes a table that is gone for a moment to get there.
-fn where_types_cannot_be_given(stage: &Stage) {
-    if stage.cluster.flavor == Flavor::MariaDb {
-        return;
-    }
-    let (mut a, mut b) = two(stage);
-    a.query("PREPARE s FROM 'SELECT COUNT(*), ? FROM gone'").unwrap();
-    a.query("SET @v = 1, @none = NULL").unwrap();
-    a.query("EXECUTE s USING @v").unwrap();
-    b.query("DROP TABLE app.gone").unwrap();
-    kill(stage);
-    a.query("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").unwrap();
-    stage.cluster.servers[0].query("CREATE TABLE app.gone (a INT)").unwrap();
-    let refused = a.error("EXECUTE s USING @none").unwrap();
-    assert_eq!(refused.code, 1105);
-    assert!(refused.message.contains("set_transaction"), "{}", refused.message);
-    assert_eq!(a.rows("EXECUTE s USING @v").unwrap(), [[Some("0".to_owned()), Some("1".to_owned())]]);
-    a.query("COMMIT").unwrap();
-    take(&mut b);
-}
-
 /// Without autocommit a session may have a savepoint before its transaction has begun: it stays where that is.
 fn early_savepoints(stage: &Stage) {
     let (mut a, mut b) = two(stage);
     let mut there = stage.primary_address().connect().unwrap();
     for client in [&mut a, &mut there] {
-        for sql in [
-            "SET autocommit = 0",
-            "PREPARE s FROM 'SELECT COUNT(*), ? FROM gone'",
-            "SET @v = 1",
-            "EXECUTE s USING @v",
-            "COMMIT",
-        ] {
-            client.query(sql).unwrap();
-        }
+        client.query("SET autocommit = 0").unwrap();
     }
     take(&mut b);
     kill_all_but(stage, there.connection_id);
-    for sql in ["SAVEPOINT early", "SET @v = 'abc'"] {
-        a.query(sql).unwrap();
-        there.query(sql).unwrap();
-    }
+    a.query("SAVEPOINT early").unwrap();
     assert_eq!(pin(&mut b, &a).as_deref(), Some("transaction"));
-    let execute = "EXECUTE s USING @v";
-    assert_eq!(a.rows(execute).unwrap(), there.rows(execute).unwrap());
     for sql in [
         "ROLLBACK TO early",
         "INSERT INTO app.gone VALUES (61)",
@@ -483,9 +282,7 @@ fn early_savepoints(stage: &Stage) {
         a.query(sql).unwrap();
     }
     assert_eq!(a.value("SELECT COUNT(*) FROM app.gone FOR UPDATE").unwrap(), "0");
-    for sql in ["COMMIT", "DEALLOCATE PREPARE s"] {
-        a.query(sql).unwrap();
-    }
+    a.query("COMMIT").unwrap();
     assert_eq!(pin(&mut b, &a), None);
     for end in
         ["COMMIT", "ROLLBACK", "CREATE TABLE IF NOT EXISTS app.gone (a INT)", "BEGIN", "SET autocommit = 1"]

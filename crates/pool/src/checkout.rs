@@ -1,7 +1,6 @@
 //! A connection in the hands of a session. It goes back to the pool, or is closed; dropping it closes it.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use delphinus_net::NetError;
 use delphinus_state::{Changed, SessionState};
@@ -13,7 +12,6 @@ use delphinus_wire::response::{Status, TextResult};
 use crate::ask::{command, prepare, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
-use crate::forgotten::roll_back;
 use crate::idle::Seat;
 use crate::memory::Memory;
 use crate::pool::Pool;
@@ -53,10 +51,6 @@ impl Checkout {
     /// True if the backend has a command, or part of one: nobody can use the connection then.
     pub fn is_amid_command(&self) -> bool {
         self.doing != Doing::Nothing
-    }
-
-    pub(crate) fn backend_name(&self) -> Arc<str> {
-        self.pool.target(self.backend).name()
     }
 
     /// The error of a connection that nothing more is to be had from.
@@ -197,10 +191,6 @@ impl Checkout {
     pub async fn start_over(mut self) -> Result<(), PoolError> {
         let (pool, backend) = (self.pool.clone(), self.backend);
         self.connection().belong_to(Rc::default());
-        if !roll_back(self.connection()).await {
-            let backend = self.backend_name();
-            return Err(PoolError::Lost { backend, error: NetError::Closed });
-        }
         start_over(self.connection(), pool.target(backend)).await?;
         self.release();
         Ok(())

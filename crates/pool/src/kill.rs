@@ -70,11 +70,6 @@ impl Pool {
         self.kill_query_if(backend, identity, || Some(thread)).await
     }
 
-    /// Logs in on a connection of its own, which counts for no limit, and leaves again. Fails where nobody is let in.
-    pub async fn visit(&self, backend: BackendId, identity: &Identity) -> Result<(), PoolError> {
-        self.kill_query_if(backend, identity, || None).await
-    }
-
     /// The same with a last look, once the way to the backend is open: `None` if there is nothing to kill any more.
     pub async fn kill_query_if(
         &self,

@@ -29,7 +29,7 @@ pub use census::{BackendCensus, Census};
 pub use checkout::{Checkout, Doing};
 pub use connection::{BackendConnId, Connection, Identity, LeftBehind, ListLeft, RowsLeft, SHAPE, Thread};
 pub use error::PoolError;
-pub use forgotten::{Ending, Transactions};
+pub use forgotten::Transactions;
 pub use idle::Seat;
 pub use keys::{KeyId, Keys, Trust};
 pub use memory::{Memory, Warnings};

@@ -4,12 +4,8 @@
 //! Owns: which errors these are, and what looks like a KILL on the server. What becomes of other statements whose connection breaks
 //! is in `failover`.
 
-use std::time::Duration;
-
-use delphinus_net::rt;
-use delphinus_pool::{Checkout, PoolError};
+use delphinus_pool::Checkout;
 use delphinus_sql::{Access, Statement};
-use delphinus_state::Response;
 use delphinus_topology::BackendId;
 
 use crate::failover::{READ_ATTEMPTS, REFUSALS};
@@ -25,19 +21,16 @@ const NET_ERRORS: std::ops::RangeInclusive<u16> = 1158..=1161;
 /// ER_CLIENT_INTERACTION_TIMEOUT: MySQL's word for a connection that was idle for too long.
 const IDLE: u16 = 4031;
 
-/// How long it may take to find out whether a server goes on.
-const LOOK: Duration = Duration::from_secs(1);
-
 /// A read that has run for so long when its connection breaks may be one that somebody wanted to end. By a clock that ticks once a
 /// second: one that has run for less than a second never is.
 const LONG_S: u32 = 2;
 
 /// What the client of such a read is told beside how its connection broke.
 const KILLED: &str =
-    "its server goes on, so that it may have been killed there, and does not run again elsewhere";
+    "it has run for long, so that somebody may have killed it, and it does not run again elsewhere";
 
 /// There are statements that servers die of.
-const DEADLY: &str = "it is the second server that has gone down under it, and it does not run on a third";
+const DEADLY: &str = "it is the second server on which that happens, and it does not run on a third";
 
 /// True if a server says this of its own end, or of the end of the connection, and nobody may have wanted to end the
 /// statement.
@@ -60,6 +53,7 @@ impl Session {
             && attempt < self.attempts(statement)
             && (statement.access == Access::Read || self.only_begins(statement))
             && !self.info.is_killed()
+            && !(relayed.response.error == Some(SHUTDOWN) && self.has_run_long())
     }
 
     /// How often a statement that changes nothing is tried. A read has other backends; what begins a transaction has none, and
@@ -68,14 +62,9 @@ impl Session {
         if self.only_begins(statement) { REFUSALS } else { READ_ATTEMPTS }
     }
 
-    /// True if it was not a KILL that broke it off: whoever has killed a statement does not want it to run again.
-    pub(crate) async fn is_ending(&self, backend: BackendId, response: &Response) -> bool {
-        response.error != Some(SHUTDOWN) || self.lets_in(backend).await == Some(false)
-    }
-
     /// Why a statement that changes nothing, and whose connection broke on this backend, does not run again all the same. Servers
     /// say nothing of who closes a connection, or why.
-    pub(crate) async fn why_not_again(
+    pub(crate) fn why_not_again(
         &mut self,
         backend: BackendId,
         statement: &Statement,
@@ -84,25 +73,15 @@ impl Session {
             return None;
         }
         let is_second = self.broke_on.replace(backend).is_some_and(|first| first != backend);
-        let is_long = self.info.since_s(self.worker.registry.clock_s()) >= LONG_S;
-        if !is_second && !is_long {
-            return None;
+        if self.has_run_long() && !self.worker.is_hung(backend) {
+            return Some(KILLED);
         }
-        let goes_on = if self.worker.is_hung(backend) { Some(false) } else { self.lets_in(backend).await };
-        match goes_on {
-            Some(true) if is_long => Some(KILLED),
-            Some(false) if is_second => Some(DEADLY),
-            _ => None,
-        }
+        is_second.then_some(DEADLY)
     }
 
-    /// Whether the server takes somebody new: one that is shut down closes its doors first. `None` if it does not say.
-    async fn lets_in(&self, backend: BackendId) -> Option<bool> {
-        match rt::timeout(LOOK, self.worker.pool.visit(backend, &self.identity)).await? {
-            Err(PoolError::Unreachable { .. } | PoolError::Lost { .. }) => Some(false),
-            Err(PoolError::Refused { error, .. }) => Some(error.code != SHUTDOWN),
-            _ => Some(true),
-        }
+    /// True for a statement that somebody may have wanted to end.
+    fn has_run_long(&self) -> bool {
+        self.info.since_s(self.worker.registry.clock_s()) >= LONG_S
     }
 
     /// Closes the connection of a statement that runs again elsewhere.

@@ -56,8 +56,6 @@ pub enum ProxyError {
     LostState(String, &'static str),
     /// A statement of SQL text that cannot be prepared again, by its name.
     CannotPrepareAgain(String),
-    /// A statement of SQL text whose parameters cannot be given their types again, by its name; what stands in the way.
-    CannotGiveTypes(String, &'static str),
     /// KILL of an id that nobody has.
     NoSuchThread(u64),
     /// KILL of somebody else's connection.
@@ -222,13 +220,6 @@ impl From<&ProxyError> for ClientError {
             E::CannotPrepareAgain(name) => {
                 let text = format!("Delphinus: {name} cannot be prepared again as it was: PREPARE it anew");
                 Self::new(1243, *b"HY000", text)
-            }
-            E::CannotGiveTypes(name, why) => {
-                let text = format!(
-                    "Delphinus: the parameters of {name} have the types of integers, which it cannot be given here ({why}): \
-                     EXECUTE it with integers, or PREPARE it anew"
-                );
-                Self::new(1105, *b"HY000", text)
             }
             E::NoSuchThread(id) => Self::new(1094, *b"HY000", format!("Unknown thread id: {id}")),
             E::NotOwner(id) => Self::new(1095, *b"HY000", format!("You are not owner of thread {id}")),

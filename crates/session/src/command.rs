@@ -98,23 +98,8 @@ impl Rare {
 }
 
 impl Session {
-    /// Counts for SHOW STATUS.
-    fn count_statement_command(&mut self, command: Rare) {
-        let counts = &mut self.statement_counts;
-        match command {
-            Rare::Prepare => counts.prepare += 1,
-            Rare::BulkExecute(_) => counts.execute += 1,
-            Rare::LongData(_) => counts.send_long_data += 1,
-            Rare::StmtClose(_) => counts.close += 1,
-            Rare::StmtReset(_) => counts.reset += 1,
-            Rare::Fetch(_) => counts.fetch += 1,
-            _ => {}
-        }
-    }
-
     pub(crate) async fn serve_rare(&mut self, input: Input, command: Rare) -> Outcome {
         command.counter(&self.worker.counters).increment();
-        self.count_statement_command(command);
         match command {
             Rare::Quit => Ok(Served::End),
             Rare::Ping => self.ping(input).await,

@@ -30,7 +30,6 @@ use crate::pinned::Published;
 use crate::registry::{ClientConnId, Connected};
 use crate::route::is_about_schema;
 use crate::session::{Lex, LoginFacts, Seats, Session};
-use crate::session_status::StatementCounts;
 use crate::statements::ClientStatements;
 use crate::steering::Steering;
 use crate::worker::{Arrival, ListenerMode, Worker};
@@ -237,8 +236,6 @@ impl Seed {
             initial,
             pins: Pins::default(),
             published: Published::new(rt::now()),
-            counted_before: None,
-            statement_counts: StatementCounts::default(),
             memory: Rc::new(Memory::default()),
             status: Status::AUTOCOMMIT,
             seats: Seats::default(),

@@ -145,7 +145,6 @@ impl Session {
             }
             Command::StmtExecute { id, flags } => {
                 self.worker.counters.command_stmt_execute.increment();
-                self.statement_counts.execute += 1;
                 self.execute(input, id, flags).await
             }
             other => Box::pin(self.serve_rare(input, other.into())).await,

@@ -18,7 +18,6 @@ use crate::causality::Causality;
 use crate::clusters::Clusters;
 use crate::pinned::Published;
 use crate::registry::SessionInfo;
-use crate::session_status::{Before, StatementCounts};
 use crate::statements::ClientStatements;
 use crate::steering::Steering;
 use crate::worker::{ListenerSettings, Worker};
@@ -48,9 +47,6 @@ pub struct Session {
     pub(crate) pins: Pins,
     /// The pin that others know of.
     pub(crate) published: Published,
-    /// The counters of its connection when it first asked for them.
-    pub(crate) counted_before: Option<Box<Before>>,
-    pub(crate) statement_counts: StatementCounts,
     pub(crate) memory: Rc<Memory>,
     /// Status flags as the last answer of a backend had them.
     pub(crate) status: Status,
@@ -208,8 +204,6 @@ impl Session {
         self.pin_if_dedicated();
         self.statements.clear();
         self.sql.clear();
-        self.counted_before = None;
-        self.statement_counts = StatementCounts::default();
         self.leave_seats();
         self.memory = Rc::default();
         // Servers keep this one: it belongs to the protocol, not to the session's variables.

@@ -108,17 +108,12 @@ impl Session {
         if self.may_have_changed_accounts(&executed) {
             self.worker.users.accounts_changed();
         }
-        let given = self.given(statement, sql);
-        let mut learnt = self.learn_from(&executed);
+        let learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
-        if checkout.connection().transactions == Transactions::MayBeForgotten {
-            // What was forgotten before may end here.
-            learnt.get_or_insert_default();
-        }
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
         }
-        self.learn_sql(checkout, &executed, given.as_deref());
+        self.learn_sql(checkout, &executed);
         if before != self.want.schema {
             self.info.enters(self.want.schema.as_deref());
             self.check_entered();
@@ -212,9 +207,6 @@ impl Session {
             self.pins.follow(status, rt::now(), ran.sql);
             self.apply_late(&changes, ran);
         }
-        if checkout.connection().transactions == Transactions::MayBeForgotten {
-            self.end_forgotten(checkout, ran).await?;
-        }
         Ok(())
     }
 
@@ -256,31 +248,6 @@ impl Session {
         }
         if learnt.hidden_user_vars {
             self.ask_hidden_user_vars(checkout, ran).await?;
-        }
-        Ok(())
-    }
-
-    /// A routine that has made temporary tables pins, whatever has become of them.
-    async fn ask_temporary_tables(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
-        // MySQL counts them among all tables.
-        let counter = match self.lex.options(&self.want.vars).flavor {
-            Flavor::MySql => "Com_create_table",
-            Flavor::MariaDb => "Com_create_temporary_table",
-        };
-        let sql = format!("SHOW SESSION STATUS LIKE '{counter}'");
-        let answer = self.ask_status(checkout, &sql).await?;
-        let count = answer.rows.first().and_then(|row| row.get(1)?.clone()).unwrap_or_default();
-        let count = std::str::from_utf8(&count).ok().and_then(|count| count.parse().ok());
-        let known = &mut checkout.connection().temporary_tables_made;
-        let is_new = count != Some(*known);
-        *known = count.unwrap_or_default();
-        let known = self.ran_by_execute(ran.statement, ran.sql);
-        let statement = known.as_ref().map_or(ran.statement, |known| known.runs().0);
-        // Of those that the client makes itself it is known what becomes of them.
-        let is_own =
-            statement.effects.contains(Effects::CREATES_TEMP_TABLE) || statement.class == Class::CreateTable;
-        if is_new && (!is_own || statement.effects.intersects(OPAQUE)) {
-            self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
         }
         Ok(())
     }

@@ -9,9 +9,7 @@ use std::rc::Rc;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, Statement, prepared_from, sql_prepared};
-use delphinus_state::{Executed, Given, PinReason, SqlStatement, quote_identifier};
-
-use delphinus_wire::response::Status;
+use delphinus_state::{Executed, PinReason, SqlStatement, quote_identifier};
 
 use crate::client_error::ProxyError;
 use crate::session::Session;
@@ -19,12 +17,9 @@ use crate::session::Session;
 /// Statements about them.
 const ABOUT: Effects = Effects::SQL_PREPARES.union(Effects::SQL_EXECUTES).union(Effects::SQL_DEALLOCATES);
 
-/// Statements after which a session may be in another state, or no statement may be run for its types. Those that it has prepared
-/// stay with the connection then.
-const LEAVES_HOME: Effects = Effects::SETS_SYSTEM_VARS
-    .union(Effects::CHANGES_SCHEMA)
-    .union(Effects::CALLS_ROUTINE)
-    .union(Effects::SETS_NEXT_TRANSACTION);
+/// Statements after which a session may be in another state. Those that it has prepared stay with the connection then.
+const LEAVES_HOME: Effects =
+    Effects::SETS_SYSTEM_VARS.union(Effects::CHANGES_SCHEMA).union(Effects::CALLS_ROUTINE);
 
 /// Which of them a statement may touch.
 enum Touched {
@@ -41,17 +36,8 @@ impl Session {
     #[inline]
     pub(crate) fn may_touch_sql(&self, checkout: &mut Checkout, statement: &Statement) -> bool {
         !statement.effects.is_empty()
-            && (statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
-                || self.sets_early_savepoint(statement))
+            && statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
             && (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
-    }
-
-    /// True for a savepoint before the transaction that it belongs to: what is run for types begins and ends one, as long as there is
-    /// no savepoint.
-    fn sets_early_savepoint(&self, statement: &Statement) -> bool {
-        statement.effects.contains(Effects::SETS_SAVEPOINT)
-            && !self.status.contains(Status::AUTOCOMMIT)
-            && !self.status.contains(Status::IN_TRANS)
     }
 
     /// Makes the connection have what the statement may touch, as the session has it.
@@ -66,12 +52,8 @@ impl Session {
                 for name in dropped {
                     self.bring_to_drop(checkout, &name).await?;
                 }
-                let given = self.given(statement, sql).map(|given| given.1);
                 for name in names {
                     self.bring_one(checkout, &name).await?;
-                    if !matches!(given, Some(Given::Integers(_) | Given::WrongNumber)) {
-                        self.bring_types(checkout, &name).await?;
-                    }
                 }
             }
             Touched::Own => self.bring_own_sql(checkout).await?,
@@ -96,13 +78,9 @@ impl Session {
         names: BTreeSet<String>,
     ) -> Result<(), ProxyError> {
         for name in names {
-            let brought = match self.bring_one(checkout, &name).await {
-                Ok(()) => self.bring_types(checkout, &name).await,
-                failed => failed,
-            };
-            match brought {
+            match self.bring_one(checkout, &name).await {
                 // It cannot be prepared any more, and is missed by whoever runs it.
-                Err(ProxyError::CannotPrepareAgain(_) | ProxyError::CannotGiveTypes(..)) => {}
+                Err(ProxyError::CannotPrepareAgain(_)) => {}
                 Err(ProxyError::Pool(PoolError::Refused { error, .. })) if !ENDS.contains(&error.code) => {}
                 brought => brought?,
             }
@@ -206,20 +184,9 @@ impl Session {
         self.sql.run_by(statement, sql, lex).cloned()
     }
 
-    /// Takes in what a statement has prepared, dropped, and given types, and whether the session has to stay with that.
-    pub(crate) fn learn_sql(
-        &mut self,
-        checkout: &mut Checkout,
-        executed: &Executed<'_>,
-        given: Option<&(String, Given)>,
-    ) {
+    /// Takes in what a statement has prepared and dropped, and whether the session has to stay with that.
+    pub(crate) fn learn_sql(&mut self, checkout: &mut Checkout, executed: &Executed<'_>) {
         let effects = executed.statement.effects;
-        if let Some((name, given)) = given {
-            self.learn_types(checkout, (name, *given), executed);
-        }
-        if is_opaque(executed.statement) {
-            self.sql.may_have_run();
-        }
         if effects.intersects(Effects::SQL_PREPARES.union(Effects::SQL_DEALLOCATES)) {
             let limit = self.worker.settings.max_prepared_statements;
             let left = limit.saturating_sub(self.statements.len());

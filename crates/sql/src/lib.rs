@@ -29,10 +29,10 @@ pub use digest::{Digest, digest};
 pub use effects::Effects;
 pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
 pub use names::{
-    AdvisoryLocks, ExecuteUsing, Handlers, Kill, KillScope, PreparedFrom, SessionFunction, Span, SqlPrepared,
-    TableName, TemporaryTables, advisory_locks, bare_words, builtin_calls, execute_using, handlers,
-    has_tables, immediate_from, kill_target, parameters, prepared_from, sql_prepared, tables,
-    temporary_tables, used_schemas, user_variables_assigned,
+    AdvisoryLocks, Handlers, Kill, KillScope, PreparedFrom, SessionFunction, Span, SqlPrepared, TableName,
+    TemporaryTables, advisory_locks, bare_words, builtin_calls, handlers, has_tables, immediate_from,
+    kill_target, parameters, prepared_from, sql_prepared, tables, temporary_tables, used_schemas,
+    user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use split::split;

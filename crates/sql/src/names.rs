@@ -20,10 +20,7 @@ pub use bare_words::bare_words;
 pub use builtin_calls::{SessionFunction, Span, builtin_calls};
 pub use handlers::{Handlers, handlers};
 pub use kill::{Kill, KillScope, kill_target};
-pub use sql_prepared::{
-    ExecuteUsing, PreparedFrom, SqlPrepared, execute_using, immediate_from, parameters, prepared_from,
-    sql_prepared,
-};
+pub use sql_prepared::{PreparedFrom, SqlPrepared, immediate_from, parameters, prepared_from, sql_prepared};
 pub use tables::{has_tables, tables};
 pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
 pub use used_schemas::used_schemas;

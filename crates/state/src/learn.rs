@@ -65,8 +65,7 @@ pub struct Learnt {
     pub hidden_user_vars: bool,
     /// Whether the role is that of the login again must be asked.
     pub role: bool,
-    /// The server may have forgotten that `InnoDB` takes part in transactions, and is to be reminded once none is open: see
-    /// docs/protocol-notes.md.
+    /// The server may have forgotten that `InnoDB` takes part in the transactions of this connection: see docs/protocol-notes.md.
     pub may_lose_transactions: bool,
 }
 
@@ -127,14 +126,9 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
             pins.add(PinReason::UnknownState, executed.now, executed.sql);
         }
     }
-    match may_lose_transactions(state, executed).then_some(executed.lex.flavor) {
-        Some(Flavor::MySql) => {
-            learnt.may_lose_transactions = true;
-            learnt.ping |= response.status.is_none();
-        }
-        // It has no table that everybody may read.
-        Some(Flavor::MariaDb) => pins.add(PinReason::UnknownState, executed.now, executed.sql),
-        None => {}
+    if may_lose_transactions(state, executed) {
+        learnt.may_lose_transactions = true;
+        pins.add(PinReason::UnknownState, executed.now, executed.sql);
     }
     savepoints::learn(&mut learnt, pins, executed);
     end_next_transaction(pins, executed);

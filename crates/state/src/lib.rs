@@ -5,7 +5,6 @@
 
 mod diff;
 mod learn;
-mod parameter_types;
 mod pin;
 mod session;
 mod sql_statements;
@@ -15,7 +14,6 @@ mod vars;
 
 pub use diff::{FixUp, diff};
 pub use learn::{Executed, Learnt, fixes, learn};
-pub use parameter_types::{Given, ParameterTypes};
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
 pub use sql_statements::{SqlStatement, SqlStatements, text_of};

@@ -11,7 +11,6 @@ use delphinus_sql::{
 };
 
 use crate::learn::Executed;
-use crate::parameter_types::{AfterRun, Given, ParameterTypes, can_run_for_types};
 use crate::session::SessionState;
 use crate::vars::{Vars, quote_identifier};
 
@@ -25,10 +24,6 @@ pub struct SqlStatement {
     statement: Statement,
     schema: Option<Rc<str>>,
     vars: Rc<Vars>,
-    /// So many parameters, whose types the server keeps; 0 where it keeps none.
-    typed: usize,
-    /// It can be run for these types alone.
-    can_run_for_types: bool,
 }
 
 impl SqlStatement {
@@ -49,18 +44,11 @@ impl SqlStatement {
     }
 }
 
-/// A statement as it is in a session, or on a connection.
-#[derive(Debug, Clone)]
-struct Kept {
-    statement: Rc<SqlStatement>,
-    types: ParameterTypes,
-}
-
 /// Statements by their names, in lower case.
 #[derive(Debug, Default)]
 pub struct SqlStatements {
     /// `None` for one that cannot be prepared again.
-    by_name: BTreeMap<Box<str>, Option<Kept>>,
+    by_name: BTreeMap<Box<str>, Option<Rc<SqlStatement>>>,
     /// The names of those that may give users other passwords, or of which nothing is known.
     about_accounts: BTreeSet<Box<str>>,
     /// The texts of those that cannot be prepared again, as far as they are known.
@@ -101,7 +89,7 @@ impl SqlStatements {
 
     /// The statement of this name: `Some(None)` for one that cannot be prepared again.
     pub fn find(&self, name: &str) -> Option<Option<&Rc<SqlStatement>>> {
-        self.by_name.get(name).map(|found| found.as_ref().map(|kept| &kept.statement))
+        self.by_name.get(name).map(Option::as_ref)
     }
 
     /// What the one of this name runs, where that is known.
@@ -121,70 +109,6 @@ impl SqlStatements {
         self.find(run.first()?)?
     }
 
-    /// True if `MySQL` keeps types with the parameters of `name` once it has run with values that give it some.
-    pub fn keeps_types(&self, name: &str) -> bool {
-        self.typed_parameters(name) > 0
-    }
-
-    /// How many of these it has.
-    pub fn typed_parameters(&self, name: &str) -> usize {
-        self.find(name).flatten().map_or(0, |one| one.typed)
-    }
-
-    /// The types of the parameters of `name`.
-    pub fn types(&self, name: &str) -> ParameterTypes {
-        self.by_name.get(name).and_then(Option::as_ref).map(|kept| kept.types).unwrap_or_default()
-    }
-
-    /// Notes that the parameters of `name` have these types here.
-    pub fn set_types(&mut self, name: &str, types: ParameterTypes) {
-        if let Some(Some(kept)) = self.by_name.get_mut(name) {
-            kept.types = types;
-        }
-    }
-
-    /// Takes in that a session in `state` has run `name` with `given` on the connection that has `there`.
-    pub fn ran(&mut self, (name, given): (&str, Given), is_ok: bool, state: &SessionState, there: &mut Self) {
-        let Some(Some(kept)) = self.by_name.get_mut(name) else { return };
-        let one = &kept.statement;
-        if one.typed == 0 {
-            return;
-        }
-        // The server prepares it again for its first number: in the state that the session is in now.
-        let moves = one.can_run_for_types && one.is_at_home(state);
-        match kept.types.after(given, is_ok, moves) {
-            AfterRun::Same => {}
-            AfterRun::Typed(types) => {
-                kept.types = types;
-                there.set_types(name, types);
-            }
-            // What has types keeps them.
-            AfterRun::UnsureThere if there.types(name) == kept.types => {}
-            AfterRun::UnsureThere => there.put(name, None),
-            AfterRun::OnlyHere => {
-                self.fix(name);
-                there.put(name, None);
-            }
-        }
-    }
-
-    /// Takes in that something may have run any of them, with nobody knows what values.
-    pub fn may_have_run(&mut self) {
-        let is_typed = |kept: &Option<Kept>| kept.as_ref().is_some_and(|kept| kept.statement.typed > 0);
-        let typed: Vec<_> = self.by_name.iter().filter(|(_, kept)| is_typed(kept)).collect();
-        let names: Vec<Box<str>> = typed.into_iter().map(|(name, _)| name.clone()).collect();
-        for name in names {
-            self.fix(&name);
-        }
-    }
-
-    /// This one cannot follow its session any more.
-    fn fix(&mut self, name: &str) {
-        let text = self.text(name).map(Box::from);
-        self.put(name, None);
-        self.fixed.extend(text.map(|text| (name.into(), text)));
-    }
-
     /// True if running what the text runs may give users other passwords: also where it is not known what that is.
     pub fn may_change_accounts(&self, sql: &[u8], lex: LexOptions) -> bool {
         sql_prepared(sql, lex).run.iter().any(|name| self.about_accounts.contains(name.as_str()))
@@ -200,8 +124,7 @@ impl SqlStatements {
 
     /// Notes that `name` is this one here, just prepared.
     pub fn put(&mut self, name: &str, statement: Option<Rc<SqlStatement>>) {
-        let kept = statement.map(|statement| Kept { statement, types: ParameterTypes::default() });
-        self.by_name.insert(name.into(), kept);
+        self.by_name.insert(name.into(), statement);
         self.fixed.remove(name);
     }
 
@@ -261,7 +184,7 @@ impl SqlStatements {
     }
 
     fn has_room_for(&self, text: &str) -> bool {
-        let moving = self.by_name.values().flatten().map(|kept| kept.statement.text.len());
+        let moving = self.by_name.values().flatten().map(|one| one.text.len());
         let kept = moving.chain(self.fixed.values().map(|text| text.len())).sum::<usize>();
         text.len() <= MAX_TEXT && kept + text.len() <= MAX_TEXTS
     }
@@ -303,13 +226,13 @@ impl SqlStatements {
             && statement.uses.without(LOOKED_AT).is_empty()
             && !matches!(statement.why, Why::AmbiguousText | Why::VersionComment)
             && statement.count == 1;
-        if !text.bytes().all(is_plain) || !is_passing {
+        // There the first value that a parameter is given gives it its type, for good.
+        let keeps_types = lex.flavor == Flavor::MySql && parameters(text.as_bytes(), lex) > 0;
+        if !text.bytes().all(is_plain) || !is_passing || keeps_types {
             return None;
         }
         let prepare = format!("PREPARE {} FROM '{}'", quote_identifier(name), text.replace('\'', "''"));
         Some(Rc::new(SqlStatement {
-            typed: if lex.flavor == Flavor::MySql { parameters(text.as_bytes(), lex) } else { 0 },
-            can_run_for_types: can_run_for_types(&statement, &text),
             prepare: prepare.into(),
             text: text.into(),
             statement,
@@ -320,7 +243,7 @@ impl SqlStatements {
 
     /// True if one of them cannot follow a session in this state to another connection.
     pub fn hold(&self, state: &SessionState) -> bool {
-        self.by_name.values().any(|one| one.as_ref().is_none_or(|kept| !kept.statement.is_at_home(state)))
+        self.by_name.values().any(|one| one.as_ref().is_none_or(|one| !one.is_at_home(state)))
     }
 }
 

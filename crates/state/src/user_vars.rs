@@ -59,21 +59,6 @@ impl UserValue {
         text.bytes().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()).then_some(text)
     }
 
-    /// True if `MySQL` may give a parameter of a prepared statement another type for it: for a number, and for a string that is
-    /// one, unless it is whole, without a sign, and of at most 18 digits. Source: what 9.7 was seen to do.
-    pub fn may_give_type(&self) -> bool {
-        match self.0.split_once(" X'") {
-            Some((_, rest)) => !is_plain_text(rest.split('\'').next().unwrap_or_default()),
-            None => !self.is_null() && !self.0.contains("NULL "),
-        }
-    }
-
-    /// True for an integer of the type that SQL gives one: with a sign, or room for it.
-    pub fn is_integer(&self) -> bool {
-        let digits = self.0.strip_prefix('-').unwrap_or(&self.0);
-        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-    }
-
     /// The values of a row that answers `read_back_sql`, in its order; `None` if the row is not one.
     pub fn from_row(columns: &[Column], row: &[Option<Vec<u8>>]) -> Option<Vec<Self>> {
         if columns.len() != row.len() || !row.len().is_multiple_of(COLUMNS_EACH) {
@@ -128,11 +113,6 @@ impl UserValue {
         Some(Self(format!("_{charset} X'{digits}' COLLATE {collation}").into()))
     }
 
-    #[cfg(test)]
-    pub(crate) fn from_sql(sql: &str) -> Self {
-        Self(sql.into())
-    }
-
     /// A value of raw bytes in the given character set and collation.
     pub fn from_bytes(bytes: &[u8], charset: &str, collation: &str) -> Self {
         Self(format!("_{charset} X'{}' COLLATE {collation}", hex(bytes)).into())
@@ -150,23 +130,6 @@ fn null_of(column: &Column) -> &'static str {
         ColumnKind::Real => "(NULL + 0e0)",
     }
 }
-
-/// True for a string that is not a number, or a whole one of at most 18 digits and no sign: servers look whether others fit
-/// an integer.
-fn is_plain_text(digits: &str) -> bool {
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap_or_default(), 16);
-    // In some character sets a digit is one of several bytes, the others of which are 0.
-    let bytes = digits.as_bytes().chunks(2).filter_map(|pair| byte(pair).ok()).filter(|byte| *byte != 0);
-    let start: String = bytes.take(LONG_NUMBER).map(char::from).collect();
-    if start.len() >= LONG_NUMBER {
-        return !start.bytes().all(|byte| b"0123456789+-.eE \t\r\n".contains(&byte));
-    }
-    let text = start.trim();
-    text.len() <= 18 && text.bytes().all(|byte| byte.is_ascii_digit()) || text.parse::<f64>().is_err()
-}
-
-/// Of a longer string only the beginning is looked at.
-const LONG_NUMBER: usize = 64;
 
 /// Character sets of several bytes whose strings only a server can tell to be valid.
 const MULTI_BYTE: [&str; 9] =
@@ -210,34 +173,6 @@ mod tests {
             "_latin1 X'61' COLLATE latin1_bin"
         );
         assert_eq!(sql(252, [Some("a"), Some("binary"), Some("binary"), Some("61")]), "_binary X'61'");
-    }
-
-    #[test]
-    fn numbers_and_strings_that_are_numbers_give_types() {
-        let text = |digits: &str| format!("_utf8mb4 X'{digits}' COLLATE utf8mb4_bin");
-        for (value, gives) in [
-            ("1".to_owned(), true),
-            ("CAST(1 AS UNSIGNED)".to_owned(), true),
-            ("-1.5".to_owned(), true),
-            ("1e5".to_owned(), true),
-            ("NULL".to_owned(), false),
-            ("CAST(NULL AS SIGNED)".to_owned(), false),
-            ("(NULL + 0e0)".to_owned(), false),
-            (text(""), false),
-            (text("31"), false),
-            (text("6162"), false),
-            (text("31206120"), false),
-            (text("323032342D30312D3032"), false),
-            (text("2D31"), true),
-            (text("312E35"), true),
-            (text("39393939393939393939393939393939393939"), true),
-            (text(&"39".repeat(100_000)), true),
-            (text(&"61".repeat(100_000)), false),
-            ("_utf16 X'0031' COLLATE utf16_bin".to_owned(), false),
-            ("_utf16 X'002D0031' COLLATE utf16_bin".to_owned(), true),
-        ] {
-            assert_eq!(UserValue::from_sql(&value).may_give_type(), gives, "{value:.60}");
-        }
     }
 
     #[test]

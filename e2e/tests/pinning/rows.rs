@@ -268,30 +268,11 @@ pub(crate) const PINS: &[Row] = &[
                 &[Run("DEALLOCATE PREPARE s")],
             ),
             mysql(
-                &[
-                    Run("PREPARE s FROM 'SELECT ?'"),
-                    Run("SET @a = 'x', @n = 1.5"),
-                    Run("EXECUTE s USING @a"),
-                    Run("EXECUTE s USING @n"),
-                ],
-                &[Run("EXECUTE s USING @a"), Run("DEALLOCATE PREPARE s")],
+                &[Run("PREPARE s FROM 'SELECT ?'")],
+                &[Run("SET @a = 'x'"), Run("EXECUTE s USING @a"), Run("DEALLOCATE PREPARE s")],
             ),
             mysql(
-                &[
-                    Run("PREPARE s FROM 'SELECT ?, ?'"),
-                    Run("SET @n = 1"),
-                    Run("EXECUTE s USING @n, @n"),
-                    Run("EXECUTE s USING @n, @n"),
-                    Run("EXECUTE s USING @n, @none"),
-                ],
-                &[Run("EXECUTE s USING @n, @n"), Run("DEALLOCATE PREPARE s")],
-            ),
-            mysql(
-                &[
-                    Run("PREPARE s FROM 'SELECT a FROM app.three LIMIT ?'"),
-                    Run("SET @n = 1"),
-                    Run("EXECUTE s USING @n"),
-                ],
+                &[Run("PREPARE s FROM 'SELECT a FROM app.three LIMIT ?'")],
                 &[Run("PREPARE s FROM 'SELECT 1'")],
             ),
             mariadb(&[Run("PREPARE s FROM CONCAT('SELECT', ' 1')")], &[Run("DEALLOCATE PREPARE s")]),

@@ -21,6 +21,7 @@ use crate::input::Input;
 use crate::local::splice;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
+use crate::session_status::shows_counters;
 use crate::settle::Ran;
 use crate::statements::Own;
 use crate::steering::hints_of;
@@ -137,10 +138,7 @@ impl Session {
                 return Ok(served.map_or(Retry::Again, Retry::Never));
             }
             Ok(relayed) if plan.is_some() && self.is_broken_off(statement, &relayed, (input, attempt)) => {
-                if Box::pin(self.is_ending(checkout.backend(), &relayed.response)).await {
-                    return Ok(Retry::Elsewhere(self.leave_broken_off(checkout, relayed)));
-                }
-                relayed
+                return Ok(Retry::Elsewhere(self.leave_broken_off(checkout, relayed)));
             }
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
@@ -148,7 +146,7 @@ impl Session {
                 self.worker.report_lost(checkout.backend(), &error.to_string());
                 return Ok(Retry::Never(self.after_cut_pinned(&error.to_string(), is_in_step)));
             }
-            Err(cut) => return Box::pin(self.after_cut(checkout, cut, statement, attempt)).await,
+            Err(cut) => return self.after_cut(checkout, cut, statement, attempt),
         };
         self.finish_execute(checkout, (id, &key), flags, relayed).await.map(Retry::Never)
     }
@@ -335,8 +333,8 @@ impl Session {
             found.own = own.map(|statement| Own { key: ran_as.clone(), statement });
         }
         self.update_statement_pins(&mut checkout, id).await;
-        if statement.uses.contains(Uses::SESSION_STATUS) && response.is_ok() {
-            self.pins.add(PinReason::Status, rt::now(), key.text());
+        if response.is_ok() && shows_counters(&statement, key.text()) {
+            self.pin_for_counters(key.text());
         }
         let ran = Ran { statement: &statement, sql: key.text(), response: &response };
         let settled = self.settle(checkout, ran).await;
@@ -417,12 +415,10 @@ impl Session {
         }
         match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(relayed) => self.finish_execute(checkout, (id, &key), 0, relayed).await,
-            Err(cut) if self.pins.is_empty() => {
-                match Box::pin(self.after_cut(checkout, cut, &statement, REFUSALS)).await? {
-                    Retry::Never(served) => Ok(served),
-                    Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),
-                }
-            }
+            Err(cut) if self.pins.is_empty() => match self.after_cut(checkout, cut, &statement, REFUSALS)? {
+                Retry::Never(served) => Ok(served),
+                Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),
+            },
             Err(Cut::Client(error)) => Err(error),
             Err(Cut::Backend { error, is_in_step, .. }) => {
                 Ok(self.after_cut_pinned(&error.to_string(), is_in_step))

@@ -197,20 +197,18 @@ impl Session {
         statement: &Statement,
         attempt: u32,
     ) -> Result<Retry, NetError> {
-        let mut relayed = match forwarded {
-            Err(cut) => return self.after_cut(checkout, cut, statement, attempt).await,
+        let relayed = match forwarded {
+            Err(cut) => return self.after_cut(checkout, cut, statement, attempt),
             Ok(relayed) => relayed,
         };
-        if self.is_refused_as_read_only(statement, input, &relayed) {
-            let Some(refusal) = self.before_next_primary(&mut checkout, relayed, attempt).await? else {
-                self.leave_refused(checkout, statement).await;
-                return Ok(Retry::Again);
-            };
-            relayed = refusal;
-        } else if self.is_ending(checkout.backend(), &relayed.response).await {
+        if !self.is_refused_as_read_only(statement, input, &relayed) {
             return Ok(Retry::Elsewhere(self.leave_broken_off(checkout, relayed)));
         }
-        let served = self.finish(checkout, (input, text_at), statement, &mut relayed).await?;
+        let Some(mut refusal) = self.before_next_primary(&mut checkout, relayed, attempt).await? else {
+            self.leave_refused(checkout, statement).await;
+            return Ok(Retry::Again);
+        };
+        let served = self.finish(checkout, (input, text_at), statement, &mut refusal).await?;
         Ok(Retry::Never(served))
     }
 
@@ -349,7 +347,7 @@ impl Session {
     }
 
     /// The text of the statement just run, as far as it was held.
-    fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
+    pub(super) fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
         if let Some(command) = self.before_file.as_deref().filter(|command| command.len() >= input.held) {
             &command[text_at..input.held]
         } else if input.is_whole() && self.kept >= input.held {
@@ -394,7 +392,7 @@ impl Session {
     }
 
     /// What to do when the connection broke under a statement that no pin holds.
-    pub(crate) async fn after_cut(
+    pub(crate) fn after_cut(
         &mut self,
         checkout: Checkout,
         cut: Cut,
@@ -417,7 +415,7 @@ impl Session {
                 let is_harmless = statement.access == Access::Read || only_begins;
                 let may_run_again = is_harmless && is_repeatable && attempt < self.attempts(statement);
                 self.info.waits_again();
-                let why_not = if may_run_again { self.why_not_again(backend, statement).await } else { None };
+                let why_not = if may_run_again { self.why_not_again(backend, statement) } else { None };
                 let error = match why_not {
                     None if may_run_again => return Ok(Retry::Elsewhere(backend)),
                     Some(why_not) => ProxyError::LostHarmless(format!("{why}; {why_not}")),

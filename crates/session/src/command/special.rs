@@ -6,6 +6,7 @@ use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, used_schemas};
 use delphinus_state::{HiddenCollation, RESULTS_COLLATION, Shape};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
+use super::execute::pinning;
 use super::prepare::is_about_insert_id;
 use super::query::{Retry, is_ordinary};
 use crate::client_error::ProxyError;
@@ -17,6 +18,7 @@ use crate::last_statement::ABOUT_LAST;
 use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
+use crate::session_status::shows_counters;
 
 /// How rows are sent: as the answer to a text, or to a prepared statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +49,7 @@ impl Session {
         if let Some(outcome) = self.answer_about_sessions(input, &sql, statement).await {
             return outcome;
         }
+        let statement = if shows_counters(&statement, &sql) { pinning(statement) } else { statement };
         let mut known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
@@ -133,12 +136,8 @@ impl Session {
             let shape = self.text_shape();
             return Some(self.show_process_list(input, sql, shape).await);
         }
-        if statement.uses.contains(Uses::SESSION_STATUS)
-            && matches!(statement.class, Class::Show | Class::Flush)
-            && input.is_whole()
-            && let Ok(text) = std::str::from_utf8(sql)
-        {
-            return Some(self.session_status(input, text, statement).await);
+        if statement.uses.contains(Uses::SESSION_STATUS) {
+            return self.answer_about_tls(input, sql, &statement).await;
         }
         None
     }
@@ -171,12 +170,20 @@ impl Session {
         statement: &Statement,
     ) -> Outcome {
         match self.forward(&mut checkout, input, Shape::Results).await {
-            Ok(mut relayed) => self.finish(checkout, (input, text_at), statement, &mut relayed).await,
+            Ok(mut relayed) => {
+                if statement.uses.contains(Uses::SESSION_STATUS) && relayed.response.is_ok() {
+                    let sql = self.sent_text(input, text_at).to_vec();
+                    if shows_counters(statement, &sql) {
+                        self.pin_for_counters(&sql);
+                    }
+                }
+                self.finish(checkout, (input, text_at), statement, &mut relayed).await
+            }
             Err(Cut::Backend { error, is_in_step, .. }) if !self.pins.is_empty() => {
                 self.worker.report_lost(checkout.backend(), &error.to_string());
                 Ok(self.after_cut_pinned(&error.to_string(), is_in_step))
             }
-            Err(cut) => match Box::pin(self.after_cut(checkout, cut, statement, REFUSALS)).await? {
+            Err(cut) => match self.after_cut(checkout, cut, statement, REFUSALS)? {
                 Retry::Never(served) => Ok(served),
                 Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),
             },

@@ -93,39 +93,3 @@ pub fn parameters(sql: &[u8], options: LexOptions) -> usize {
     }
     count
 }
-
-/// What a text runs that is one `EXECUTE name` or `EXECUTE name USING @a, @b`, and nothing else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExecuteUsing {
-    /// The statement, in lower case.
-    pub name: String,
-    /// The user variables that its parameters are given, in lower case.
-    pub variables: Vec<String>,
-}
-
-/// What a text runs that is one `EXECUTE` of user variables. `None` for every other form, as for MariaDB's expressions.
-pub fn execute_using(sql: &[u8], options: LexOptions) -> Option<ExecuteUsing> {
-    let mut cursor = Cursor::new(sql, options);
-    if !cursor.eat(Keyword::Execute) || !cursor.here.is_name() {
-        return None;
-    }
-    let name = name_text(cursor.bump(), sql, options).to_lowercase();
-    let mut variables = Vec::new();
-    if cursor.eat(Keyword::Using) {
-        loop {
-            let variable = cursor.bump();
-            if variable.kind != TokenKind::UserVariable {
-                return None;
-            }
-            variables.push(user_variable_name(variable, sql, options));
-            if cursor.here.kind != TokenKind::Comma {
-                break;
-            }
-            cursor.bump();
-        }
-    }
-    if cursor.here.kind == TokenKind::Semicolon {
-        cursor.bump();
-    }
-    (cursor.here.kind == TokenKind::End).then_some(ExecuteUsing { name, variables })
-}

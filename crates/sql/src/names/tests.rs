@@ -100,28 +100,6 @@ fn what_is_prepared_is_known_where_it_is_a_literal_or_a_variable() {
 }
 
 #[test]
-fn what_is_executed_is_known_with_its_variables() {
-    let using = |name: &str, variables: &[&str]| {
-        let variables = variables.iter().map(|&name| name.to_owned()).collect();
-        Some(ExecuteUsing { name: name.to_owned(), variables })
-    };
-    for (sql, found) in [
-        ("EXECUTE S", using("s", &[])),
-        ("execute `S`;", using("s", &[])),
-        ("EXECUTE s USING @A, @`b`, @'c' ; ", using("s", &["a", "b", "c"])),
-        ("EXECUTE s USING @a,", None),
-        ("EXECUTE s USING", None),
-        ("EXECUTE s USING 5", None),
-        ("EXECUTE s USING @a + 1", None),
-        ("EXECUTE s; DO 1", None),
-        ("EXECUTE", None),
-        ("PREPARE s FROM @a", None),
-    ] {
-        assert_eq!(execute_using(sql.as_bytes(), DEFAULT), found, "{sql}");
-    }
-}
-
-#[test]
 fn parameters_are_counted_as_servers_do() {
     for (sql, count) in [
         ("SELECT 1", 0),

@@ -87,63 +87,19 @@ fn what_does_nothing_to_its_session_can_be_prepared_again() {
     }
 }
 
+/// The first value that a parameter is given gives it its type there, for good.
 #[test]
-fn what_a_procedure_may_have_run_stays_where_it_is() {
-    for (text, moves) in [("SELECT 1", true), ("SELECT ?", false)] {
-        let mut session = Session::default();
-        session.run_on(Flavor::MySql, &format!("PREPARE s FROM '{text}'"), None);
-        session.statements.may_have_run();
-        assert_eq!(session.holds(), !moves, "{text}");
-    }
-}
-
-/// A session and its connection, after runs of `s` there, and whether they went well.
-fn typed_by(text: &str, runs: &[(Given, bool)]) -> (Session, SqlStatements) {
-    let (mut session, mut there) = (Session::default(), SqlStatements::default());
-    session.run_on(Flavor::MySql, &format!("PREPARE s FROM '{text}'"), None);
-    there.copy("s", &session.statements);
-    for (given, is_ok) in runs {
-        session.statements.ran(("s", *given), *is_ok, &session.state, &mut there);
-    }
-    (session, there)
-}
-
-#[test]
-fn types_of_integers_alone_do_not_hold_it() {
-    use Given::{Integers, NoTypes, Other};
-    let typed = ParameterTypes::Integers(1);
-    for (text, runs, moves, types) in [
-        ("SELECT ?", &[(NoTypes, true)][..], true, ParameterTypes::AsPrepared),
-        ("SELECT ?", &[(NoTypes, true), (Integers(1), true)], true, typed),
-        ("SELECT ?", &[(Integers(1), true), (Integers(1), true)], true, typed),
-        ("SELECT ?", &[(Integers(1), false)], false, ParameterTypes::AsPrepared),
-        ("SELECT ?", &[(Integers(1), true), (NoTypes, true)], false, ParameterTypes::AsPrepared),
-        ("SELECT ?", &[(Other, true)], false, ParameterTypes::AsPrepared),
-        ("SELECT ? LIMIT 1", &[(Integers(1), true)], false, ParameterTypes::AsPrepared),
-        ("INSERT INTO t VALUES (?)", &[(Integers(1), true)], false, ParameterTypes::AsPrepared),
+fn mysql_keeps_one_with_parameters_where_it_is() {
+    for (flavor, text, moves) in [
+        (Flavor::MySql, "SELECT 1", true),
+        (Flavor::MySql, "SELECT ?", false),
+        (Flavor::MySql, "SELECT ''?''", true),
+        (Flavor::MariaDb, "SELECT ?", true),
     ] {
-        let (session, there) = typed_by(text, runs);
-        assert_eq!(session.holds(), !moves, "{text} {runs:?}");
-        assert_eq!((session.statements.types("s"), there.types("s")), (types, types), "{text} {runs:?}");
+        let mut session = Session::default();
+        session.run_on(flavor, &format!("PREPARE s FROM '{text}'"), None);
+        assert_eq!(session.holds(), !moves, "{flavor:?} {text}");
     }
-    // One that fails keeps the types that it has; where it had none yet, perhaps it has none.
-    let (mut session, mut there) = typed_by("SELECT ?", &[(Integers(1), true), (Integers(1), false)]);
-    assert_eq!((session.holds(), session.statements.types("s")), (false, typed));
-    assert_eq!(there.types("s"), typed);
-    there.set_types("s", ParameterTypes::AsPrepared);
-    session.statements.ran(("s", Integers(1)), false, &session.state, &mut there);
-    assert_eq!((session.holds(), session.statements.types("s")), (false, typed));
-    assert!(there.find("s").flatten().is_none());
-    // The types of another state.
-    let (mut session, mut there) = typed_by("SELECT ?", &[]);
-    session.state.schema = Some("app".into());
-    session.statements.ran(("s", Integers(1)), true, &session.state, &mut there);
-    session.state.schema = None;
-    assert!(session.holds());
-    // Prepared anew, it has none.
-    let (mut session, _) = typed_by("SELECT ?", &[(Integers(1), true)]);
-    session.run_on(Flavor::MySql, "PREPARE s FROM 'SELECT ?'", None);
-    assert_eq!(session.statements.types("s"), ParameterTypes::AsPrepared);
 }
 
 #[test]
@@ -216,8 +172,7 @@ fn the_text_of_one_that_stays_is_known() {
     assert_eq!(session.statements.text("r"), Some("CALL q()"));
     session.statements.clear();
     assert_eq!(session.statements.text("r"), None);
-    let (mut session, _) = typed_by("SELECT ?", &[]);
-    session.statements.may_have_run();
+    session.run_on(Flavor::MySql, "PREPARE s FROM 'SELECT ?'", None);
     assert_eq!((session.prepare(), session.statements.text("s")), (None, Some("SELECT ?")));
     let long = format!("PREPARE s FROM 'CALL p({})'", "1".repeat(MAX_TEXT));
     session.run(&long, None);

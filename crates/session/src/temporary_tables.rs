@@ -1,0 +1,52 @@
+//! Temporary tables that code in the database has made: servers only count them.
+
+use delphinus_net::rt;
+use delphinus_pool::{Checkout, PoolError};
+use delphinus_sql::{Class, Effects, Flavor};
+use delphinus_state::PinReason;
+use delphinus_wire::response::TextResult;
+
+use crate::session::Session;
+use crate::settle::{OPAQUE, Ran};
+
+impl Session {
+    /// A routine that has made temporary tables pins, whatever has become of them.
+    pub(crate) async fn ask_temporary_tables(
+        &mut self,
+        checkout: &mut Checkout,
+        ran: Ran<'_>,
+    ) -> Result<(), PoolError> {
+        // MySQL counts them among all tables.
+        let counter = match self.lex.options(&self.want.vars).flavor {
+            Flavor::MySql => "Com_create_table",
+            Flavor::MariaDb => "Com_create_temporary_table",
+        };
+        let sql = format!("SHOW SESSION STATUS LIKE '{counter}'");
+        let answer = self.ask_status(checkout, &sql).await?;
+        let count = answer.rows.first().and_then(|row| row.get(1)?.clone()).unwrap_or_default();
+        let count = std::str::from_utf8(&count).ok().and_then(|count| count.parse().ok());
+        let known = &mut checkout.connection().temporary_tables_made;
+        let is_new = count != Some(*known);
+        *known = count.unwrap_or_default();
+        let known = self.ran_by_execute(ran.statement, ran.sql);
+        let statement = known.as_ref().map_or(ran.statement, |known| known.runs().0);
+        // Of those that the client makes itself it is known what becomes of them.
+        let is_own =
+            statement.effects.contains(Effects::CREATES_TEMP_TABLE) || statement.class == Class::CreateTable;
+        if is_new && (!is_own || statement.effects.intersects(OPAQUE)) {
+            self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
+        }
+        Ok(())
+    }
+
+    /// Asks for counters in full: servers cut the answer of SHOW STATUS short at `sql_select_limit`, too.
+    async fn ask_status(&self, checkout: &mut Checkout, sql: &str) -> Result<TextResult, PoolError> {
+        let Some(limit) = self.want.vars.get("sql_select_limit") else { return checkout.query(sql).await };
+        let back = format!("SET SESSION sql_select_limit = {}", String::from_utf8_lossy(limit));
+        checkout.query("SET SESSION sql_select_limit = 18446744073709551615").await?;
+        let answer = checkout.query(sql).await;
+        // Also where it was refused or killed: the limit is the client's.
+        checkout.query(&back).await?;
+        answer
+    }
+}
