@@ -68,9 +68,14 @@ pub(crate) fn shows_itself(vars: &mut Vars, name: &str) {
 /// Variables that belong to one connection: setting them on another one would mean something else. A session
 /// that sets one of them keeps its connection.
 const FIXED: &[&str] = &[
+    // These follow the schema, until they are set: no other connection of the same schema has that then.
+    "character_set_database",
+    "collation_database",
     "gtid_next",
     "gtid_seq_no",
     "insert_id",
+    "optimizer_trace",
+    "profiling",
     "pseudo_replica_mode",
     "pseudo_slave_mode",
     "pseudo_thread_id",
@@ -80,11 +85,15 @@ const FIXED: &[&str] = &[
     "sql_auto_is_null",
 ];
 
+/// Variables under which the server keeps records of the session's statements on the connection, also when they are set back.
+const KEEP_RECORDS: [&str; 2] = ["optimizer_trace", "profiling"];
+
+/// Variables that entering a schema sets.
+pub(crate) const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
+
 /// Variables that the server reports though nobody set them, or that follow from others.
 const DERIVED: &[&str] = &[
     "character_set_connection",
-    "character_set_database",
-    "collation_database",
     "error_count",
     "identity",
     "in_transaction",
@@ -151,6 +160,11 @@ pub fn as_prepared(prepared: &Rc<Vars>, now: &Vars) -> Rc<Vars> {
 /// True if a value can be set on another connection with the same effect.
 pub fn is_movable(name: &str) -> bool {
     !FIXED.contains(&name)
+}
+
+/// True if the connection has something of the session's once the variable was set, whatever it is set to later.
+pub(crate) fn keeps_records(name: &str) -> bool {
+    KEEP_RECORDS.contains(&name)
 }
 
 /// True if the variable follows from other state and is not to be set by itself.

@@ -69,9 +69,13 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
                 self.uses |= Uses::DIAGNOSTICS;
                 self.refuse(Why::Diagnostics);
             }
-            (Keyword::Variables, _)
-            | (Keyword::Session | Keyword::Local | Keyword::Global, Keyword::Variables) => {
+            (Keyword::Global, Keyword::Variables) => {
                 self.uses |= Uses::SESSION_VARS;
+                self.refuse(Why::SystemVariable);
+            }
+            (Keyword::Variables, _) | (Keyword::Session | Keyword::Local, Keyword::Variables) => {
+                // `identity` and `last_insert_id` are among them.
+                self.uses |= Uses::SESSION_VARS.union(Uses::LAST_INSERT_ID);
                 self.refuse(Why::SystemVariable);
             }
             (Keyword::Processlist, _) => {

@@ -3,18 +3,34 @@
 use std::time::Instant;
 
 use delphinus_sql::{
-    Assignment, Effects, Scope, TableName, Target, advisory_locks, assignments, handlers, temporary_tables,
+    Assignment, Class, Effects, Scope, TableName, Target, advisory_locks, assignments, handlers,
+    temporary_tables,
 };
 
-use super::variables::{reads_as_0, reported};
+use super::variables::{TRACE_OFF, reads_as_0, reported};
 use super::{Done, Executed};
 use crate::pin::{PinReason, Pins};
-use crate::vars::{is_movable, is_wide};
+use crate::tracker::{Changed, Response};
+use crate::vars::{OF_SCHEMA, is_movable, is_wide, keeps_records};
+
+/// True for a statement that has set the variables of the schema anew, as its last act. Servers do not report entering the schema
+/// that the session is in.
+fn enters_schema(executed: &Executed<'_>) -> bool {
+    let reports = |response: &Response| response.changes.iter().any(|one| matches!(one, Changed::Schema(_)));
+    let statement = executed.statement;
+    executed.response.is_ok()
+        && (statement.class == Class::Use || statement.class != Class::Multi && reports(executed.response))
+}
 
 /// What was done only perhaps can pin, but ends no pin.
 pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'_>) {
     let effects = executed.statement.effects;
-    if effects.contains(Effects::SETS_SYSTEM_VARS) {
+    if enters_schema(executed) {
+        for name in OF_SCHEMA {
+            pins.set_fixed_variable(name, false, executed.now, executed.sql);
+        }
+    }
+    if effects.intersects(Effects::SETS_SYSTEM_VARS.union(Effects::SETS_FOR_STATEMENT)) {
         pin_fixed_variables(pins, executed);
     }
     let done = Done::of(executed);
@@ -130,6 +146,9 @@ fn sets_back(name: &str, value: &[u8]) -> bool {
     let inner = value.strip_prefix(b"(").and_then(|value| value.strip_suffix(b")"));
     let value = inner.unwrap_or(value).trim_ascii();
     let global = format!("@@global.{name}");
+    if value.get(1..).is_some_and(|text| text.starts_with(TRACE_OFF)) {
+        return true;
+    }
     [&b"'AUTOMATIC'"[..], b"AUTOMATIC", b"DEFAULT", b"0", b"OFF", b"FALSE", global.as_bytes()]
         .iter()
         .any(|word| value.eq_ignore_ascii_case(word))
@@ -142,8 +161,13 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
         return;
     }
     for assignment in found {
-        let Target::System { scope: Scope::Session, name } = &assignment.target else {
-            continue;
+        let name = match &assignment.target {
+            Target::System { scope: Scope::Session, name } => name,
+            Target::Statement(name) if keeps_records(name) => {
+                pins.set_fixed_variable(name, true, executed.now, executed.sql);
+                continue;
+            }
+            _ => continue,
         };
         // Without a word for the scope, `@@` is about the next transaction only, as in SET TRANSACTION.
         if NEXT_TRANSACTION.contains(&name.as_str()) && has_bare(executed.sql, name) {
@@ -176,7 +200,7 @@ impl Pins {
     pub(super) fn set_fixed_variable(&mut self, name: &str, is_set: bool, since: Instant, statement: &[u8]) {
         if is_set {
             self.fixed_variables.insert(name.to_owned());
-        } else {
+        } else if !keeps_records(name) {
             self.fixed_variables.remove(name);
         }
         let holds = !self.fixed_variables.is_empty();

@@ -213,6 +213,8 @@ fn pins_come_and_go() {
         ("HANDLER t OPEN", "handler", "HANDLER t CLOSE"),
         ("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "set_transaction", "COMMIT"),
         ("SET SESSION gtid_next='a:1'", "fixed_variable", "SET gtid_next='AUTOMATIC'"),
+        ("SET character_set_database = 'latin1'", "fixed_variable", "USE app"),
+        ("SET @@collation_database = latin1_bin", "fixed_variable", "USE app"),
         ("XA START 'x'", "xa", "XA COMMIT 'x'"),
     ] {
         session.ok(open);
@@ -221,6 +223,25 @@ fn pins_come_and_go() {
         assert_eq!(session.pins(), [reason], "{open}");
         session.ok(close);
         assert_eq!(session.pins(), [""; 0], "{close}");
+    }
+}
+
+/// What the server has recorded for the session is on its connection until the end.
+#[test]
+fn records_outlive_the_variable_that_makes_them() {
+    for (on, off) in [
+        ("SET profiling = 1", "SET profiling = 0"),
+        ("SET optimizer_trace = 'enabled=on'", "SET optimizer_trace = 'enabled=off'"),
+        ("SET STATEMENT profiling = 1 FOR SELECT 1", "SET profiling = DEFAULT"),
+    ] {
+        let lex = LexOptions { flavor: Flavor::MariaDb, ..LexOptions::default() };
+        let mut session = Session { lex, ..Session::default() };
+        session.ok(off);
+        assert_eq!(session.pins(), [""; 0], "{off}");
+        for sql in [on, off] {
+            session.ok(sql);
+            assert_eq!(session.pins(), ["fixed_variable"], "{sql}");
+        }
     }
 }
 

@@ -29,7 +29,8 @@ pub(super) fn apply(
         pins.add(PinReason::Tracking, executed.now, executed.sql);
     } else if !is_movable(name) {
         let is_back =
-            matches!(value, b"AUTOMATIC" | b"0" | b"OFF") && name != "insert_id" && !reads_as_0(name);
+            matches!(value, b"AUTOMATIC" | b"0" | b"OFF") && name != "insert_id" && !reads_as_0(name)
+                || value.starts_with(TRACE_OFF);
         pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
     } else if !is_derived(name) {
         if name == RESULTS && is_wide(value) {
@@ -41,6 +42,9 @@ pub(super) fn apply(
 }
 
 const RESULTS: &str = "character_set_results";
+
+/// How the value of `optimizer_trace` begins where the server keeps no traces.
+pub(super) const TRACE_OFF: &[u8] = b"enabled=off";
 
 /// True for variables whose value MySQL reports, and shows, as 0 whatever they were set to.
 pub(super) fn reads_as_0(name: &str) -> bool {
