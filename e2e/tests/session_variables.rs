@@ -86,6 +86,51 @@ fn settable(direct: &Login, name: &str, default: &str) -> Option<(String, Shown)
     })
 }
 
+/// Words that one variable or another takes.
+const WORDS: [&str; 41] = [
+    "READ-COMMITTED",
+    "SERIALIZABLE",
+    "MIXED",
+    "STATEMENT",
+    "ROW",
+    "MINIMAL",
+    "NOBLOB",
+    "FULL",
+    "NONE",
+    "ALL",
+    "YES",
+    "NO",
+    "CHAIN",
+    "RELEASE",
+    "WRITESET",
+    "de_DE",
+    "german",
+    "MEMORY",
+    "MyISAM",
+    "nulls_equal",
+    "COMPATIBLE",
+    "PREFER_LOCKED",
+    "enabled=on",
+    "one_line=on",
+    "filesort",
+    "admin",
+    "explain",
+    "query_plan",
+    "ACCEPTED",
+    "REFUSED",
+    "DEFAULT_AUTHENTICATION",
+    "OWN_GTID",
+    "ALL_GTIDS",
+    "CHARACTERISTICS",
+    "FORCED",
+    "OFF",
+    "ON",
+    "traditional",
+    "JSON",
+    "x",
+    "",
+];
+
 /// Values that it may take.
 fn candidates(name: &str, default: &str) -> Vec<String> {
     let quoted = |words: &[&str]| words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>();
@@ -119,51 +164,8 @@ fn candidates(name: &str, default: &str) -> Vec<String> {
         }
         _ => &[],
     };
-    let words = [
-        "READ-COMMITTED",
-        "SERIALIZABLE",
-        "MIXED",
-        "STATEMENT",
-        "ROW",
-        "MINIMAL",
-        "NOBLOB",
-        "FULL",
-        "NONE",
-        "ALL",
-        "YES",
-        "NO",
-        "CHAIN",
-        "RELEASE",
-        "WRITESET",
-        "de_DE",
-        "german",
-        "MEMORY",
-        "MyISAM",
-        "nulls_equal",
-        "COMPATIBLE",
-        "PREFER_LOCKED",
-        "enabled=on",
-        "one_line=on",
-        "filesort",
-        "admin",
-        "explain",
-        "query_plan",
-        "ACCEPTED",
-        "REFUSED",
-        "DEFAULT_AUTHENTICATION",
-        "OWN_GTID",
-        "ALL_GTIDS",
-        "CHARACTERISTICS",
-        "FORCED",
-        "OFF",
-        "ON",
-        "traditional",
-        "JSON",
-        "x",
-        "",
-    ];
     let mut values = quoted(special);
-    values.extend(quoted(&words));
+    values.extend(quoted(&WORDS));
     values
 }
 
