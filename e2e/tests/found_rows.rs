@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use delphinus_e2e::{Address, ConfigFile, Stage};
+use delphinus_e2e::{Address, ConfigFile, Stage, on_both_flavors};
 use delphinus_sandbox::Flavor;
-use delphinus_testkit::{Client, Login};
+use delphinus_testkit::{Client, ColumnShape, Login, Reply};
 
 const MADE: [&str; 17] = [
     "CREATE TABLE app.t (id INT PRIMARY KEY, a INT)",
@@ -87,6 +87,11 @@ fn told(client: &mut Client, sql: &str) -> Result<Vec<String>, u16> {
         |cell: &Option<Vec<u8>>| String::from_utf8_lossy(cell.as_deref().unwrap_or(b"NULL")).into_owned();
     let row = |row: &Vec<Option<Vec<u8>>>| row.iter().map(text).collect::<Vec<_>>().join(" ");
     Ok(reply.rows().unwrap().iter().map(row).collect())
+}
+
+/// The error's number, if there is one.
+fn done(client: &mut Client, sql: &str) -> Option<u16> {
+    client.query(sql).unwrap().remove(0).failure().map(|failure| failure.code)
 }
 
 /// A session on the primary itself, and one through the proxy.
@@ -297,4 +302,137 @@ fn a_read_lock_leaves_the_warnings() {
         told
     });
     assert_eq!(got, wanted);
+}
+
+/// Queries with a limit: servers count other rows than those sent, for some.
+const LIMITED: [&str; 24] = [
+    "SELECT id FROM app.u LIMIT 2",
+    "SELECT id FROM app.u LIMIT 2, 1",
+    "SELECT id FROM app.u LIMIT 1 OFFSET 2",
+    "SELECT id FROM app.u LIMIT 3, 9",
+    "SELECT id FROM app.u LIMIT 9, 1",
+    "SELECT id FROM app.u LIMIT 0",
+    "SELECT id FROM app.u LIMIT 2, 0",
+    "SELECT id FROM app.u ORDER BY a DESC LIMIT 2",
+    "SELECT id FROM app.u ORDER BY a DESC LIMIT 2, 1",
+    "SELECT DISTINCT a FROM app.u LIMIT 2",
+    "SELECT DISTINCT a FROM app.u LIMIT 1, 2",
+    "SELECT a, COUNT(*) FROM app.u GROUP BY a LIMIT 2",
+    "SELECT a, COUNT(*) FROM app.u GROUP BY a LIMIT 1, 2",
+    "SELECT a, COUNT(*) FROM app.u GROUP BY a ORDER BY COUNT(*) LIMIT 2",
+    "SELECT a + 1, COUNT(*) FROM app.u GROUP BY a + 1 WITH ROLLUP LIMIT 2",
+    "SELECT id FROM app.t UNION SELECT id FROM app.u LIMIT 2",
+    "SELECT id FROM app.t UNION ALL SELECT id FROM app.u LIMIT 2",
+    "SELECT id FROM app.t UNION ALL SELECT id FROM app.u LIMIT 2, 3",
+    "(SELECT id FROM app.t LIMIT 1, 1) UNION ALL (SELECT id FROM app.u LIMIT 2)",
+    "SELECT COUNT(*) FROM (SELECT id FROM app.u LIMIT 2, 2) AS d",
+    "SELECT id FROM app.u WHERE id IN (SELECT * FROM (SELECT id FROM app.t LIMIT 1, 2) AS d)",
+    "SELECT id, SUM(a) OVER (ORDER BY id) FROM app.u LIMIT 1, 2",
+    "SELECT t.id FROM app.t JOIN app.u USING (id) LIMIT 1, 2",
+    "VALUES ROW(1), ROW(2), ROW(3) LIMIT 1, 1",
+];
+
+/// Queries with a limit count what servers count, also when another session has had their connection.
+fn limited_queries_count_as_on_a_server(flavor: Flavor) {
+    let (stage, mut direct, _) = sides(flavor);
+    let config = ConfigFile {
+        proxy: vec!["workers = 1".to_owned()],
+        only_primary_at: Some(stage.cluster.servers[0].socket.clone()),
+        ..ConfigFile::with_pool(&["max_connections = 1", "hold_ms = 0"])
+    };
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    let through = |address: &Address| address.login().connect().unwrap();
+    let (mut proxied, mut other) = (through(&address), through(&address));
+    for sql in LIMITED {
+        let sent = |client: &mut Client| told(client, sql).map(|rows| rows.len());
+        let wanted = (sent(&mut direct), told(&mut direct, "SELECT FOUND_ROWS()"));
+        for is_taken in [false, true] {
+            let rows = sent(&mut proxied);
+            if is_taken {
+                other.run(ELEVEN).unwrap();
+            }
+            let got = (rows, told(&mut proxied, "SELECT FOUND_ROWS()"));
+            assert_eq!(got, wanted, "{flavor}, {is_taken}: {sql}");
+        }
+    }
+}
+
+/// After DDL no question of the proxy's own comes before those of the client.
+fn diagnostics_after_ddl(flavor: Flavor) {
+    let (_stage, mut direct, mut proxied) = sides(flavor);
+    for ddl in [
+        "CREATE TABLE app.d{} (a INT)",
+        "CREATE TABLE IF NOT EXISTS app.d{} (a INT)",
+        "CREATE TEMPORARY TABLE app.tmp{} (a INT)",
+        "DROP TEMPORARY TABLE app.tmp{}",
+        "CREATE OR REPLACE VIEW app.v{} AS SELECT 1",
+        "ALTER TABLE app.d{} ADD COLUMN b INT",
+        "ALTER TABLE app.d{} DROP COLUMN b",
+        "DROP TABLE app.d{}",
+    ] {
+        for question in
+            ["SELECT @@warning_count", "SELECT @@warning_count + 1, @@error_count", "SELECT ROW_COUNT()"]
+        {
+            let [wanted, got] = [(&mut direct, "0"), (&mut proxied, "1")].map(|(client, own)| {
+                let prepared = client.prepare("SELECT ROW_COUNT(), 'prepared'").unwrap().unwrap();
+                let result = done(client, &ddl.replace("{}", own));
+                if question.contains("ROW_COUNT") {
+                    // Binary rows begin with a NULL bitmap: compared as they are.
+                    let reply = client.execute(prepared.id, &[], true).unwrap().remove(0);
+                    return (result, reply.rows().map(|rows| format!("{rows:?}")).unwrap());
+                }
+                let told = told(client, question);
+                client.close(prepared.id).unwrap();
+                (result, format!("{told:?}"))
+            });
+            assert_eq!(got, wanted, "{flavor}: {question} after {ddl}");
+        }
+        let [wanted, got] = [(&mut direct, "0"), (&mut proxied, "1")].map(|(client, own)| {
+            let result = done(client, &ddl.replace("{}", own));
+            let asked = done(client, "GET DIAGNOSTICS @n = NUMBER, @r = ROW_COUNT");
+            (result, asked, told(client, "SELECT @n, @r"))
+        });
+        assert_eq!(got, wanted, "{flavor}: GET DIAGNOSTICS after {ddl}");
+    }
+}
+
+/// What the proxy puts in the place of a function has its name and its type, also in a table that is made of it.
+fn columns_are_as_written(flavor: Flavor) {
+    let (_stage, mut direct, mut proxied) = sides(flavor);
+    for columns in [
+        "CONNECTION_ID()",
+        "CONCAT(CONNECTION_ID(), ''), 1",
+        "CONNECTION_ID() + 1, connection_id() AS id",
+        "CONCAT('`', ROW_COUNT(), FOUND_ROWS())",
+        "(SELECT CONNECTION_ID())",
+        "FOUND_ROWS(), ROW_COUNT()",
+    ] {
+        let [wanted, got] = [(&mut direct, "0"), (&mut proxied, "1")].map(|(client, own)| {
+            let Reply::Rows(rows) = client.query(format!("SELECT {columns}")).unwrap().remove(0) else {
+                panic!()
+            };
+            let shape =
+                |column: &ColumnShape| format!("{:?} {:?} {:?}", column.name, column.kind, column.flags);
+            let shapes: Vec<_> = rows.columns.iter().map(shape).collect();
+            done(client, &format!("DROP TABLE IF EXISTS app.made{own}"));
+            done(client, &format!("CREATE TABLE app.made{own} SELECT {columns}"));
+            (shapes, told(client, &format!("SHOW COLUMNS FROM app.made{own}")))
+        });
+        assert_eq!(got, wanted, "{flavor}: {columns}");
+    }
+    // What is kept for others is not about this session.
+    proxied.run("CREATE OR REPLACE VIEW app.ids AS SELECT CONNECTION_ID() AS id").unwrap();
+    let view = told(&mut direct, "SHOW CREATE VIEW app.ids").unwrap().concat().to_lowercase();
+    assert!(view.contains("select connection_id() as `id`"), "{view}");
+    proxied.run("CREATE FUNCTION app.own() RETURNS BIGINT READS SQL DATA RETURN CONNECTION_ID()").unwrap();
+    let function = told(&mut direct, "SHOW CREATE FUNCTION app.own").unwrap().concat().to_lowercase();
+    assert!(function.contains("return connection_id()"), "{function}");
+}
+
+on_both_flavors!(what_servers_count);
+
+fn what_servers_count(flavor: Flavor) {
+    limited_queries_count_as_on_a_server(flavor);
+    diagnostics_after_ddl(flavor);
+    columns_are_as_written(flavor);
 }

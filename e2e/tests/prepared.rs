@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use delphinus_e2e::{Address, Answer, Client, ConfigFile, Login, ServerError, Stage, until};
 use delphinus_sandbox::Flavor;
+use delphinus_testkit::Reply;
 
 /// Backend connections to each server.
 const CONNECTIONS: usize = 2;
@@ -245,5 +246,31 @@ fn an_option_is_set_in_the_middle_of_a_transaction() {
         assert_eq!(client.value("SELECT COUNT(*) FROM app.kept").unwrap(), "1", "{flavor}");
         client.query("ROLLBACK").unwrap();
         assert_eq!(client.value(COUNT).unwrap(), "0", "{flavor}");
+    }
+}
+
+/// What a client prepares is prepared anew, also for a cursor: MariaDB does not look again whether a temporary table stands in
+/// the place of a view.
+#[test]
+fn a_cursor_reads_what_was_prepared_last() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let stage = Stage::with(flavor, &ConfigFile::default()).unwrap();
+        let read = |client: &mut delphinus_testkit::Client| {
+            let id = client.prepare("SELECT * FROM app.seen").unwrap().unwrap().id;
+            let Reply::Rows(opened) = client.open_cursor(id, &[]).unwrap() else { panic!("no cursor") };
+            let rows = client.fetch(id, 9, &opened.columns).unwrap().rows().unwrap();
+            client.close(id).unwrap();
+            rows
+        };
+        let [direct, proxied] = [stage.primary_address(), stage.address].map(|address| {
+            let mut client = address.login().connect().unwrap();
+            client.run("CREATE OR REPLACE VIEW app.seen AS SELECT 100 AS a").unwrap();
+            let before = read(&mut client);
+            client.run("CREATE TEMPORARY TABLE app.seen AS SELECT 1 AS a").unwrap();
+            let after = read(&mut client);
+            assert_ne!(before, after, "{flavor}");
+            (before, after)
+        });
+        assert_eq!(proxied, direct, "{flavor}");
     }
 }

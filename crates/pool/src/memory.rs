@@ -309,6 +309,12 @@ impl Memory {
         self.row_count.set(-1);
     }
 
+    /// FOUND_ROWS() is what no connection of the session has counted.
+    pub fn lose_rows(&self) {
+        next(&self.rows_seq);
+        self.found_rows.set(FoundRows::Gone);
+    }
+
     /// Waits until every connection that was taken over has told what it knew. That takes one round trip to a
     /// backend; after some seconds the backend is gone, and what the OK packets said has to do.
     pub async fn wait_until_saved(&self) {

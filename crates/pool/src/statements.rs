@@ -72,15 +72,22 @@ impl StatementKey {
     }
 }
 
-impl PartialEq for StatementKey {
-    fn eq(&self, other: &Self) -> bool {
+impl StatementKey {
+    /// True for the same text, prepared in the same state: they may differ in how they are run.
+    fn is_prepared_as(&self, other: &Self) -> bool {
         let (a, b) = (&self.state, &other.state);
-        self.hash == other.hash
-            && (Rc::ptr_eq(&self.text, &other.text) || self.text == other.text)
-            && self.classes == other.classes
-            && self.has_cursor == other.has_cursor
+        (Rc::ptr_eq(&self.text, &other.text) || self.text == other.text)
             && a.schema == b.schema
             && (Rc::ptr_eq(&a.vars, &b.vars) || a.vars == b.vars)
+    }
+}
+
+impl PartialEq for StatementKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.classes == other.classes
+            && self.has_cursor == other.has_cursor
+            && self.is_prepared_as(other)
     }
 }
 
@@ -159,6 +166,22 @@ impl Statements {
         let statement = BackendStatement { id, bound_by: 0, has_run_with_values: false, used: self.clock };
         let replaced = self.by_key.insert(key, statement);
         evicted.or(replaced.map(|statement| statement.id))
+    }
+
+    /// Adds a statement that a client has just prepared; returns those that have to be closed. What was prepared of the same text before
+    /// may mean something else by now: a server does not look again whether a temporary table stands in the place of a view.
+    #[must_use]
+    pub fn replace(&mut self, key: Rc<StatementKey>, id: BackendStmtId) -> Vec<BackendStmtId> {
+        let mut old = Vec::new();
+        self.by_key.retain(|other, statement| {
+            let is_old = other.is_prepared_as(&key);
+            if is_old {
+                old.push(statement.id);
+            }
+            !is_old
+        });
+        old.extend(self.insert(key, id));
+        old
     }
 
     fn evict(&mut self) -> Option<BackendStmtId> {
@@ -243,6 +266,20 @@ mod tests {
         assert!(statements.adopt(&with(b"i")));
         assert!(statements.find(&with(b"s")).is_none() && !statements.adopt(&with(b"s")));
         assert_eq!(statements.find(&with(b"i")).map(|found| found.id), Some(BackendStmtId(1)));
+    }
+
+    #[test]
+    fn what_a_client_prepares_takes_the_place_of_all_of_its_text() {
+        let with = |classes: &[u8]| Rc::new(key("SELECT ?", None).with_classes(classes.into()));
+        let mut statements = Statements::new(4);
+        assert!(statements.replace(key("SELECT ?", None), BackendStmtId(1)).is_empty());
+        assert!(statements.adopt(&with(b"i")));
+        assert_eq!(statements.insert(Rc::new(with(b"i").with_cursor()), BackendStmtId(2)), None);
+        assert_eq!(statements.insert(key("SELECT ?", Some("a")), BackendStmtId(3)), None);
+        let mut closed = statements.replace(key("SELECT ?", None), BackendStmtId(4));
+        closed.sort_by_key(|id| id.0);
+        assert_eq!(closed, [BackendStmtId(1), BackendStmtId(2)]);
+        assert_eq!(statements.len(), 2);
     }
 
     #[test]

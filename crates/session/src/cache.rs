@@ -26,6 +26,7 @@ use crate::client_error::ProxyError;
 use crate::deadline::Deadline;
 use crate::forward::Relayed;
 use crate::input::Input;
+use crate::last_statement::counts_otherwise;
 use crate::session::Session;
 use crate::steering::Asked;
 
@@ -127,7 +128,7 @@ impl Session {
     ) -> Result<bool, NetError> {
         let Some(ttl) = self.cache_ttl(input, statement) else { return Ok(false) };
         let key = self.cache_key(Command::Query(&self.buffer.data()[text_at..input.held]));
-        self.consult(input, key, ttl).await
+        self.consult(input, key, (statement, ttl)).await
     }
 
     /// The same for a COM_STMT_EXECUTE.
@@ -157,7 +158,7 @@ impl Session {
         let types = if params.is_some() { &types[..] } else { &[] };
         let command = Command::Execute { text: prepared.text(), prepared_in, types, nulls, values };
         let key = self.cache_key(command);
-        self.consult(input, key, ttl).await
+        self.consult(input, key, (statement, ttl)).await
     }
 
     /// Everything that the answer depends on.
@@ -190,10 +191,15 @@ impl Session {
     }
 
     /// Answers from the cache, or sees to it that the answer that follows is kept.
-    async fn consult(&mut self, input: Input, key: Key, ttl: Duration) -> Result<bool, NetError> {
+    async fn consult(
+        &mut self,
+        input: Input,
+        key: Key,
+        (statement, ttl): (&Statement, Duration),
+    ) -> Result<bool, NetError> {
         let worker = self.worker.clone();
         let Some(cache) = &worker.settings.cache else { return Ok(false) };
-        if self.give(input, self.look_up(cache, &key, ttl)).await? {
+        if self.give((input, statement), self.look_up(cache, &key, ttl)).await? {
             return Ok(true);
         }
         let flight = match worker.flights.begin(&key, Notify::notify_waiters) {
@@ -202,7 +208,7 @@ impl Session {
             Takeoff::Wait(landed) => {
                 worker.counters.cache_waits.increment();
                 rt::timeout(LONGEST_WAIT, landed.notified()).await;
-                if self.give(input, self.look_up(cache, &key, ttl)).await? {
+                if self.give((input, statement), self.look_up(cache, &key, ttl)).await? {
                     return Ok(true);
                 }
                 None
@@ -250,13 +256,20 @@ impl Session {
     }
 
     /// Gives the client an answer that was kept, if there is one.
-    async fn give(&mut self, input: Input, answer: Option<Answer>) -> Result<bool, NetError> {
+    async fn give(
+        &mut self,
+        (input, statement): (Input, &Statement),
+        answer: Option<Answer>,
+    ) -> Result<bool, NetError> {
         let Some(answer) = answer else { return Ok(false) };
         self.skip(input).await?;
         if self.steering.consistency() != Some(Consistency::Eventual) {
             self.was_given(&answer.origin);
         }
         self.memory.answered_elsewhere(answer.rows);
+        if counts_otherwise(statement) {
+            self.memory.lose_rows();
+        }
         if self.stream.post(&answer.bytes) {
             self.worker.counters.client_bytes_out.add(answer.bytes.len() as u64);
         } else {

@@ -139,7 +139,11 @@ impl Session {
     pub(crate) fn rows_left(&mut self, ran: Ran<'_>) -> RowsLeft {
         let Ran { statement, response, .. } = ran;
         let is_plain = statement.class == Class::Select && response.is_ok() && response.result_sets > 0;
-        if is_plain && statement.effects.is_empty() && !self.lex.limits_rows(&self.want.vars) {
+        if is_plain
+            && !counts_otherwise(statement)
+            && statement.effects.is_empty()
+            && !self.lex.limits_rows(&self.want.vars)
+        {
             return RowsLeft::Sent;
         }
         if let Some(known) = self.ran_by_execute(statement, ran.sql) {
@@ -199,10 +203,15 @@ const NOT_BEGUN: &[u16] =
 /// ER_TOO_MANY_ROWS: of those that go to variables.
 const TOO_MANY_ROWS: u16 = 1172;
 
+/// True if servers count other rows than those that they send.
+pub(crate) fn counts_otherwise(statement: &Statement) -> bool {
+    statement.effects.contains(Effects::CALC_FOUND_ROWS) || statement.uses.contains(Uses::SKIPS_ROWS)
+}
+
 /// What becomes of FOUND_ROWS(), as it was seen on MySQL 9.7 and MariaDB 10.11: docs/protocol-notes.md.
 fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: LexOptions) -> RowsLeft {
     let (is_mysql, has_rows) = (lex.flavor == Flavor::MySql, response.result_sets > 0);
-    let is_counted = statement.effects.contains(Effects::CALC_FOUND_ROWS);
+    let is_counted = counts_otherwise(statement);
     let is_begun = response.error.is_none_or(|code| !NOT_BEGUN.contains(&code));
     let when = |condition| if condition { RowsLeft::Counted } else { RowsLeft::Kept };
     let may = |condition| if condition { RowsLeft::CountedOrKept } else { RowsLeft::Kept };

@@ -1,7 +1,9 @@
 //! Answers that the proxy gives by itself, and the values that it puts into a text in the place of functions
 //! whose answer only the proxy knows.
 
-use delphinus_sql::{LexOptions, SessionFunction, builtin_calls};
+use std::ops::Range;
+
+use delphinus_sql::{LexOptions, SessionFunction, builtin_calls, unnamed_columns};
 use delphinus_wire::response::{EofPacket, OkPacket, TextResult};
 use delphinus_wire::{Capabilities, begin_packet, end_packet};
 
@@ -61,31 +63,64 @@ pub(crate) struct Known {
 }
 
 /// The text with the functions that the proxy knows the answer of replaced by it; `None` if there are none. A
-/// function that is a whole column keeps its name.
+/// column keeps its name and its type.
 pub(crate) fn splice(sql: &[u8], options: LexOptions, known: Known) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(sql.len() + 32);
+    let mut out = Vec::with_capacity(sql.len() + 64);
     let mut copied = 0;
+    let mut columns = Vec::new().into_iter().peekable();
+    // The column in which the last function was replaced, which gets its name behind its end.
+    let mut changed: Option<Range<usize>> = None;
     for span in builtin_calls(sql, options) {
         let value = match span.function {
-            SessionFunction::ConnectionId => Some(typed("CONNECTION_ID()", known.connection_id)),
-            SessionFunction::FoundRows => known.found_rows.map(|rows| typed("FOUND_ROWS()", rows)),
-            SessionFunction::RowCount => known.row_count.map(|rows| typed("ROW_COUNT()", rows)),
+            SessionFunction::ConnectionId => {
+                Some(format!("IF(TRUE, CAST({} AS UNSIGNED), CONNECTION_ID())", known.connection_id))
+            }
+            SessionFunction::FoundRows => {
+                known.found_rows.map(|rows| format!("IF(TRUE, {rows}, FOUND_ROWS())"))
+            }
+            SessionFunction::RowCount => known.row_count.map(|rows| format!("IF(TRUE, {rows}, ROW_COUNT())")),
             SessionFunction::LastInsertId => None,
         };
         let Some(value) = value else { continue };
+        if copied == 0 {
+            columns = unnamed_columns(sql, options).into_iter().peekable();
+        }
+        if let Some(column) = changed.take_if(|column| column.end <= span.start) {
+            put_named(&mut out, sql, copied, &column);
+            copied = column.end;
+        }
         out.extend_from_slice(&sql[copied..span.start]);
         out.extend_from_slice(value.as_bytes());
-        if is_whole_column(&sql[..span.start], &sql[span.end..]) {
-            let name = String::from_utf8_lossy(&sql[span.start..span.end]).replace('`', "``");
-            out.extend_from_slice(format!(" AS `{name}`").as_bytes());
-        }
         copied = span.end;
+        while columns.next_if(|column| column.end < span.end).is_some() {}
+        changed = changed.or_else(|| columns.next_if(|column| column.start <= span.start));
     }
     if copied == 0 {
         return None;
     }
+    if let Some(column) = changed {
+        put_named(&mut out, sql, copied, &column);
+        copied = column.end;
+    }
     out.extend_from_slice(&sql[copied..]);
     Some(out)
+}
+
+/// The longest alias, in bytes: servers take 256 characters.
+const LONGEST_ALIAS: usize = 255;
+
+/// The rest of a column from `copied` on, and its own text as its name.
+fn put_named(out: &mut Vec<u8>, sql: &[u8], copied: usize, column: &Range<usize>) {
+    out.extend_from_slice(&sql[copied..column.end]);
+    let name = &sql[column.clone()];
+    if name.len() <= LONGEST_ALIAS {
+        out.extend_from_slice(b" AS `");
+        for byte in name {
+            out.push(*byte);
+            out.extend((*byte == b'`').then_some(b'`'));
+        }
+        out.push(b'`');
+    }
 }
 
 /// The text with this client's id in the place of CONNECTION_ID(), as a bare number; `None` if it is not there.
@@ -94,25 +129,6 @@ pub(crate) fn with_own_id(sql: &[u8], options: LexOptions, id: u32) -> Option<Ve
         .into_iter()
         .find(|span| span.function == SessionFunction::ConnectionId)?;
     Some([&sql[..span.start], id.to_string().as_bytes(), &sql[span.end..]].concat())
-}
-
-/// A value with the type that the function has, which a bare number would not have.
-fn typed(function: &str, value: impl std::fmt::Display) -> String {
-    format!("({function}*0+{value})")
-}
-
-/// True if what stands between is all of a column of the outermost SELECT list: without an alias of its own.
-fn is_whole_column(before: &[u8], after: &[u8]) -> bool {
-    let before = before.trim_ascii_end();
-    let count = |wanted| before.split(|byte| *byte == wanted).count();
-    let is_outermost = count(b'(') == count(b')') && !before.iter().any(|byte| matches!(byte, b'\'' | b'"'));
-    let begins = before.last() == Some(&b',')
-        || before.len() >= 6 && before[before.len() - 6..].eq_ignore_ascii_case(b"select");
-    let after = after.trim_ascii_start();
-    let ends = after.is_empty()
-        || matches!(after[0], b',' | b';')
-        || after.len() >= 4 && after[..4].eq_ignore_ascii_case(b"from");
-    begins && ends && is_outermost
 }
 
 #[cfg(test)]
@@ -128,26 +144,48 @@ mod tests {
 
     #[test]
     fn functions_are_replaced_and_columns_keep_their_names() {
-        assert_eq!(
-            spliced("SELECT CONNECTION_ID()", None).as_deref(),
-            Some("SELECT (CONNECTION_ID()*0+42) AS `CONNECTION_ID()`")
-        );
-        assert_eq!(
-            spliced("SELECT connection_id() AS id", None).as_deref(),
-            Some("SELECT (CONNECTION_ID()*0+42) AS id")
-        );
-        assert_eq!(
-            spliced("SELECT 1, ROW_COUNT(), FOUND_ROWS() + 1", Some((7, -1))).as_deref(),
-            Some("SELECT 1, (ROW_COUNT()*0+-1) AS `ROW_COUNT()`, (FOUND_ROWS()*0+7) + 1")
-        );
-        assert_eq!(
-            spliced("SELECT FOUND_ROWS(), ROW_COUNT()", Some((7, -1))).as_deref(),
-            Some("SELECT (FOUND_ROWS()*0+7) AS `FOUND_ROWS()`, (ROW_COUNT()*0+-1) AS `ROW_COUNT()`")
-        );
-        assert_eq!(
-            spliced("SELECT * FROM t WHERE a IN (SELECT CONNECTION_ID())", None).as_deref(),
-            Some("SELECT * FROM t WHERE a IN (SELECT (CONNECTION_ID()*0+42))")
-        );
+        let id = "IF(TRUE, CAST(42 AS UNSIGNED), CONNECTION_ID())";
+        let (found, count) = ("IF(TRUE, 7, FOUND_ROWS())", "IF(TRUE, -1, ROW_COUNT())");
+        for (sql, counts, expected) in [
+            ("SELECT CONNECTION_ID()", None, format!("SELECT {id} AS `CONNECTION_ID()`")),
+            ("SELECT connection_id() AS id", None, format!("SELECT {id} AS id")),
+            ("SELECT connection_id() id", None, format!("SELECT {id} id")),
+            (
+                "SELECT 1, ROW_COUNT(), FOUND_ROWS() + 1",
+                Some((7, -1)),
+                format!("SELECT 1, {count} AS `ROW_COUNT()`, {found} + 1 AS `FOUND_ROWS() + 1`"),
+            ),
+            (
+                "SELECT DISTINCT CONCAT(CONNECTION_ID(), '`', FOUND_ROWS()), 2 FROM t ORDER BY 1",
+                Some((7, -1)),
+                format!(
+                    "SELECT DISTINCT CONCAT({id}, '`', {found}) AS `CONCAT(CONNECTION_ID(), '``', FOUND_ROWS())`, 2 FROM t ORDER BY 1"
+                ),
+            ),
+            (
+                "CREATE TABLE t SELECT CONNECTION_ID()",
+                None,
+                format!("CREATE TABLE t SELECT {id} AS `CONNECTION_ID()`"),
+            ),
+            (
+                "SELECT CONNECTION_ID() ORDER BY 1",
+                None,
+                format!("SELECT {id} AS `CONNECTION_ID()` ORDER BY 1"),
+            ),
+            ("(SELECT CONNECTION_ID())", None, format!("(SELECT {id})")),
+            (
+                "SELECT a FROM t WHERE a IN (SELECT CONNECTION_ID())",
+                None,
+                format!("SELECT a FROM t WHERE a IN (SELECT {id})"),
+            ),
+            (
+                "SELECT (SELECT CONNECTION_ID())",
+                None,
+                format!("SELECT (SELECT {id}) AS `(SELECT CONNECTION_ID())`"),
+            ),
+        ] {
+            assert_eq!(spliced(sql, counts), Some(expected), "{sql}");
+        }
         assert_eq!(spliced("SELECT 'CONNECTION_ID()'", None), None);
         assert_eq!(spliced("SELECT ROW_COUNT()", None), None);
     }

@@ -108,6 +108,7 @@ impl Session {
         if self.may_have_changed_accounts(&executed) {
             self.worker.users.accounts_changed();
         }
+        self.count_own_tables(checkout, ran);
         let learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {

@@ -7,7 +7,10 @@ use delphinus_state::PinReason;
 use delphinus_wire::response::TextResult;
 
 use crate::session::Session;
-use crate::settle::{OPAQUE, Ran};
+use crate::settle::Ran;
+
+/// More than any server has counted: the next question shows another number.
+const UNKNOWN: u64 = u64::MAX;
 
 impl Session {
     /// A routine that has made temporary tables pins, whatever has become of them.
@@ -28,15 +31,28 @@ impl Session {
         let known = &mut checkout.connection().temporary_tables_made;
         let is_new = count != Some(*known);
         *known = count.unwrap_or_default();
-        let known = self.ran_by_execute(ran.statement, ran.sql);
-        let statement = known.as_ref().map_or(ran.statement, |known| known.runs().0);
-        // Of those that the client makes itself it is known what becomes of them.
-        let is_own =
-            statement.effects.contains(Effects::CREATES_TEMP_TABLE) || statement.class == Class::CreateTable;
-        if is_new && (!is_own || statement.effects.intersects(OPAQUE)) {
+        if is_new {
             self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
         }
         Ok(())
+    }
+
+    /// The counter of tables made counts the session's own ones, too. It is not asked for them: what the client asks of its
+    /// statement would be about that question then.
+    pub(crate) fn count_own_tables(&mut self, checkout: &mut Checkout, ran: Ran<'_>) {
+        let known = self.ran_by_execute(ran.statement, ran.sql);
+        let statement = known.as_ref().map_or(ran.statement, |known| known.runs().0);
+        let counts = match statement.class {
+            Class::CreateTable => self.lex.options(&self.want.vars).flavor == Flavor::MySql,
+            _ => statement.effects.contains(Effects::CREATES_TEMP_TABLE),
+        };
+        if !counts {
+            return;
+        }
+        let is_one = matches!(statement.class, Class::CreateTable | Class::CreateTemporaryTable);
+        let made = &mut checkout.connection().temporary_tables_made;
+        // Whether one that failed has counted depends on the error, and of several on the first that failed.
+        *made = if is_one && ran.response.is_ok() { made.saturating_add(1) } else { UNKNOWN };
     }
 
     /// Asks for counters in full: servers cut the answer of SHOW STATUS short at `sql_select_limit`, too.

@@ -6,6 +6,7 @@
 mod advisory_locks;
 mod bare_words;
 mod builtin_calls;
+mod columns;
 mod handlers;
 mod kill;
 mod sql_prepared;
@@ -18,6 +19,7 @@ mod user_variables;
 pub use advisory_locks::{AdvisoryLocks, advisory_locks};
 pub use bare_words::bare_words;
 pub use builtin_calls::{SessionFunction, Span, builtin_calls};
+pub use columns::unnamed_columns;
 pub use handlers::{Handlers, handlers};
 pub use kill::{Kill, KillScope, kill_target};
 pub use sql_prepared::{PreparedFrom, SqlPrepared, immediate_from, parameters, prepared_from, sql_prepared};

@@ -29,7 +29,7 @@ impl Statement {
             && self.access == Access::Read
             && self.count == 1
             && self.effects.is_empty()
-            && self.uses.without(Uses::HINTS).is_empty()
+            && self.uses.without(Uses::HINTS.union(Uses::SKIPS_ROWS)).is_empty()
     }
 }
 

@@ -34,4 +34,6 @@ bit_set! {
     ROUTE = 11;
     /// What changes by itself: the time, random numbers, new ids; or it is run for the time it takes (`SLEEP()`).
     VOLATILE = 12;
+    /// An offset or several queries in one (`LIMIT 2, 1`, `OFFSET`, `UNION`): `FOUND_ROWS()` is not the number of rows that are sent.
+    SKIPS_ROWS = 13;
 }

@@ -92,9 +92,7 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     if let Some(status) = response.status {
         learn_transaction(pins, executed, status);
     }
-    let is_plain = executed.statement.effects.is_empty()
-        && executed.statement.class != Class::CreateTable
-        && executed.hidden.is_empty();
+    let is_plain = executed.statement.effects.is_empty() && executed.hidden.is_empty();
     if is_plain && response.changes.is_empty() && response.is_ok() {
         end_next_transaction(pins, executed);
         return None;
@@ -113,9 +111,6 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         learn_unreported(&mut learnt, pins, executed, seen);
     }
     hidden::learn(&mut learnt, pins, executed);
-    // The counter of tables made counts the session's own ones, too.
-    learnt.temporary_tables |= executed.statement.effects.contains(Effects::CREATES_TEMP_TABLE)
-        || executed.statement.class == Class::CreateTable;
     if !response.is_ok() {
         learnt.has_failed = true;
         // An ERR packet says nothing of changes, and the next OK, which has them, may be that of another statement.

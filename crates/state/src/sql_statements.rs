@@ -68,7 +68,7 @@ const PASSING: Effects = Effects::IMPLICIT_COMMIT
     .union(Effects::SETS_SAVEPOINT);
 
 /// What it may look at.
-const LOOKED_AT: Uses = Uses::HINTS.union(Uses::VOLATILE);
+const LOOKED_AT: Uses = Uses::HINTS.union(Uses::VOLATILE).union(Uses::SKIPS_ROWS);
 
 impl SqlStatements {
     /// True if there are none.

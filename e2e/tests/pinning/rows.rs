@@ -237,7 +237,7 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "sql_prepare",
-        by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`; on MySQL, `EXECUTE` with a number (but with integers alone, of a plain read)",
+        by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`; on MySQL, of one with parameters (`?`)",
         until: "all of these are deallocated or replaced, or schema and variables are as they were",
         cases: &[
             both(
@@ -312,8 +312,8 @@ pub(crate) const PINS: &[Row] = &[
     },
     Row {
         reason: "fixed_variable",
-        by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, ...",
-        until: "set back to `AUTOMATIC`, `OFF` or 0; `insert_id`: the session is reset",
+        by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, `character_set_database`, `collation_database`, `profiling`, `optimizer_trace`, ...",
+        until: "set back to `AUTOMATIC`, `OFF` or 0; those of the schema: `USE`; `insert_id`, and those under which the server keeps records (`profiling`, `optimizer_trace`): the session is reset",
         cases: &[
             mysql(
                 &[Run("SET gtid_next = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:1'")],

@@ -264,7 +264,7 @@ async fn remember_prepared(
     key: &Rc<StatementKey>,
     id: BackendStmtId,
 ) -> Result<(), delphinus_net::NetError> {
-    if let Some(old) = checkout.connection().statements.insert(key.clone(), id) {
+    for old in checkout.connection().statements.replace(key.clone(), id) {
         // An error shows when the connection is used next.
         let _ = checkout.close_statement(old).await;
     }

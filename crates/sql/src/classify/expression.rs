@@ -84,6 +84,11 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
                 self.effects |= Effects::CALC_FOUND_ROWS;
                 self.refuse(Why::CalcFoundRows);
             }
+            Keyword::Offset | Keyword::Union | Keyword::Except | Keyword::Intersect => {
+                self.uses |= Uses::SKIPS_ROWS;
+            }
+            // The number is ahead.
+            Keyword::Limit if self.cursor.beyond().0.is(TokenKind::Comma) => self.uses |= Uses::SKIPS_ROWS,
             Keyword::Next | Keyword::Previous if ahead == Keyword::Value => self.refuse(Why::Sequence),
             // Functions that need no parentheses; `sysdate` only in MariaDB's mode for Oracle.
             Keyword::CurrentDate
