@@ -31,6 +31,8 @@ pub enum ProxyError {
     PreparedTextTooLong,
     /// A prepared statement that this client does not have: id and command.
     UnknownStatement(u32, &'static str),
+    /// A prepared statement without an open cursor.
+    NoOpenCursor(u32),
     /// The client has too many prepared statements; the limit.
     TooManyStatements(usize),
     /// This replica has not got what the session has to find, and did not get it in time.
@@ -196,6 +198,9 @@ impl From<&ProxyError> for ClientError {
             E::UnknownStatement(id, command) => {
                 let text = format!("Unknown prepared statement handler ({id}) given to {command}");
                 Self::new(1243, *b"HY000", text)
+            }
+            E::NoOpenCursor(id) => {
+                Self::new(1421, *b"HY000", format!("The statement ({id}) has no open cursor."))
             }
             E::TooManyStatements(limit) => {
                 let text = format!(

@@ -65,7 +65,7 @@ impl Session {
         self.last_backend = Some(checkout.backend());
         self.follow(checkout.backend(), statement, response);
         if let Some(status) = response.status {
-            self.status = status;
+            self.status = status.of_session();
         }
         let left = LeftBehind {
             rows: self.rows_left(ran),
@@ -204,7 +204,7 @@ impl Session {
         }
         if learnt.ping {
             let (status, changes) = checkout.ping().await?;
-            self.status = status;
+            self.status = status.of_session();
             self.pins.follow(status, rt::now(), ran.sql);
             self.apply_late(&changes, ran);
         }

@@ -1,5 +1,9 @@
 //! Finds where a response ends and what it changed, while its bytes pass through: packet headers are walked in
 //! the buffer, rows are never copied or parsed.
+//!
+//! What ends a response depends on what was asked, and never on a flag alone: servers leave flags of one result in the
+//! packets of the next. docs/protocol-notes.md ("Where a response ends") has each rule; `e2e/tests/responses.rs` checks
+//! them against real answers.
 //! Source: <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html>
 
 mod response;
@@ -14,6 +18,8 @@ pub use response::{Changed, Response};
 pub enum Shape {
     /// OK, ERR, or result sets: COM_QUERY, COM_STMT_EXECUTE.
     Results,
+    /// The same, and columns whose rows stay at the server: COM_STMT_EXECUTE that asks for a cursor.
+    Cursor,
     /// Definitions of parameters and columns; the id in the first packet is replaced by the given one.
     Prepared(u32),
     /// Rows without columns before them: COM_STMT_FETCH, COM_FIELD_LIST.
@@ -22,6 +28,17 @@ pub enum Shape {
     Single,
     /// One packet of text: COM_STATISTICS.
     Text,
+}
+
+/// The kinds of cursors, in the flags of a COM_STMT_EXECUTE.
+const CURSOR_FLAGS: u8 = 0x07;
+
+impl Shape {
+    /// The answer to a COM_STMT_EXECUTE with these flags.
+    #[inline]
+    pub fn of_execution(flags: u8) -> Self {
+        if flags & CURSOR_FLAGS == 0 { Self::Results } else { Self::Cursor }
+    }
 }
 
 /// How far `advance` came.
@@ -66,6 +83,8 @@ pub struct ResponseTracker {
     skip: usize,
     /// The packet that passes is continued by the next one.
     continued: bool,
+    /// The rows are a procedure's OUT parameters.
+    has_out_params: bool,
     /// The sequence id of the last packet recognised.
     seq: u8,
     backend: Capabilities,
@@ -102,7 +121,17 @@ impl ResponseTracker {
     pub fn new(shape: Shape, backend: Capabilities, client: Capabilities) -> Self {
         let phase = if shape == Shape::Rows { Phase::Rows } else { Phase::First };
         let response = Response::default();
-        Self { shape, phase, skip: 0, continued: false, seq: 0, backend, client, response }
+        Self {
+            shape,
+            phase,
+            skip: 0,
+            continued: false,
+            has_out_params: false,
+            seq: 0,
+            backend,
+            client,
+            response,
+        }
     }
 
     /// The sequence id of an error in the place of what is missing, if everything recognised has passed; `None` in the
@@ -216,7 +245,7 @@ impl ResponseTracker {
     /// True if a packet may not be recognised before all of it is there.
     fn needs_whole(&self, len: usize, first: u8) -> Result<bool, Malformed> {
         let held = match self.phase {
-            Phase::Columns(_) => len <= MAX_HELD_ROW,
+            Phase::Columns(_) => len <= MAX_HELD_ROW || first == packets::ERR,
             Phase::Rows => len <= MAX_HELD_ROW || first == packets::ERR || self.ends_rows(len, first),
             // First packets, and the ends of lists. Definitions of a prepared statement are small, and the last one may end the response.
             _ => true,
@@ -243,7 +272,9 @@ impl ResponseTracker {
         }
         let first = payload[0];
         match self.phase {
-            Phase::First | Phase::Rows if first == packets::ERR => self.error(payload),
+            Phase::Done => Err(Malformed("bytes after the end of a response")),
+            // No definition and no row begins like that: an error may stand in the place of any packet.
+            _ if first == packets::ERR => self.error(payload),
             Phase::First => self.first(payload),
             Phase::Columns(left) => {
                 self.phase = match left {
@@ -253,14 +284,7 @@ impl ResponseTracker {
                 };
                 Ok(Meaning::Pass)
             }
-            Phase::ColumnsEof => {
-                let eof = EofPacket::parse(payload)?;
-                self.phase = Phase::Rows;
-                if eof.status.contains(Status::CURSOR_EXISTS) {
-                    return Ok(self.eof(eof));
-                }
-                Ok(Meaning::Pass)
-            }
+            Phase::ColumnsEof => self.end_of_columns(payload),
             Phase::Rows if self.ends_rows(len, first) => self.end_of_rows(len, payload),
             Phase::Rows => {
                 self.response.rows += 1;
@@ -269,29 +293,54 @@ impl ResponseTracker {
             Phase::Params(..) | Phase::ParamsEof(_) | Phase::Definitions(_) | Phase::DefinitionsEof => {
                 Ok(self.definition())
             }
-            Phase::Done => Err(Malformed("bytes after the end of a response")),
         }
+    }
+
+    /// What follows the columns where EOF packets are not deprecated.
+    fn end_of_columns(&mut self, payload: &[u8]) -> Result<Meaning, Malformed> {
+        if self.shape == Shape::Cursor && payload[0] != packets::EOF {
+            // MariaDB begins ANALYZE of a SELECT with the SELECT's columns, and thinks better of it.
+            return self.columns(payload);
+        }
+        let eof = EofPacket::parse(payload)?;
+        self.phase = Phase::Rows;
+        if self.has_opened_cursor(eof.status) {
+            return Ok(self.eof(eof));
+        }
+        self.has_out_params = eof.status.contains(Status::PS_OUT_PARAMS);
+        Ok(Meaning::Pass)
+    }
+
+    /// True if a result with this status is one whose rows stay at the server. A procedure's results may have the flag of a
+    /// cursor of its own, and say that more results follow, as no cursor does that a client has asked for.
+    fn has_opened_cursor(&self, status: Status) -> bool {
+        self.shape == Shape::Cursor
+            && status.contains(Status::CURSOR_EXISTS)
+            && !status.contains(Status::MORE_RESULTS)
     }
 
     fn first(&mut self, payload: &mut [u8]) -> Result<Meaning, Malformed> {
         match (self.shape, payload[0]) {
             (Shape::Text, _) => Ok(self.end()),
             (Shape::Prepared(id), packets::OK) => self.prepared(id, payload),
-            (Shape::Single, packets::EOF) if payload.len() < 9 => Ok(self.eof(EofPacket::parse(payload)?)),
-            (Shape::Single | Shape::Results, packets::OK | packets::EOF) => self.ok(payload),
-            (Shape::Results, packets::LOCAL_INFILE) => Ok(Meaning::File),
-            (Shape::Results, _) => {
-                let columns = delphinus_wire::Reader::new(payload).lenenc_int()?;
-                if columns == 0 {
-                    // One byte of zero is OK; a longer zero is a backend's nonsense.
-                    return Err(Malformed("a result set without columns"));
-                }
-                self.response.begin_result_set();
-                self.phase = Phase::Columns(columns);
-                Ok(Meaning::Pass)
-            }
+            (Shape::Single, packets::EOF) => self.end_of_rows(payload.len(), payload),
+            (Shape::Single | Shape::Results | Shape::Cursor, packets::OK | packets::EOF) => self.ok(payload),
+            (Shape::Results | Shape::Cursor, packets::LOCAL_INFILE) => Ok(Meaning::File),
+            (Shape::Results | Shape::Cursor, _) => self.columns(payload),
             _ => Err(Malformed("unexpected first packet")),
         }
+    }
+
+    /// The number of columns: a result set begins.
+    fn columns(&mut self, payload: &[u8]) -> Result<Meaning, Malformed> {
+        let columns = delphinus_wire::Reader::new(payload).lenenc_int()?;
+        if columns == 0 {
+            // One byte of zero is OK; a longer zero is a backend's nonsense.
+            return Err(Malformed("a result set without columns"));
+        }
+        self.response.begin_result_set();
+        self.phase = Phase::Columns(columns);
+        Ok(Meaning::Pass)
     }
 
     fn prepared(&mut self, id: u32, payload: &mut [u8]) -> Result<Meaning, Malformed> {
@@ -331,8 +380,9 @@ impl ResponseTracker {
 
     fn ok(&mut self, payload: &[u8]) -> Result<Meaning, Malformed> {
         let ok = OkPacket::parse(payload, self.backend)?;
-        let is_result_set = self.phase == Phase::Rows;
+        let is_result_set = payload[0] == packets::EOF;
         self.response.see_ok(&ok, is_result_set);
+        self.response.has_cursor = is_result_set && self.has_opened_cursor(ok.status);
         let meaning = self.end_result(ok.status);
         if !ok.changes.bytes().is_empty() {
             let is_told = self.client.contains(Capabilities::SESSION_TRACK) && !ok.changes.is_statement_id();
@@ -343,11 +393,15 @@ impl ResponseTracker {
 
     fn eof(&mut self, eof: EofPacket) -> Meaning {
         self.response.see_eof(eof);
+        self.response.has_cursor = self.has_opened_cursor(eof.status);
         self.end_result(eof.status)
     }
 
     fn end_result(&mut self, status: Status) -> Meaning {
-        let more = status.contains(Status::MORE_RESULTS) && self.shape == Shape::Results;
+        let has_several = matches!(self.shape, Shape::Results | Shape::Cursor);
+        // MySQL says of OUT parameters in their first EOF alone that the CALL's own OK follows.
+        let more = std::mem::take(&mut self.has_out_params) || status.contains(Status::MORE_RESULTS);
+        let more = has_several && more;
         if !more {
             return self.end();
         }

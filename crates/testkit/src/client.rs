@@ -31,10 +31,15 @@ pub struct Prepared {
     pub columns: Vec<ColumnShape>,
 }
 
+/// Columns or parameters, and the EOF after them.
+type Definitions = (Vec<ColumnShape>, Option<EofPacket>);
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     Text,
     Binary,
+    /// Binary, and a cursor was asked for.
+    Cursor,
 }
 
 impl Client {
@@ -105,7 +110,13 @@ impl Client {
     /// Runs a prepared statement with a cursor: the answer has the columns, the rows are for [`Client::fetch`].
     pub fn open_cursor(&mut self, id: u32, params: &[Param]) -> Result<Reply> {
         self.packets.command(&execute_payload(id, params, true, CURSOR_READ_ONLY))?;
-        self.reply(Protocol::Binary)
+        self.reply(Protocol::Cursor)
+    }
+
+    /// The same of whatever gives several answers, or none that has a cursor.
+    pub fn execute_with_cursor(&mut self, id: u32, params: &[Param]) -> Result<Vec<Reply>> {
+        self.packets.command(&execute_payload(id, params, true, CURSOR_READ_ONLY))?;
+        self.replies(Protocol::Cursor)
     }
 
     /// More rows of the cursor of a statement with these columns.
@@ -126,6 +137,26 @@ impl Client {
     /// Sends a command as it is, and reads nothing.
     pub fn send(&mut self, payload: &[u8]) -> Result<()> {
         self.packets.command(payload)
+    }
+
+    /// Sends a command and, behind it, a COM_PING; gives the bytes of the answer to the command. The other side's answer to the
+    /// ping says where they end, whatever they are. `file` is what is sent where the answer asks for a file.
+    pub fn capture(&mut self, payload: &[u8], file: Option<&[u8]>) -> Result<Vec<u8>> {
+        self.packets.command(payload)?;
+        let mut captured = Vec::new();
+        if let Some(file) = file {
+            captured = self.packets.read_raw()?;
+            self.packets.write(file)?;
+            self.packets.write(&[])?;
+        }
+        self.packets.capture_to_ping(&[Code::Ping as u8], &mut captured)?;
+        Ok(captured)
+    }
+
+    /// Runs a text as `capture` does.
+    pub fn capture_query(&mut self, sql: &str, file: Option<&[u8]>) -> Result<Vec<u8>> {
+        let attributes: &[u8] = if self.has(Capabilities::QUERY_ATTRIBUTES) { &[0, 1] } else { &[] };
+        self.capture(&[&[Code::Query as u8], attributes, sql.as_bytes()].concat(), file)
     }
 
     /// Reads the answers to a text that [`Client::send`] has sent.
@@ -232,8 +263,14 @@ impl Client {
 
     fn result_set(&mut self, first: &[u8], protocol: Protocol) -> Result<Reply> {
         let count = Reader::new(first).lenenc_int()?;
-        let (columns, end) = self.definitions(u16::try_from(count)?)?;
-        if let Some(end) = end.filter(|end| end.status.contains(Status::CURSOR_EXISTS)) {
+        let (columns, end) = match self.columns(u16::try_from(count)?)? {
+            Ok(found) => found,
+            Err(failure) => return Ok(Reply::Failed(failure)),
+        };
+        // A procedure's results may have the flag of a cursor of its own.
+        let is_open =
+            |status: Status| status.contains(Status::CURSOR_EXISTS) && !status.contains(Status::MORE_RESULTS);
+        if let Some(end) = end.filter(|end| protocol == Protocol::Cursor && is_open(end.status)) {
             // The rows stay on the other side.
             let end = Success { warnings: end.warnings, status: end.status, ..Success::default() };
             return Ok(Reply::Rows(Rows { columns, rows: Vec::new(), end }));
@@ -250,21 +287,28 @@ impl Client {
                 Some(&response::EOF) if self.is_end(&packet) => {
                     return Ok(Reply::Rows(Rows { columns, rows, end: self.end(&packet)? }));
                 }
-                _ if protocol == Protocol::Binary => rows.push(binary_row(&packet, &columns)?),
+                _ if protocol != Protocol::Text => rows.push(binary_row(&packet, &columns)?),
                 _ => rows.push(text_row(&packet, columns.len())?),
             }
         }
     }
 
-    /// Column or parameter definitions, and the EOF after them.
-    fn definitions(&mut self, count: u16) -> Result<(Vec<ColumnShape>, Option<EofPacket>)> {
+    /// The columns of a result, and the EOF after them, in whose place an error may stand.
+    fn columns(&mut self, count: u16) -> Result<Result<Definitions, Failure>> {
         let found: Result<Vec<_>> = (0..count).map(|_| ColumnShape::parse(&self.packets.read()?)).collect();
-        let found = found?;
         if count == 0 || self.has(Capabilities::DEPRECATE_EOF) {
-            return Ok((found, None));
+            return Ok(Ok((found?, None)));
         }
-        let eof = self.packets.read()?;
-        Ok((found, Some(EofPacket::parse(&eof).context("no EOF after the definitions")?)))
+        let end = self.packets.read()?;
+        if end.first() == Some(&response::ERR) {
+            return Ok(Err(ErrPacket::parse(&end)?.into()));
+        }
+        Ok(Ok((found?, Some(EofPacket::parse(&end).context("no EOF after the definitions")?))))
+    }
+
+    /// Column or parameter definitions, and the EOF after them.
+    fn definitions(&mut self, count: u16) -> Result<Definitions> {
+        self.columns(count)?.map_err(anyhow::Error::from)
     }
 
     fn is_end(&self, packet: &[u8]) -> bool {

@@ -60,6 +60,34 @@ impl Packets {
         }
     }
 
+    /// Reads one packet; gives it with its header.
+    pub(crate) fn read_raw(&mut self) -> Result<Vec<u8>> {
+        let mut packet = vec![0; HEADER_LEN];
+        self.stream.read_exact(&mut packet).context("cannot read a packet")?;
+        let frame = parse_header(&packet).context("no header")?;
+        packet.resize(HEADER_LEN + frame.len, 0);
+        self.stream.read_exact(&mut packet[HEADER_LEN..]).context("cannot read a payload")?;
+        self.seq = frame.seq.wrapping_add(1);
+        Ok(packet)
+    }
+
+    /// Sends `ping`, whose answer is an OK, and appends all packets that come before that answer. It is the packet that begins
+    /// the sequence ids anew.
+    pub(crate) fn capture_to_ping(&mut self, ping: &[u8], captured: &mut Vec<u8>) -> Result<()> {
+        let mut expected = if captured.is_empty() { 1 } else { self.seq };
+        self.seq = 0;
+        self.write(ping)?;
+        loop {
+            let packet = self.read_raw()?;
+            if packet[3] == 1 && packet[3] != expected && packet[HEADER_LEN] == 0 {
+                return Ok(());
+            }
+            ensure!(captured.len() < 1 << 20, "no end of the answer");
+            expected = packet[3].wrapping_add(1);
+            captured.extend_from_slice(&packet);
+        }
+    }
+
     /// True if the other side has closed the connection and sent nothing before that.
     pub(crate) fn is_at_end(&mut self) -> Result<bool> {
         let mut byte = [0];

@@ -8,7 +8,6 @@ use delphinus_route::Plan;
 use delphinus_sql::{Access, Effects, Hints, Statement, Uses, Why};
 use delphinus_state::{Changed, PinReason, Response, Shape};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
-use delphinus_wire::response::Status;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
 use super::prepare::{is_about_insert_id, is_about_last_statement};
@@ -28,8 +27,6 @@ use crate::steering::hints_of;
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
-/// A cursor is wanted, in the flags of a COM_STMT_EXECUTE.
-const CURSOR_FLAGS: u8 = 0x07;
 
 /// A connection for a statement.
 struct Chosen {
@@ -39,10 +36,16 @@ struct Chosen {
     key: Rc<StatementKey>,
 }
 
+/// True if a COM_STMT_EXECUTE with these flags asks for a cursor.
+#[inline]
+fn asks_for_cursor(flags: u8) -> bool {
+    Shape::of_execution(flags) == Shape::Cursor
+}
+
 /// The statement as it has to be prepared for an execution with these flags.
 #[inline]
 fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
-    if flags & CURSOR_FLAGS == 0 { key } else { Rc::new(key.with_cursor()) }
+    if asks_for_cursor(flags) { Rc::new(key.with_cursor()) } else { key }
 }
 
 impl Session {
@@ -125,7 +128,7 @@ impl Session {
         (input, attempt): (Input, u32),
     ) -> Result<Retry, NetError> {
         let Chosen { mut checkout, plan, key } = chosen;
-        let relayed = match self.forward(&mut checkout, input, Shape::Results).await {
+        let relayed = match self.forward(&mut checkout, input, Shape::of_execution(flags)).await {
             Ok(relayed) if plan.is_some() && self.is_refused_as_read_only(statement, input, &relayed) => {
                 let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? else {
                     Box::pin(self.leave_refused(checkout, statement)).await;
@@ -148,7 +151,7 @@ impl Session {
             }
             Err(cut) => return self.after_cut(checkout, cut, statement, attempt),
         };
-        self.finish_execute(checkout, (id, &key), flags, relayed).await.map(Retry::Never)
+        self.finish_execute(checkout, (id, &key), relayed).await.map(Retry::Never)
     }
 
     /// The statement, and what the packet says of its parameters.
@@ -179,13 +182,13 @@ impl Session {
             return self.refuse(input, error).await.map(Some);
         }
         if let Some(wanted) = self.steering.mirror.take() {
-            if flags & CURSOR_FLAGS == 0 {
-                self.copy_execution(&wanted, input, (id, statement), params);
-            } else {
+            if asks_for_cursor(flags) {
                 self.skip_copy(&wanted);
+            } else {
+                self.copy_execution(&wanted, input, (id, statement), params);
             }
         }
-        let may_be_kept = self.steering.cache.is_some() && flags & CURSOR_FLAGS == 0;
+        let may_be_kept = self.steering.cache.is_some() && !asks_for_cursor(flags);
         let is_answered = may_be_kept && self.execute_cache(input, (id, statement), params).await?;
         Ok(is_answered.then_some(Served::Answered))
     }
@@ -215,7 +218,7 @@ impl Session {
         let unknown = || (ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"), None);
         let found = self.statements.find(id).ok_or_else(unknown)?;
         let (mut statement, mut key) = (found.statement, found.key.clone());
-        if flags & CURSOR_FLAGS != 0 {
+        if asks_for_cursor(flags) {
             // It pins, and what writes meanwhile has to find the primary there.
             statement = pinning(statement);
         }
@@ -312,7 +315,6 @@ impl Session {
         &mut self,
         mut checkout: Checkout,
         (id, ran_as): (ClientStmtId, &Rc<StatementKey>),
-        flags: u8,
         relayed: Relayed,
     ) -> Outcome {
         let Relayed { mut response, rest, len, is_untouched } = relayed;
@@ -323,11 +325,9 @@ impl Session {
             // It has run in the schema that it was prepared in; servers leave that one afterwards, whatever it says.
             forget_schema(checkout.connection(), &statement, &mut response);
         }
-        let has_cursor = flags & CURSOR_FLAGS != 0
-            && response.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
         found.has_long_data = false;
-        found.has_cursor = has_cursor;
-        if has_cursor && found.own.is_none() {
+        found.has_cursor = response.has_cursor;
+        if response.has_cursor && found.own.is_none() {
             // Whoever runs the same text meanwhile gets another one: to run this one would close its cursor.
             let own = checkout.connection().statements.take(ran_as);
             found.own = own.map(|statement| Own { key: ran_as.clone(), statement });
@@ -414,7 +414,7 @@ impl Session {
             statement.has_run_with_values = true;
         }
         match self.forward(&mut checkout, input, Shape::Results).await {
-            Ok(relayed) => self.finish_execute(checkout, (id, &key), 0, relayed).await,
+            Ok(relayed) => self.finish_execute(checkout, (id, &key), relayed).await,
             Err(cut) if self.pins.is_empty() => match self.after_cut(checkout, cut, &statement, REFUSALS)? {
                 Retry::Never(served) => Ok(served),
                 Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),

@@ -12,15 +12,15 @@ use crate::session::Session;
 
 impl Session {
     pub(crate) async fn fetch(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        let own = self.statements.find(id).and_then(|found| found.own.as_ref());
-        let Some(own) = own.map(|own| own.statement.id) else {
+        let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_fetch")).await;
+        };
+        let Some(own) = found.own.as_ref().map(|own| own.statement.id) else {
+            return self.refuse(input, ProxyError::NoOpenCursor(id.0)).await;
         };
         let mut checkout = match self.take_bound() {
             Ok(Some(checkout)) => checkout,
-            Ok(None) => {
-                return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_fetch")).await;
-            }
+            Ok(None) => return self.refuse(input, ProxyError::NoOpenCursor(id.0)).await,
             Err(error) => return self.refuse(input, error).await,
         };
         self.write_stmt_id(own);
@@ -38,7 +38,7 @@ impl Session {
             found.has_cursor = false;
         }
         if let Some(status) = response.status {
-            self.status = status;
+            self.status = status.of_session();
         }
         self.update_statement_pins(&mut checkout, id).await;
         self.keep_or_give_back(checkout);

@@ -32,6 +32,8 @@ pub struct Response {
     pub rows: u64,
     /// How many result sets there were.
     pub result_sets: u32,
+    /// The cursor that was asked for is open: its rows are to be fetched.
+    pub has_cursor: bool,
     /// Error code, if the response ended with an error.
     pub error: Option<u16>,
     /// What a successful COM_STMT_PREPARE said.
@@ -78,6 +80,7 @@ impl Response {
     pub(super) fn see_error(&mut self, err: &ErrPacket) {
         self.error = Some(err.code);
         self.affected_rows = None;
+        self.has_cursor = false;
     }
 }
 

@@ -8,7 +8,7 @@ const PLAIN: Capabilities = Capabilities::PROTOCOL_41;
 const MODERN: Capabilities =
     Capabilities(Capabilities::PROTOCOL_41.0 | Capabilities::DEPRECATE_EOF.0 | Capabilities::SESSION_TRACK.0);
 
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Wire {
     bytes: Vec<u8>,
     seq: u8,
@@ -149,12 +149,59 @@ fn an_error_in_the_middle_of_rows_is_the_end() {
 #[test]
 fn a_cursor_has_no_rows_after_its_columns() {
     let wire = Wire::default().columns(1).eof(0x42);
-    assert_eq!(track(Shape::Results, PLAIN, &wire).status, Some(Status(0x42)));
     let ok = OkPacket { status: Status(0x42), ..OkPacket::default() };
-    assert_eq!(
-        track(Shape::Results, MODERN, &Wire::default().columns(1).ok(0xfe, &ok)).status,
-        Some(Status(0x42))
-    );
+    for (capabilities, wire) in [(PLAIN, wire), (MODERN, Wire::default().columns(1).ok(0xfe, &ok))] {
+        let response = track(Shape::Cursor, capabilities, &wire);
+        assert_eq!((response.status, response.has_cursor), (Some(Status(0x42)), true));
+    }
+    // No cursor: what a statement gives that sends its rows at once.
+    let wire = Wire::default().columns(1).eof(2).packet(b"\0\0\x01").eof(2);
+    let response = track(Shape::Cursor, PLAIN, &wire);
+    assert_eq!((response.rows, response.has_cursor), (1, false));
+}
+
+/// 0x40 is left of a cursor that the procedure, or the function, has had.
+#[test]
+fn a_cursor_that_was_not_asked_for_ends_nothing() {
+    let rows = |wire: Wire, status| wire.columns(1).eof(status).packet(b"\x011").eof(status);
+    let ok = OkPacket { status: Status(0x42), ..OkPacket::default() };
+    let call = rows(rows(Wire::default(), 0x4a), 0x4a).ok(0, &ok);
+    for shape in [Shape::Results, Shape::Cursor] {
+        let response = track(shape, PLAIN, &call);
+        assert_eq!((response.result_sets, response.rows, response.has_cursor), (2, 1, false), "{shape:?}");
+    }
+    let response = track(Shape::Results, PLAIN, &rows(Wire::default(), 0x42));
+    assert_eq!((response.rows, response.has_cursor), (1, false));
+}
+
+#[test]
+fn an_error_may_stand_in_the_place_of_any_packet() {
+    let error = b"\xff\xda\x04#21000Subquery returns more than 1 row";
+    let two = || Wire::default().packet(&[2]).packet(b"\x03defone");
+    for wire in [Wire::default(), two(), two().packet(b"\x03deftwo"), Wire::default().columns(2).eof(2)] {
+        for shape in [Shape::Results, Shape::Cursor] {
+            assert_eq!(track(shape, PLAIN, &wire.clone().packet(error)).error, Some(1242));
+        }
+    }
+}
+
+/// `MySQL`: only the first EOF of OUT parameters says that the OK of the CALL follows.
+#[test]
+fn out_parameters_are_followed_by_the_calls_own_answer() {
+    let ok = OkPacket { affected_rows: 3, ..OkPacket::default() };
+    let wire = Wire::default().columns(1).eof(0x102a).packet(b"\0\0\x01").eof(0x22).ok(0, &ok);
+    let response = track(Shape::Results, PLAIN, &wire);
+    assert_eq!((response.rows, response.affected_rows), (1, Some(3)));
+}
+
+/// `MariaDB`: ANALYZE of a SELECT, executed with a cursor.
+#[test]
+fn columns_that_begin_anew() {
+    let wire = Wire::default().columns(1).columns(3).eof(0x22).packet(b"\0\0\x01").eof(0x62);
+    let response = track(Shape::Cursor, PLAIN, &wire);
+    assert_eq!((response.rows, response.has_cursor), (1, true));
+    let bytes = &mut wire.bytes.clone();
+    assert!(ResponseTracker::new(Shape::Results, PLAIN, PLAIN).advance(bytes).is_err());
 }
 
 #[test]

@@ -23,6 +23,24 @@ impl Status {
     pub const IN_TRANS_READONLY: Self = Self(1 << 13);
     /// The packet says what changed in the session.
     pub const SESSION_STATE_CHANGED: Self = Self(1 << 14);
+    /// `MariaDB`: `sql_mode` has ANSI_QUOTES.
+    pub const ANSI_QUOTES: Self = Self(1 << 15);
+
+    /// The flags that tell of the session. All others tell of one result, though servers may leave them in later packets.
+    const OF_SESSION: Self = Self(
+        Self::IN_TRANS.0
+            | Self::AUTOCOMMIT.0
+            | Self::NO_BACKSLASH_ESCAPES.0
+            | Self::IN_TRANS_READONLY.0
+            | Self::ANSI_QUOTES.0,
+    );
+
+    /// What it says of the session.
+    #[must_use]
+    #[inline]
+    pub fn of_session(self) -> Self {
+        Self(self.0 & Self::OF_SESSION.0)
+    }
 
     /// True if every flag of `other` is set.
     #[inline]
