@@ -5,6 +5,12 @@
 
 #[path = "responses/captures.rs"]
 mod captures;
+#[path = "responses/commands.rs"]
+mod commands;
+#[path = "responses/logins.rs"]
+mod logins;
+#[path = "responses/rogue.rs"]
+mod rogue;
 
 use std::time::Duration;
 
@@ -33,7 +39,7 @@ const SCHEMA: &[&str] = &[
 
 fn stage(flavor: Flavor) -> Stage {
     let config = ConfigFile::with_pool(&["max_connections = 2"]);
-    let cnf = ["log_bin_trust_function_creators=ON"];
+    let cnf = ["log_bin_trust_function_creators=ON", "max_allowed_packet=16M"];
     let stage = Stage::with_servers(flavor, &cnf, &config).unwrap();
     let mut direct = direct(&stage).connect().unwrap();
     for sql in SCHEMA {
@@ -56,6 +62,13 @@ fn responses_of_mariadb() {
     captures::all_shapes_end_where_the_server_ends(Flavor::MariaDb, &direct(&stage));
     answers_are_those_of_the_server(&stage, COMMON);
     answers_are_those_of_the_server(&stage, OF_MARIADB);
+    commands::are_answered_as_by_the_server(&stage);
+    commands::the_last_prepared_statement(&stage);
+    commands::progress_is_reported(&stage);
+    logins::are_refused_as_by_the_server(&stage);
+    logins::a_refused_user_may_try_again(&stage);
+    rogue::asks_for_files(&stage);
+    rogue::answers_at_length(&stage);
 }
 
 #[test]
@@ -63,6 +76,10 @@ fn responses_of_mysql() {
     let stage = stage(Flavor::MySql);
     captures::all_shapes_end_where_the_server_ends(Flavor::MySql, &direct(&stage));
     answers_are_those_of_the_server(&stage, COMMON);
+    commands::are_answered_as_by_the_server(&stage);
+    logins::are_refused_as_by_the_server(&stage);
+    logins::a_refused_user_is_gone(&stage);
+    rogue::asks_for_files(&stage);
 }
 
 const COMMON: &[&str] = &[

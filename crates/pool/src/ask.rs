@@ -50,10 +50,35 @@ pub(crate) struct Answer {
     pub changes: Vec<Changed>,
 }
 
-/// The longest packet of an answer, in bytes.
-const MAX_PACKET: usize = 64 << 20;
+/// The longest answer, in bytes, and so the longest packet of one.
+const MAX_ANSWER: usize = 64 << 20;
 /// The most rows of an answer: SHOW WARNINGS has at most 65,535.
 const MAX_ROWS: usize = 70_000;
+/// The most columns of an answer, which is the most that a SELECT may have.
+const MAX_COLUMNS: u64 = 4096;
+/// What a value or a definition takes beside its bytes.
+const OVERHEAD: usize = 32;
+/// The number of MariaDB's reports of progress, in the place of an error's.
+const PROGRESS: u16 = 0xffff;
+
+/// Reads an answer that a server may not make longer than was asked for.
+struct Bounded<'a> {
+    io: PacketIo<'a>,
+    left: usize,
+}
+
+impl Bounded<'_> {
+    async fn read(&mut self) -> Result<Vec<u8>, AskError> {
+        let payload = self.io.read(self.left).await?.payload;
+        self.spend(payload.len() + OVERHEAD)?;
+        Ok(payload)
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), AskError> {
+        self.left = self.left.checked_sub(bytes).ok_or(Malformed("a longer answer than asked for"))?;
+        Ok(())
+    }
+}
 
 /// Runs `sql`, which gives OK or one small result set.
 pub(crate) async fn query(connection: &mut Connection, sql: &str) -> Result<Answer, AskError> {
@@ -82,13 +107,19 @@ async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer,
     let capabilities = connection.capabilities;
     let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
     io.write(payload).await?;
-    let first = io.read(MAX_PACKET).await?.payload;
-    match first.first() {
-        Some(&response::OK | &response::EOF) => {
-            Ok(finished(TextResult { columns: vec![], rows: vec![] }, &first, capabilities)?)
-        }
-        Some(&response::ERR) => Err(AskError::Refused(ErrPacket::parse(&first)?)),
-        _ => result_set(&mut io, &first, capabilities).await,
+    let mut io = Bounded { io, left: MAX_ANSWER };
+    loop {
+        let first = io.read().await?;
+        return match first.first() {
+            Some(&response::OK | &response::EOF) => {
+                Ok(finished(TextResult { columns: vec![], rows: vec![] }, &first, capabilities)?)
+            }
+            Some(&response::ERR) => match ErrPacket::parse(&first)? {
+                report if report.code == PROGRESS => continue,
+                error => Err(AskError::Refused(error)),
+            },
+            _ => result_set(&mut io, &first, capabilities).await,
+        };
     }
 }
 
@@ -100,7 +131,8 @@ pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<
     payload.push(Code::StmtPrepare as u8);
     payload.extend_from_slice(text);
     io.write(&payload).await?;
-    let first = io.read(MAX_PACKET).await?.payload;
+    let mut io = Bounded { io, left: MAX_ANSWER };
+    let first = io.read().await?;
     if first.first() == Some(&response::ERR) {
         let refusal = ErrPacket::parse(&first)?;
         connection.lists_warnings = true;
@@ -110,34 +142,40 @@ pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<
     for count in [prepared.params, prepared.columns] {
         let packets = if count > 0 { u32::from(count) + u32::from(has_eof) } else { 0 };
         for _ in 0..packets {
-            io.read(MAX_PACKET).await?;
+            io.read().await?;
         }
     }
     Ok(prepared.id)
 }
 
 async fn result_set(
-    io: &mut PacketIo<'_>,
+    io: &mut Bounded<'_>,
     first: &[u8],
     capabilities: Capabilities,
 ) -> Result<Answer, AskError> {
     let count = Reader::new(first).lenenc_int()?;
+    if count > MAX_COLUMNS {
+        return Err(Malformed("more columns than asked for").into());
+    }
     let mut result = TextResult { columns: Vec::new(), rows: Vec::new() };
     for _ in 0..count {
-        result.columns.push(Column::parse(&io.read(MAX_PACKET).await?.payload)?);
+        result.columns.push(Column::parse(&io.read().await?)?);
     }
     if !capabilities.contains(Capabilities::DEPRECATE_EOF) {
-        io.read(MAX_PACKET).await?;
+        io.read().await?;
     }
     loop {
-        let packet = io.read(MAX_PACKET).await?.payload;
+        let packet = io.read().await?;
         match packet.first() {
             Some(&response::ERR) => return Err(AskError::Refused(ErrPacket::parse(&packet)?)),
             Some(&response::EOF) if packet.len() < delphinus_wire::MAX_PAYLOAD => {
                 return Ok(finished(result, &packet, capabilities)?);
             }
             _ if result.rows.len() >= MAX_ROWS => return Err(Malformed("more rows than asked for").into()),
-            _ => result.rows.push(row(&packet, result.columns.len())?),
+            _ => {
+                io.spend(result.columns.len() * OVERHEAD)?;
+                result.rows.push(row(&packet, result.columns.len())?);
+            }
         }
     }
 }

@@ -110,6 +110,14 @@ impl Checkout {
         answer.await.map(|answer| answer.result).map_err(|error| error.into_pool_error(backend))
     }
 
+    /// The same between a statement of the client's and the moment when it is known what that has left, which is not lost: a SET
+    /// leaves FOUND_ROWS() and LAST_INSERT_ID() as they were.
+    pub async fn query_in_between(&mut self, sql: &str) -> Result<(), PoolError> {
+        let backend = self.pool.target(self.backend).name();
+        let answer = query(self.connection(), sql).await;
+        answer.map(|_| ()).map_err(|error| error.into_pool_error(backend))
+    }
+
     /// Moves what only the connection knows of the session's last statement into the session's memory.
     pub async fn save(&mut self) -> Result<(), PoolError> {
         let backend = self.pool.target(self.backend).name();

@@ -98,6 +98,7 @@ pub const SHAPE: Capabilities = Capabilities(
         | Capabilities::PS_MULTI_RESULTS.0
         | Capabilities::DEPRECATE_EOF.0
         | Capabilities::QUERY_ATTRIBUTES.0
+        | Capabilities::MARIADB_PROGRESS.0
         | Capabilities::MARIADB_EXTENDED_METADATA.0,
 );
 

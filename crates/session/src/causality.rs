@@ -157,6 +157,7 @@ impl Session {
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
         self.just_begun.next();
         self.broke_on = None;
+        self.may_send_file = may_ask_for_file(statement);
         let has_written = self.causality.has_written && self.status.contains(Status::IN_TRANS);
         self.causality.touch = Touch::of(statement, has_written);
         self.causality.may_commit = !is_plain_write(statement);
@@ -458,6 +459,13 @@ impl Session {
         (self.causality.token, self.causality.seen, self.causality.is_foreign) = (None, None, false);
         self.causality.last_write = None;
     }
+}
+
+/// True for what may make a server ask the client for a file, as far as that is known.
+#[inline]
+fn may_ask_for_file(statement: &Statement) -> bool {
+    let may = Effects::LOCAL_INFILE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+    statement.effects.intersects(may) || statement.class == Class::Multi || statement.why == Why::Unclassified
 }
 
 /// True for what goes to the primary, or to the connection of the statement before, for what it looks at, and writes nothing.

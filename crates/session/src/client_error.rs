@@ -82,6 +82,8 @@ pub enum ProxyError {
     NotCompressed,
     /// A statement that needs the diagnostics of the one before, which are not to be had any more.
     DiagnosticsGone,
+    /// A login in a character set that servers do not let clients talk in.
+    ClientCharset(String),
     /// A schema that a session of one cluster cannot enter, because another has it.
     OtherCluster {
         /// The schema.
@@ -198,6 +200,11 @@ impl From<&ProxyError> for ClientError {
             E::UnknownStatement(id, command) => {
                 let text = format!("Unknown prepared statement handler ({id}) given to {command}");
                 Self::new(1243, *b"HY000", text)
+            }
+            E::ClientCharset(charset) => {
+                let text =
+                    format!("Variable 'character_set_client' can't be set to the value of '{charset}'");
+                Self::new(1231, *b"42000", text)
             }
             E::NoOpenCursor(id) => {
                 Self::new(1421, *b"HY000", format!("The statement ({id}) has no open cursor."))

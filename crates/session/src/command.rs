@@ -33,6 +33,7 @@ pub(crate) enum Rare {
     Quit,
     InitDb,
     FieldList,
+    Refresh(u8),
     Statistics,
     ProcessInfo,
     ProcessKill(u32),
@@ -56,6 +57,7 @@ impl From<Command<'_>> for Rare {
             Command::Quit => Self::Quit,
             Command::InitDb(_) => Self::InitDb,
             Command::FieldList(_) => Self::FieldList,
+            Command::Refresh(what) => Self::Refresh(what),
             Command::Statistics => Self::Statistics,
             Command::ProcessInfo => Self::ProcessInfo,
             Command::ProcessKill(id) => Self::ProcessKill(id),
@@ -92,14 +94,28 @@ impl Rare {
             Self::SetOption(_) => &counters.command_set_option,
             Self::Fetch(_) => &counters.command_stmt_fetch,
             Self::ResetConnection => &counters.command_reset_connection,
-            Self::ProcessInfo | Self::ProcessKill(_) | Self::Debug | Self::Unknown => &counters.command_other,
+            Self::Refresh(_) | Self::ProcessInfo | Self::ProcessKill(_) | Self::Debug | Self::Unknown => {
+                &counters.command_other
+            }
         }
     }
 }
 
 impl Session {
+    fn as_meant(&mut self, command: Rare) -> Rare {
+        match command {
+            Rare::BulkExecute(id) => Rare::BulkExecute(self.meant_by(id)),
+            Rare::LongData(id) => Rare::LongData(self.meant_by(id)),
+            Rare::StmtClose(id) => Rare::StmtClose(self.meant_by(id)),
+            Rare::StmtReset(id) => Rare::StmtReset(self.meant_by(id)),
+            Rare::Fetch(id) => Rare::Fetch(self.meant_by(id)),
+            other => other,
+        }
+    }
+
     pub(crate) async fn serve_rare(&mut self, input: Input, command: Rare) -> Outcome {
         command.counter(&self.worker.counters).increment();
+        let command = self.as_meant(command);
         match command {
             Rare::Quit => Ok(Served::End),
             Rare::Ping => self.ping(input).await,
@@ -114,6 +130,7 @@ impl Session {
             Rare::ResetConnection => self.reset_connection(input).await,
             Rare::SetOption(option) => self.set_option(input, option).await,
             Rare::FieldList => self.field_list(input).await,
+            Rare::Refresh(what) => self.refresh(input, what).await,
             Rare::Statistics => self.statistics(input).await,
             Rare::ProcessInfo | Rare::Debug => self.pass_through(input, command).await,
             Rare::ProcessKill(id) => {

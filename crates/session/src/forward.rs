@@ -1,16 +1,17 @@
 //! Sends a command to a backend and its response to the client, as they come: nothing is held whole.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Doing};
 use delphinus_state::{Progress, Response, ResponseTracker, Shape};
 use delphinus_topology::BackendId;
-use delphinus_wire::response::OkPacket;
+use delphinus_wire::response::{ErrPacket, OkPacket};
 use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
 
+use crate::client_error::ClientError;
 use crate::input::Input;
 use crate::session::Session;
 use crate::worker::HUNG;
@@ -64,6 +65,38 @@ impl<E: Into<NetError>> From<E> for Break {
 /// Reads grow to this, in bytes, while a large result passes.
 const LARGE_READ: usize = 128 * 1024;
 
+/// No server that is what it seems does that: another one would read what it likes from the client's machine.
+const NOT_ASKED_FOR: &str =
+    "the server asks for a file of the client's, and the statement is no LOAD DATA LOCAL";
+
+/// ER_NET_PACKET_TOO_LARGE: the server has closed the connection.
+const PACKET_TOO_LARGE: u16 = 1153;
+
+/// How long a server has to say why it has closed a connection.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Why a server takes no more of a command: the error that it has sent before it closed the connection.
+async fn last_words(checkout: &mut Checkout) -> Option<ErrPacket> {
+    let mut bytes = Buffer::with_capacity(1024);
+    let stream = &mut checkout.connection().stream;
+    loop {
+        if let Some(frame) = parse_header(bytes.data()) {
+            let end = HEADER_LEN + frame.len;
+            if let Some(packet) = bytes.data().get(HEADER_LEN..end) {
+                return ErrPacket::parse(packet).ok();
+            }
+            if bytes.spare() == 0 {
+                return None;
+            }
+        }
+        let (result, buffer) = rt::timeout(LAST_WORDS, stream.read(bytes)).await?;
+        bytes = buffer;
+        if result.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
 impl Session {
     /// Forwards the command in `input` (whose bytes may have been changed in place) and relays the response.
     pub(crate) async fn forward(
@@ -81,6 +114,8 @@ impl Session {
         let began = self.worker.needs_latency().then(rt::now);
         let mut tracker =
             ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities());
+        // It is numbered behind the last packet of the command.
+        tracker.follow(self.error_seq.map_or(0, |seq| seq.wrapping_sub(1)));
         let mut sent = false;
         match self.relay(checkout, &mut tracker, &mut sent).await {
             Ok((rest, len)) => {
@@ -89,6 +124,14 @@ impl Session {
                     self.worker.took(checkout.backend(), began);
                 }
                 let response = tracker.into_response();
+                if response.error == Some(PACKET_TOO_LARGE) && !input.is_whole() && !sent {
+                    // The last byte of the command has just found room in the socket.
+                    let refusal = ErrPacket::parse(&rest.data()[HEADER_LEN..len]);
+                    return Err(match refusal {
+                        Ok(refusal) => Box::pin(self.tell_refusal(&refusal)).await,
+                        Err(error) => Cut::Client(error.into()),
+                    });
+                }
                 if self.steering.is_asked {
                     // Boxed: few statements have anything to end.
                     let relayed = Relayed { response, rest, len, is_untouched: !sent };
@@ -133,8 +176,8 @@ impl Session {
             return Ok(());
         }
         self.buffer.consume(input.held);
-        let (mut missing, mut continued) = (input.missing(), input.frame.is_continued());
-        let mut total = input.frame.len as u64;
+        let (mut missing, mut frame) = (input.missing(), input.frame);
+        let (mut total, mut stopped) = (input.frame.len as u64, None);
         loop {
             while missing > 0 {
                 if self.buffer.is_empty() {
@@ -142,22 +185,44 @@ impl Session {
                     self.read_in_time().await.map_err(Cut::Client)?;
                 }
                 let n = missing.min(self.buffer.len());
-                self.send_held(checkout, n).await.map_err(broken)?;
+                if stopped.is_none()
+                    && let Err(error) = self.send_held(checkout, n).await
+                {
+                    // No client looks for an answer before it has sent all of the command.
+                    let words = Box::pin(last_words(checkout)).await;
+                    stopped = Some(Box::new((words, error)));
+                }
                 self.buffer.consume(n);
                 missing -= n;
             }
-            if !continued {
-                checkout.note(Doing::Nothing);
-                return Ok(());
+            self.error_seq = Some(frame.seq.wrapping_add(1));
+            if !frame.is_continued() {
+                let Some(stopped) = stopped else {
+                    checkout.note(Doing::Nothing);
+                    return Ok(());
+                };
+                return Err(match *stopped {
+                    (Some(refusal), _) => Box::pin(self.tell_refusal(&refusal)).await,
+                    (None, error) => Cut::Backend { error, is_repeatable: false, is_in_step: true },
+                });
             }
-            let frame = self.next_frame(input.shift).await.map_err(Cut::Client)?;
-            continued = frame.is_continued();
+            frame = self.next_frame(input.shift).await.map_err(Cut::Client)?;
             missing = HEADER_LEN + frame.len;
             total += frame.len as u64;
             if total > self.worker.settings.max_allowed_packet {
                 return Err(Cut::Client(NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX))));
             }
         }
+    }
+
+    /// Tells the client why the server has closed the connection without reading the command to its end, and ends the session
+    /// as the server does. The number of the packet is the one that the client expects behind all of its own.
+    async fn tell_refusal(&mut self, refusal: &ErrPacket) -> Cut {
+        let mut out = Vec::new();
+        let error = ClientError::new(refusal.code, refusal.state, refusal.text());
+        error.put(&mut out, self.error_seq.unwrap_or(1), self.capabilities());
+        let told = self.write_client_bytes(&out).await;
+        Cut::Client(told.err().unwrap_or(NetError::Closed))
     }
 
     /// Forgets the command that was kept to be sent again.
@@ -231,12 +296,15 @@ impl Session {
                     self.stream.end_result();
                     *sent = true;
                 }
+                Progress::LocalInfile(_) if !self.may_send_file => {
+                    return Err(delphinus_wire::Malformed(NOT_ASKED_FOR).into());
+                }
                 Progress::LocalInfile(n) => {
                     bytes = self.pass(bytes, n).await?;
                     *sent = true;
                     // Until the backend answers, there is no place for an error.
                     self.error_seq = None;
-                    tracker.follow_file(Box::pin(self.relay_file(checkout)).await?);
+                    tracker.follow(Box::pin(self.relay_file(checkout)).await?);
                     self.error_seq = Some(1);
                 }
             }

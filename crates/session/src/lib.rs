@@ -54,6 +54,7 @@ mod steering;
 mod stored_code;
 mod temporary_tables;
 mod trace;
+mod tracking;
 mod user_variables;
 mod users;
 mod worker;

@@ -12,7 +12,9 @@ use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
 use delphinus_pool::{Identity, Memory};
 use delphinus_sql::Flavor as SqlFlavor;
-use delphinus_state::{HiddenCollation, Pins, SessionState, SqlStatements, Vars, set_names_collation};
+use delphinus_state::{
+    HiddenCollation, Pins, SessionState, SqlStatements, Vars, is_wide, set_names_collation,
+};
 use delphinus_topology::{Flavor, ServerFacts};
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings};
@@ -32,6 +34,7 @@ use crate::route::is_about_schema;
 use crate::session::{Lex, LoginFacts, Seats, Session};
 use crate::statements::ClientStatements;
 use crate::steering::Steering;
+use crate::tracking::AskedTracking;
 use crate::worker::{Arrival, ListenerMode, Worker};
 
 /// Clients choose the level that answers to them are compressed with; from 10 on, a worker would do little else.
@@ -180,6 +183,7 @@ impl Admitting<'_> {
             let why = error.reason();
             tracing::info!(client.host = %self.host, user = outcome.user, why, "login refused: cluster");
         })?;
+        may_talk(&to.facts, outcome)?;
         let worker = &to.worker;
         let user: Arc<str> = outcome.user.as_str().into();
         let (rank, limit) = worker.users.rank_and_limit(&user);
@@ -229,6 +233,7 @@ impl Seed {
                 settings: self.settings,
                 listener: self.listener,
                 client_ip: self.client_ip,
+                refused_changes: 0,
             },
             identity,
             keys,
@@ -243,6 +248,8 @@ impl Seed {
             statements: ClientStatements::default(),
             sql: SqlStatements::default(),
             last_backend: None,
+            may_send_file: false,
+            asked_tracking: AskedTracking::default(),
             error_seq: Some(1),
             idle_limit_s: 0,
         }
@@ -273,8 +280,7 @@ pub(crate) fn first_state(
         .filter(|found| found.is_confirmed)
         .or_else(|| facts.collations.by_id(facts.default_collation));
     let (charset, collation) = match &found {
-        // Servers do not let clients talk in character sets that hold ASCII in two or four bytes.
-        Some(found) if !matches!(&*found.charset, "ucs2" | "utf16" | "utf16le" | "utf32") => {
+        Some(found) if !is_wide(found.charset.as_bytes()) => {
             (found.charset.to_string(), found.name.to_string())
         }
         _ => ("utf8mb4".to_owned(), "utf8mb4_general_ci".to_owned()),
@@ -307,6 +313,16 @@ pub(crate) fn first_state(
 }
 
 /// Refuses a client whose password was right.
+/// Servers do not let clients talk in character sets that hold ASCII in two or four bytes.
+fn may_talk(facts: &ServerFacts, outcome: &LoginOutcome) -> Result<(), ProxyError> {
+    match facts.collations.by_id(outcome.connection.collation) {
+        Some(found) if is_wide(found.charset.as_bytes()) => {
+            Err(ProxyError::ClientCharset(found.charset.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn refuse_known(stream: &mut Stream, error: &ProxyError, outcome: &LoginOutcome) {
     if let Some(packet) = &outcome.before_ok {
         let mut out = Vec::new();
@@ -397,6 +413,10 @@ impl Session {
                     return Err(NetError::Closed);
                 }
             };
+        if let Err(error) = may_talk(&facts, outcome) {
+            refuse_known(&mut self.stream, &error, outcome).await;
+            return Err(NetError::Closed);
+        }
         let user: Arc<str> = outcome.user.as_str().into();
         let (rank, limit) = worker.users.rank_and_limit(&user);
         if let Err(refusal) = self.worker.registry.change_user(&self.info, (&user, rank, limit)) {

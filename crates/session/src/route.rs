@@ -257,5 +257,5 @@ impl Session {
 
 /// Unknown database, and access denied to it.
 pub(crate) fn is_about_schema(error: &PoolError) -> bool {
-    matches!(error, PoolError::Refused { error, .. } if matches!(error.code, 1044 | 1049))
+    matches!(error, PoolError::Refused { error, .. } if matches!(error.code, 1044 | 1049 | 1059 | 1102))
 }

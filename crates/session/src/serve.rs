@@ -4,12 +4,14 @@
 
 use delphinus_net::NetError;
 use delphinus_sql::Flavor;
+use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN};
 
 use crate::client_error::ProxyError;
 use crate::input::{Input, Waited};
 use crate::session::Session;
+use crate::statements::LAST_PREPARED;
 
 /// How a command ended.
 #[derive(Debug)]
@@ -89,6 +91,7 @@ impl Session {
             self.drop_kept();
             self.steering.end_command();
             self.causality.end_command();
+            self.may_send_file = false;
             self.info.runs_nowhere();
             match served {
                 Served::Answered => {}
@@ -145,10 +148,20 @@ impl Session {
             }
             Command::StmtExecute { id, flags } => {
                 self.worker.counters.command_stmt_execute.increment();
+                let id = self.meant_by(id);
                 self.execute(input, id, flags).await
             }
             other => Box::pin(self.serve_rare(input, other.into())).await,
         }
+    }
+
+    /// The statement that the client means by this id.
+    #[inline]
+    pub(crate) fn meant_by(&mut self, id: ClientStmtId) -> ClientStmtId {
+        if id != LAST_PREPARED || self.lex.options(&self.want.vars).flavor != Flavor::MariaDb {
+            return id;
+        }
+        self.statements.last_prepared().unwrap_or(id)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::pinned::Published;
 use crate::registry::SessionInfo;
 use crate::statements::ClientStatements;
 use crate::steering::Steering;
+use crate::tracking::AskedTracking;
 use crate::worker::{ListenerSettings, Worker};
 
 /// A session. Its life is in `serve`.
@@ -59,6 +60,10 @@ pub struct Session {
     pub(crate) sql: SqlStatements,
     /// Where the last statement ran.
     pub(crate) last_backend: Option<BackendId>,
+    /// The statement that runs may make a server ask for a file of the client's.
+    pub(crate) may_send_file: bool,
+    /// What the client wants to be told of.
+    pub(crate) asked_tracking: AskedTracking,
     /// The sequence id of an error that would be sent now; `None` where part of a packet has been sent.
     pub(crate) error_seq: Option<u8>,
     /// The client's own `wait_timeout`, 0 if it has set none.
@@ -81,6 +86,8 @@ pub(crate) struct LoginFacts {
     pub(crate) listener: Arc<ListenerSettings>,
     /// `None` on a Unix socket.
     pub(crate) client_ip: Option<IpAddr>,
+    /// How often a COM_CHANGE_USER was refused.
+    pub(crate) refused_changes: u8,
 }
 
 /// How this session's texts are read; follows its variables.
@@ -212,6 +219,7 @@ impl Session {
         self.status = Status::AUTOCOMMIT;
         self.last_backend = None;
         self.idle_limit_s = 0;
+        self.asked_tracking = AskedTracking::default();
         self.reset_steering();
     }
 }

@@ -11,8 +11,7 @@ use delphinus_state::{
     set_reported,
 };
 use delphinus_topology::{Collation, Collations};
-use delphinus_wire::Put;
-use delphinus_wire::response::{SessionChange, SessionChanges, Status};
+use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::session::Session;
@@ -27,15 +26,6 @@ pub(crate) struct Ran<'a> {
     /// What the backend said.
     pub response: &'a Response,
 }
-
-/// The variables that servers report to a client that has not set `session_track_system_variables`.
-const REPORTED: [&[u8]; 5] = [
-    b"autocommit",
-    b"character_set_client",
-    b"character_set_connection",
-    b"character_set_results",
-    b"time_zone",
-];
 
 /// The `wait_timeout` that the session has set, 0 if none. The connection to the backend is shared, and its own clock
 /// says nothing of the client.
@@ -109,6 +99,7 @@ impl Session {
             self.worker.users.accounts_changed();
         }
         self.count_own_tables(checkout, ran);
+        self.asked_tracking.learn(ran);
         let learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
@@ -368,32 +359,6 @@ impl Session {
                 Changed::State | Changed::Gtids(_) => {}
             }
         }
-    }
-
-    /// The part of a backend's report that this client is told.
-    pub(crate) fn told(&self, changes: SessionChanges<'_>) -> Vec<u8> {
-        if self.pins.has(PinReason::Tracking) {
-            return changes.bytes().to_vec();
-        }
-        let mut told = Vec::new();
-        for change in changes.iter().flatten() {
-            let mut data = Vec::new();
-            let kind = match change {
-                SessionChange::SystemVariable { name, value } if REPORTED.contains(&name) => {
-                    data.put_lenenc_bytes(name);
-                    data.put_lenenc_bytes(value);
-                    0
-                }
-                SessionChange::Schema(name) => {
-                    data.put_lenenc_bytes(name);
-                    1
-                }
-                _ => continue,
-            };
-            told.push(kind);
-            told.put_lenenc_bytes(&data);
-        }
-        told
     }
 }
 

@@ -47,7 +47,12 @@ pub(crate) struct Own {
 pub(crate) struct ClientStatements {
     by_id: HashMap<ClientStmtId, ClientStatement>,
     last_id: u32,
+    /// The one that was prepared last, if that is still there.
+    last_prepared: Option<ClientStmtId>,
 }
+
+/// What MariaDB's clients name the statement by that was prepared last: one that runs it before it has read its number.
+pub(crate) const LAST_PREPARED: ClientStmtId = ClientStmtId(u32::MAX);
 
 impl ClientStatements {
     /// The id that the next statement gets: never 0, never one in use.
@@ -55,11 +60,20 @@ impl ClientStatements {
         loop {
             self.last_id = self.last_id.wrapping_add(1);
             let id = ClientStmtId(self.last_id);
-            // The highest id means "the one prepared last" to MariaDB's bulk clients.
-            if self.last_id != 0 && self.last_id != u32::MAX && !self.by_id.contains_key(&id) {
+            if self.last_id != 0 && id != LAST_PREPARED && !self.by_id.contains_key(&id) {
                 return id;
             }
         }
+    }
+
+    /// The statement that was prepared last, if that has succeeded and the statement is still there.
+    pub(crate) fn last_prepared(&self) -> Option<ClientStmtId> {
+        self.last_prepared
+    }
+
+    /// Another one is being prepared: if that fails, none is the last.
+    pub(crate) fn begin_to_prepare(&mut self) {
+        self.last_prepared = None;
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -67,6 +81,7 @@ impl ClientStatements {
     }
 
     pub(crate) fn insert(&mut self, id: ClientStmtId, statement: ClientStatement) {
+        self.last_prepared = Some(id);
         self.by_id.insert(id, statement);
     }
 
@@ -76,11 +91,15 @@ impl ClientStatements {
     }
 
     pub(crate) fn remove(&mut self, id: ClientStmtId) -> Option<ClientStatement> {
+        if self.last_prepared == Some(id) {
+            self.last_prepared = None;
+        }
         self.by_id.remove(&id)
     }
 
     pub(crate) fn clear(&mut self) {
         self.by_id.clear();
+        self.last_prepared = None;
     }
 
     /// True if there is any statement: without one there is no cursor and no long data.

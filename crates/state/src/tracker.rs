@@ -92,6 +92,9 @@ pub struct ResponseTracker {
     response: Response,
 }
 
+/// The number of what looks like an error and is MariaDB's report of how far a statement has come.
+const PROGRESS: u16 = 0xffff;
+
 /// The longest packet held back until it is whole: OK, ERR and EOF.
 const MAX_HELD: usize = 1 << 20;
 
@@ -145,8 +148,9 @@ impl ResponseTracker {
         self.error_seq().is_some() && matches!(self.phase, Phase::Rows | Phase::First)
     }
 
-    /// The client has sent a file, whose last packet had this sequence id.
-    pub fn follow_file(&mut self, seq: u8) {
+    /// What follows is numbered behind this sequence id: that of the last packet of the command, or of a file that the client
+    /// has sent.
+    pub fn follow(&mut self, seq: u8) {
         self.seq = seq;
     }
 
@@ -325,10 +329,17 @@ impl ResponseTracker {
             (Shape::Prepared(id), packets::OK) => self.prepared(id, payload),
             (Shape::Single, packets::EOF) => self.end_of_rows(payload.len(), payload),
             (Shape::Single | Shape::Results | Shape::Cursor, packets::OK | packets::EOF) => self.ok(payload),
-            (Shape::Results | Shape::Cursor, packets::LOCAL_INFILE) => Ok(Meaning::File),
+            (Shape::Results | Shape::Cursor, packets::LOCAL_INFILE) => self.file(),
             (Shape::Results | Shape::Cursor, _) => self.columns(payload),
             _ => Err(Malformed("unexpected first packet")),
         }
+    }
+
+    fn file(&self) -> Result<Meaning, Malformed> {
+        if !self.client.contains(Capabilities::LOCAL_FILES) {
+            return Err(Malformed("the server asks for a file, and the client has agreed to send none"));
+        }
+        Ok(Meaning::File)
     }
 
     /// The number of columns: a result set begins.
@@ -406,14 +417,23 @@ impl ResponseTracker {
             return self.end();
         }
         self.phase = Phase::First;
-        let compresses = self.client.contains(Capabilities::COMPRESS)
-            || self.client.contains(Capabilities::ZSTD_COMPRESSION);
-        if compresses { Meaning::EndOfResult } else { Meaning::Pass }
+        self.between()
     }
 
     fn error(&mut self, payload: &[u8]) -> Result<Meaning, Malformed> {
-        self.response.see_error(&ErrPacket::parse(payload)?);
+        let error = ErrPacket::parse(payload)?;
+        if error.code == PROGRESS && self.backend.contains(Capabilities::MARIADB_PROGRESS) {
+            return Ok(self.between());
+        }
+        self.response.see_error(&error);
         Ok(self.end())
+    }
+
+    /// Where a server flushes what it has written, and more follows.
+    fn between(&self) -> Meaning {
+        let compresses = self.client.contains(Capabilities::COMPRESS)
+            || self.client.contains(Capabilities::ZSTD_COMPRESSION);
+        if compresses { Meaning::EndOfResult } else { Meaning::Pass }
     }
 
     fn end(&mut self) -> Meaning {

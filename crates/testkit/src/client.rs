@@ -159,6 +159,11 @@ impl Client {
         self.capture(&[&[Code::Query as u8], attributes, sql.as_bytes()].concat(), file)
     }
 
+    /// Reads one packet, with its header.
+    pub fn read_packet(&mut self) -> Result<Vec<u8>> {
+        self.packets.read_raw()
+    }
+
     /// Reads the answers to a text that [`Client::send`] has sent.
     pub fn read_replies(&mut self) -> Result<Vec<Reply>> {
         self.replies(Protocol::Text)

@@ -15,6 +15,8 @@ pub enum Code {
     Query = 0x03,
     /// Lists the columns of a table; obsolete, still sent by command line clients.
     FieldList = 0x04,
+    /// FLUSH, obsolete.
+    Refresh = 0x07,
     /// A line of statistics.
     Statistics = 0x09,
     /// SHOW PROCESSLIST, obsolete.
@@ -61,6 +63,7 @@ impl Code {
             0x02 => Self::InitDb,
             0x03 => Self::Query,
             0x04 => Self::FieldList,
+            0x07 => Self::Refresh,
             0x09 => Self::Statistics,
             0x0a => Self::ProcessInfo,
             0x0c => Self::ProcessKill,
@@ -90,6 +93,7 @@ impl Code {
             Self::InitDb => "COM_INIT_DB",
             Self::Query => "COM_QUERY",
             Self::FieldList => "COM_FIELD_LIST",
+            Self::Refresh => "COM_REFRESH",
             Self::Statistics => "COM_STATISTICS",
             Self::ProcessInfo => "COM_PROCESS_INFO",
             Self::ProcessKill => "COM_PROCESS_KILL",
@@ -135,6 +139,8 @@ pub enum Command<'a> {
     Query(&'a [u8]),
     /// COM_FIELD_LIST: table, NUL, wildcard.
     FieldList(&'a [u8]),
+    /// COM_REFRESH: one bit for each thing to flush.
+    Refresh(u8),
     /// COM_STATISTICS
     Statistics,
     /// COM_PROCESS_INFO
@@ -185,6 +191,7 @@ impl<'a> Command<'a> {
             Code::InitDb => Self::InitDb(reader.rest()),
             Code::Query => Self::Query(reader.rest()),
             Code::FieldList => Self::FieldList(reader.rest()),
+            Code::Refresh => Self::Refresh(reader.u8()?),
             Code::Statistics => Self::Statistics,
             Code::ProcessInfo => Self::ProcessInfo,
             Code::ProcessKill => Self::ProcessKill(reader.u32()?),

@@ -243,7 +243,7 @@ fn follow(context: &str, mut tracker: ResponseTracker, wire: &[u8], ends: &[usiz
                 // What was taken out is still there.
                 Progress::Shortened(..) => held.len(),
                 Progress::LocalInfile(n) => {
-                    tracker.follow_file(3);
+                    tracker.follow(3);
                     n
                 }
             };

@@ -18,6 +18,15 @@ pub(super) type Row = Vec<Option<Vec<u8>>>;
 /// many sources and gaps are long.
 const LONGEST: usize = 4 * 1024 * 1024;
 
+/// Longest answer that is kept, in bytes: 20,000 collations have 2 MB.
+const LONGEST_ANSWER: usize = 16 * 1024 * 1024;
+
+/// Longest answer whose rows are looked at one by one: all routines, triggers and views of a server.
+const LONGEST_LIST: usize = 1024 * 1024 * 1024;
+
+/// What a row takes beside its bytes.
+const OVERHEAD: usize = 64;
+
 /// Most columns that are accepted. The status of a replica has about 60.
 const MOST_COLUMNS: u64 = 256;
 
@@ -98,7 +107,7 @@ pub(super) async fn query_each(
         see(&row);
         Ok(())
     };
-    read_answer(connection, most_rows, |_| Ok(()), see_row).await
+    read_answer(connection, (most_rows, LONGEST_LIST), |_| Ok(()), see_row).await
 }
 
 /// The rows of a statement that was sent.
@@ -110,7 +119,7 @@ pub(super) async fn receive(connection: &mut Connection, most_rows: usize) -> Re
         rows.push((0..columns).map(value).collect::<Result<Row, _>>()?);
         Ok(())
     };
-    read_answer(connection, most_rows, |_| Ok(()), see_row).await?;
+    read_answer(connection, (most_rows, LONGEST_ANSWER), |_| Ok(()), see_row).await?;
     Ok(rows)
 }
 
@@ -129,7 +138,7 @@ pub(super) async fn receive_named(
         rows.push(payload.to_vec());
         Ok(())
     };
-    read_answer(connection, most_rows, see_column, see_row).await?;
+    read_answer(connection, (most_rows, LONGEST_ANSWER), see_column, see_row).await?;
     Ok(Named { names, ends, rows })
 }
 
@@ -151,7 +160,7 @@ pub(super) async fn receive_done(connection: &mut Connection) -> Result<(), Prob
 /// Shows each column's definition, then each row with the number of its columns.
 async fn read_answer(
     connection: &mut Connection,
-    most_rows: usize,
+    (most_rows, most_bytes): (usize, usize),
     mut see_column: impl FnMut(&[u8]) -> Result<(), ProbeError>,
     mut see_row: impl FnMut(&[u8], usize) -> Result<(), ProbeError>,
 ) -> Result<(), ProbeError> {
@@ -166,6 +175,7 @@ async fn read_answer(
     if !ends_without_eof && !is_eof(&read(&mut io).await?) {
         return Err(ProbeError::Nonsense("no end of the column definitions"));
     }
+    let mut left = most_bytes;
     for number in 0.. {
         read_into(&mut io, &mut payload).await?;
         if is_eof(&payload) {
@@ -174,6 +184,9 @@ async fn read_answer(
         if number == most_rows {
             return Err(ProbeError::Nonsense("too many rows"));
         }
+        left = left
+            .checked_sub(payload.len() + OVERHEAD * columns)
+            .ok_or(ProbeError::Nonsense("too many bytes in rows"))?;
         see_row(&payload, columns)?;
     }
     Ok(())

@@ -1,12 +1,23 @@
 //! COM_CHANGE_USER: another user, or the same one again, on the same client connection.
 
-use delphinus_net::{LoginEnd, LoginServices, NetError, serve_change_user};
+use std::rc::Rc;
+use std::time::Duration;
+
+use delphinus_net::{LoginEnd, LoginServices, NetError, rt, serve_change_user};
+use delphinus_sql::Flavor;
 use delphinus_wire::HEADER_LEN;
+use delphinus_wire::handshake::server::Refusal;
 
 use crate::client_error::{ClientError, ProxyError};
 use crate::input::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
+
+/// So many refusals MariaDB lets a connection have; then COM_CHANGE_USER is an unknown command to it.
+const MOST_REFUSALS: u8 = 3;
+
+/// How long MariaDB waits before it tells a refusal: a password is not guessed quickly.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 
 impl Session {
     pub(crate) async fn change_user(&mut self, input: Input) -> Outcome {
@@ -17,7 +28,13 @@ impl Session {
         let payload = self.buffer.data()[HEADER_LEN..input.held].to_vec();
         self.skip(input).await?;
         // Whatever comes of it, the old user's session is over.
+        let schema = self.want.schema.clone();
         self.reset().await;
+        if self.login.refused_changes >= MOST_REFUSALS {
+            rt::sleep(REFUSAL_PAUSE).await;
+            self.stay_as_before(schema);
+            return Ok(Served::Error(ProxyError::UnknownCommand));
+        }
         let listener = self.login.listener.clone();
         let (clusters, client_ip) = (self.clusters.clone(), self.login.client_ip);
         let services = LoginServices {
@@ -38,17 +55,28 @@ impl Session {
                 Ok(Served::Answered)
             }
             Err(LoginEnd::Broken(error)) => Err(error),
-            Err(LoginEnd::Refused(refusal)) => {
-                self.worker.process.logins_denied.increment();
-                let mut out = Vec::new();
-                ClientError::new(refusal.code, refusal.state, refusal.message).put(
-                    &mut out,
-                    refusal.seq,
-                    self.capabilities(),
-                );
-                self.write_client_bytes(&out).await?;
-                Err(NetError::Closed)
-            }
+            Err(LoginEnd::Refused(refusal)) => self.refuse_change(refusal, schema).await,
         }
+    }
+
+    /// MySQL closes the connection; on MariaDB the old user goes on with a session like new, in the same schema.
+    async fn refuse_change(&mut self, refusal: Refusal, schema: Option<Rc<str>>) -> Outcome {
+        self.worker.process.logins_denied.increment();
+        let goes_on = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
+        if goes_on {
+            rt::sleep(REFUSAL_PAUSE).await;
+            self.login.refused_changes += 1;
+            self.stay_as_before(schema);
+        }
+        let mut out = Vec::new();
+        let error = ClientError::new(refusal.code, refusal.state, refusal.message);
+        error.put(&mut out, refusal.seq, self.capabilities());
+        self.write_client_bytes(&out).await?;
+        if goes_on { Ok(Served::Answered) } else { Err(NetError::Closed) }
+    }
+
+    fn stay_as_before(&mut self, schema: Option<Rc<str>>) {
+        self.want.schema = schema;
+        self.forget_login_charset();
     }
 }

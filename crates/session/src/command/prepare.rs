@@ -22,6 +22,7 @@ use crate::statements::ClientStatement;
 
 impl Session {
     pub(crate) async fn prepare(&mut self, input: Input) -> Outcome {
+        self.statements.begin_to_prepare();
         let limit = self.worker.settings.max_prepared_statements;
         if self.statements.len() >= limit {
             return self.refuse(input, ProxyError::TooManyStatements(limit)).await;

@@ -16,13 +16,18 @@ impl Session {
         self.want.schema = schema;
         if self.lex.options(&self.want.vars).flavor == Flavor::MySql {
             // MySQL forgets the login's character set too, and goes back to its own.
-            let vars = std::rc::Rc::make_mut(&mut self.want.vars);
-            for name in ["character_set_client", "character_set_results", "collation_connection"] {
-                vars.remove(name);
-            }
-            set_names_collation(vars, None);
+            self.forget_login_charset();
         }
         self.answer_ok().await?;
         Ok(Served::Answered)
+    }
+
+    /// The session's character sets are those that the server has by itself.
+    pub(super) fn forget_login_charset(&mut self) {
+        let vars = std::rc::Rc::make_mut(&mut self.want.vars);
+        for name in ["character_set_client", "character_set_results", "collation_connection"] {
+            vars.remove(name);
+        }
+        set_names_collation(vars, None);
     }
 }

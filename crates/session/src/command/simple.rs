@@ -1,11 +1,12 @@
 //! Commands that are passed on as they are (COM_INIT_DB, COM_FIELD_LIST, COM_STATISTICS, COM_PROCESS_INFO,
-//! COM_DEBUG), and those that the proxy answers alone (COM_PING, COM_SET_OPTION).
+//! COM_DEBUG, COM_REFRESH), and those that the proxy answers alone (COM_PING, COM_SET_OPTION).
 
 use std::rc::Rc;
 
+use delphinus_net::rt;
 use delphinus_pool::Means;
-use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why};
-use delphinus_state::{Changed, Shape};
+use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why, classify};
+use delphinus_state::{Changed, PinReason, Shape};
 use delphinus_wire::HEADER_LEN;
 
 use super::Rare;
@@ -16,17 +17,23 @@ use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
 
-/// A command that is not SQL, as a statement.
-const fn command(class: Class) -> Statement {
+/// A command that is not SQL, as a statement without text.
+const ENTERS: (Statement, &[u8]) = (
     Statement {
-        class,
+        class: Class::Use,
         access: Access::Write,
         why: Why::ChangesSession,
         effects: Effects::empty(),
         uses: Uses::empty(),
         count: 1,
-    }
-}
+    },
+    b"",
+);
+
+/// What the bits of COM_REFRESH flush: those first that leave something to the session, or to others.
+/// Source: <https://dev.mysql.com/doc/c-api/8.0/en/mysql-refresh.html>
+const REFRESHED: [(u8, &str); 6] =
+    [(16, "STATUS"), (4, "TABLES"), (1, "PRIVILEGES"), (2, "LOGS"), (8, "HOSTS"), (!31, "OTHERS")];
 
 impl Session {
     pub(crate) async fn ping(&mut self, input: Input) -> Outcome {
@@ -71,26 +78,43 @@ impl Session {
         if let Err(error) = self.clusters.check_schema(self.worker.cluster, &name) {
             return self.refuse(input, error).await;
         }
-        self.simple(input, Shape::Single, Some(name)).await
+        self.simple(input, Shape::Single, Some(name), ENTERS).await
     }
 
     pub(crate) async fn field_list(&mut self, input: Input) -> Outcome {
-        self.simple(input, Shape::Rows, None).await
+        self.simple(input, Shape::Rows, None, ENTERS).await
     }
 
     pub(crate) async fn statistics(&mut self, input: Input) -> Outcome {
-        self.simple(input, Shape::Text, None).await
+        self.simple(input, Shape::Text, None, ENTERS).await
     }
 
     pub(crate) async fn pass_through(&mut self, input: Input, command: Rare) -> Outcome {
         let shape = if command == Rare::ProcessInfo { Shape::Results } else { Shape::Single };
-        self.simple(input, shape, None).await
+        self.simple(input, shape, None, ENTERS).await
+    }
+
+    /// The old form of FLUSH.
+    pub(crate) async fn refresh(&mut self, input: Input, what: u8) -> Outcome {
+        let flushed = REFRESHED.iter().filter(|(bit, _)| what & bit != 0).map(|(_, name)| *name);
+        let sql = format!("FLUSH {}", flushed.collect::<Vec<_>>().join(", "));
+        let statement = classify(sql.as_bytes(), self.lex.options(&self.want.vars));
+        if statement.uses.contains(Uses::SESSION_STATUS) {
+            self.pins.add(PinReason::Status, rt::now(), sql.as_bytes());
+        }
+        self.simple(input, Shape::Single, None, (statement, sql.as_bytes())).await
     }
 
     /// Passes a command on to the primary. With `schema`, it enters that schema.
-    async fn simple(&mut self, input: Input, shape: Shape, schema: Option<String>) -> Outcome {
+    async fn simple(
+        &mut self,
+        input: Input,
+        shape: Shape,
+        schema: Option<String>,
+        (statement, sql): (Statement, &[u8]),
+    ) -> Outcome {
         // The primary, unless the listener is for replicas.
-        let mut checkout = match self.connection_for(&command(Class::Use)).await {
+        let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(input, error).await,
         };
@@ -120,8 +144,7 @@ impl Session {
                 response.changes.push(Changed::Schema(Some(Rc::<str>::from(schema).as_ref().into())));
             }
         }
-        let statement = command(Class::Use);
-        let ran = Ran { statement: &statement, sql: b"", response: &response };
+        let ran = Ran { statement: &statement, sql, response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);

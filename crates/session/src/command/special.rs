@@ -19,6 +19,7 @@ use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::session_status::shows_counters;
+use crate::tracking::shows_tracking;
 
 /// How rows are sent: as the answer to a text, or to a prepared statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,15 +83,7 @@ impl Session {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(input, error).await,
         };
-        if self.may_touch_sql(&mut checkout, &statement)
-            && let Err(error) = Box::pin(self.bring_sql(&mut checkout, &statement, &sql)).await
-        {
-            self.leave_without(checkout, &error);
-            return self.refuse(input, error).await;
-        }
-        if is_about_insert_id(&statement)
-            && let Err(error) = self.restore_insert_id(&mut checkout).await
-        {
+        if let Err(error) = Box::pin(self.ready_for(&mut checkout, &statement, &sql)).await {
             self.leave_without(checkout, &error);
             return self.refuse(input, error).await;
         }
@@ -98,6 +91,25 @@ impl Session {
             Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
             None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
         }
+    }
+
+    /// Makes the connection have what the statement looks at, and nothing that it should not see.
+    async fn ready_for(
+        &mut self,
+        checkout: &mut Checkout,
+        statement: &Statement,
+        sql: &[u8],
+    ) -> Result<(), ProxyError> {
+        if self.may_touch_sql(checkout, statement) {
+            self.bring_sql(checkout, statement, sql).await?;
+        }
+        if is_about_insert_id(statement) {
+            self.restore_insert_id(checkout).await?;
+        }
+        if shows_tracking(statement, sql) {
+            self.hide_own_tracking(checkout).await?;
+        }
+        Ok(())
     }
 
     /// An error if a text would bring the session into a schema of another cluster.
@@ -171,11 +183,16 @@ impl Session {
     ) -> Outcome {
         match self.forward(&mut checkout, input, Shape::Results).await {
             Ok(mut relayed) => {
-                if statement.uses.contains(Uses::SESSION_STATUS) && relayed.response.is_ok() {
-                    let sql = self.sent_text(input, text_at).to_vec();
-                    if shows_counters(statement, &sql) {
-                        self.pin_for_counters(&sql);
-                    }
+                let sql = self.sent_text(input, text_at).to_vec();
+                if shows_counters(statement, &sql) && relayed.response.is_ok() {
+                    self.pin_for_counters(&sql);
+                }
+                if shows_tracking(statement, &sql)
+                    && let Err(error) = Box::pin(self.track_again(&mut checkout)).await
+                {
+                    // The end of the answer is still here: an error can stand in its place.
+                    self.error_seq = relayed.rest.data().get(HEADER_LEN - 1).copied();
+                    return Ok(Served::Fatal(ProxyError::Pool(error)));
                 }
                 self.finish(checkout, (input, text_at), statement, &mut relayed).await
             }

@@ -194,6 +194,36 @@ fn out_parameters_are_followed_by_the_calls_own_answer() {
     assert_eq!((response.rows, response.affected_rows), (1, Some(3)));
 }
 
+/// `MariaDB`: they look like errors.
+#[test]
+fn reports_of_progress_end_nothing() {
+    let report = b"\xff\xff\xff\x01\x02\x02\x00\x00\x00\x0dEnabling keys";
+    let reporting = PLAIN | Capabilities::MARIADB_PROGRESS;
+    let wire = Wire::default().packet(report).packet(report).ok(0, &OkPacket::default());
+    let response = track(Shape::Results, reporting, &wire);
+    assert_eq!((response.error, response.affected_rows), (None, Some(0)));
+    assert_eq!(track(Shape::Results, PLAIN, &Wire::default().packet(report)).error, Some(0xffff));
+}
+
+#[test]
+fn a_file_is_asked_for_only_of_a_client_that_has_agreed() {
+    let agreed = PLAIN | Capabilities::LOCAL_FILES;
+    for client in [PLAIN, agreed] {
+        let mut wire = Wire::default().packet(b"\xfb/etc/passwd");
+        let len = wire.bytes.len();
+        let found = ResponseTracker::new(Shape::Results, agreed, client).advance(&mut wire.bytes);
+        assert_eq!(found.ok(), (client == agreed).then_some(Progress::LocalInfile(len)));
+    }
+}
+
+#[test]
+fn an_error_is_numbered_behind_the_whole_command() {
+    let mut tracker = ResponseTracker::new(Shape::Results, PLAIN, PLAIN);
+    assert_eq!(tracker.error_seq(), Some(1));
+    tracker.follow(2);
+    assert_eq!(tracker.error_seq(), Some(3));
+}
+
 /// `MariaDB`: ANALYZE of a SELECT, executed with a cursor.
 #[test]
 fn columns_that_begin_anew() {
