@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::settle::Ran;
 
 /// A command that is not SQL, as a statement.
-const fn command(class: Class) -> Statement {
+const fn command(class: Class, is_of_session: bool) -> Statement {
     Statement {
         class,
         access: Access::Write,
@@ -25,6 +25,7 @@ const fn command(class: Class) -> Statement {
         effects: Effects::empty(),
         uses: Uses::empty(),
         count: 1,
+        is_of_session,
     }
 }
 
@@ -90,7 +91,8 @@ impl Session {
     /// Passes a command on to the primary. With `schema`, it enters that schema.
     async fn simple(&mut self, input: Input, shape: Shape, schema: Option<String>) -> Outcome {
         // The primary, unless the listener is for replicas.
-        let mut checkout = match self.connection_for(&command(Class::Use)).await {
+        let statement = command(Class::Use, schema.is_some() || shape == Shape::Rows);
+        let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(input, error).await,
         };
@@ -120,7 +122,6 @@ impl Session {
                 response.changes.push(Changed::Schema(Some(Rc::<str>::from(schema).as_ref().into())));
             }
         }
-        let statement = command(Class::Use);
         let ran = Ran { statement: &statement, sql: b"", response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
