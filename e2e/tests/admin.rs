@@ -179,7 +179,7 @@ fn an_offline_backend_finishes_what_it_has_and_gets_nothing_new() {
         client.query("INSERT INTO app.drained VALUES (2)").unwrap();
         client.query("COMMIT").unwrap();
         let error = client.error("INSERT INTO app.drained VALUES (3)").unwrap();
-        assert!(error.code == 2003 && error.message.contains("is set OFFLINE"), "{error}");
+        assert!(error.code == 9102 && error.message.contains("is set OFFLINE"), "{error}");
         assert_ne!(who(&mut client), primary);
         let problem = operator.rows("EXPLAIN ROUTE DELETE FROM app.drained").unwrap();
         assert!(

@@ -222,7 +222,7 @@ fn what_was_verified_outlives_the_primary(stage: &mut Stage) {
     stage.cluster.servers[0].kill9();
     until(NOTICE, "the proxy to see that the primary is down", || {
         let error = refusal(&stage.address, "many", "never seen");
-        Ok(error.code == 2003
+        Ok(error.code == 9102
             && error.message.contains("cannot check the password")
             && error.message.contains("is down"))
     })
@@ -230,7 +230,7 @@ fn what_was_verified_outlives_the_primary(stage: &mut Stage) {
     let mut carl = log_in(&stage.address, "carl", "cpw").unwrap();
     carl.rows("SELECT id FROM app.customers LIMIT 1").unwrap();
     let error = refusal(&stage.address, "carl", "wrong");
-    assert_eq!(error.code, 2003, "nobody can tell: {error}");
+    assert_eq!(error.code, 9102, "nobody can tell: {error}");
 }
 
 fn nothing_secret_is_logged(stage: &mut Stage) {

@@ -368,7 +368,7 @@ fn one_clusters_end_is_not_the_others() {
     }
     // A connection that dies under it first, perhaps.
     until(LIMIT, "the error of a cluster without primary", || {
-        Ok(stats.error("INSERT INTO orders.t VALUES ('x')")?.code == 2003)
+        Ok(stats.error("INSERT INTO orders.t VALUES ('x')")?.code == 9102)
     })
     .unwrap();
     assert_eq!(shop.value("SELECT COUNT(*) FROM app.steady").unwrap(), "100");
@@ -413,7 +413,7 @@ fn start_without_the_default(mut two: Two) {
     until(LIMIT, "a login to the other cluster", || Ok(Client::connect(&by_schema).is_ok())).unwrap();
     let mut client = Client::connect(&by_schema).unwrap();
     assert_eq!(two.of(&mut client), "stats");
-    assert_eq!(refusal(&two.login("app", "apppw", "")).code, 2003);
+    assert_eq!(refusal(&two.login("app", "apppw", "")).code, 9102);
     drop(client);
     proxy.stop(LIMIT).unwrap();
 }

@@ -16,7 +16,7 @@ use delphinus_testkit::{Client, Login, Param, Reply};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a client is told when its connection to the backend breaks, and what the servers' own error was.
-const PROPER: [u16; 7] = [2013, 2003, 1146, 1062, 1213, 9101, 1050];
+const PROPER: [u16; 8] = [9103, 4031, 9102, 1146, 1062, 1213, 9101, 1050];
 
 #[test]
 fn answers_are_cut_after_each_byte_on_mariadb() {

@@ -125,6 +125,8 @@ fn a_dead_primary_is_an_error_and_reads_go_on() {
         .unwrap();
         // Replicas answer, also the session that has written: they have all that it was told of.
         assert_ne!(who(&mut session).unwrap(), stage.cluster.servers[0].server_id);
+        drivers_read_on(&stage, flavor);
+        programs_show_the_error(&stage);
 
         stage.cluster.servers[0].start_again().unwrap();
         // The session has outlived the error.
@@ -133,6 +135,62 @@ fn a_dead_primary_is_an_error_and_reads_go_on() {
         let rows: Vec<String> = rows.into_iter().flatten().flatten().collect();
         assert_eq!(rows, ["1", "4"], "nothing was written while the primary was dead, and nothing twice");
     }
+}
+
+/// What drivers say of their sessions before they read: none of it waits for a primary, and all of it holds.
+fn drivers_read_on(stage: &Stage, flavor: Flavor) {
+    let isolation = if flavor == Flavor::MySql { "transaction_isolation" } else { "tx_isolation" };
+    let mut session = stage.address.connect().unwrap();
+    for sql in [
+        "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
+        "SET @@session.autocommit = OFF",
+        "SET AUTOCOMMIT = 1",
+        "SET @a = 'x', @b = @a",
+        "SET sql_mode = 'ANSI_QUOTES'",
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        "USE app",
+        "SHOW VARIABLES LIKE 'sql_mode'",
+        "SELECT @@autocommit, @@version_comment",
+        "COMMIT",
+        "ROLLBACK",
+    ] {
+        session.query(sql).unwrap_or_else(|error| panic!("{flavor}: {sql}: {error:#}"));
+    }
+    // On whichever replica it is asked.
+    for _ in 0..6 {
+        who(&mut session).unwrap();
+        let sql = format!("SELECT @a, @@sql_mode, @@{isolation}, @@collation_connection");
+        let row = session.rows(&sql).unwrap().remove(0);
+        let row: Vec<_> = row.into_iter().flatten().collect();
+        assert_eq!(row, ["x", "ANSI_QUOTES", "READ-COMMITTED", "utf8mb4_bin"], "{flavor}");
+    }
+    // What may reach for more waits for the primary.
+    for sql in
+        ["SET GLOBAL max_connections = 99", "SET @a = (SELECT 1)", "SET @a = no_such_function()", "DO 1"]
+    {
+        assert_eq!(session.error(sql).unwrap().code, 9102, "{flavor}: {sql}");
+    }
+    // Sessions without autocommit, as PEP 249 has them: what writes after a read is to be tried again.
+    let mut python = stage.address.connect().unwrap();
+    python.query("SET AUTOCOMMIT = 0").unwrap();
+    assert_eq!(python.value("SELECT id FROM down").unwrap(), "1");
+    assert_eq!(python.value("SELECT id FROM down").unwrap(), "1");
+    python.query("COMMIT").unwrap();
+    assert_eq!(python.value("SELECT id FROM down").unwrap(), "1");
+    python.query("ROLLBACK").unwrap();
+    assert_eq!(python.value("SELECT id FROM down").unwrap(), "1");
+    let told = python.error("INSERT INTO down VALUES (5)").unwrap();
+    assert_eq!((told.code, told.sqlstate.as_str()), (1213, "40001"), "{flavor}: {told}");
+    python.query("ROLLBACK").unwrap();
+}
+
+/// libmariadb takes an error with a number of its own for a broken packet.
+fn programs_show_the_error(stage: &Stage) {
+    let mut program = std::process::Command::new("mariadb");
+    program.args(["--no-defaults", "-u", &stage.address.user, "-e", "INSERT INTO app.down VALUES (6)"]);
+    program.arg(format!("--password={}", stage.address.password)).arg("--socket").arg(&stage.address.socket);
+    let said = delphinus_e2e::run(&mut program, NOTICE).unwrap().output;
+    assert!(said.contains("ERROR 9102 (HY000)") && said.contains("no primary"), "{said}");
 }
 
 /// A session whose write died with the primary is told so, and not what was before it.
@@ -155,7 +213,7 @@ fn what_only_the_dead_primary_had_is_not_read_elsewhere() {
         session.query("INSERT INTO only_there VALUES (1)").unwrap();
         primary.kill9();
         let told = session.error("SELECT id FROM only_there").unwrap();
-        assert_eq!(told.code, 2003, "{told}");
+        assert_eq!(told.code, 9102, "{told}");
         // Others, who have nothing to find, read on.
         let other = || Ok(who(&mut stage.address.connect()?)? != primary.server_id);
         until(NOTICE, "reads of others", other).unwrap();

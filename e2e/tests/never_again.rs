@@ -179,7 +179,7 @@ fn killed_reads_end(flavor: Flavor) {
     client.query("SET @own = 'kept'").unwrap();
     let prepared = client.prepare(&long("prepared")).unwrap();
     // MariaDB has a word for a connection that was killed, and seldom says it: as MySQL, it closes the connection.
-    let dropped = if flavor == Flavor::MariaDb { &[2013, 1927][..] } else { &[2013] };
+    let dropped = if flavor == Flavor::MariaDb { &[9103, 1927][..] } else { &[9103] };
     for (kill, marker, wanted) in
         [("KILL QUERY", "query", &[1317][..]), ("KILL", "connection", dropped), ("KILL", "prepared", dropped)]
     {
@@ -265,7 +265,7 @@ fn a_read_survives_the_death_of_one_server_and_not_of_two() {
         let (second, _) = until_elsewhere(&stage, "deadly", &[first], 0);
         stage.cluster.servers[second].kill9();
         let (mut client, told) = running.join().unwrap().unwrap();
-        assert_eq!(told.code, 2013, "{told}");
+        assert_eq!(told.code, 9103, "{told}");
         assert!(told.message.contains("does not run"), "{told}");
         assert_eq!(client.value("SELECT @own").unwrap(), "kept");
     });
@@ -287,7 +287,7 @@ fn the_command_behind_one_that_is_given_up_is_the_next() {
     client.send(3, format!("SELECT {:300}@@delphinus.mode", "").as_bytes()).unwrap();
     wait_until_running(&stage.cluster.servers[0], "given up", 0);
     stage.cluster.servers[0].kill9();
-    assert_eq!(code(client.read_next_answers()), 2003);
+    assert_eq!(code(client.read_next_answers()), 9102);
     assert_eq!(client.read_next_answers().unwrap(), [Answer::Rows(vec![vec![Some("auto".to_owned())]])]);
 }
 
@@ -320,7 +320,7 @@ fn a_statement_about_the_session_does_not_hide_that_its_transaction_is_lost() {
     assert_eq!(primary.query("SELECT GROUP_CONCAT(id) FROM app.halves").unwrap().trim(), "2");
 
     client.query("CREATE TEMPORARY TABLE mine (id INT)").unwrap();
-    assert_eq!(break_under(&mut client, primary), 2013);
+    assert_eq!(break_under(&mut client, primary), 4031);
     assert_eq!(code(client.query("SELECT COUNT(*) FROM mine")), 1, "the session goes on without its table");
 }
 
@@ -344,7 +344,7 @@ fn a_begin_waits_for_a_connection_that_lasts() {
     client.query("COMMIT").unwrap();
     // What never succeeds is told in the same words as a missing primary.
     relay.cut_on(b"BEGIN", u32::MAX);
-    assert_eq!(code(client.query("BEGIN")), 2003);
+    assert_eq!(code(client.query("BEGIN")), 9102);
     relay.cut_on(b"BEGIN", 0);
     client.query("BEGIN").unwrap();
     let rows = stage.cluster.servers[0].query("SELECT COUNT(*) FROM app.lasting").unwrap();

@@ -254,7 +254,7 @@ fn by_a_connection_that_breaks(stage: &Stage) {
         }
         let mut session = cut(&["CREATE TEMPORARY TABLE mine (a INT)"]);
         let error = session.client.read_answers().unwrap_err().downcast::<ServerError>().unwrap();
-        assert_eq!(error.code, 2013, "{form:?}");
+        assert_eq!(error.code, 4031, "{form:?}");
         assert!(error.message.contains("temporary_table"), "{form:?}: {}", error.message);
         let next = session.run().unwrap_err();
         assert!(next.downcast_ref::<ServerError>().is_none(), "{form:?}: it is told twice: {next}");
@@ -338,7 +338,7 @@ fn pieces_of_a_parameter(stage: &Stage, flavor: Flavor) {
     end_all(stage);
     client.send_long_data(pieces.id, 0, b"fives").unwrap();
     assert_eq!(told(client.query("INSERT INTO quiet VALUES (8)").unwrap()), Some(1213));
-    assert_eq!(told(client.execute(pieces.id, &value, true).unwrap()), Some(2013));
+    assert_eq!(told(client.execute(pieces.id, &value, true).unwrap()), Some(9103));
     let empty = client.prepare("SELECT COUNT(*) FROM quiet FOR UPDATE").unwrap().unwrap();
     assert_eq!(length(client.execute(empty.id, &[], true).unwrap()), "0");
 }

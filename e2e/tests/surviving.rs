@@ -110,8 +110,8 @@ fn what_is_not_known_is_said(stage: &mut Stage) {
         until(NOTICE, "the commit to be sent", || Ok(stage.cluster.servers.len() == 3)).unwrap();
         std::thread::sleep(Duration::from_millis(300));
         stage.cluster.servers[0].kill9();
-        assert_eq!(alone.join().unwrap(), (9101, "08007".to_owned()));
-        assert_eq!(committing.join().unwrap(), (9101, "08007".to_owned()));
+        assert_eq!(alone.join().unwrap(), (9101, "HY000".to_owned()));
+        assert_eq!(committing.join().unwrap(), (9101, "HY000".to_owned()));
         assert_eq!(writing.join().unwrap(), (1213, "40001".to_owned()));
         stage.cluster.servers[0].start_again().unwrap();
         beginning.join().unwrap().unwrap();
@@ -145,12 +145,12 @@ fn waiting_ends(stage: &mut Stage) {
     let (_proxy, address, _port) = stage.another_proxy(&config("failover_wait_ms = 1000")).unwrap();
     let begun = Instant::now();
     let mut session = address.connect().unwrap();
-    assert_eq!(code(&mut session, "DELETE FROM unknown WHERE id = 77").0, 2003);
+    assert_eq!(code(&mut session, "DELETE FROM unknown WHERE id = 77").0, 9102);
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
     let (_proxy, address, _port) = stage.another_proxy(&config("failover_wait_queue = 0")).unwrap();
     let mut session = address.connect().unwrap();
     let begun = Instant::now();
-    assert_eq!(code(&mut session, "DELETE FROM unknown WHERE id = 77").0, 2003);
+    assert_eq!(code(&mut session, "DELETE FROM unknown WHERE id = 77").0, 9102);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     stage.cluster.servers[0].start_again().unwrap();
     until(NOTICE, "writes", || Ok(session.query("DELETE FROM unknown WHERE id = 77").is_ok())).unwrap();

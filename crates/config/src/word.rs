@@ -136,7 +136,7 @@ words! {
     LostTransactionError {
         /// 1213, SQLSTATE 40001.
         Deadlock = "deadlock",
-        /// 2013.
+        /// 9103.
         LostConnection = "lost_connection",
     }
     /// Which replica takes the next read.

@@ -300,7 +300,7 @@ fn obstacle_of_hint(
         RulePlace::Replica => false,
         RulePlace::Among(ids) => cluster.snapshot.primary().is_some_and(|primary| ids.contains(&primary.id)),
     };
-    if is_primary || asker.scope != Scope::Usual {
+    if is_primary || !matches!(asker.scope, Scope::Usual | Scope::WithoutPrimary) {
         return None;
     }
     if asked.consistency.or(asker.own.consistency) == Some(Consistency::Global) {

@@ -11,6 +11,15 @@ pub struct Plan {
     pub target: Target,
     /// Why.
     pub reason: Reason,
+    /// The primary, where that is only the usual place: if it turns out to be gone, a replica does as well.
+    pub or_without: Option<BackendId>,
+}
+
+impl Plan {
+    /// Nowhere else will do.
+    pub(crate) fn only(target: Target, reason: Reason) -> Self {
+        Self { target, reason, or_without: None }
+    }
 }
 
 /// Where a statement goes.
@@ -49,6 +58,8 @@ pub enum Reason {
     ReadShare,
     /// It is in a transaction that cannot write.
     ReadOnlyTransaction,
+    /// There is no primary, and it does not need one.
+    WithoutPrimary,
     /// The listener is for one kind of backend.
     Listener,
 }
@@ -69,6 +80,7 @@ impl Reason {
             Self::PrimaryPreferred => "only reads, and the primary is preferred",
             Self::ReadShare => "only reads, and it is the primary's turn",
             Self::ReadOnlyTransaction => "in a transaction that cannot write",
+            Self::WithoutPrimary => "no primary, and it needs none",
             Self::Listener => "the listener's mode",
         }
     }
@@ -88,6 +100,7 @@ impl Reason {
             Self::PrimaryPreferred => "primary_preferred",
             Self::ReadShare => "read_primary_percentage",
             Self::ReadOnlyTransaction => "read_only_transaction",
+            Self::WithoutPrimary => "without_primary",
             Self::Listener => "listener",
         }
     }

@@ -20,7 +20,7 @@ pub fn plan(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> 
         return plan;
     }
     if let Some(replica) = balance.choose(snapshot, |backend| is_free_replica(backend, intent)) {
-        return Plan { target: Target::Replica(replica), reason: reason_of(intent, Reason::Read) };
+        return Plan::only(Target::Replica(replica), reason_of(intent, Reason::Read));
     }
     let is_behind = |backend: &Backend| {
         backend.is_readable_replica()
@@ -29,7 +29,7 @@ pub fn plan(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> 
     };
     let is_behind = snapshot.backends.iter().any(is_behind);
     let reason = if is_behind { Reason::Consistency } else { Reason::NoReplica };
-    Plan { target: Target::Primary, reason }
+    Plan::only(Target::Primary, reason)
 }
 
 /// Why a statement has to run on the primary, whatever is wished for, if it has to.
@@ -53,11 +53,11 @@ pub fn obstacle(intent: &Intent<'_>) -> Option<Reason> {
 /// What somebody wants, and then what an operator prefers, of what may run anywhere.
 #[inline]
 fn preferred(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Option<Plan> {
-    let primary = |reason| Some(Plan { target: Target::Primary, reason });
+    let primary = |reason| Some(Plan::only(Target::Primary, reason));
     match intent.scope {
         Scope::Primary => return primary(Reason::Listener),
         Scope::Replicas => return None,
-        Scope::Usual | Scope::ReadOnlyTransaction => {}
+        Scope::Usual | Scope::ReadOnlyTransaction | Scope::WithoutPrimary => {}
     }
     match intent.wish {
         Some(wish) => wished(wish, intent, snapshot, balance),
@@ -76,7 +76,7 @@ fn preferred(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) ->
 fn wished(wish: Wish<'_>, intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Option<Plan> {
     let reason = reason_of(intent, Reason::Read);
     match wish.place() {
-        Place::Primary => Some(Plan { target: Target::Primary, reason }),
+        Place::Primary => Some(Plan::only(Target::Primary, reason)),
         Place::Replica => None,
         Place::Among(ids) => {
             let is_usable = |backend: &Backend| {
@@ -87,22 +87,30 @@ fn wished(wish: Wish<'_>, intent: &Intent<'_>, snapshot: &Snapshot, balance: &mu
             };
             let id = balance.choose(snapshot, is_usable)?;
             let is_primary = snapshot.backend(id).is_some_and(|backend| backend.role == Role::Primary);
-            Some(Plan { target: if is_primary { Target::Primary } else { Target::Replica(id) }, reason })
+            Some(Plan::only(if is_primary { Target::Primary } else { Target::Replica(id) }, reason))
         }
     }
 }
 
 /// What is no plain read in a free session, and may run on a replica all the same.
 fn beyond(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance, reason: Reason) -> Plan {
-    let primary = Plan { target: Target::Primary, reason };
+    let mut primary = Plan::only(Target::Primary, reason);
     let is_free = intent.pinned.is_none() && !intent.in_transaction;
     let why = match intent.scope {
         Scope::ReadOnlyTransaction if is_free => Reason::ReadOnlyTransaction,
         Scope::Replicas if is_free => Reason::Listener,
+        Scope::WithoutPrimary if is_free && is_primary_usable(snapshot, intent.avoid) => {
+            primary.or_without = snapshot.primary().map(|primary| primary.id);
+            return primary;
+        }
+        Scope::WithoutPrimary if is_free => Reason::WithoutPrimary,
         _ => return primary,
     };
-    // Only where the server itself keeps writes out, too.
-    let is_usable = |backend: &Backend| backend.read_only && is_free_replica(backend, intent);
+    // Only where the server itself keeps writes out, too. What is about its session alone writes nothing.
+    let keeps_writes_out = |backend: &Backend| {
+        backend.read_only || intent.scope == Scope::WithoutPrimary && !intent.autocommit_off
+    };
+    let is_usable = |backend: &Backend| keeps_writes_out(backend) && is_free_replica(backend, intent);
     let named = |ids: &[BackendId]| {
         snapshot.backends.iter().any(|backend| ids.contains(&backend.id) && is_usable(backend))
     };
@@ -110,7 +118,7 @@ fn beyond(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance, reaso
         Some(Place::Among(ids)) if named(ids) => {
             balance.choose(snapshot, |backend| ids.contains(&backend.id) && is_usable(backend))
         }
-        Some(Place::Primary) if intent.scope == Scope::ReadOnlyTransaction => None,
+        Some(Place::Primary) if intent.scope != Scope::Replicas => None,
         None if intent.scope == Scope::ReadOnlyTransaction
             && takes_primary(snapshot, balance, intent.avoid) =>
         {
@@ -118,7 +126,7 @@ fn beyond(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance, reaso
         }
         _ => balance.choose(snapshot, is_usable),
     };
-    replica.map_or(primary, |id| Plan { target: Target::Replica(id), reason: why })
+    replica.map_or(primary, |id| Plan::only(Target::Replica(id), why))
 }
 
 fn takes_primary(snapshot: &Snapshot, balance: &mut Balance, avoid: &[BackendId]) -> bool {

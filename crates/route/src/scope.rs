@@ -18,6 +18,8 @@ pub enum Scope {
     Replicas,
     /// The session came in by a listener for writing, too: nothing runs on replicas.
     Primary,
+    /// The statement goes to the primary if there is one, and to a replica if there is none.
+    WithoutPrimary,
 }
 
 /// What is to be done with a statement in a transaction that cannot write and runs on a replica.

@@ -156,7 +156,7 @@ impl Session {
     }
 
     pub(crate) async fn begin_there(&mut self, opening: Opening) -> Result<Checkout, ProxyError> {
-        let plan = Plan { target: Target::Primary, reason: Reason::InTransaction };
+        let plan = Plan { target: Target::Primary, reason: Reason::InTransaction, or_without: None };
         let mut checkout = self.checkout_planned(plan, &[]).await?;
         if let Err(error) = checkout.query(opening.sql()).await {
             return Err(self.lost_transaction(&error.to_string()));

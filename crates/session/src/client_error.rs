@@ -1,5 +1,6 @@
-//! Errors as clients see them: the only place that makes ERR packets. Numbers are MySQL's own where it has one
-//! for the case, so that drivers know what to do.
+//! Errors as clients see them: the only place that makes ERR packets. Numbers are those of servers where they have one
+//! for the case, so that drivers know what to do; docs/errors.md has what drivers make of them. Never 2000 to 2999: those are
+//! the clients' own, and libmariadb takes a packet with one for broken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,28 @@ use crate::admission::Refusal;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientError(ErrPacket);
 
-/// The proxy's own: a write was sent and not answered. SQLSTATE 08007 is the standard's for it.
+/// The proxy's own: a write was sent and not answered.
 const OUTCOME_UNKNOWN: u16 = 9101;
+/// The proxy's own: there is no server for it, and nothing has happened.
+const NO_BACKEND: u16 = 9102;
+/// The proxy's own: the connection to the backend broke, and nothing has come of the statement.
+const BACKEND_LOST: u16 = 9103;
+/// ER_CLIENT_INTERACTION_TIMEOUT: the one number of servers that says of itself that the connection ends, and that drivers
+/// take for that.
+const DISCONNECTED: u16 = 4031;
+/// ER_QUERY_INTERRUPTED, and MariaDB's ER_CONNECTION_KILLED: what servers tell who has killed itself.
+const KILLED: [u16; 2] = [1317, 1927];
+
+/// SQLSTATEs of this class say that the connection is not to be used any more: pools go by it.
+const CONNECTION_CLASS: &[u8] = b"08";
+/// The standard's for a COMMIT whose outcome is not known.
+const RESOLUTION_UNKNOWN: [u8; 5] = *b"08007";
+/// Communication link failure.
+const LINK_FAILURE: [u8; 5] = *b"08S01";
+/// The connection was not made.
+const NOT_CONNECTED: [u8; 5] = *b"08004";
+/// No state in particular.
+const GENERAL: [u8; 5] = *b"HY000";
 
 /// A failure on this side of the backends.
 #[derive(Debug)]
@@ -172,6 +193,35 @@ impl ClientError {
         self.0.code
     }
 
+    /// The same from a session that goes on: no pool is to throw it away.
+    #[must_use]
+    pub(crate) fn that_goes_on(mut self) -> Self {
+        if self.0.state.starts_with(CONNECTION_CLASS) {
+            self.0.state = GENERAL;
+        }
+        self
+    }
+
+    /// The same from a session that ends with it: no pool is to keep it.
+    #[must_use]
+    pub(crate) fn that_ends(mut self) -> Self {
+        if self.0.code == OUTCOME_UNKNOWN {
+            self.0.state = RESOLUTION_UNKNOWN;
+        } else if !self.0.state.starts_with(CONNECTION_CLASS) && !KILLED.contains(&self.0.code) {
+            self.0.state = LINK_FAILURE;
+        }
+        self
+    }
+
+    /// The same from a login. What the servers themselves say of it stays as it is.
+    #[must_use]
+    pub(crate) fn of_login(mut self) -> Self {
+        if self.0.code == NO_BACKEND {
+            self.0.state = NOT_CONNECTED;
+        }
+        self
+    }
+
     /// The error by itself, for those who make the packet.
     pub(crate) fn into_packet(self) -> ErrPacket {
         self.0
@@ -220,10 +270,10 @@ impl From<&ProxyError> for ClientError {
                 *b"HY000",
                 "Delphinus: the replica has not got yet what the session has to find",
             ),
-            E::NoBackend(why) => Self::new(2003, *b"HY000", format!("Delphinus: {why}")),
+            E::NoBackend(why) => Self::new(NO_BACKEND, GENERAL, format!("Delphinus: {why}")),
             E::NoPrimary(waited, why) => {
                 let text = format!("Delphinus: no primary for {} ms: {why}", waited.as_millis());
-                Self::new(2003, *b"HY000", text)
+                Self::new(NO_BACKEND, GENERAL, text)
             }
             E::Pool(error) => pool_error(error),
             E::LostHarmless(_) | E::LostUnknown(_) | E::LostTransaction { .. } | E::LostState(..) => {
@@ -242,7 +292,7 @@ impl From<&ProxyError> for ClientError {
             E::ConnectionKilled => Self::new(1927, *b"70100", "Connection was killed"),
             E::Expired => {
                 let text = "Disconnected: the session was idle for longer than its wait_timeout";
-                Self::new(4031, *b"HY000", text)
+                Self::new(DISCONNECTED, LINK_FAILURE, text)
             }
             E::Shutdown => Self::new(1053, *b"08S01", "Server shutdown in progress"),
             E::TooManyClients(refusal, whose) => too_many_clients(*refusal, whose),
@@ -264,16 +314,17 @@ impl From<&ProxyError> for ClientError {
 fn lost(error: &ProxyError) -> ClientError {
     match error {
         ProxyError::LostHarmless(why) => {
-            let text =
-                format!("Lost connection to the backend, and the statement has changed nothing: {why}");
-            ClientError::new(2013, *b"HY000", text)
+            let text = format!(
+                "Delphinus: lost connection to the backend, and the statement has changed nothing: {why}"
+            );
+            ClientError::new(BACKEND_LOST, GENERAL, text)
         }
         ProxyError::LostUnknown(why) => {
             let text = format!(
                 "Delphinus: outcome unknown: lost connection to the backend during the statement, which may or may not have \
                  been committed: {why}"
             );
-            ClientError::new(OUTCOME_UNKNOWN, *b"08007", text)
+            ClientError::new(OUTCOME_UNKNOWN, GENERAL, text)
         }
         ProxyError::LostTransaction { how, as_deadlock } => {
             let text = format!(
@@ -282,12 +333,14 @@ fn lost(error: &ProxyError) -> ClientError {
             if *as_deadlock {
                 ClientError::new(1213, *b"40001", text)
             } else {
-                ClientError::new(2013, *b"HY000", text)
+                ClientError::new(BACKEND_LOST, GENERAL, text)
             }
         }
         ProxyError::LostState(why, pin) => {
-            let text = format!("Lost connection to the backend, and with it this session's {pin}: {why}");
-            ClientError::new(2013, *b"HY000", text)
+            let text = format!(
+                "Delphinus: lost connection to the backend, and with it this session's {pin}: {why}; connect anew"
+            );
+            ClientError::new(DISCONNECTED, LINK_FAILURE, text)
         }
         other => ClientError::new(1105, *b"HY000", format!("Delphinus: {other:?}")),
     }
@@ -407,14 +460,52 @@ fn pool_error(error: &PoolError) -> ClientError {
     match error {
         PoolError::Exhausted { .. } => ClientError::new(1203, *b"42000", format!("Delphinus: {error}")),
         PoolError::Unreachable { .. } | PoolError::Offline { .. } => {
-            ClientError::new(2003, *b"HY000", format!("Delphinus: {error}"))
+            ClientError::new(NO_BACKEND, GENERAL, format!("Delphinus: {error}"))
         }
         PoolError::Login { .. } => ClientError::new(1045, *b"28000", format!("Delphinus: {error}")),
-        PoolError::Lost { .. } => ClientError::new(2013, *b"HY000", format!("Delphinus: {error}")),
+        PoolError::Lost { .. } => ClientError::new(BACKEND_LOST, GENERAL, format!("Delphinus: {error}")),
         PoolError::Refused { error, .. } => ClientError(error.clone()),
         PoolError::NoWayBack { .. } => {
             let message = format!("Delphinus: {error}, in a transaction or with a lock: prepare it again");
             ClientError::new(1105, *b"HY000", message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (number, SQLSTATE where the session goes on, where it ends)
+    fn told(error: &ProxyError) -> (u16, String, String) {
+        let error = ClientError::from(error);
+        let state = |error: ClientError| String::from_utf8_lossy(&error.0.state).into_owned();
+        (error.code(), state(error.clone().that_goes_on()), state(error.that_ends()))
+    }
+
+    #[test]
+    fn the_class_of_the_sqlstate_says_whether_the_session_ends() {
+        let why = || "why".to_owned();
+        let transaction = |as_deadlock| ProxyError::LostTransaction { how: why(), as_deadlock };
+        for (error, code, goes_on, ends) in [
+            (ProxyError::UnknownCommand, 1047, "HY000", "08S01"),
+            (ProxyError::Malformed, 1835, "HY000", "08S01"),
+            (ProxyError::PacketTooLarge, 1153, "HY000", "08S01"),
+            (ProxyError::NoBackend(why()), 9102, "HY000", "08S01"),
+            (ProxyError::NoPrimary(Duration::ZERO, why()), 9102, "HY000", "08S01"),
+            (ProxyError::LostHarmless(why()), 9103, "HY000", "08S01"),
+            (ProxyError::LostUnknown(why()), 9101, "HY000", "08007"),
+            (transaction(true), 1213, "40001", "08S01"),
+            (transaction(false), 9103, "HY000", "08S01"),
+            (ProxyError::LostState(why(), "table lock"), 4031, "HY000", "08S01"),
+            (ProxyError::Expired, 4031, "HY000", "08S01"),
+            (ProxyError::Shutdown, 1053, "HY000", "08S01"),
+            (ProxyError::Killed, 1317, "70100", "70100"),
+            (ProxyError::ConnectionKilled, 1927, "70100", "70100"),
+            (ProxyError::NoSuchThread(7), 1094, "HY000", "08S01"),
+        ] {
+            assert_eq!(told(&error), (code, goes_on.to_owned(), ends.to_owned()), "{error:?}");
+            assert!(!(2000..3000).contains(&code), "{error:?}: a number of the clients' own");
         }
     }
 }

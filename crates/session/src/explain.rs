@@ -107,7 +107,7 @@ impl Session {
                 held: standing.held,
                 pins: self.pins.iter().map(|pin| pin.reason).collect(),
                 avoid,
-                scope: self.scope(statement),
+                scope: self.scope_to_plan(statement),
                 refused: standing.refused,
                 demanded: Some(&demanded),
             };

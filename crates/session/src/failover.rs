@@ -106,6 +106,7 @@ impl Session {
             matches!(plan.reason, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
                 && self.worker.primary().is_none_or(|primary| !avoid.contains(&primary));
         plan.target == Target::Primary
+            && plan.or_without.is_none()
             && !may_go_elsewhere
             && !self.worker.settings.failover.wait.is_zero()
             && is_missing(error)

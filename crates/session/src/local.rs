@@ -42,12 +42,18 @@ impl Session {
         self.write_client_bytes(&out).await
     }
 
-    /// An error.
-    pub(crate) async fn answer_error(&mut self, error: &ProxyError) -> Result<(), delphinus_net::NetError> {
+    /// An error, behind which the session goes on or ends.
+    pub(crate) async fn answer_error(
+        &mut self,
+        error: &ProxyError,
+        ends: bool,
+    ) -> Result<(), delphinus_net::NetError> {
         // After part of a packet, only the end of the connection is an error.
         let Some(seq) = self.error_seq else { return Ok(()) };
         let mut out = Vec::new();
-        ClientError::from(error).put(&mut out, seq, self.capabilities());
+        let error = ClientError::from(error);
+        let error = if ends { error.that_ends() } else { error.that_goes_on() };
+        error.put(&mut out, seq, self.capabilities());
         self.write_client_bytes(&out).await
     }
 }

@@ -330,7 +330,7 @@ async fn refuse_known(stream: &mut Stream, error: &ProxyError, outcome: &LoginOu
         // As below.
         let _ = stream.write_bytes(&out).await;
     }
-    refuse(stream, &ClientError::from(error), outcome.next_seq, Capabilities::PROTOCOL_41).await;
+    refuse(stream, &ClientError::from(error).of_login(), outcome.next_seq, Capabilities::PROTOCOL_41).await;
 }
 
 async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities: Capabilities) {
@@ -349,7 +349,7 @@ impl Session {
             put_packet(&mut out, packet.seq, &packet.payload);
         }
         if let Err(error) = self.check_schema().await {
-            ClientError::from(&error).put(&mut out, outcome.next_seq, self.capabilities());
+            ClientError::from(&error).of_login().put(&mut out, outcome.next_seq, self.capabilities());
             self.write_client_bytes(&out).await?;
             let _ = rt::timeout(Duration::from_secs(1), self.stream.finish()).await;
             return Err(NetError::Closed);

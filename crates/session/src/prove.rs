@@ -61,5 +61,5 @@ impl Worker {
 /// Nobody can tell whether the password is right.
 fn unknown(why: &str, reason: &'static str) -> Verdict {
     let error = ProxyError::NoBackend(format!("cannot check the password: {why}"));
-    Verdict::Refused(ClientError::from(&error).into_packet(), reason)
+    Verdict::Refused(ClientError::from(&error).of_login().into_packet(), reason)
 }

@@ -122,7 +122,6 @@ impl Session {
             }
             fate => fate,
         };
-        let in_transaction = self.status.contains(Status::IN_TRANS);
         let goes_along = |reason| match reason {
             PinReason::Transaction => true,
             PinReason::FixedVariable => self.pins.fixes_only(INSERT_ID),
@@ -131,12 +130,21 @@ impl Session {
         let held = self.pins.iter().find(|pin| !goes_along(pin.reason));
         match (fate, held) {
             (InReadOnly::Run, _) => Fate::Stays,
-            (InReadOnly::Refuse, _) if in_transaction && has_read => Fate::Refused,
+            (InReadOnly::Refuse, _) if self.is_read_only() && has_read => Fate::Refused,
             (_, Some(pin)) => Fate::Held(pin.reason.as_str()),
             (InReadOnly::Leave, None) => Fate::Leaves,
             (InReadOnly::Refuse | InReadOnly::Primary, None) if self.may_move() => Fate::Moves,
             (InReadOnly::Refuse | InReadOnly::Primary, None) => Fate::Restarts,
         }
+    }
+
+    /// True in a transaction that cannot write. Without autocommit one that could may be on a replica, too, if it began when there
+    /// was no primary.
+    fn is_read_only(&self) -> bool {
+        let is_open = self.status.contains(Status::IN_TRANS);
+        is_open
+            && (self.status.contains(Status::IN_TRANS_READONLY)
+                || delphinus_state::reads_only(&self.want.vars))
     }
 
     /// To MySQL, what BEGIN begins in such a transaction cannot write either.
@@ -266,7 +274,11 @@ impl Session {
         };
         let id = answer.rows.first().and_then(|row| row.first()?.as_deref().map(<[u8]>::to_vec));
         let id = id.and_then(|id| String::from_utf8(id).ok()).unwrap_or_default();
-        let plan = Plan { target: RouteTarget::Primary, reason: Reason::Pinned(PinReason::FixedVariable) };
+        let plan = Plan {
+            target: RouteTarget::Primary,
+            reason: Reason::Pinned(PinReason::FixedVariable),
+            or_without: None,
+        };
         let primary = match self.checkout_planned(plan, &[]).await {
             Ok(mut primary) => match primary.query(&format!("SET SESSION insert_id = {id}")).await {
                 Ok(_) => Ok(primary),

@@ -18,7 +18,8 @@ impl Session {
     pub(crate) fn plan(&self, statement: &Statement, avoid: &[BackendId]) -> Plan {
         self.worker.with_snapshot(|snapshot, balance| {
             let behind = self.behind(statement, snapshot, avoid);
-            let intent = Intent { behind: &behind, ..self.intent(statement, avoid) };
+            let scope = self.scope_to_plan(statement);
+            let intent = Intent { behind: &behind, scope, ..self.intent(statement, avoid) };
             if balance.needs_look() {
                 balance.look(snapshot, rt::now(), |backend| self.worker.pool.in_use(backend));
             }

@@ -99,9 +99,9 @@ impl Session {
                     // ROW_COUNT() after any error.
                     self.memory.row_count.set(-1);
                     self.note_own_error(&error);
-                    self.answer_error(&error).await?;
+                    self.answer_error(&error, false).await?;
                 }
-                Served::Fatal(error) => return self.answer_error(&error).await,
+                Served::Fatal(error) => return self.answer_error(&error, true).await,
                 Served::End => return Ok(()),
             }
             self.give_buffer_back();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_route::{Facts, Rule, RulePlace, Scope, Wish, is_for_readers, obstacle};
 use delphinus_sql::{
-    CacheWish, Class, Consistency, Effects, Hints, LexOptions, Statement, Target, Uses, Wanted, assignments,
-    hints,
+    Access, CacheWish, Class, Consistency, Effects, Hints, LexOptions, Statement, Target, Uses, Wanted,
+    assignments, hints,
 };
 use delphinus_state::PinReason;
 use delphinus_topology::{BackendId, Role};
@@ -172,6 +172,26 @@ impl Session {
             return Scope::of_transaction(statement, reads_only, autocommit_off);
         }
         Scope::Usual
+    }
+
+    /// The same for the router: what needs no primary is not to wait for one.
+    #[inline]
+    pub(crate) fn scope_to_plan(&self, statement: &Statement) -> Scope {
+        match self.scope(statement) {
+            Scope::Usual if self.needs_no_primary(statement) => Scope::WithoutPrimary,
+            scope => scope,
+        }
+    }
+
+    /// True for what is about the session alone, and for reads without autocommit, which begin a transaction that goes on there.
+    #[inline]
+    fn needs_no_primary(&self, statement: &Statement) -> bool {
+        if statement.access == Access::Write {
+            return statement.is_of_session;
+        }
+        !self.status.contains(Status::AUTOCOMMIT)
+            && !self.steering.needs_primary
+            && !isolation_is(&self.want.vars, &["SERIALIZABLE"])
     }
 
     /// Finds out what is asked about a statement beside itself. An error means that it must not run; a text, that this is to

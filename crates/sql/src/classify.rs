@@ -11,6 +11,7 @@ mod expression;
 pub(crate) mod functions;
 mod prepared;
 mod select;
+mod session;
 mod set;
 mod show;
 mod transaction;
@@ -46,6 +47,7 @@ pub(crate) fn walk(sql: &[u8], options: LexOptions, emit: impl FnMut(Event)) -> 
         effects: Effects::empty(),
         uses: Uses::empty(),
         count: 0,
+        is_of_session: false,
     })
 }
 
@@ -57,6 +59,7 @@ fn joined(whole: Statement, one: Statement) -> Statement {
         effects: whole.effects | one.effects,
         uses: whole.uses | one.uses,
         count: whole.count + 1,
+        is_of_session: false,
     }
 }
 
@@ -68,6 +71,8 @@ struct Classifier<'a, F> {
     uses: Uses,
     /// The first reason why this is not a plain read.
     refused: Option<Why>,
+    /// It does more than to look at its session, or to change that with plain values.
+    is_of_more: bool,
     nesting: u8,
 }
 
@@ -79,6 +84,7 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
             effects: Effects::empty(),
             uses: Uses::empty(),
             refused: None,
+            is_of_more: false,
             nesting: 0,
         }
     }
@@ -88,6 +94,7 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
         self.effects = Effects::empty();
         self.uses = Uses::empty();
         self.refused = None;
+        self.is_of_more = false;
         self.nesting = 0;
         let mut class = self.class();
         class = self.finish(class);
@@ -105,7 +112,8 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
         }
         let why = self.refused.unwrap_or(Why::PlainRead);
         let access = if why == Why::PlainRead { Access::Read } else { Access::Write };
-        Statement { class, access, why, effects: self.effects, uses: self.uses, count: 1 }
+        let is_of_session = access == Access::Write && self.is_of_session(class);
+        Statement { class, access, why, effects: self.effects, uses: self.uses, count: 1, is_of_session }
     }
 
     /// Reads what is left of the statement. An error among the tokens makes it unknown, whatever it began with.
@@ -242,6 +250,7 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
     /// Notes why this is not a plain read; the first reason stays.
     fn refuse(&mut self, why: Why) {
         self.refused.get_or_insert(why);
+        self.is_of_more |= !session::is_own(why);
     }
 
     fn emit(&mut self, event: Event) {

@@ -19,6 +19,9 @@ pub struct Statement {
     pub uses: Uses,
     /// The number of statements in the text; empty ones at its end do not count.
     pub count: u32,
+    /// Of a statement that is no plain read: it looks at, or sets, only what is its session's own, and its values are plain. Any
+    /// server does the same with it.
+    pub is_of_session: bool,
 }
 
 impl Statement {

@@ -1,7 +1,7 @@
 //! The table of statements in `test_data`: each with what `classify` has to answer.
 //!
 //! A file is a list of cases. A case is a statement of one or more lines and a line that begins with `=>`: class, access,
-//! reason, then `+` with what it changes and `?` with what it depends on. `//` begins a remark. A line that begins with
+//! reason, then `+` with what it changes and `?` with what it depends on, and `= session` if it is of its session alone. `//` begins a remark. A line that begins with
 //! `@` says how the statements after it are read: `mariadb` or `mysql`, a version, `ansi_quotes`,
 //! `no_backslash_escapes`, the name of an encoding; it starts from the default (MySQL 8.0.36) each time.
 //!
@@ -43,13 +43,16 @@ fn joined<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn answer(statement: Statement) -> String {
-    let Statement { class, access, why, effects, uses, .. } = statement;
+    let Statement { class, access, why, effects, uses, is_of_session, .. } = statement;
     let mut text = format!("{class:?} {access:?} {why:?}");
     if effects != Effects::empty() {
         write!(text, " + {}", joined(effects.names())).unwrap();
     }
     if uses != Uses::empty() {
         write!(text, " ? {}", joined(uses.names())).unwrap();
+    }
+    if is_of_session {
+        text.push_str(" = session");
     }
     text
 }

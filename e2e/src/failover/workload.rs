@@ -28,8 +28,8 @@ const VALUES: u64 = 1_000_000;
 
 /// What the proxy answers where nobody knows what has become of a write.
 const OUTCOME_UNKNOWN: u16 = 9101;
-/// CR_SERVER_LOST: a driver cannot know either.
-const SERVER_LOST: u16 = 2013;
+/// CR_SERVER_LOST, and what the proxy answers where the session ends: a driver cannot know either.
+const SESSION_LOST: [u16; 2] = [2013, 4031];
 
 /// How it is counted when a connection ends where no error can be told any more: a part of a row has been sent.
 pub(super) const IN_A_ROW: &str = "closed in a row";
@@ -312,8 +312,9 @@ fn connect(ground: &Ground) -> Option<Client> {
 
 fn outcome_of(error: &anyhow::Error) -> Outcome {
     match error.downcast_ref::<ServerError>() {
-        Some(told) if ![OUTCOME_UNKNOWN, SERVER_LOST].contains(&told.code) => Outcome::Failed,
-        _ => Outcome::Unknown,
+        Some(told) if told.code == OUTCOME_UNKNOWN || SESSION_LOST.contains(&told.code) => Outcome::Unknown,
+        Some(_) => Outcome::Failed,
+        None => Outcome::Unknown,
     }
 }
 
@@ -336,7 +337,9 @@ mod tests {
             (outcome_of(&error.clone().into()), kind_of(&error.into()))
         };
         assert_eq!(told(1213), (Outcome::Failed, "1213".to_owned()));
-        assert_eq!(told(2003), (Outcome::Failed, "2003".to_owned()));
+        assert_eq!(told(9102), (Outcome::Failed, "9102".to_owned()));
+        assert_eq!(told(9103), (Outcome::Failed, "9103".to_owned()));
+        assert_eq!(told(4031), (Outcome::Unknown, "4031".to_owned()));
         assert_eq!(told(9101), (Outcome::Unknown, "9101".to_owned()));
         assert_eq!(told(2013), (Outcome::Unknown, "2013".to_owned()));
         let told = ServerError { code: 1213, sqlstate: String::new(), message: String::new() };

@@ -29,13 +29,13 @@ section! {
         /// So long a read waits on a replica for what its session has to find, when no replica is known to have it; then it
         /// goes to the primary. 0: it goes there at once.
         consistency_timeout_ms: u64 = is(100), "ms", Restart, in 0..=60_000, aka "causal_reads_timeout";
-        /// So long a statement for the primary waits while there is none, or it cannot be reached; then it is error 2003.
+        /// So long a statement for the primary waits while there is none, or it cannot be reached; then it is error 9102.
         /// Sessions stay connected. 0: it does not wait.
         failover_wait_ms: u64 = is(10_000), "ms", Restart, in 0..=600_000;
-        /// So many statements wait for a primary at the same time; one more is error 2003 at once.
+        /// So many statements wait for a primary at the same time; one more is error 9102 at once.
         failover_wait_queue: u32 = is(10_000), "statements", Restart, in 0..=10_000_000;
         /// The error of a transaction whose backend was lost before it could be committed. "deadlock": 1213 (40001), which
-        /// programs know to try again. "lost_connection": 2013. The session goes on in both cases.
+        /// programs know to try again. "lost_connection": 9103. The session goes on in both cases.
         lost_transaction_error: LostTransactionError = is(LostTransactionError::Deadlock), "", Restart;
         /// A hint that is not known or cannot be obeyed is an error (1105). `false`: it is ignored and counted, and the
         /// first one of each session is logged.

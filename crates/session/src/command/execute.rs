@@ -451,7 +451,9 @@ fn forget_schema(connection: &mut Connection, statement: &Statement, response: &
 /// A statement that will hold the session to its connection, whatever it does itself.
 pub(super) fn pinning(statement: Statement) -> Statement {
     match statement.access {
-        Access::Read => Statement { access: Access::Write, why: Why::ChangesSession, ..statement },
+        Access::Read => {
+            Statement { access: Access::Write, why: Why::ChangesSession, is_of_session: false, ..statement }
+        }
         Access::Write => statement,
     }
 }

@@ -381,6 +381,8 @@ impl Session {
         match (plan.target, plan.reason) {
             // A replica that refuses the session's state, such as a schema that has not reached it yet, too.
             (Target::Replica(backend), _) => (is_elsewhere_better || is_refused).then_some(backend),
+            // What needs no primary, where that has just gone.
+            (Target::Primary, _) if plan.or_without.is_some() && is_elsewhere_better => plan.or_without,
             // Reads that only prefer the primary.
             (Target::Primary, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
                 if is_elsewhere_better =>

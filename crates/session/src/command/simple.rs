@@ -26,6 +26,7 @@ const ENTERS: (Statement, &[u8]) = (
         effects: Effects::empty(),
         uses: Uses::empty(),
         count: 1,
+        is_of_session: false,
     },
     b"",
 );
@@ -114,6 +115,8 @@ impl Session {
         (statement, sql): (Statement, &[u8]),
     ) -> Outcome {
         // The primary, unless the listener is for replicas.
+        let is_of_session = statement.is_of_session || schema.is_some() || shape == Shape::Rows;
+        let statement = Statement { is_of_session, ..statement };
         let mut checkout = match self.connection_for(&statement).await {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(input, error).await,

@@ -79,6 +79,8 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             }
             Keyword::Lock if ahead == Keyword::In => self.refuse(Why::LockingRead),
             Keyword::Into => self.clause_into(),
+            // The tables that it reads may be behind on another server.
+            Keyword::From | Keyword::Table => self.is_of_more = true,
             Keyword::Procedure => self.refuse(Why::ProcedureClause),
             Keyword::SqlCalcFoundRows => {
                 self.effects |= Effects::CALC_FOUND_ROWS;

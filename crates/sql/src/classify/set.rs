@@ -3,7 +3,7 @@
 //! Owns: items, their scopes and values. A bare name takes the last `GLOBAL` / `SESSION` keyword before it in the
 //! statement; a scope written as `@@global.` is only for its own item (both seen on MySQL 9.7 and MariaDB 10.11).
 
-use super::{Class, Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Why, session};
 use crate::assignments::{Scope, TransactionScope};
 use crate::event::{Place, Qualified};
 use crate::hints::PROXY;
@@ -178,6 +178,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
         if is_tracking && scope == Scope::Session {
             self.effects |= Effects::SETS_TRACKING;
         }
+        self.is_of_more |= session::is_staying(text);
         if matches!(Keyword::of(text), Keyword::LastInsertId | Keyword::Identity) {
             self.effects |= Effects::SETS_LAST_INSERT_ID;
         }
@@ -202,7 +203,11 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
         while !self.cursor.at_end() {
             let here = self.cursor.here;
             match here.kind {
-                TokenKind::Open => depth += 1,
+                TokenKind::Open => {
+                    // A function or a subquery, perhaps of what is stored.
+                    self.is_of_more = true;
+                    depth += 1;
+                }
                 TokenKind::Close => depth = depth.saturating_sub(1),
                 TokenKind::Comma if depth == 0 => break,
                 _ if depth == 0 && is_end(here) => break,
