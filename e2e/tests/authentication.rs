@@ -13,6 +13,8 @@ use delphinus_sandbox::Flavor;
 mod command_line;
 #[path = "authentication/rotation.rs"]
 mod rotation;
+#[path = "authentication/trust.rs"]
+mod trust;
 
 /// How long the proxy may take to notice what happened to a backend.
 const NOTICE: Duration = Duration::from_secs(20);
