@@ -13,7 +13,9 @@ use delphinus_net::rt::{Manner, watch};
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{Address, ListenAddress, Network, Place, Resolver};
 use delphinus_pool::{KeepOpen, Target};
-use delphinus_session::{BackendAuth, ClientLimits, ListenerMode, ListenerSettings, Rank, User, Users};
+use delphinus_session::{
+    BackendAuth, ClientLimits, ListenerMode, ListenerSettings, LoginDelays, Rank, User, Users,
+};
 use delphinus_topology::{ClusterId, Discovery, Flapping, Kind, Lag, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
@@ -78,6 +80,14 @@ pub(crate) fn client_limits(config: &Config) -> ClientLimits {
         reserved: config.reserved_clients(),
         per_user: config.proxy.max_user_connections,
         per_address: config.proxy.max_connections_per_address,
+    }
+}
+
+/// What failed logins cost.
+pub(crate) fn login_delays(config: &Config) -> LoginDelays {
+    LoginDelays {
+        threshold: config.authentication.failed_connections_threshold,
+        most: Duration::from_millis(config.authentication.max_connection_delay_ms),
     }
 }
 

@@ -244,6 +244,11 @@ impl UserQuery {
         self.pending.schema.as_deref()
     }
 
+    /// Ends the login before anything is looked up.
+    pub fn refuse(self, refusal: Refusal) -> Step {
+        self.connection.refuse(refusal)
+    }
+
     /// Goes on with what is known of the user. An unknown user is answered with `UserRecord::decoy`.
     pub fn answer(self, record: UserRecord) -> Step {
         self.pending.begin(self.connection, record)
