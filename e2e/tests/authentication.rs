@@ -13,16 +13,19 @@ use delphinus_sandbox::Flavor;
 mod command_line;
 #[path = "authentication/rotation.rs"]
 mod rotation;
+#[path = "authentication/trust.rs"]
+mod trust;
 
 /// How long the proxy may take to notice what happened to a backend.
 const NOTICE: Duration = Duration::from_secs(20);
 
 /// Everybody whom the primary knows; `limited` with defaults of its own.
-const BACKEND: &str = "[authentication]\nauth = \"backend\"\nmax_backend_logins = 4\n\n\
+const BACKEND: &str = "[authentication]\nauth = \"backend\"\nmax_backend_logins = 4\nmax_connection_delay_ms = 0\n\n\
     [[user]]\nname = \"limited\"\nauth = \"backend\"\ndefault_schema = \"app\"\nmax_connections = 1\n";
 
 /// The same, but the proxy forgets soon.
-const FORGETFUL: &str = "[authentication]\nauth = \"backend\"\nverifier_ttl_s = 2\n";
+const FORGETFUL: &str =
+    "[authentication]\nauth = \"backend\"\nverifier_ttl_s = 2\nmax_connection_delay_ms = 0\n";
 
 fn stage(flavor: Flavor) -> Stage {
     Stage::with(flavor, &ConfigFile::with_sections(BACKEND)).unwrap()

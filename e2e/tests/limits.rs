@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "limits/places.rs"]
+mod places;
 #[path = "limits/support.rs"]
 mod support;
 

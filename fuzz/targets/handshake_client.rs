@@ -5,7 +5,7 @@
 use delphinus_fuzz::Input;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{BackendSecret, Password, Plugin, caching_sha2, native};
-use delphinus_wire::handshake::client::{ClientLink, ClientLogin, ClientSettings, Step};
+use delphinus_wire::handshake::client::{ClientLink, ClientLogin, ClientSettings, Step, Trust};
 use delphinus_wire::handshake::{ConnectAttributes, TlsMode, Transport};
 use libfuzzer_sys::fuzz_target;
 
@@ -49,6 +49,7 @@ fn settings(choice: u8, secret: u8, flags: u64) -> ClientSettings {
         tls: [TlsMode::Disabled, TlsMode::Optional, TlsMode::Required][usize::from(choice >> 1) % 3],
         transport: if choice & 0x80 == 0 { Transport::Tcp } else { Transport::Unix },
         zstd_level: 3,
+        trust: Trust::default(),
     }
 }
 

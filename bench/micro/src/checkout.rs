@@ -12,6 +12,7 @@ use delphinus_state::SessionState;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{BackendSecret, Password};
+use delphinus_wire::handshake::client::Trust;
 use delphinus_wire::handshake::{Greeting, Login};
 use delphinus_wire::response::OkPacket;
 
@@ -74,8 +75,13 @@ fn pool() -> Result<Rc<Pool>> {
         }
     });
     let bell = Arc::new(Notify::new());
-    let target =
-        Target { place: Place::of("b".into(), address), tls: None, compression: None, proxy_protocol: None };
+    let target = Target {
+        place: Place::of("b".into(), address),
+        tls: None,
+        compression: None,
+        proxy_protocol: None,
+        trust: Trust::default(),
+    };
     let budget = Budget::new(BackendLimits { max: 10, ..BackendLimits::default() }, vec![bell.clone()]);
     Ok(Pool::new(SETTINGS, vec![(target, budget)], bell, Arc::default()))
 }

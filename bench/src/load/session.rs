@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::command::Code;
-use delphinus_wire::handshake::client::{ClientLogin, ClientSettings, Step};
+use delphinus_wire::handshake::client::{ClientLogin, ClientSettings, Step, Trust};
 use delphinus_wire::handshake::{ConnectAttributes, TlsMode, Transport};
 use delphinus_wire::response::{self, ErrPacket, PrepareOk};
 use delphinus_wire::{Capabilities, HEADER_LEN, parse_header, put_packet};
@@ -165,6 +165,7 @@ fn settings(target: &Target) -> ClientSettings {
         tls: TlsMode::Disabled,
         transport: Transport::Tcp,
         zstd_level: 3,
+        trust: Trust::default(),
     }
 }
 

@@ -9,6 +9,7 @@ use delphinus_net::{Address, BackendLogin, Buffer, LoginError, NetError, PacketI
 use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::command::Code;
 use delphinus_wire::handshake::ConnectAttributes;
+use delphinus_wire::handshake::client::{CertificateTrust, Trust};
 use delphinus_wire::response::{self, Column, ColumnKind, ErrPacket};
 use delphinus_wire::{Capabilities, Malformed, Reader};
 use thiserror::Error;
@@ -61,9 +62,9 @@ impl Question {
 fn tls(address: &Address, ca: Option<&Path>) -> Result<Option<(ClientTls, bool)>, NetError> {
     let is_local = |host: &str| host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
     Ok(match (address, ca) {
-        (Address::Tcp(..), Some(_)) => Some((ClientTls::new(Verify::Authority, ca)?, true)),
+        (Address::Tcp(..), Some(_)) => Some((ClientTls::new(&Verify::Authority, ca)?, true)),
         (Address::Tcp(host, _), None) if is_local(host) => {
-            Some((ClientTls::new(Verify::Nothing, None)?, false))
+            Some((ClientTls::new(&Verify::Nothing, None)?, false))
         }
         (Address::Unix(_), _) | (Address::Tcp(..), None) => None,
     })
@@ -112,6 +113,9 @@ pub fn ask(question: Question) -> Result<Asked, AskError> {
 
 async fn run(question: Question) -> Result<Asked, AskError> {
     let stream = dial(&question.address, None, LIMIT).await?;
+    let tls = tls(&question.address, question.ca.as_deref())?;
+    let is_checked = tls.as_ref().is_some_and(|(tls, _)| tls.is_checked());
+    let certificate = if is_checked { CertificateTrust::Checked } else { CertificateTrust::Nothing };
     let login = BackendLogin {
         user: question.user,
         secret: BackendSecret::Plain(question.password),
@@ -124,10 +128,11 @@ async fn run(question: Question) -> Result<Asked, AskError> {
             | Capabilities::PLUGIN_AUTH_LENENC_DATA
             | Capabilities::CONNECT_ATTRS,
         collation: 45,
-        tls: tls(&question.address, question.ca.as_deref())?,
+        tls,
         host: question.address.host().to_owned(),
         attributes: ConnectAttributes::default(),
         zstd_level: 0,
+        trust: Trust { certificate, ..Trust::default() },
     };
     let mut stream = log_in(stream, &login).await?.stream;
     let mut buffer = Buffer::default();

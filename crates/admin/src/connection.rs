@@ -4,8 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_net::rt::Either;
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, PacketIo, Peer, Stream, rt, serve_login};
-use delphinus_session::{ClientError, ListenerSettings};
+use delphinus_session::{ClientError, ListenerSettings, LoginAttempt, Visitor};
 use delphinus_wire::handshake::Transport;
 use delphinus_wire::handshake::server::{LoginOutcome, PasswordQuery, ServerSettings, Step, Verdict};
 use delphinus_wire::response::{EofPacket, ErrPacket, OkPacket, Status};
@@ -48,20 +49,26 @@ const NET_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Serves an operator from the first byte to the last.
 pub(crate) async fn run(console: Rc<Console>, peer: Peer, listener: Arc<ListenerSettings>, place: Place) {
-    let host = peer.host();
+    let (host, visitor) = (peer.host(), Visitor::of(peer.ip, peer.system_user));
     if let Ok(mut stream) = peer.into_stream() {
         let mut buffer = Buffer::default();
-        let login = log_in(&console, &mut stream, &mut buffer, (&listener, &host));
-        match rt::timeout(console.parts.connect_timeout, login).await {
-            Some(Ok((caller, capabilities))) => {
+        let login = log_in(&console, &mut stream, &mut buffer, (&listener, &host, (visitor, &place)));
+        let login = rt::timeout(place.login_limit(), login);
+        match rt::either(login, place.evicted()).await {
+            Either::Second(()) => {
+                tracing::debug!(client.host = %host, "operator's login has to make way for another");
+            }
+            Either::First(Some(Ok((caller, capabilities)))) => {
                 tracing::info!(admin.user = %caller.user, client.host = %host, "operator logged in");
                 let mut connection = Connection { console: &console, caller, capabilities };
                 if let Err(error) = connection.serve(&mut stream, &mut buffer).await {
                     tracing::debug!(client.host = %host, %error, "operator lost");
                 }
             }
-            Some(Err(error)) => tracing::debug!(client.host = %host, %error, "operator's login not finished"),
-            None => tracing::debug!(client.host = %host, "operator's login took too long"),
+            Either::First(Some(Err(error))) => {
+                tracing::debug!(client.host = %host, %error, "operator's login not finished");
+            }
+            Either::First(None) => tracing::debug!(client.host = %host, "operator's login took too long"),
         }
         let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
     }
@@ -72,7 +79,7 @@ async fn log_in(
     console: &Console,
     stream: &mut Stream,
     buffer: &mut Buffer,
-    (listener, host): (&ListenerSettings, &str),
+    (listener, host, (visitor, place)): (&ListenerSettings, &str, (Visitor, &Place)),
 ) -> Result<(Caller, Capabilities), NetError> {
     let settings = ServerSettings {
         capabilities: OFFERED,
@@ -88,13 +95,23 @@ async fn log_in(
         client_host: host.to_owned(),
     };
     let id = settings.connection_id;
+    let attempt = LoginAttempt::new(&console.failed_logins, place, (visitor, host), place.login_limit());
     let services = LoginServices {
         tls: listener.tls.as_ref(),
+        pause: &|query| attempt.pause(query.user()),
         lookup: &|query| console.users.record(query.user()),
         verify: &|query| Box::pin(async { nobody_to_ask(query) }),
     };
-    match serve_login(stream, buffer, settings, &services).await {
+    let end = serve_login(stream, buffer, settings, &services).await;
+    if let Err(end) = &end {
+        attempt.failed(end).await;
+    }
+    match end {
         Ok(outcome) => {
+            attempt.succeeded();
+            if !place.enter() {
+                return Err(NetError::Closed);
+            }
             let LoginOutcome { connection, user, before_ok, next_seq, .. } = outcome;
             let mut out = Vec::new();
             if let Some(packet) = before_ok {

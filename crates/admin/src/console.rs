@@ -1,29 +1,32 @@
 //! What commands know of the proxy: the ends of what the others publish, and lines to the workers.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_cache::Cache;
-use delphinus_session::{ClientConnId, Registry, SessionInfo, Told};
+use delphinus_session::{ClientConnId, FailedLogins, LoginDelays, Registry, SessionInfo, Told};
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
 use delphinus_wire::auth::{Plugin, RsaKey};
 
 use crate::cluster::{ClusterView, PATIENCE};
+use crate::listen::AtOneWay;
 use crate::users::{AdminUser, AdminUsers};
 
 /// What the operators' side is made from.
 pub struct Parts {
     /// Operators.
     pub users: Vec<AdminUser>,
-    /// Connections of operators at the same time.
+    /// Connections of operators at the same time, by TCP, and by Unix sockets.
     pub max_connections: u32,
     /// A login must be finished in this time.
     pub connect_timeout: Duration,
     /// An operator who says nothing for so long is disconnected.
     pub wait_timeout: Duration,
+    /// What failed logins cost.
+    pub login_delays: LoginDelays,
     /// The plugin that is offered first.
     pub default_plugin: Plugin,
     /// For logins with a password in RSA.
@@ -103,15 +106,17 @@ pub struct Console {
     pub(crate) parts: Parts,
     pub(crate) users: AdminUsers,
     pub(crate) started: Instant,
-    /// Connections that are open.
-    pub(crate) open: Cell<u32>,
+    /// Connections that are open, by TCP and by Unix sockets.
+    pub(crate) places: [RefCell<AtOneWay>; 2],
+    pub(crate) failed_logins: FailedLogins,
 }
 
 impl Console {
     /// Puts the parts together.
     pub fn new(mut parts: Parts, now: Instant) -> Self {
         let users = AdminUsers::new(std::mem::take(&mut parts.users));
-        Self { parts, users, started: now, open: Cell::new(0) }
+        let failed_logins = FailedLogins::new(parts.login_delays);
+        Self { parts, users, started: now, places: Default::default(), failed_logins }
     }
 
     /// What those sessions say that have more to say than everybody can see.

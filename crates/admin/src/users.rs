@@ -1,7 +1,7 @@
 //! Who may log in here: operators, who are no users of the backends.
 
-use delphinus_wire::auth::{Credential, Password};
-use delphinus_wire::handshake::server::UserRecord;
+use delphinus_wire::auth::Credential;
+use delphinus_wire::handshake::server::{Decoys, UserRecord};
 
 /// What an operator may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,28 +35,33 @@ pub struct AdminUser {
 
 /// All operators.
 #[derive(Debug)]
-pub(crate) struct AdminUsers(Vec<AdminUser>);
+pub(crate) struct AdminUsers {
+    list: Vec<AdminUser>,
+    decoys: Decoys,
+}
 
 impl AdminUsers {
     pub(crate) fn new(users: Vec<AdminUser>) -> Self {
-        Self(users)
+        let records: Vec<_> =
+            users.iter().map(|user| (user.name.as_str(), UserRecord::new(user.credential.clone()))).collect();
+        let decoys = Decoys::new(records.iter().map(|(name, record)| (*name, record)));
+        Self { list: users, decoys }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &AdminUser> {
-        self.0.iter()
+        self.list.iter()
     }
 
     /// What a login is compared with. For a name that nobody has, the login takes the course of one with a wrong password.
     pub(crate) fn record(&self, name: &str) -> UserRecord {
-        if let Some(user) = self.0.iter().find(|user| user.name == name) {
+        if let Some(user) = self.list.iter().find(|user| user.name == name) {
             return UserRecord::new(user.credential.clone());
         }
-        let model = self.0.first().map(|user| user.credential.clone());
-        UserRecord::new(model.unwrap_or_else(|| Credential::Plain(Password::new(".")))).decoy()
+        self.decoys.record(name)
     }
 
     /// What a user who has logged in may do.
     pub(crate) fn role(&self, name: &str) -> AdminRole {
-        self.0.iter().find(|user| user.name == name).map_or(AdminRole::Read, |user| user.role)
+        self.list.iter().find(|user| user.name == name).map_or(AdminRole::Read, |user| user.role)
     }
 }

@@ -19,7 +19,7 @@ use delphinus_wire::handshake::TlsMode;
 
 use crate::error::Error;
 use crate::reload::Running;
-use crate::settings::{credential, default_plugin, server_tls, tls_mode};
+use crate::settings::{credential, default_plugin, login_delays, server_tls, tls_mode};
 
 /// The addresses where operators connect; none without `[admin]`.
 pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<ListenerSettings>)>, Error> {
@@ -76,6 +76,7 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
         max_connections: admin.max_connections,
         connect_timeout: Duration::from_millis(config.proxy.connect_timeout_ms),
         wait_timeout: Duration::from_secs(config.proxy.wait_timeout_s),
+        login_delays: login_delays(config),
         default_plugin: default_plugin(config).unwrap_or(Plugin::CachingSha2),
         rsa_key: shown.rsa_key,
         registry: shown.registry.clone(),

@@ -71,7 +71,8 @@ impl App {
         let counters = CounterSet::new(count + 1, clusters.iter().map(|cluster| cluster.name.clone()));
         let of_thread =
             |at| counters.thread(at).expect("invariant: there are counters for count + 1 threads");
-        let registry = Arc::new(Registry::new(settings::client_limits(config)));
+        let registry =
+            Arc::new(Registry::new(settings::client_limits(config), settings::login_delays(config)));
         let (stopping, stop) = watch::channel(false);
         let (deadline, come) = watch::channel(false);
         let (mut seats, mut threads) = (Vec::new(), Vec::new());

@@ -13,8 +13,10 @@ mod limits;
 mod reload;
 mod routing;
 mod settings;
+mod trust;
 mod worker;
 
 pub use app::run;
 pub use error::Error;
 pub use reload::{Rereading, log_level};
+pub use trust::{ShownByBackend, shown_by_backends};

@@ -21,16 +21,13 @@ pub(crate) fn budgets(
     targets: &[Target],
     bells: &[Arc<Notify>],
 ) -> Vec<(Target, Arc<Budget>)> {
-    let limited =
-        config.users.iter().filter_map(|user| Some((user.name.clone(), user.max_backend_connections?)));
-    let of_users: HashMap<String, u32> = limited.collect();
     let is_set = cluster.pool.reserved_connections.is_some();
     let limits = cluster.backends.iter().chain(spares(cluster)).map(|backend| {
         let max = backend.max_connections.unwrap_or(cluster.pool.max_connections);
         let reserved = config.reserved_backend_connections(cluster);
         // The default must not take all that a smaller backend has.
         let reserved = if is_set { reserved } else { reserved.min(max / 2) };
-        BackendLimits { max, reserved, of_users: of_users.clone() }
+        BackendLimits { max, reserved, of_users: of_users(config, max) }
     });
     let mirrors = config.mirrors.iter().map(|mirror| {
         let max = mirror.backend.max_connections.unwrap_or(cluster.pool.max_connections);
@@ -38,6 +35,15 @@ pub(crate) fn budgets(
     });
     let limits = limits.chain(mirrors);
     targets.iter().cloned().zip(limits.map(|limits| Budget::new(limits, bells.to_vec()))).collect()
+}
+
+/// Users with a limit of their own. To keep many open in advance says that they are wanted.
+fn of_users(config: &Config, max: u32) -> HashMap<String, u32> {
+    let own = |user: &delphinus_config::User| {
+        let kept = user.min_backend_connections;
+        user.max_backend_connections.or_else(|| (kept > max - max / 10).then_some(kept))
+    };
+    config.users.iter().filter_map(|user| Some((user.name.clone(), own(user)?))).collect()
 }
 
 /// Tells the pools what the servers allow, whenever that changes, and the log where that is less than configured.

@@ -10,20 +10,24 @@ use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_monitor::{BackendSpec, HeartbeatSettings};
 use delphinus_net::rt::{Manner, watch};
-use delphinus_net::tls::{ClientTls, ServerTls, Verify};
+use delphinus_net::tls::ServerTls;
 use delphinus_net::{Address, ListenAddress, Network, Place, Resolver};
 use delphinus_pool::{KeepOpen, Target};
-use delphinus_session::{BackendAuth, ClientLimits, ListenerMode, ListenerSettings, Rank, User, Users};
+use delphinus_session::{
+    BackendAuth, ClientLimits, ListenerMode, ListenerSettings, LoginDelays, Rank, User, Users,
+};
 use delphinus_topology::{ClusterId, Discovery, Flapping, Kind, Lag, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::handshake::TlsMode;
+use delphinus_wire::handshake::client::{NamedBy, Trust};
 use delphinus_wire::proxy_header::ProxyVersion;
 
 use crate::choice;
 use crate::error::Error;
 use crate::keys::own_certificate;
+use crate::trust;
 
 /// MySQL's `net_write_timeout`, in seconds.
 const NET_TIMEOUT_S: u64 = 60;
@@ -76,6 +80,14 @@ pub(crate) fn client_limits(config: &Config) -> ClientLimits {
         reserved: config.reserved_clients(),
         per_user: config.proxy.max_user_connections,
         per_address: config.proxy.max_connections_per_address,
+    }
+}
+
+/// What failed logins cost.
+pub(crate) fn login_delays(config: &Config) -> LoginDelays {
+    LoginDelays {
+        threshold: config.authentication.failed_connections_threshold,
+        most: Duration::from_millis(config.authentication.max_connection_delay_ms),
     }
 }
 
@@ -133,6 +145,7 @@ pub(crate) fn monitor(
         tls: target.tls.clone(),
         compression: target.compression,
         proxy_protocol: target.proxy_protocol,
+        trust: target.trust.clone(),
     };
     delphinus_monitor::Settings {
         backends: cluster.backends.iter().zip(targets).map(spec).collect(),
@@ -193,7 +206,11 @@ fn heartbeat(cluster: &Cluster) -> Option<HeartbeatSettings> {
 pub(crate) fn targets(config: &Config, cluster: &Cluster) -> Result<Vec<Target>, Error> {
     // Mirrors behind the backends: the pools number all of them, and nobody else knows the last.
     let mirrors = config.mirrors.iter().map(|mirror| target(&mirror.backend));
-    let spares = spares(cluster).map(|like| Ok(Target { place: Place::spare(), ..target(like)? }));
+    let spares = spares(cluster).map(|like| {
+        let like = target(like)?;
+        let trust = Trust { named_by: NamedBy::Servers, ..like.trust };
+        Ok(Target { place: Place::spare(), trust, ..like })
+    });
     cluster.backends.iter().map(target).chain(spares).chain(mirrors).collect()
 }
 
@@ -207,19 +224,8 @@ fn target(backend: &config::Backend) -> Result<Target, Error> {
         config::BackendAddress::Tcp { host, port } => Address::Tcp(host.clone(), *port),
         config::BackendAddress::Unix(path) => Address::Unix(path.clone()),
     };
-    let ca = backend.tls_ca.as_deref();
-    let tls = match backend.tls {
-        config::BackendTls::Disabled => None,
-        config::BackendTls::Preferred => Some((Verify::Nothing, false)),
-        config::BackendTls::Required => Some((Verify::Nothing, true)),
-        config::BackendTls::VerifyCa => Some((Verify::Authority, true)),
-        config::BackendTls::VerifyIdentity => Some((Verify::Identity, true)),
-    };
-    let made = |(verify, required)| Ok((ClientTls::new(verify, ca)?, required));
-    let tls = tls
-        .map(made)
-        .transpose()
-        .map_err(|error| Error::BackendTls { backend: backend.name.clone(), error })?;
+    let tls = trust::tls(backend)?;
+    let trust = trust::trust(backend, tls.as_ref());
     let compression = match backend.compression {
         config::Compression::Uncompressed => None,
         config::Compression::Zlib => Some(Algorithm::Zlib),
@@ -230,7 +236,7 @@ fn target(backend: &config::Backend) -> Result<Target, Error> {
         config::ProxyProtocol::V2 => ProxyVersion::V2,
     });
     let place = Place::of(backend.name.as_str().into(), address);
-    Ok(Target { place, tls, compression, proxy_protocol })
+    Ok(Target { place, tls, compression, proxy_protocol, trust })
 }
 
 pub(crate) fn users(config: &Config) -> Arc<Users> {

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     ///
     /// Each mistake is one line, FILE:LINE:COLUMN: WHAT; WHAT TO WRITE INSTEAD, on standard error, and the
     /// exit code is 1. Password files and variables are read, certificates are looked at, and nothing
-    /// is connected to. A file without mistakes gives "ok".
+    /// is connected to, unless `--fingerprints` is there. A file without mistakes gives "ok".
     Check(CheckArgs),
     /// Explain the configuration file.
     #[command(subcommand)]
@@ -76,6 +76,12 @@ pub(crate) struct CheckArgs {
     /// The configuration file.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Connect to the backends and print the fingerprints of what they show, to be pasted into the file.
+    ///
+    /// No password of the file is sent. The network between may be somebody else's: compare them on the servers
+    /// before you trust them.
+    #[arg(long)]
+    pub(crate) fingerprints: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::address::{BackendAddress, ListenAddress, Network};
 use crate::schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
 use crate::secret::Secret;
-use crate::value::SocketMode;
+use crate::value::{Fingerprint, SocketMode};
 use crate::word::{
     AdminRole, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery, Flavor, LagSource,
     ListenerMode, ProxyProtocol, Role, RuleClass, RuleTarget, TopologyKind, UserPlugin,
@@ -265,6 +265,8 @@ pub struct Backend {
     pub tls: BackendTls,
     /// PEM file of the authorities; set where `tls` checks certificates.
     pub tls_ca: Option<PathBuf>,
+    /// What of it is taken as a proof that it is the server.
+    pub trust: BackendTrust,
     /// Compression of the connections to it.
     pub compression: Compression,
     /// Level of zstd, 1..=22.
@@ -275,6 +277,19 @@ pub struct Backend {
     pub groups: Vec<String>,
     /// Most connections to it; `None`: as the pool says.
     pub max_connections: Option<u32>,
+}
+
+/// What is taken as a proof that the server that answers is the right one, beside an authority.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BackendTrust {
+    /// Certificates; empty: any, or what the authority has signed.
+    pub certificates: Vec<Fingerprint>,
+    /// RSA keys; empty: see `takes_any_key`.
+    pub keys: Vec<Fingerprint>,
+    /// A certificate that is not checked is enough.
+    pub takes_any_certificate: bool,
+    /// A key that is not checked is enough.
+    pub takes_any_key: bool,
 }
 
 /// A server that gets copies of reads.

@@ -25,8 +25,8 @@ mod word;
 
 pub use address::{BackendAddress, ListenAddress, Network};
 pub use config::{
-    Admin, AdminUser, Backend, Cluster, Config, Credential, Effective, Listener, Mirror, Monitor, Rule,
-    RuleTable, TableName, TlsIdentity, User,
+    Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Listener, Mirror,
+    Monitor, Rule, RuleTable, TableName, TlsIdentity, User,
 };
 pub use diff::Change;
 pub use environment::Environment;
@@ -37,7 +37,7 @@ pub use parse::parse;
 pub use reference::{options, reference};
 pub use schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
 pub use secret::Secret;
-pub use value::SocketMode;
+pub use value::{Fingerprint, SocketMode};
 pub use word::{
     AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery, Flavor,
     LagSource, ListenerMode, LogFormat, LogLevel, LostTransactionError, ProxyProtocol, ReadBalance, Role,

@@ -21,6 +21,7 @@ mod listener;
 mod monitor;
 mod password;
 mod rule;
+mod trust;
 mod user;
 
 /// What the checks need beside a section: the world outside the file, and the list of mistakes.

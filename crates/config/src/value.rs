@@ -254,3 +254,37 @@ impl Value for SocketMode {
         format!("\"{:04o}\"", self.0)
     }
 }
+
+/// The SHA-256 of a certificate or a public key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl FromStr for Fingerprint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("write {}", Self::kind());
+        let digits = text.replace(':', "");
+        let mut bytes = [0; 32];
+        if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Value for Fingerprint {
+    fn kind() -> String {
+        "64 hexadecimal digits (SHA-256) in quotes, with or without colons".to_owned()
+    }
+    fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
+        read_parsed(raw)
+    }
+    fn literal(&self) -> String {
+        let digits: Vec<String> = self.0.iter().map(|byte| format!("{byte:02X}")).collect();
+        format!("\"{}\"", digits.join(":"))
+    }
+}

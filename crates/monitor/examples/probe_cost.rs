@@ -14,6 +14,7 @@ use delphinus_topology::{Kind, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::Password;
 use delphinus_wire::command::Code;
+use delphinus_wire::handshake::client::Trust;
 use delphinus_wire::handshake::{Greeting, Login};
 use delphinus_wire::response::{Column, OkPacket, Status, TextResult};
 
@@ -51,6 +52,7 @@ async fn measure(count: usize, kind: Kind, port: u16) {
         tls: None,
         compression: None,
         proxy_protocol: None,
+        trust: Trust::default(),
     };
     let backends = (0..count).map(spec).collect();
     let settings = Settings { backends, kind, ..Settings::new("probe".to_owned(), Password::new("secret")) };

@@ -9,6 +9,7 @@ use delphinus_net::{Place, Resolver};
 use delphinus_topology::{self as topology, BackendId, Discovery, Flapping, Kind, Lag, Role};
 use delphinus_wire::auth::Password;
 use delphinus_wire::compression::Algorithm;
+use delphinus_wire::handshake::client::Trust;
 use delphinus_wire::proxy_header::ProxyVersion;
 
 /// Which backends there are, and how they are probed.
@@ -86,6 +87,8 @@ pub struct BackendSpec {
     pub compression: Option<Algorithm>,
     /// In which form the backend wants to know where a connection comes from, if it does.
     pub proxy_protocol: Option<ProxyVersion>,
+    /// What is known of who answers there.
+    pub trust: Trust,
 }
 
 impl Settings {
@@ -166,6 +169,7 @@ pub(crate) fn sample(kind: Kind, backends: u16) -> Settings {
         tls: None,
         compression: None,
         proxy_protocol: None,
+        trust: Trust::default(),
     };
     let backends = (0..backends).map(spec).collect();
     Settings { backends, kind, ..Settings::new("monitor".to_owned(), Password::new("pw")) }

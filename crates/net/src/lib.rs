@@ -23,8 +23,8 @@ pub use buffer::{Buffer, BufferPool};
 pub use dial::{Address, Announce, dial, dial_at};
 pub use error::NetError;
 pub use handshake::{
-    BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, Verifying, change_user, log_in,
-    serve_change_user, serve_login,
+    BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, Pausing, Verifying, change_user,
+    inspect_certificate, inspect_key, log_in, serve_change_user, serve_login,
 };
 pub use listen::{ListenAddress, Listener, Peer};
 pub use lookup::Resolver;

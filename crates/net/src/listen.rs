@@ -47,6 +47,8 @@ pub struct Peer {
     socket: Accepted,
     /// The client's IP address; `None` on a Unix socket.
     pub ip: Option<IpAddr>,
+    /// The id of the system user at the other end of a Unix socket.
+    pub system_user: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -94,11 +96,13 @@ impl Listener {
         Ok(match &self.socket {
             Bound::Tcp(listener) => {
                 let (socket, address) = listener.accept().await?;
-                Peer { socket: Accepted::Tcp(socket.into_std()?), ip: Some(address.ip().to_canonical()) }
+                let ip = Some(address.ip().to_canonical());
+                Peer { socket: Accepted::Tcp(socket.into_std()?), ip, system_user: None }
             }
             Bound::Unix(listener) => {
                 let (socket, _) = listener.accept().await?;
-                Peer { socket: Accepted::Unix(socket.into_std()?), ip: None }
+                let system_user = socket.peer_cred().ok().map(|peer| peer.uid());
+                Peer { socket: Accepted::Unix(socket.into_std()?), ip: None, system_user }
             }
         })
     }

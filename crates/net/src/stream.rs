@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::net::{TcpStream, UnixStream};
 
+use delphinus_wire::auth::Fingerprint;
 use delphinus_wire::compression::CompressedLink;
 
 use crate::buffer::Buffer;
@@ -79,6 +80,11 @@ impl Stream {
     fn compressed(&mut self) -> Option<(&mut CompressionLayer, Lower<'_>)> {
         let layer = self.compression.as_deref_mut()?;
         Some((layer, Lower { io: &self.io, tls: self.tls.as_deref_mut() }))
+    }
+
+    /// The fingerprint of the certificate that the other side has shown.
+    pub fn certificate(&self) -> Option<Fingerprint> {
+        self.tls.as_ref()?.peer_certificate()
     }
 
     /// True with TLS.

@@ -11,6 +11,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 pub use layer::TlsLayer;
 
+use delphinus_wire::auth::Fingerprint;
+
 use crate::error::NetError;
 
 /// What the proxy shows to its clients.
@@ -19,10 +21,13 @@ pub struct ServerTls(Arc<rustls::ServerConfig>);
 
 /// How the proxy connects to backends.
 #[derive(Debug, Clone)]
-pub struct ClientTls(Arc<rustls::ClientConfig>);
+pub struct ClientTls {
+    config: Arc<rustls::ClientConfig>,
+    is_checked: bool,
+}
 
 /// What of a backend's certificate is checked, as MySQL's `--ssl-mode` has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verify {
     /// Nothing: encrypts only.
     Nothing,
@@ -30,6 +35,8 @@ pub enum Verify {
     Authority,
     /// The chain and the name.
     Identity,
+    /// It has to be one of these, whoever signed it: MariaDB's `--ssl-fp`.
+    Pinned(Arc<[Fingerprint]>),
 }
 
 fn tls_error(error: impl std::fmt::Display) -> NetError {
@@ -102,19 +109,25 @@ impl ServerTls {
 }
 
 impl ClientTls {
-    /// Verifies as told; `ca` is needed for everything but `Verify::Nothing`.
-    pub fn new(verify: Verify, ca: Option<&Path>) -> Result<Self, NetError> {
+    /// Verifies as told; `ca` is needed for `Verify::Authority` and `Verify::Identity`.
+    pub fn new(verify: &Verify, ca: Option<&Path>) -> Result<Self, NetError> {
         let builder = rustls::ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(tls_error)?;
         let verifier = match (verify, ca) {
             (Verify::Nothing, _) => verify::nothing(provider()),
+            (Verify::Pinned(list), _) => verify::pinned(list.clone(), provider()),
             (_, None) => return Err(NetError::Tls("verification needs tls_ca".into())),
             (Verify::Authority, Some(path)) => verify::authority(&authorities(path)?, provider()),
             (Verify::Identity, Some(path)) => verify::identity(authorities(path)?, provider())?,
         };
         let config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
-        Ok(Self(Arc::new(config)))
+        Ok(Self { config: Arc::new(config), is_checked: *verify != Verify::Nothing })
+    }
+
+    /// True if a certificate that is not the right one ends the connection.
+    pub fn is_checked(&self) -> bool {
+        self.is_checked
     }
 
     /// The layer for one connection to `host`.
@@ -122,7 +135,7 @@ impl ClientTls {
         let name = ServerName::try_from(host.to_owned())
             .or_else(|_| ServerName::try_from("localhost".to_owned()))
             .map_err(tls_error)?;
-        let session = rustls::ClientConnection::new(self.0.clone(), name).map_err(tls_error)?;
+        let session = rustls::ClientConnection::new(self.config.clone(), name).map_err(tls_error)?;
         Ok(TlsLayer::new(session.into()))
     }
 }

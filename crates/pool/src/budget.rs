@@ -19,7 +19,7 @@ pub struct BackendLimits {
     pub max: u32,
     /// How many of these only administrators may take.
     pub reserved: u32,
-    /// Users that have a limit of their own.
+    /// Users that have a limit of their own. Others may take nine tenths of what is not reserved.
     pub of_users: HashMap<String, u32>,
 }
 
@@ -27,6 +27,12 @@ pub struct BackendLimits {
 /// log, administrators.
 pub fn left_to_others(server_max: u32) -> u32 {
     (server_max / 20).max(5)
+}
+
+/// What is left to all other users of connections that one user without a limit of its own may take, so that statements that
+/// do not end stop nobody else: a tenth. Of fewer than ten, nothing.
+fn left_to_other_users(max: u32) -> u32 {
+    max / 10
 }
 
 /// The shared count of one backend's connections.
@@ -50,9 +56,19 @@ pub struct Budget {
 #[derive(Debug)]
 struct OfUser {
     open: AtomicU32,
-    max: u32,
+    max: OwnLimit,
     /// Clients that wait for one of its connections, and for no other.
     hungry: AtomicU32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum OwnLimit {
+    /// What is configured for the user.
+    Set(u32),
+    /// Less than all.
+    Usual,
+    /// An administrator's.
+    Nothing,
 }
 
 /// On whose account a connection goes.
@@ -145,7 +161,18 @@ impl Budget {
 
     /// How many connections a user may have, if that is less than all.
     fn max_of(&self, user: &OfUser) -> u32 {
-        user.max.min(self.server_max_of_user.load(Ordering::Relaxed))
+        let own = match user.max {
+            OwnLimit::Set(max) => max,
+            OwnLimit::Usual => {
+                let unreserved = self.max() - self.reserved();
+                match left_to_other_users(unreserved) {
+                    0 => u32::MAX,
+                    left => unreserved - left,
+                }
+            }
+            OwnLimit::Nothing => u32::MAX,
+        };
+        own.min(self.server_max_of_user.load(Ordering::Relaxed))
     }
 
     /// How long a new connection may be idle before it has to be closed, so that the server does not do so.
@@ -185,7 +212,11 @@ impl Budget {
             return Claim { user: found, is_admin };
         }
         users.retain(|_, one| one.strong_count() > 0);
-        let max = self.set.of_users.get(user).copied().unwrap_or(u32::MAX);
+        let max = match self.set.of_users.get(user) {
+            Some(max) => OwnLimit::Set(*max),
+            None if is_admin => OwnLimit::Nothing,
+            None => OwnLimit::Usual,
+        };
         let new = Arc::new(OfUser { open: AtomicU32::new(0), max, hungry: AtomicU32::new(0) });
         users.insert(user.to_owned(), Arc::downgrade(&new));
         Claim { user: new, is_admin }

@@ -151,6 +151,7 @@ pub(crate) async fn log_in_as(
         host: spot.host().to_owned(),
         attributes: identity.attributes.clone(),
         zstd_level,
+        trust: target.trust.clone(),
     };
     rt::timeout(limit, log_in(stream, &login))
         .await

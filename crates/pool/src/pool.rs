@@ -13,6 +13,7 @@ use delphinus_topology::BackendId;
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
 use delphinus_wire::compression::Algorithm;
+use delphinus_wire::handshake::client::Trust;
 use delphinus_wire::proxy_header::ProxyVersion;
 use delphinus_wire::response::ErrPacket;
 
@@ -75,6 +76,8 @@ pub struct Target {
     pub compression: Option<Algorithm>,
     /// How the backend is told of the client's address, if it is.
     pub proxy_protocol: Option<ProxyVersion>,
+    /// What is known of who answers there.
+    pub trust: Trust,
 }
 
 impl Target {
@@ -377,7 +380,11 @@ impl Pool {
 }
 
 /// What COM_CHANGE_USER needs to start the same identity over.
-pub(crate) fn change_user_request(identity: &Identity, secret: BackendSecret) -> BackendLogin {
+pub(crate) fn change_user_request(
+    target: &Target,
+    identity: &Identity,
+    secret: BackendSecret,
+) -> BackendLogin {
     BackendLogin {
         user: identity.user.clone(),
         secret,
@@ -388,6 +395,7 @@ pub(crate) fn change_user_request(identity: &Identity, secret: BackendSecret) ->
         host: String::new(),
         attributes: identity.attributes.clone(),
         zstd_level: 0,
+        trust: target.trust.clone(),
     }
 }
 

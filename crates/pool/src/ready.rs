@@ -173,7 +173,7 @@ async fn change_user_again(connection: &mut Connection, target: &Target) -> Resu
     let lost = || PoolError::Lost { backend: target.name(), error: delphinus_net::NetError::Closed };
     let keys = identity.keys().ok_or_else(lost)?;
     let (key, secret) = keys.first_for(connection.backend).ok_or_else(lost)?;
-    let login = crate::pool::change_user_request(&identity, secret);
+    let login = crate::pool::change_user_request(target, &identity, secret);
     let changed = change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login).await;
     match changed.map_err(|error| crate::pool::change_user_failed(target, error)) {
         Ok(link) => connection.link = link,

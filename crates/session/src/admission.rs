@@ -5,6 +5,7 @@
 //! out, there is more room for logins than for sessions, and when that is taken, too, the login that has been under way
 //! for the longest makes way for the newest. A place is given out when a login succeeds.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,6 +95,8 @@ struct State {
     next: u64,
     /// Logins under way, the oldest first.
     logins: BTreeMap<u64, Login>,
+    /// Of these, so many wait because others have failed, and have no place while they do.
+    resting: u32,
     sessions: Sessions,
     users: HashMap<Arc<str>, u32>,
     sources: HashMap<Source, AtSource>,
@@ -109,6 +112,7 @@ struct Sessions {
 struct Login {
     source: Source,
     evicted: Arc<Bell>,
+    is_resting: bool,
 }
 
 /// Of one address.
@@ -146,15 +150,13 @@ impl Admission {
     /// A client wants to log in: its number, and the bell that rings when it has to make way. `None`: there is no room.
     pub(crate) fn arrive(&self, source: Source) -> Option<(u64, Arc<Bell>)> {
         let mut state = self.state();
-        let is_reserving = self.limits.reserved > 0;
-        let room = self.limits.max_connections.saturating_add(if is_reserving { MORE_LOGINS } else { 0 });
-        if state.clients() >= room && !(is_reserving && state.evict(None)) {
+        if !state.has_room(&self.limits) {
             return None;
         }
         let number = state.next;
         state.next += 1;
         let evicted = Arc::<Bell>::default();
-        state.logins.insert(number, Login { source, evicted: evicted.clone() });
+        state.logins.insert(number, Login { source, evicted: evicted.clone(), is_resting: false });
         state.sources.entry(source).or_default().logins += 1;
         Some((number, evicted))
     }
@@ -172,6 +174,32 @@ impl Admission {
         if here > limit.saturating_add(more) && !(more > 0 && state.evict(Some((source, number)))) {
             return Err(Refusal::Address(limit));
         }
+        Ok(())
+    }
+
+    /// The login waits for longer, and gives its place to others meanwhile.
+    pub(crate) fn rest(&self, number: u64) {
+        let mut state = self.state();
+        let Some(login) = state.logins.get_mut(&number).filter(|login| !login.is_resting) else { return };
+        login.is_resting = true;
+        let source = login.source;
+        state.resting += 1;
+        state.change_source(source, |at| at.logins -= 1);
+    }
+
+    /// It goes on, if there is still room.
+    pub(crate) fn resume(&self, number: u64) -> Result<(), Refusal> {
+        let mut state = self.state();
+        if !state.has_room(&self.limits) {
+            return Err(Refusal::Clients);
+        }
+        let Some(login) = state.logins.get_mut(&number).filter(|login| login.is_resting) else {
+            return Err(Refusal::Clients);
+        };
+        login.is_resting = false;
+        let source = login.source;
+        state.resting -= 1;
+        state.sources.entry(source).or_default().logins += 1;
         Ok(())
     }
 
@@ -224,7 +252,16 @@ impl Admission {
 impl State {
     fn clients(&self) -> u32 {
         let logins = u32::try_from(self.logins.len()).unwrap_or(u32::MAX);
-        logins.saturating_add(self.sessions.ordinary).saturating_add(self.sessions.administrators)
+        (logins - self.resting)
+            .saturating_add(self.sessions.ordinary)
+            .saturating_add(self.sessions.administrators)
+    }
+
+    /// True if one more login may be under way; where some is reserved, another makes way for it.
+    fn has_room(&mut self, limits: &ClientLimits) -> bool {
+        let is_reserving = limits.reserved > 0;
+        let room = limits.max_connections.saturating_add(if is_reserving { MORE_LOGINS } else { 0 });
+        self.clients() < room || (is_reserving && self.evict(None))
     }
 
     fn check(&self, limits: &ClientLimits, newcomer: &Newcomer) -> Result<(), Refusal> {
@@ -277,7 +314,11 @@ impl State {
 
     fn forget_login(&mut self, number: u64) {
         if let Some(login) = self.logins.remove(&number) {
-            self.change_source(login.source, |at| at.logins -= 1);
+            if login.is_resting {
+                self.resting -= 1;
+            } else {
+                self.change_source(login.source, |at| at.logins -= 1);
+            }
         }
     }
 
@@ -295,11 +336,17 @@ impl State {
     fn evict(&mut self, within: Option<(Source, u64)>) -> bool {
         let busy = |login: &Login| self.sources.get(&login.source).map_or(0, |at| at.logins);
         let found = match within {
-            Some((source, newest)) => {
-                self.logins.iter().find(|(number, login)| login.source == source && **number != newest)
-            }
+            Some((source, newest)) => self
+                .logins
+                .iter()
+                .find(|(number, login)| login.source == source && **number != newest && !login.is_resting),
             // Of equals the oldest.
-            None => self.logins.iter().take(LOOKED_AT).rev().max_by_key(|(_, login)| busy(login)),
+            None => self
+                .logins
+                .iter()
+                .filter(|(_, login)| !login.is_resting)
+                .take(LOOKED_AT)
+                .min_by_key(|(_, login)| Reverse(busy(login))),
         };
         let Some((number, login)) = found.map(|(number, login)| (*number, login.evicted.clone())) else {
             return false;

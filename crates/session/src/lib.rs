@@ -12,6 +12,7 @@
 //! | copies of reads for mirrors | `mirror` |
 //! | what a statement changed | `settle` |
 //! | which error does a client see | `client_error` |
+//! | how long a login waits where others have failed | `failed_logins`, `login_attempt` |
 //! | to which cluster a client gets | `clusters` |
 //! | who is connected, and how KILL finds them | `registry` |
 //! | what a session says of itself when it is asked | `inquiry` |
@@ -27,6 +28,7 @@ mod command;
 mod deadline;
 mod diagnostics;
 mod explain;
+mod failed_logins;
 mod failover;
 mod forward;
 mod input;
@@ -34,6 +36,7 @@ mod inquiry;
 mod last_statement;
 mod local;
 mod login;
+mod login_attempt;
 mod mirror;
 mod own_command;
 mod own_settings;
@@ -62,8 +65,10 @@ mod worker;
 pub use admission::{Attendance, ClientLimits, Rank, Refusal};
 pub use client_error::{ClientError, ProxyError, Steered};
 pub use clusters::Clusters;
+pub use failed_logins::{FailedLogins, LoginDelays, Visitor};
 pub use failover::{Failover, WaitingRoom};
 pub use inquiry::Told;
+pub use login_attempt::{LoginAttempt, LoginPlace};
 pub use registry::{ClientConnId, Registry, SessionInfo};
 pub use session::Session;
 pub use users::{BackendAuth, User, Users};

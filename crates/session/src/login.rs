@@ -24,10 +24,12 @@ use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 pub(crate) use self::greeting::SHARED;
 use self::greeting::server_settings;
 use self::origin::Origin;
-use crate::admission::{Newcomer, Rank, Refusal, Source};
+use crate::admission::{Newcomer, Rank, Refusal};
 use crate::causality::Causality;
 use crate::client_error::{ClientError, ProxyError};
 use crate::clusters::{Clusters, Destination};
+use crate::failed_logins::Visitor;
+use crate::login_attempt::LoginAttempt;
 use crate::pinned::Published;
 use crate::registry::{ClientConnId, Connected};
 use crate::route::is_about_schema;
@@ -45,7 +47,7 @@ impl Session {
     pub async fn run(clusters: Rc<Clusters>, arrival: Arrival) {
         let Arrival { peer, listener, connected } = arrival;
         let worker = clusters.first(&listener).clone();
-        let origin = Origin { host: peer.host(), ip: peer.ip };
+        let origin = Origin { host: peer.host(), ip: peer.ip, system_user: peer.system_user };
         let host = origin.host.clone();
         worker.process.sessions_opened.increment();
         if let Ok(stream) = peer.into_stream() {
@@ -99,7 +101,7 @@ async fn log_in(
     // Until the client's own cluster is known.
     let worker = clusters.first(&listener).clone();
     let limit = worker.settings.connect_timeout_ms;
-    let Origin { host, ip } = peer.resolve(&mut stream, &mut buffer, (&listener, limit)).await?;
+    let Origin { host, ip, system_user } = peer.resolve(&mut stream, &mut buffer, (&listener, limit)).await?;
     if let Err(refusal) = connected.is_from(ip) {
         let error = worker.refused(refusal, ("", &host));
         // Before the greeting there is no SQLSTATE in errors.
@@ -113,8 +115,12 @@ async fn log_in(
         return Err(NetError::Closed);
     };
     let settings = server_settings(&worker, &entrance, &listener, (&stream, id, host.clone()))?;
+    let visitor = Visitor::of(ip, system_user);
+    let limit = Duration::from_millis(limit);
+    let attempt = LoginAttempt::new(&worker.registry.failed_logins, connected, (visitor, &host), limit);
     let services = LoginServices {
         tls: listener.tls.as_ref(),
+        pause: &|query| attempt.pause(query.user()),
         lookup: &|query| clusters.choose(&listener, query.user(), query.schema()).users.record(query.user()),
         verify: &|query| {
             let worker = clusters.choose(&listener, query.user(), query.schema()).clone();
@@ -123,19 +129,13 @@ async fn log_in(
     };
     let outcome = match serve_login(&mut stream, &mut buffer, settings.clone(), &services).await {
         Ok(outcome) => outcome,
-        Err(LoginEnd::Broken(error)) => {
-            origin::refuse_header(&mut stream, &buffer, &host).await;
-            return Err(error);
-        }
-        Err(LoginEnd::Refused(refusal)) => {
-            worker.process.logins_denied.increment();
-            tracing::info!(client.host = %host, code = refusal.code, reason = refusal.reason, "login refused");
-            let error = ClientError::new(refusal.code, refusal.state, refusal.message);
-            refuse(&mut stream, &error, refusal.seq, Capabilities::PROTOCOL_41).await;
-            return Err(NetError::Closed);
+        Err(end) => {
+            attempt.failed(&end).await;
+            return Err(refuse_login(&worker, (&mut stream, &buffer), &host, end).await);
         }
     };
-    let who = Admitting { clusters: &clusters, listener: &listener, host: &host, ip };
+    attempt.succeeded();
+    let who = Admitting { clusters: &clusters, listener: &listener, host: &host, visitor };
     let admitted = match who.admit((connected, id), &outcome).await {
         Ok(admitted) => admitted,
         Err(error) => {
@@ -156,12 +156,34 @@ async fn log_in(
     Ok(session)
 }
 
+/// Tells a client why it is not let in, if it is still there.
+async fn refuse_login(
+    worker: &Worker,
+    (stream, buffer): (&mut Stream, &Buffer),
+    host: &str,
+    end: LoginEnd,
+) -> NetError {
+    match end {
+        LoginEnd::Broken(error) => {
+            origin::refuse_header(stream, buffer, host).await;
+            error
+        }
+        LoginEnd::Refused(refusal) => {
+            worker.process.logins_denied.increment();
+            tracing::info!(client.host = %host, code = refusal.code, reason = refusal.reason, "login refused");
+            let error = ClientError::new(refusal.code, refusal.state, refusal.message);
+            refuse(stream, &error, refusal.seq, Capabilities::PROTOCOL_41).await;
+            NetError::Closed
+        }
+    }
+}
+
 /// A client whose password was right, and what else is asked of it.
 struct Admitting<'a> {
     clusters: &'a Clusters,
     listener: &'a crate::ListenerSettings,
     host: &'a str,
-    ip: Option<IpAddr>,
+    visitor: Visitor,
 }
 
 impl Admitting<'_> {
@@ -187,8 +209,13 @@ impl Admitting<'_> {
         let worker = &to.worker;
         let user: Arc<str> = outcome.user.as_str().into();
         let (rank, limit) = worker.users.rank_and_limit(&user);
-        let newcomer = Newcomer { user, rank, limit, source: Source::of(self.ip) };
-        let entered = worker.registry.enter(connected, id, newcomer, (self.host.to_owned(), worker.cluster));
+        let newcomer = Newcomer { user, rank, limit, source: self.visitor.source() };
+        let entered = worker.registry.enter(
+            connected,
+            id,
+            newcomer,
+            (self.host.to_owned(), self.visitor, worker.cluster),
+        );
         let info = entered.map_err(|refusal| worker.refused(refusal, (&outcome.user, self.host)))?;
         Ok((to, info))
     }

@@ -8,15 +8,46 @@ use delphinus_pool::PoolError;
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::Password;
 use delphinus_wire::handshake::server::{PasswordQuery, Step, Verdict};
+use delphinus_wire::response::ErrPacket;
 
 use crate::client_error::{ClientError, ProxyError};
+use crate::failed_logins::user_key;
 use crate::worker::Worker;
+
+/// ER_ACCESS_DENIED_ERROR.
+const ACCESS_DENIED: u16 = 1045;
 
 impl Worker {
     /// Asks the primary, in its turn; a password that another login has proven meanwhile needs no further proof.
     pub(crate) async fn check_password(&self, query: PasswordQuery, client_ip: Option<IpAddr>) -> Step {
+        if !self.users.may_exist(query.user()) {
+            let refused = self.refuse_like_the_primary(query.user(), query.password(), client_ip).await;
+            return query.answer(refused);
+        }
         let verdict = self.verdict((query.user(), client_ip), query.password()).await;
         query.answer(verdict)
+    }
+
+    /// For a name that nobody has, where others are checked by the primary: takes as long. The primary is not asked about that
+    /// name, for it may have an account that is so called, which wrong passwords would lock.
+    async fn refuse_like_the_primary(
+        &self,
+        user: &str,
+        password: &Password,
+        client_ip: Option<IpAddr>,
+    ) -> Verdict {
+        let nobody = format!("nobody_{:08x}", user_key(user) as u32);
+        let given = if password.is_empty() { "NO" } else { "YES" };
+        let wrong = if password.is_empty() { Password::new("") } else { Password::new(".") };
+        let verdict = self.verdict((&nobody, client_ip), &wrong).await;
+        match verdict {
+            Verdict::Refused(error, reason) if error.code != ACCESS_DENIED => Verdict::Refused(error, reason),
+            _ => {
+                let text = format!("Access denied for user '{user}'@'' (using password: {given})");
+                let error = ErrPacket { code: ACCESS_DENIED, state: *b"28000", message: text.into_bytes() };
+                Verdict::Refused(error, "unknown user")
+            }
+        }
     }
 
     async fn verdict(&self, (user, client_ip): (&str, Option<IpAddr>), password: &Password) -> Verdict {

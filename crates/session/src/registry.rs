@@ -12,7 +12,9 @@ use delphinus_state::Pin;
 use delphinus_topology::{BackendId, ClusterId};
 
 use crate::admission::{Admission, Attendance, ClientLimits, Newcomer, Rank, Refusal, Source};
+use crate::failed_logins::{FailedLogins, LoginDelays, Visitor};
 use crate::inquiry::Inquiry;
+use crate::login_attempt::LoginPlace;
 
 /// A client connection's id: what the client sees as its connection id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,7 +30,7 @@ pub struct SessionInfo {
     /// The client's host.
     pub host: String,
     /// By which it is counted.
-    source: Source,
+    pub(crate) visitor: Visitor,
     /// Whose backends it uses; changes with COM_CHANGE_USER.
     cluster: AtomicU16,
     /// The schema that it is in; changes rarely.
@@ -202,6 +204,7 @@ pub struct Registry {
     next_id: AtomicU32,
     connected: AtomicU32,
     admission: Admission,
+    pub(crate) failed_logins: FailedLogins,
     /// Seconds since the start, advanced by `tick`: reading a clock for each command would cost more.
     clock_s: AtomicU32,
     pub(crate) inquiry: Inquiry,
@@ -227,6 +230,16 @@ impl Connected {
     }
 }
 
+impl LoginPlace for Connected {
+    fn rest(&self) {
+        self.registry.admission.rest(self.number);
+    }
+
+    fn resume(&self) -> bool {
+        self.registry.admission.resume(self.number).is_ok()
+    }
+}
+
 impl Drop for Connected {
     fn drop(&mut self) {
         self.registry.admission.login_ends(self.number);
@@ -236,8 +249,9 @@ impl Drop for Connected {
 
 impl Registry {
     /// With these limits.
-    pub fn new(limits: ClientLimits) -> Self {
-        Self { admission: Admission::new(limits), ..Self::default() }
+    pub fn new(limits: ClientLimits, delays: LoginDelays) -> Self {
+        let (admission, failed_logins) = (Admission::new(limits), FailedLogins::new(delays));
+        Self { admission, failed_logins, ..Self::default() }
     }
 
     /// The limits.
@@ -264,6 +278,7 @@ impl Registry {
     /// for a second and more: they look whether their client is still there.
     pub fn tick(&self, now_s: u32, limit_s: u64) {
         self.clock_s.store(now_s, Ordering::Relaxed);
+        self.failed_logins.tick(delphinus_net::rt::now());
         for info in self.sessions().values() {
             let since_s = now_s.saturating_sub(info.active_s.load(Ordering::Relaxed));
             match info.place() {
@@ -311,14 +326,14 @@ impl Registry {
         connected: &Connected,
         id: ClientConnId,
         newcomer: Newcomer,
-        (host, cluster): (String, ClusterId),
+        (host, visitor, cluster): (String, Visitor, ClusterId),
     ) -> Result<Arc<SessionInfo>, Refusal> {
         self.admission.enter(connected.number, &newcomer)?;
         let info = Arc::new(SessionInfo {
             id,
             user: Mutex::new((newcomer.user, newcomer.rank)),
             host,
-            source: newcomer.source,
+            visitor,
             cluster: AtomicU16::new(cluster.0),
             schema: Mutex::default(),
             pin: Mutex::default(),
@@ -338,7 +353,7 @@ impl Registry {
         (user, rank, limit): (&Arc<str>, Rank, Option<u32>),
     ) -> Result<(), Refusal> {
         let mut now = info.user.lock().unwrap_or_else(PoisonError::into_inner);
-        let newcomer = Newcomer { user: user.clone(), rank, limit, source: info.source };
+        let newcomer = Newcomer { user: user.clone(), rank, limit, source: info.visitor.source() };
         self.admission.change((&now.0, now.1), &newcomer)?;
         *now = (newcomer.user, rank);
         Ok(())
@@ -348,7 +363,7 @@ impl Registry {
     pub(crate) fn leave(&self, id: ClientConnId) {
         let left = self.sessions().remove(&id);
         if let Some(info) = left {
-            self.admission.leave(&info.user(), info.rank(), info.source);
+            self.admission.leave(&info.user(), info.rank(), info.visitor.source());
         }
     }
 
@@ -371,8 +386,10 @@ mod tests {
 
     #[test]
     fn limits_hold_and_places_are_kept() {
-        let registry =
-            Arc::new(Registry::new(ClientLimits { max_connections: 1, ..ClientLimits::default() }));
+        let registry = Arc::new(Registry::new(
+            ClientLimits { max_connections: 1, ..ClientLimits::default() },
+            LoginDelays::default(),
+        ));
         let one = registry.connect(None);
         assert!(one.is_some() && registry.connect(None).is_none());
         drop(one);
@@ -382,8 +399,9 @@ mod tests {
         let id = registry.next_id();
         let newcomer =
             Newcomer { user: "app".into(), rank: Rank::Ordinary, limit: Some(1), source: Source::default() };
-        let info =
-            registry.enter(&connected, id, newcomer, ("h".into(), ClusterId(1))).expect("room for one");
+        let info = registry
+            .enter(&connected, id, newcomer, ("h".into(), Visitor::of(None, None), ClusterId(1)))
+            .expect("room for one");
         assert!(registry.connect(None).is_none());
         assert_eq!(info.place(), None);
         let thread = Thread { id: 7, moves: u16::MAX };

@@ -9,7 +9,7 @@ use delphinus_net::rt::{self, Semaphore};
 use delphinus_pool::{Keys, Trust};
 use delphinus_sql::Consistency;
 use delphinus_wire::auth::{BackendSecret, Credential, Password, Plugin};
-use delphinus_wire::handshake::server::UserRecord;
+use delphinus_wire::handshake::server::{Decoys, UserRecord};
 
 use crate::admission::Rank;
 
@@ -36,6 +36,15 @@ pub struct User {
     pub shares_connections: bool,
 }
 
+impl User {
+    fn record(&self) -> UserRecord {
+        let mut record = UserRecord::new(self.credential.clone());
+        record.secondary.clone_from(&self.secondary);
+        record.plugin = self.plugin;
+        record
+    }
+}
+
 /// How passwords are checked by logging in to the primary.
 #[derive(Debug, Clone)]
 pub struct BackendAuth {
@@ -56,7 +65,7 @@ pub struct Users {
     settings: BackendAuth,
     checked: Mutex<HashMap<String, Checked>>,
     gate: Semaphore,
-    decoy: UserRecord,
+    decoys: Decoys,
 }
 
 #[derive(Debug)]
@@ -76,14 +85,11 @@ struct Checked {
 impl Users {
     /// From the configuration.
     pub fn new(listed: HashMap<String, User>, settings: BackendAuth) -> Self {
-        let model = listed.values().next();
-        let credential = model.map_or(Credential::Plain(Password::new(".")), |user| user.credential.clone());
-        let mut record = UserRecord::new(credential);
-        record.secondary = model.and_then(|user| user.secondary.clone());
-        record.plugin = model.and_then(|user| user.plugin);
+        let records: Vec<_> = listed.iter().map(|(name, user)| (name.as_str(), user.record())).collect();
+        let decoys = Decoys::new(records.iter().map(|(name, record)| (*name, record)));
         let gate = Semaphore::new(settings.max_backend_logins);
         let listed = listed.into_iter().map(|(name, user)| (name, Listed::new(user))).collect();
-        Self { listed, settings, checked: Mutex::default(), gate, decoy: record.decoy() }
+        Self { listed, settings, checked: Mutex::default(), gate, decoys }
     }
 
     fn checked(&self) -> MutexGuard<'_, HashMap<String, Checked>> {
@@ -95,21 +101,24 @@ impl Users {
         let now = rt::now();
         let Some(Listed { user, keys }) = self.listed.get(name) else {
             if !self.settings.unlisted {
-                return self.decoy.clone();
+                return self.decoys.record(name);
             }
             let mut record = UserRecord::new(Credential::Backend);
             record.verified = self.verified(name, now);
             return record;
         };
-        let mut record = UserRecord::new(user.credential.clone());
-        record.secondary.clone_from(&user.secondary);
-        record.plugin = user.plugin;
+        let mut record = user.record();
         record.verified = match (&user.credential, keys) {
             (Credential::Sha2Hash(_), Some(keys)) => keys.trusted(now),
             (Credential::Backend, _) => self.verified(name, now),
             _ => Vec::new(),
         };
         record
+    }
+
+    /// True if the name can be that of somebody: if it is listed, or if the primary says who is.
+    pub(crate) fn may_exist(&self, name: &str) -> bool {
+        self.settings.unlisted || self.listed.contains_key(name)
     }
 
     /// The listed user.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::handshake::client::{
-    ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step,
+    ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step, Trust,
 };
 use delphinus_wire::handshake::{ConnectAttributes, TlsMode, Transport};
 
@@ -133,6 +133,7 @@ impl Login {
             tls: TlsMode::Disabled,
             transport: Transport::Unix,
             zstd_level: 3,
+            trust: Trust::default(),
         }
     }
 }

@@ -15,6 +15,7 @@
 pub mod caching_sha2;
 mod credential;
 pub mod ed25519;
+mod fingerprint;
 pub(crate) mod hash;
 pub mod native;
 mod rsa;
@@ -23,6 +24,7 @@ mod sha256_crypt;
 
 pub(crate) use credential::verify_fast;
 pub use credential::{BackendSecret, Credential};
+pub use fingerprint::Fingerprint;
 pub use rsa::{RsaError, RsaKey, encrypt_password};
 pub use secret::{Password, Secret};
 

@@ -66,7 +66,11 @@ fn config(case: Case, links: &[Link]) -> ConfigFile {
     if case.fault == Fault::Lag {
         monitor.push(format!("lag_down_ms = {LAG_DOWN_MS}"));
     }
+    // Machines have addresses of a network, and certificates that nobody has signed.
+    let is_apart = case.fault.needs_machines();
+    let backend = if is_apart { vec!["trust_server_certificate = true".to_owned()] } else { Vec::new() };
     ConfigFile {
+        backend,
         topology: Some(case.servers.topology()),
         monitor,
         addresses: links.iter().map(|link| format!("127.0.0.1:{}", link.port)).collect(),

@@ -68,6 +68,11 @@ impl Limits {
         client.change_user(&Self::login(&self.stage.address, (user, &format!("{user}pw")), false))
     }
 
+    /// Where operators connect.
+    pub(crate) fn admin_address(&self) -> &Address {
+        &self.admin
+    }
+
     /// A connection of the operators' own listener.
     pub(crate) fn operator(&self) -> Client {
         self.admin.connect().unwrap()

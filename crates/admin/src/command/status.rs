@@ -92,7 +92,7 @@ const GAUGES: &[Gauge] = &[
     Gauge {
         name: "delphinus_admin_connections",
         help: "Connections of operators.",
-        of: Of::Process(|now| now.console.open.get().into()),
+        of: Of::Process(|now| now.console.open()),
     },
     Gauge {
         name: "delphinus_sessions",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use delphinus_monitor::{Monitor, Settings};
 use delphinus_net::rt;
 use delphinus_route::{Action, Kind as RuleKind, Policy, Rule, RulePlace, Rules, When};
-use delphinus_session::Routing;
+use delphinus_session::{LoginDelays, Routing};
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
@@ -27,6 +27,7 @@ fn console() -> Console {
         max_connections: 3,
         connect_timeout: Duration::from_secs(1),
         wait_timeout: Duration::from_secs(1),
+        login_delays: LoginDelays::default(),
         default_plugin: Plugin::CachingSha2,
         rsa_key: None,
         registry: Arc::default(),

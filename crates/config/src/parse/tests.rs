@@ -305,6 +305,11 @@ fn wrong_relations() {
             d.toml:71:1: address "db2:3306" is there twice; write another address, or remove one of the two
             d.toml:78:1: tls = "verify_identity" needs a host name, and a Unix socket has none; write "verify_ca"
             d.toml:81:2: [monitor] has no password; write password_file, password_env or password ("" for a user without a password)
+            d.toml:88:1: tls_fingerprints is set, but tls = "disabled" does not look at it; write tls = "required", or remove it
+            d.toml:89:1: trust_server_certificate is set, but tls = "disabled"; remove it
+            d.toml:94:1: server_public_key_fingerprints is set, but RSA keys are used only without TLS; write tls = "disabled", or tls_fingerprints instead
+            d.toml:95:1: get_server_public_key is set, but the keys are listed; remove one of the two
+            d.toml:101:1: get_server_public_key is set, but there is always TLS, which needs no key; remove it
         "#]],
     );
 }

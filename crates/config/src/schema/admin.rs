@@ -23,7 +23,8 @@ section! {
         tls_cert: Option<PathBuf> = unset("the proxy makes a certificate for itself"), "", Restart;
         /// Private key of tls_cert, PEM.
         tls_key: Option<PathBuf> = unset("the proxy makes a key for itself"), "", Restart;
-        /// Connections at the same time, those that have not logged in included.
+        /// Connections at the same time, by TCP, and as many again by Unix sockets. A login that is under way counts, and makes
+        /// way for a newer one when all places are taken.
         max_connections: u32 = is(32), "connections", Restart, in 1..=1000;
     }
 }

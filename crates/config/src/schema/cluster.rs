@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{is, required, unset};
 use crate::address::BackendAddress;
+use crate::value::Fingerprint;
 use crate::word::{BackendTls, Compression, Flavor, ProxyProtocol, Role, TopologyKind};
 
 section! {
@@ -47,6 +48,18 @@ section! {
         /// Certificates of authorities, PEM, for "verify_ca" and "verify_identity". Relative paths start at the
         /// directory of the configuration file.
         tls_ca: Option<PathBuf> = unset("none"), "", Restart, aka "ssl_ca";
+        /// Fingerprints of certificates that this backend may show: SHA-256, 64 hexadecimal digits, with or without colons.
+        /// They take the place of an authority: without one of them there is no connection.
+        /// `delphinus check --fingerprints` prints them.
+        tls_fingerprints: Vec<Fingerprint> = is(vec![]), "", Restart, aka "ssl_fp";
+        /// Fingerprints of RSA public keys that this backend may encrypt passwords with where there is no TLS: SHA-256 of the
+        /// key's DER form, as above. Needs tls = "disabled".
+        server_public_key_fingerprints: Vec<Fingerprint> = is(vec![]), "", Restart;
+        /// Takes the RSA public key of whoever answers, and sends users' passwords by it. Not needed on this machine
+        /// (loopback, Unix sockets).
+        get_server_public_key: bool = is(false), "", Restart, aka "allow_public_key_retrieval";
+        /// Takes the certificate of whoever answers, and sends users' passwords in TLS. Not needed on this machine.
+        trust_server_certificate: bool = is(false), "", Restart;
         /// Compression of the connections to this backend. It saves bytes on the way and costs time on both sides.
         /// MariaDB knows only "zlib". Where the backend does not offer it, a warning is logged and nothing compressed.
         compression: Compression = is(Compression::Uncompressed), "", Restart;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{is, required, unset};
 use crate::address::BackendAddress;
+use crate::value::Fingerprint;
 use crate::word::BackendTls;
 
 section! {
@@ -23,5 +24,13 @@ section! {
         tls: BackendTls = is(BackendTls::Preferred), "", Restart;
         /// Certificates of authorities, PEM, for "verify_ca" and "verify_identity".
         tls_ca: Option<PathBuf> = unset("none"), "", Restart;
+        /// As for `[[cluster.backend]]`.
+        tls_fingerprints: Vec<Fingerprint> = is(vec![]), "", Restart, aka "ssl_fp";
+        /// As for `[[cluster.backend]]`.
+        server_public_key_fingerprints: Vec<Fingerprint> = is(vec![]), "", Restart;
+        /// As for `[[cluster.backend]]`.
+        get_server_public_key: bool = is(false), "", Restart, aka "allow_public_key_retrieval";
+        /// As for `[[cluster.backend]]`.
+        trust_server_certificate: bool = is(false), "", Restart;
     }
 }

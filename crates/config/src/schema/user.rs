@@ -52,7 +52,7 @@ section! {
         /// a password option: "backend" has to ask the primary.
         connection_admin: bool = is(false), "", Restart;
         /// Backend connections of this user at the same time, to each backend.
-        max_backend_connections: Option<u32> = unset("as many as the backend's limit allows"), "connections", Restart, in 1..=100_000;
+        max_backend_connections: Option<u32> = unset("nine tenths of the backend's limit, of 9 and less all; with connection_admin all"), "connections", Restart, in 1..=100_000;
         /// Backend connections of this user that are kept open to each backend, from the start on and again when a backend
         /// returns. Where there are several clusters: to those of the cluster that the user gets to by itself. Divided among the workers, rounded up. Needs the password itself, not a hash.
         min_backend_connections: u32 = is(0), "connections", Restart, in 0..=10_000, aka "min_pool_size";

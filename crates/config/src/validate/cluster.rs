@@ -5,6 +5,7 @@ use crate::address::BackendAddress;
 use crate::config::{Backend, Cluster, Mirror};
 use crate::parse::{Rows, WrittenCluster, WrittenClusters};
 use crate::schema::{BackendSection, ClusterSection, MirrorSection, Section, Written};
+use crate::validate::trust::trust_of;
 use crate::word::{BackendTls, Compression, Flavor, Role, TopologyKind};
 
 impl Check<'_, '_> {
@@ -82,6 +83,7 @@ impl Check<'_, '_> {
     fn backend(&mut self, row: &Written<BackendSection>, flavor: Flavor) -> Backend {
         let written = &row.value;
         self.tls_to(row, (written.tls, written.tls_ca.is_some()), &written.address);
+        let trust = self.trust(row, written.tls, trust_of!(written));
         if written.compression == Compression::Zstd && flavor == Flavor::Mariadb {
             let what = "compression = \"zstd\", but MariaDB servers cannot do that";
             self.mistakes.push(row.at("compression"), what, "write \"zlib\" or \"uncompressed\"");
@@ -93,6 +95,7 @@ impl Check<'_, '_> {
             weight: written.weight,
             tls: written.tls,
             tls_ca: written.tls_ca.as_ref().map(|path| self.pem_file("tls_ca", path, row.at("tls_ca"))),
+            trust,
             compression: written.compression,
             zstd_compression_level: written.zstd_compression_level,
             send_proxy_protocol: written.send_proxy_protocol,
@@ -109,6 +112,7 @@ impl Check<'_, '_> {
     fn mirror(&mut self, row: &Written<MirrorSection>) -> Mirror {
         let written = &row.value;
         self.tls_to(row, (written.tls, written.tls_ca.is_some()), &written.address);
+        let trust = self.trust(row, written.tls, trust_of!(written));
         let backend = Backend {
             name: written.address.to_string(),
             address: written.address.clone(),
@@ -116,6 +120,7 @@ impl Check<'_, '_> {
             weight: 0,
             tls: written.tls,
             tls_ca: written.tls_ca.as_ref().map(|path| self.pem_file("tls_ca", path, row.at("tls_ca"))),
+            trust,
             compression: Compression::Uncompressed,
             zstd_compression_level: 3,
             send_proxy_protocol: None,

@@ -53,6 +53,7 @@ impl Connection {
             host: host.to_owned(),
             attributes: ConnectAttributes::default(),
             zstd_level,
+            trust: spec.trust.clone(),
         };
         let login = log_in(stream, &login).await?;
         Ok(Self {

@@ -131,7 +131,7 @@ fn mysql_sees_no_aborted_connection() {
 
 #[test]
 fn mysql_sees_no_aborted_connection_with_tls() {
-    let tls = ClientTls::new(Verify::Nothing, None).unwrap();
+    let tls = ClientTls::new(&Verify::Nothing, None).unwrap();
     play(|log| no_trace_is_left(Flavor::MySql, Some((tls, true)), log));
 }
 

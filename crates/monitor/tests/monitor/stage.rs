@@ -10,6 +10,7 @@ use delphinus_monitor::{BackendSpec, Monitor, Settings, SnapshotReader};
 use delphinus_net::{Address, Place, rt};
 use delphinus_topology::{Backend, Flapping, Health, Role, Snapshot};
 use delphinus_wire::auth::Password;
+use delphinus_wire::handshake::client::Trust;
 
 use crate::peer::Peer;
 
@@ -56,6 +57,7 @@ pub(crate) fn settings(addresses: Vec<Address>) -> Settings {
         tls: None,
         compression: None,
         proxy_protocol: None,
+        trust: Trust::default(),
     };
     Settings {
         backends: addresses.into_iter().enumerate().map(spec).collect(),

@@ -74,7 +74,7 @@ pub(crate) async fn encrypted_pair() -> (Stream, Stream) {
     let (mut client, mut server) = Stream::pair().expect("a pair");
     let (cert, key) = ServerTls::self_signed().expect("a certificate");
     let tls = ServerTls::from_pem(cert.as_bytes(), key.as_bytes(), None).expect("TLS");
-    let to_server = ClientTls::new(Verify::Nothing, None).expect("TLS");
+    let to_server = ClientTls::new(&Verify::Nothing, None).expect("TLS");
     let (one, two) = tokio::join!(
         client.start_tls(to_server.layer("localhost").expect("a layer"), b""),
         server.start_tls(tls.layer().expect("a layer"), b""),

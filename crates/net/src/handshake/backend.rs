@@ -3,7 +3,7 @@
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::client::{
-    ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step,
+    ClientFailure, ClientLink, ClientLogin, ClientOutcome, ClientSettings, Step, Trust, Way,
 };
 use delphinus_wire::handshake::{ConnectAttributes, Greeting, Packet, TlsMode, Transport};
 use delphinus_wire::response::ErrPacket;
@@ -38,6 +38,8 @@ pub struct BackendLogin {
     pub attributes: ConnectAttributes,
     /// Level of zstd compression, if that is among the capabilities.
     pub zstd_level: u8,
+    /// What is known of the backend. The way to it is seen at the connection.
+    pub trust: Trust,
 }
 
 /// A connection that is logged in.
@@ -117,7 +119,15 @@ fn settings(stream: &Stream, login: &BackendLogin) -> ClientSettings {
         },
         transport: if stream.is_unix() { Transport::Unix } else { Transport::Tcp },
         zstd_level: login.zstd_level,
+        trust: Trust { way: way(stream), ..login.trust.clone() },
     }
+}
+
+/// What the socket is connected to counts, not a name that may lead anywhere.
+fn way(stream: &Stream) -> Way {
+    let is_local = stream.is_unix()
+        || stream.peer_address().is_some_and(|address| address.ip().to_canonical().is_loopback());
+    if is_local { Way::Local } else { Way::Network }
 }
 
 /// What backends are told about the connection: what of the client was chosen to be, and the proxy's own.
@@ -167,12 +177,12 @@ async fn drive(
     }
 }
 
-async fn read(io: &mut PacketIo<'_>, machine: ClientLogin) -> Result<Step, LoginError> {
+pub(super) async fn read(io: &mut PacketIo<'_>, machine: ClientLogin) -> Result<Step, LoginError> {
     let packet = io.read(MAX_PACKET).await?;
     Ok(machine.receive(packet.seq, &packet.payload))
 }
 
-async fn send(io: &mut PacketIo<'_>, packet: &Packet) -> Result<(), LoginError> {
+pub(super) async fn send(io: &mut PacketIo<'_>, packet: &Packet) -> Result<(), LoginError> {
     // With room for all of it: growing would leave a copy behind, and it may be a password.
     let mut bytes = Zeroizing::new(Vec::with_capacity(packet.payload.len() + HEADER_LEN));
     put_packet(&mut bytes, packet.seq, &packet.payload);
@@ -180,7 +190,7 @@ async fn send(io: &mut PacketIo<'_>, packet: &Packet) -> Result<(), LoginError> 
     Ok(())
 }
 
-fn failed(failure: ClientFailure) -> LoginError {
+pub(super) fn failed(failure: ClientFailure) -> LoginError {
     match failure {
         ClientFailure::Refused(error) => LoginError::Refused(error),
         ClientFailure::Malformed(malformed) => LoginError::Net(malformed.into()),

@@ -20,10 +20,15 @@ use crate::tls::ServerTls;
 /// The word of a backend, on its way.
 pub type Verifying<'a> = Pin<Box<dyn Future<Output = Step> + 'a>>;
 
+/// A wait before a user's password is looked at.
+pub type Pausing<'a> = Pin<Box<dyn Future<Output = Result<(), Refusal>> + 'a>>;
+
 /// What a login needs of its surroundings.
 pub struct LoginServices<'a> {
     /// For clients that ask for TLS.
     pub tls: Option<&'a ServerTls>,
+    /// Whether the user has to wait first, because logins from there have failed.
+    pub pause: &'a dyn Fn(&UserQuery) -> Option<Pausing<'a>>,
     /// What is known of a user; a decoy for one that is not listed.
     pub lookup: &'a dyn Fn(&UserQuery) -> UserRecord,
     /// Asks a backend whether a password is right.
@@ -95,6 +100,12 @@ async fn drive(
                 read(io, next).await?
             }
             Step::Lookup(query) => {
+                if let Some(pause) = (services.pause)(&query)
+                    && let Err(refusal) = pause.await
+                {
+                    step = query.refuse(refusal);
+                    continue;
+                }
                 let record = (services.lookup)(&query);
                 query.answer(record)
             }

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
+use delphinus_wire::auth::Fingerprint;
 use rustls::ProtocolVersion;
 
 use crate::error::NetError;
@@ -48,6 +49,11 @@ impl TlsLayer {
             ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
             _ => None,
         }
+    }
+
+    /// What the other side has shown of itself.
+    pub(crate) fn peer_certificate(&self) -> Option<Fingerprint> {
+        Some(Fingerprint::of(self.session.peer_certificates()?.first()?))
     }
 
     pub(crate) fn cipher(&self) -> Option<String> {

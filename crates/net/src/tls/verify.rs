@@ -9,25 +9,32 @@ use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
+use delphinus_wire::auth::Fingerprint;
+
 use super::tls_error;
 use crate::error::NetError;
 
-/// Checks the chain if there is an authority, never the name.
+/// Checks the chain if there is an authority, or the fingerprint if some are pinned; never the name.
 #[derive(Debug)]
 struct ChainOnly {
     authority: Option<Arc<RootCertStore>>,
+    pinned: Option<Arc<[Fingerprint]>>,
     provider: Arc<CryptoProvider>,
 }
 
 pub(super) fn nothing(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
-    Arc::new(ChainOnly { authority: None, provider })
+    Arc::new(ChainOnly { authority: None, pinned: None, provider })
+}
+
+pub(super) fn pinned(list: Arc<[Fingerprint]>, provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
+    Arc::new(ChainOnly { authority: None, pinned: Some(list), provider })
 }
 
 pub(super) fn authority(
     roots: &Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,
 ) -> Arc<dyn ServerCertVerifier> {
-    Arc::new(ChainOnly { authority: Some(roots.clone()), provider })
+    Arc::new(ChainOnly { authority: Some(roots.clone()), pinned: None, provider })
 }
 
 pub(super) fn identity(
@@ -51,6 +58,15 @@ impl ServerCertVerifier for ChainOnly {
             let algorithms = self.provider.signature_verification_algorithms.all;
             let certificate = ParsedCertificate::try_from(end_entity)?;
             verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, algorithms)?;
+        }
+        if let Some(pinned) = &self.pinned {
+            let fingerprint = Fingerprint::of(end_entity);
+            if !pinned.contains(&fingerprint) {
+                let text = format!(
+                    "the certificate of this host has the fingerprint {fingerprint}, which is none of tls_fingerprints"
+                );
+                return Err(Error::General(text));
+            }
         }
         Ok(ServerCertVerified::assertion())
     }

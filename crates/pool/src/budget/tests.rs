@@ -131,3 +131,23 @@ fn who_waits_for_his_own_user_takes_nothing_from_others() {
     assert!(admins.helps_others());
     drop(rest);
 }
+
+/// Whatever one user runs, others get connections.
+#[test]
+fn a_user_without_a_limit_of_its_own_leaves_some_to_others() {
+    let budget = budget(100, 10);
+    let count = Rc::default();
+    let (app, other, ops) =
+        (budget.claim("app", false), budget.claim("other", false), budget.claim("ops", true));
+    let apps: Vec<_> = (0..81).map(|_| budget.take(&count, &app).unwrap()).collect();
+    assert_eq!(budget.take(&count, &app).unwrap_err(), Full::User(81));
+    let others: Vec<_> = (0..9).map(|_| budget.take(&count, &other).unwrap()).collect();
+    assert_eq!(budget.take(&count, &other).unwrap_err(), Full::Unreserved(90));
+    assert!((0..10).map(|_| budget.take(&count, &ops)).collect::<Vec<_>>().iter().all(Result::is_ok));
+    drop((apps, others));
+    // What the server allows counts: 20 less 5.
+    budget.learn(&server(20, None));
+    let few: Vec<_> = (0..5).map(|_| budget.take(&count, &app).unwrap()).collect();
+    assert_eq!(budget.take(&count, &app).unwrap_err(), Full::Unreserved(5));
+    drop(few);
+}

@@ -163,3 +163,23 @@ fn another_user_is_another_place() {
     assert_eq!(admission.attendance(), Attendance { logins: 0, administrators: 0, busiest_address: 2 });
     times(1, &admission, &admin());
 }
+
+/// Logins that wait because others have failed keep nobody out.
+#[test]
+fn who_waits_has_no_place() {
+    let admission = Admission::new(ClientLimits { per_address: Some(2), ..limits(2, 0) });
+    let (first, _) = admission.arrive(source("10.0.0.1")).unwrap();
+    let (second, _) = admission.arrive(source("10.0.0.1")).unwrap();
+    assert!(admission.arrive(source("10.0.0.1")).is_none());
+    admission.rest(first);
+    admission.rest(first);
+    admission.rest(second);
+    times(2, &admission, &app());
+    assert_eq!(admission.resume(first), Err(Refusal::Clients));
+    admission.leave("app", Rank::Ordinary, source("10.0.0.1"));
+    assert_eq!(admission.resume(first), Ok(()));
+    assert_eq!(admission.resume(second), Err(Refusal::Clients));
+    assert_eq!(admission.enter(first, &app()), Ok(()));
+    admission.login_ends(second);
+    assert_eq!(admission.attendance(), Attendance { logins: 0, administrators: 0, busiest_address: 2 });
+}

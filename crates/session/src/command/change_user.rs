@@ -10,6 +10,7 @@ use delphinus_wire::handshake::server::Refusal;
 
 use crate::client_error::{ClientError, ProxyError};
 use crate::input::Input;
+use crate::login_attempt::LoginAttempt;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
@@ -37,8 +38,12 @@ impl Session {
         }
         let listener = self.login.listener.clone();
         let (clusters, client_ip) = (self.clusters.clone(), self.login.client_ip);
+        let (registry, info) = (self.worker.registry.clone(), self.info.clone());
+        let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms);
+        let attempt = LoginAttempt::new(&registry.failed_logins, &(), (info.visitor, &info.host), limit);
         let services = LoginServices {
             tls: listener.tls.as_ref(),
+            pause: &|query| attempt.pause(query.user()),
             lookup: &|query| {
                 clusters.choose(&listener, query.user(), query.schema()).users.record(query.user())
             },
@@ -49,8 +54,12 @@ impl Session {
         };
         let start = (self.login.settings.clone(), self.login.established);
         let result = serve_change_user(&mut self.stream, &mut self.buffer, start, &payload, &services).await;
+        if let Err(end) = &result {
+            attempt.failed(end).await;
+        }
         match result {
             Ok(outcome) => {
+                attempt.succeeded();
                 self.become_user(&outcome).await?;
                 Ok(Served::Answered)
             }

@@ -17,6 +17,8 @@ pub(super) struct Origin {
     pub(super) host: String,
     /// `None` on a Unix socket.
     pub(super) ip: Option<IpAddr>,
+    /// At the other end of a Unix socket.
+    pub(super) system_user: Option<u32>,
 }
 
 /// A load balancer sends its header with the connection; at most this is waited for it, in milliseconds.
@@ -40,10 +42,10 @@ impl Origin {
         let limit = Duration::from_millis(HEADER_LIMIT_MS.min(login_limit_ms / 2 + 1));
         match read_proxy_header(stream, buffer, limit).await {
             Ok(ProxyOrigin::Own) => Ok(self),
-            Ok(ProxyOrigin::Unix) => Ok(Self { host: "localhost".to_owned(), ip: None }),
+            Ok(ProxyOrigin::Unix) => Ok(Self { host: "localhost".to_owned(), ip: None, system_user: None }),
             Ok(ProxyOrigin::Ip { source, .. }) => {
                 let ip = source.ip();
-                Ok(Self { host: ip.to_string(), ip: Some(ip) })
+                Ok(Self { host: ip.to_string(), ip: Some(ip), system_user: None })
             }
             Err(error) => {
                 if matches!(error, NetError::TimedOut(_) | NetError::Malformed(_)) {

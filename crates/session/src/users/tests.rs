@@ -100,5 +100,10 @@ fn unknown_users_are_decoys_unless_a_backend_is_asked() {
     let mut users = users(10, MINUTE);
     assert_eq!(users.record("nobody").credential, Credential::Backend);
     users.settings.unlisted = false;
-    assert_eq!(users.record("nobody").credential, users.decoy.credential);
+    // Of each kind that there is, always the same for a name.
+    let kinds = |number| matches!(users.record(&format!("nobody{number}")).credential, Credential::Backend);
+    let asked: Vec<_> = (0..100).map(kinds).collect();
+    assert!(asked.contains(&true) && asked.contains(&false));
+    assert_eq!(asked, (0..100).map(kinds).collect::<Vec<_>>());
+    assert!(users.may_exist("asked") && !users.may_exist("nobody1"));
 }

@@ -86,6 +86,11 @@ impl StoredHash {
         is_equal(&sha256_crypt(password, &self.salt, self.rounds), &self.digest)
     }
 
+    /// What is stored of the password.
+    pub(crate) fn digest(&self) -> &[u8] {
+        &self.digest
+    }
+
     /// A hash that takes as long to verify as this one. Whatever verifies against it is not let in anyway.
     #[must_use]
     pub fn decoy(&self) -> Self {

@@ -7,6 +7,7 @@
 
 mod answer;
 mod failure;
+mod trust;
 
 use crate::auth::ed25519::LongNonce;
 use crate::auth::{BackendSecret, Nonce, Plugin};
@@ -20,6 +21,7 @@ use super::{
 };
 use answer::Answer;
 pub use failure::ClientFailure;
+pub use trust::{CertificateTrust, KeyTrust, NamedBy, Trust, Way};
 
 /// Sent where a collation's id does not fit into one byte: `utf8mb4_general_ci`, which every server knows.
 const FALLBACK_COLLATION: u16 = 45;
@@ -48,6 +50,8 @@ pub struct ClientSettings {
     pub transport: Transport,
     /// Level of zstd compression, 1 to 22.
     pub zstd_level: u8,
+    /// What is known of the backend: it decides what it is told of the password.
+    pub trust: Trust,
 }
 
 /// What a login settles for a connection, and what a COM_CHANGE_USER on it needs.
@@ -136,7 +140,7 @@ impl ClientLogin {
     }
 
     /// Begins with a COM_CHANGE_USER on an open connection. Of the settings, `user`, `secret`, `schema`, `collation`,
-    /// `attributes` and `transport` count.
+    /// `attributes`, `transport` and `trust` count.
     pub fn change_user(settings: ClientSettings, link: ClientLink) -> Step {
         if let Err(failure) = check_names(&settings) {
             return Step::Failed(failure);
@@ -209,7 +213,8 @@ impl ClientLogin {
     }
 
     fn log_in(self, exchange: Box<Exchange>) -> Step {
-        match answer::first(&self.settings, &exchange.link) {
+        let host = self.settings.trust.check_host(exchange.link.is_tls);
+        match host.and_then(|()| answer::first(&self.settings, &exchange.link)) {
             Ok(Answer { payload, waiting }) => {
                 let login = self.login_packet(&exchange.link, payload).encode();
                 self.send(login, exchange, waiting)

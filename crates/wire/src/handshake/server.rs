@@ -11,6 +11,7 @@
 
 mod authenticate;
 mod compute;
+mod decoys;
 mod outcome;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::capability::Capabilities;
 use super::{ComChangeUser, Greeting, Login, Packet, SslRequest, TlsMode, Transport};
 use authenticate::{Pending, Waiting};
 pub use compute::{ComputeJob, ComputeResult};
+pub use decoys::Decoys;
 pub use outcome::{Established, LoginOutcome, Refusal, UserRecord, Verdict};
 
 /// Largest payload of a login packet, in bytes: connection attributes may have 64 KiB.
@@ -244,7 +246,12 @@ impl UserQuery {
         self.pending.schema.as_deref()
     }
 
-    /// Goes on with what is known of the user. An unknown user is answered with `UserRecord::decoy`.
+    /// Ends the login before anything is looked up.
+    pub fn refuse(self, refusal: Refusal) -> Step {
+        self.connection.refuse(refusal)
+    }
+
+    /// Goes on with what is known of the user. An unknown user is answered with what `Decoys` has for the name.
     pub fn answer(self, record: UserRecord) -> Step {
         self.pending.begin(self.connection, record)
     }

@@ -35,11 +35,17 @@ pub(super) fn first(settings: &ClientSettings, link: &ClientLink) -> Result<Answ
         (Plugin::CachingSha2, BackendSecret::Sha2Stage1(stage1)) => {
             reply(caching_sha2::scramble(stage1, &link.nonce).to_vec())
         }
-        (Plugin::Sha256, BackendSecret::Plain(password)) if link.is_tls => reply(with_nul(password)),
+        (Plugin::Sha256, BackendSecret::Plain(password)) if link.is_tls => {
+            settings.trust.check_clear(&settings.user)?;
+            reply(with_nul(password))
+        }
         (Plugin::Sha256, BackendSecret::Plain(_)) => {
             Ok(Answer { payload: vec![SHA256_PUBLIC_KEY_REQUEST], waiting: Waiting::PublicKey })
         }
-        (Plugin::Clear, BackendSecret::Plain(password)) => reply(with_nul(password)),
+        (Plugin::Clear, BackendSecret::Plain(password)) => {
+            settings.trust.check_clear(&settings.user)?;
+            reply(with_nul(password))
+        }
         _ => Err(unfit(settings, link)),
     }
 }
@@ -60,6 +66,7 @@ pub(super) fn signed(
 pub(super) fn full(settings: &ClientSettings, link: &ClientLink) -> Result<Answer, ClientFailure> {
     let BackendSecret::Plain(password) = &settings.secret else { return Err(unfit(settings, link)) };
     if link.is_tls || settings.transport == Transport::Unix {
+        settings.trust.check_clear(&settings.user)?;
         return Ok(Answer { payload: with_nul(password), waiting: Waiting::Verdict });
     }
     Ok(Answer { payload: vec![PUBLIC_KEY_REQUEST], waiting: Waiting::PublicKey })
@@ -72,6 +79,7 @@ pub(super) fn encrypted(
     public_pem: &[u8],
 ) -> Result<Answer, ClientFailure> {
     let BackendSecret::Plain(password) = &settings.secret else { return Err(unfit(settings, link)) };
+    settings.trust.check_key(&settings.user, public_pem)?;
     let payload = encrypt_password(password, &link.nonce, public_pem)?;
     Ok(Answer { payload, waiting: Waiting::Verdict })
 }

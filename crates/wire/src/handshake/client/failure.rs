@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::auth::RsaError;
+use crate::auth::{Fingerprint, RsaError};
 use crate::cursor::Malformed;
 use crate::response::ErrPacket;
 
@@ -53,6 +53,45 @@ pub enum ClientFailure {
     /// The backend's public key cannot be used.
     #[error(transparent)]
     Rsa(#[from] RsaError),
+    /// Nobody has named the backend, and it proves nothing.
+    #[error(
+        "other servers have named this host, and nothing proves that it is one of them: no login is sent. Set \
+         tls = \"verify_identity\" with tls_ca, or tls_fingerprints, or list it as a [[cluster.backend]]"
+    )]
+    UnprovedHost,
+    /// The password would go to whoever has answered, in TLS.
+    #[error(
+        "the password of user '{user}' is not sent: the certificate of this host is not checked, so any host could be \
+         the one that answers. Set tls = \"verify_ca\" with tls_ca, or tls_fingerprints, which \
+         `delphinus check --fingerprints` prints"
+    )]
+    UncheckedCertificate {
+        /// User name.
+        user: String,
+    },
+    /// The password would go to whoever has answered, by RSA.
+    #[error(
+        "the password of user '{user}' is not sent: the public key of this host ({fingerprint}) came over plain TCP, so \
+         any host could be the one that answers. Use TLS with tls_ca or tls_fingerprints, or set \
+         server_public_key_fingerprints; `delphinus check --fingerprints` prints them"
+    )]
+    UnknownKey {
+        /// User name.
+        user: String,
+        /// Of the key.
+        fingerprint: Fingerprint,
+    },
+    /// The backend's key is not one of those that it may have.
+    #[error(
+        "the password of user '{user}' is not sent: the public key of this host has the fingerprint {fingerprint}, which \
+         is none of server_public_key_fingerprints"
+    )]
+    OtherKey {
+        /// User name.
+        user: String,
+        /// Of the key.
+        fingerprint: Fingerprint,
+    },
     /// A user or schema name that cannot be sent.
     #[error("a user or schema name holds a NUL character")]
     NulInName,

@@ -19,6 +19,7 @@ fn settings() -> ClientSettings {
         tls: TlsMode::Disabled,
         transport: Transport::Tcp,
         zstd_level: 3,
+        trust: Trust::default(),
     }
 }
 

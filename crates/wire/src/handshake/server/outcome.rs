@@ -110,6 +110,13 @@ impl Refusal {
         Self { code, state, message: message.into(), reason, seq: 0 }
     }
 
+    /// Too many logins from there have failed, and too many wait already.
+    pub fn too_many_failures(host: &str) -> Self {
+        let text =
+            format!("Host '{host}' is blocked because of many failed logins; try again in a few seconds");
+        Self::new(1129, *b"HY000", text, "too many failed logins")
+    }
+
     pub(super) fn bad_handshake(reason: &'static str) -> Self {
         Self::new(1043, *b"08S01", "Bad handshake", reason)
     }

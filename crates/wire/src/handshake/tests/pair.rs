@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use crate::Capabilities;
 use crate::auth::{BackendSecret, Credential, Nonce, Password, Plugin, RsaKey, caching_sha2, native};
 use crate::handshake::client::{
-    ClientFailure, ClientLogin, ClientOutcome, ClientSettings, Step as ClientStep,
+    ClientFailure, ClientLogin, ClientOutcome, ClientSettings, Step as ClientStep, Trust,
 };
 use crate::handshake::server::{
     LoginOutcome, Refusal, ServerLogin, ServerSettings, Step as ServerStep, UserRecord, Verdict as Said,
@@ -52,6 +52,7 @@ pub(super) fn client_settings(secret: BackendSecret) -> ClientSettings {
         tls: TlsMode::Disabled,
         transport: Transport::Tcp,
         zstd_level: 3,
+        trust: Trust::default(),
     }
 }
 

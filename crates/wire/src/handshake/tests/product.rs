@@ -1,9 +1,11 @@
 //! Every combination of plugin, TLS, transport, credential, secret and password, against what has to come out.
 
+use std::collections::BTreeSet;
+
 use super::pair::*;
 use crate::auth::{BackendSecret, Credential, Password, Plugin, caching_sha2, native};
 use crate::handshake::client::{ClientFailure, ClientSettings};
-use crate::handshake::server::{ServerSettings, UserRecord};
+use crate::handshake::server::{Decoys, ServerSettings, UserRecord};
 use crate::handshake::{TlsMode, Transport};
 
 /// What the sides can meet.
@@ -177,6 +179,28 @@ fn an_unknown_user_is_treated_like_a_wrong_password() {
                 let text = |verdict: Verdict| verdict.server.and_then(Result::err).unwrap().message;
                 assert_eq!(text(known), text(unknown));
             }
+        }
+    }
+}
+
+/// Where users have credentials of all kinds: for each known user there are unknown names that nothing but the name tells apart,
+/// in packets, jobs and questions to the primary, by whatever way a client comes.
+#[test]
+fn where_users_differ_unknown_names_differ_alike() {
+    let kinds = credentials();
+    let decoys = Decoys::new(kinds.iter().map(|(kind, record)| (*kind, record)));
+    let ours = |verdict: Verdict| -> Vec<String> {
+        verdict.trace.into_iter().filter(|line| !line.starts_with('>')).collect()
+    };
+    for case in Case::all().into_iter().filter(|case| case.obstacle().is_none()) {
+        let wrong = |record| ours(log_in(case.server(), case.client(plain("wrong")), record));
+        let unknown: BTreeSet<_> =
+            (0..60).map(|number| wrong(decoys.record(&format!("nobody{number}")))).collect();
+        let known: BTreeSet<_> = kinds.iter().map(|(_, record)| wrong(record.clone())).collect();
+        assert_eq!(unknown, known, "{case:?}");
+        for number in 0..10 {
+            let name = format!("nobody{number}");
+            assert_eq!(wrong(decoys.record(&name)), wrong(decoys.record(&name)), "the same each time");
         }
     }
 }
