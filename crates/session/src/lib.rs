@@ -11,6 +11,7 @@
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `trace` |
 //! | copies of reads for mirrors | `mirror` |
 //! | what a statement changed | `settle` |
+//! | whether it has changed accounts or rights | `rights` |
 //! | which error does a client see | `client_error` |
 //! | to which cluster a client gets | `clusters` |
 //! | who is connected, and how KILL finds them | `registry` |
@@ -43,6 +44,7 @@ mod prove;
 mod reached;
 mod read_only;
 mod registry;
+mod rights;
 mod route;
 mod serve;
 mod session;
