@@ -11,6 +11,8 @@ use delphinus_sandbox::Flavor;
 
 #[path = "authentication/command_line.rs"]
 mod command_line;
+#[path = "authentication/rights.rs"]
+mod rights;
 #[path = "authentication/rotation.rs"]
 mod rotation;
 #[path = "authentication/trust.rs"]
@@ -139,6 +141,14 @@ fn one_login_at_the_primary_serves_many(stage: &Stage) {
         log_in(&stage.address, "carl", "cpw").unwrap().quit().unwrap();
     }
     assert_eq!(logins(stage, "carl") - before, 1);
+    // What others have failed to do takes nothing away.
+    let mut bob = log_in(&stage.address, "bob", "right").unwrap();
+    for sql in ["ALTER USER carl@'%' ACCOUNT LOCK", "DROP USER carl@'%'", "FLUSH PRIVILEGES", "GRANT"] {
+        bob.error(sql).unwrap();
+    }
+    bob.query("FLUSH TABLES").unwrap_err();
+    log_in(&stage.address, "carl", "cpw").unwrap().quit().unwrap();
+    assert_eq!(logins(stage, "carl") - before, 1);
 }
 
 fn two_hundred_at_once(stage: &Stage) {
@@ -247,7 +257,8 @@ fn nothing_secret_is_logged(stage: &mut Stage) {
 #[test]
 fn a_change_at_the_server_is_seen_when_the_time_is_over() {
     for flavor in [Flavor::MariaDb, Flavor::MySql] {
-        let stage = Stage::with(flavor, &ConfigFile::with_sections(FORGETFUL)).unwrap();
+        let config = ConfigFile { pool: vec![rights::LONG.to_owned()], ..rights::config() };
+        let stage = Stage::with(flavor, &config).unwrap();
         for user in ["dora", "emil"] {
             create(&stage, user, "old");
         }
@@ -272,6 +283,17 @@ fn a_change_at_the_server_is_seen_when_the_time_is_over() {
             1045,
             "a new one was right: the old one is checked"
         );
+        create(&stage, rights::RITA.0, rights::RITA.1);
+        rights::what_passes_holds_for_the_next_login(&stage);
+        rights::what_has_failed_may_have_been_done(&stage);
+        rights::no_answer_outlives_its_rights(&stage);
+        rights::what_changes_nothing_costs_nothing(&stage);
+        rights::what_passes_by_is_noticed_soon(&stage);
+        if !flavor.is_mysql() {
+            // It is the same with every server.
+            rights::a_full_pool_makes_room(&stage);
+            rights::connections_in_advance_are_new(&stage);
+        }
     }
 }
 

@@ -42,8 +42,14 @@ async fn take_and_put_back() -> Result<()> {
     let identity = pool.identity(Identity::new("app".to_owned(), Capabilities::default(), &keys));
     let memory = Rc::new(Memory::default());
     let want = SessionState::default();
-    let request =
-        Request { backend: BACKEND, identity: &identity, want: &want, memory: &memory, waits_for_room: true };
+    let request = Request {
+        backend: BACKEND,
+        identity: &identity,
+        rights: keys.epoch(),
+        want: &want,
+        memory: &memory,
+        waits_for_room: true,
+    };
     let mut seat = pool.checkout(request).await?.give_back();
     let mut is_right = true;
     measure(|| {

@@ -1,6 +1,7 @@
 //! One cluster of the process: its monitor, and what all threads share of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use delphinus_admin::{ClusterView, Questions, WorkerLine, worker_line};
 use delphinus_cache::Cache;
@@ -41,6 +42,8 @@ pub(crate) struct SharedCluster {
     pub reader: SnapshotReader,
     pub waiting: WaitingRoom,
     pub policy: watch::Receiver<Policy>,
+    /// How long rights may be taken for the same.
+    pub rights_max_age: Duration,
 }
 
 /// What one thread gets of a cluster.
@@ -74,6 +77,7 @@ impl RunningCluster {
             reader,
             waiting: WaitingRoom::default(),
             policy,
+            rights_max_age: Duration::from_millis(cluster.pool.rights_max_age_ms),
         };
         let (lines, questions): (Vec<_>, Vec<_>) = bells.iter().map(|_| worker_line()).unzip();
         let seed = |(bell, questions)| ClusterSeed { shared: shared.clone(), bell, questions };
@@ -105,7 +109,8 @@ impl RunningCluster {
             // An error means that the sender is gone, which is a stop too.
             let _ = ends.wait_for(|end| *end).await;
         }));
-        let SharedCluster { id, backends, users, reader, .. } = shared;
+        let SharedCluster { id, backends, users, reader, rights_max_age, .. } = shared;
+        rt::spawn_local(users.rights().clone().age(rights_max_age));
         let following = rt::spawn_local(follow(registry.clone(), id, reader.clone()));
         rt::spawn_local(limits::follow(reader.clone(), backends));
         StartedCluster { id, users, reader, compression, monitoring, following }

@@ -76,7 +76,7 @@ fn start(
     buffers: &BufferPool,
 ) -> (Rc<Worker>, [rt::JoinHandle<()>; 4]) {
     let ClusterSeed { shared, bell, questions } = seed;
-    let SharedCluster { id, settings, pool, backends, users, reader, waiting, policy } = shared;
+    let SharedCluster { id, settings, pool, backends, users, reader, waiting, policy, .. } = shared;
     let counters = thread.counters.clusters[id.index()].clone();
     let pool = Pool::new(pool, backends, bell, counters.clone());
     let (tended, asked, drained) = (pool.clone(), pool.clone(), pool.clone());

@@ -114,8 +114,13 @@ mod tests {
     #[test]
     fn the_second_waits_until_the_first_has_ended_whatever_came_of_it() {
         let vars = BTreeMap::new();
-        let asker =
-            Asker { cluster: delphinus_topology::ClusterId(0), user: "a", told: b"", capabilities: 0 };
+        let asker = Asker {
+            cluster: delphinus_topology::ClusterId(0),
+            user: "a",
+            rights: 0,
+            told: b"",
+            capabilities: 0,
+        };
         let key = |text: &'static str| {
             let settings = Settings { schema: None, vars: &vars };
             Key::new(&asker, &settings, b"", Command::Query(text.as_bytes()))

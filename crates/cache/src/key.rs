@@ -17,6 +17,8 @@ pub struct Asker<'a> {
     pub cluster: ClusterId,
     /// The user, on whose rights the answer depends.
     pub user: &'a str,
+    /// The epoch of its rights: what was answered before they changed is the answer to another question.
+    pub rights: u64,
     /// What the backend is told of the client beside that: its address, its attributes.
     pub told: &'a [u8],
     /// What client and proxy have agreed on: it shapes packets.
@@ -58,6 +60,7 @@ impl Key {
         let mut bytes = Vec::with_capacity(512);
         bytes.extend_from_slice(&asker.cluster.0.to_le_bytes());
         bytes.extend_from_slice(&asker.capabilities.to_le_bytes());
+        bytes.extend_from_slice(&asker.rights.to_le_bytes());
         put(&mut bytes, asker.user.as_bytes());
         put(&mut bytes, asker.told);
         put_settings(&mut bytes, settings);
@@ -116,7 +119,7 @@ mod tests {
         let none = vars(&[]);
         let utc = vars(&[("time_zone", "+00:00")]);
         let ansi = vars(&[("sql_mode", "ANSI_QUOTES")]);
-        let asker = Asker { cluster: ClusterId(0), user: "app", told: b"", capabilities: 1 };
+        let asker = Asker { cluster: ClusterId(0), user: "app", rights: 1, told: b"", capabilities: 1 };
         let usual = Settings { schema: Some("a"), vars: &none };
         let query = Command::Query(b"SELECT 1");
         let execute = |text, prepared_in, types, nulls, values| Command::Execute {
@@ -130,6 +133,7 @@ mod tests {
             Key::new(&asker, &usual, b"", query),
             Key::new(&Asker { cluster: ClusterId(1), ..asker }, &usual, b"", query),
             Key::new(&Asker { user: "ap", ..asker }, &usual, b"", query),
+            Key::new(&Asker { rights: 2, ..asker }, &usual, b"", query),
             Key::new(&Asker { user: "ap", told: b"p", ..asker }, &usual, b"", query),
             Key::new(&Asker { capabilities: 3, ..asker }, &usual, b"", query),
             Key::new(&asker, &Settings { schema: None, ..usual }, b"", query),

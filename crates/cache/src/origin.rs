@@ -19,6 +19,8 @@ pub struct Origin {
     pub had_all: bool,
     /// The number of that backend's last probe when the answer was there: it has nothing that came later.
     pub probe: u64,
+    /// The epoch of rights of the connection that it came by.
+    pub rights: u64,
 }
 
 /// Something that a session has written, or may have.
@@ -86,6 +88,7 @@ mod tests {
             position: position.map(|text| Arc::new(set(text))),
             had_all,
             probe: 1,
+            rights: 0,
         };
         let wrote = |ended| Some(Write { backend: PRIMARY, ended: at(ended) });
         let five = set("0-1-5");

@@ -10,6 +10,7 @@ use delphinus_topology::BackendId;
 use crate::connection::{Connection, Identity};
 use crate::error::PoolError;
 use crate::pool::{BackendPool, Pool};
+use crate::rights::Epoch;
 
 /// The connections of one user to one backend, in one worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,11 +38,11 @@ pub struct BackendCensus {
 
 /// Counts one connection as its user's for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Member(Rc<Identity>);
+pub(crate) struct Member(Rc<Identity>, Epoch);
 
 impl Member {
-    pub(crate) fn of(identity: &Rc<Identity>) -> Self {
-        Self(identity.clone())
+    pub(crate) fn of(identity: &Rc<Identity>, rights: Epoch) -> Self {
+        Self(identity.clone(), rights)
     }
 }
 
@@ -64,10 +65,11 @@ impl Members {
         u32::try_from(of_user.count()).unwrap_or(u32::MAX)
     }
 
-    /// How many connections of this identity there are.
+    /// How many connections of this identity a new login may get.
     pub(crate) fn of(&self, identity: &Rc<Identity>) -> u32 {
-        let members = self.0.borrow();
-        let of_identity = members.iter().filter_map(Weak::upgrade).filter(|one| Rc::ptr_eq(&one.0, identity));
+        let (members, epoch) = (self.0.borrow(), identity.epoch().unwrap_or_default());
+        let is_one = |one: &Rc<Member>| Rc::ptr_eq(&one.0, identity) && one.1 >= epoch;
+        let of_identity = members.iter().filter_map(Weak::upgrade).filter(is_one);
         u32::try_from(of_identity.count()).unwrap_or(u32::MAX)
     }
 }

@@ -19,6 +19,7 @@ use crate::census::Member;
 use crate::forgotten::Transactions;
 use crate::keys::Keys;
 use crate::memory::{Leaving, Memory, Seen, Unsaved};
+use crate::rights::Epoch;
 use crate::statements::Statements;
 
 /// A backend connection, unique within its worker.
@@ -80,6 +81,11 @@ impl Identity {
     /// What to log in with, as long as a session of the user lives.
     pub(crate) fn keys(&self) -> Option<Arc<Keys>> {
         self.keys.borrow().upgrade()
+    }
+
+    /// The epoch of its user, as long as somebody holds its keys.
+    pub(crate) fn epoch(&self) -> Option<Epoch> {
+        self.keys().map(|keys| keys.epoch())
     }
 
     /// Takes the keys of another one.
@@ -189,6 +195,8 @@ pub struct Connection {
     /// without tables: the list is emptied before another session gets it.
     pub(crate) lists_warnings: bool,
     pub(crate) identity: Rc<Identity>,
+    /// In which it was authenticated.
+    pub(crate) rights: Epoch,
     pub(crate) memory: Rc<Memory>,
     pub(crate) unsaved: Unsaved,
     pub(crate) leaving: Option<Leaving>,
@@ -208,6 +216,16 @@ impl Connection {
     /// What KILL names it by.
     pub fn thread(&self) -> Thread {
         Thread { id: self.thread_id, moves: self.moves as u16 }
+    }
+
+    /// The epoch in which it was authenticated.
+    pub fn rights(&self) -> Epoch {
+        self.rights
+    }
+
+    /// True if it has rights that a new login might not have.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.identity.epoch().is_some_and(|epoch| self.rights < epoch)
     }
 
     /// True if `memory`'s session was the last one here.

@@ -85,7 +85,7 @@ impl Pool {
         let pool = &self.backends[request.backend.index()];
         loop {
             let now = rt::now();
-            let found = pool.idle.borrow_mut().take_best(request.identity, request.want, worst, now);
+            let found = pool.idle.borrow_mut().take_best(request, worst, now);
             let mut connection = found?;
             if !pool.has_moved_since(&connection) && connection.stream.is_quiet() {
                 if !connection.is_owned_by(request.memory) {
@@ -97,12 +97,14 @@ impl Pool {
         }
     }
 
-    /// An idle connection of another identity whose place this one may have; it goes on its account already.
+    /// An idle connection whose place the new one may have, and goes on its account already: of another identity, or with older
+    /// rights.
     fn take_foreign(&self, request: &Request<'_>) -> Option<Box<Connection>> {
         let claim = request.identity.claim(request.backend);
         let mut idle = self.backends[request.backend.index()].idle.borrow_mut();
         idle.take_oldest(|connection| {
-            !Rc::ptr_eq(&connection.identity, request.identity) && connection.permit.pass_to(claim)
+            let is_other = !Rc::ptr_eq(&connection.identity, request.identity);
+            (is_other || connection.rights < request.rights) && connection.permit.pass_to(claim)
         })
     }
 
@@ -140,7 +142,7 @@ impl Pool {
         limit: Duration,
     ) -> Result<(Box<Connection>, bool), PoolError> {
         let pool = &self.backends[request.backend.index()];
-        let mut turn = pool.waiters.borrow_mut().push(request.identity);
+        let mut turn = pool.waiters.borrow_mut().push(request.identity, request.rights);
         let waiting = Waiting::begin(pool, request.identity.claim(request.backend), full);
         let began = rt::now();
         let mut granted = rt::timeout(limit, &mut turn).await;

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use delphinus_state::SessionState;
 
-use crate::connection::{BackendConnId, Connection, Identity};
+use crate::connection::{BackendConnId, Connection};
 use crate::memory::Memory;
+use crate::pool::Request;
 
 /// Where a session left its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,20 +71,19 @@ impl Idle {
         place.take()
     }
 
-    /// The best connection of this identity that fits at least as well as `worst`.
+    /// The best connection of the identity that fits at least as well as `worst`.
     pub(crate) fn take_best(
         &mut self,
-        identity: &Rc<Identity>,
-        want: &SessionState,
+        request: &Request<'_>,
         worst: Fit,
         now: Instant,
     ) -> Option<Box<Connection>> {
         let mut best: Option<(Rank, u32)> = None;
         for (at, connection) in self.occupied() {
-            if !Rc::ptr_eq(&connection.identity, identity) {
+            if !Rc::ptr_eq(&connection.identity, request.identity) || connection.rights < request.rights {
                 continue;
             }
-            let rank = rank(connection, want, now);
+            let rank = rank(connection, request.want, now);
             if rank.0 <= worst && best.as_ref().is_none_or(|(least, _)| rank < *least) {
                 best = Some((rank, at));
             }

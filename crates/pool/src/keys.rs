@@ -3,12 +3,15 @@
 //! the others, and gone with the last of them. Locked when a connection is opened and when a client logs in, never on
 //! the path of a query.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::response::ErrPacket;
+
+use crate::rights::{Epoch, Rights};
 
 /// A server knows two passwords of an account at most.
 const KEYS_MAX: usize = 2;
@@ -35,6 +38,9 @@ pub struct KeyId(u64);
 #[derive(Debug, Default)]
 pub struct Keys {
     state: Mutex<State>,
+    rights: Arc<Rights>,
+    /// When the user has last changed its own account.
+    changed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +82,25 @@ impl Keys {
             keys.state().next_id = number + 1;
         }
         keys
+    }
+
+    /// The same with the rights of this cluster.
+    #[must_use]
+    pub fn of(self, rights: &Arc<Rights>) -> Self {
+        // What the user has done before is not known.
+        let changed = AtomicU64::new(rights.last().0);
+        Self { rights: rights.clone(), changed, ..self }
+    }
+
+    /// The epoch of the user.
+    pub fn epoch(&self) -> Epoch {
+        self.rights.of_all().max(Epoch(self.changed.load(Ordering::Acquire)))
+    }
+
+    /// The user has changed its own account: for it alone a new epoch begins, and its passwords are checked again.
+    pub fn have_changed(&self) {
+        self.changed.fetch_max(self.rights.next(), Ordering::AcqRel);
+        self.distrust();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

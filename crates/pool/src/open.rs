@@ -56,6 +56,8 @@ pub(crate) async fn open(
 ) -> Result<Box<Connection>, PoolError> {
     // Before the address is looked up: one that moves meanwhile makes it an old connection.
     let moves = target.place.moves();
+    // Before the login: what changes during it may or may not be in it.
+    let rights = identity.epoch().unwrap_or_default();
     let logged_in = log_in_with_keys((backend, target), identity, identity.shape, settings).await?;
     if logged_in.capabilities & SHAPE != identity.shape {
         let reason = "it lacks a protocol capability that the other backends have".to_owned();
@@ -79,6 +81,7 @@ pub(crate) async fn open(
         transactions: Transactions::Known,
         lists_warnings: false,
         identity: identity.clone(),
+        rights,
         memory: Rc::new(Memory::default()),
         unsaved: Unsaved::default(),
         leaving: None,
@@ -87,7 +90,7 @@ pub(crate) async fn open(
         idle_since: now,
         retire_at: now + settings.lifetime(id),
         idle_limit: permit.budget().idle_limit(identity.shape.contains(Capabilities::INTERACTIVE)),
-        member: Rc::new(Member::of(identity)),
+        member: Rc::new(Member::of(identity, rights)),
         permit,
     });
     initialise(&mut connection, target).await?;

@@ -26,6 +26,7 @@ use crate::identities::{Identities, passed};
 use crate::idle::{Idle, Seat};
 use crate::memory::Memory;
 use crate::ready::save;
+use crate::rights::Epoch;
 use crate::tend::{KeepOpen, Kept};
 use crate::waiters::{Given, Waiters};
 
@@ -94,6 +95,8 @@ pub struct Request<'a> {
     pub backend: BackendId,
     /// Who.
     pub identity: &'a Rc<Identity>,
+    /// With rights that are not older than this.
+    pub rights: Epoch,
     /// In which state.
     pub want: &'a SessionState,
     /// Whose memory the connection will have to keep.

@@ -17,6 +17,7 @@ use crate::connection::{Connection, Identity};
 use crate::keys::Keys;
 use crate::memory::Memory;
 use crate::pool::{BackendPool, Pool, Request};
+use crate::rights::Epoch;
 
 /// A user whose connections are opened before anybody asks.
 #[derive(Debug, Clone)]
@@ -58,6 +59,8 @@ impl Kept {
 const USUAL_SHAPE: Capabilities = Capabilities(
     Capabilities::MULTI_RESULTS.0 | Capabilities::PS_MULTI_RESULTS.0 | Capabilities::DEPRECATE_EOF.0,
 );
+/// A connection that no new login may get is closed when it has been idle for so long: those who may still use it do not need it.
+const OUTDATED: Duration = Duration::from_secs(5);
 /// How long nothing is opened in advance after that has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -121,6 +124,9 @@ impl Pool {
             let idle_for = now.saturating_duration_since(connection.idle_since);
             if connection.retire_at <= now || server_limit(connection).is_some_and(|limit| idle_for >= limit)
             {
+                return true;
+            }
+            if idle_for >= OUTDATED && connection.is_outdated() {
                 return true;
             }
             if usual.is_zero() || idle_for < usual {
@@ -195,6 +201,7 @@ impl Pool {
                 let request = Request {
                     backend,
                     identity: &identity,
+                    rights: Epoch::default(),
                     want: &want,
                     memory: &memory,
                     waits_for_room: false,

@@ -9,6 +9,7 @@ use delphinus_topology::BackendId;
 
 use crate::budget::{Claim, Permit};
 use crate::connection::{Connection, Identity};
+use crate::rights::Epoch;
 
 /// What a waiting client is given.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) enum Grant {
 #[derive(Debug)]
 struct Waiter {
     ticket: u64,
+    /// It can use no connection with older ones.
+    rights: Epoch,
     answer: oneshot::Sender<Grant>,
 }
 
@@ -59,10 +62,10 @@ impl Waiters {
     }
 
     /// Queues a client.
-    pub(crate) fn push(&mut self, identity: &Rc<Identity>) -> oneshot::Receiver<Grant> {
+    pub(crate) fn push(&mut self, identity: &Rc<Identity>, rights: Epoch) -> oneshot::Receiver<Grant> {
         let (answer, receiver) = oneshot::channel();
         self.tickets += 1;
-        let waiter = Waiter { ticket: self.tickets, answer };
+        let waiter = Waiter { ticket: self.tickets, rights, answer };
         match self.queues.iter_mut().find(|queue| Rc::ptr_eq(&queue.identity, identity)) {
             Some(queue) => queue.waiters.push_back(waiter),
             None => self.queues.push(Queue { identity: identity.clone(), waiters: [waiter].into() }),
@@ -80,7 +83,11 @@ impl Waiters {
                 }
                 continue;
             }
-            while let Some(waiter) = queue.waiters.pop_front() {
+            while let Some(first) = queue.waiters.front() {
+                if first.rights > connection.rights {
+                    return Given::Replaced(connection);
+                }
+                let Some(waiter) = queue.waiters.pop_front() else { break };
                 match waiter.answer.send(Grant::Connection(connection)) {
                     Ok(()) => return Given::Taken,
                     Err(Grant::Connection(returned)) => connection = returned,
@@ -192,7 +199,7 @@ mod tests {
         let ops = identity(&budget, "ops", true);
         let mut turns: Vec<_> =
             [("app 1", &app), ("batch 1", &batch), ("app 2", &app), ("ops", &ops), ("batch 2", &batch)]
-                .map(|(name, identity)| (name, waiters.push(identity)))
+                .map(|(name, identity)| (name, waiters.push(identity, Epoch(0))))
                 .into();
         for expected in ["ops", "app 1", "batch 1", "app 2", "batch 2"] {
             assert_eq!(served(&mut waiters, &budget, &mut turns), Some(expected));
@@ -205,8 +212,8 @@ mod tests {
     fn who_has_given_up_costs_nobody_a_turn() {
         let (budget, mut waiters) = (budget(), Waiters::default());
         let app = identity(&budget, "app", false);
-        let gone = waiters.push(&app);
-        let mut turns = [("second", waiters.push(&app))];
+        let gone = waiters.push(&app, Epoch(0));
+        let mut turns = [("second", waiters.push(&app, Epoch(0)))];
         drop(gone);
         assert_eq!(waiters.waiting().count(), 1);
         assert_eq!(served(&mut waiters, &budget, &mut turns), Some("second"));
@@ -218,7 +225,7 @@ mod tests {
         let budget = Budget::new(BackendLimits { max: 100, reserved: 0, of_users }, vec![Arc::default()]);
         let mut waiters = Waiters::default();
         let [app, batch] = ["app", "batch"].map(|user| identity(&budget, user, false));
-        let mut turns = [("batch", waiters.push(&batch)), ("app", waiters.push(&app))];
+        let mut turns = [("batch", waiters.push(&batch, Epoch(0))), ("app", waiters.push(&app, Epoch(0)))];
         assert_eq!(served(&mut waiters, &budget, &mut turns), Some("app"));
         assert_eq!(served(&mut waiters, &budget, &mut turns), None);
         assert_eq!(waiters.waiting().count(), 1, "it still waits");

@@ -13,7 +13,7 @@ use delphinus_cache::{
 };
 use delphinus_net::NetError;
 use delphinus_net::rt::{self, Notify};
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, Epoch};
 use delphinus_route::RulePlace;
 use delphinus_sql::{CacheWish, Consistency, Hints, Statement};
 use delphinus_state::{Response, SessionState};
@@ -171,6 +171,7 @@ impl Session {
         let asker = Asker {
             cluster: self.worker.cluster,
             user: &identity.user,
+            rights: self.keys.epoch().0,
             told: &told,
             capabilities: self.capabilities().0 & !CARRIAGE.0,
         };
@@ -244,12 +245,14 @@ impl Session {
     }
 
     /// True if the answer has what the session has written, and the session could read now where it comes from: so what it
-    /// reads next is not older than what it sees here. With `eventual`, its age is all that counts.
+    /// reads next is not older than what it sees here. With `eventual`, its age is all that counts. Who asked for it had no older rights
+    /// than this session.
     fn may_be_given(&self, origin: &Origin) -> bool {
         self.worker.with_snapshot(|snapshot, _| {
             let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
             let level = self.consistency(snapshot);
             !is_fenced
+                && origin.rights >= self.rights.0
                 && (level == Consistency::Eventual
                     || self.has_own(origin) && self.may_follow(origin.backend, level, snapshot))
         })
@@ -281,7 +284,10 @@ impl Session {
     /// What is done beside sending a statement of which something was asked.
     pub(crate) fn begin_extras(&mut self, checkout: &mut Checkout) -> Option<Deadline> {
         if self.steering.keeping.is_some() {
-            self.begin_keeping(checkout.backend());
+            self.begin_keeping(checkout.backend(), checkout.connection().rights());
+        }
+        if let Some(rights) = &mut self.steering.rights {
+            rights.is_sent = true;
         }
         self.steering.timeout.map(|limit| self.deadline(checkout, limit))
     }
@@ -299,14 +305,14 @@ impl Session {
     }
 
     /// The statement is about to be sent: what its answer will have is what is there now, or more.
-    fn begin_keeping(&mut self, backend: BackendId) {
+    fn begin_keeping(&mut self, backend: BackendId, rights: Epoch) {
         let began = rt::now();
         let (position, had_all) = self.worker.with_snapshot(|snapshot, _| {
             let position = self.worker.positions.of(backend).clone();
             (self.with_own(position, self.consistency(snapshot)), self.has_all(backend, snapshot))
         });
         if let Some(keeping) = &mut self.steering.keeping {
-            keeping.origin = Some(Origin { backend, began, position, had_all, probe: 0 });
+            keeping.origin = Some(Origin { backend, began, position, had_all, probe: 0, rights: rights.0 });
             keeping.transcript.begin();
         }
     }

@@ -11,6 +11,7 @@
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `trace` |
 //! | copies of reads for mirrors | `mirror` |
 //! | what a statement changed | `settle` |
+//! | whether it has changed accounts or rights | `rights` |
 //! | which error does a client see | `client_error` |
 //! | how long a login waits where others have failed | `failed_logins`, `login_attempt` |
 //! | to which cluster a client gets | `clusters` |
@@ -46,6 +47,7 @@ mod prove;
 mod reached;
 mod read_only;
 mod registry;
+mod rights;
 mod route;
 mod serve;
 mod session;

@@ -263,6 +263,7 @@ impl Seed {
                 refused_changes: 0,
             },
             identity,
+            rights: keys.epoch(),
             keys,
             want: initial.clone(),
             initial,
@@ -460,6 +461,7 @@ impl Session {
         self.lex = lex(&facts, &self.initial);
         self.seats = Seats::default();
         self.keys = self.worker.users.keys(&outcome.user, &outcome.secret);
+        self.rights = self.keys.epoch();
         self.identity = self.worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &self.keys)
                 .of_client(self.login.client_ip, outcome.attributes.clone())

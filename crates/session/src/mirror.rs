@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use delphinus_net::rt;
-use delphinus_pool::{Doing, Identity, Keys, Memory, Request};
+use delphinus_pool::{Doing, Epoch, Identity, Keys, Memory, Request};
 use delphinus_route::{Copies, Mirror, MirrorGroup, Rule};
 use delphinus_sql::{Access, Statement, Uses};
 use delphinus_state::SessionState;
@@ -109,6 +109,7 @@ struct Copied {
     asked: Asked,
     mirror: Mirror,
     identity: Rc<Identity>,
+    rights: Epoch,
     /// The session may end before the copy is sent.
     _keys: Arc<Keys>,
     want: SessionState,
@@ -163,7 +164,7 @@ impl Session {
             return;
         };
         let (identity, want) = (self.identity.clone(), self.want.clone());
-        let copied = Copied { asked, mirror, identity, _keys: self.keys.clone(), want };
+        let copied = Copied { asked, mirror, identity, rights: self.rights, _keys: self.keys.clone(), want };
         rt::spawn_local(send(place, copied, wanted.clone()));
     }
 
@@ -214,7 +215,8 @@ async fn send(place: Place, copied: Copied, wanted: CopyWanted) {
 async fn run(worker: &Rc<Worker>, copied: &Copied) -> Result<(), String> {
     let memory = Rc::<Memory>::default();
     let (backend, identity, want) = (copied.mirror.id, &copied.identity, &copied.want);
-    let request = Request { backend, identity, want, memory: &memory, waits_for_room: true };
+    let rights = copied.rights;
+    let request = Request { backend, identity, rights, want, memory: &memory, waits_for_room: true };
     let mut checkout = worker.pool.checkout(request).await.map_err(|error| error.to_string())?;
     checkout.note(Doing::Sending);
     let command = match copied.asked.command(&mut checkout, (want, &memory)).await {

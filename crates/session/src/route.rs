@@ -157,7 +157,7 @@ impl Session {
         waits_for_room: bool,
     ) -> Result<Checkout, ProxyError> {
         let (identity, memory) = (&self.identity, &self.memory);
-        let request = Request { backend, identity, want: &want, memory, waits_for_room };
+        let request = Request { backend, identity, rights: self.rights, want: &want, memory, waits_for_room };
         // Off the usual path: boxed, so that an idle session does not carry its room.
         let found = Box::pin(self.worker.pool.checkout(request)).await;
         match found {

@@ -50,6 +50,7 @@ impl Session {
     pub(crate) fn leave(&mut self) {
         // A pinned connection is not clean: it is closed, and with it everything that pinned.
         self.bound = None;
+        self.end_rights();
         self.count_end();
         self.leave_seats();
         self.worker.registry.leave(self.info.id);
@@ -89,7 +90,10 @@ impl Session {
             }
             let served = served?;
             self.drop_kept();
-            self.steering.end_command();
+            if self.steering.is_asked {
+                self.end_rights();
+                self.steering.end_command();
+            }
             self.causality.end_command();
             self.may_send_file = false;
             self.info.runs_nowhere();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use delphinus_net::{Buffer, Stream};
-use delphinus_pool::{Checkout, Identity, Keys, Memory, Seat};
+use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, Seat};
 use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 use delphinus_state::{PinReason, Pins, SessionState, SqlStatements, Vars};
 use delphinus_topology::BackendId;
@@ -41,6 +41,8 @@ pub struct Session {
     pub(crate) identity: Rc<Identity>,
     /// What the identity logs in to backends with: kept alive by its sessions.
     pub(crate) keys: Arc<Keys>,
+    /// The epoch of its login: it gets no connection with older rights.
+    pub(crate) rights: Epoch,
     /// The state to go back to with COM_RESET_CONNECTION.
     pub(crate) initial: SessionState,
     /// The state that the client wants.

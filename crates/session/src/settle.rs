@@ -63,10 +63,7 @@ impl Session {
             sets_insert_id: may_set_insert_id(statement, response),
         };
         checkout.connection().remember(response, left);
-        let is_plain = statement.effects.is_empty()
-            && response.changes.is_empty()
-            && response.is_ok()
-            && statement.class != Class::Flush;
+        let is_plain = statement.effects.is_empty() && response.changes.is_empty() && response.is_ok();
         if !is_plain || !self.pins.is_empty() || self.status.contains(Status::IN_TRANS) {
             return Some(checkout);
         }
@@ -95,9 +92,7 @@ impl Session {
         let hidden = Box::pin(self.hidden(ran, lex)).await;
         let executed = Executed { statement, sql, lex, response, hidden: &hidden, now: rt::now() };
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
-        if self.may_have_changed_accounts(&executed) {
-            self.worker.users.accounts_changed();
-        }
+        self.settle_rights(&executed);
         self.count_own_tables(checkout, ran);
         self.asked_tracking.learn(ran);
         let learnt = self.learn_from(&executed);
@@ -139,14 +134,6 @@ impl Session {
             return learn(&mut self.want, &mut self.pins, &Executed { statement, sql, ..*executed });
         }
         learn(&mut self.want, &mut self.pins, executed)
-    }
-
-    /// True if some user may have another password now.
-    fn may_have_changed_accounts(&self, executed: &Executed<'_>) -> bool {
-        let Executed { statement, sql, lex, .. } = *executed;
-        let is_hidden = statement.class == Class::Execute && statement.effects.contains(Effects::UNKNOWN);
-        let runs = statement.effects.contains(Effects::SQL_EXECUTES) && !self.sql.is_empty();
-        is_hidden || may_change_accounts(statement) || runs && self.sql.may_change_accounts(sql, lex)
     }
 
     /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another
@@ -359,16 +346,6 @@ impl Session {
                 Changed::State | Changed::Gtids(_) => {}
             }
         }
-    }
-}
-
-/// True for what may give a user another password. Of several statements in one only what they do to the session is
-/// known, and statements about accounts end transactions.
-fn may_change_accounts(statement: &Statement) -> bool {
-    match statement.class {
-        Class::Account | Class::Flush => true,
-        Class::Multi => statement.effects.intersects(Effects::IMPLICIT_COMMIT.union(Effects::SETS_PASSWORD)),
-        _ => statement.effects.contains(Effects::SETS_PASSWORD),
     }
 }
 

@@ -19,6 +19,7 @@ use crate::cache::Keeping;
 use crate::client_error::{ProxyError, Steered};
 use crate::mirror::CopyWanted;
 use crate::read_only::isolation_is;
+use crate::rights::MayChange;
 use crate::session::Session;
 use crate::trace::Trace;
 use crate::worker::ListenerMode;
@@ -61,6 +62,8 @@ pub(crate) struct Steering {
     pub(crate) traces: bool,
     /// What the log will be told of the command that runs.
     pub(crate) trace: Option<Box<Trace>>,
+    /// The command that runs may change rights.
+    pub(crate) rights: Option<MayChange>,
     /// Hints of this session that came to nothing.
     ignored: u64,
 }

@@ -84,7 +84,12 @@ impl Session {
     }
 
     /// The texts that EXECUTE runs; `None` for one that is not known.
-    fn texts_executed(&self, statement: &Statement, sql: &[u8], lex: LexOptions) -> Vec<Option<String>> {
+    pub(crate) fn texts_executed(
+        &self,
+        statement: &Statement,
+        sql: &[u8],
+        lex: LexOptions,
+    ) -> Vec<Option<String>> {
         if statement.class != Class::Execute {
             return vec![None];
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use delphinus_net::rt::{self, Semaphore};
-use delphinus_pool::{Keys, Trust};
+use delphinus_pool::{Epoch, Keys, Rights, Trust};
 use delphinus_sql::Consistency;
 use delphinus_wire::auth::{BackendSecret, Credential, Password, Plugin};
 use delphinus_wire::handshake::server::{Decoys, UserRecord};
@@ -61,6 +61,7 @@ pub struct BackendAuth {
 /// All users.
 #[derive(Debug)]
 pub struct Users {
+    rights: Arc<Rights>,
     listed: HashMap<String, Listed>,
     settings: BackendAuth,
     checked: Mutex<HashMap<String, Checked>>,
@@ -88,8 +89,9 @@ impl Users {
         let records: Vec<_> = listed.iter().map(|(name, user)| (name.as_str(), user.record())).collect();
         let decoys = Decoys::new(records.iter().map(|(name, record)| (*name, record)));
         let gate = Semaphore::new(settings.max_backend_logins);
-        let listed = listed.into_iter().map(|(name, user)| (name, Listed::new(user))).collect();
-        Self { listed, settings, checked: Mutex::default(), gate, decoys }
+        let rights = Arc::<Rights>::default();
+        let listed = listed.into_iter().map(|(name, user)| (name, Listed::new(user, &rights))).collect();
+        Self { rights, listed, settings, checked: Mutex::default(), gate, decoys }
     }
 
     fn checked(&self) -> MutexGuard<'_, HashMap<String, Checked>> {
@@ -146,9 +148,20 @@ impl Users {
             }
             return keys.clone();
         }
-        let keys = self.checked().entry(name.to_owned()).or_default().keys();
+        let keys = self.checked().entry(name.to_owned()).or_default().keys(&self.rights);
         keys.learn(secret, Trust::Never);
         keys
+    }
+
+    /// When rights have changed.
+    pub fn rights(&self) -> &Arc<Rights> {
+        &self.rights
+    }
+
+    /// The epoch of a user whose password a backend checks.
+    pub(crate) fn epoch(&self, name: &str) -> Epoch {
+        let keys = self.checked().get(name).and_then(|checked| checked.keys.upgrade());
+        keys.map_or_else(|| self.rights.last(), |keys| keys.epoch())
     }
 
     /// What a user whose password the configuration has logs in to backends with.
@@ -166,15 +179,19 @@ impl Users {
         self.verified(name, now).contains(password)
     }
 
-    /// The primary has let the user in with this password.
-    pub(crate) fn verify(&self, name: &str, password: &Password, now: Instant) {
+    /// The primary has let the user in with this password, since `epoch`. Where something has changed meanwhile, nobody knows whether it
+    /// would do so again.
+    pub(crate) fn verify(&self, name: &str, (password, epoch): (&Password, Epoch), now: Instant) {
         if self.settings.verifier_ttl.is_zero() {
             return;
         }
         let end = now + self.settings.verifier_ttl;
         let mut checked = self.checked();
         let one = checked.entry(name.to_owned()).or_default();
-        let keys = one.keys();
+        let keys = one.keys(&self.rights);
+        if keys.epoch() != epoch {
+            return;
+        }
         keys.learn(&BackendSecret::Plain(password.clone()), Trust::Until(end));
         one.held = Some((keys, end));
         if checked.values().filter(|one| one.held.is_some()).count() > self.settings.max_verifiers {
@@ -187,8 +204,10 @@ impl Users {
         &self.gate
     }
 
-    /// An account was changed, or may have been: every password is checked again at its next login.
+    /// An account was changed, or may have been: every password is checked again at its next login, and new logins get only
+    /// connections that are authenticated after this.
     pub(crate) fn accounts_changed(&self) {
+        self.rights.have_changed();
         for one in self.checked().values_mut() {
             one.held = None;
             if let Some(keys) = one.keys.upgrade() {
@@ -213,7 +232,7 @@ impl Users {
 }
 
 impl Listed {
-    fn new(user: User) -> Self {
+    fn new(user: User, rights: &Arc<Rights>) -> Self {
         let known = std::iter::once(&user.credential).chain(&user.secondary);
         let secrets = known.filter_map(|credential| match credential {
             Credential::Plain(password) => Some(BackendSecret::Plain(password.clone())),
@@ -221,16 +240,16 @@ impl Listed {
         });
         let keys = match user.credential {
             Credential::Backend => None,
-            _ => Some(Arc::new(Keys::listed(secrets))),
+            _ => Some(Arc::new(Keys::listed(secrets).of(rights))),
         };
         Self { user, keys }
     }
 }
 
 impl Checked {
-    fn keys(&mut self) -> Arc<Keys> {
+    fn keys(&mut self, rights: &Arc<Rights>) -> Arc<Keys> {
         self.keys.upgrade().unwrap_or_else(|| {
-            let new = Arc::new(Keys::default());
+            let new = Arc::new(Keys::default().of(rights));
             self.keys = Arc::downgrade(&new);
             new
         })

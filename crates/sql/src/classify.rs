@@ -3,6 +3,7 @@
 //! Owns: the walk over the statements of a text and the choice by first word. Must not know sessions or backends. What
 //! cannot be proven to only read is a write; what cannot be recognised has the effect `UNKNOWN`.
 
+mod accounts;
 mod admin;
 mod ddl;
 mod dml;
@@ -170,9 +171,7 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
             Keyword::Alter => self.alter(),
             Keyword::Rename => self.rename(),
             Keyword::Truncate => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
-            Keyword::Grant | Keyword::Revoke => {
-                self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT)
-            }
+            Keyword::Grant | Keyword::Revoke => self.account(),
             Keyword::Analyze => self.analyze(),
             Keyword::Kill => self.kill(),
             Keyword::Get => self.get_diagnostics(),

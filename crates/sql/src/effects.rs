@@ -92,4 +92,7 @@ bit_set! {
     SETS_SAVEPOINT = 38;
     /// Code in the database that it runs leaves something behind that no server reports: see `Catalog`. No text has it by itself.
     HIDDEN = 39;
+    /// Changes accounts, or what they may do, from their next login on; whether a routine does is not in the text that calls it.
+    /// See `rights_changed`.
+    CHANGES_RIGHTS = 40;
 }

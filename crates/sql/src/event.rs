@@ -36,8 +36,21 @@ pub(crate) enum Event {
     Kills { id: Token, only_query: bool },
     /// `USE`.
     Uses(Token),
+    /// Accounts are changed, or what they may do.
+    ChangesRights(Whose),
     /// A session function without arguments, from its name to its closing parenthesis.
     SessionCall { start: usize, end: usize, function: SessionFunction },
+}
+
+/// Whose rights a statement changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Its own user's.
+    Own,
+    /// Those of the user of this name, at whatever hosts.
+    Named(Token),
+    /// Anybody's.
+    Anybody,
 }
 
 /// A name with or without its schema.

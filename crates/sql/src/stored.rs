@@ -23,6 +23,8 @@ pub struct Hidden {
     pub next_transaction: bool,
     /// What the statements leave that the session has prepared in SQL text: it runs some of them.
     pub executes: bool,
+    /// Other rights, from the next login on.
+    pub rights: bool,
     /// Anything: it runs texts that are not in its own, or nobody may read it.
     pub is_unknown: bool,
     /// User variables that it names: lower-case, without `@` and quotes.
@@ -32,7 +34,7 @@ pub struct Hidden {
 impl Hidden {
     /// True if there is nothing.
     pub fn is_empty(&self) -> bool {
-        self.facts() == [false; 4] && self.variables.is_empty()
+        self.facts() == [false; 5] && self.variables.is_empty()
     }
 
     /// Takes in what other code leaves; true if that is news.
@@ -41,12 +43,18 @@ impl Hidden {
         self.locks |= other.locks;
         self.next_transaction |= other.next_transaction;
         self.executes |= other.executes;
+        self.rights |= other.rights;
         self.is_unknown |= other.is_unknown;
         self.variables.extend(other.variables.iter().cloned());
         had != (self.facts(), self.variables.len())
     }
 
-    fn facts(&self) -> [bool; 4] {
-        [self.locks, self.next_transaction, self.executes, self.is_unknown]
+    /// True if rights may be others now: also where it is not known what was run.
+    pub fn may_change_rights(&self) -> bool {
+        self.rights || self.executes || self.is_unknown
+    }
+
+    fn facts(&self) -> [bool; 5] {
+        [self.locks, self.next_transaction, self.executes, self.rights, self.is_unknown]
     }
 }

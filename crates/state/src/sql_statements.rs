@@ -2,7 +2,7 @@
 //!
 //! Owns: which of them can be prepared again on another connection, so that nobody can tell the difference.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use delphinus_sql::{
@@ -49,8 +49,6 @@ impl SqlStatement {
 pub struct SqlStatements {
     /// `None` for one that cannot be prepared again.
     by_name: BTreeMap<Box<str>, Option<Rc<SqlStatement>>>,
-    /// The names of those that may give users other passwords, or of which nothing is known.
-    about_accounts: BTreeSet<Box<str>>,
     /// The texts of those that cannot be prepared again, as far as they are known.
     fixed: BTreeMap<Box<str>, Box<str>>,
 }
@@ -63,6 +61,7 @@ const MAX_TEXTS: usize = 1 << 20;
 
 /// What a statement may do to its session and be run on another connection the next time.
 const PASSING: Effects = Effects::IMPLICIT_COMMIT
+    .union(Effects::CHANGES_RIGHTS)
     .union(Effects::CALC_FOUND_ROWS)
     .union(Effects::MAY_COUNT_ROWS)
     .union(Effects::SETS_SAVEPOINT);
@@ -109,11 +108,6 @@ impl SqlStatements {
         self.find(run.first()?)?
     }
 
-    /// True if running what the text runs may give users other passwords: also where it is not known what that is.
-    pub fn may_change_accounts(&self, sql: &[u8], lex: LexOptions) -> bool {
-        sql_prepared(sql, lex).run.iter().any(|name| self.about_accounts.contains(name.as_str()))
-    }
-
     /// Makes `name` here what it is in `other`.
     pub fn copy(&mut self, name: &str, other: &Self) {
         match other.by_name.get(name) {
@@ -131,14 +125,12 @@ impl SqlStatements {
     /// Notes that there is none of this name.
     pub fn remove(&mut self, name: &str) {
         self.by_name.remove(name);
-        self.about_accounts.remove(name);
         self.fixed.remove(name);
     }
 
     /// Notes that there are none.
     pub fn clear(&mut self) {
         self.by_name.clear();
-        self.about_accounts.clear();
         self.fixed.clear();
     }
 
@@ -152,7 +144,6 @@ impl SqlStatements {
         let is_ok = executed.response.is_ok();
         let from = prepared_from(executed.sql, executed.lex);
         for name in &found.made {
-            self.note_accounts(name, from.as_ref(), state, executed.lex);
             if is_ok || !is_one {
                 let kept = from.as_ref().filter(|_| is_one && self.len() < limit);
                 let kept = kept.and_then(|from| self.movable(name, from, state, executed.lex));
@@ -187,25 +178,6 @@ impl SqlStatements {
         let moving = self.by_name.values().flatten().map(|one| one.text.len());
         let kept = moving.chain(self.fixed.values().map(|text| text.len())).sum::<usize>();
         text.len() <= MAX_TEXT && kept + text.len() <= MAX_TEXTS
-    }
-
-    fn note_accounts(
-        &mut self,
-        name: &str,
-        from: Option<&PreparedFrom>,
-        state: &SessionState,
-        lex: LexOptions,
-    ) {
-        let text = from.and_then(|from| text_of(from, state));
-        let is_about = text.is_none_or(|text| {
-            let statement = classify(text.as_bytes(), lex);
-            statement.class == Class::Account || statement.effects.contains(Effects::SETS_PASSWORD)
-        });
-        if is_about {
-            self.about_accounts.insert(name.into());
-        } else {
-            self.about_accounts.remove(name);
-        }
     }
 
     fn movable(

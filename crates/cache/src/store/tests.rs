@@ -11,12 +11,18 @@ use crate::origin::Origin;
 
 fn key(text: &str) -> Key {
     let vars = BTreeMap::new();
-    let asker = Asker { cluster: delphinus_topology::ClusterId(0), user: "app", told: b"", capabilities: 0 };
+    let asker = Asker {
+        cluster: delphinus_topology::ClusterId(0),
+        user: "app",
+        rights: 0,
+        told: b"",
+        capabilities: 0,
+    };
     Key::new(&asker, &Settings { schema: None, vars: &vars }, b"", Command::Query(text.as_bytes()))
 }
 
 fn answer(bytes: &[u8], began: Instant) -> Answer {
-    let origin = Origin { backend: BackendId(0), began, position: None, had_all: false, probe: 0 };
+    let origin = Origin { backend: BackendId(0), began, position: None, had_all: false, probe: 0, rights: 0 };
     Answer { bytes: bytes.into(), rows: 1, origin: Arc::new(origin) }
 }
 

@@ -13,7 +13,7 @@ section! {
         auth: AuthSource = is(AuthSource::Listed), "", Restart;
         /// A password that the primary has taken is not checked again for so long, unless something says
         /// that it was changed: a backend refuses it, another password is right, or a statement about accounts
-        /// passes through the proxy. 0 checks it at each login.
+        /// passes through the proxy and may have done something. 0 checks it at each login.
         verifier_ttl_s: u64 = is(300), "s", Restart, in 0..=86_400;
         /// Users whose password is remembered so. One more, and the one that would be forgotten first is.
         max_verifiers: u32 = is(10_000), "users", Restart, in 1..=1_000_000;

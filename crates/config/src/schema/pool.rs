@@ -21,6 +21,10 @@ section! {
         idle_timeout_s: u64 = is(300), "s", Restart, in 1..=31_536_000;
         /// A connection that is older than this is closed as soon as it is free.
         max_lifetime_s: u64 = is(3_600), "s", Restart, in 1..=31_536_000, aka "max_alive_time_s";
+        /// A client that logs in gets only connections that were authenticated in the last so many milliseconds, so that it has the
+        /// rights that the servers give it: for changes that do not pass through this proxy. Those that do hold for the next login at
+        /// once. Each connection that is used costs one login at its backend in that time. See docs/authentication.md.
+        rights_max_age_ms: u64 = is(60_000), "ms", Restart, in 100..=86_400_000;
         /// Prepared statements kept open on each connection; the one used least recently is closed first.
         /// Times `max_connections` it has to stay below the `max_prepared_stmt_count` of the servers (16382 by
         /// default), which other clients use too.

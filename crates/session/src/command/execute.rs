@@ -18,6 +18,7 @@ use crate::failover::{READ_ATTEMPTS, REFUSALS};
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
 use crate::local::splice;
+use crate::rights::{AT_RISK, Extent};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::session_status::shows_counters;
@@ -167,6 +168,10 @@ impl Session {
             return Err(*error);
         }
         let statement = found.statement;
+        if statement.effects.intersects(AT_RISK) {
+            let text = found.key.text().clone();
+            self.note_rights(&statement, &text, Extent::Whole);
+        }
         self.begin_statement(&statement);
         Ok((statement, self.note_types(input, id)?))
     }

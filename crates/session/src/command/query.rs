@@ -13,6 +13,7 @@ use crate::client_error::ProxyError;
 use crate::failover::{READ_ATTEMPTS, REFUSALS};
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
+use crate::rights::AT_RISK;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
@@ -58,6 +59,9 @@ impl Session {
             Box::pin(self.uncover_query(&mut statement, input, text_at)).await;
         }
         self.begin_statement(&statement);
+        if statement.effects.intersects(AT_RISK) {
+            self.note_rights_of_query(&statement, input, text_at);
+        }
         if has_attributes || self.is_steered(&statement) {
             match Box::pin(self.steer_query(input, text_at, &statement)).await {
                 Ok(None) if self.steering.cache.is_some() => {
@@ -82,6 +86,7 @@ impl Session {
         if !input.is_whole() || len >= MAX_PAYLOAD {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
+        self.steering.rights = None;
         let payload = [&self.buffer.data()[HEADER_LEN..text_at], text].concat();
         let mut packet = Vec::with_capacity(len + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);

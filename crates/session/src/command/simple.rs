@@ -13,6 +13,7 @@ use super::Rare;
 use crate::client_error::ProxyError;
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
+use crate::rights::{AT_RISK, Extent};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
@@ -102,6 +103,9 @@ impl Session {
         let statement = classify(sql.as_bytes(), self.lex.options(&self.want.vars));
         if statement.uses.contains(Uses::SESSION_STATUS) {
             self.pins.add(PinReason::Status, rt::now(), sql.as_bytes());
+        }
+        if statement.effects.intersects(AT_RISK) {
+            self.note_rights(&statement, sql.as_bytes(), Extent::Whole);
         }
         self.simple(input, Shape::Single, None, (statement, sql.as_bytes())).await
     }

@@ -29,6 +29,30 @@ fn verified(users: &Users, name: &str) -> Vec<Password> {
     users.record(name).verified
 }
 
+fn verify(users: &Users, name: &str, password: &Password, now: Instant) {
+    users.verify(name, (password, users.epoch(name)), now);
+}
+
+#[test]
+fn what_is_proved_while_accounts_change_is_not_remembered() {
+    let users = users(10, MINUTE);
+    let right = Password::new("right");
+    let (asked, now) = (users.epoch("bob"), rt::now());
+    users.accounts_changed();
+    users.verify("bob", (&right, asked), now);
+    assert!(verified(&users, "bob").is_empty(), "it may have been the old one");
+    let session = users.keys("bob", &BackendSecret::Plain(right.clone()));
+    let asked = users.epoch("bob");
+    session.have_changed();
+    users.verify("bob", (&right, asked), now);
+    assert!(verified(&users, "bob").is_empty());
+    verify(&users, "bob", &right, now);
+    verify(&users, "carl", &right, now);
+    session.have_changed();
+    assert!(verified(&users, "bob").is_empty(), "its own");
+    assert_eq!(verified(&users, "carl"), [right], "not that of others");
+}
+
 #[test]
 fn what_is_remembered_ends_with_its_time_and_with_a_change() {
     let users = users(10, MINUTE);
@@ -36,7 +60,7 @@ fn what_is_remembered_ends_with_its_time_and_with_a_change() {
     let now = rt::now();
     for name in ["bob", "asked"] {
         assert!(verified(&users, name).is_empty());
-        users.verify(name, &right, now);
+        verify(&users, name, &right, now);
         assert_eq!(verified(&users, name), std::slice::from_ref(&right), "{name}");
         assert!(users.is_verified(name, &right, now));
         assert!(!users.is_verified(name, &Password::new("wrong"), now));
@@ -51,7 +75,7 @@ fn what_is_remembered_ends_with_its_time_and_with_a_change() {
 fn a_password_lives_as_long_as_a_session_or_its_trust() {
     let users = users(10, MINUTE);
     let right = Password::new("right");
-    users.verify("bob", &right, rt::now());
+    verify(&users, "bob", &right, rt::now());
     let session = users.keys("bob", &BackendSecret::Plain(right.clone()));
     let trusted = session.trusted(rt::now());
     assert_eq!(trusted, std::slice::from_ref(&right), "a session's login takes no trust away");
@@ -64,7 +88,7 @@ fn a_password_lives_as_long_as_a_session_or_its_trust() {
     assert!(users.checked().is_empty(), "and nobody after it");
     // Without trust only sessions keep it.
     let users = self::users(10, Duration::ZERO);
-    users.verify("bob", &right, rt::now());
+    verify(&users, "bob", &right, rt::now());
     assert!(verified(&users, "bob").is_empty());
 }
 
@@ -73,7 +97,12 @@ fn the_number_of_remembered_users_is_bounded() {
     let users = users(3, MINUTE);
     let start = rt::now();
     for number in 0_u32..10 {
-        users.verify(&format!("u{number}"), &Password::new("p"), start + Duration::from_secs(number.into()));
+        verify(
+            &users,
+            &format!("u{number}"),
+            &Password::new("p"),
+            start + Duration::from_secs(number.into()),
+        );
     }
     let known: Vec<u32> = (0..10).filter(|n| !verified(&users, &format!("u{n}")).is_empty()).collect();
     assert_eq!(known, [7, 8, 9]);
@@ -84,7 +113,7 @@ fn the_number_of_remembered_users_is_bounded() {
 #[test]
 fn listed_users_come_first_and_both_of_their_passwords_serve_backends() {
     let users = users(10, MINUTE);
-    users.verify("app", &Password::new("of the server"), rt::now());
+    verify(&users, "app", &Password::new("of the server"), rt::now());
     let record = users.record("app");
     assert_eq!(record.credential, Credential::Plain(Password::new("new")));
     assert_eq!(record.secondary, Some(Credential::Plain(Password::new("old"))));

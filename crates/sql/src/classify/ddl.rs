@@ -15,9 +15,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             match self.cursor.keyword() {
                 Keyword::Temporary => return self.create_temporary(),
                 Keyword::Table => return self.create_table(),
-                Keyword::User | Keyword::Role => {
-                    return self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT);
-                }
+                Keyword::User | Keyword::Role => return self.account(),
                 Keyword::Definer => self.skip_definer(),
                 Keyword::Procedure
                 | Keyword::Function
@@ -117,9 +115,8 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
         }
         match self.cursor.keyword() {
             Keyword::Table => self.whole(Class::AlterTable, Why::Ddl, Effects::IMPLICIT_COMMIT),
-            Keyword::User | Keyword::Role => {
-                self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT)
-            }
+            Keyword::User => self.alter_user(),
+            Keyword::Role => self.account(),
             Keyword::Instance => self.whole(Class::Admin, Why::Admin, Effects::IMPLICIT_COMMIT),
             Keyword::Event => self.with_body(&mut boundary),
             _ => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
@@ -144,9 +141,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
                 self.drop_tables();
                 Class::DropTable
             }
-            Keyword::User | Keyword::Role => {
-                self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT)
-            }
+            Keyword::User | Keyword::Role => self.account(),
             Keyword::Database | Keyword::Schema => {
                 let effects = Effects::IMPLICIT_COMMIT | Effects::CHANGES_SCHEMA;
                 self.whole(Class::OtherDdl, Why::Ddl, effects)
@@ -176,7 +171,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
 
     pub(super) fn rename(&mut self) -> Class {
         match self.cursor.ahead.keyword {
-            Keyword::User => self.whole(Class::Account, Why::Account, Effects::IMPLICIT_COMMIT),
+            Keyword::User => self.account(),
             _ => self.whole(Class::OtherDdl, Why::Ddl, Effects::IMPLICIT_COMMIT),
         }
     }

@@ -39,7 +39,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             (Keyword::Role, _) if !is_assignment(ahead) => self.set_rest(Place::Role, Effects::SETS_ROLE),
             (Keyword::Default, Keyword::Role) => {
                 self.cursor.bump();
-                self.set_rest(Place::DefaultRole, Effects::SETS_ROLE)
+                self.set_default_role()
             }
             (Keyword::Resource, Keyword::Group) => {
                 self.cursor.bump();
@@ -58,7 +58,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     }
 
     /// A form whose value is the whole rest of the statement, after the word here.
-    fn set_rest(&mut self, place: Place, effects: Effects) -> Class {
+    pub(super) fn set_rest(&mut self, place: Place, effects: Effects) -> Class {
         self.refuse(Why::ChangesSession);
         self.effects |= effects;
         self.cursor.bump();
@@ -68,7 +68,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     }
 
     /// Skips to the end of the statement or to where `is_end`, and answers the range.
-    fn rest_of(&mut self, is_end: impl Fn(Token) -> bool) -> (usize, usize) {
+    pub(super) fn rest_of(&mut self, is_end: impl Fn(Token) -> bool) -> (usize, usize) {
         let start = self.cursor.here.start;
         let mut end = start;
         while !self.cursor.at_end() && !is_end(self.cursor.here) {
@@ -155,25 +155,17 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
         value.1 > value.0
     }
 
-    /// `PASSWORD [FOR ..] = ..`: the value is not kept.
-    fn set_password(&mut self) -> bool {
-        self.refuse(Why::Account);
-        self.effects |= Effects::SETS_PASSWORD;
-        self.emit(Event::Assignment { place: Place::Password, value: (0, 0) });
-        self.rest_of(|token| token.is(TokenKind::Comma));
-        true
-    }
-
     fn set_system(&mut self, scope: Scope) -> bool {
         let Some(name) = self.table_name() else { return false };
         if name.schema.is_some_and(|schema| self.is_named(schema, PROXY)) {
             self.uses |= Uses::PROXY_SETTINGS;
         }
         self.effects |= Effects::SETS_SYSTEM_VARS;
+        let text = self.bare(name.name);
         if scope != Scope::Session {
             self.effects |= Effects::SETS_GLOBAL_VARS;
+            self.sets_global(text);
         }
-        let text = self.bare(name.name);
         let is_tracking = text.len() > 14 && text[..14].eq_ignore_ascii_case(b"session_track_");
         if is_tracking && scope == Scope::Session {
             self.effects |= Effects::SETS_TRACKING;

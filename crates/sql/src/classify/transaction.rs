@@ -3,6 +3,7 @@
 //! Owns: `BEGIN`, `START TRANSACTION`, `COMMIT`, `ROLLBACK`, savepoints, XA, `LOCK` and `UNLOCK`.
 
 use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Why};
+use crate::event::Whose;
 
 /// Beginning a transaction commits the open one and lets go of table locks.
 const BEGINNING: Effects =
@@ -136,6 +137,9 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
                 || self.cursor.ahead.is(TokenKind::Comma);
             while !self.cursor.at_end() {
                 let pair = (self.cursor.keyword(), self.cursor.ahead.keyword);
+                if pair.0 == Keyword::Privileges {
+                    self.changes_rights(Whose::Anybody);
+                }
                 if matches!(pair, (Keyword::Read, Keyword::Lock) | (Keyword::For, Keyword::Export)) {
                     self.effects |= Effects::READ_LOCK;
                     if names_tables {
@@ -144,6 +148,12 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
                 }
                 self.skip_token();
             }
+        }
+        while !self.cursor.at_end() {
+            if self.cursor.keyword() == Keyword::Privileges {
+                self.changes_rights(Whose::Anybody);
+            }
+            self.skip_token();
         }
         self.whole(Class::Flush, Why::Admin, Effects::empty())
     }

@@ -209,3 +209,48 @@ fn what_is_run_at_once() {
         assert_eq!(immediate_from(sql.as_bytes(), MARIADB), from, "{sql}");
     }
 }
+
+#[test]
+fn whose_rights_are_changed() {
+    let none = || RightsChanged::default();
+    let own = || RightsChanged { own: true, ..none() };
+    let named = |name: &str| RightsChanged { named: vec![name.to_owned()], ..none() };
+    let anybody = || RightsChanged { anybody: true, ..none() };
+    for (sql, expected) in [
+        ("SET PASSWORD = 'x'", own()),
+        ("SET @a = 1, PASSWORD = 'x'", own()),
+        ("ALTER USER USER() IDENTIFIED BY 'x'", own()),
+        ("ALTER USER IF EXISTS CURRENT_USER IDENTIFIED BY 'x' REPLACE 'y'", own()),
+        ("SET DEFAULT ROLE r", own()),
+        ("SET DEFAULT ROLE r, s TO CURRENT_USER()", own()),
+        ("SET PASSWORD FOR 'bob'@'%' = 'x'", named("bob")),
+        ("ALTER USER bob@localhost IDENTIFIED BY 'x'", named("bob")),
+        ("ALTER USER `bob`@'%' ACCOUNT LOCK", named("bob")),
+        ("SET DEFAULT ROLE r FOR bob@'%'", named("bob")),
+        ("SET PASSWORD = 'x'; ALTER USER bob IDENTIFIED BY 'x'", RightsChanged { own: true, ..named("bob") }),
+        ("ALTER USER USER() IDENTIFIED BY 'x', bob IDENTIFIED BY 'y'", anybody()),
+        ("SET DEFAULT ROLE r TO bob, carl", anybody()),
+        ("ALTER USER 'b\u{e9}'@'%' ACCOUNT LOCK", anybody()),
+        ("ALTER ROLE r", anybody()),
+        ("CREATE USER bob", anybody()),
+        ("DROP USER bob", anybody()),
+        ("GRANT SELECT ON a.* TO bob", anybody()),
+        ("SELECT 1; REVOKE ALL ON *.* FROM bob", anybody()),
+        ("FLUSH PRIVILEGES", anybody()),
+        ("FLUSH LOCAL HOSTS, PRIVILEGES", anybody()),
+        ("FLUSH TABLES, PRIVILEGES", anybody()),
+        ("SET GLOBAL mandatory_roles = 'r'", anybody()),
+        ("SET PERSIST mandatory_roles = 'r'", anybody()),
+        ("SET GLOBAL max_connections = 1", none()),
+        ("FLUSH TABLES", none()),
+        ("SET ROLE r", none()),
+        ("SELECT 1", none()),
+        ("CREATE TABLE user (password TEXT)", none()),
+    ] {
+        let options = LexOptions::default();
+        let changed = rights_changed(sql.as_bytes(), options);
+        assert_eq!(changed, expected, "{sql}");
+        let effects = crate::classify(sql.as_bytes(), options).effects;
+        assert_eq!(effects.contains(crate::Effects::CHANGES_RIGHTS), changed != none(), "{sql}");
+    }
+}

@@ -90,6 +90,11 @@ impl Body {
         }
     }
 
+    /// True if what is done by this text itself may change rights.
+    pub fn may_change_rights(&self) -> bool {
+        self.own.may_change_rights()
+    }
+
     /// One that nobody may read.
     pub fn unreadable() -> Self {
         Self {
@@ -104,11 +109,18 @@ impl Body {
 const NEXT_TRANSACTION: [&[u8]; 4] =
     [b"transaction_isolation", b"transaction_read_only", b"tx_isolation", b"tx_read_only"];
 
+/// What is done to accounts; `DROP USER IF EXISTS`, `CREATE OR REPLACE USER`, `SET DEFAULT ROLE`.
+const TO_ACCOUNTS: [&[u8]; 7] = [b"create", b"alter", b"drop", b"rename", b"exists", b"replace", b"default"];
+
 fn note_word(own: &mut Hidden, word: &[u8], before: &[u8]) {
     let is_one_of = |words: &[&[u8]]| words.iter().any(|one| word.eq_ignore_ascii_case(one));
     let is_set = before.eq_ignore_ascii_case(b"set");
     own.locks |= is_one_of(&[b"get_lock"]);
     own.executes |= is_one_of(&[b"execute"]);
+    let is_done_to = TO_ACCOUNTS.iter().any(|one| before.eq_ignore_ascii_case(one));
+    own.rights |= is_one_of(&[b"grant", b"revoke"])
+        || is_done_to && is_one_of(&[b"user", b"role"])
+        || is_set && is_one_of(&[b"password"]);
     own.next_transaction |=
         is_set && is_one_of(&[b"transaction"]) || before == b"@@" && is_one_of(&NEXT_TRANSACTION);
     own.is_unknown |= is_one_of(&UNKNOWN) || is_one_of(&SERVICE_LOCKS) || is_set && is_one_of(&[b"role"]);

@@ -80,8 +80,17 @@ impl Catalog {
             }
         }
         // What that one has run is known when it has.
-        if statement.class != Class::Execute && !self.hidden(statement, sql, options).is_empty() {
+        if statement.class == Class::Execute {
+            return;
+        }
+        let hidden = self.hidden(statement, sql, options);
+        if !hidden.is_empty() {
             statement.effects |= Effects::HIDDEN;
+        }
+        // Functions and triggers cannot: what they run may not commit.
+        let runs_procedures = matches!(statement.class, Class::Call | Class::Multi | Class::Unknown);
+        if runs_procedures && hidden.may_change_rights() {
+            statement.effects |= Effects::CHANGES_RIGHTS;
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Response {
     pub result_sets: u32,
     /// The cursor that was asked for is open: its rows are to be fetched.
     pub has_cursor: bool,
+    /// There were several results: of several statements, or of a routine.
+    pub are_several: bool,
     /// Error code, if the response ended with an error.
     pub error: Option<u16>,
     /// What a successful COM_STMT_PREPARE said.
@@ -56,6 +58,7 @@ impl Response {
 
     pub(super) fn see_ok(&mut self, ok: &OkPacket<'_>, is_result_set: bool) {
         self.status = Some(ok.status);
+        self.are_several |= ok.status.contains(Status::MORE_RESULTS);
         self.warnings = ok.warnings;
         if !is_result_set {
             self.affected_rows = Some(ok.affected_rows);
@@ -74,6 +77,7 @@ impl Response {
 
     pub(super) fn see_eof(&mut self, eof: EofPacket) {
         self.status = Some(eof.status);
+        self.are_several |= eof.status.contains(Status::MORE_RESULTS);
         self.warnings = eof.warnings;
     }
 

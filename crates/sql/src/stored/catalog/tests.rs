@@ -182,3 +182,33 @@ fn a_name_in_another_encoding_may_be_any() {
         );
     }
 }
+
+#[test]
+fn what_runs_a_procedure_may_change_rights() {
+    for (body, changes) in [
+        ("GRANT SELECT ON a.* TO b", true),
+        ("REVOKE SELECT ON a.* FROM b", true),
+        ("CREATE OR REPLACE USER b", true),
+        ("DROP USER IF EXISTS b", true),
+        ("DROP ROLE b", true),
+        ("SET PASSWORD FOR b = 'x'", true),
+        ("SET DEFAULT ROLE r TO b", true),
+        ("FLUSH PRIVILEGES", true),
+        ("PREPARE s FROM @a", true),
+        ("SELECT user, password, role FROM t", false),
+        ("SELECT 'GRANT', GET_LOCK('a', 1)", false),
+    ] {
+        let mut builder = CatalogBuilder::default();
+        builder.add(Stored::Routine("p".to_owned()), Body::read(body.as_bytes(), LEX));
+        let catalog = builder.build();
+        let effects = |sql: &str| {
+            let mut statement = classify(sql.as_bytes(), LEX);
+            catalog.uncover(&mut statement, sql.as_bytes(), LEX);
+            statement.effects
+        };
+        assert_eq!(effects("CALL p()").contains(Effects::CHANGES_RIGHTS), changes, "{body}");
+        assert_eq!(effects("DO 1; CALL p()").contains(Effects::CHANGES_RIGHTS), changes, "{body}");
+        assert!(!effects("SELECT p()").contains(Effects::CHANGES_RIGHTS), "a function cannot");
+        assert!(!effects("CALL q()").contains(Effects::CHANGES_RIGHTS), "another one");
+    }
+}

@@ -1,0 +1,111 @@
+//! How often rights may have changed: a connection is of the epoch in which it was authenticated, a session of that of its login, and
+//! none gets a connection of an older epoch than its own. So a new login has the rights that the servers give it now.
+//!
+//! Owns: the numbers, and when they grow by themselves. Which statements change rights is the session's affair.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use delphinus_net::rt;
+
+/// An epoch of one user, in one cluster: the later, the larger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(pub u64);
+
+/// The epochs of one cluster, for all workers.
+#[derive(Debug, Default)]
+pub struct Rights {
+    /// The last number that was given.
+    last: AtomicU64,
+    /// The epoch of all users.
+    of_all: AtomicU64,
+    /// A statement has changed something.
+    bell: rt::Notify,
+}
+
+/// After a statement that changes rights a new epoch begins once more after so long, and again after twice as long, for replicas
+/// that have executed it only then.
+const FIRST_ECHO: Duration = Duration::from_secs(1);
+
+impl Rights {
+    /// The last number that was given: no epoch is later.
+    pub fn last(&self) -> Epoch {
+        Epoch(self.last.load(Ordering::Acquire))
+    }
+
+    /// The epoch of all users.
+    pub(crate) fn of_all(&self) -> Epoch {
+        Epoch(self.of_all.load(Ordering::Acquire))
+    }
+
+    /// A new number.
+    pub(crate) fn next(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// A statement may have changed the rights of anybody. When this returns, whoever logs in gets only connections that are
+    /// authenticated after it.
+    pub fn have_changed(&self) {
+        self.begin_epoch();
+        self.bell.notify_one();
+    }
+
+    fn begin_epoch(&self) {
+        self.of_all.fetch_max(self.next(), Ordering::AcqRel);
+    }
+
+    /// Lets no epoch last longer than `longest`: rights may change where the proxy does not see it.
+    pub async fn age(self: Arc<Self>, longest: Duration) {
+        let mut echo = None;
+        loop {
+            let pause = echo.unwrap_or(longest).min(longest);
+            if rt::timeout(pause, self.bell.notified()).await.is_some() {
+                echo = Some(FIRST_ECHO);
+            } else {
+                self.begin_epoch();
+                echo = echo.map(|pause| pause * 2).filter(|pause| *pause < longest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Keys;
+
+    #[test]
+    fn a_change_of_one_user_leaves_the_others_where_they_are() {
+        let rights = Arc::<Rights>::default();
+        let [bob, carl] = [(); 2].map(|()| Keys::listed([]).of(&rights));
+        let first = (bob.epoch(), carl.epoch());
+        bob.have_changed();
+        assert!(bob.epoch() > first.0);
+        assert_eq!(carl.epoch(), first.1);
+        let second = (bob.epoch(), carl.epoch());
+        rights.have_changed();
+        assert!(bob.epoch() > second.0 && carl.epoch() > second.1);
+        assert_eq!(bob.epoch(), carl.epoch());
+        carl.have_changed();
+        // Of a user that nobody has heard of for a while it is not known what has happened.
+        assert_eq!(Keys::default().of(&rights).epoch(), carl.epoch());
+    }
+
+    #[test]
+    fn an_epoch_ends_by_itself_and_soon_after_a_change() {
+        rt::block_on(async {
+            let rights = Arc::<Rights>::default();
+            let longest = Duration::from_millis(40);
+            let ageing = rt::spawn_local(rights.clone().age(longest));
+            let begun = rt::now();
+            while rights.of_all() < Epoch(3) {
+                assert!(begun.elapsed() < Duration::from_secs(10), "it does not end");
+                rt::sleep(Duration::from_millis(5)).await;
+            }
+            assert!(begun.elapsed() >= longest * 3, "{:?}", begun.elapsed());
+            ageing.abort();
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,223 @@
+//! Statements that change accounts, or what these may do: when they have run, passwords are checked again, and new logins get
+//! only connections that are authenticated after that (`delphinus_pool::Rights`).
+//!
+//! Owns: which statements these are, whose rights they change, and whether one that has failed may have done so. The new epoch begins
+//! before the client knows of the change.
+
+use delphinus_sql::{Body, Class, Effects, Statement, classify, rights_changed};
+use delphinus_state::Executed;
+
+use crate::input::Input;
+use crate::session::Session;
+
+/// What a statement has that may change rights: by its own text, or by one that is elsewhere or unknown.
+pub(crate) const AT_RISK: Effects =
+    Effects::CHANGES_RIGHTS.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+
+/// What runs more than its own text, so that an error of it says nothing of what was done before.
+const RUNS_MORE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::HIDDEN);
+
+/// After these errors nothing was done: a command (COM_REFRESH on MySQL 9) that is not known; a text that cannot be read; no right to a schema, an account, a table, a routine, a role, the
+/// statement. Whether there is one is checked before anything is done. Others say less: `DROP USER a, missing` of MariaDB fails with
+/// 1396 and has dropped `a`.
+const DID_NOTHING: [u16; 8] = [1044, 1045, 1047, 1064, 1142, 1227, 1370, 1698];
+
+/// Whose rights may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    /// Those of the session's own user.
+    Own,
+    /// Anybody's.
+    Anybody,
+}
+
+/// How much of a text is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Whole,
+    Beginning,
+}
+
+/// When a statement that has run counts as one that has changed something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    Always,
+    /// One of the errors above proves that nothing was done.
+    UnlessRefused,
+    /// It was several statements: the first one cannot change anything.
+    IfSeveral,
+}
+
+/// The command that runs may change rights.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MayChange {
+    whose: Whose,
+    counts: Counts,
+    /// The client is told of parts before the whole has run.
+    tells_parts: bool,
+    pub(crate) is_sent: bool,
+}
+
+impl Session {
+    /// Takes in that a text is about to run which may change rights.
+    pub(crate) fn note_rights_of_query(&mut self, statement: &Statement, input: Input, text_at: usize) {
+        let extent = if input.is_whole() { Extent::Whole } else { Extent::Beginning };
+        let sql = self.buffer.data()[text_at..input.held].to_vec();
+        self.note_rights(statement, &sql, extent);
+    }
+
+    /// The same for a statement that was prepared.
+    pub(crate) fn note_rights(&mut self, statement: &Statement, sql: &[u8], extent: Extent) {
+        self.steering.rights = self.may_change(statement, sql, extent);
+        self.steering.is_asked |= self.steering.rights.is_some();
+    }
+
+    fn may_change(&mut self, statement: &Statement, sql: &[u8], extent: Extent) -> Option<MayChange> {
+        let tells_parts = statement.class == Class::Multi;
+        let unknown =
+            MayChange { whose: Whose::Anybody, counts: Counts::Always, tells_parts, is_sent: false };
+        if extent == Extent::Beginning || sql.is_empty() {
+            let is_safe = !statement.effects.intersects(AT_RISK.without(Effects::UNKNOWN))
+                && !matches!(statement.class, Class::Unknown | Class::Multi);
+            return Some(MayChange {
+                counts: if is_safe { Counts::IfSeveral } else { Counts::Always },
+                ..unknown
+            });
+        }
+        if statement.class != Class::Execute {
+            let whose = self.whose(statement, sql)?;
+            return Some(MayChange { whose, counts: counts(statement), ..unknown });
+        }
+        let lex = self.lex.options(&self.want.vars);
+        let texts = self.texts_executed(statement, sql, lex);
+        if texts.is_empty() && !self.pins.is_empty() {
+            // It is one that a routine has prepared, or none.
+            return Some(unknown);
+        }
+        let mut found: Option<MayChange> = None;
+        for text in texts {
+            let Some(text) = text else { return Some(unknown) };
+            let ran = classify(text.as_bytes(), lex);
+            let Some(whose) = self.whose(&ran, text.as_bytes()) else { continue };
+            let counts = if found.is_none() { counts(&ran) } else { Counts::Always };
+            let whose = found.map_or(whose, |before| before.whose.max(whose));
+            found = Some(MayChange { whose, counts, ..unknown });
+        }
+        found
+    }
+
+    /// Whose rights a text changes, if it may change any.
+    fn whose(&mut self, statement: &Statement, sql: &[u8]) -> Option<Whose> {
+        let lex = self.lex.options(&self.want.vars);
+        let effects = statement.effects;
+        // What is not recognised, or has a body: its words tell.
+        let is_obscure = statement.class == Class::Unknown
+            || statement.class == Class::Multi && effects.intersects(RUNS_MORE.union(Effects::UNKNOWN));
+        if is_obscure && Body::read(sql, lex).may_change_rights() {
+            return Some(Whose::Anybody);
+        }
+        if !effects.contains(Effects::CHANGES_RIGHTS) {
+            return None;
+        }
+        let changed = rights_changed(sql, lex);
+        let is_own = (changed.own || !changed.named.is_empty())
+            && !changed.anybody
+            && !effects.intersects(RUNS_MORE)
+            && changed.named.iter().all(|name| *name == self.identity.user);
+        Some(if is_own { Whose::Own } else { Whose::Anybody })
+    }
+
+    /// A part of the answer is about to reach the client.
+    pub(crate) fn answer_begins(&self) {
+        if let Some(MayChange { tells_parts: true, whose, .. }) = self.steering.rights {
+            self.rights_changed(whose);
+        }
+    }
+
+    /// Takes in what a statement has done, as far as its answer tells.
+    pub(crate) fn settle_rights(&mut self, executed: &Executed<'_>) {
+        let noted = self.steering.rights.take();
+        let by_code = executed.statement.class == Class::Execute && executed.hidden.may_change_rights();
+        let whose = match noted {
+            _ if by_code => Whose::Anybody,
+            Some(noted) if noted.may_have(executed) => noted.whose,
+            _ => return,
+        };
+        self.rights_changed(whose);
+    }
+
+    /// The command has ended; how, is not known of one that was sent and not settled.
+    pub(crate) fn end_rights(&mut self) {
+        if let Some(MayChange { is_sent: true, whose, .. }) = self.steering.rights.take() {
+            self.rights_changed(whose);
+        }
+    }
+
+    fn rights_changed(&self, whose: Whose) {
+        match whose {
+            Whose::Own => self.keys.have_changed(),
+            Whose::Anybody => self.worker.users.accounts_changed(),
+        }
+    }
+}
+
+impl MayChange {
+    /// False if the answer proves that nothing was changed.
+    fn may_have(self, executed: &Executed<'_>) -> bool {
+        let response = executed.response;
+        match self.counts {
+            Counts::Always => true,
+            Counts::IfSeveral => response.are_several,
+            Counts::UnlessRefused => {
+                let is_refused = response.error.is_some_and(|code| DID_NOTHING.contains(&code));
+                // Of several statements none has succeeded.
+                !(is_refused && response.status.is_none())
+            }
+        }
+    }
+}
+
+fn counts(statement: &Statement) -> Counts {
+    if statement.effects.intersects(RUNS_MORE) { Counts::Always } else { Counts::UnlessRefused }
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{Hidden, LexOptions};
+    use delphinus_state::Response;
+    use delphinus_wire::response::Status;
+
+    use super::*;
+
+    /// True if `sql` counts as a change, after this error.
+    fn counts_after(sql: &str, error: Option<u16>, status: Option<Status>) -> bool {
+        let statement = classify(sql.as_bytes(), LexOptions::default());
+        let noted = MayChange {
+            whose: Whose::Anybody,
+            counts: counts(&statement),
+            tells_parts: false,
+            is_sent: true,
+        };
+        let (response, hidden) = (Response { error, status, ..Response::default() }, Hidden::default());
+        let (lex, now) = (LexOptions::default(), delphinus_net::rt::now());
+        let statement = &statement;
+        let executed =
+            Executed { statement, sql: sql.as_bytes(), lex, response: &response, hidden: &hidden, now };
+        noted.may_have(&executed)
+    }
+
+    #[test]
+    fn an_error_that_proves_that_nothing_was_done_does_not_count() {
+        let (drop, two, call) = ("DROP USER a, b", "DROP USER a; DROP USER b", "CALL p()");
+        assert!(counts_after(drop, None, Some(Status::AUTOCOMMIT)));
+        for code in [1044, 1045, 1064, 1142, 1227] {
+            assert!(!counts_after(drop, Some(code), None), "{code}");
+            assert!(!counts_after(two, Some(code), None), "the first one has failed: {code}");
+            assert!(counts_after(two, Some(code), Some(Status::MORE_RESULTS)), "the second one: {code}");
+            assert!(counts_after(call, Some(code), None), "what it did before is not known: {code}");
+        }
+        for code in [1396, 1317, 1205, 1290, 1133] {
+            assert!(counts_after(drop, Some(code), None), "{code}");
+        }
+    }
+}
