@@ -111,6 +111,13 @@ pub struct BackendStatement {
     used: u64,
 }
 
+impl BackendStatement {
+    /// One that was just prepared.
+    pub fn new(id: BackendStmtId) -> Self {
+        Self { id, bound_by: 0, has_run_with_values: false, used: 0 }
+    }
+}
+
 /// Takes the hash that the key brings along.
 #[derive(Debug, Default)]
 struct KeyHasher(u64);
@@ -163,7 +170,7 @@ impl Statements {
     pub fn insert(&mut self, key: Rc<StatementKey>, id: BackendStmtId) -> Option<BackendStmtId> {
         let evicted = if self.by_key.len() >= self.limit { self.evict() } else { None };
         self.clock += 1;
-        let statement = BackendStatement { id, bound_by: 0, has_run_with_values: false, used: self.clock };
+        let statement = BackendStatement { used: self.clock, ..BackendStatement::new(id) };
         let replaced = self.by_key.insert(key, statement);
         evicted.or(replaced.map(|statement| statement.id))
     }

@@ -96,19 +96,6 @@ impl Session {
         }
     }
 
-    /// Reads the rest of a command of one frame, so that all of it is held; one of several frames stays as it is.
-    pub(crate) async fn hold(&mut self, input: Input) -> Result<Input, NetError> {
-        let held = HEADER_LEN + input.frame.len;
-        if input.frame.is_continued() {
-            return Ok(input);
-        }
-        while self.buffer.len() < held {
-            self.buffer.reserve(held - self.buffer.len());
-            self.read_in_time().await?;
-        }
-        Ok(Input { held, ..input })
-    }
-
     #[inline]
     async fn wait_for_client(&mut self) -> Result<Woken, NetError> {
         match rt::either(self.stream.readable(), self.info.disturbed()).await {

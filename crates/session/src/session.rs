@@ -175,7 +175,7 @@ impl Seats {
 }
 
 /// What COM_CHANGE_USER ends on every server.
-const ENDS_WITH_ITS_USER: [PinReason; 11] = [
+const ENDS_WITH_ITS_USER: [PinReason; 13] = [
     PinReason::Transaction,
     PinReason::TemporaryTable,
     PinReason::TableLock,
@@ -185,6 +185,8 @@ const ENDS_WITH_ITS_USER: [PinReason; 11] = [
     PinReason::SqlPrepared,
     PinReason::Cursor,
     PinReason::LongData,
+    PinReason::LargeStatement,
+    PinReason::LargeVariables,
     PinReason::Status,
     PinReason::Dedicated,
 ];

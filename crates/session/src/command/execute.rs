@@ -349,7 +349,7 @@ impl Session {
         }
         let Some(found) = self.statements.find(id) else { return };
         let text = found.key.text().clone();
-        if !found.has_cursor && !found.has_long_data {
+        if !found.has_cursor && !found.has_long_data && !found.is_large() {
             let own = found.own.take();
             put_back(checkout, own).await;
         }
@@ -361,6 +361,7 @@ impl Session {
         let now = rt::now();
         self.pins.set(PinReason::Cursor, self.statements.has_cursor(), now, text);
         self.pins.set(PinReason::LongData, self.statements.has_long_data(), now, text);
+        self.pins.set(PinReason::LargeStatement, self.statements.has_large(), now, text);
         // A session without pins settles without a look at them.
         self.publish_pin();
     }

@@ -4,9 +4,12 @@
 use std::io;
 use std::rc::Rc;
 
-use delphinus_pool::{Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey};
+use delphinus_net::rt;
+use delphinus_pool::{
+    BackendStatement, Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey,
+};
 use delphinus_sql::{Class, Effects, Hints, Statement, Uses, Why, classify};
-use delphinus_state::{SessionState, Shape, as_prepared};
+use delphinus_state::{PinReason, SessionState, Shape, as_prepared};
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
@@ -18,7 +21,7 @@ use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::{OPAQUE, Ran};
-use crate::statements::ClientStatement;
+use crate::statements::{ClientStatement, Own};
 
 impl Session {
     pub(crate) async fn prepare(&mut self, input: Input) -> Outcome {
@@ -27,14 +30,25 @@ impl Session {
         if self.statements.len() >= limit {
             return self.refuse(input, ProxyError::TooManyStatements(limit)).await;
         }
-        // The text is needed to prepare it elsewhere.
-        let input = self.hold(input).await?;
         if !input.is_whole() {
-            return self.refuse(input, ProxyError::PreparedTextTooLong).await;
+            return self.prepare_large(input).await;
         }
+        // The text is needed to prepare it elsewhere.
         let (input, text) = self.own_text(input);
         let statement = classify(&text, self.lex.options(&self.want.vars));
         self.prepare_text(input, text, statement).await
+    }
+
+    /// A text that is too long to be held: only the connection that gets it has it, and keeps the session.
+    async fn prepare_large(&mut self, input: Input) -> Outcome {
+        let text_at = HEADER_LEN + 1;
+        let lex = self.lex.options(&self.want.vars);
+        let mut statement = self.classify(input, text_at, lex);
+        if self.worker.stored_code.concerns(&statement) {
+            self.uncover_query(&mut statement, input, text_at).await;
+        }
+        let beginning = self.buffer.data()[text_at..input.held].into();
+        self.prepare_text(input, beginning, statement).await
     }
 
     async fn prepare_text(&mut self, input: Input, text: Rc<[u8]>, statement: Statement) -> Outcome {
@@ -47,8 +61,8 @@ impl Session {
         if self.is_steered(&statement) {
             match self.steer(&text, &statement, Hints::default()).await {
                 Ok(None) => {}
-                Ok(Some(text)) if text.len() + 1 >= MAX_PAYLOAD => {
-                    return self.refuse(input, ProxyError::PreparedTextTooLong).await;
+                Ok(Some(text)) if !input.is_whole() || text.len() + 1 >= MAX_PAYLOAD => {
+                    return self.refuse(input, ProxyError::PacketTooLarge).await;
                 }
                 Ok(Some(text)) => {
                     let (input, text) = self.prepare_instead(input, text);
@@ -116,6 +130,7 @@ impl Session {
         statement: Statement,
     ) -> Outcome {
         let id = self.statements.next_id();
+        let is_large = !input.is_whole();
         let Relayed { response, rest, len, .. } =
             match self.forward(&mut checkout, input, Shape::Prepared(id.0)).await {
                 Ok(relayed) => relayed,
@@ -135,15 +150,22 @@ impl Session {
         let assigns = response.prepared.is_some() && statement.effects.contains(Effects::SETS_USER_VARS);
         let assigning = assigns.then(|| text.clone());
         if let Some(prepared) = response.prepared {
-            let key = Rc::new(StatementKey::new(text, self.want.clone()));
-            remember_prepared(&mut checkout, &key, prepared.id).await?;
+            let kept = if is_large { Rc::default() } else { text.clone() };
+            let key = Rc::new(StatementKey::new(kept, self.want.clone()));
+            let own = if is_large {
+                self.pins.add(PinReason::LargeStatement, rt::now(), &text);
+                Some(Own { key: key.clone(), statement: BackendStatement::new(prepared.id) })
+            } else {
+                remember_prepared(&mut checkout, &key, prepared.id).await?;
+                None
+            };
             let statement = ClientStatement {
                 key,
                 statement,
                 params: prepared.params,
                 types: Vec::new(),
                 token: self.worker.token(),
-                own: None,
+                own,
                 has_cursor: false,
                 has_long_data: false,
                 late_error: None,
@@ -159,6 +181,7 @@ impl Session {
             self.memory.row_count.set(row_count);
         }
         let settled = match assigning {
+            _ if is_large => self.ask_hidden_user_vars(&mut checkout, ran).await,
             Some(text) => self.ask_prepared_user_vars(&mut checkout, &text).await,
             None => Ok(()),
         };

@@ -110,7 +110,7 @@ impl Session {
 
     /// What is not wholly in the buffer cannot be known: it goes to the primary, and whatever the server reports
     /// about it pins.
-    fn classify(&self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
+    pub(super) fn classify(&self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
         let mut statement = classify(&self.buffer.data()[text_at..input.held], lex);
         if !input.is_whole() {
             statement.access = Access::Write;
