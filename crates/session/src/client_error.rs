@@ -48,6 +48,8 @@ pub enum ProxyError {
     Malformed,
     /// The command is larger than `max_allowed_packet`.
     PacketTooLarge,
+    /// There is no memory for what the command needs; the limit.
+    MemoryFull(u64),
     /// A prepared statement that this client does not have: id and command.
     UnknownStatement(u32, &'static str),
     /// A prepared statement without an open cursor.
@@ -241,6 +243,13 @@ impl From<&ProxyError> for ClientError {
             E::Malformed => Self::new(1835, *b"HY000", "Malformed communication packet."),
             E::PacketTooLarge => {
                 Self::new(1153, *b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
+            }
+            E::MemoryFull(limit) => {
+                let text = format!(
+                    "Memory capacity of {limit} bytes for 'memory_limit' exceeded. Delphinus: there is no room for this \
+                     command at the moment, and it has not run; try again later, or raise [proxy] memory_limit"
+                );
+                Self::new(3170, *b"HY000", text)
             }
             E::UnknownStatement(id, command) => {
                 let text = format!("Unknown prepared statement handler ({id}) given to {command}");

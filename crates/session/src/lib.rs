@@ -31,6 +31,7 @@ mod failover;
 mod forward;
 mod input;
 mod inquiry;
+mod kept;
 mod last_statement;
 mod local;
 mod login;

@@ -74,6 +74,10 @@ impl Session {
                 // It came after the KILL, whose answer its client may have seen: both can be found in one turn.
                 Waited::Command(_) if self.info.is_killed() => return self.say_goodbye().await,
                 Waited::Command(input) => input,
+                Waited::Crowded(input) => {
+                    self.refuse_crowded(input).await?;
+                    continue;
+                }
                 Waited::Disturbed => {
                     self.attend(None);
                     continue;
@@ -106,6 +110,17 @@ impl Session {
             }
             self.give_buffer_back();
         }
+    }
+
+    /// There is no memory for the rest of a command: it is passed over.
+    async fn refuse_crowded(&mut self, input: Input) -> Result<(), NetError> {
+        let error = ProxyError::MemoryFull(self.worker.settings.memory.limit());
+        self.error_seq = Some(1);
+        if let Served::Error(error) = Box::pin(self.refuse(input, error)).await? {
+            self.answer_error(&error).await?;
+        }
+        self.give_buffer_back();
+        Ok(())
     }
 
     /// A killed session ends at once; when the proxy stops, as soon as no transaction is open.

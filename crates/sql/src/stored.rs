@@ -29,6 +29,12 @@ pub struct Hidden {
     pub variables: BTreeSet<Box<str>>,
 }
 
+/// How many variables code may name.
+const MOST_VARIABLES: usize = 256;
+
+/// What a name takes beside its bytes.
+const EACH: usize = 64;
+
 impl Hidden {
     /// True if there is nothing.
     pub fn is_empty(&self) -> bool {
@@ -43,7 +49,21 @@ impl Hidden {
         self.executes |= other.executes;
         self.is_unknown |= other.is_unknown;
         self.variables.extend(other.variables.iter().cloned());
+        self.limit();
         had != (self.facts(), self.variables.len())
+    }
+
+    /// Code that names very many variables may do anything: nobody writes it, and the names would have to be kept.
+    pub(crate) fn limit(&mut self) {
+        self.is_unknown |= self.variables.len() > MOST_VARIABLES;
+        while self.variables.len() > MOST_VARIABLES {
+            self.variables.pop_last();
+        }
+    }
+
+    /// What it takes, in bytes.
+    fn bytes(&self) -> usize {
+        self.variables.iter().map(|name| EACH + name.len()).sum()
     }
 
     fn facts(&self) -> [bool; 4] {

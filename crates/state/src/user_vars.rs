@@ -33,9 +33,13 @@ pub const MOST_USER_VARS: usize = 4096;
 
 /// How many bytes of values may still be added to these.
 pub fn room_for_values(vars: &UserVars) -> usize {
-    let taken: usize = vars.iter().map(|(name, value)| EACH + name.len() + value.0.len()).sum();
     // An expression has two digits for each byte.
-    ALL_MAX.saturating_sub(taken) / 2
+    ALL_MAX.saturating_sub(bytes_of_user_vars(vars)) / 2
+}
+
+/// What they take, in bytes.
+pub fn bytes_of_user_vars(vars: &UserVars) -> usize {
+    vars.iter().map(|(name, value)| EACH + name.len() + value.0.len()).sum()
 }
 
 /// The statement that reads variables back. It answers with no row where a value is longer than `VALUE_MAX`, or all of them

@@ -462,7 +462,7 @@ pub(super) fn pinning(statement: Statement) -> Statement {
 /// Makes a statement that was one client's alone one for all again.
 pub(super) async fn put_back(checkout: &mut Checkout, own: Option<Own>) {
     let Some(Own { key, statement }) = own else { return };
-    if let Some(closed) = checkout.connection().statements.put_back(key, statement) {
+    for closed in checkout.connection().statements.put_back(key, statement) {
         // An error shows when the connection is used next.
         let _ = checkout.close_statement(closed).await;
     }

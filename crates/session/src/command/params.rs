@@ -29,7 +29,8 @@ impl Session {
             execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
         if let Some(ExecuteParams { types: Some(types), .. }) = &params {
             let types = &payload[types.clone()];
-            if found.types != types {
+            // The connection that has a large one is the only one that has to know them.
+            if !found.is_large() && found.types != types {
                 found.types = types.to_vec();
                 // A connection on which it ran with the old types does not have these.
                 found.token = self.worker.token();
