@@ -43,7 +43,11 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Result<Arguments> {
     }
     let names: Vec<&str> = ATTACKS.iter().map(|attack| attack.name).collect();
     for name in &found.only {
-        ensure!(names.contains(&name.as_str()), "no attack is called {name}; there are: {}", names.join(", "));
+        ensure!(
+            names.contains(&name.as_str()),
+            "no attack is called {name}; there are: {}",
+            names.join(", ")
+        );
     }
     Ok(found)
 }
