@@ -13,6 +13,7 @@ pub mod failover;
 mod general_log;
 mod go_toolchain;
 mod haproxy;
+pub mod hostile;
 mod link;
 mod machines;
 mod operators;

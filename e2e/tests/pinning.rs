@@ -68,6 +68,10 @@ impl Pair {
                 self.client.ping().unwrap();
                 self.statement = Some((statement, Vec::new()));
             }
+            Step::Large => {
+                let statement = self.prepare(&format!("SELECT '{}'", "x".repeat(256 << 10)));
+                self.statement = Some((statement, Vec::new()));
+            }
             Step::LongDataRun => {
                 let (statement, _) = self.statement.take().unwrap();
                 let replies = self.client.execute(statement.id, &[Param::Bytes(Vec::new())], true).unwrap();

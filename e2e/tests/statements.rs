@@ -76,36 +76,57 @@ fn statements_live(flavor: Flavor) {
     lost_connections_are_not_noticed(&stage);
     thousands_of_statements(&mut stage);
     one_too_many_is_an_error(&stage);
-    long_texts(&stage);
+    long_texts(&mut stage);
     long_values_without_types(&stage);
 }
 
 const MIB: usize = 1 << 20;
 
-/// Texts of nearly 16 MiB can be prepared and run anywhere; longer ones are refused, and nothing else is.
-fn long_texts(stage: &Stage) {
+/// A text that is too long to be held can be prepared, whatever its length: it is its session's on one connection until it is
+/// closed, and the proxy does not keep it.
+fn long_texts(stage: &mut Stage) {
     let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage)]);
-    let text = format!("SELECT LENGTH('{}') + ?", "x".repeat(16 * MIB - 100));
-    let statement = prepare(&mut client, &text);
-    for round in 0..3u64 {
-        assert_eq!(
-            numbers(execute(&mut client, &statement, &[Param::Unsigned(round)])),
-            [(16 * MIB) as u64 - 100 + round]
-        );
-        for (number, other) in others.iter_mut().enumerate() {
-            other.run(format!("SET @a = {number}, @b = {round}")).unwrap();
+    let before = stage.proxy().unwrap().resident_kib().unwrap();
+    for len in [300 << 10, 16 * MIB - 100, 16 * MIB, 16 * MIB + 1, 36 * MIB] {
+        let statement = prepare(&mut client, &format!("SELECT LENGTH('{}') + ?", "x".repeat(len)));
+        for round in 0..3u64 {
+            let found = numbers(execute(&mut client, &statement, &[Param::Unsigned(round)]));
+            assert_eq!(found, [len as u64 + round]);
+            for (number, other) in others.iter_mut().enumerate() {
+                other.run(format!("SET @a = {number}, @b = {round}")).unwrap();
+            }
         }
+        assert_eq!(pin_of(&mut client, &mut others[0]), "pinned: large_statement");
+        client.reset_statement(statement.id).unwrap();
+        client.send_long_data(statement.id, 0, b"5").unwrap();
+        let replies = client.execute(statement.id, &[Param::Bytes(Vec::new())], true).unwrap();
+        assert!(replies[0].failure().is_none(), "{replies:?}");
+        let opened = client.open_cursor(statement.id, &[Param::Unsigned(9)]).unwrap();
+        let Reply::Rows(rows) = opened else { panic!("no cursor: {opened:?}") };
+        let fetched = client.fetch(statement.id, 5, &rows.columns).unwrap().rows().unwrap();
+        assert_eq!(fetched.len(), 1);
+        client.close(statement.id).unwrap();
+        assert_eq!(pin_of(&mut client, &mut others[0]), "");
     }
-    for more in [0, 1, 20 * MIB] {
-        let text = format!("SELECT '{}' + ?", "x".repeat(16 * MIB + more));
-        let failure = client.prepare(&text).unwrap().unwrap_err();
-        assert_eq!(failure.code, 1153, "{failure}");
-        assert!(failure.message.contains("16 MiB"), "{failure}");
-        assert_eq!(
-            numbers(execute(&mut client, &statement, &[Param::Unsigned(1)])),
-            [(16 * MIB) as u64 - 99]
-        );
-    }
+    let kept: Vec<_> =
+        (0..20).map(|_| prepare(&mut client, &format!("SELECT '{}'", "x".repeat(15 * MIB)))).collect();
+    let after = stage.proxy().unwrap().resident_kib().unwrap();
+    assert!(after < before + 64 * 1024, "20 texts of 15 MiB: from {before} to {after} KiB");
+    client.reset_connection().unwrap();
+    assert_eq!(pin_of(&mut client, &mut others[0]), "");
+    let gone = client.execute(kept[0].id, &[], true).unwrap();
+    assert_eq!(gone[0].failure().map(|failure| failure.code), Some(1243));
+}
+
+/// What the process list says of the client.
+fn pin_of(client: &mut Client, watcher: &mut Client) -> String {
+    client.ping().unwrap();
+    let id = client.connection_id().to_string();
+    let rows = watcher.query("SHOW PROCESSLIST").unwrap().remove(0).rows().unwrap();
+    let text = |cell: &Option<Vec<u8>>| String::from_utf8_lossy(cell.as_deref().unwrap_or(b"")).into_owned();
+    let row = rows.into_iter().find(|row| text(&row[0]) == id).expect("the session is listed");
+    let state = text(&row[6]);
+    if state.starts_with("pinned") { state } else { String::new() }
 }
 
 /// Types are sent with the first execution only; where another connection runs the statement, they are put into a

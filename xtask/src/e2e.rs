@@ -16,6 +16,8 @@ use crate::test::run_tests;
 const SUITES: &str = "delphinus-driver-suites";
 /// The program that measures failovers.
 const FAILOVER: &str = "delphinus-failover";
+/// The program that attacks.
+const HOSTILE: &str = "delphinus-hostile";
 
 /// Options of `e2e`.
 #[derive(Debug, Args)]
@@ -50,6 +52,23 @@ enum Part {
     /// On MariaDB and MySQL (asynchronous and semi-synchronous) with an outside tool that promotes a replica, and on MySQL Group
     /// Replication, there through MySQL Router, too. A run of each takes about half an hour.
     Failover(FailoverArgs),
+    /// Hostile clients beside ordinary ones: how much memory the proxy takes, which has a limit, and how long the others
+    /// wait, before, during and after each attack. About ten minutes.
+    Hostile(HostileArgs),
+}
+
+/// Options of `e2e hostile`.
+#[derive(Debug, Args)]
+struct HostileArgs {
+    /// Only this attack; can be repeated. A wrong name lists them.
+    #[arg(long)]
+    only: Vec<String>,
+    /// Only these servers.
+    #[arg(long, value_parser = ["mariadb", "mysql"])]
+    flavor: Option<String>,
+    /// Write the table of docs/limits.md.
+    #[arg(long)]
+    docs: bool,
 }
 
 /// Options of `e2e failover`.
@@ -141,6 +160,11 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
         Some(Part::SessionState(state)) => {
             steps.tests("session state", || run_session_state(state, &proxy(args.release)?));
         }
+        Some(Part::Hostile(hostile)) => {
+            steps.tests("hostile clients", || {
+                run_program(HOSTILE, &hostile_words(hostile), &proxy(args.release)?)
+            });
+        }
         Some(Part::Failover(failover)) => {
             // Cuts a member of a group off.
             steps.check("nft", || needs::ensure_program("nft", "nftables"));
@@ -194,6 +218,16 @@ fn failover_words(args: &FailoverArgs) -> Vec<String> {
         }
     }
     words.extend(args.resume.then(|| "--resume".to_owned()));
+    words
+}
+
+fn hostile_words(args: &HostileArgs) -> Vec<String> {
+    let mut words: Vec<String> =
+        args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]).collect();
+    words.extend(args.flavor.iter().flat_map(|flavor| ["--flavor".to_owned(), flavor.clone()]));
+    if args.docs {
+        words.extend(["--docs".to_owned(), cargo::root().join("docs/limits.md").display().to_string()]);
+    }
     words
 }
 

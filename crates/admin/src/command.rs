@@ -5,6 +5,7 @@ mod cache;
 mod clusters;
 mod help;
 mod kill;
+mod memory;
 mod pools;
 mod reference;
 mod route;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_cache::Cache;
+use delphinus_memory::Account;
 use delphinus_session::{ClientConnId, FailedLogins, LoginDelays, Registry, SessionInfo, Told};
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
@@ -39,6 +40,8 @@ pub struct Parts {
     pub counters: CounterSet,
     /// Answers that are kept, of all clusters; `None`: none are.
     pub cache: Option<Arc<Cache>>,
+    /// What memory is kept.
+    pub memory: Account,
     /// Where clients and operators connect.
     pub listeners: Vec<ListenerRow>,
     /// The users of the configuration.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use delphinus_admin::{
     AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, OptionsDoor, Parts,
 };
-use delphinus_cache::Cache;
 use delphinus_config::{self as config, Config};
 use delphinus_net::rt;
 use delphinus_net::{ListenAddress, Listener};
@@ -18,6 +17,7 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::handshake::TlsMode;
 
 use crate::error::Error;
+use crate::memory::Kept;
 use crate::reload::Running;
 use crate::settings::{credential, default_plugin, login_delays, server_tls, tls_mode};
 
@@ -57,7 +57,7 @@ pub(crate) struct Shown<'a> {
     pub registry: &'a Arc<Registry>,
     pub clusters: Vec<ClusterView>,
     pub counters: &'a CounterSet,
-    pub cache: Option<Arc<Cache>>,
+    pub kept: &'a Kept,
     pub rsa_key: Option<Arc<RsaKey>>,
     pub running: &'a Rc<Running>,
     /// The listeners of clients, and those of operators.
@@ -82,7 +82,8 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
         registry: shown.registry.clone(),
         clusters: shown.clusters,
         counters: shown.counters.clone(),
-        cache: shown.cache,
+        cache: shown.kept.cache.clone(),
+        memory: shown.kept.memory.clone(),
         listeners,
         client_users: config.users.iter().map(|user| client(config, user)).collect(),
         options: options(shown.running),

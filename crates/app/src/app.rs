@@ -7,7 +7,6 @@ use std::thread;
 use std::time::Duration;
 
 use delphinus_admin::Console;
-use delphinus_cache::Cache;
 use delphinus_config::Config;
 use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt::{self, mpsc, watch};
@@ -24,6 +23,7 @@ use crate::cluster::{ClusterSeed, RunningCluster, StartedCluster, announce, dist
 use crate::drain::drain;
 use crate::error::Error;
 use crate::keys::login_key;
+use crate::memory::Kept;
 use crate::reload::{Rereading, Running, follow_hangups};
 use crate::settings;
 use crate::worker::{Seed, ThreadSeed, serve};
@@ -56,13 +56,14 @@ struct App {
     stopping: watch::Sender<bool>,
     deadline: watch::Sender<bool>,
     running: Rc<Running>,
+    _kept: Kept,
 }
 
 impl App {
     fn build(config: &Config, rereading: Option<Rereading>) -> Result<Self, Error> {
         let count = worker_count(config);
-        let cache = settings::cache(config);
-        let (clusters, seeds) = build_clusters(config, count, cache.as_ref())?;
+        let kept = Kept::new(config);
+        let (clusters, seeds) = build_clusters(config, count, &kept)?;
         let choice = choice(config);
         let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
         let admin_listeners = bind(&admin::listeners(config)?)?;
@@ -97,7 +98,7 @@ impl App {
             registry: &registry,
             clusters: clusters.iter().map(RunningCluster::view).collect(),
             counters: &counters,
-            cache,
+            kept: &kept,
             rsa_key,
             running: &running,
             listeners: [&listeners, &admin_listeners],
@@ -115,6 +116,7 @@ impl App {
             stopping,
             deadline,
             running,
+            _kept: kept,
         })
     }
 
@@ -169,13 +171,13 @@ impl App {
 fn build_clusters(
     config: &Config,
     threads: usize,
-    cache: Option<&Arc<Cache>>,
+    kept: &Kept,
 ) -> Result<(Vec<RunningCluster>, Vec<Vec<ClusterSeed>>), Error> {
     let mut clusters = Vec::new();
     let mut seeds: Vec<Vec<ClusterSeed>> = (0..threads).map(|_| Vec::new()).collect();
     for (index, cluster) in config.clusters.iter().enumerate() {
         let (running, of_threads) =
-            RunningCluster::build(config, (choice::id(index), cluster), threads, cache)?;
+            RunningCluster::build(config, (choice::id(index), cluster), threads, kept)?;
         clusters.push(running);
         for (thread, seed) in seeds.iter_mut().zip(of_threads) {
             thread.push(seed);

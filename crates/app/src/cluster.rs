@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_admin::{ClusterView, Questions, WorkerLine, worker_line};
-use delphinus_cache::Cache;
 use delphinus_config::{Cluster, Compression, Config};
 use delphinus_monitor::{Monitor, SnapshotReader};
 use delphinus_net::rt::{self, Notify, watch};
@@ -15,6 +14,7 @@ use delphinus_topology::{ClusterId, Snapshot};
 use delphinus_wire::Capabilities;
 
 use crate::error::Error;
+use crate::memory::Kept;
 use crate::reload::Hot;
 use crate::{limits, settings};
 
@@ -60,17 +60,17 @@ impl RunningCluster {
         config: &Config,
         (id, cluster): (ClusterId, &Cluster),
         threads: usize,
-        cache: Option<&Arc<Cache>>,
+        kept: &Kept,
     ) -> Result<(Self, Vec<ClusterSeed>), Error> {
         let targets = settings::targets(config, cluster)?;
         let (hot, policy, lag) = Hot::new(cluster);
-        let (monitor, reader) = Monitor::new(settings::monitor(cluster, &targets, lag));
+        let (monitor, reader) = Monitor::new(settings::monitor(cluster, &targets, lag, kept));
         let bells: Vec<Arc<Notify>> = (0..threads).map(|_| Arc::default()).collect();
         let users = settings::users(config);
         let shared = SharedCluster {
             id,
             // Once: the threads share the counts of the rules.
-            settings: settings::sessions(config, id, cluster, cache),
+            settings: settings::sessions(config, id, cluster, kept),
             pool: settings::pool(config, (id, cluster), &users, threads),
             backends: limits::budgets(config, cluster, &targets, &bells),
             users,

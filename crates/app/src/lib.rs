@@ -10,6 +10,7 @@ mod drain;
 mod error;
 mod keys;
 mod limits;
+mod memory;
 mod reload;
 mod routing;
 mod settings;

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_cache::{Cache, Limits};
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_monitor::{BackendSpec, HeartbeatSettings};
@@ -27,6 +26,7 @@ use delphinus_wire::proxy_header::ProxyVersion;
 use crate::choice;
 use crate::error::Error;
 use crate::keys::own_certificate;
+use crate::memory::Kept;
 use crate::trust;
 
 /// MySQL's `net_write_timeout`, in seconds.
@@ -41,7 +41,7 @@ pub(crate) fn sessions(
     config: &Config,
     id: ClusterId,
     cluster: &Cluster,
-    cache: Option<&Arc<Cache>>,
+    kept: &Kept,
 ) -> delphinus_session::Settings {
     let proxy = &config.proxy;
     delphinus_session::Settings {
@@ -56,14 +56,9 @@ pub(crate) fn sessions(
         kills_abandoned: proxy.kill_abandoned_queries,
         failover: crate::routing::failover(cluster),
         routing: crate::routing::routing(config, id, cluster),
-        cache: cache.cloned(),
+        cache: kept.cache.clone(),
+        memory: kept.memory.clone(),
     }
-}
-
-/// The room for answers that are kept, of all clusters and workers; `None`: there is none.
-pub(crate) fn cache(config: &Config) -> Option<Arc<Cache>> {
-    let config::Cache { max_bytes, max_entry_bytes, .. } = config.cache;
-    (max_bytes > 0).then(|| Arc::new(Cache::new(Limits { max_bytes, max_entry_bytes })))
 }
 
 /// What clients are offered first, if that is set.
@@ -134,6 +129,7 @@ pub(crate) fn monitor(
     cluster: &Cluster,
     targets: &[Target],
     lag: watch::Receiver<Lag>,
+    kept: &Kept,
 ) -> delphinus_monitor::Settings {
     let spec = |(backend, target): (&config::Backend, &Target)| BackendSpec {
         place: target.place.clone(),
@@ -176,6 +172,7 @@ pub(crate) fn monitor(
             most: Duration::from_millis(cluster.monitor.flap_backoff_max_ms),
         },
         fence: cluster.monitor.fence,
+        memory: kept.memory.clone(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_memory::Account;
 use delphinus_net::rt::watch;
 use delphinus_net::tls::ClientTls;
 use delphinus_net::{Place, Resolver};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub flapping: Flapping,
     /// Whether backends that have lost their place as the primary, and still take writes, are set read-only.
     pub fence: bool,
+    /// What memory there is for what is kept.
+    pub memory: Account,
 }
 
 /// The row that one proxy keeps changing on the primary.
@@ -116,6 +119,7 @@ impl Settings {
             heartbeat: None,
             flapping: rules.flapping,
             fence: false,
+            memory: Account::unlimited(),
         }
     }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use delphinus_memory::{Owner, Permit};
 use delphinus_net::rt::{self, Notify, watch};
 use delphinus_sql::{Catalog, Runs, Statement};
 use delphinus_topology::{Backend, BackendId, Flavor, ServerFacts, Snapshot};
@@ -162,11 +163,13 @@ pub(crate) struct CodeReader {
     reader: SnapshotReader,
     /// What was said last of what cannot be read.
     told: Option<String>,
+    /// The room of what was read last.
+    room: Option<Permit>,
 }
 
 impl CodeReader {
     pub(crate) fn new(settings: Rc<Settings>, reader: SnapshotReader) -> Self {
-        Self { settings, reader, told: None }
+        Self { settings, reader, told: None, room: None }
     }
 
     /// Reads until `stopped`.
@@ -234,6 +237,8 @@ impl CodeReader {
             // Its triggers and views are what they were, as far as anybody knows.
             _ => Catalog::clone(&code.catalog.load()).without_routines(),
         };
+        self.room = None;
+        self.room = Some(self.settings.memory.reserve(Owner::StoredCode, catalog.bytes()));
         code.publish(catalog, changes);
         is_read
     }

@@ -74,6 +74,14 @@ impl Buffer {
         self.start = 0;
     }
 
+    /// The unconsumed bytes in a buffer that has room for nothing else; this one is empty then.
+    #[must_use]
+    pub fn take_exactly(&mut self) -> Self {
+        let bytes = self.data().to_vec();
+        self.clear();
+        Self { bytes, start: 0 }
+    }
+
     /// Makes room for at least `n` more bytes, first by moving what is left to the front.
     pub fn reserve(&mut self, n: usize) {
         if self.bytes.capacity() - self.bytes.len() >= n {

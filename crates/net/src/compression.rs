@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 
+use delphinus_memory::{Account, Owner, Permit};
 use delphinus_wire::compression::{Codec, CompressedLink};
 
 use crate::buffer::Buffer;
@@ -17,6 +18,8 @@ thread_local! {
 
 /// How much is read from below at once.
 const CHUNK: usize = 16 * 1024;
+/// So much is not counted.
+const FREE: usize = 2 * CHUNK;
 /// Longest piece that is compressed before it is written.
 const LONGEST_WRITE: usize = 256 * 1024;
 
@@ -30,6 +33,8 @@ pub(crate) struct CompressionLayer {
     unpacked: Vec<u8>,
     taken: usize,
     has_ended: bool,
+    /// The room that a client's packets take while they are unpacked.
+    room: Option<Permit>,
 }
 
 /// What is below the compression.
@@ -66,7 +71,20 @@ impl CompressionLayer {
     pub(crate) fn new(link: CompressedLink, early: &[u8]) -> Self {
         let mut incoming = Buffer::default();
         incoming.extend(early);
-        Self { link, incoming, unpacked: Vec::new(), taken: 0, has_ended: false }
+        Self { link, incoming, unpacked: Vec::new(), taken: 0, has_ended: false, room: None }
+    }
+
+    /// What it unpacks takes room of this account: for clients, who may send what unpacks to very much.
+    pub(crate) fn limit_to(&mut self, account: &Account) {
+        self.room = Some(account.open(Owner::Unpacked));
+    }
+
+    /// Takes the room for `more` bytes beside what has been read.
+    fn take_room(&mut self, more: usize) -> io::Result<()> {
+        let bytes = self.incoming.capacity() + more;
+        let has_room = bytes <= FREE || self.room.as_mut().is_none_or(|room| room.grow_to(bytes));
+        let full = || io::Error::other("memory_limit is reached: there is no room to unpack a packet");
+        has_room.then_some(()).ok_or_else(full)
     }
 
     /// True if nothing is left of what has been read.
@@ -85,6 +103,7 @@ impl CompressionLayer {
                 lower.readable().await?;
             }
             self.incoming.reserve(CHUNK);
+            self.take_room(0)?;
             self.has_ended = lower.read(self.incoming.tail()).await? == 0;
         }
         Ok(())
@@ -92,6 +111,7 @@ impl CompressionLayer {
 
     fn unpack(&mut self, len: usize) -> io::Result<()> {
         self.taken = 0;
+        self.take_room(CompressedLink::unpacked_len(self.incoming.data()))?;
         let frame = &self.incoming.data()[..len];
         CODEC
             .with_borrow_mut(|codec| self.link.decode(codec, frame, &mut self.unpacked))
@@ -113,6 +133,9 @@ impl CompressionLayer {
         if self.taken == self.unpacked.len() {
             self.unpacked = Vec::new();
             self.taken = 0;
+            if let Some(room) = &mut self.room {
+                room.shrink_to(if self.incoming.is_empty() { 0 } else { self.incoming.capacity() });
+            }
         }
         Ok(n)
     }

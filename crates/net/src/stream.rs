@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::net::{TcpStream, UnixStream};
 
+use delphinus_memory::Account;
 use delphinus_wire::auth::Fingerprint;
 use delphinus_wire::compression::CompressedLink;
 
@@ -57,6 +58,13 @@ impl Stream {
     /// Compresses from now on, inside TLS if that is there. `early` are bytes already read that are compressed.
     pub fn start_compression(&mut self, link: CompressedLink, early: &[u8]) {
         self.compression = Some(Box::new(CompressionLayer::new(link, early)));
+    }
+
+    /// What is unpacked takes room of this account from now on.
+    pub fn limit_unpacked(&mut self, account: &Account) {
+        if let Some(layer) = &mut self.compression {
+            layer.limit_to(account);
+        }
     }
 
     /// True with compression.

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use delphinus_memory::{Kept, Share};
 use delphinus_net::rt;
 use delphinus_wire::response::TextResult;
 
@@ -28,7 +29,17 @@ pub struct Memory {
     /// ROW_COUNT().
     pub row_count: Cell<i64>,
     warnings: RefCell<Warnings>,
+    /// Where there is room for the warnings; none for what belongs to no session.
+    share: Option<Share>,
+    /// The room that they have.
+    room: RefCell<Option<Kept>>,
 }
+
+/// Of more warnings than these nothing is kept: servers list as many, unless told otherwise (`max_error_count`).
+pub(crate) const MOST_WARNINGS: usize = 1024;
+
+/// What a cell takes beside its bytes.
+const EACH_CELL: usize = 32;
 
 /// FOUND_ROWS().
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,6 +208,25 @@ impl Memory {
 
     fn list(&self, warnings: Warnings) {
         self.warnings.replace(warnings);
+        self.room.replace(None);
+    }
+
+    /// The memory of a session with this share.
+    pub fn of(share: &Share) -> Rc<Self> {
+        Rc::new(Self { share: Some(share.clone()), ..Self::default() })
+    }
+
+    /// What a server has listed, if there is room for it.
+    fn kept(&self, result: TextResult, charset: Option<Box<[u8]>>) -> Warnings {
+        let cells = result.rows.iter().flatten();
+        let bytes: usize = cells.map(|cell| EACH_CELL + cell.as_ref().map_or(0, Vec::len)).sum();
+        let is_whole = result.rows.len() <= MOST_WARNINGS;
+        let room = self.share.as_ref().filter(|_| is_whole).and_then(|share| share.keep(bytes));
+        if room.is_none() {
+            return Warnings::Gone;
+        }
+        self.room.replace(room);
+        Warnings::Listed(result, charset)
     }
 
     /// What the connection that has seen this much says of FOUND_ROWS(). Its session may have gone on meanwhile, elsewhere.
@@ -210,11 +240,12 @@ impl Memory {
     pub(crate) fn save_list(&self, seen: Seen, result: TextResult, charset: Option<Box<[u8]>>) {
         if self.asks_for_list(seen) {
             let found = self.warnings.replace(Warnings::None);
-            self.list(match found {
-                _ if !result.rows.is_empty() => Warnings::Listed(result, charset),
+            let found = match found {
+                _ if !result.rows.is_empty() => self.kept(result, charset),
                 Warnings::Unclear(or) => *or,
                 _ => Warnings::None,
-            });
+            };
+            self.warnings.replace(found);
         }
     }
 

@@ -10,7 +10,7 @@ use delphinus_wire::command::Code;
 use crate::ask::{AskError, command, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
-use crate::memory::{Memory, Seen};
+use crate::memory::{MOST_WARNINGS, Memory, Seen};
 use crate::open::initialise;
 use crate::pool::Target;
 
@@ -39,6 +39,14 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// much there may be of that altogether.
 const MOST_LEFT: usize = 32;
 
+/// And so many bytes of it.
+const MOST_BYTES_LEFT: usize = 64 << 10;
+
+fn has_much_left(connection: &Connection) -> bool {
+    let sql = &connection.sql;
+    !sql.is_empty() && (sql.len() > MOST_LEFT || sql.bytes() > MOST_BYTES_LEFT)
+}
+
 /// Brings `connection` into the state `want` for the session of `memory`.
 pub(crate) async fn make_ready(
     connection: &mut Connection,
@@ -51,7 +59,7 @@ pub(crate) async fn make_ready(
         if connection.has_unsaved() {
             Box::pin(bounded(target, save(connection))).await?;
         }
-        if connection.may_hide_user_vars || connection.sql.len() > MOST_LEFT {
+        if connection.may_hide_user_vars || has_much_left(connection) {
             Box::pin(start_over(connection, target)).await?;
         }
         if connection.lists_warnings {
@@ -114,6 +122,7 @@ async fn fix_up(
         run_all(connection, target, want, diff(want, &connection.have)).await?;
     }
     connection.have = want.clone();
+    connection.room = None;
     Ok(())
 }
 
@@ -197,7 +206,7 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
     let unsaved = std::mem::take(&mut connection.unsaved);
     if connection.memory.asks_for_list(seen) {
         // First, because every other statement forgets the warnings.
-        let answer = query(connection, "SHOW WARNINGS").await?;
+        let answer = query(connection, &format!("SHOW WARNINGS LIMIT {}", MOST_WARNINGS + 1)).await?;
         let charset = connection.have.vars.get("character_set_results").cloned();
         connection.memory.save_list(seen, answer.result, charset);
     }

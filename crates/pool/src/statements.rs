@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
+use delphinus_memory::Kept;
 use delphinus_state::{SessionState, prepared_under};
 use delphinus_wire::command::BackendStmtId;
 
@@ -17,19 +18,27 @@ pub struct StatementKey {
     has_cursor: bool,
     /// Made once: the statement is looked up each time it runs.
     hash: u64,
+    /// The room that its session has for it, wherever it is kept.
+    room: Option<Rc<Kept>>,
 }
 
 impl StatementKey {
     /// A statement with this text, prepared in this state, of which user variables and those of transactions play no part.
     pub fn new(text: Rc<[u8]>, state: SessionState) -> Self {
-        let state = SessionState { vars: prepared_under(&state.vars), ..state };
+        let state = SessionState { vars: prepared_under(&state.vars), user_vars: Rc::default(), ..state };
         Self::with(text, state, Rc::default(), false)
+    }
+
+    /// The same, with the room that it takes.
+    #[must_use]
+    pub fn with_room(self, room: Rc<Kept>) -> Self {
+        Self { room: Some(room), ..self }
     }
 
     fn with(text: Rc<[u8]>, state: SessionState, classes: Rc<[u8]>, has_cursor: bool) -> Self {
         let facts = (&text, &state.schema, &classes, has_cursor);
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(facts);
-        Self { text, state, classes, has_cursor, hash }
+        Self { text, state, classes, has_cursor, hash, room: None }
     }
 
     /// The same with another text.
@@ -41,14 +50,16 @@ impl StatementKey {
     /// The same with parameters of these classes, one byte each, as the backend remembers them.
     #[must_use]
     pub fn with_classes(&self, classes: Rc<[u8]>) -> Self {
-        Self::with(self.text.clone(), self.state.clone(), classes, self.has_cursor)
+        let made = Self::with(self.text.clone(), self.state.clone(), classes, self.has_cursor);
+        Self { room: self.room.clone(), ..made }
     }
 
     /// The same, run with a cursor: MySQL 9.7 sends rows of the text protocol when a statement that has had a cursor is
     /// run without one.
     #[must_use]
     pub fn with_cursor(&self) -> Self {
-        Self::with(self.text.clone(), self.state.clone(), self.classes.clone(), true)
+        let made = Self::with(self.text.clone(), self.state.clone(), self.classes.clone(), true);
+        Self { room: self.room.clone(), ..made }
     }
 
     /// True for the one that is run with a cursor.
@@ -111,6 +122,13 @@ pub struct BackendStatement {
     used: u64,
 }
 
+impl BackendStatement {
+    /// One that was just prepared.
+    pub fn new(id: BackendStmtId) -> Self {
+        Self { id, bound_by: 0, has_run_with_values: false, used: 0 }
+    }
+}
+
 /// Takes the hash that the key brings along.
 #[derive(Debug, Default)]
 struct KeyHasher(u64);
@@ -131,18 +149,24 @@ impl Hasher for KeyHasher {
     }
 }
 
+/// What the texts of one connection may take, in bytes: they may have outlived their sessions, whose room they take. One
+/// is always kept.
+const TEXTS: usize = 1 << 20;
+
 /// The statements of one connection.
 #[derive(Debug)]
 pub struct Statements {
     by_key: HashMap<Rc<StatementKey>, BackendStatement, BuildHasherDefault<KeyHasher>>,
     limit: usize,
     clock: u64,
+    /// What their texts take.
+    bytes: usize,
 }
 
 impl Statements {
     /// Room for `limit` statements.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { by_key: HashMap::default(), limit: limit.max(1), clock: 0 }
+        Self { by_key: HashMap::default(), limit: limit.max(1), clock: 0, bytes: 0 }
     }
 
     /// The statement, which counts as used now.
@@ -158,14 +182,31 @@ impl Statements {
         self.by_key.iter().find(|(_, statement)| statement.id == id).map(|(key, _)| key.text().clone())
     }
 
-    /// Adds a statement just prepared; returns one that has to be closed to make room.
+    /// Adds a statement just prepared; returns those that have to be closed to make room.
     #[must_use]
-    pub fn insert(&mut self, key: Rc<StatementKey>, id: BackendStmtId) -> Option<BackendStmtId> {
-        let evicted = if self.by_key.len() >= self.limit { self.evict() } else { None };
+    pub fn insert(&mut self, key: Rc<StatementKey>, id: BackendStmtId) -> Vec<BackendStmtId> {
+        let mut closed = self.make_room_for(&key);
         self.clock += 1;
-        let statement = BackendStatement { id, bound_by: 0, has_run_with_values: false, used: self.clock };
-        let replaced = self.by_key.insert(key, statement);
-        evicted.or(replaced.map(|statement| statement.id))
+        let statement = BackendStatement { used: self.clock, ..BackendStatement::new(id) };
+        closed.extend(self.take(&key).map(|replaced| replaced.id));
+        self.add(key, statement);
+        closed
+    }
+
+    fn add(&mut self, key: Rc<StatementKey>, statement: BackendStatement) {
+        self.bytes += key.text.len();
+        self.by_key.insert(key, statement);
+    }
+
+    fn make_room_for(&mut self, key: &StatementKey) -> Vec<BackendStmtId> {
+        let mut closed = Vec::new();
+        while self.by_key.len() >= self.limit || self.bytes + key.text.len() > TEXTS {
+            match self.evict() {
+                Some(evicted) => closed.push(evicted),
+                None => break,
+            }
+        }
+        closed
     }
 
     /// Adds a statement that a client has just prepared; returns those that have to be closed. What was prepared of the same text before
@@ -187,7 +228,7 @@ impl Statements {
     fn evict(&mut self) -> Option<BackendStmtId> {
         let oldest =
             self.by_key.iter().min_by_key(|(_, statement)| statement.used).map(|(key, _)| key.clone())?;
-        self.by_key.remove(&oldest).map(|statement| statement.id)
+        self.take(&oldest).map(|statement| statement.id)
     }
 
     /// Makes a statement that was prepared but never run the one of `key`, which differs only in the classes of its
@@ -201,27 +242,29 @@ impl Statements {
         if self.by_key.get(&bare).is_none_or(has_run) {
             return false;
         }
-        let Some(statement) = self.by_key.remove(&bare) else { return false };
-        self.by_key.insert(key.clone(), statement);
+        let Some(statement) = self.take(&Rc::new(bare)) else { return false };
+        self.add(key.clone(), statement);
         true
     }
 
     /// Takes a statement out: to be closed, or for one client alone, as long as it has an open cursor or pieces of a
     /// parameter that nobody else may touch.
     pub fn take(&mut self, key: &Rc<StatementKey>) -> Option<BackendStatement> {
-        self.by_key.remove(key)
+        let (kept, statement) = self.by_key.remove_entry(key)?;
+        self.bytes -= kept.text.len();
+        Some(statement)
     }
 
-    /// Gives a statement back that was taken out; returns one that has to be closed: to make room, or this one where
+    /// Gives a statement back that was taken out; returns those that have to be closed: to make room, or this one where
     /// another has taken its place.
     #[must_use]
-    pub fn put_back(&mut self, key: Rc<StatementKey>, statement: BackendStatement) -> Option<BackendStmtId> {
+    pub fn put_back(&mut self, key: Rc<StatementKey>, statement: BackendStatement) -> Vec<BackendStmtId> {
         if self.by_key.contains_key(&key) {
-            return Some(statement.id);
+            return vec![statement.id];
         }
-        let evicted = if self.by_key.len() >= self.limit { self.evict() } else { None };
-        self.by_key.insert(key, statement);
-        evicted
+        let closed = self.make_room_for(&key);
+        self.add(key, statement);
+        closed
     }
 
     /// How many there are.
@@ -236,6 +279,7 @@ impl Statements {
 
     pub(crate) fn clear(&mut self) {
         self.by_key.clear();
+        self.bytes = 0;
     }
 }
 
@@ -251,7 +295,7 @@ mod tests {
     #[test]
     fn the_same_text_in_another_schema_is_another_statement() {
         let mut statements = Statements::new(10);
-        assert_eq!(statements.insert(key("SELECT * FROM t", Some("a")), BackendStmtId(1)), None);
+        assert_eq!(statements.insert(key("SELECT * FROM t", Some("a")), BackendStmtId(1)), []);
         assert!(statements.find(&key("SELECT * FROM t", Some("a"))).is_some());
         assert!(statements.find(&key("SELECT * FROM t", Some("b"))).is_none());
         assert!(statements.find(&key("SELECT * FROM u", Some("a"))).is_none());
@@ -262,7 +306,7 @@ mod tests {
         let with = |classes: &[u8]| Rc::new(key("SELECT ?", None).with_classes(classes.into()));
         let mut statements = Statements::new(10);
         assert!(!statements.adopt(&with(b"i")));
-        assert_eq!(statements.insert(key("SELECT ?", None), BackendStmtId(1)), None);
+        assert_eq!(statements.insert(key("SELECT ?", None), BackendStmtId(1)), []);
         assert!(statements.adopt(&with(b"i")));
         assert!(statements.find(&with(b"s")).is_none() && !statements.adopt(&with(b"s")));
         assert_eq!(statements.find(&with(b"i")).map(|found| found.id), Some(BackendStmtId(1)));
@@ -274,8 +318,8 @@ mod tests {
         let mut statements = Statements::new(4);
         assert!(statements.replace(key("SELECT ?", None), BackendStmtId(1)).is_empty());
         assert!(statements.adopt(&with(b"i")));
-        assert_eq!(statements.insert(Rc::new(with(b"i").with_cursor()), BackendStmtId(2)), None);
-        assert_eq!(statements.insert(key("SELECT ?", Some("a")), BackendStmtId(3)), None);
+        assert_eq!(statements.insert(Rc::new(with(b"i").with_cursor()), BackendStmtId(2)), []);
+        assert_eq!(statements.insert(key("SELECT ?", Some("a")), BackendStmtId(3)), []);
         let mut closed = statements.replace(key("SELECT ?", None), BackendStmtId(4));
         closed.sort_by_key(|id| id.0);
         assert_eq!(closed, [BackendStmtId(1), BackendStmtId(2)]);
@@ -285,25 +329,42 @@ mod tests {
     #[test]
     fn one_that_is_taken_out_is_nobody_elses() {
         let mut statements = Statements::new(2);
-        assert_eq!(statements.insert(key("1", None), BackendStmtId(1)), None);
+        assert_eq!(statements.insert(key("1", None), BackendStmtId(1)), []);
         let taken = statements.take(&key("1", None)).expect("it is there");
         assert!(statements.find(&key("1", None)).is_none());
-        assert_eq!(statements.insert(key("1", None), BackendStmtId(2)), None);
-        assert_eq!(statements.put_back(key("1", None), taken), Some(BackendStmtId(1)), "its place is taken");
+        assert_eq!(statements.insert(key("1", None), BackendStmtId(2)), []);
+        assert_eq!(statements.put_back(key("1", None), taken), [BackendStmtId(1)], "its place is taken");
         let other = statements.take(&key("1", None)).expect("it is there");
-        assert_eq!(statements.insert(key("2", None), BackendStmtId(3)), None);
-        assert_eq!(statements.insert(key("3", None), BackendStmtId(4)), None);
-        assert_eq!(statements.put_back(key("1", None), other), Some(BackendStmtId(3)), "there is no room");
+        assert_eq!(statements.insert(key("2", None), BackendStmtId(3)), []);
+        assert_eq!(statements.insert(key("3", None), BackendStmtId(4)), []);
+        assert_eq!(statements.put_back(key("1", None), other), [BackendStmtId(3)], "there is no room");
         assert_eq!(statements.find(&key("1", None)).map(|found| found.id), Some(BackendStmtId(2)));
+    }
+
+    #[test]
+    fn texts_take_so_much_and_no_more() {
+        let mut statements = Statements::new(100);
+        let text = |number: usize| key(&format!("{number}{}", " ".repeat(TEXTS / 4)), None);
+        for number in 0..3 {
+            assert_eq!(statements.insert(text(number), BackendStmtId(number as u32)), []);
+        }
+        assert_eq!(statements.insert(text(3), BackendStmtId(3)), [BackendStmtId(0)]);
+        assert!(statements.take(&text(2)).is_some());
+        assert_eq!(statements.insert(text(4), BackendStmtId(4)), []);
+        let all = key(&" ".repeat(TEXTS + 1), None);
+        assert_eq!(statements.insert(all, BackendStmtId(5)).len(), 3);
+        assert_eq!(statements.len(), 1);
+        statements.clear();
+        assert_eq!(statements.bytes, 0);
     }
 
     #[test]
     fn the_least_recently_used_is_closed() {
         let mut statements = Statements::new(2);
-        assert_eq!(statements.insert(key("1", None), BackendStmtId(1)), None);
-        assert_eq!(statements.insert(key("2", None), BackendStmtId(2)), None);
+        assert_eq!(statements.insert(key("1", None), BackendStmtId(1)), []);
+        assert_eq!(statements.insert(key("2", None), BackendStmtId(2)), []);
         assert!(statements.find(&key("1", None)).is_some());
-        assert_eq!(statements.insert(key("3", None), BackendStmtId(3)), Some(BackendStmtId(2)));
+        assert_eq!(statements.insert(key("3", None), BackendStmtId(3)), [BackendStmtId(2)]);
         assert_eq!(statements.len(), 2);
     }
 }

@@ -48,8 +48,8 @@ pub enum ProxyError {
     Malformed,
     /// The command is larger than `max_allowed_packet`.
     PacketTooLarge,
-    /// A text of 16 MiB or more cannot be prepared: it would have to be kept for as long as the statement.
-    PreparedTextTooLong,
+    /// There is no memory for what the command needs; the limit.
+    MemoryFull(u64),
     /// A prepared statement that this client does not have: id and command.
     UnknownStatement(u32, &'static str),
     /// A prepared statement without an open cursor.
@@ -235,8 +235,6 @@ impl ClientError {
     }
 }
 
-const TEXT_TOO_LONG: &str = "Delphinus: a text of 16 MiB or more cannot be prepared; run it as a query, or send long values as parameters";
-
 impl From<&ProxyError> for ClientError {
     fn from(error: &ProxyError) -> Self {
         use ProxyError as E;
@@ -246,7 +244,13 @@ impl From<&ProxyError> for ClientError {
             E::PacketTooLarge => {
                 Self::new(1153, *b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
             }
-            E::PreparedTextTooLong => Self::new(1153, *b"08S01", TEXT_TOO_LONG),
+            E::MemoryFull(limit) => {
+                let text = format!(
+                    "Memory capacity of {limit} bytes for 'memory_limit' exceeded. Delphinus: there is no room for this \
+                     command at the moment, and it has not run; try again later, or raise [proxy] memory_limit"
+                );
+                Self::new(3170, *b"HY000", text)
+            }
             E::UnknownStatement(id, command) => {
                 let text = format!("Unknown prepared statement handler ({id}) given to {command}");
                 Self::new(1243, *b"HY000", text)

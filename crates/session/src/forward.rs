@@ -181,7 +181,7 @@ impl Session {
         loop {
             while missing > 0 {
                 if self.buffer.is_empty() {
-                    self.buffer.reserve(LARGE_READ / 2);
+                    self.reserve_for_stream();
                     self.read_in_time().await.map_err(Cut::Client)?;
                 }
                 let n = missing.min(self.buffer.len());
@@ -223,6 +223,13 @@ impl Session {
         error.put(&mut out, self.error_seq.unwrap_or(1), self.capabilities());
         let told = self.write_client_bytes(&out).await;
         Cut::Client(told.err().unwrap_or(NetError::Closed))
+    }
+
+    /// Makes room for large reads, if there is any to be had.
+    fn reserve_for_stream(&mut self) {
+        if self.room.grow_to(LARGE_READ / 2) {
+            self.buffer.reserve(LARGE_READ / 2);
+        }
     }
 
     /// Forgets the command that was kept to be sent again.
@@ -370,7 +377,11 @@ impl Session {
             return Err(NetError::Closed.into());
         }
         self.worker.counters.backend_bytes_in.add(n as u64);
-        if bytes.spare() == 0 && bytes.len() - before == n && bytes.capacity() < LARGE_READ {
+        if bytes.spare() == 0
+            && bytes.len() - before == n
+            && bytes.capacity() < LARGE_READ
+            && self.room.grow_to(2 * bytes.capacity())
+        {
             // It fills what it gets: a large result, for which fewer and larger reads are cheaper.
             bytes.reserve(bytes.capacity());
         }
@@ -443,7 +454,7 @@ impl Session {
                 if let Some(frame) = parse_header(self.buffer.data()) {
                     break frame;
                 }
-                self.buffer.reserve(LARGE_READ / 2);
+                self.reserve_for_stream();
                 self.read_in_time().await.map_err(Break::Client)?;
             };
             let mut missing = HEADER_LEN + frame.len;

@@ -9,9 +9,13 @@ use delphinus_net::{Buffer, NetError};
 use delphinus_wire::{Frame, HEADER_LEN, header, parse_header};
 
 use crate::session::Session;
+use crate::worker::BUFFER_SIZE;
 
 /// Commands up to this size are held whole, in bytes; of longer ones this much is classified.
 pub(crate) const HELD: usize = 256 * 1024;
+
+/// So much may wait for the rest of its command in a buffer of its own, in bytes; it is copied for that.
+const SMALL: usize = 4 * 1024;
 
 /// A command at the front of the session's buffer.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +46,8 @@ impl Input {
 pub(crate) enum Waited {
     /// A command is there.
     Command(Input),
+    /// Part of one is there, and no memory for the rest.
+    Crowded(Input),
     /// Somebody wants something of the session.
     Disturbed,
     /// The client has gone.
@@ -87,26 +93,16 @@ impl Session {
             if let Some(frame) = parse_header(self.buffer.data()) {
                 let total = HEADER_LEN + frame.len;
                 let held = total.min(HELD);
-                if self.buffer.len() >= held {
+                let len = self.buffer.len();
+                if !self.has_room() {
+                    return Ok(Waited::Crowded(Input { frame, held: held.min(len), shift: 0 }));
+                }
+                if len >= held {
                     return Ok(Waited::Command(Input { frame, held, shift: 0 }));
                 }
-                self.buffer.reserve(held - self.buffer.len());
             }
             self.read_in_time().await?;
         }
-    }
-
-    /// Reads the rest of a command of one frame, so that all of it is held; one of several frames stays as it is.
-    pub(crate) async fn hold(&mut self, input: Input) -> Result<Input, NetError> {
-        let held = HEADER_LEN + input.frame.len;
-        if input.frame.is_continued() {
-            return Ok(input);
-        }
-        while self.buffer.len() < held {
-            self.buffer.reserve(held - self.buffer.len());
-            self.read_in_time().await?;
-        }
-        Ok(Input { held, ..input })
     }
 
     #[inline]
@@ -121,11 +117,43 @@ impl Session {
     pub(crate) async fn read_in_time(&mut self) -> Result<usize, NetError> {
         let seconds = self.worker.settings.net_timeout_s;
         // Boxed, as writes are below: few commands come in pieces, and every session would carry the room.
-        let read = Box::pin(rt::timeout(Duration::from_secs(seconds), self.read_some())).await;
+        let read = Box::pin(rt::timeout(Duration::from_secs(seconds), self.read_rest())).await;
         match read.ok_or(NetError::TimedOut(seconds * 1000))?? {
             0 => Err(NetError::Closed),
             n => Ok(n),
         }
+    }
+
+    /// The same, however long that takes. Who waits holds what has come, and not the room for the rest: that may never come.
+    async fn read_rest(&mut self) -> Result<usize, NetError> {
+        if let Some(result) = self.stream.read_at_once(&mut self.buffer) {
+            return self.count_read(result);
+        }
+        let size = self.buffer.capacity();
+        if self.buffer.len() <= SMALL && size > SMALL {
+            let held = self.buffer.take_exactly();
+            self.worker.buffers.give(std::mem::replace(&mut self.buffer, held));
+            self.stream.readable().await?;
+            let mut buffer = self.worker.buffers.take();
+            buffer.extend(self.buffer.data());
+            buffer.reserve(size - buffer.len());
+            self.buffer = buffer;
+        }
+        self.read_some().await
+    }
+
+    /// True if the buffer may be as large as it is: what a command makes it grow beyond the ordinary size has a permit, until
+    /// the command has ended.
+    #[inline]
+    fn has_room(&mut self) -> bool {
+        let size = self.buffer.capacity();
+        size <= BUFFER_SIZE || self.room.grow_to(size)
+    }
+
+    /// Gives back what was taken for more than the buffer, which has something in it if the client has sent more commands.
+    fn keep_room(&mut self) {
+        let size = self.buffer.capacity();
+        self.room.shrink_to(if size > BUFFER_SIZE { size } else { 0 });
     }
 
     /// Reads what `wait_for_client` has found.
@@ -157,13 +185,15 @@ impl Session {
         if self.buffer.is_empty() {
             self.worker.buffers.give(std::mem::take(&mut self.buffer));
         }
+        if self.room.bytes() > 0 {
+            self.keep_room();
+        }
     }
 
     /// The next frame of a command into whose first frame `shift` bytes were put: as many of the frame before are at the
     /// front of the buffer, and now get into this one. Its header is put before them.
     pub(crate) async fn next_frame(&mut self, shift: usize) -> Result<Frame, NetError> {
         while self.buffer.len() < shift + HEADER_LEN {
-            self.buffer.reserve(HEADER_LEN);
             self.read_in_time().await?;
         }
         let bytes = self.buffer.data_mut();

@@ -34,6 +34,7 @@ mod failover;
 mod forward;
 mod input;
 mod inquiry;
+mod kept;
 mod last_statement;
 mod local;
 mod login;

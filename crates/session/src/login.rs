@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_memory::{Owner, Share};
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
 use delphinus_pool::{Identity, Memory};
@@ -241,7 +242,10 @@ impl Seed {
                 .of_client(self.client_ip, outcome.attributes.clone())
                 .of_admin(self.info.rank() == Rank::ConnectionAdmin),
         );
+        let account = &worker.settings.memory;
+        let (room, share) = (account.open(Owner::Buffers), Share::of(account));
         Session {
+            room,
             lex: lex(facts, &initial),
             steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
             causality: Causality::default(),
@@ -269,7 +273,9 @@ impl Seed {
             initial,
             pins: Pins::default(),
             published: Published::new(rt::now()),
-            memory: Rc::new(Memory::default()),
+            memory: Memory::of(&share),
+            share,
+            kept_state: None,
             status: Status::AUTOCOMMIT,
             seats: Seats::default(),
             bound: None,
@@ -396,6 +402,7 @@ impl Session {
             && !self.stream.is_compressed()
         {
             self.stream.start_compression(CompressedLink::new(algorithm, Side::Server), self.buffer.data());
+            self.stream.limit_unpacked(&self.worker.settings.memory);
             self.buffer.clear();
         }
     }

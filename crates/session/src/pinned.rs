@@ -98,6 +98,8 @@ fn counter(counters: &ClusterCounters, reason: PinReason) -> &Counter {
         PinReason::SqlPrepared => &counters.pinned_us_sql_prepare,
         PinReason::Cursor => &counters.pinned_us_cursor,
         PinReason::LongData => &counters.pinned_us_long_data,
+        PinReason::LargeStatement => &counters.pinned_us_large_statement,
+        PinReason::LargeVariables => &counters.pinned_us_large_variables,
         PinReason::Xa => &counters.pinned_us_xa,
         PinReason::FixedVariable => &counters.pinned_us_fixed_variable,
         PinReason::Tracking => &counters.pinned_us_session_track,

@@ -75,6 +75,12 @@ impl Session {
                 // It came after the KILL, whose answer its client may have seen: both can be found in one turn.
                 Waited::Command(_) if self.info.is_killed() => return self.say_goodbye().await,
                 Waited::Command(input) => input,
+                Waited::Crowded(input) => {
+                    if self.refuse_crowded(input).await? {
+                        return Ok(());
+                    }
+                    continue;
+                }
                 Waited::Disturbed => {
                     self.attend(None);
                     continue;
@@ -110,6 +116,20 @@ impl Session {
             }
             self.give_buffer_back();
         }
+    }
+
+    /// There is no memory for the rest of a command: it is passed over. True if the session ends with that.
+    async fn refuse_crowded(&mut self, input: Input) -> Result<bool, NetError> {
+        let error = ProxyError::MemoryFull(self.worker.settings.memory.limit());
+        self.error_seq = Some(1);
+        let (error, ends) = match Box::pin(self.refuse(input, error)).await? {
+            Served::Error(error) => (error, false),
+            Served::Fatal(error) => (error, true),
+            Served::Answered | Served::End => return Ok(true),
+        };
+        self.answer_error(&error, ends).await?;
+        self.give_buffer_back();
+        Ok(ends)
     }
 
     /// A killed session ends at once; when the proxy stops, as soon as no transaction is open.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use delphinus_memory::{Kept, Permit, Share};
 use delphinus_net::{Buffer, Stream};
 use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, Seat};
 use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
@@ -33,6 +34,12 @@ pub struct Session {
     pub(crate) stream: Stream,
     /// What the client has sent and nobody has taken yet; empty and without room while the session is idle.
     pub(crate) buffer: Buffer,
+    /// For what of the buffers is more than the ordinary size.
+    pub(crate) room: Permit,
+    /// What the session may keep.
+    pub(crate) share: Share,
+    /// The room that its variables and the statements of SQL text take.
+    pub(crate) kept_state: Option<Rc<Kept>>,
     /// Bytes at the front of the buffer that are a command already sent, kept in case it has to be sent again.
     pub(crate) kept: usize,
     /// A command whose place in the buffer the client's file has taken.
@@ -177,7 +184,7 @@ impl Seats {
 }
 
 /// What COM_CHANGE_USER ends on every server.
-const ENDS_WITH_ITS_USER: [PinReason; 11] = [
+const ENDS_WITH_ITS_USER: [PinReason; 13] = [
     PinReason::Transaction,
     PinReason::TemporaryTable,
     PinReason::TableLock,
@@ -187,6 +194,8 @@ const ENDS_WITH_ITS_USER: [PinReason; 11] = [
     PinReason::SqlPrepared,
     PinReason::Cursor,
     PinReason::LongData,
+    PinReason::LargeStatement,
+    PinReason::LargeVariables,
     PinReason::Status,
     PinReason::Dedicated,
 ];
@@ -214,10 +223,11 @@ impl Session {
         self.statements.clear();
         self.sql.clear();
         self.leave_seats();
-        self.memory = Rc::default();
+        self.memory = Memory::of(&self.share);
         // Servers keep this one: it belongs to the protocol, not to the session's variables.
         let multi_statements = self.want.multi_statements;
         self.want = SessionState { multi_statements, ..self.initial.clone() };
+        self.kept_state = None;
         self.status = Status::AUTOCOMMIT;
         self.last_backend = None;
         self.idle_limit_s = 0;

@@ -108,6 +108,9 @@ impl Session {
         if may_change_vars {
             self.idle_limit_s = idle_limit_s(&self.want.vars);
         }
+        if may_change_vars || statement.effects.contains(Effects::SQL_PREPARES) {
+            self.keep_state(checkout, sql);
+        }
         let connection = checkout.connection();
         connection.have = self.want.clone();
         let has_entered = response.changes.iter().any(|change| matches!(change, Changed::Schema(_)));

@@ -33,6 +33,14 @@ pub(crate) struct ClientStatement {
     pub late_error: Option<Box<ProxyError>>,
 }
 
+impl ClientStatement {
+    /// True if its text was too long to be kept: the backend's statement, in `own`, is all that there is of it. Servers
+    /// prepare no empty text.
+    pub(crate) fn is_large(&self) -> bool {
+        self.key.text().is_empty()
+    }
+}
+
 /// A backend's statement that is one client's alone for a while.
 #[derive(Debug, Clone)]
 pub(crate) struct Own {
@@ -49,6 +57,8 @@ pub(crate) struct ClientStatements {
     last_id: u32,
     /// The one that was prepared last, if that is still there.
     last_prepared: Option<ClientStmtId>,
+    /// How many of them are large.
+    large: usize,
 }
 
 /// What MariaDB's clients name the statement by that was prepared last: one that runs it before it has read its number.
@@ -82,6 +92,7 @@ impl ClientStatements {
 
     pub(crate) fn insert(&mut self, id: ClientStmtId, statement: ClientStatement) {
         self.last_prepared = Some(id);
+        self.large += usize::from(statement.is_large());
         self.by_id.insert(id, statement);
     }
 
@@ -94,12 +105,20 @@ impl ClientStatements {
         if self.last_prepared == Some(id) {
             self.last_prepared = None;
         }
-        self.by_id.remove(&id)
+        let removed = self.by_id.remove(&id)?;
+        self.large -= usize::from(removed.is_large());
+        Some(removed)
     }
 
     pub(crate) fn clear(&mut self) {
         self.by_id.clear();
         self.last_prepared = None;
+        self.large = 0;
+    }
+
+    /// True if the text of any statement was not kept.
+    pub(crate) fn has_large(&self) -> bool {
+        self.large > 0
     }
 
     /// True if there is any statement: without one there is no cursor and no long data.

@@ -28,7 +28,11 @@ impl Session {
     /// True if `uncover_prepared` has to be asked about this one.
     pub(crate) fn may_hide(&mut self, id: ClientStmtId) -> bool {
         let code = &self.worker.stored_code;
-        code.concerns_any() && self.statements.find(id).is_some_and(|found| code.concerns(&found.statement))
+        code.concerns_any()
+            && self
+                .statements
+                .find(id)
+                .is_some_and(|found| !found.is_large() && code.concerns(&found.statement))
     }
 
     /// The same for a prepared statement, which keeps it.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Flavor, user_variables_assigned};
-use delphinus_state::{PinReason, UserValue, read_back_sql};
+use delphinus_state::{MOST_USER_VARS, PinReason, READ_AT_ONCE, UserValue, read_back_sql, room_for_values};
 
 use crate::session::Session;
 use crate::settle::Ran;
@@ -18,9 +18,30 @@ impl Session {
         names: &[Box<str>],
         sql: &[u8],
     ) -> Result<(), PoolError> {
-        let answer = checkout.query(&read_back_sql(names.iter().map(|name| &**name))).await?;
-        let values = answer.rows.first().and_then(|row| UserValue::from_row(&answer.columns, row));
-        let values = match values {
+        for names in names.chunks(READ_AT_ONCE) {
+            self.ask_some_user_vars(checkout, names, sql).await?;
+        }
+        Ok(())
+    }
+
+    async fn ask_some_user_vars(
+        &mut self,
+        checkout: &mut Checkout,
+        names: &[Box<str>],
+        sql: &[u8],
+    ) -> Result<(), PoolError> {
+        if self.pins.has(PinReason::LargeVariables) {
+            self.leave_user_vars(names, sql);
+            return Ok(());
+        }
+        let room = room_for_values(&self.want.user_vars);
+        let question = read_back_sql(names.iter().map(|name| &**name), room);
+        let answer = checkout.query(&question).await?;
+        let Some(row) = answer.rows.first().filter(|_| room > 0) else {
+            self.leave_user_vars(names, sql);
+            return Ok(());
+        };
+        let values = match UserValue::from_row(&answer.columns, row) {
             Some(values) if are_literals(checkout, &values).await? => Some(values),
             _ => None,
         };
@@ -39,6 +60,16 @@ impl Session {
             vars.insert(name.clone(), value);
         }
         Ok(())
+    }
+
+    /// These variables stay on the connection, and with them the session.
+    fn leave_user_vars(&mut self, names: &[Box<str>], sql: &[u8]) {
+        self.pins.add(PinReason::LargeVariables, rt::now(), sql);
+        // What they were before must not be taken for what they are.
+        let vars = Rc::make_mut(&mut self.want.user_vars);
+        for name in names {
+            vars.remove(name);
+        }
     }
 
     /// Preparing `SELECT @a := ?` gives the variable another character set already, on MariaDB.
@@ -69,8 +100,12 @@ impl Session {
             checkout.connection().may_hide_user_vars = true;
             return Ok(());
         }
-        let sql = "SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES LIMIT 18446744073709551615";
-        let answer = match checkout.query(sql).await {
+        if self.pins.has(PinReason::LargeVariables) {
+            return Ok(());
+        }
+        let all = MOST_USER_VARS + 1;
+        let sql = format!("SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES LIMIT {all}");
+        let answer = match checkout.query(&sql).await {
             Err(PoolError::Refused { .. }) => {
                 self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
                 return Ok(());
@@ -80,7 +115,9 @@ impl Session {
         let cells = answer.rows.iter().filter_map(|row| row.first()?.as_deref());
         let names: Vec<Box<str>> =
             cells.map(|name| String::from_utf8_lossy(name).to_lowercase().into_boxed_str()).collect();
-        if !names.is_empty() {
+        if names.len() > MOST_USER_VARS {
+            self.leave_user_vars(&names, ran.sql);
+        } else if !names.is_empty() {
             self.ask_user_vars(checkout, &names, ran.sql).await?;
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_cache::{Cache, Flights};
+use delphinus_memory::Account;
 use delphinus_monitor::{Positions, SnapshotCache, SnapshotReader, StoredCode};
 use delphinus_net::rt::Notify;
 use delphinus_net::tls::ServerTls;
@@ -54,6 +55,8 @@ pub struct Settings {
     pub routing: Routing,
     /// Answers that are kept; `None`: none are.
     pub cache: Option<Arc<Cache>>,
+    /// What memory there is for what is kept.
+    pub memory: Account,
 }
 
 /// What an operator sets about routing.
@@ -190,7 +193,7 @@ pub struct Parts {
 }
 
 /// Bytes of a buffer: most commands and results fit.
-const BUFFER_SIZE: usize = 16 * 1024;
+pub(crate) const BUFFER_SIZE: usize = 16 * 1024;
 /// Spare buffers kept by a thread.
 const SPARE_BUFFERS: usize = 64;
 /// How many states that sessions begin with are remembered.

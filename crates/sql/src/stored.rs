@@ -31,6 +31,12 @@ pub struct Hidden {
     pub variables: BTreeSet<Box<str>>,
 }
 
+/// How many variables code may name.
+const MOST_VARIABLES: usize = 256;
+
+/// What a name takes beside its bytes.
+const EACH: usize = 64;
+
 impl Hidden {
     /// True if there is nothing.
     pub fn is_empty(&self) -> bool {
@@ -46,12 +52,26 @@ impl Hidden {
         self.rights |= other.rights;
         self.is_unknown |= other.is_unknown;
         self.variables.extend(other.variables.iter().cloned());
+        self.limit();
         had != (self.facts(), self.variables.len())
     }
 
     /// True if rights may be others now: also where it is not known what was run.
     pub fn may_change_rights(&self) -> bool {
         self.rights || self.executes || self.is_unknown
+    }
+
+    /// Code that names very many variables may do anything: nobody writes it, and the names would have to be kept.
+    pub(crate) fn limit(&mut self) {
+        self.is_unknown |= self.variables.len() > MOST_VARIABLES;
+        while self.variables.len() > MOST_VARIABLES {
+            self.variables.pop_last();
+        }
+    }
+
+    /// What it takes, in bytes.
+    fn bytes(&self) -> usize {
+        self.variables.iter().map(|name| EACH + name.len()).sum()
     }
 
     fn facts(&self) -> [bool; 5] {

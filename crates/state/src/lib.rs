@@ -18,9 +18,12 @@ pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
 pub use sql_statements::{SqlStatement, SqlStatements, text_of};
 pub use tracker::{Changed, Progress, Response, ResponseTracker, Shape};
-pub use user_vars::{UserValue, UserVars, read_back_sql};
+pub use user_vars::{
+    MOST_USER_VARS, READ_AT_ONCE, UserValue, UserVars, bytes_of_user_vars, read_back_sql, room_for_values,
+};
 
 pub use vars::{
-    CLIENT_COLLATION, HiddenCollation, RESULTS_COLLATION, Vars, as_prepared, is_derived, is_movable, is_wide,
-    prepared_under, quote_identifier, quote_text, reads_only, set_names_collation, set_reported,
+    CLIENT_COLLATION, HiddenCollation, RESULTS_COLLATION, Vars, as_prepared, bytes_of_vars, is_derived,
+    is_movable, is_wide, prepared_under, quote_identifier, quote_text, reads_only, set_names_collation,
+    set_reported,
 };

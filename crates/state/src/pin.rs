@@ -28,6 +28,10 @@ pub enum PinReason {
     Cursor,
     /// Pieces of a parameter were sent ahead.
     LongData,
+    /// A prepared statement whose text is too long to be kept.
+    LargeStatement,
+    /// A user variable too long, or too many of them, to be kept.
+    LargeVariables,
     /// An XA transaction.
     Xa,
     /// A variable that means nothing on another connection.
@@ -58,6 +62,8 @@ impl PinReason {
             Self::SqlPrepared => "sql_prepare",
             Self::Cursor => "cursor",
             Self::LongData => "long_data",
+            Self::LargeStatement => "large_statement",
+            Self::LargeVariables => "large_variables",
             Self::Xa => "xa",
             Self::FixedVariable => "fixed_variable",
             Self::Tracking => "session_track",

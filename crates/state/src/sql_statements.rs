@@ -56,6 +56,9 @@ pub struct SqlStatements {
 /// Longer texts are not kept.
 const MAX_TEXT: usize = 16 << 10;
 
+/// What a statement takes beside its name and texts.
+const EACH: usize = 160;
+
 /// The bytes of all texts of a session. What goes beyond is not kept.
 const MAX_TEXTS: usize = 1 << 20;
 
@@ -178,6 +181,22 @@ impl SqlStatements {
         let moving = self.by_name.values().flatten().map(|one| one.text.len());
         let kept = moving.chain(self.fixed.values().map(|text| text.len())).sum::<usize>();
         text.len() <= MAX_TEXT && kept + text.len() <= MAX_TEXTS
+    }
+
+    /// What they take, in bytes.
+    pub fn bytes(&self) -> usize {
+        let moving = self.by_name.iter().map(|(name, one)| {
+            let one = one.as_ref().map_or(0, |one| EACH + one.prepare.len() + one.text.len());
+            EACH + name.len() + one
+        });
+        let fixed = self.fixed.iter().map(|(name, text)| EACH + name.len() + text.len());
+        moving.chain(fixed).sum()
+    }
+
+    /// Keeps no text: they stay where they are.
+    pub fn stay(&mut self) {
+        self.by_name.values_mut().for_each(|one| *one = None);
+        self.fixed.clear();
     }
 
     fn movable(

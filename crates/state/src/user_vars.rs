@@ -16,16 +16,49 @@ pub struct UserValue(Box<str>);
 /// Columns that `read_back_sql` selects for each variable.
 const COLUMNS_EACH: usize = 4;
 
-/// The statement that reads variables back. The names come from a lexer, so they are quoted here.
-pub fn read_back_sql<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let list: Vec<String> = names
-        .map(|name| {
-            let name = quote_identifier(name);
-            format!("@{name}, CHARSET(@{name}), COLLATION(@{name}), HEX(@{name})")
-        })
-        .collect();
+/// The longest value that is read back, in bytes: a longer one stays on the connection that has it.
+const VALUE_MAX: usize = 64 * 1024;
+
+/// What a session's user variables may take, in bytes of names and expressions.
+const ALL_MAX: usize = 512 * 1024;
+
+/// What is added for each variable: the map has its own costs.
+const EACH: usize = 64;
+
+/// How many variables are read back by one statement. Servers have a limit on columns.
+pub const READ_AT_ONCE: usize = 256;
+
+/// How many variables a session may have.
+pub const MOST_USER_VARS: usize = 4096;
+
+/// How many bytes of values may still be added to these.
+pub fn room_for_values(vars: &UserVars) -> usize {
+    // An expression has two digits for each byte.
+    ALL_MAX.saturating_sub(bytes_of_user_vars(vars)) / 2
+}
+
+/// What they take, in bytes.
+pub fn bytes_of_user_vars(vars: &UserVars) -> usize {
+    vars.iter().map(|(name, value)| EACH + name.len() + value.0.len()).sum()
+}
+
+/// The statement that reads variables back. It answers with no row where a value is longer than `VALUE_MAX`, or all of them
+/// together are longer than `room`. The names come from a lexer, so they are quoted here.
+pub fn read_back_sql<'a>(names: impl Iterator<Item = &'a str>, room: usize) -> String {
+    let (mut list, mut lengths) = (Vec::new(), Vec::new());
+    for name in names {
+        let name = quote_identifier(name);
+        list.push(format!("@{name}, CHARSET(@{name}), COLLATION(@{name}), HEX(@{name})"));
+        lengths.push(format!("IFNULL(LENGTH(@{name}), 0)"));
+    }
+    let is_short: Vec<String> = lengths.iter().map(|length| format!("{length} <= {VALUE_MAX}")).collect();
     // With a LIMIT of its own, because the client may have set `sql_select_limit` to 0.
-    format!("SELECT {} LIMIT 1", list.join(", "))
+    format!(
+        "SELECT {} FROM DUAL WHERE {} AND {} <= {room} LIMIT 1",
+        list.join(", "),
+        is_short.join(" AND "),
+        lengths.join(" + ")
+    )
 }
 
 impl UserValue {
@@ -195,10 +228,23 @@ mod tests {
     }
 
     #[test]
+    fn there_is_room_for_so_much() {
+        let value = |len: usize| UserValue::from_bytes(&vec![b'x'; len], "utf8mb4", "utf8mb4_bin");
+        let mut vars = UserVars::new();
+        let all = room_for_values(&vars);
+        vars.insert("a".into(), value(VALUE_MAX));
+        let left = room_for_values(&vars);
+        assert!(left < all - VALUE_MAX && left > all - VALUE_MAX - 100, "{all} and {left}");
+        vars.extend((0..9).map(|n| (n.to_string().into(), value(VALUE_MAX))));
+        assert_eq!(room_for_values(&vars), 0);
+    }
+
+    #[test]
     fn names_are_quoted() {
         assert_eq!(
-            read_back_sql(["a`b"].into_iter()),
-            "SELECT @`a``b`, CHARSET(@`a``b`), COLLATION(@`a``b`), HEX(@`a``b`) LIMIT 1"
+            read_back_sql(["a`b"].into_iter(), 100),
+            "SELECT @`a``b`, CHARSET(@`a``b`), COLLATION(@`a``b`), HEX(@`a``b`) FROM DUAL \
+             WHERE IFNULL(LENGTH(@`a``b`), 0) <= 65536 AND IFNULL(LENGTH(@`a``b`), 0) <= 100 LIMIT 1"
         );
     }
 }

@@ -135,6 +135,12 @@ const NOT_PREPARED: &[&str] = &[
     "wait_timeout",
 ];
 
+/// What these take, in bytes.
+pub fn bytes_of_vars(vars: &Vars) -> usize {
+    const EACH: usize = 48;
+    vars.iter().map(|(name, value)| EACH + name.len() + value.len()).sum()
+}
+
 /// Those of the variables that a statement is prepared under.
 pub fn prepared_under(vars: &Rc<Vars>) -> Rc<Vars> {
     let plays_no_part = |name: &str| NOT_PREPARED.contains(&name);

@@ -194,6 +194,8 @@ counters! {
         pinned_us_sql_prepare = "reason" "sql_prepare",
         pinned_us_cursor = "reason" "cursor",
         pinned_us_long_data = "reason" "long_data",
+        pinned_us_large_statement = "reason" "large_statement",
+        pinned_us_large_variables = "reason" "large_variables",
         pinned_us_xa = "reason" "xa",
         pinned_us_fixed_variable = "reason" "fixed_variable",
         pinned_us_session_track = "reason" "session_track",

@@ -2,7 +2,9 @@
 
 use delphinus_sandbox::Flavor;
 
-use Step::{ChangeUser, Cursor, CursorEnd, Fails, LongData, LongDataRun, Reset, Run, RunLast, SetOption};
+use Step::{
+    ChangeUser, Cursor, CursorEnd, Fails, Large, LongData, LongDataRun, Reset, Run, RunLast, SetOption,
+};
 
 /// What a session does.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +17,8 @@ pub(crate) enum Step {
     Cursor,
     /// Reads the cursor to its last row, or ends it by COM_STMT_RESET or COM_STMT_CLOSE.
     CursorEnd(End),
+    /// Prepares a text that is too long to be held.
+    Large,
     /// Sends a piece of a parameter.
     LongData,
     /// Runs the statement with it.
@@ -296,6 +300,27 @@ pub(crate) const PINS: &[Row] = &[
             both(&[LongData], &[Run("SELECT 1"), LongDataRun]),
             both(&[LongData], &[RunLast(End::Reset)]),
             both(&[LongData], &[RunLast(End::Closed)]),
+        ],
+    },
+    Row {
+        reason: "large_statement",
+        by: "COM_STMT_PREPARE of more than 256 KiB, which is not kept",
+        until: "the statement is closed",
+        cases: &[both(&[Large], &[Run("SELECT 1"), RunLast(End::Closed)])],
+    },
+    Row {
+        reason: "large_variables",
+        by: "a user variable of more than 64 KiB, which is not kept; user variables that take more than 512 KiB together, or more than 4096 of them",
+        until: "the session is reset",
+        cases: &[
+            both(&[Run("SET @a = REPEAT('x', 65537)")], &[Run("SET @a = NULL"), Reset]),
+            both(
+                &[
+                    Run("SET @a = REPEAT('x', 65536), @b = REPEAT('x', 65536), @c = REPEAT('x', 65536)"),
+                    Run("SET @d = REPEAT('x', 65536)"),
+                ],
+                &[Run("SELECT @a"), Reset],
+            ),
         ],
     },
     Row {

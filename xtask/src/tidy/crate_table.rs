@@ -13,28 +13,42 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 18] = [
+const TABLE: [(&str, &[&str]); 19] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
     ("config", &[]),
     ("telemetry", &[]),
     ("sandbox", &[]),
+    ("memory", &[]),
     ("testkit", &["wire"]),
     ("state", &["wire", "sql"]),
     ("topology", &["wire"]),
     ("cache", &["wire", "topology"]),
-    ("net", &["kernel", "wire", "telemetry"]),
+    ("net", &["kernel", "memory", "wire", "telemetry"]),
     ("route", &["wire", "sql", "state", "topology"]),
-    ("pool", &["wire", "state", "net", "topology", "telemetry"]),
-    ("monitor", &["wire", "sql", "topology", "net", "telemetry"]),
+    ("pool", &["memory", "wire", "state", "net", "topology", "telemetry"]),
+    ("monitor", &["memory", "wire", "sql", "topology", "net", "telemetry"]),
     (
         "session",
-        &["wire", "sql", "state", "topology", "cache", "route", "net", "pool", "monitor", "telemetry"],
+        &[
+            "memory",
+            "wire",
+            "sql",
+            "state",
+            "topology",
+            "cache",
+            "route",
+            "net",
+            "pool",
+            "monitor",
+            "telemetry",
+        ],
     ),
     (
         "admin",
         &[
+            "memory",
             "wire",
             "sql",
             "state",
@@ -51,6 +65,7 @@ const TABLE: [(&str, &[&str]); 18] = [
     (
         "app",
         &[
+            "memory",
             "wire",
             "sql",
             "config",

@@ -4,13 +4,14 @@ mod reference;
 
 use std::sync::Arc;
 
+use delphinus_memory::{Account, Owner};
 use delphinus_net::rt;
 use delphinus_pool::Budget;
 use delphinus_session::{Attendance, ClientLimits, SessionInfo};
 use delphinus_telemetry::{CLUSTER, series};
 use delphinus_topology::{Backend, ClusterId};
 
-use super::{Call, cache};
+use super::{Call, cache, memory};
 use crate::console::Console;
 use crate::table::{Table, text};
 use crate::time::seconds_since;
@@ -19,6 +20,9 @@ pub use reference::reference;
 
 /// The label of what is so for each backend.
 const BACKEND: &str = "backend";
+
+/// The label of what is so for each owner of memory.
+const OWNER: &str = "owner";
 
 /// A number that is so at the moment.
 pub(super) struct Gauge {
@@ -33,6 +37,7 @@ pub(super) enum Of {
     Process(fn(&Now<'_>) -> u64),
     Cluster(fn(&Now<'_>, ClusterId) -> u64),
     Backend(fn(&Backend, &Budget) -> u64),
+    Owner(fn(&Account, Owner) -> u64),
 }
 
 /// What gauges are read from.
@@ -125,7 +130,7 @@ const GAUGES: &[Gauge] = &[
 
 /// All gauges, in the order in which they are shown.
 fn gauges() -> impl Iterator<Item = &'static Gauge> {
-    GAUGES.iter().chain(cache::GAUGES)
+    GAUGES.iter().chain(cache::GAUGES).chain(memory::GAUGES)
 }
 
 impl<'a> Now<'a> {
@@ -153,6 +158,12 @@ impl Gauge {
             Of::Cluster(read) => clusters
                 .map(|(id, cluster)| (series(self.name, [(CLUSTER, &*cluster.name)]), read(now, id)))
                 .collect(),
+            Of::Owner(read) => {
+                let one = |owner: Owner| {
+                    (series(self.name, [(OWNER, owner.as_str())]), read(&now.console.parts.memory, owner))
+                };
+                Owner::ALL.map(one).to_vec()
+            }
             Of::Backend(read) => {
                 let mut all = Vec::new();
                 for (_, cluster) in clusters {

@@ -34,6 +34,7 @@ fn console() -> Console {
         clusters: vec![cluster("main", rules()), cluster("by port", Rules::default())],
         counters: CounterSet::new(1, ["main", "by port"].map(Arc::from)),
         cache: None,
+        memory: delphinus_memory::Account::unlimited(),
         listeners: Vec::new(),
         client_users: Vec::new(),
         options: options(),

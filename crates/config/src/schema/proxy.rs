@@ -48,6 +48,10 @@ section! {
         default_collation_id: Option<u8> = unset("the collation of the primary"), "", Restart, in 1..=255;
         /// Largest command that is accepted from a client. A larger one gets error 1153.
         max_allowed_packet: u64 = is(1_073_741_824), "bytes", Restart, in 1024..=1_073_741_824;
+        /// Memory for what is kept beyond a command, or grows large: prepared statements, variables, long commands, the cache. Who
+        /// reaches it is told, or keeps its connection, and is counted (`delphinus_memory_refused_total`). The process
+        /// takes some more for itself, and about 16 KiB for each client. See docs/limits.md.
+        memory_limit: Option<u64> = unset("a quarter of the machine's memory, or of the cgroup's limit"), "bytes", Restart, in 33_554_432..=17_592_186_044_416;
         /// A client that sends no command for so long is disconnected.
         wait_timeout_s: u64 = is(28_800), "s", Restart, in 1..=31_536_000;
         /// A statement whose client goes away is ended on its server (KILL QUERY), at most two seconds later, and its

@@ -18,24 +18,25 @@ const MOST: usize = 200_000;
 const PATIENCE: &str = "SET SESSION lock_wait_timeout = 1, sql_select_limit = 18446744073709551615";
 
 /// Before MySQL 8.0, and on MariaDB: the table of all routines, packages among them. Procedures that come with the server have names
-/// that others may have, too: they go by that of their schema. Longer texts than 2 MB are not read, and may be any.
+/// that others may have, too: they go by that of their schema. Texts of more than 256 KiB are not read, and may be any.
 const PROC: &str = "SELECT IF(type = 'PROCEDURE' AND db IN ('sys', 'mysql'), db, name), sql_mode, \
-     IF(LENGTH(COALESCE(body_utf8, body)) > 2000000, NULL, COALESCE(body_utf8, body)), language \
+     IF(LENGTH(COALESCE(body_utf8, body)) > 262144, NULL, COALESCE(body_utf8, body)), language \
      FROM mysql.proc";
 
 /// Without the right, those of which the user is the definer have a body.
 const ROUTINES: &str = "SELECT IF(ROUTINE_SCHEMA IN ('sys', 'mysql'), ROUTINE_SCHEMA, ROUTINE_NAME), SQL_MODE, \
-     IF(LENGTH(ROUTINE_DEFINITION) > 2000000, NULL, ROUTINE_DEFINITION), ROUTINE_BODY FROM information_schema.ROUTINES";
+     IF(LENGTH(ROUTINE_DEFINITION) > 262144, NULL, ROUTINE_DEFINITION), ROUTINE_BODY FROM information_schema.ROUTINES";
 
 /// A row where the user itself was given the right to see all bodies. Those of the schema `sys` everybody sees.
 const SEES_ROUTINES: &str = "SELECT 1 FROM information_schema.USER_PRIVILEGES \
      WHERE PRIVILEGE_TYPE IN ('SHOW_ROUTINE', 'SELECT') \
      AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
 
-const TRIGGERS: &str = "SELECT EVENT_OBJECT_TABLE, SQL_MODE, IF(LENGTH(ACTION_STATEMENT) > 2000000, NULL, ACTION_STATEMENT), 'SQL' FROM information_schema.TRIGGERS \
+const TRIGGERS: &str = "SELECT EVENT_OBJECT_TABLE, SQL_MODE, IF(LENGTH(ACTION_STATEMENT) > 262144, NULL, ACTION_STATEMENT), 'SQL' FROM information_schema.TRIGGERS \
      WHERE TRIGGER_SCHEMA NOT IN ('mysql', 'sys')";
 
-const VIEWS: &str = "SELECT TABLE_NAME, '', VIEW_DEFINITION, 'SQL' FROM information_schema.VIEWS \
+const VIEWS: &str = "SELECT TABLE_NAME, '', IF(LENGTH(VIEW_DEFINITION) > 262144, NULL, VIEW_DEFINITION), \
+     IF(LENGTH(VIEW_DEFINITION) > 262144, 'LONG', 'SQL') FROM information_schema.VIEWS \
      WHERE TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
 
 /// ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR, ER_DBACCESS_DENIED_ERROR.
@@ -114,7 +115,7 @@ async fn read_some(
         let stored = stored(String::from_utf8_lossy(name).into_owned());
         match stored {
             // Servers want SELECT for that, too. It may be any view.
-            Stored::View(_) if text.is_empty() => {}
+            Stored::View(_) if text.is_empty() && language == Some(b"SQL") => {}
             _ if language != Some(b"SQL") || text.is_empty() => builder.add(stored, Body::unreadable()),
             Stored::View(_) => builder.add(stored, Body::read(text, lex)),
             // https://github.com/mysql/mysql-server: body_utf8_append_literal in sql/sql_lex.cc. MariaDB escapes them again.

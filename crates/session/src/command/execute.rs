@@ -354,7 +354,7 @@ impl Session {
         }
         let Some(found) = self.statements.find(id) else { return };
         let text = found.key.text().clone();
-        if !found.has_cursor && !found.has_long_data {
+        if !found.has_cursor && !found.has_long_data && !found.is_large() {
             let own = found.own.take();
             put_back(checkout, own).await;
         }
@@ -366,6 +366,7 @@ impl Session {
         let now = rt::now();
         self.pins.set(PinReason::Cursor, self.statements.has_cursor(), now, text);
         self.pins.set(PinReason::LongData, self.statements.has_long_data(), now, text);
+        self.pins.set(PinReason::LargeStatement, self.statements.has_large(), now, text);
         // A session without pins settles without a look at them.
         self.publish_pin();
     }
@@ -466,7 +467,7 @@ pub(super) fn pinning(statement: Statement) -> Statement {
 /// Makes a statement that was one client's alone one for all again.
 pub(super) async fn put_back(checkout: &mut Checkout, own: Option<Own>) {
     let Some(Own { key, statement }) = own else { return };
-    if let Some(closed) = checkout.connection().statements.put_back(key, statement) {
+    for closed in checkout.connection().statements.put_back(key, statement) {
         // An error shows when the connection is used next.
         let _ = checkout.close_statement(closed).await;
     }

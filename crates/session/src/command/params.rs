@@ -29,7 +29,8 @@ impl Session {
             execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
         if let Some(ExecuteParams { types: Some(types), .. }) = &params {
             let types = &payload[types.clone()];
-            if found.types != types {
+            // The connection that has a large one is the only one that has to know them.
+            if !found.is_large() && found.types != types {
                 found.types = types.to_vec();
                 // A connection on which it ran with the old types does not have these.
                 found.token = self.worker.token();
@@ -62,7 +63,8 @@ impl Session {
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
         let (token, has_long_data) = (found.token, found.has_long_data);
-        if !has_long_data && found.own.as_ref().is_some_and(|own| own.key.has_cursor() != key.has_cursor()) {
+        let is_other = found.own.as_ref().is_some_and(|own| own.key.has_cursor() != key.has_cursor());
+        if is_other && !has_long_data && !found.is_large() {
             // Its cursor ends with this, and what has had one is not run without one.
             found.has_cursor = false;
             let own = found.own.take();

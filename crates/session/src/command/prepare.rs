@@ -4,12 +4,17 @@
 use std::io;
 use std::rc::Rc;
 
-use delphinus_pool::{Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey};
+use delphinus_memory::Kept;
+use delphinus_net::rt;
+use delphinus_pool::{
+    BackendStatement, Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey,
+};
 use delphinus_sql::{Class, Effects, Hints, Statement, Uses, Why, classify};
-use delphinus_state::{SessionState, Shape, as_prepared};
+use delphinus_state::{PinReason, SessionState, Shape, as_prepared, bytes_of_vars};
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
+use super::query::as_unknown;
 use crate::client_error::{ProxyError, Steered};
 use crate::forward::{Cut, Relayed};
 use crate::input::Input;
@@ -18,7 +23,22 @@ use crate::local::{Known, splice};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::{OPAQUE, Ran};
-use crate::statements::ClientStatement;
+use crate::statements::{ClientStatement, Own};
+
+/// What a statement takes beside its text, in bytes: in its session, and on a connection.
+const STATEMENT: usize = 1024;
+/// What a parameter takes: its type and its class, in the session and on a connection.
+const PARAMETER: usize = 6;
+
+/// A text to be prepared.
+struct Text {
+    /// All of it, or the beginning.
+    bytes: Rc<[u8]>,
+    /// The room that the statement has.
+    kept: Rc<Kept>,
+    /// There is none for the text.
+    is_large: bool,
+}
 
 impl Session {
     pub(crate) async fn prepare(&mut self, input: Input) -> Outcome {
@@ -27,34 +47,55 @@ impl Session {
         if self.statements.len() >= limit {
             return self.refuse(input, ProxyError::TooManyStatements(limit)).await;
         }
-        // The text is needed to prepare it elsewhere.
-        let input = self.hold(input).await?;
         if !input.is_whole() {
-            return self.refuse(input, ProxyError::PreparedTextTooLong).await;
+            return self.prepare_large(input).await;
         }
+        // The text is needed to prepare it elsewhere.
         let (input, text) = self.own_text(input);
-        let statement = classify(&text, self.lex.options(&self.want.vars));
-        self.prepare_text(input, text, statement).await
+        match self.keep(&text) {
+            Some(kept) => {
+                let statement = classify(&text, self.lex.options(&self.want.vars));
+                self.prepare_text(input, Text { bytes: text, kept, is_large: false }, statement).await
+            }
+            None => self.prepare_large(input).await,
+        }
     }
 
-    async fn prepare_text(&mut self, input: Input, text: Rc<[u8]>, statement: Statement) -> Outcome {
+    /// Room for a statement with this text, if there is any.
+    fn keep(&self, text: &[u8]) -> Option<Rc<Kept>> {
+        let parameters: usize = text.iter().map(|byte| usize::from(*byte == b'?')).sum();
+        let bytes = STATEMENT + text.len() + PARAMETER * parameters + bytes_of_vars(&self.want.vars);
+        Some(Rc::new(self.share.keep(bytes)?))
+    }
+
+    /// A text that is too long to be held, or that there is no room for: only the connection that gets it has it, and keeps
+    /// the session.
+    async fn prepare_large(&mut self, input: Input) -> Outcome {
+        let Some(kept) = self.share.keep(STATEMENT) else {
+            let error = ProxyError::MemoryFull(self.worker.settings.memory.limit());
+            return self.refuse(input, error).await;
+        };
+        let text_at = HEADER_LEN + 1;
+        let lex = self.lex.options(&self.want.vars);
+        let mut statement = as_unknown(self.classify(input, text_at, lex));
+        if self.worker.stored_code.concerns(&statement) {
+            self.uncover_query(&mut statement, input, text_at).await;
+        }
+        let bytes = self.buffer.data()[text_at..input.held].into();
+        self.prepare_text(input, Text { bytes, kept: Rc::new(kept), is_large: true }, statement).await
+    }
+
+    async fn prepare_text(&mut self, input: Input, text: Text, statement: Statement) -> Outcome {
         if statement.uses.intersects(Uses::PROXY_SETTINGS.union(Uses::ROUTE)) {
             return self.refuse(input, Steered::NotPreparable.into()).await;
         }
-        if let Err(error) = self.check_schemas(&text, &statement) {
+        if let Err(error) = self.check_schemas(&text.bytes, &statement) {
             return self.refuse(input, error).await;
         }
         if self.is_steered(&statement) {
-            match self.steer(&text, &statement, Hints::default()).await {
+            match self.steer(&text.bytes, &statement, Hints::default()).await {
                 Ok(None) => {}
-                Ok(Some(text)) if text.len() + 1 >= MAX_PAYLOAD => {
-                    return self.refuse(input, ProxyError::PreparedTextTooLong).await;
-                }
-                Ok(Some(text)) => {
-                    let (input, text) = self.prepare_instead(input, text);
-                    let statement = classify(&text, self.lex.options(&self.want.vars));
-                    return Box::pin(self.prepare_text(input, text, statement)).await;
-                }
+                Ok(Some(instead)) => return Box::pin(self.prepare_rewritten(input, instead)).await,
                 Err(error) => return self.refuse(input, error).await,
             }
         }
@@ -66,6 +107,17 @@ impl Session {
             Err(error) => return self.refuse(input, error).await,
         };
         self.prepare_on(checkout, input, text, statement).await
+    }
+
+    /// A rule has another text for it.
+    async fn prepare_rewritten(&mut self, input: Input, text: Vec<u8>) -> Outcome {
+        let kept = if input.is_whole() { self.keep(&text) } else { None };
+        let Some(kept) = kept.filter(|_| text.len() + 1 < MAX_PAYLOAD) else {
+            return self.refuse(input, ProxyError::PacketTooLarge).await;
+        };
+        let (input, bytes) = self.prepare_instead(input, text);
+        let statement = classify(&bytes, self.lex.options(&self.want.vars));
+        self.prepare_text(input, Text { bytes, kept, is_large: false }, statement).await
     }
 
     /// The text to prepare: CONNECTION_ID() is the id that this client knows, wherever the statement runs.
@@ -112,7 +164,7 @@ impl Session {
         &mut self,
         mut checkout: Checkout,
         input: Input,
-        text: Rc<[u8]>,
+        Text { bytes: text, kept, is_large }: Text,
         statement: Statement,
     ) -> Outcome {
         let id = self.statements.next_id();
@@ -135,15 +187,22 @@ impl Session {
         let assigns = response.prepared.is_some() && statement.effects.contains(Effects::SETS_USER_VARS);
         let assigning = assigns.then(|| text.clone());
         if let Some(prepared) = response.prepared {
-            let key = Rc::new(StatementKey::new(text, self.want.clone()));
-            remember_prepared(&mut checkout, &key, prepared.id).await?;
+            let known = if is_large { Rc::default() } else { text.clone() };
+            let key = Rc::new(StatementKey::new(known, self.want.clone()).with_room(kept));
+            let own = if is_large {
+                self.pins.add(PinReason::LargeStatement, rt::now(), &text);
+                Some(Own { key: key.clone(), statement: BackendStatement::new(prepared.id) })
+            } else {
+                remember_prepared(&mut checkout, &key, prepared.id).await?;
+                None
+            };
             let statement = ClientStatement {
                 key,
                 statement,
                 params: prepared.params,
                 types: Vec::new(),
                 token: self.worker.token(),
-                own: None,
+                own,
                 has_cursor: false,
                 has_long_data: false,
                 late_error: None,
@@ -159,6 +218,7 @@ impl Session {
             self.memory.row_count.set(row_count);
         }
         let settled = match assigning {
+            _ if is_large => self.ask_hidden_user_vars(&mut checkout, ran).await,
             Some(text) => self.ask_prepared_user_vars(&mut checkout, &text).await,
             None => Ok(()),
         };
@@ -231,10 +291,10 @@ pub(crate) async fn prepare_in<E: From<PoolError>>(
         // Nobody waits for the answer, and there is nothing to ask it any more.
         return prepared;
     }
-    if let Ok(id) = prepared
-        && let Some(old) = checkout.connection().statements.insert(key.clone(), id)
-    {
-        checkout.close_statement(old).await?;
+    if let Ok(id) = prepared {
+        for old in checkout.connection().statements.insert(key.clone(), id) {
+            checkout.close_statement(old).await?;
+        }
     }
     // A schema is left only by COM_CHANGE_USER, which would drop the statement too: it runs in its own schema then.
     let schema = want.schema.clone().or(then.schema);

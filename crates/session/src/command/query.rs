@@ -43,6 +43,12 @@ pub(super) fn is_ordinary(statement: &Statement) -> bool {
     !statement.effects.intersects(others) && !statement.uses.intersects(SPECIAL_USES)
 }
 
+/// A statement of which only the beginning is known, or kept.
+pub(super) fn as_unknown(statement: Statement) -> Statement {
+    let effects = statement.effects.union(Effects::UNKNOWN);
+    Statement { access: Access::Write, why: Why::Unclassified, effects, ..statement }
+}
+
 impl Session {
     #[inline]
     pub(crate) async fn query(&mut self, input: Input) -> Outcome {
@@ -115,14 +121,9 @@ impl Session {
 
     /// What is not wholly in the buffer cannot be known: it goes to the primary, and whatever the server reports
     /// about it pins.
-    fn classify(&self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
-        let mut statement = classify(&self.buffer.data()[text_at..input.held], lex);
-        if !input.is_whole() {
-            statement.access = Access::Write;
-            statement.why = Why::Unclassified;
-            statement.effects = statement.effects.union(Effects::UNKNOWN);
-        }
-        statement
+    pub(super) fn classify(&self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
+        let statement = classify(&self.buffer.data()[text_at..input.held], lex);
+        if input.is_whole() { statement } else { as_unknown(statement) }
     }
 
     /// Plans, checks a connection out, forwards and settles. A read that nobody has seen a byte of is run again

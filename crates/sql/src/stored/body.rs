@@ -50,6 +50,7 @@ impl Body {
             (before, last) = (&text[token.start..token.end], name);
         }
         body.own.is_unknown |= lexer.is_doubtful();
+        body.own.limit();
         body
     }
 
@@ -60,6 +61,7 @@ impl Body {
         let quote = text.iter().position(|byte| matches!(byte, b'\'' | b'"'));
         if let Some(at) = quote {
             body.add_any_words(&text[at..]);
+            body.own.limit();
         }
         body
     }
@@ -95,7 +97,13 @@ impl Body {
         self.own.may_change_rights()
     }
 
-    /// One that nobody may read.
+    /// What it takes while a catalogue is made, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        const EACH_WORD: usize = 16;
+        self.own.bytes() + EACH_WORD * (self.words.len() + self.calls.len())
+    }
+
+    /// One that nobody may read, or that there is no room for.
     pub fn unreadable() -> Self {
         Self {
             own: Hidden { is_unknown: true, ..Hidden::default() },

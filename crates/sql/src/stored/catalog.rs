@@ -8,6 +8,9 @@ use crate::keyword::Keyword;
 use crate::lexer::{Lexer, TokenKind};
 use crate::{Access, Class, Effects, LexOptions, Statement, Why, classify};
 
+/// What a piece of code takes beside its name and what it does.
+const EACH: usize = 128;
+
 /// By these names goes what comes with the server, in the schemas that are called so.
 const SYSTEM: [&str; 2] = ["sys", "mysql"];
 
@@ -40,6 +43,12 @@ impl Catalog {
     #[must_use]
     pub fn without_routines(self) -> Self {
         Self { is_unreadable: true, ..self }
+    }
+
+    /// What it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        let maps = [&self.routines, &self.views, &self.triggers];
+        maps.iter().flat_map(|map| map.iter()).map(|(name, one)| EACH + name.len() + one.bytes()).sum()
     }
 
     /// True if the routines could not be read.
@@ -177,7 +186,13 @@ fn is_called(mut behind: Lexer<'_>, before: Keyword) -> bool {
 #[derive(Debug, Default)]
 pub struct CatalogBuilder {
     pieces: Vec<Piece>,
+    /// What their bodies take.
+    bytes: usize,
 }
+
+/// What bodies may take while a catalogue is made, and what it may take then, in bytes. Code that finds no room may do
+/// anything.
+const ROOM: usize = 32 << 20;
 
 /// What a piece of code is run by, and what it can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,6 +228,9 @@ impl Piece {
 impl CatalogBuilder {
     /// Adds a piece.
     pub fn add(&mut self, stored: Stored, body: Body) {
+        let taken = self.bytes + EACH + body.bytes();
+        let body = if taken > ROOM { Body::unreadable() } else { body };
+        self.bytes = taken.min(ROOM);
         let is_view = matches!(stored, Stored::View(_));
         let mut push = |run_by, name: &str, body| {
             let name = name.to_lowercase().into();
@@ -231,8 +249,13 @@ impl CatalogBuilder {
     /// What each does by all that it runs.
     pub fn build(mut self) -> Catalog {
         while self.pass_on() {}
-        let mut catalog = Catalog::default();
-        for Piece { run_by, name, body, calls, .. } in self.pieces {
+        let (mut catalog, mut taken) = (Catalog::default(), 0);
+        for Piece { run_by, name, mut body, calls, .. } in self.pieces {
+            taken += EACH + body.own.bytes();
+            if taken > ROOM {
+                body.own.is_unknown |= !body.own.is_empty();
+                body.own.variables.clear();
+            }
             let (map, counts) = match run_by {
                 RunBy::Call => (&mut catalog.routines, false),
                 RunBy::Read => (&mut catalog.views, calls),

@@ -21,7 +21,7 @@ pub(super) struct Header {
     /// Number.
     pub(super) seq: u8,
     /// Bytes of the body before compression; 0 if it is not compressed.
-    original_len: usize,
+    pub(super) original_len: usize,
 }
 
 impl Header {

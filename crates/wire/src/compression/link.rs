@@ -171,6 +171,11 @@ impl CompressedLink {
         (bytes.len() >= len).then_some(len)
     }
 
+    /// How long what is in the frame at the start of `bytes` is, as its header says.
+    pub fn unpacked_len(bytes: &[u8]) -> usize {
+        Header::parse(bytes).map_or(0, |header| header.original_len.max(header.len))
+    }
+
     /// Replaces `out` by the packets in `frame`, which is as long as `frame_len` says. Fails with what breaks the
     /// protocol; the connection is of no use then.
     pub fn decode(&mut self, codec: &mut Codec, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {

@@ -6,6 +6,9 @@ use delphinus_telemetry::{CLUSTER, CounterSet, Sample};
 
 use super::{BACKEND, Of, gauges};
 
+/// The label and its values.
+const OWNERS: &str = "owner (buffers, unpacked, sessions, mirrors, stored_code, cache)";
+
 const HEAD: &str = "# Numbers of SHOW STATUS
 
 <!-- Made by `cargo xtask docs`. Change the text in crates/telemetry/src/counters.rs and crates/admin/src/command/status.rs. -->
@@ -24,6 +27,7 @@ pub fn reference() -> String {
             Of::Process(_) => &[],
             Of::Cluster(_) => &[CLUSTER],
             Of::Backend(_) => &[CLUSTER, BACKEND],
+            Of::Owner(_) => &[OWNERS],
         };
         row(&mut page, gauge.name, labels, gauge.help);
     }

@@ -212,3 +212,30 @@ fn what_runs_a_procedure_may_change_rights() {
         assert!(!effects("CALL q()").contains(Effects::CHANGES_RIGHTS), "another one");
     }
 }
+
+#[test]
+fn what_is_kept_of_code_is_limited() {
+    let names = |from: usize, to: usize| {
+        let list: Vec<String> = (from..to).map(|number| format!("@v{number} = 1")).collect();
+        format!("BEGIN SET {}; CALL p(); CALL q(); END", list.join(", "))
+    };
+    let mut builder = CatalogBuilder::default();
+    for (name, body) in [("p", names(0, 200)), ("q", names(200, 400)), ("many", names(0, 300))] {
+        let body = Body::read(body.as_bytes(), LexOptions::default());
+        builder.add(Stored::Routine(name.to_owned()), body);
+    }
+    let catalog = builder.build();
+    for name in ["p", "q", "many"] {
+        let hidden = catalog.hidden_in(format!("CALL {name}()").as_bytes(), LexOptions::default());
+        assert!(hidden.is_unknown && hidden.variables.len() <= 256, "{name}");
+    }
+    let mut builder = CatalogBuilder::default();
+    for number in 0..2800 {
+        let body = names(number * 200, number * 200 + 200);
+        builder
+            .add(Stored::Routine(format!("r{number}")), Body::read(body.as_bytes(), LexOptions::default()));
+    }
+    let catalog = builder.build();
+    assert!(catalog.bytes() < 40 << 20, "{}", catalog.bytes());
+    assert!(catalog.hidden_in(b"CALL r2799()", LexOptions::default()).is_unknown);
+}
