@@ -41,6 +41,8 @@ fn stage(flavor: Flavor) -> Stage {
     let config = ConfigFile::with_pool(&["max_connections = 2"]);
     let cnf = ["log_bin_trust_function_creators=ON", "max_allowed_packet=16M"];
     let stage = Stage::with_servers(flavor, &cnf, &config).unwrap();
+    let user = &stage.cluster.app_user;
+    stage.cluster.servers[0].query(&format!("GRANT RELOAD ON *.* TO {user}@'%'")).unwrap();
     let mut direct = direct(&stage).connect().unwrap();
     for sql in SCHEMA {
         direct.run(sql).unwrap();

@@ -16,11 +16,12 @@ enum End {
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let shape = match input.byte() % 5 {
+    let shape = match input.byte() % 6 {
         0 => Shape::Results,
         1 => Shape::Prepared(7),
         2 => Shape::Rows,
         3 => Shape::Single,
+        5 => Shape::Cursor,
         _ => Shape::Text,
     };
     let (backend, client) = (Capabilities(input.flags()), Capabilities(input.flags()));

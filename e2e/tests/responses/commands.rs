@@ -50,7 +50,7 @@ pub(crate) fn are_answered_as_by_the_server(stage: &Stage) {
         });
         assert_eq!(traced[0], traced[1], "the trace of a prepared statement");
     }
-    for what in [1, 2, 4, 8, 1 | 4] {
+    for what in [1, 2, 4, 8, 16, 1 | 4 | 16] {
         // The one that is `FLUSH LOGS` is what mariadb-dump --flush-logs sends.
         let refresh = [Code::Refresh as u8, what];
         let answers = [&mut near, &mut far].map(|client| client.capture(&refresh, None).unwrap());

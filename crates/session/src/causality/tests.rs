@@ -60,3 +60,26 @@ fn tokens_grow_by_what_is_understood() {
     assert_eq!(causality.token.as_ref().unwrap().to_string(), "0-1-7,1-1-2");
     assert!(!causality.is_blank());
 }
+
+#[test]
+fn only_what_loads_a_file_may_ask_for_one() {
+    let lex = LexOptions { flavor: delphinus_sql::Flavor::MariaDb, ..LexOptions::default() };
+    for (sql, expected) in [
+        ("LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
+        ("load xml low_priority local infile 'x' into table t", true),
+        ("/*! LOAD DATA LOCAL */ INFILE 'x' INTO TABLE t", true),
+        ("SET STATEMENT max_statement_time = 1 FOR LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
+        ("SELECT 1; LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
+        ("EXECUTE s", true),
+        ("EXECUTE IMMEDIATE CONCAT('LOAD ', @x)", true),
+        ("NEW THING OF NEXT YEAR", true),
+        ("LOAD DATA INFILE 'x' INTO TABLE t", false),
+        ("SELECT 'LOAD DATA LOCAL INFILE'", false),
+        ("INSERT INTO t VALUES (1)", false),
+        ("SET @a = 1", false),
+        ("BEGIN", false),
+        ("CALL p()", false),
+    ] {
+        assert_eq!(may_ask_for_file(&classify(sql.as_bytes(), lex)), expected, "{sql}");
+    }
+}

@@ -3,10 +3,9 @@
 
 use std::rc::Rc;
 
-use delphinus_net::rt;
 use delphinus_pool::Means;
 use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why, classify};
-use delphinus_state::{Changed, PinReason, Shape};
+use delphinus_state::{Changed, Shape};
 use delphinus_wire::HEADER_LEN;
 
 use super::Rare;
@@ -101,9 +100,6 @@ impl Session {
         let flushed = REFRESHED.iter().filter(|(bit, _)| what & bit != 0).map(|(_, name)| *name);
         let sql = format!("FLUSH {}", flushed.collect::<Vec<_>>().join(", "));
         let statement = classify(sql.as_bytes(), self.lex.options(&self.want.vars));
-        if statement.uses.contains(Uses::SESSION_STATUS) {
-            self.pins.add(PinReason::Status, rt::now(), sql.as_bytes());
-        }
         if statement.effects.intersects(AT_RISK) {
             self.note_rights(&statement, sql.as_bytes(), Extent::Whole);
         }
@@ -150,6 +146,9 @@ impl Session {
             if !reported {
                 response.changes.push(Changed::Schema(Some(Rc::<str>::from(schema).as_ref().into())));
             }
+        }
+        if statement.uses.contains(Uses::SESSION_STATUS) && response.is_ok() {
+            self.pin_for_counters(sql);
         }
         let ran = Ran { statement: &statement, sql, response: &response };
         let settled = self.settle(checkout, ran).await;
