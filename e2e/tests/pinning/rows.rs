@@ -351,6 +351,13 @@ pub(crate) const PINS: &[Row] = &[
                 &[Run("SET rand_seed1 = 0"), Run("SET rand_seed2 = 0")],
             ),
             both(&[Run("SET sql_auto_is_null = 1")], &[Run("SET sql_auto_is_null = OFF")]),
+            both(&[Run("SET character_set_database = 'latin1'")], &[Run("SELECT 1"), Run("USE app")]),
+            both(&[Run("SET collation_database = 'latin1_bin'")], &[Run("SELECT 1"), Run("USE app")]),
+            both(&[Run("SET profiling = 1")], &[Run("SET profiling = 0"), Reset]),
+            both(
+                &[Run("SET optimizer_trace = 'enabled=on'")],
+                &[Run("SET optimizer_trace = 'enabled=off'"), Reset],
+            ),
         ],
     },
     Row {
