@@ -4,9 +4,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use delphinus_e2e::{ConfigFile, Stage};
+use delphinus_e2e::{ConfigFile, Stage, until};
 use delphinus_sandbox::Flavor;
+use delphinus_testkit::{Client, Param};
 
 /// That the bell that tells a session of its end and the client's next command reach its worker in one turn takes several of
 /// them: a hundred or more of these.
@@ -37,4 +39,103 @@ fn answers_after_kill(stage: &Stage) -> bool {
     let [mut victim, mut killer] = [(), ()].map(|()| stage.address.login().connect().unwrap());
     killer.run(format!("KILL CONNECTION {}", victim.connection_id())).unwrap();
     victim.ping().is_ok_and(|reply| reply.failure().is_none())
+}
+
+const NOTICE: Duration = Duration::from_secs(20);
+
+/// The numbers of the servers' threads that run a statement with this mark.
+fn threads(stage: &Stage, mark: &str) -> anyhow::Result<Vec<String>> {
+    let list =
+        format!("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{mark}%' AND USER = 'app'");
+    Ok(stage.cluster.servers[0].query(&list)?.lines().map(str::to_owned).collect())
+}
+
+/// Sends a text that goes on for ever, and waits until the primary runs it.
+fn send_endless(stage: &Stage, sql: &str) -> Client {
+    let mut client = stage.address.login().connect().unwrap();
+    client.send(&[b"\x03", sql.as_bytes()].concat()).unwrap();
+    until(NOTICE, "the statement to run", || Ok(!threads(stage, "mark")?.is_empty())).unwrap();
+    client
+}
+
+/// The client finds its connection closed at once, and the server has ended the statement with its connection.
+fn a_killed_connection_ends(stage: &Stage, flavor: Flavor, killer: &mut Client) {
+    let mut endless = vec!["DO SLEEP(60) /*mark*/", "SELECT SLEEP(60) FROM answered_by FOR UPDATE /*mark*/"];
+    if flavor == Flavor::MariaDb {
+        // Which KILL QUERY does not end while the server reports what changes of the session.
+        endless.push("BEGIN NOT ATOMIC LOOP DO 1; END LOOP; END /*mark*/");
+    }
+    for sql in endless {
+        let mut victim = send_endless(stage, sql);
+        let begun = Instant::now();
+        killer.run(format!("KILL {}", victim.connection_id())).unwrap();
+        let told = victim.read_replies();
+        assert!(told.is_err(), "{flavor}: {sql}: {told:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{flavor}: {sql}: {:?}", begun.elapsed());
+        until(NOTICE, "the statement to end", || Ok(threads(stage, "mark")?.is_empty())).unwrap();
+    }
+    let mut victim = send_endless(stage, "DO SLEEP(60) /*mark*/");
+    killer.run(format!("KILL QUERY {}", victim.connection_id())).unwrap();
+    victim.read_replies().unwrap();
+    assert!(victim.ping().unwrap().failure().is_none(), "{flavor}: the session goes on after KILL QUERY");
+}
+
+#[test]
+fn kill_does_what_a_server_does() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let stage = Stage::start(flavor).unwrap();
+        let mut killer = stage.address.login().connect().unwrap();
+        a_killed_connection_ends(&stage, flavor, &mut killer);
+        kill_in_all_forms(&stage, flavor, &mut killer);
+    }
+}
+
+/// A session whose statement another one is to end.
+fn send_sleep(stage: &Stage) -> Client {
+    send_endless(stage, "SELECT SLEEP(60) FROM answered_by FOR UPDATE /*mark*/")
+}
+
+/// KILL that was prepared, in the protocol or in SQL, and of a user; what cannot be known is refused and sent nowhere.
+fn kill_in_all_forms(stage: &Stage, flavor: Flavor, killer: &mut Client) {
+    let ended = |mut victim: Client, how: &str| {
+        let begun = Instant::now();
+        // 1317 or, from MySQL's SLEEP, a row; or the end of the connection.
+        let _ = victim.read_replies();
+        assert!(begun.elapsed() < NOTICE, "{flavor}: {how}: {:?}", begun.elapsed());
+        until(NOTICE, "the statement to end", || Ok(threads(stage, "mark")?.is_empty())).unwrap();
+    };
+    let victim = send_sleep(stage);
+    let prepared = killer.prepare(format!("KILL QUERY {}", victim.connection_id())).unwrap().unwrap();
+    assert!(killer.execute(prepared.id, &[], true).unwrap()[0].failure().is_none());
+    ended(victim, "prepared");
+    // MySQL has no parameters there.
+    if let Ok(prepared) = killer.prepare("KILL ?").unwrap() {
+        let victim = send_sleep(stage);
+        let id = [Param::Int(i64::from(victim.connection_id()))];
+        assert!(killer.execute(prepared.id, &id, true).unwrap()[0].failure().is_none());
+        ended(victim, "prepared with a parameter");
+    }
+    let victim = send_sleep(stage);
+    killer.run(format!("PREPARE k FROM 'KILL {}'", victim.connection_id())).unwrap();
+    killer.run("EXECUTE k").unwrap();
+    ended(victim, "in SQL");
+    killer.run("DEALLOCATE PREPARE k").unwrap();
+    if flavor == Flavor::MariaDb {
+        let victim = send_sleep(stage);
+        killer.run(format!("EXECUTE IMMEDIATE 'KILL QUERY {}'", victim.connection_id())).unwrap();
+        ended(victim, "EXECUTE IMMEDIATE");
+        let victim = send_sleep(stage);
+        let sql = format!("BEGIN NOT ATOMIC KILL {}; END", victim.connection_id());
+        assert_eq!(killer.query(sql).unwrap()[0].failure().unwrap().code, 1235);
+        // Its own session is the user's, too.
+        killer.query("KILL USER app").unwrap();
+        ended(victim, "KILL USER");
+        assert!(killer.ping().is_err());
+        *killer = stage.address.login().connect().unwrap();
+    }
+    for sql in ["KILL 1 + 1", "DO 1; KILL 5", "CREATE PROCEDURE app.k(n INT) KILL n"] {
+        assert_eq!(killer.query(sql).unwrap()[0].failure().unwrap().code, 1235, "{sql}");
+    }
+    assert!(killer.query("KILL @@pseudo_thread_id").map_or(true, |told| told[0].failure().is_some()));
+    assert!(killer.ping().is_err(), "it has killed itself");
 }

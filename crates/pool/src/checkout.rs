@@ -26,6 +26,8 @@ pub enum Doing {
     Sending,
     /// It runs a command or sends the answer.
     Running,
+    /// The same, and its session was killed: so is the connection.
+    Killed,
 }
 
 /// The only way to a connection, and back.

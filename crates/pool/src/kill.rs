@@ -20,10 +20,29 @@ use crate::pool::{Pool, Settings, Target};
 
 /// How often a statement whose client is gone is killed: the first time it may not have begun, and is not touched.
 const ATTEMPTS: u32 = 5;
+/// So many of them end only the statement: an aborted connection is counted by servers. MariaDB's KILL QUERY does not end a loop of
+/// a compound statement while it reports changes of the session; KILL does.
+const GENTLE: u32 = 2;
 /// How long a killed statement has to end before it is killed again; twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// The largest answer to KILL, in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
+
+/// What is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Query,
+    Connection,
+}
+
+impl What {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Query => "QUERY",
+            Self::Connection => "CONNECTION",
+        }
+    }
+}
 
 impl Pool {
     /// Closes a connection whose session has ended. What the backend still runs is ended first.
@@ -33,7 +52,11 @@ impl Pool {
             Doing::Sending => self.close_by(async move { connection.permit }),
             Doing::Running if self.settings.kills_abandoned => {
                 let this = self.clone();
-                self.close_by(async move { this.kill_and_close(backend, connection).await });
+                self.close_by(async move { this.kill_and_close(backend, connection, GENTLE).await });
+            }
+            Doing::Killed => {
+                let this = self.clone();
+                self.close_by(async move { this.kill_and_close(backend, connection, 0).await });
             }
             Doing::Nothing if connection.transactions == Transactions::MayBeForgotten => {
                 self.close_forgetful(connection);
@@ -42,11 +65,19 @@ impl Pool {
         }
     }
 
-    async fn kill_and_close(&self, backend: BackendId, mut connection: Box<Connection>) -> Permit {
+    /// `gentle`: so often it is only the statement that is killed.
+    async fn kill_and_close(
+        &self,
+        backend: BackendId,
+        mut connection: Box<Connection>,
+        gentle: u32,
+    ) -> Permit {
         let mut wait = FIRST_WAIT;
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
+            let what = if attempt < gentle { What::Query } else { What::Connection };
+            let thread = connection.thread();
             // The answer to a statement that has just ended tells that as well as the end of the stream.
-            let killed = self.kill_query(backend, &connection.identity, connection.thread()).await;
+            let killed = self.kill((backend, what), &connection.identity, || Some(thread)).await;
             if killed.is_err() {
                 break;
             }
@@ -60,27 +91,26 @@ impl Pool {
     }
 
     /// KILL QUERY of a statement of `identity`, which may be gone by now. Fails where the backend cannot be reached, or
-    /// says no.
-    pub async fn kill_query(
-        &self,
-        backend: BackendId,
-        identity: &Identity,
-        thread: Thread,
-    ) -> Result<(), PoolError> {
-        self.kill_query_if(backend, identity, || Some(thread)).await
-    }
-
-    /// The same with a last look, once the way to the backend is open: `None` if there is nothing to kill any more.
+    /// says no. `thread` is a last look, once the way to the backend is open: `None` if there is nothing to kill any more.
     pub async fn kill_query_if(
         &self,
         backend: BackendId,
         identity: &Identity,
         thread: impl Fn() -> Option<Thread>,
     ) -> Result<(), PoolError> {
+        self.kill((backend, What::Query), identity, thread).await
+    }
+
+    async fn kill(
+        &self,
+        (backend, what): (BackendId, What),
+        identity: &Identity,
+        thread: impl Fn() -> Option<Thread>,
+    ) -> Result<(), PoolError> {
         let target = self.target(backend);
         let limit = Duration::from_millis(self.settings.connect_timeout_ms);
         let timed_out = || unreachable(target, NetError::TimedOut(self.settings.connect_timeout_ms));
-        let killed = kill((backend, target), identity, &self.settings, thread);
+        let killed = kill((backend, target, what), identity, &self.settings, thread);
         rt::timeout(limit, killed).await.unwrap_or_else(|| Err(timed_out()))
     }
 }
@@ -97,7 +127,7 @@ fn unreachable(target: &Target, error: NetError) -> PoolError {
 }
 
 async fn kill(
-    (backend, target): (BackendId, &Target),
+    (backend, target, what): (BackendId, &Target, What),
     identity: &Identity,
     settings: &Settings,
     thread: impl Fn() -> Option<Thread>,
@@ -112,7 +142,7 @@ async fn kill(
     // At another server the number is somebody else's.
     let answer = match thread().filter(|thread| thread.moves == moves) {
         Some(thread) => {
-            let command = format!("{}KILL QUERY {}", char::from(Code::Query as u8), thread.id);
+            let command = format!("{}KILL {} {}", char::from(Code::Query as u8), what.as_str(), thread.id);
             io.write(command.as_bytes()).await.map_err(broken)?;
             Some(io.read(MAX_ANSWER).await.map_err(broken)?.payload)
         }

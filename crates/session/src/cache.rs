@@ -141,7 +141,7 @@ impl Session {
         let Some(ttl) = self.cache_ttl(input, statement) else { return Ok(false) };
         let Some(found) = self.statements.find(id) else { return Ok(false) };
         let is_untold = params.is_some() && found.types.is_empty();
-        if found.has_long_data || found.has_cursor || found.is_large() || is_untold {
+        if found.has_long_data.is_set() || found.has_cursor.is_set() || found.is_large() || is_untold {
             return Ok(false);
         }
         let (prepared, types) = (found.key.clone(), found.types.clone());

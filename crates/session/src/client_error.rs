@@ -83,7 +83,7 @@ pub enum ProxyError {
     NoSuchThread(u64),
     /// KILL of somebody else's connection.
     NotOwner(u64),
-    /// KILL of an expression, whose value may be a connection of somebody else on the backend.
+    /// KILL of an expression, or beside others: on the backend its value may be a connection of somebody else.
     KillOfExpression,
     /// The session was killed.
     Killed,
@@ -235,6 +235,9 @@ impl ClientError {
     }
 }
 
+const KILL_ALONE: &str = "Delphinus: KILL stands alone, and takes a number, CONNECTION_ID() or USER: connections have other ids on the \
+                          servers, so that none is sent there";
+
 impl From<&ProxyError> for ClientError {
     fn from(error: &ProxyError) -> Self {
         use ProxyError as E;
@@ -289,9 +292,7 @@ impl From<&ProxyError> for ClientError {
             }
             E::NoSuchThread(id) => Self::new(1094, *b"HY000", format!("Unknown thread id: {id}")),
             E::NotOwner(id) => Self::new(1095, *b"HY000", format!("You are not owner of thread {id}")),
-            E::KillOfExpression => {
-                Self::new(1235, *b"42000", "Delphinus: KILL takes a number or CONNECTION_ID()")
-            }
+            E::KillOfExpression => Self::new(1235, *b"42000", KILL_ALONE),
             E::Killed | E::ClientGone => Self::new(1317, *b"70100", "Query execution was interrupted"),
             E::ConnectionKilled => Self::new(1927, *b"70100", "Connection was killed"),
             E::Expired => {

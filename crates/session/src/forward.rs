@@ -277,6 +277,11 @@ impl Session {
                         // Else the next read would have only the room behind what is left.
                         bytes.compact();
                         *sent = true;
+                        // What comes without a pause leaves no other place to see it.
+                        if self.info.is_killed() {
+                            checkout.note(Doing::Killed);
+                            return Err(Break::Client(NetError::Closed));
+                        }
                     }
                     bytes = self.read_backend(checkout, bytes).await?;
                 }
@@ -400,6 +405,9 @@ impl Session {
                 return Ok(ready?);
             }
             self.attend(Some(checkout));
+            if self.info.is_killed() {
+                checkout.note(Doing::Killed);
+            }
             self.may_wait(backend)?;
             if self.causality.is_writing() && self.worker.is_left(backend) {
                 let why = "it has left its group, and another backend has taken its place";
@@ -417,6 +425,10 @@ impl Session {
     /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for
     /// that all the time would cost every statement something.
     pub(crate) fn may_wait(&self, backend: BackendId) -> Result<(), Break> {
+        if self.info.is_killed() {
+            // As on a server: the client of a killed connection is told nothing more, and finds it closed.
+            return Err(Break::Client(NetError::Closed));
+        }
         if self.worker.is_hung(backend) {
             let why = "it does not answer, or another backend has taken its place";
             return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());

@@ -89,7 +89,9 @@ impl Session {
         if wanted.asks() {
             self.tell(checkout);
         }
+        // With its session its connection is killed: see `Doing::Killed`.
         if wanted.kills_query()
+            && !self.info.is_killed()
             && let Some((backend, thread)) = self.info.place()
         {
             self.end_statement(backend, thread);

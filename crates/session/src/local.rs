@@ -13,8 +13,13 @@ use crate::session::Session;
 impl Session {
     /// An OK packet.
     pub(crate) async fn answer_ok(&mut self) -> Result<(), delphinus_net::NetError> {
+        self.answer_ok_of(0).await
+    }
+
+    /// The same that tells a count.
+    pub(crate) async fn answer_ok_of(&mut self, affected_rows: u64) -> Result<(), delphinus_net::NetError> {
         let mut out = Vec::new();
-        let ok = OkPacket { status: self.status, ..OkPacket::default() };
+        let ok = OkPacket { affected_rows, status: self.status, ..OkPacket::default() };
         let at = begin_packet(&mut out);
         ok.put(&mut out, 0, self.capabilities());
         end_packet(&mut out, at, 1);
@@ -127,14 +132,6 @@ fn put_named(out: &mut Vec<u8>, sql: &[u8], copied: usize, column: &Range<usize>
         }
         out.push(b'`');
     }
-}
-
-/// The text with this client's id in the place of CONNECTION_ID(), as a bare number; `None` if it is not there.
-pub(crate) fn with_own_id(sql: &[u8], options: LexOptions, id: u32) -> Option<Vec<u8>> {
-    let span = builtin_calls(sql, options)
-        .into_iter()
-        .find(|span| span.function == SessionFunction::ConnectionId)?;
-    Some([&sql[..span.start], id.to_string().as_bytes(), &sql[span.end..]].concat())
 }
 
 #[cfg(test)]

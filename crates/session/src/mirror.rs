@@ -141,7 +141,8 @@ impl Session {
     ) {
         let capabilities = self.capabilities();
         let can_be_copied = input.is_whole() && self.can_be_copied(statement);
-        let Some(found) = self.statements.find(id).filter(|found| can_be_copied && !found.has_long_data)
+        let Some(found) =
+            self.statements.find(id).filter(|found| can_be_copied && !found.has_long_data.is_set())
         else {
             return self.skip_copy(wanted);
         };

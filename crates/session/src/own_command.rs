@@ -37,7 +37,12 @@ impl Session {
         checkout.note(Doing::Running);
         let done = match self.wait_for(checkout, work).await {
             Ok(done) => done,
-            Err(Break::Client(_)) => return Err(ProxyError::ClientGone),
+            Err(Break::Client(_)) => {
+                if self.info.is_killed() {
+                    checkout.note(Doing::Killed);
+                }
+                return Err(ProxyError::ClientGone);
+            }
             Err(Break::Backend(error)) => Err(checkout.lost(error)),
         };
         if !matches!(done, Err(PoolError::Lost { .. })) {

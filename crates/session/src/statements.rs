@@ -1,5 +1,6 @@
 //! The prepared statements of one client.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -26,9 +27,9 @@ pub(crate) struct ClientStatement {
     /// cursor or pieces of a parameter.
     pub own: Option<Own>,
     /// A cursor is open.
-    pub has_cursor: bool,
+    pub has_cursor: Mark,
     /// Pieces of a parameter were sent ahead.
-    pub has_long_data: bool,
+    pub has_long_data: Mark,
     /// Why one of them is missing, which is told when the statement runs.
     pub late_error: Option<Box<ProxyError>>,
 }
@@ -38,6 +39,37 @@ impl ClientStatement {
     /// prepare no empty text.
     pub(crate) fn is_large(&self) -> bool {
         self.key.text().is_empty()
+    }
+}
+
+/// Something that is so of a statement or not, counted over all of its client: to look at each of them at each execution would
+/// take the longer the more there are.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    is_set: bool,
+    all: Rc<Cell<usize>>,
+}
+
+impl Mark {
+    fn new(all: &Rc<Cell<usize>>) -> Self {
+        Self { is_set: false, all: all.clone() }
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set
+    }
+
+    pub(crate) fn set(&mut self, is_set: bool) {
+        if is_set != self.is_set {
+            self.is_set = is_set;
+            self.all.set(if is_set { self.all.get() + 1 } else { self.all.get() - 1 });
+        }
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.set(false);
     }
 }
 
@@ -54,6 +86,8 @@ pub(crate) struct Own {
 #[derive(Debug, Default)]
 pub(crate) struct ClientStatements {
     by_id: HashMap<ClientStmtId, ClientStatement>,
+    cursors: Rc<Cell<usize>>,
+    long_data: Rc<Cell<usize>>,
     last_id: u32,
     /// The one that was prepared last, if that is still there.
     last_prepared: Option<ClientStmtId>,
@@ -121,19 +155,50 @@ impl ClientStatements {
         self.large > 0
     }
 
-    /// True if there is any statement: without one there is no cursor and no long data.
+    /// For a statement that has no cursor and no pieces of a parameter yet.
+    pub(crate) fn marks(&self) -> (Mark, Mark) {
+        (Mark::new(&self.cursors), Mark::new(&self.long_data))
+    }
+
+    /// True if a cursor of any statement is open, or pieces of a parameter were sent ahead.
     #[inline]
     pub(crate) fn may_pin(&self) -> bool {
-        self.by_id.values().any(|statement| statement.has_cursor || statement.has_long_data)
+        self.has_cursor() || self.has_long_data()
     }
 
     /// True if a cursor of any statement is open.
     pub(crate) fn has_cursor(&self) -> bool {
-        self.by_id.values().any(|statement| statement.has_cursor)
+        self.cursors.get() > 0
     }
 
     /// True if pieces of a parameter of any statement were sent ahead.
     pub(crate) fn has_long_data(&self) -> bool {
-        self.by_id.values().any(|statement| statement.has_long_data)
+        self.long_data.get() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_count_themselves() {
+        let all = ClientStatements::default();
+        let ((mut one, mut long), (mut other, _unset)) = (all.marks(), all.marks());
+        assert!(!all.may_pin());
+        one.set(true);
+        one.set(true);
+        other.set(true);
+        assert!(all.has_cursor() && !all.has_long_data());
+        one.set(false);
+        one.set(false);
+        assert!(all.has_cursor() && other.is_set());
+        // Closed with its cursor.
+        drop(other);
+        assert!(!all.may_pin());
+        long.set(true);
+        assert!(all.may_pin() && all.has_long_data());
+        drop(long);
+        assert!(!all.may_pin());
     }
 }

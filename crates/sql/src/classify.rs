@@ -229,6 +229,10 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
     fn skip_with(&mut self, boundary: &mut Boundary) {
         while !boundary.is_end(&self.cursor) {
             self.check_token();
+            // The word is reserved: it can be nothing else.
+            if self.cursor.keyword() == Keyword::Kill && self.cursor.here.is(TokenKind::Word) {
+                self.effects |= Effects::KILLS;
+            }
             boundary.follow(&mut self.cursor);
         }
     }

@@ -32,8 +32,6 @@ pub(crate) enum Event {
     OpensHandler(Token),
     /// `HANDLER .. CLOSE`.
     ClosesHandler(Token),
-    /// `KILL` of a connection or of its statement, by this literal number.
-    Kills { id: Token, only_query: bool },
     /// `USE`.
     Uses(Token),
     /// Accounts are changed, or what they may do.

@@ -22,7 +22,7 @@ pub use bare_words::bare_words;
 pub use builtin_calls::{SessionFunction, Span, builtin_calls};
 pub use columns::unnamed_columns;
 pub use handlers::{Handlers, handlers};
-pub use kill::{Kill, KillScope, kill_target};
+pub use kill::{Kill, KillScope, KillTarget, kill_target};
 pub use rights_changed::{RightsChanged, rights_changed};
 pub use sql_prepared::{PreparedFrom, SqlPrepared, immediate_from, parameters, prepared_from, sql_prepared};
 pub use tables::{has_tables, tables};

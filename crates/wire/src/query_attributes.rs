@@ -163,6 +163,27 @@ pub fn execute_params(
     Ok(Some(ExecuteParams { types_flag_at, types: Some(start..payload.len() - reader.remaining()) }))
 }
 
+/// The value of the first parameter, if it is a whole number, or the digits of one; without its sign. `types`: those that the client has
+/// sent, in this execution or before.
+pub fn first_integer(payload: &[u8], params: &ExecuteParams, types: &[u8]) -> Option<u64> {
+    let [kind, ..] = *types else { return None };
+    let nulls = *payload.get(params.types_flag_at.checked_sub(1)?)?;
+    let at = params.types.as_ref().map_or(params.types_flag_at + 1, |types| types.end);
+    if nulls & 1 != 0 {
+        return None;
+    }
+    let mut reader = Reader::new(payload.get(at..)?);
+    // As the types of columns are numbered: integers of 1, 2, 4 and 8 bytes, and what is sent as text.
+    match kind {
+        1 => reader.u8().ok().map(u64::from),
+        2 => reader.u16().ok().map(u64::from),
+        3 => reader.u32().ok().map(u64::from),
+        8 => reader.u64().ok(),
+        15 | 246 | 252..=254 => std::str::from_utf8(reader.lenenc_bytes().ok()?).ok()?.trim().parse().ok(),
+        _ => None,
+    }
+}
+
 /// The class of each of the first `params` parameters in the types of a COM_STMT_EXECUTE: `i` for integers, `f` for
 /// floating point, `d` for decimals, `t` for times and dates, `s` for everything else. A NULL, which has a type of its
 /// own, keeps the class that the parameter had in `before`. What is malformed counts as text.

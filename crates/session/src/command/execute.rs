@@ -59,7 +59,8 @@ impl Session {
             Ok(started) => started,
             Err(error) => return self.refuse(input, error).await,
         };
-        if (flags & PARAMETER_COUNT_AVAILABLE != 0 || self.is_steered(&statement))
+        let is_special = statement.effects.contains(Effects::KILLS) || self.is_steered(&statement);
+        if (flags & PARAMETER_COUNT_AVAILABLE != 0 || is_special)
             && let Some(served) =
                 Box::pin(self.execute_steered(input, (id, &statement), (flags, params.as_ref()))).await?
         {
@@ -186,6 +187,11 @@ impl Session {
         if let Err(error) = self.steer_execute(input, id).await {
             return self.refuse(input, error).await.map(Some);
         }
+        if statement.effects.contains(Effects::KILLS)
+            && let Some(outcome) = Box::pin(self.execute_kill(input, id, params)).await
+        {
+            return outcome.map(Some);
+        }
         if let Some(wanted) = self.steering.mirror.take() {
             if asks_for_cursor(flags) {
                 self.skip_copy(&wanted);
@@ -204,7 +210,7 @@ impl Session {
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
         let (statement, key) = (found.statement, found.key.clone());
-        let attributes = if found.has_long_data {
+        let attributes = if found.has_long_data.is_set() {
             // Which values are in the packet then is not known here.
             Hints::default()
         } else {
@@ -330,8 +336,8 @@ impl Session {
             // It has run in the schema that it was prepared in; servers leave that one afterwards, whatever it says.
             forget_schema(checkout.connection(), &statement, &mut response);
         }
-        found.has_long_data = false;
-        found.has_cursor = response.has_cursor;
+        found.has_long_data.set(false);
+        found.has_cursor.set(response.has_cursor);
         if response.has_cursor && found.own.is_none() {
             // Whoever runs the same text meanwhile gets another one: to run this one would close its cursor.
             let own = checkout.connection().statements.take(ran_as);
@@ -354,7 +360,7 @@ impl Session {
         }
         let Some(found) = self.statements.find(id) else { return };
         let text = found.key.text().clone();
-        if !found.has_cursor && !found.has_long_data && !found.is_large() {
+        if !found.has_cursor.is_set() && !found.has_long_data.is_set() && !found.is_large() {
             let own = found.own.take();
             put_back(checkout, own).await;
         }

@@ -35,7 +35,7 @@ impl Session {
         };
         let at_end = response.status.is_none_or(|status| status.contains(Status::LAST_ROW_SENT));
         if at_end && let Some(found) = self.statements.find(id) {
-            found.has_cursor = false;
+            found.has_cursor.set(false);
         }
         if let Some(status) = response.status {
             self.status = status.of_session();

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use delphinus_pool::Thread;
-use delphinus_sql::{Flavor, Kill, KillScope, kill_target};
+use delphinus_sql::{Effects, Flavor, Kill, KillScope, KillTarget, Statement, classify, kill_target};
 use delphinus_topology::BackendId;
+use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::{ExecuteParams, HEADER_LEN, first_integer};
 
 use crate::admission::Rank;
 use crate::client_error::ProxyError;
-use crate::local::with_own_id;
+use crate::input::Input;
 use crate::registry::{ClientConnId, SessionInfo};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -30,28 +32,28 @@ impl Session {
             self.answer_ok().await?;
             return Ok(Served::Answered);
         }
-        if scope == KillScope::Connection {
-            victim.kill();
-        }
         if victim.id == self.info.id {
             return Ok(match scope {
-                KillScope::Connection => Served::Fatal(self.killed()),
+                KillScope::Connection => {
+                    victim.kill();
+                    Served::Fatal(self.killed())
+                }
                 // The statement that it ends is this one.
                 KillScope::Query => Served::Error(ProxyError::Killed),
             });
         }
         match victim.place() {
+            // With its session the victim's connection to the backend ends, which nobody else can have: it sees to that itself.
+            _ if scope == KillScope::Connection => victim.kill_from_outside(true),
             // On backends of another cluster it does so itself.
-            Some(_) if victim.cluster() != self.worker.cluster => {
-                victim.kill_from_outside(scope == KillScope::Connection);
-            }
+            Some(_) if victim.cluster() != self.worker.cluster => victim.kill_from_outside(false),
             Some((backend, thread)) => {
                 if let Err(error) = self.kill_on_backend(&victim, backend, thread).await {
                     return Ok(Served::Error(error));
                 }
             }
             // It waits, for a primary perhaps.
-            None if victim.is_waiting() => victim.kill_from_outside(scope == KillScope::Connection),
+            None if victim.is_waiting() => victim.kill_from_outside(false),
             None => {}
         }
         // It is the last statement now, for ROW_COUNT().
@@ -70,18 +72,101 @@ impl Session {
         other.user() == user && is_same_account()
     }
 
-    /// What a text with KILL kills; `None` for MariaDB's KILL USER and KILL QUERY ID, which name what is the servers' own.
-    pub(crate) fn kill_named_by(&mut self, sql: &[u8]) -> Result<Option<Kill>, ProxyError> {
-        let lex = self.lex.options(&self.want.vars);
-        // CONNECTION_ID() is the only expression that is worth anything here.
-        let with_id = || with_own_id(sql, lex, self.info.id.0);
-        if let Some(kill) = kill_target(sql, lex).or_else(|| kill_target(&with_id()?, lex)) {
-            return Ok(Some(kill));
+    /// A `KILL` of any kind; `value`: that of its parameter.
+    pub(crate) async fn kill_as_told(&mut self, kill: Kill, value: Option<u64>) -> Outcome {
+        let Kill { target, scope } = kill;
+        match target {
+            KillTarget::Connection(id) => self.kill(id, scope).await,
+            KillTarget::Own => self.kill(u64::from(self.info.id.0), scope).await,
+            KillTarget::User(name, host) => self.kill_user(&name, host.as_deref(), scope).await,
+            KillTarget::OwnUser => {
+                let user = self.info.user();
+                self.kill_user(&user, None, scope).await
+            }
+            KillTarget::Parameter if value.is_some() => self.kill(value.unwrap_or_default(), scope).await,
+            KillTarget::Parameter | KillTarget::QueryId => Ok(Served::Error(ProxyError::KillOfExpression)),
         }
-        let is_the_servers_own = sql
-            .split(u8::is_ascii_whitespace)
-            .any(|word| word.eq_ignore_ascii_case(b"user") || word.eq_ignore_ascii_case(b"id"));
-        if is_the_servers_own { Ok(None) } else { Err(ProxyError::KillOfExpression) }
+    }
+
+    /// Ends the sessions of a user at this proxy, or what they run.
+    async fn kill_user(&mut self, name: &str, host: Option<&str>, scope: KillScope) -> Outcome {
+        let is_meant = |one: &Arc<SessionInfo>| {
+            *one.user() == *name && host.is_none_or(|host| host.eq_ignore_ascii_case(&one.host))
+        };
+        let victims: Vec<_> = self.worker.registry.list().into_iter().filter(is_meant).collect();
+        let is_admin = self.info.rank() == Rank::ConnectionAdmin;
+        if let Some(foreign) = victims.iter().find(|one| !is_admin && !self.is_own(one)) {
+            return Ok(Served::Error(ProxyError::NotOwner(u64::from(foreign.id.0))));
+        }
+        tracing::warn!(user = %self.info.user(), killed = name, sessions = victims.len(), ?scope, "KILL USER");
+        for victim in victims.iter().filter(|one| one.id != self.info.id) {
+            victim.kill_from_outside(scope == KillScope::Connection);
+        }
+        if victims.iter().any(|one| one.id == self.info.id) {
+            return self.kill(u64::from(self.info.id.0), scope).await;
+        }
+        let count = victims.len() as u64;
+        self.memory.row_count.set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.note_own_answer();
+        self.answer_ok_of(count).await?;
+        Ok(Served::Answered)
+    }
+
+    /// What a text that kills is aimed at: alone, and by an id that is the proxy's, or one that is the server's alone. On a
+    /// server an id of the proxy's is somebody else's connection.
+    pub(crate) fn kill_named_by(&mut self, sql: &[u8]) -> Result<Kill, ProxyError> {
+        kill_target(sql, self.lex.options(&self.want.vars)).ok_or(ProxyError::KillOfExpression)
+    }
+
+    /// Does what a prepared `KILL` says; `None` if that is the server's to do.
+    pub(crate) async fn execute_kill(
+        &mut self,
+        input: Input,
+        id: ClientStmtId,
+        params: Option<&ExecuteParams>,
+    ) -> Option<Outcome> {
+        let found = self.statements.find(id)?;
+        let (text, types) = (found.key.text().clone(), found.types.clone());
+        let kill = match self.kill_named_by(&text) {
+            Ok(Kill { target: KillTarget::QueryId, .. }) => return None,
+            Ok(kill) => kill,
+            Err(error) => return Some(self.refuse(input, error).await),
+        };
+        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let value = params.and_then(|params| first_integer(payload, params, &types));
+        if let Err(error) = self.skip(input).await {
+            return Some(Err(error));
+        }
+        Some(self.kill_as_told(kill, value).await)
+    }
+
+    /// Does what SQL `EXECUTE` would have a server kill; `None` if it kills nothing, or what is the server's own.
+    pub(crate) async fn execute_kill_in_sql(
+        &mut self,
+        input: Input,
+        sql: &[u8],
+        statement: &Statement,
+    ) -> Option<Outcome> {
+        let lex = self.lex.options(&self.want.vars);
+        let texts = self.texts_executed(statement, sql, lex);
+        let kills = |text: &Option<String>| match text {
+            Some(text) => classify(text.as_bytes(), lex).effects.contains(Effects::KILLS),
+            // The text is put together where it runs.
+            None => sql.windows(4).any(|word| word.eq_ignore_ascii_case(b"kill")),
+        };
+        if !texts.iter().any(kills) {
+            return None;
+        }
+        let only = texts.first().filter(|_| texts.len() == 1).and_then(Option::as_deref);
+        let kill = match only.and_then(|text| kill_target(text.as_bytes(), lex)) {
+            Some(Kill { target: KillTarget::QueryId, .. }) => return None,
+            Some(kill) if kill.target != KillTarget::Parameter => kill,
+            _ => return Some(self.refuse(input, ProxyError::KillOfExpression).await),
+        };
+        if let Err(error) = self.skip(input).await {
+            return Some(Err(error));
+        }
+        Some(self.kill_as_told(kill, None).await)
     }
 
     /// The error of a connection that was killed.

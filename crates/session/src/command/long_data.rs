@@ -52,7 +52,7 @@ impl Session {
         }
         self.drop_kept();
         if let Some(found) = self.statements.find(id) {
-            found.has_long_data = true;
+            found.has_long_data.set(true);
             found.own = Some(own);
         }
         self.pin_for_statements(key.text());

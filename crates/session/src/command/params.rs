@@ -62,11 +62,11 @@ impl Session {
     ) -> Result<Input, ProxyError> {
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
-        let (token, has_long_data) = (found.token, found.has_long_data);
+        let (token, has_long_data) = (found.token, found.has_long_data.is_set());
         let is_other = found.own.as_ref().is_some_and(|own| own.key.has_cursor() != key.has_cursor());
         if is_other && !has_long_data && !found.is_large() {
             // Its cursor ends with this, and what has had one is not run without one.
-            found.has_cursor = false;
+            found.has_cursor.set(false);
             let own = found.own.take();
             put_back(checkout, own).await;
         }

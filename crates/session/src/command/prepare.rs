@@ -9,7 +9,7 @@ use delphinus_net::rt;
 use delphinus_pool::{
     BackendStatement, Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey,
 };
-use delphinus_sql::{Class, Effects, Hints, Statement, Uses, Why, classify};
+use delphinus_sql::{Class, Effects, Hints, Statement, Uses, Why, classify, kill_target};
 use delphinus_state::{PinReason, SessionState, Shape, as_prepared, bytes_of_vars};
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
@@ -92,6 +92,11 @@ impl Session {
         if let Err(error) = self.check_schemas(&text.bytes, &statement) {
             return self.refuse(input, error).await;
         }
+        if statement.effects.contains(Effects::KILLS)
+            && let Err(error) = self.kill_named_by(&text.bytes)
+        {
+            return self.refuse(input, error).await;
+        }
         if self.is_steered(&statement) {
             match self.steer(&text.bytes, &statement, Hints::default()).await {
                 Ok(None) => {}
@@ -124,7 +129,8 @@ impl Session {
     fn own_text(&mut self, input: Input) -> (Input, Rc<[u8]>) {
         let text: Rc<[u8]> = self.buffer.data()[HEADER_LEN + 1..input.held].into();
         let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
-        match splice(&text, self.lex.options(&self.want.vars), known) {
+        let lex = self.lex.options(&self.want.vars);
+        match splice(&text, lex, known).filter(|_| kill_target(&text, lex).is_none()) {
             Some(own) => self.prepare_instead(input, own),
             None => (input, text),
         }
@@ -196,6 +202,7 @@ impl Session {
                 remember_prepared(&mut checkout, &key, prepared.id).await?;
                 None
             };
+            let (has_cursor, has_long_data) = self.statements.marks();
             let statement = ClientStatement {
                 key,
                 statement,
@@ -203,8 +210,8 @@ impl Session {
                 types: Vec::new(),
                 token: self.worker.token(),
                 own,
-                has_cursor: false,
-                has_long_data: false,
+                has_cursor,
+                has_long_data,
                 late_error: None,
             };
             self.statements.insert(id, statement);

@@ -34,8 +34,10 @@ const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::SESSION_STATUS);
 
 /// Statements that the proxy has to do something for before they run, or may have to refuse.
-const SPECIAL_EFFECTS: Effects =
-    Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID).union(Effects::CHANGES_SCHEMA);
+const SPECIAL_EFFECTS: Effects = Effects::KILLS
+    .union(Effects::SETS_LAST_INSERT_ID)
+    .union(Effects::CHANGES_SCHEMA)
+    .union(Effects::SQL_EXECUTES);
 
 /// True if a statement is special for nothing but its schema.
 pub(super) fn is_ordinary(statement: &Statement) -> bool {

@@ -2,7 +2,7 @@
 //! read what the one before left behind.
 
 use delphinus_pool::Checkout;
-use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, used_schemas};
+use delphinus_sql::{Class, Effects, Flavor, Kill, KillTarget, Statement, Uses, used_schemas};
 use delphinus_state::{HiddenCollation, RESULTS_COLLATION, Shape};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
@@ -43,6 +43,11 @@ impl Session {
         }
         if let Err(error) = self.check_schemas(&sql, &statement) {
             return self.refuse(input, error).await;
+        }
+        if statement.effects.contains(Effects::SQL_EXECUTES)
+            && let Some(outcome) = self.execute_kill_in_sql(input, &sql, &statement).await
+        {
+            return outcome;
         }
         if is_ordinary(&statement) {
             return self.run_query(input, text_at, &statement).await;
@@ -131,13 +136,13 @@ impl Session {
     ) -> Option<Outcome> {
         if statement.effects.contains(Effects::KILLS) {
             match self.kill_named_by(sql) {
-                Ok(Some(kill)) => {
+                Ok(Kill { target: KillTarget::QueryId, .. }) => {}
+                Ok(kill) => {
                     if let Err(error) = self.skip(input).await {
                         return Some(Err(error));
                     }
-                    return Some(self.kill(kill.id, kill.scope).await);
+                    return Some(self.kill_as_told(kill, None).await);
                 }
-                Ok(None) => {}
                 Err(error) => return Some(self.refuse(input, error).await),
             }
         }

@@ -39,8 +39,8 @@ impl Session {
             }
         };
         if let Some(found) = self.statements.find(id) {
-            found.has_cursor = false;
-            found.has_long_data = false;
+            found.has_cursor.set(false);
+            found.has_long_data.set(false);
         }
         self.update_statement_pins(&mut checkout, id).await;
         self.keep_or_give_back(checkout);

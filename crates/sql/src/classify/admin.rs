@@ -20,14 +20,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
         self.effects |= Effects::KILLS;
         self.cursor.bump();
         self.cursor.eat_any(&[Keyword::Hard, Keyword::Soft]);
-        let only_query = self.cursor.eat(Keyword::Query);
-        if !only_query {
-            self.cursor.eat(Keyword::Connection);
-        }
-        let id = self.cursor.here;
-        if id.is(TokenKind::Number) && self.cursor.ahead.ends_statement() {
-            self.emit(Event::Kills { id, only_query });
-        }
+        self.cursor.eat_any(&[Keyword::Query, Keyword::Connection]);
         if self.cursor.keyword() == Keyword::User {
             self.skip_rest();
         }

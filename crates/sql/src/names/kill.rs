@@ -1,16 +1,35 @@
 //! What a `KILL` is aimed at.
 
-use crate::LexOptions;
-use crate::classify::walk;
-use crate::event::Event;
+use super::{literal_text, name_text, user_variable_name};
+use crate::cursor::Cursor;
+use crate::keyword::Keyword;
+use crate::lexer::{Token, TokenKind};
+use crate::{Flavor, LexOptions};
 
-/// What a `KILL` is aimed at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A `KILL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// The connection id as the client wrote it.
-    pub id: u64,
+    /// Whom it is aimed at.
+    pub target: KillTarget,
     /// How much of it ends.
     pub scope: KillScope,
+}
+
+/// Whom a `KILL` is aimed at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KillTarget {
+    /// This connection, by its number as the client wrote it.
+    Connection(u64),
+    /// The one that says so: `CONNECTION_ID()`, `@@pseudo_thread_id`.
+    Own,
+    /// The value of the only parameter.
+    Parameter,
+    /// MariaDB's `KILL USER`: all connections of a user, and of this host, if one is named.
+    User(String, Option<String>),
+    /// MariaDB's `KILL USER CURRENT_USER`.
+    OwnUser,
+    /// MariaDB's `KILL QUERY ID`: the number is the server's own.
+    QueryId,
 }
 
 /// How much a `KILL` ends.
@@ -22,16 +41,84 @@ pub enum KillScope {
     Connection,
 }
 
-/// The target of a text that is one `KILL` with a literal connection id; `None` for every other form (an expression,
-/// MariaDB's `KILL USER` and `KILL QUERY ID`, several statements).
+/// The target of a text that is one `KILL`; `None` for every other form (an expression, several statements).
 pub fn kill_target(sql: &[u8], options: LexOptions) -> Option<Kill> {
-    let mut target = None;
-    let statement = walk(sql, options, |event| {
-        if let Event::Kills { id, only_query } = event {
-            let scope = if only_query { KillScope::Query } else { KillScope::Connection };
-            let number = std::str::from_utf8(&sql[id.start..id.end]).ok().and_then(|text| text.parse().ok());
-            target = number.map(|id| Kill { id, scope });
+    let mut cursor = Cursor::new(sql, options);
+    if !cursor.eat(Keyword::Kill) {
+        return None;
+    }
+    cursor.eat_any(&[Keyword::Hard, Keyword::Soft]);
+    let only_query = cursor.eat(Keyword::Query);
+    if !only_query {
+        cursor.eat(Keyword::Connection);
+    }
+    let scope = if only_query { KillScope::Query } else { KillScope::Connection };
+    let is_mariadb = options.flavor == Flavor::MariaDb;
+    let target = if is_mariadb && cursor.eat(Keyword::User) {
+        user(&mut cursor, sql)?
+    } else if is_mariadb && only_query && cursor.here.is_name() && is(&cursor, b"id") {
+        cursor.bump();
+        cursor.bump();
+        KillTarget::QueryId
+    } else {
+        connection(&mut cursor)?
+    };
+    if cursor.here.is(TokenKind::Semicolon) {
+        cursor.bump();
+    }
+    cursor.here.is(TokenKind::End).then_some(Kill { target, scope })
+}
+
+fn is(cursor: &Cursor<'_>, word: &[u8]) -> bool {
+    cursor.text(cursor.here).eq_ignore_ascii_case(word)
+}
+
+/// A number, or an expression that is nothing but the own one.
+fn connection(cursor: &mut Cursor<'_>) -> Option<KillTarget> {
+    let here = cursor.bump();
+    match here.kind {
+        TokenKind::Number => {
+            let digits = std::str::from_utf8(cursor.text(here)).ok()?;
+            Some(KillTarget::Connection(digits.parse().ok()?))
         }
-    });
-    if statement.count == 1 { target } else { None }
+        TokenKind::Parameter => Some(KillTarget::Parameter),
+        TokenKind::SystemVariable => {
+            if is(cursor, b"session") || is(cursor, b"local") {
+                cursor.bump();
+                cursor.bump().is(TokenKind::Dot).then_some(())?;
+            }
+            let is_own = is(cursor, b"pseudo_thread_id");
+            cursor.bump();
+            is_own.then_some(KillTarget::Own)
+        }
+        _ if cursor.text(here).eq_ignore_ascii_case(b"connection_id") => {
+            let is_call = cursor.bump().is(TokenKind::Open) && cursor.bump().is(TokenKind::Close);
+            is_call.then_some(KillTarget::Own)
+        }
+        _ => None,
+    }
+}
+
+/// `name`, `name@host`, `CURRENT_USER`.
+fn user(cursor: &mut Cursor<'_>, sql: &[u8]) -> Option<KillTarget> {
+    let options = cursor.options();
+    let text = |token: Token| match token.kind {
+        TokenKind::Text => Some(literal_text(token, sql, options)),
+        _ if token.is_name() => Some(name_text(token, sql, options)),
+        _ => None,
+    };
+    if is(cursor, b"current_user") {
+        cursor.bump();
+        if cursor.here.is(TokenKind::Open) {
+            cursor.bump();
+            cursor.bump();
+        }
+        return Some(KillTarget::OwnUser);
+    }
+    let name = text(cursor.bump())?;
+    let host = match cursor.here.kind {
+        TokenKind::UserVariable => Some(user_variable_name(cursor.bump(), sql, options)),
+        _ => None,
+    };
+    Some(KillTarget::User(name, host.filter(|host| host != "%")))
 }

@@ -114,23 +114,50 @@ fn parameters_are_counted_as_servers_do() {
 #[test]
 fn kill_has_a_target_only_where_it_is_a_number() {
     let kill = |sql: &str| kill_target(sql.as_bytes(), MARIADB);
-    let target = |id, scope| Some(Kill { id, scope });
+    let target = |id, scope| Some(Kill { target: KillTarget::Connection(id), scope });
     assert_eq!(kill("KILL 5"), target(5, KillScope::Connection));
     assert_eq!(kill("kill connection 18446744073709551615;"), target(u64::MAX, KillScope::Connection));
     assert_eq!(kill("KILL /* x */ QUERY 7"), target(7, KillScope::Query));
     assert_eq!(kill("KILL HARD QUERY 7"), target(7, KillScope::Query));
     for other in [
         "KILL",
-        "KILL QUERY ID 7",
         "KILL 5 + 1",
         "KILL @a",
-        "KILL USER 'u'",
         "KILL 5; KILL 6",
         "KILL 1e3",
         "KILL 99999999999999999999",
         "SELECT 'KILL 5'",
     ] {
         assert_eq!(kill(other), None, "{other}");
+    }
+    let user = |name: &str, host: Option<&str>| KillTarget::User(name.to_owned(), host.map(str::to_owned));
+    for (sql, target) in [
+        ("KILL CONNECTION_ID()", KillTarget::Own),
+        ("KILL @@pseudo_thread_id", KillTarget::Own),
+        ("KILL @@session.pseudo_thread_id;", KillTarget::Own),
+        ("KILL ?", KillTarget::Parameter),
+        ("KILL SOFT CONNECTION USER 'u'", user("u", None)),
+        ("KILL USER u@'h'", user("u", Some("h"))),
+        ("KILL USER u@'%'", user("u", None)),
+        ("KILL USER CURRENT_USER()", KillTarget::OwnUser),
+        ("KILL QUERY ID 7", KillTarget::QueryId),
+    ] {
+        assert_eq!(kill(sql).map(|kill| kill.target), Some(target), "{sql}");
+    }
+    assert_eq!(kill_target(b"KILL USER u", DEFAULT), None);
+}
+
+#[test]
+fn kill_is_seen_in_bodies() {
+    for (sql, kills) in [
+        ("BEGIN NOT ATOMIC DO 1; KILL 5; END", true),
+        ("IF 1 THEN KILL QUERY 5; END IF", true),
+        ("CREATE PROCEDURE p(n INT) KILL n", true),
+        ("CREATE PROCEDURE p() BEGIN SELECT 'KILL 5', `kill`; END", false),
+        ("DO 1; KILL 5", true),
+    ] {
+        let effects = crate::classify(sql.as_bytes(), MARIADB).effects;
+        assert_eq!(effects.contains(crate::Effects::KILLS), kills, "{sql}");
     }
 }
 
