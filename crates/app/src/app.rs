@@ -38,7 +38,9 @@ type WorkerThread = thread::JoinHandle<std::io::Result<()>>;
 /// With `rereading`, SIGHUP and `RELOAD CONFIG` read the configuration again.
 pub fn run(config: Config, rereading: Option<Rereading>) -> Result<(), Error> {
     raise_file_limit();
-    forbid_core_files();
+    if !config.proxy.core_file {
+        forbid_core_files();
+    }
     // The control plane runs on this thread, each worker on one of its own.
     rt::block_on(async move { App::build(&config, rereading)?.run(&config).await })?
 }
@@ -217,13 +219,14 @@ fn raise_file_limit() {
     }
 }
 
-/// Passwords are in memory, also in buffers of libraries that no mark on single pages would reach. Only the soft limit:
-/// who looks for a crash raises it again (`prlimit --core=unlimited --pid`).
+/// Passwords are in memory, also in buffers of libraries that no mark on single pages would reach. Nor may other processes of the
+/// same system user look into it (`ptrace`, `/proc/PID/mem`).
 fn forbid_core_files() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Core);
-    limit.current = Some(0);
-    if let Err(error) = setrlimit(Resource::Core, limit) {
+    use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let forbidden =
+        setrlimit(Resource::Core, none).and_then(|()| set_dumpable_behavior(DumpableBehavior::NotDumpable));
+    if let Err(error) = forbidden {
         tracing::warn!(%error, "cannot forbid core files, which would hold passwords");
     }
 }

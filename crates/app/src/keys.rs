@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use delphinus_config::Config;
@@ -26,6 +26,7 @@ pub(crate) fn own_certificate(data_dir: Option<&Path>) -> Result<(String, String
         move |error| Error::DataDir { path, error }
     };
     if cert_path.exists() && key_path.exists() {
+        keep_private(&key_path);
         let cert = fs::read_to_string(&cert_path).map_err(at(&cert_path))?;
         let key = fs::read_to_string(&key_path).map_err(at(&key_path))?;
         return Ok((cert, key));
@@ -49,6 +50,7 @@ pub(crate) fn login_key(config: &Config) -> Result<RsaKey, Error> {
     };
     let (private, public) = (dir.join("private_key.pem"), dir.join("public_key.pem"));
     if private.exists() {
+        keep_private(&private);
         return read_key(&private);
     }
     let at = |path: &Path| {
@@ -69,21 +71,44 @@ fn read_key(path: &Path) -> Result<RsaKey, Error> {
     RsaKey::from_private_pem(&text).map_err(named)
 }
 
+/// Takes a key of the proxy's own from all others, for example after a restore.
+fn keep_private(path: &Path) {
+    let mode = fs::metadata(path).map_or(0, |found| found.permissions().mode() & 0o777);
+    let of_others = mode & 0o077;
+    if of_others == 0 {
+        return;
+    }
+    let changed = fs::set_permissions(path, fs::Permissions::from_mode(0o600));
+    let (path, mode) = (path.display(), format!("{mode:04o}"));
+    match changed {
+        Ok(()) => tracing::warn!(%path, mode, "others could read this key: its mode is now 0600"),
+        Err(error) => {
+            tracing::warn!(%path, mode, %error, "others can read this key, and its mode cannot be changed");
+        }
+    }
+}
+
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // The mode counts only for a file that was not there.
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
     file.write_all(text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_certificate_is_kept_and_its_key_is_private() {
         let dir = std::env::temp_dir().join(format!("delphinus-keys-{}", std::process::id()));
         let first = own_certificate(Some(&dir)).expect("a certificate");
         assert_eq!(own_certificate(Some(&dir)).expect("the same"), first);
+        let mode = fs::metadata(dir.join("server-key.pem")).expect("the key").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        // One that was restored with another mode is mended.
+        fs::set_permissions(dir.join("server-key.pem"), fs::Permissions::from_mode(0o644)).expect("a mode");
+        own_certificate(Some(&dir)).expect("the same");
         let mode = fs::metadata(dir.join("server-key.pem")).expect("the key").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         fs::remove_dir_all(&dir).expect("clean up");

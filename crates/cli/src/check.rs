@@ -7,11 +7,15 @@ use delphinus_app::{ShownByBackend, shown_by_backends};
 use delphinus_config::BackendTls;
 
 use crate::args::CheckArgs;
-use crate::load::{load, print_mistakes};
+use crate::load::{load_and_look, print_mistakes};
 use crate::output::print;
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    match load(&args.file)? {
+    let (loaded, warnings) = load_and_look(&args.file)?;
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+    match loaded {
         Ok(config) => {
             print("ok\n")?;
             if args.fingerprints {

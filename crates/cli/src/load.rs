@@ -1,7 +1,9 @@
 //! Reads a configuration file of the operating system, with the variables and files it refers to.
 
+use std::cell::RefCell;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use delphinus_config::{Config, Environment, Mistake, parse};
@@ -17,6 +19,54 @@ impl Environment for ThisMachine {
     fn read_file(&self, path: &Path) -> io::Result<String> {
         std::fs::read_to_string(path)
     }
+}
+
+/// The same, and keeps in mind which files were read.
+#[derive(Default)]
+struct Watching(RefCell<Vec<PathBuf>>);
+
+impl Environment for Watching {
+    fn variable(&self, name: &str) -> Option<String> {
+        ThisMachine.variable(name)
+    }
+
+    fn read_file(&self, path: &Path) -> io::Result<String> {
+        let text = ThisMachine.read_file(path)?;
+        let is_public = text.contains("-----BEGIN ") && !text.contains("PRIVATE KEY-----");
+        if !is_public {
+            self.0.borrow_mut().push(path.to_owned());
+        }
+        Ok(text)
+    }
+}
+
+/// The configuration, or what is wrong with it.
+type Loaded = Result<Config, Vec<Mistake>>;
+
+/// The options that are secrets in the file itself.
+const SECRETS: [&str; 4] = ["password", "password_hash", "secondary_password", "secondary_password_hash"];
+
+/// The configuration in a file or all mistakes in it, and what everybody on this machine can read of its secrets.
+pub(crate) fn load_and_look(file: &Path) -> anyhow::Result<(Loaded, Vec<String>)> {
+    let watching = Watching::default();
+    let loaded = load_with(file, &watching)?;
+    let mut secret = watching.0.into_inner();
+    if let Ok(config) = &loaded {
+        let is_set = |(path, value): &(String, String)| {
+            let option = path.rsplit('.').next().unwrap_or_default();
+            SECRETS.contains(&option) && !value.is_empty()
+        };
+        if config.effective.0.iter().any(is_set) {
+            secret.insert(0, file.to_owned());
+        }
+    }
+    secret.dedup();
+    let is_open = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o004 != 0);
+    let warn = |path: PathBuf| {
+        let path = path.display();
+        format!("{path}: every user of this machine can read the secrets in it; chmod 0600 {path}")
+    };
+    Ok((loaded, secret.into_iter().filter(is_open).map(warn).collect()))
 }
 
 /// What stands for a secret that this process cannot have.

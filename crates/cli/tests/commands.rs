@@ -1,6 +1,7 @@
 //! The binary as a user runs it: output, exit codes, and no secrets on any stream.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -16,6 +17,7 @@ impl Folder {
     fn file(&self, name: &str, text: &[u8]) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, text).expect("a file in it");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
         path
     }
 }
@@ -165,4 +167,22 @@ fn usage_and_version() {
     assert!(stdout(&help).contains("delphinus demo"));
     let version = run(&["--version"]);
     assert_eq!(stdout(&version), format!("delphinus {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn check_warns_of_secrets_that_everybody_can_read() {
+    let folder = Folder::new("readable");
+    let text = "[[listener]]\naddress = \"127.0.0.1:7001\"\n[[user]]\nname = \"a\"\npassword_file = \"a.password\"\n\
+                [cluster]\n[[cluster.backend]]\naddress = \"127.0.0.1:1\"\nrole = \"primary\"\n\
+                [monitor]\nuser = \"m\"\npassword = \"y\"\n";
+    let (file, password) = (folder.file("d.toml", text.as_bytes()), folder.file("a.password", b"secret\n"));
+    for (mode, warnings) in [(0o644, 2), (0o640, 0)] {
+        for path in [&file, &password] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+        }
+        let output = check(&file);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.matches("every user of this machine can read").count(), warnings, "{said}");
+    }
 }

@@ -76,9 +76,8 @@ impl Listener {
             }
             ListenAddress::Unix(path, mode) => {
                 remove_stale(path)?;
-                let listener = UnixListener::bind(path)?;
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode))?;
-                Ok(Self { socket: Bound::Unix(listener), path: Some(path.clone()) })
+                let socket = bind_unix(path, *mode)?;
+                Ok(Self { socket: Bound::Unix(UnixListener::from_std(socket)?), path: Some(path.clone()) })
             }
         }
     }
@@ -131,6 +130,18 @@ impl Peer {
     }
 }
 
+/// The mode is the socket's before it has a name: there is no moment at which others could connect. What the umask has taken of it
+/// is given afterwards.
+fn bind_unix(path: &Path, mode: u32) -> io::Result<std::os::unix::net::UnixListener> {
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(mode))?;
+    socket.bind(&socket2::SockAddr::unix(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
 fn remove_stale(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
@@ -144,5 +155,33 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         }
         Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket")),
         Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever looks all the time never finds a socket that more may use than its mode says.
+    #[test]
+    fn a_unix_socket_is_born_with_its_mode() {
+        let path = std::env::temp_dir().join(format!("delphinus-mode-{}", std::process::id()));
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let widest = std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                let mut widest = 0;
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    widest |= std::fs::symlink_metadata(&path).map_or(0, |found| found.permissions().mode());
+                }
+                widest & 0o777
+            });
+            for _ in 0..2000 {
+                drop(bind_unix(&path, 0o600).unwrap());
+                std::fs::remove_file(&path).unwrap();
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            looks.join().unwrap()
+        });
+        assert_eq!(widest & !0o600, 0, "{widest:o}");
     }
 }

@@ -1,6 +1,8 @@
 //! The log: where its lines go, how they look, and which are left out. The level can be changed
 //! while the proxy runs.
 
+mod bounded;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -9,7 +11,9 @@ use std::sync::Mutex;
 use tracing::level_filters::LevelFilter;
 use tracing::{Dispatch, Level, Subscriber};
 use tracing_subscriber::Layer;
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::{LookupSpan, Registry};
@@ -93,10 +97,16 @@ fn lines<S>(format: LogFormat, writer: BoxMakeWriter, colours: bool) -> Box<dyn 
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
-    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(colours);
     match format {
-        LogFormat::Text => Box::new(lines),
-        LogFormat::Json => Box::new(lines.json().flatten_event(true).with_span_list(false)),
+        LogFormat::Text => {
+            let fields = debug_fn(bounded::field).delimited(" ");
+            Box::new(lines.with_writer(writer).fmt_fields(fields))
+        }
+        LogFormat::Json => {
+            let lines = lines.with_writer(bounded::Bounded(writer));
+            Box::new(lines.json().flatten_event(true).with_span_list(false))
+        }
     }
 }
 
@@ -150,6 +160,28 @@ mod tests {
             lines[0].contains("WARN") && lines[0].contains("lagging") && lines[0].contains("backend=\"db1\"")
         );
         assert!(!lines[0].contains('\u{1b}'), "{:?}", lines[0]);
+    }
+
+    /// Names are the clients', and errors those of whoever answers.
+    #[test]
+    fn nothing_that_is_logged_makes_a_line_or_has_no_end() {
+        let bad =
+            format!("a\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{9b}\u{202e}{}", "x".repeat(100_000));
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let name = format!("forged-{format:?}");
+            let lines = logged(&name, format, Level::INFO, |_| {
+                let bad = bad.as_str();
+                tracing::info!(user = bad, client.host = %bad, error = ?bad, "login refused: {bad}");
+            });
+            assert_eq!(lines.len(), 1, "{format:?}");
+            let line = &lines[0];
+            assert!(line.len() < 20_000, "{format:?} {}", line.len());
+            assert!(!line.chars().any(char::is_control), "{format:?}");
+            let is_whole =
+                format == LogFormat::Text || serde_json::from_str::<serde_json::Value>(line).is_ok();
+            assert!(is_whole && line.contains("login refused: a\\n2026"), "{format:?}");
+            assert!(line.contains("client.host"), "{format:?}");
+        }
     }
 
     #[test]

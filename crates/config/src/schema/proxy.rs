@@ -37,6 +37,8 @@ section! {
         /// After SIGTERM: time that running commands and open transactions have to finish before
         /// their connections are closed.
         shutdown_timeout_ms: u64 = is(30_000), "ms", Restart, in 0..=3_600_000;
+        /// Lets the system write core files of the proxy, and debuggers of its own system user look into it. They hold passwords.
+        core_file: bool = is(false), "", Restart;
         /// Directory that keeps the certificate and the keys that the proxy makes for itself, so that
         /// they are the same after a restart. It is made if it does not exist. Relative paths start at
         /// the directory of the configuration file.

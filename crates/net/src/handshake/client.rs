@@ -58,10 +58,9 @@ pub async fn serve_login(
     services: &LoginServices<'_>,
 ) -> Result<LoginOutcome, LoginEnd> {
     let (greeting, machine) = ServerLogin::start(settings);
-    let mut io = PacketIo::new(stream, buffer, 0);
-    let end = drive(&mut io, Step::Send(greeting, machine), services).await;
-    buffer.wipe();
-    end
+    let wiped = Wiped(buffer);
+    let mut io = PacketIo::new(stream, wiped.0, 0);
+    drive(&mut io, Step::Send(greeting, machine), services).await
 }
 
 /// Lets a client become another user: `payload` is that of its COM_CHANGE_USER.
@@ -73,10 +72,18 @@ pub async fn serve_change_user(
     services: &LoginServices<'_>,
 ) -> Result<LoginOutcome, LoginEnd> {
     let first = ServerLogin::change_user(settings, established, payload);
-    let mut io = PacketIo::new(stream, buffer, 0);
-    let end = drive(&mut io, first, services).await;
-    buffer.wipe();
-    end
+    let wiped = Wiped(buffer);
+    let mut io = PacketIo::new(stream, wiped.0, 0);
+    drive(&mut io, first, services).await
+}
+
+/// A buffer that keeps no password, however the login ends: also one that takes too long, or has to make way.
+struct Wiped<'a>(&'a mut Buffer);
+
+impl Drop for Wiped<'_> {
+    fn drop(&mut self) {
+        self.0.wipe();
+    }
 }
 
 async fn drive(

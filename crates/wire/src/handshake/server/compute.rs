@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use zeroize::Zeroizing;
+
 use crate::auth::{BackendSecret, Credential, Nonce, Password, RsaKey};
 
 /// A password to check.
@@ -16,7 +18,12 @@ pub struct ComputeJob {
 #[derive(Debug)]
 enum Given {
     Clear(Password),
-    Encrypted { ciphertext: Vec<u8>, key: Arc<RsaKey>, nonce: Nonce },
+    /// It may be no ciphertext, but the password of a client that takes plain TCP for safe.
+    Encrypted {
+        ciphertext: Zeroizing<Vec<u8>>,
+        key: Arc<RsaKey>,
+        nonce: Nonce,
+    },
 }
 
 impl ComputeJob {
@@ -30,7 +37,10 @@ impl ComputeJob {
         key: Arc<RsaKey>,
         nonce: Nonce,
     ) -> Self {
-        Self { credentials, given: Given::Encrypted { ciphertext: ciphertext.to_vec(), key, nonce } }
+        Self {
+            credentials,
+            given: Given::Encrypted { ciphertext: Zeroizing::new(ciphertext.to_vec()), key, nonce },
+        }
     }
 
     /// Does the work: milliseconds, no I/O.
