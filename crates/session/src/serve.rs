@@ -117,7 +117,7 @@ impl Session {
         let error = ProxyError::MemoryFull(self.worker.settings.memory.limit());
         self.error_seq = Some(1);
         if let Served::Error(error) = Box::pin(self.refuse(input, error)).await? {
-            self.answer_error(&error).await?;
+            self.answer_error(&error, false).await?;
         }
         self.give_buffer_back();
         Ok(())
