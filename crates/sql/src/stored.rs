@@ -42,7 +42,11 @@ impl Hidden {
         self.next_transaction |= other.next_transaction;
         self.executes |= other.executes;
         self.is_unknown |= other.is_unknown;
-        self.variables.extend(other.variables.iter().cloned());
+        for name in &other.variables {
+            if !self.variables.contains(name) {
+                self.variables.insert(name.clone());
+            }
+        }
         had != (self.facts(), self.variables.len())
     }
 

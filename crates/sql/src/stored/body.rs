@@ -90,6 +90,13 @@ impl Body {
         }
     }
 
+    /// Takes in what another one does that goes by the same name.
+    pub(super) fn add(&mut self, other: Self) {
+        self.own.add(&other.own);
+        self.words.extend(other.words);
+        self.calls.extend(other.calls);
+    }
+
     /// One that nobody may read.
     pub fn unreadable() -> Self {
         Self {
