@@ -112,7 +112,7 @@ impl Task {
     /// Writes the block into a file in its document's folder, in which all its commands run one after another.
     fn write(folder: &Path, document: &str, block: &Block) -> Self {
         let script = folder.join(format!("line{}.sh", block.line));
-        fs::write(&script, &block.text).unwrap();
+        fs::write(&script, runnable(&block.text)).unwrap();
         Self { place: format!("{document}:{}", block.line), script }
     }
 
@@ -131,6 +131,27 @@ impl Task {
         ensure!(!said.contains("ERROR"), "{}: an error, and exit status 0:\n{said}", self.place);
         Ok(())
     }
+}
+
+/// The commands of a block as the test can run them: a proxy that would run for ever is stopped in the regular way once it
+/// listens, and its listeners are where no other test has one.
+fn runnable(text: &str) -> String {
+    let line = |line: &str| {
+        match line.strip_prefix("delphinus run --config ") {
+        None => line.to_owned(),
+        Some(file) => format!(
+            "export APP_PASSWORD=secret MONITOR_PASSWORD=secret ADMIN_PASSWORD=secret
+             sed -e \"s#/tmp/delphinus#$PWD/by_socket#\" -e \"s#127.0.0.1:644[67]#unix:$PWD/by_tcp_&.sock#\" {file} >moved.toml
+             delphinus run --config moved.toml >run.log 2>&1 &
+             for i in $(seq 300); do grep -q ready run.log && break; sleep 0.1; done
+             cat run.log
+             grep -q ready run.log
+             kill $!
+             wait $!"
+        ),
+    }
+    };
+    text.lines().map(|text| line(text) + "\n").collect()
 }
 
 /// Checks that a `cargo xtask` command has a verb and options that exist.

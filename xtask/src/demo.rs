@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: builds the binary for release and shows it with `delphinus_sandbox`'s demo.
+//! `cargo xtask demo`: builds the binary and shows it with `delphinus_sandbox`'s demo.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ pub(crate) struct DemoArgs {
 pub(crate) fn run(args: DemoArgs) -> Result<ExitCode> {
     let began = std::time::Instant::now();
     eprintln!("building delphinus (the first time takes some minutes)");
-    let build = cargo::cargo(&["build", "--release", "--package", "delphinus-cli"]);
+    let build = cargo::cargo(&["build", "--profile", "demo", "--package", "delphinus-cli"]);
     let binary = cargo::build_program(build, "delphinus").context("delphinus cannot be built")?;
     eprintln!("  ok building delphinus ({:.1} s)", began.elapsed().as_secs_f64());
     let mut options = DemoOptions::new(args.flavor, binary);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -18,24 +19,31 @@ pub(crate) struct DocsArgs {
 
 struct Page {
     path: &'static str,
-    text: fn() -> String,
+    /// What `delphinus config reference --of` calls it.
+    name: &'static str,
 }
 
+/// The product prints them: linked in here, all of it would be built before any other command of xtask can run.
 const PAGES: [Page; 3] = [
-    Page { path: "docs/reference/options.md", text: delphinus_config::reference },
-    Page { path: "docs/reference/commands.md", text: delphinus_admin::reference },
-    Page { path: "docs/reference/status.md", text: delphinus_admin::status_reference },
+    Page { path: "docs/reference/options.md", name: "options" },
+    Page { path: "docs/reference/commands.md", name: "commands" },
+    Page { path: "docs/reference/status.md", name: "status" },
 ];
 
 /// Writes or checks the pages.
 pub(crate) fn run(args: &DocsArgs) -> Result<()> {
+    let build = cargo::cargo(&["build", "--workspace", "--bin", "delphinus"]);
+    let program = cargo::build_program(build, "delphinus").context("delphinus cannot be built")?;
     let mut stale = Vec::new();
-    for Page { path, text } in PAGES {
+    for Page { path, name } in PAGES {
         let file = cargo::root().join(path);
+        let mut reference = Command::new(&program);
+        reference.args(["config", "reference", "--of", name]);
+        let text = cargo::output(reference)?;
         if args.check {
-            stale.extend((!is_current(&file, &text())).then_some(path));
-        } else if !is_current(&file, &text()) {
-            write(&file, &text())?;
+            stale.extend((!is_current(&file, &text)).then_some(path));
+        } else if !is_current(&file, &text) {
+            write(&file, &text)?;
             eprintln!("{path}: written anew");
         }
     }

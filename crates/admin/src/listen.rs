@@ -11,9 +11,13 @@ use std::time::Duration;
 use delphinus_net::rt::Bell;
 use delphinus_net::{Listener, Peer, rt};
 use delphinus_session::{ListenerSettings, LoginPlace};
+use delphinus_telemetry::Pace;
 
 use crate::connection;
 use crate::console::Console;
+
+/// Where accepting fails, it fails ten times a second.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// The error for a connection too many, as servers send it before their greeting: without SQLSTATE.
 const TOO_MANY: &[u8] = b"\x17\x00\x00\x00\xff\x10\x04Too many connections";
@@ -23,6 +27,7 @@ const LOGIN_LIMITS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs
 impl Console {
     /// Accepts on one listener until the task is ended.
     pub async fn accept(self: Rc<Self>, listener: Listener, settings: Arc<ListenerSettings>) {
+        let mut pace = Pace::of(TELL_EVERY);
         loop {
             match listener.accept().await {
                 Ok(peer) => match Place::take(&self, Way::of(&peer)) {
@@ -34,7 +39,9 @@ impl Console {
                     }
                 },
                 Err(error) => {
-                    tracing::warn!(listener = %settings.name, %error, "cannot accept an operator");
+                    if let Some(held_back) = pace.step(rt::now()) {
+                        tracing::warn!(listener = %settings.name, %error, held_back, "cannot accept an operator");
+                    }
                     rt::sleep(Duration::from_millis(100)).await;
                 }
             }

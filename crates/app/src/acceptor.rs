@@ -7,7 +7,7 @@ use std::time::Duration;
 use delphinus_net::rt::{self, mpsc};
 use delphinus_net::{Listener, Peer};
 use delphinus_session::{Arrival, ListenerSettings, Registry};
-use delphinus_telemetry::ProcessCounters;
+use delphinus_telemetry::{Pace, ProcessCounters};
 
 /// A worker as the acceptor sees it.
 #[derive(Debug, Clone)]
@@ -24,12 +24,16 @@ pub(crate) struct Acceptor {
     pub counters: Arc<ProcessCounters>,
 }
 
+/// Where accepting fails, it fails ten times a second.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
 /// The error for a client too many, as servers send it before their greeting: without SQLSTATE.
 const TOO_MANY: &[u8] = b"\x17\x00\x00\x00\xff\x10\x04Too many connections";
 
 impl Acceptor {
     /// Accepts on one listener until the task is ended.
     pub(crate) async fn accept(self: std::rc::Rc<Self>, listener: Listener, settings: Arc<ListenerSettings>) {
+        let mut pace = Pace::of(TELL_EVERY);
         loop {
             match listener.accept().await {
                 Ok(peer) => self.hand_over(peer, &settings).await,
@@ -39,7 +43,9 @@ impl Acceptor {
                 }
                 Err(error) => {
                     // Out of file descriptors, as a rule: some have to be closed first.
-                    tracing::warn!(listener = %settings.name, %error, "cannot accept a client");
+                    if let Some(held_back) = pace.step(rt::now()) {
+                        tracing::warn!(listener = %settings.name, %error, held_back, "cannot accept a client");
+                    }
                     rt::sleep(Duration::from_millis(100)).await;
                 }
             }

@@ -37,7 +37,7 @@ type WorkerThread = thread::JoinHandle<std::io::Result<()>>;
 ///
 /// With `rereading`, SIGHUP and `RELOAD CONFIG` read the configuration again.
 pub fn run(config: Config, rereading: Option<Rereading>) -> Result<(), Error> {
-    raise_file_limit();
+    raise_file_limit(&config);
     if !config.proxy.core_file {
         forbid_core_files();
     }
@@ -210,13 +210,34 @@ fn operate(
 }
 
 /// Each client and each backend connection is a file descriptor; the usual soft limit of 1024 is far too low.
-fn raise_file_limit() {
+fn raise_file_limit(config: &Config) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
+    let before = limit.current;
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "cannot raise the limit on open files");
+        limit.current = before;
     }
+    let wanted = files_wanted(config);
+    if let Some(limit) = limit.current.filter(|limit| *limit < wanted) {
+        tracing::warn!(
+            limit,
+            wanted,
+            "the limit on open files is too low for proxy.max_connections and pool.max_connections: raise it (systemd: \
+             LimitNOFILE), or lower these"
+        );
+    }
+}
+
+/// File descriptors that the configuration lets the proxy use at most.
+fn files_wanted(config: &Config) -> u64 {
+    // Listeners, the monitor, logs, what each worker has for itself.
+    const OTHERS: u64 = 200;
+    let of_cluster = |cluster: &delphinus_config::Cluster| {
+        u64::from(cluster.pool.max_connections) * cluster.backends.len() as u64
+    };
+    u64::from(config.proxy.max_connections) + config.clusters.iter().map(of_cluster).sum::<u64>() + OTHERS
 }
 
 /// Passwords are in memory, also in buffers of libraries that no mark on single pages would reach. Nor may other processes of the

@@ -138,7 +138,17 @@ impl StartedCluster {
 pub(crate) async fn announce(clusters: Vec<(SnapshotReader, Vec<Compression>)>) {
     let (mut backends, mut up) = (0, 0);
     for (mut reader, wanted) in clusters {
-        let Some(snapshot) = reader.wait_for(|snapshot| snapshot.settled).await else { return };
+        let Some(mut snapshot) = reader.wait_for(|snapshot| snapshot.settled).await else { return };
+        if let Some(reason) = snapshot.why_unknown() {
+            tracing::error!(
+                reason,
+                "not ready: clients are refused until the monitor's user can log in to a backend"
+            );
+            let Some(known) = reader.wait_for(|snapshot| snapshot.why_unknown().is_none()).await else {
+                return;
+            };
+            snapshot = known;
+        }
         warn_of_compression(&snapshot, wanted);
         backends += snapshot.present().count();
         up += snapshot.backends.iter().filter(|backend| backend.is_up()).count();

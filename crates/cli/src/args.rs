@@ -97,6 +97,19 @@ pub(crate) struct ReferenceArgs {
     /// How to print it.
     #[arg(long, value_enum, default_value_t = ReferenceFormat::Markdown)]
     pub(crate) format: ReferenceFormat,
+    /// Of what; the others are only to read.
+    #[arg(long, value_enum, default_value_t = ReferenceOf::Options)]
+    pub(crate) of: ReferenceOf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReferenceOf {
+    /// The options of the configuration file.
+    Options,
+    /// The commands of the admin listener.
+    Commands,
+    /// What SHOW STATUS counts.
+    Status,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -1,17 +1,22 @@
-//! `delphinus config reference`: prints every option.
+//! `delphinus config reference`: prints every option; or every command of operators, or everything that is counted.
 
 use std::process::ExitCode;
 
 use delphinus_config::{OptionDoc, options, reference};
 use serde_json::{Value, json};
 
-use crate::args::{ReferenceArgs, ReferenceFormat};
+use crate::args::{ReferenceArgs, ReferenceFormat, ReferenceOf};
 use crate::output::print;
 
 pub(crate) fn print_reference(args: &ReferenceArgs) -> anyhow::Result<ExitCode> {
-    match args.format {
-        ReferenceFormat::Markdown => print(&reference())?,
-        ReferenceFormat::Json => {
+    match (args.format, args.of) {
+        (ReferenceFormat::Markdown, ReferenceOf::Options) => print(&reference())?,
+        (ReferenceFormat::Markdown, ReferenceOf::Commands) => print(&delphinus_admin::reference())?,
+        (ReferenceFormat::Markdown, ReferenceOf::Status) => print(&delphinus_admin::status_reference())?,
+        (ReferenceFormat::Json, ReferenceOf::Commands | ReferenceOf::Status) => {
+            anyhow::bail!("only the options can be printed as JSON")
+        }
+        (ReferenceFormat::Json, ReferenceOf::Options) => {
             let list: Vec<Value> = options().iter().map(as_json).collect();
             print(&(serde_json::to_string_pretty(&list)? + "\n"))?;
         }

@@ -30,7 +30,12 @@ impl Drop for Folder {
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_delphinus"));
-    command.args(args).env_remove("APP_PASSWORD").env_remove("MONITOR_PASSWORD").stdin(Stdio::null());
+    command
+        .args(args)
+        .env_remove("APP_PASSWORD")
+        .env_remove("MONITOR_PASSWORD")
+        .env_remove("ADMIN_PASSWORD")
+        .stdin(Stdio::null());
     command
 }
 
@@ -115,8 +120,9 @@ fn the_example_passes_the_check_and_its_passwords_are_not_shown() {
     let without = check(&file);
     assert_eq!(without.status.code(), Some(1));
     assert!(stderr(&without).contains("environment variable APP_PASSWORD is not set"));
-    let with =
-        command(&["check", path]).envs([("APP_PASSWORD", "s3cret"), ("MONITOR_PASSWORD", "s3cret")]).output();
+    let with = command(&["check", path])
+        .envs([("APP_PASSWORD", "s3cret"), ("MONITOR_PASSWORD", "s3cret"), ("ADMIN_PASSWORD", "s3cret")])
+        .output();
     let with = with.unwrap();
     assert_eq!((with.status.code(), stdout(&with).as_str()), (Some(0), "ok\n"));
     // A password pasted over the wrong option must not come back in the complaint.
@@ -185,4 +191,38 @@ fn check_warns_of_secrets_that_everybody_can_read() {
         assert!(output.status.success(), "{said}");
         assert_eq!(said.matches("every user of this machine can read").count(), warnings, "{said}");
     }
+}
+
+/// With more clients than it may have files open, it says so at its start, and not ten times a second.
+#[test]
+fn a_low_limit_on_open_files_is_said_once() {
+    let folder = Folder::new("files");
+    folder.file("app.password", b"secret");
+    let socket = folder.0.join("sock");
+    let text = GOOD.replace("127.0.0.1:0", &format!("unix:{}", socket.display()));
+    let text = text.replace("[cluster]", &format!("[proxy]\ndata_dir = '{}'\n[cluster]", folder.0.display()));
+    let file = folder.file("delphinus.toml", text.replace("db1:3306", "127.0.0.1:1").as_bytes());
+    let log = folder.0.join("log");
+    let mut proxy = Command::new("sh")
+        .args(["-c", "ulimit -n 64; exec \"$0\" run --config \"$1\""])
+        .args([Path::new(env!("CARGO_BIN_EXE_delphinus")), &file])
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let said = |text: &str| fs::read_to_string(&log).unwrap_or_default().matches(text).count();
+    let until = |what: &dyn Fn() -> bool| {
+        let begun = std::time::Instant::now();
+        while !what() && begun.elapsed().as_secs() < 30 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    until(&|| said("listening") > 0);
+    let clients: Vec<_> = (0..80).map(|_| std::os::unix::net::UnixStream::connect(&socket)).collect();
+    until(&|| said("cannot accept a client") > 0);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let counts = [said("limit on open files is too low"), said("cannot accept a client")];
+    proxy.kill().unwrap();
+    proxy.wait().unwrap();
+    drop(clients);
+    assert_eq!(counts, [1, 1], "{}", fs::read_to_string(&log).unwrap());
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use delphinus_net::rt::watch;
-use delphinus_topology::{BackendId, Event, Lag, Observation, ProbeOutcome, Settings, Snapshot, decide};
+use delphinus_topology::{
+    BackendId, Event, Fault, Lag, Observation, ProbeOutcome, Settings, Snapshot, decide,
+};
 use tracing::{error, info, warn};
 
 use crate::positions::Positions;
@@ -98,6 +100,13 @@ impl Actor {
             Event::Up { backend, down_for } => {
                 let (name, role) = self.describe(*backend);
                 let found = self.snapshot.backend(*backend);
+                if found.is_some_and(|found| matches!(found.fault, Some(Fault::Denied(_)))) {
+                    warn!(
+                        backend = name,
+                        role, "backend lives, and the monitor's user cannot log in to see how it is"
+                    );
+                    return;
+                }
                 let facts = found.and_then(|backend| backend.facts.as_ref());
                 let version = facts.map(|facts| facts.version.as_str());
                 let down_ms = down_for.map(|time| time.as_millis() as u64);

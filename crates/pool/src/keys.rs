@@ -18,6 +18,8 @@ const KEYS_MAX: usize = 2;
 /// After a backend has refused everything there is, it is not asked again for so long; twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// So long after a line in the log that says so there is no other one about the same user and backend.
+const TELL_AGAIN: Duration = Duration::from_mins(1);
 
 /// For how long a password that a backend has called right is taken for right without asking again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,8 @@ struct Place {
     /// The key that it took last.
     works: Option<KeyId>,
     refused: Option<Refused>,
+    /// When its refusal was last worth a line in the log.
+    told: Option<Instant>,
 }
 
 #[derive(Debug, Clone)]
@@ -181,7 +185,7 @@ impl Keys {
 
     /// The backend has taken this key.
     pub fn accepted(&self, backend: BackendId, key: KeyId) {
-        *self.state().place(backend) = Place { works: Some(key), refused: None };
+        *self.state().place(backend) = Place { works: Some(key), ..Place::default() };
     }
 
     /// The backend has refused this key: it is not the first to be tried there any more, and no client is let in
@@ -195,13 +199,18 @@ impl Keys {
         }
     }
 
-    /// The backend has refused everything there is.
-    pub fn refused_all(&self, backend: BackendId, error: ErrPacket, now: Instant) {
+    /// The backend has refused everything there is. True if that is worth a line in the log: the first time, and then once a minute.
+    pub fn refused_all(&self, backend: BackendId, error: ErrPacket, now: Instant) -> bool {
         let mut state = self.state();
         let place = state.place(backend);
+        let is_to_be_told = place.told.is_none_or(|told| now.saturating_duration_since(told) >= TELL_AGAIN);
+        if is_to_be_told {
+            place.told = Some(now);
+        }
         let before = place.refused.as_ref().map(|refused| (refused.pause * 2).min(LONGEST_PAUSE));
         let pause = before.unwrap_or(FIRST_PAUSE);
         place.refused = Some(Refused { error, until: now + pause, pause });
+        is_to_be_told
     }
 }
 

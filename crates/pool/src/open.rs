@@ -126,8 +126,11 @@ pub(crate) async fn log_in_with_keys(
             Err(error) => return Err(error),
         }
     }
-    if let PoolError::Refused { error, .. } = &last {
-        keys.refused_all(backend, error.clone(), rt::now());
+    if let PoolError::Refused { error, .. } = &last
+        && keys.refused_all(backend, error.clone(), rt::now())
+    {
+        let (user, reason) = (&*identity.user, error.text());
+        tracing::warn!(backend = %target.name(), user, code = error.code, %reason, "a backend refuses the user's password");
     }
     Err(last)
 }

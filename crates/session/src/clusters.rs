@@ -18,6 +18,9 @@ use crate::worker::{ListenerSettings, Worker};
 /// How long a client waits for the first word of any backend before it is refused.
 const FIRST_CONTACT: Duration = Duration::from_secs(8);
 
+/// For clients that have not logged in: the server's own words, with names of users and hosts, are in the log.
+const NO_MONITOR: &str = "no backend lets the monitor's user in: the proxy's log says more";
+
 /// The workers of one thread.
 pub struct Clusters {
     workers: Vec<Rc<Worker>>,
@@ -74,7 +77,10 @@ impl Clusters {
 
     /// Waits until enough is known for a greeting. Where a client may get to several clusters, one that does not answer
     /// keeps nobody out of the others.
-    pub(crate) async fn entrance(&self, listener: &ListenerSettings) -> Option<Entrance> {
+    ///
+    /// # Errors
+    /// Why nothing is known.
+    pub(crate) async fn entrance(&self, listener: &ListenerSettings) -> Result<Entrance, ProxyError> {
         let first = self.first(listener);
         let behind = self.choice.behind(listener.cluster.as_ref());
         let known = || behind.iter().filter_map(|id| self.worker(*id).facts_now());
@@ -88,10 +94,14 @@ impl Clusters {
             }
             first.facts_known().await
         };
-        let snapshot = rt::timeout(FIRST_CONTACT, look).await.flatten()?;
+        let not_reached = || ProxyError::NoBackend("no backend has been reached yet".into());
+        let snapshot = rt::timeout(FIRST_CONTACT, look).await.flatten().ok_or_else(not_reached)?;
+        if snapshot.why_unknown().is_some() {
+            return Err(ProxyError::NoBackend(NO_MONITOR.into()));
+        }
         let offered = known().map(|snapshot| snapshot.common_capabilities());
-        let capabilities = offered.reduce(|all, one| all & one)?;
-        Some(Entrance { snapshot, capabilities })
+        let capabilities = offered.reduce(|all, one| all & one).ok_or_else(not_reached)?;
+        Ok(Entrance { snapshot, capabilities })
     }
 
     /// Where a client whose password was right gets to, or why it cannot be there.
@@ -112,6 +122,9 @@ impl Clusters {
                 "no backend of cluster '{name}' has been reached yet"
             )));
         };
+        if snapshot.why_unknown().is_some() {
+            return Err(ProxyError::NoBackend(NO_MONITOR.into()));
+        }
         let agreed = outcome.connection.capabilities & SHARED;
         if self.are_several() && !snapshot.common_capabilities().contains(agreed) {
             // It was greeted before anybody knew these servers.

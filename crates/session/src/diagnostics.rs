@@ -72,8 +72,8 @@ pub(crate) fn answer(
     match joined.as_str() {
         "show warnings" => readable(rows(warnings, |_| true)),
         "show errors" => readable(rows(warnings, is_error)),
-        "show count(*) warnings" => Some(count("@@session.warning_count", &rows(warnings, |_| true))),
-        "show count(*) errors" => Some(count("@@session.error_count", &rows(warnings, is_error))),
+        "show count(*) warnings" => Some(count("@@session.warning_count", warnings.rows.len())),
+        "show count(*) errors" => Some(count("@@session.error_count", errors(warnings))),
         _ => match limited(&joined, warnings) {
             Some(part) => readable(part),
             None => counts(sql, warnings),
@@ -107,6 +107,7 @@ fn counts(sql: &[u8], warnings: &TextResult) -> Option<TextResult> {
         return None;
     }
     let mut result = TextResult { columns: Vec::new(), rows: vec![Vec::new()] };
+    let (all, errors) = (warnings.rows.len(), errors(warnings));
     for item in list.split(',') {
         let mut words = item.split_whitespace();
         let variable = words.next()?;
@@ -116,8 +117,8 @@ fn counts(sql: &[u8], warnings: &TextResult) -> Option<TextResult> {
             .trim_start_matches("@@session.")
             .trim_start_matches("@@local.")
         {
-            "warning_count" | "@@warning_count" => rows(warnings, |_| true),
-            "error_count" | "@@error_count" => rows(warnings, is_error),
+            "warning_count" | "@@warning_count" => all,
+            "error_count" | "@@error_count" => errors,
             _ => return None,
         };
         let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -126,7 +127,7 @@ fn counts(sql: &[u8], warnings: &TextResult) -> Option<TextResult> {
             [alias] if is_name(alias) => alias,
             _ => return None,
         };
-        let mut column = count(name, &of);
+        let mut column = count(name, of);
         result.columns.append(&mut column.columns);
         result.rows[0].append(&mut column.rows[0]);
     }
@@ -142,8 +143,12 @@ fn rows(warnings: &TextResult, wanted: impl Fn(&[Option<Vec<u8>>]) -> bool) -> T
     TextResult { columns: warnings.columns.clone(), rows }
 }
 
-fn count(name: &str, of: &TextResult) -> TextResult {
-    let value = of.rows.len().to_string().into_bytes();
+fn errors(warnings: &TextResult) -> usize {
+    warnings.rows.iter().filter(|row| is_error(row)).count()
+}
+
+fn count(name: &str, value: usize) -> TextResult {
+    let value = value.to_string().into_bytes();
     let column = Column { flags: 0xa0, ..Column::integer(name.as_bytes()) };
     TextResult { columns: vec![column], rows: vec![vec![Some(value)]] }
 }

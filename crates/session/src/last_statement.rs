@@ -267,13 +267,15 @@ fn several_leave(ran: Ran<'_>, is_limited: bool, lex: LexOptions) -> RowsLeft {
     let counts = |left: RowsLeft| !matches!(left, RowsLeft::Kept | RowsLeft::CountedOrKept);
     // Those that were run for certain: all, or the first one.
     let certain = if response.is_ok() { usize::MAX } else { usize::from(response.status.is_some()) };
-    if split(sql, lex).map(left).take(certain).any(|(left, may_be_that_one)| counts(left) && !may_be_that_one)
-    {
-        return RowsLeft::Counted;
-    }
-    let is_kept = |(left, may_be_that_one): (RowsLeft, bool)| left == RowsLeft::Kept || may_be_that_one;
     // Of a text that was too long nothing is here.
-    let are_kept = !sql.is_empty() && split(sql, lex).map(left).all(is_kept);
+    let mut are_kept = !sql.is_empty();
+    for (at, range) in split(sql, lex).enumerate() {
+        let (left, may_be_that_one) = left(range);
+        if at < certain && counts(left) && !may_be_that_one {
+            return RowsLeft::Counted;
+        }
+        are_kept &= left == RowsLeft::Kept || may_be_that_one;
+    }
     if are_kept { RowsLeft::Kept } else { RowsLeft::CountedOrKept }
 }
 

@@ -145,6 +145,21 @@ mod tests {
             .map(|out| String::from_utf8_lossy(&out).into_owned())
     }
 
+    /// A text is as long as a command may be.
+    #[test]
+    fn many_functions_cost_no_more_than_their_number() {
+        let calls = 256 * 1024 / "CONNECTION_ID(),".len();
+        let sql = format!("SELECT {}1", "CONNECTION_ID(),".repeat(calls));
+        let known = Known { connection_id: 42, found_rows: None, row_count: None };
+        // Nanoseconds that this thread has run.
+        let spent = || std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+        let spent = || spent().split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).expect("a number");
+        let before = spent();
+        let out = splice(sql.as_bytes(), LexOptions::default(), known);
+        let spent = spent() - before;
+        assert!(spent < 5_000_000_000 && out.is_some_and(|out| out.len() > sql.len()), "{spent} ns");
+    }
+
     #[test]
     fn functions_are_replaced_and_columns_keep_their_names() {
         let id = "IF(TRUE, CAST(42 AS UNSIGNED), CONNECTION_ID())";

@@ -110,10 +110,12 @@ async fn log_in(
         return Err(NetError::Closed);
     }
     let id = worker.registry.next_id();
-    let Some(entrance) = clusters.entrance(&listener).await else {
-        let error = ProxyError::NoBackend("no backend has been reached yet".into());
-        refuse(&mut stream, &ClientError::from(&error), 0, Capabilities::default()).await;
-        return Err(NetError::Closed);
+    let entrance = match clusters.entrance(&listener).await {
+        Ok(entrance) => entrance,
+        Err(error) => {
+            refuse(&mut stream, &ClientError::from(&error), 0, Capabilities::default()).await;
+            return Err(NetError::Closed);
+        }
     };
     let settings = server_settings(&worker, &entrance, &listener, (&stream, id, host.clone()))?;
     let visitor = Visitor::of(ip, system_user);

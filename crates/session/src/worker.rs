@@ -330,9 +330,10 @@ impl Worker {
         self.balance.borrow_mut().took(backend, now.saturating_duration_since(began), now);
     }
 
-    /// Waits until something is known of the servers, which the greeting needs.
+    /// Waits until something is known of the servers, which the greeting needs, or why nothing will be.
     pub(crate) async fn facts_known(&self) -> Option<Arc<Snapshot>> {
-        self.reader.clone().wait_for(|snapshot| snapshot.facts.is_some()).await
+        let is_told = |snapshot: &Snapshot| snapshot.facts.is_some() || snapshot.why_unknown().is_some();
+        self.reader.clone().wait_for(is_told).await
     }
 
     /// The cluster, if anything is known of its servers.

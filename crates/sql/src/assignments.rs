@@ -17,7 +17,7 @@ pub struct Assignment<'a> {
 }
 
 /// What an [`Assignment`] assigns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// `@name`: lower-case, without quotes.
     User(String),
@@ -50,7 +50,7 @@ pub enum Target {
 }
 
 /// Where a system variable is assigned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// `SESSION`, `LOCAL` or nothing.
     Session,
@@ -63,7 +63,7 @@ pub enum Scope {
 }
 
 /// Which transactions `SET TRANSACTION` is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionScope {
     /// Only the next one of this session.
     Next,

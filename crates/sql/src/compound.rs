@@ -9,15 +9,16 @@ use crate::lexer::{Token, TokenKind};
 /// Nesting deeper than this is not followed; the statement then ends at its next semicolon.
 const DEPTH_MAX: u32 = 63;
 
-/// How far to look for what tells a block from an expression, in tokens.
-const LOOKAHEAD_MAX: usize = 200;
-
 /// Follows the tokens of a statement that has a body.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Compound {
     depth: u32,
     /// One bit for each open block, the innermost lowest: set where it is a `CASE` inside an expression.
     expressions: u64,
+    /// Up to here it has been looked for what makes a block of an `IF`, and there is none.
+    no_if_before: usize,
+    /// The same for a `CASE`.
+    no_case_before: usize,
 }
 
 impl Compound {
@@ -30,7 +31,10 @@ impl Compound {
     pub(crate) fn follow(&mut self, cursor: &Cursor<'_>) -> bool {
         let ahead = cursor.ahead;
         match cursor.here.keyword {
-            Keyword::Case => self.open(!self.starts_statement(cursor)),
+            Keyword::Case => {
+                let is_statement = self.starts_statement(cursor);
+                self.open(!is_statement);
+            }
             Keyword::Begin | Keyword::Loop | Keyword::While => self.open(false),
             Keyword::If if !is_if_exists(ahead) && self.starts_statement(cursor) => self.open(false),
             Keyword::Repeat if !ahead.is(TokenKind::Open) => self.open(false),
@@ -62,21 +66,34 @@ impl Compound {
 
     /// Whether the `IF` or `CASE` here begins a statement. Inside a block its place tells; a body that is no block can
     /// begin after anything, and there only what follows tells.
-    fn starts_statement(self, cursor: &Cursor<'_>) -> bool {
+    fn starts_statement(&mut self, cursor: &Cursor<'_>) -> bool {
         if self.is_inside() {
             return self.expressions & 1 == 0 && is_statement_edge(cursor.before);
         }
-        cursor.before.is(TokenKind::Semicolon) || holds_statements(*cursor)
+        cursor.before.is(TokenKind::Semicolon) || self.holds_statements(*cursor)
+    }
+
+    /// Whether the `IF` or `CASE` here holds statements: `IF` then has a `THEN`, `CASE` a semicolon before its `END`. What has
+    /// been looked through is not looked through again: the same would be found.
+    fn holds_statements(&mut self, mut cursor: Cursor<'_>) -> bool {
+        let is_case = cursor.keyword() == Keyword::Case;
+        let no_more_before = if is_case { &mut self.no_case_before } else { &mut self.no_if_before };
+        if cursor.here.start < *no_more_before {
+            return false;
+        }
+        cursor.bump();
+        let holds = finds_statements(&mut cursor, is_case);
+        *no_more_before = cursor.here.start;
+        holds
     }
 }
 
-/// Whether the `IF` or `CASE` here holds statements: `IF` then has a `THEN`, `CASE` a semicolon before its `END`.
-fn holds_statements(mut cursor: Cursor<'_>) -> bool {
-    let is_case = cursor.bump().keyword == Keyword::Case;
+/// Moves to where it is certain, and answers it.
+fn finds_statements(cursor: &mut Cursor<'_>, is_case: bool) -> bool {
     let mut cases = 0_u32;
-    for _ in 0..LOOKAHEAD_MAX {
+    loop {
         match cursor.keyword() {
-            Keyword::Case => cases += 1,
+            Keyword::Case if cursor.before.keyword != Keyword::End => cases += 1,
             Keyword::End if cases > 0 => cases -= 1,
             Keyword::End => return false,
             Keyword::Then if !is_case && cases == 0 => return true,
@@ -85,7 +102,6 @@ fn holds_statements(mut cursor: Cursor<'_>) -> bool {
         }
         cursor.bump();
     }
-    false
 }
 
 /// Whether a statement of a body can begin after this token: also a label's colon is an operator.

@@ -10,6 +10,7 @@ mod text;
 
 use crate::keyword::Keyword;
 use crate::options::{Flavor, LexOptions, Quotes, TextCharset};
+use crate::work;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +152,14 @@ impl<'a> Lexer<'a> {
 
     /// The next token; [`TokenKind::End`] for ever once the text is over.
     pub(crate) fn next_token(&mut self) -> Token {
+        let from = self.at;
+        let token = self.cut();
+        work::note(token.end - from);
+        token
+    }
+
+    #[inline]
+    fn cut(&mut self) -> Token {
         // Most are words, behind a space or nothing.
         let start = self.at + usize::from(self.byte(self.at) == b' ');
         if let Some(end) = self.plain_word_end(start) {

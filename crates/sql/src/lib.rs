@@ -21,6 +21,7 @@ mod statement;
 mod stored;
 mod uses;
 mod word_table;
+mod work;
 
 pub use assignments::{Assignment, Scope, Target, TransactionScope, assignments};
 pub use classify::classify;
@@ -39,3 +40,4 @@ pub use split::split;
 pub use statement::{Access, Class, Statement, Why};
 pub use stored::{Body, Catalog, CatalogBuilder, Hidden, Runs, Stored};
 pub use uses::Uses;
+pub use work::bytes_read;

@@ -51,7 +51,11 @@ impl Hidden {
         self.executes |= other.executes;
         self.rights |= other.rights;
         self.is_unknown |= other.is_unknown;
-        self.variables.extend(other.variables.iter().cloned());
+        for name in &other.variables {
+            if !self.variables.contains(name) {
+                self.variables.insert(name.clone());
+            }
+        }
         self.limit();
         had != (self.facts(), self.variables.len())
     }

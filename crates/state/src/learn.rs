@@ -193,7 +193,7 @@ fn apply_changes(state: &mut SessionState, pins: &mut Pins, executed: &Executed<
     let passing = variables::for_statement(executed);
     for change in &executed.response.changes {
         match change {
-            Changed::Var(name, _) if passing.iter().any(|one| **one == **name) => {}
+            Changed::Var(name, _) if passing.contains(&**name) => {}
             Changed::Var(name, value) => variables::apply(state, pins, executed, (name, value)),
             Changed::Schema(schema) => {
                 state.schema = schema.as_deref().map(Rc::from);

@@ -1,6 +1,6 @@
 //! Why a session has to keep its backend connection, since when, because of which statement, and what ends it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use delphinus_wire::response::Status;
@@ -92,8 +92,8 @@ pub struct Pins {
     active: Vec<Pin>,
     /// Temporary tables by name.
     pub(crate) temporary_tables: BTreeSet<String>,
-    /// Advisory locks by name, one entry for each GET_LOCK; `None` where the name was an expression.
-    pub(crate) advisory_locks: Vec<Option<String>>,
+    /// Advisory locks by name, and how often GET_LOCK has taken each; `None` where the name was an expression.
+    pub(crate) advisory_locks: BTreeMap<Option<String>, usize>,
     /// Open handlers.
     pub(crate) handlers: BTreeSet<String>,
     /// Fixed variables that were set.

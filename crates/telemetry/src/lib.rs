@@ -2,8 +2,10 @@
 
 mod counters;
 mod log;
+mod pace;
 
 pub use counters::{
     CLUSTER, ClusterCounters, Counter, CounterSet, ProcessCounters, Sample, ThreadCounters, series,
 };
 pub use log::{Error, LogControl, LogFormat, LogSettings, start_logging};
+pub use pace::Pace;

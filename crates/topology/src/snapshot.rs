@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use delphinus_wire::Capabilities;
 
-use crate::backend::{Backend, BackendId, Role};
+use crate::backend::{Backend, BackendId, Fault, Role};
 use crate::decide::Contest;
 use crate::facts::ServerFacts;
 use crate::origin::Origin;
@@ -113,6 +113,19 @@ impl Snapshot {
                 Err(format!("the primary {} is {}: {reason}", primary.name, primary.health.as_str()).into())
             }
         }
+    }
+
+    /// Why clients cannot be greeted, where only a human can change that: every backend was looked at, and all that live have refused the
+    /// monitor's user, so that nobody knows what they are.
+    pub fn why_unknown(&self) -> Option<String> {
+        if self.facts.is_some() || !self.settled {
+            return None;
+        }
+        let denied = self.present().find_map(|backend| match &backend.fault {
+            Some(Fault::Denied(text)) => Some((&backend.name, text)),
+            _ => None,
+        });
+        denied.map(|(name, text)| format!("the monitor's user cannot log in to {name}: {text}"))
     }
 
     /// Why `primary()` finds none.

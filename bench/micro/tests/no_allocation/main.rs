@@ -4,6 +4,7 @@
 
 mod point_select;
 mod proxy;
+mod reading;
 mod sites;
 
 use delphinus_sandbox::Flavor;

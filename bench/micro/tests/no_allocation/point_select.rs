@@ -9,6 +9,7 @@ use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
 use delphinus_testkit::{Client, Login, Param, Prepared, Reply};
 
 use crate::proxy::{Proxy, eventually};
+use crate::reading::note_readings;
 use crate::sites::{Found, counted};
 
 /// Until every connection is open and every buffer has its size.
@@ -53,7 +54,11 @@ pub(crate) fn expect_no_allocation(flavor: Flavor) {
             }
         }
     }
+    // In the same proxy, because it takes longer to start one.
+    let mut read_again = Vec::new();
+    note_readings(proxy.login(), &mut read_again);
     proxy.stop();
+    assert!(read_again.is_empty(), "texts are read too often\n{}", read_again.join("\n"));
     assert!(wrong.is_empty(), "allocations on the path of a point select\n\n{}", wrong.join("\n"));
 }
 

@@ -27,7 +27,13 @@ impl Environment for World {
 
 fn world() -> World {
     World {
-        variables: [("APP_PASSWORD", "app-secret"), ("MONITOR_PASSWORD", "m"), ("EMPTY", "")].into(),
+        variables: [
+            ("APP_PASSWORD", "app-secret"),
+            ("MONITOR_PASSWORD", "m"),
+            ("ADMIN_PASSWORD", "a"),
+            ("EMPTY", ""),
+        ]
+        .into(),
         files: [
             ("/etc/ca.pem", "-----BEGIN CERTIFICATE-----"),
             ("/etc/delphinus/tls/cert.pem", "-----BEGIN CERTIFICATE-----"),

@@ -116,3 +116,19 @@ fn nothing_secret_is_printed() {
     let keys = Keys::listed([plain("hunter2")]);
     assert!(!format!("{keys:?}").contains("hunter2"));
 }
+
+#[test]
+fn a_refusal_is_told_once_a_minute() {
+    let now = Instant::now();
+    let keys = Keys::listed([plain("a")]);
+    let tell = |backend, seconds| {
+        let error = ErrPacket { code: 1045, state: *b"28000", message: b"Access denied".to_vec() };
+        keys.refused_all(backend, error, now + Duration::from_secs(seconds))
+    };
+    assert_eq!(
+        [tell(DB1, 0), tell(DB1, 1), tell(DB2, 1), tell(DB1, 59), tell(DB1, 60)],
+        [true, false, true, false, true]
+    );
+    keys.accepted(DB1, id(&keys, &plain("a"), now + Duration::from_hours(1)));
+    assert!(tell(DB1, 61), "it has taken it in between");
+}

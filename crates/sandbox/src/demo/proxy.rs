@@ -22,6 +22,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// A running `delphinus run`; dropping it kills it.
 pub(super) struct ProxyProcess {
     child: Child,
+    program: PathBuf,
     log: PathBuf,
 }
 
@@ -40,7 +41,7 @@ impl ProxyProcess {
             .stderr(log)
             .spawn()
             .context("cannot start the proxy (setsid)")?;
-        Ok(Self { child, log: settings.log.clone() })
+        Ok(Self { child, program: binary, log: settings.log.clone() })
     }
 
     /// Waits until a client can log in over TCP and read a table.
@@ -62,6 +63,11 @@ impl ProxyProcess {
             let answer = last_error.map(|error| format!("\nthe client says: {error:#}")).unwrap_or_default();
             error.context(format!("delphinus did not come up{answer}\nits log:\n{}", self.log_tail()))
         })
+    }
+
+    /// Where the program is: it need not be in PATH.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
     }
 
     pub(super) fn pid(&self) -> u32 {

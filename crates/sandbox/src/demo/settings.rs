@@ -8,6 +8,7 @@ use serde_json::json;
 use toml::{Table, Value};
 
 use crate::cluster::Cluster;
+use crate::flavor::Flavor;
 use crate::ports::PortLease;
 use crate::server::Server;
 
@@ -29,7 +30,8 @@ impl Settings {
     /// Writes the demo's configuration with the overlay laid over it.
     pub(super) fn write(cluster: &Cluster, overlay: Option<Table>) -> Result<Self> {
         let ports = [PortLease::take()?, PortLease::take()?];
-        let mut table = own(cluster, ports[0].port(), ports[1].port())?;
+        let topology = topology(cluster.flavor, overlay.as_ref());
+        let mut table = own(cluster, topology, [ports[0].port(), ports[1].port()])?;
         if let Some(overlay) = overlay {
             lay_over(&mut table, overlay);
         }
@@ -46,11 +48,26 @@ pub(super) fn read_overlay(path: &Path) -> Result<Table> {
     text.parse().with_context(|| format!("{} is not TOML", path.display()))
 }
 
-fn own(cluster: &Cluster, port: u16, admin_port: u16) -> Result<Table> {
+/// How roles are known: as the user's own lines say, or else so that the proxy follows what the servers do by themselves.
+fn topology(flavor: Flavor, overlay: Option<&Table>) -> &str {
+    let own = match flavor {
+        Flavor::Group => "group_replication",
+        Flavor::MariaDb | Flavor::MySql => "static",
+    };
+    let wanted = overlay.and_then(|table| table.get("cluster")?.get("topology")?.as_str());
+    wanted.unwrap_or(own)
+}
+
+fn own(cluster: &Cluster, topology: &str, [port, admin_port]: [u16; 2]) -> Result<Table> {
     let dir = cluster.dir().display();
     let backend = |server: &Server| {
         let address = format!("{}:{}", server.host, server.port);
-        json!({ "name": server.name, "address": address, "role": server.role })
+        // Elsewhere roles move, and are not configured.
+        if topology == "static" {
+            json!({ "name": server.name, "address": address, "role": server.role })
+        } else {
+            json!({ "name": server.name, "address": address })
+        }
     };
     let backends: Vec<_> = cluster.servers.iter().map(backend).collect();
     let settings = json!({
@@ -61,7 +78,7 @@ fn own(cluster: &Cluster, port: u16, admin_port: u16) -> Result<Table> {
             { "name": "socket", "address": format!("unix:{dir}/delphinus.sock") },
         ],
         "user": [{ "name": cluster.app_user, "password": cluster.app_password }],
-        "cluster": { "topology": "static", "flavor": "auto", "backend": backends },
+        "cluster": { "topology": topology, "flavor": "auto", "backend": backends },
         "admin": {
             "addresses": [format!("127.0.0.1:{admin_port}"), format!("unix:{dir}/admin.sock")],
             // As secret as the application's, which is in the same file.
@@ -96,6 +113,14 @@ mod tests {
         lay_over(&mut below, above);
         let expected = "a = 1\n[t]\nx = 1\ny = [3]\n[t.deep]\nk = 1\nj = 2\n[[l]]\nn = 2\n[new]\nz = 0";
         assert_eq!(below, expected.parse::<Table>().unwrap());
+    }
+
+    #[test]
+    fn a_group_is_followed_unless_the_user_wants_it_otherwise() {
+        assert_eq!(topology(Flavor::Group, None), "group_replication");
+        assert_eq!(topology(Flavor::MariaDb, Some(&Table::new())), "static");
+        let overlay: Table = "[cluster]\ntopology = 'static'".parse().unwrap();
+        assert_eq!(topology(Flavor::Group, Some(&overlay)), "static");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) fn text(access: &Access, cluster: &Cluster, proxy: &ProxyProcess) -> 
         access.config.display(),
         access.log.display(),
         backends(cluster),
-        examples(&connect, &access.config),
+        examples(&connect, proxy.program(), &access.config),
     )
 }
 
@@ -42,7 +42,7 @@ fn backends(cluster: &Cluster) -> String {
     cluster.servers.iter().map(line).collect::<Vec<_>>().concat()
 }
 
-fn examples(connect: &str, config: &Path) -> String {
+fn examples(connect: &str, delphinus: &Path, config: &Path) -> String {
     format!(
         "1. Reads are spread over the replicas; the server_id changes between the lines, and is never 1:\n\n   \
          for i in 1 2 3 4 5 6; do {connect} -Ne 'SELECT * FROM answered_by'; done\n\n\
@@ -51,7 +51,8 @@ fn examples(connect: &str, config: &Path) -> String {
          3. A transaction stays on the primary, reads included: the answer is server_id 1:\n\n   \
          {connect} -te 'BEGIN; UPDATE products SET stock = stock - 1 WHERE id = 1; SELECT * FROM answered_by; COMMIT'\n\n\
          4. The operator's view; `HELP` shows what else there is:\n\n   \
-         delphinus ctl --config {} 'SHOW BACKENDS'\n",
+         {} ctl --config {} 'SHOW BACKENDS'\n",
+        delphinus.display(),
         config.display()
     )
 }

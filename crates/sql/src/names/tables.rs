@@ -1,5 +1,7 @@
 //! The tables that a text names.
 
+use std::collections::HashSet;
+
 use super::name_text;
 use super::temporary_tables::TableName;
 use crate::LexOptions;
@@ -37,6 +39,7 @@ struct Reader<'a> {
     cursor: Cursor<'a>,
     open: Vec<Level>,
     found: Vec<TableName>,
+    seen: HashSet<TableName>,
     /// A query in parentheses, or a function, stands where a table may.
     has_unnamed: bool,
 }
@@ -45,7 +48,13 @@ impl<'a> Reader<'a> {
     /// Reads the whole text.
     fn read(sql: &'a [u8], options: LexOptions) -> Self {
         let cursor = Cursor::new(sql, options);
-        let mut reader = Self { cursor, open: vec![Level::default()], found: Vec::new(), has_unnamed: false };
+        let mut reader = Self {
+            cursor,
+            open: vec![Level::default()],
+            found: Vec::new(),
+            seen: HashSet::new(),
+            has_unnamed: false,
+        };
         while !reader.cursor.here.is(TokenKind::End) {
             reader.step(sql, options);
         }
@@ -159,7 +168,7 @@ impl<'a> Reader<'a> {
         };
         let is_call = self.cursor.here.is(TokenKind::Open) && table.name.eq_ignore_ascii_case("json_table");
         self.has_unnamed |= is_call;
-        if !is_call && !self.found.contains(&table) {
+        if !is_call && self.seen.insert(table.clone()) {
             self.found.push(table);
         }
     }

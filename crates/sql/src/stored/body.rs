@@ -103,6 +103,13 @@ impl Body {
         self.own.bytes() + EACH_WORD * (self.words.len() + self.calls.len())
     }
 
+    /// Takes in what another one does that goes by the same name.
+    pub(super) fn add(&mut self, other: Self) {
+        self.own.add(&other.own);
+        self.words.extend(other.words);
+        self.calls.extend(other.calls);
+    }
+
     /// One that nobody may read, or that there is no room for.
     pub fn unreadable() -> Self {
         Self {

@@ -1,6 +1,7 @@
 //! All code of a database, and what a statement leaves behind that runs some of it, also by code that runs other code.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::body::{number, word};
 use super::{Body, Hidden, Runs};
@@ -121,10 +122,13 @@ impl Catalog {
         if maps().next().is_none() {
             return hidden;
         }
+        // A name may stand in a text as often as it has room.
+        let mut seen = HashSet::new();
         let is_unknown = sql.is_empty()
             || any_word(sql, options, |word| {
                 let found = word.filter(|word| runs.system || !is_system(word));
-                maps().filter_map(|map| map.get(found?)).for_each(|one| _ = hidden.add(one));
+                let found = maps().filter_map(|map| map.get(found?));
+                found.filter(|one| seen.insert(std::ptr::from_ref(*one))).for_each(|one| _ = hidden.add(one));
                 word.is_none()
             });
         if is_unknown {
@@ -188,6 +192,8 @@ pub struct CatalogBuilder {
     pieces: Vec<Piece>,
     /// What their bodies take.
     bytes: usize,
+    /// By kind, and name in lower case.
+    places: HashMap<(RunBy, bool, Box<str>), usize>,
 }
 
 /// What bodies may take while a catalogue is made, and what it may take then, in bytes. Code that finds no room may do
@@ -195,7 +201,7 @@ pub struct CatalogBuilder {
 const ROOM: usize = 32 << 20;
 
 /// What a piece of code is run by, and what it can run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RunBy {
     Call,
     /// Reading a view runs no trigger.
@@ -203,6 +209,7 @@ enum RunBy {
     Write,
 }
 
+/// All code of one kind and name: whoever runs one of those may run any.
 #[derive(Debug)]
 struct Piece {
     run_by: RunBy,
@@ -231,24 +238,30 @@ impl CatalogBuilder {
         let taken = self.bytes + EACH + body.bytes();
         let body = if taken > ROOM { Body::unreadable() } else { body };
         self.bytes = taken.min(ROOM);
-        let is_view = matches!(stored, Stored::View(_));
-        let mut push = |run_by, name: &str, body| {
-            let name = name.to_lowercase().into();
-            self.pieces.push(Piece { run_by, name, body, calls: false, is_view });
-        };
         match stored {
-            Stored::Routine(name) => push(RunBy::Call, &name, body),
-            Stored::Trigger(table) => push(RunBy::Write, &table, body),
+            Stored::Routine(name) => self.push(RunBy::Call, &name, body, false),
+            Stored::Trigger(table) => self.push(RunBy::Write, &table, body, false),
             Stored::View(name) => {
-                push(RunBy::Read, &name, body.clone());
-                push(RunBy::Write, &name, body);
+                self.push(RunBy::Read, &name, body.clone(), true);
+                self.push(RunBy::Write, &name, body, true);
+            }
+        }
+    }
+
+    fn push(&mut self, run_by: RunBy, name: &str, body: Body, is_view: bool) {
+        let name: Box<str> = name.to_lowercase().into();
+        match self.places.entry((run_by, is_view, name.clone())) {
+            Entry::Occupied(place) => self.pieces[*place.get()].body.add(body),
+            Entry::Vacant(place) => {
+                place.insert(self.pieces.len());
+                self.pieces.push(Piece { run_by, name, body, calls: false, is_view });
             }
         }
     }
 
     /// What each does by all that it runs.
     pub fn build(mut self) -> Catalog {
-        while self.pass_on() {}
+        self.pass_on();
         let (mut catalog, mut taken) = (Catalog::default(), 0);
         for Piece { run_by, name, mut body, calls, .. } in self.pieces {
             taken += EACH + body.own.bytes();
@@ -268,29 +281,43 @@ impl CatalogBuilder {
         catalog
     }
 
-    /// Gives each piece what those do that it names; false if all had that.
-    fn pass_on(&mut self) -> bool {
+    /// Gives each piece what those do that it names. A piece is looked at again only when it does more than before: a chain of code
+    /// costs as much as it is long.
+    fn pass_on(&mut self) {
+        let run_by = self.run_by();
+        let mut waiting: VecDeque<usize> = (0..self.pieces.len()).collect();
+        let mut waits = vec![true; self.pieces.len()];
+        while let Some(at) = waiting.pop_front() {
+            waits[at] = false;
+            let own = std::mem::take(&mut self.pieces[at].body.own);
+            let calls = self.pieces[at].calls || self.pieces[at].run_by == RunBy::Call;
+            for user in run_by[at].iter().filter(|user| **user != at) {
+                let piece = &mut self.pieces[*user];
+                let is_news = piece.body.own.add(&own) || (calls && !piece.calls);
+                piece.calls |= calls;
+                if is_news && !std::mem::replace(&mut waits[*user], true) {
+                    waiting.push_back(*user);
+                }
+            }
+            self.pieces[at].body.own = own;
+        }
+    }
+
+    /// Who runs each piece.
+    fn run_by(&self) -> Vec<Vec<usize>> {
         let mut named: HashMap<u64, Vec<usize>> = HashMap::new();
         for (at, piece) in self.pieces.iter().enumerate() {
-            // Most do nothing that matters.
-            if piece.run_by == RunBy::Call || piece.calls || !piece.body.own.is_empty() {
-                named.entry(number(&piece.name)).or_default().push(at);
+            named.entry(number(&piece.name)).or_default().push(at);
+        }
+        let mut run_by = vec![Vec::new(); self.pieces.len()];
+        for (at, piece) in self.pieces.iter().enumerate() {
+            for word in &piece.body.words {
+                let all = named.get(word).into_iter().flatten();
+                all.filter(|other| piece.runs(*word, &self.pieces[**other]))
+                    .for_each(|other| run_by[*other].push(at));
             }
         }
-        let mut is_news = false;
-        for at in 0..self.pieces.len() {
-            let (pieces, piece) = (&self.pieces, &self.pieces[at]);
-            let (mut own, mut calls) = (piece.body.own.clone(), piece.calls);
-            let named = piece.body.words.iter().filter_map(|word| Some((word, named.get(word)?)));
-            let named = named.flat_map(|(word, all)| all.iter().map(move |at| (word, &pieces[*at])));
-            for (_, other) in named.filter(|(word, other)| piece.runs(**word, other)) {
-                is_news |= own.add(&other.body.own);
-                calls |= other.calls || other.run_by == RunBy::Call;
-            }
-            is_news |= calls != piece.calls;
-            (self.pieces[at].body.own, self.pieces[at].calls) = (own, calls);
-        }
-        is_news
+        run_by
     }
 }
 

@@ -21,9 +21,7 @@ pub(super) fn learn(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
     }
     if hidden.locks {
         add(PinReason::AdvisoryLock);
-        if !pins.advisory_locks.contains(&None) {
-            pins.advisory_locks.push(None);
-        }
+        pins.advisory_locks.entry(None).or_insert(1);
     }
     // Where the server lists them all, that is asked.
     if !(learnt.hidden_user_vars && executed.lex.flavor == Flavor::MariaDb) {

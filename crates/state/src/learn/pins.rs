@@ -1,5 +1,7 @@
 //! Which pins a statement makes and which it ends.
 
+use std::collections::HashSet;
+use std::collections::btree_map::Entry;
 use std::time::Instant;
 
 use delphinus_sql::{
@@ -48,7 +50,7 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
         let found = handlers(executed.sql, executed.lex);
         pins.handlers.extend(found.opened);
         if done == Done::All {
-            pins.handlers.retain(|name| !found.closed.contains(name));
+            found.closed.iter().for_each(|name| _ = pins.handlers.remove(name));
         }
         set(pins, PinReason::Handler, |pins| !pins.handlers.is_empty(), executed);
     }
@@ -108,22 +110,29 @@ fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>
 
 fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
     let found = advisory_locks(executed.sql, executed.lex);
-    if done == Done::All {
-        pins.advisory_locks.extend(found.taken);
-        release_advisory_locks(pins, &found.released, executed);
+    let taken = if done == Done::All {
+        found.taken
     } else {
         // What was perhaps taken again has to be released once only.
-        let held = &pins.advisory_locks;
-        let new: Vec<_> = found.taken.into_iter().filter(|name| !held.contains(name)).collect();
-        pins.advisory_locks.extend(new);
+        found.taken.into_iter().filter(|name| !pins.advisory_locks.contains_key(name)).collect()
+    };
+    for name in taken {
+        *pins.advisory_locks.entry(name).or_default() += 1;
+    }
+    if done == Done::All {
+        release_advisory_locks(pins, found.released, executed);
     }
     set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
 }
 
-fn release_advisory_locks(pins: &mut Pins, released: &[Option<String>], executed: &Executed<'_>) {
-    for released in released.iter().flatten() {
-        if let Some(at) = pins.advisory_locks.iter().position(|held| held.as_ref() == Some(released)) {
-            pins.advisory_locks.swap_remove(at);
+fn release_advisory_locks(pins: &mut Pins, released: Vec<Option<String>>, executed: &Executed<'_>) {
+    // One whose name is an expression may be any of them.
+    for name in released.into_iter().flatten() {
+        if let Entry::Occupied(mut held) = pins.advisory_locks.entry(Some(name)) {
+            *held.get_mut() -= 1;
+            if *held.get() == 0 {
+                held.remove();
+            }
         }
     }
     if executed.statement.effects.contains(Effects::RELEASES_ALL_LOCKS) {
@@ -160,7 +169,8 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
     if Done::of_assignments(executed, &found) == Done::Nothing {
         return;
     }
-    for assignment in found {
+    let (reported, mut looked_for) = (reported(executed.response), HashSet::new());
+    for assignment in &found {
         let name = match &assignment.target {
             Target::System { scope: Scope::Session, name } => name,
             Target::Statement(name) if keeps_records(name) => {
@@ -170,13 +180,16 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
             _ => continue,
         };
         // Without a word for the scope, `@@` is about the next transaction only, as in SET TRANSACTION.
-        if NEXT_TRANSACTION.contains(&name.as_str()) && has_bare(executed.sql, name) {
+        if NEXT_TRANSACTION.contains(&name.as_str())
+            && looked_for.insert(name)
+            && has_bare(executed.sql, name)
+        {
             add(pins, PinReason::NextTransaction, executed);
         }
-        let fixes = fixes(&assignment);
+        let fixes = fixes(assignment);
         // What has failed ends no pin.
         let is_known = fixes || executed.response.is_ok();
-        if is_known && !is_movable(name) && (!reported(executed, name) || reads_as_0(name)) {
+        if is_known && !is_movable(name) && (!reported.contains(name.as_str()) || reads_as_0(name)) {
             pins.set_fixed_variable(name, fixes, executed.now, executed.sql);
         }
     }

@@ -571,3 +571,48 @@ fn the_last_of_several_timestamps_counts() {
         assert_eq!(session.state.vars.contains_key("timestamp"), stands, "{sql}");
     }
 }
+
+/// Processor time of this thread.
+fn processor_s() -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).expect("a number") / 1e9
+}
+
+/// Each text is as long as a command may be. A squared cost is several seconds of processor time, the usual one a tenth.
+#[test]
+fn many_names_cost_no_more_than_their_number() {
+    let many = |unit: &str| {
+        let mut text = String::new();
+        for number in 0.. {
+            if text.len() + unit.len() + 8 > 256 * 1024 {
+                break;
+            }
+            text += &unit.replace('#', &number.to_string());
+        }
+        text
+    };
+    let failed = || Response { error: Some(1146), ..done(2, vec![]) };
+    let changes = (0..20_000).map(|_| var("sql_mode", "")).collect();
+    for (first, second, response) in [
+        (
+            "DO 1".to_owned() + &many(",GET_LOCK('a#',0)"),
+            "DO 1".to_owned() + &many(",RELEASE_LOCK('a#')"),
+            done(2, vec![]),
+        ),
+        (many("HANDLER a# OPEN;"), many("HANDLER a# CLOSE;"), done(2, vec![])),
+        ("SET SESSION b=1".to_owned() + &many(",tx_isolation=1"), many("SET a#=1;"), failed()),
+        (
+            "SET b=1".to_owned() + &many(",time_zone=1"),
+            "SET b=1".to_owned() + &many(",rand_seed1=1"),
+            done(2, changes),
+        ),
+    ] {
+        let mut session = Session::default();
+        for text in [first, second] {
+            let before = processor_s();
+            session.run(&text, &response);
+            let spent = processor_s() - before;
+            assert!(spent < 1.0, "{spent:.1} s: {:?}", &text[..40]);
+        }
+    }
+}

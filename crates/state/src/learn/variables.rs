@@ -1,5 +1,6 @@
 //! Session and user variables: those that the server reported, and those that it has to be asked for.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use delphinus_sql::{
@@ -9,7 +10,7 @@ use delphinus_sql::{
 use super::{Done, Executed, Learnt, has_word};
 use crate::pin::{PinReason, Pins};
 use crate::session::SessionState;
-use crate::tracker::Changed;
+use crate::tracker::{Changed, Response};
 use crate::vars::{
     CLIENT_COLLATION, RESULTS_COLLATION, is_derived, is_movable, is_wide, set_names_collation, set_reported,
     shows_itself,
@@ -52,9 +53,9 @@ pub(super) fn reads_as_0(name: &str) -> bool {
 }
 
 /// The variables that were set for this statement only: they are what they were again.
-pub(super) fn for_statement(executed: &Executed<'_>) -> Vec<String> {
+pub(super) fn for_statement(executed: &Executed<'_>) -> HashSet<String> {
     if !executed.statement.effects.contains(Effects::SETS_FOR_STATEMENT) {
-        return Vec::new();
+        return HashSet::new();
     }
     let name = |assignment: Assignment<'_>| match assignment.target {
         Target::Statement(name) => Some(name),
@@ -70,9 +71,7 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pi
         let found = assignments(executed.sql, executed.lex);
         let done = Done::of_assignments(executed, &found);
         if done != Done::Nothing {
-            for assignment in &found {
-                ask(learnt, executed, &assignment.target);
-            }
+            ask_all(learnt, pins, executed, &found);
         }
         if done == Done::All {
             for assignment in &found {
@@ -90,7 +89,7 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pi
             // What it is could not be told from the time now.
             learnt.vars.retain(|name| &**name != "timestamp");
             if is_cut_short
-                && (!reported(executed, "timestamp")
+                && (!is_reported(executed, "timestamp")
                     || found.iter().any(|one| is_timestamp(one) && starts_the_clock(one)))
             {
                 pins.add(PinReason::UnknownState, executed.now, executed.sql);
@@ -101,12 +100,14 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pi
             learnt.vars.retain(|name| &**name != "timestamp");
         }
     }
-    if reported(executed, "character_set_connection") {
-        want(learnt, executed, "collation_connection");
+    let reported = |name| is_reported(executed, name);
+    if reported("character_set_connection") && !reported("collation_connection") {
+        want(learnt, "collation_connection");
     }
-    if reported(executed, "max_join_size") || learnt.vars.iter().any(|name| &**name == "max_join_size") {
+    let lifts = reported("max_join_size") || learnt.vars.iter().any(|name| &**name == "max_join_size");
+    if lifts && !reported("sql_big_selects") {
         // Servers set it along with the limit that it lifts.
-        want(learnt, executed, "sql_big_selects");
+        want(learnt, "sql_big_selects");
     }
     if effects.contains(Effects::SETS_USER_VARS) {
         let mut names: Vec<Box<str>> = user_variables_assigned(executed.sql, executed.lex)
@@ -197,20 +198,41 @@ fn is_timestamp(assignment: &Assignment<'_>) -> bool {
     matches!(&assignment.target, Target::System { name, .. } if name == "timestamp")
 }
 
+/// More session variables than any server has. A text that names more has names of none.
+const VARIABLES_MAX: usize = 1_000;
+
 /// MariaDB does not report every variable of a list: what was set is asked for where it was not reported.
-fn ask(learnt: &mut Learnt, executed: &Executed<'_>, target: &Target) {
+fn ask_all(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_>, found: &[Assignment<'_>]) {
+    let (reported, mut seen) = (reported(executed.response), HashSet::new());
+    for Assignment { target, .. } in found {
+        if learnt.vars.len() > VARIABLES_MAX {
+            pins.add(PinReason::UnknownState, executed.now, executed.sql);
+            return;
+        }
+        if seen.insert(target) {
+            ask(learnt, executed, &reported, target);
+        }
+    }
+}
+
+fn ask(learnt: &mut Learnt, executed: &Executed<'_>, reported: &HashSet<&str>, target: &Target) {
+    let mut want = |name: &str| {
+        if !reported.contains(name) {
+            want(learnt, name);
+        }
+    };
     match target {
         Target::System { scope: Scope::Session, name } if name == "character_set_connection" => {
-            want(learnt, executed, "collation_connection");
+            want("collation_connection");
         }
         Target::System { scope: Scope::Session, name }
             if is_movable(name) && !is_derived(name) && !name.starts_with("session_track_") =>
         {
-            want(learnt, executed, name);
+            want(name);
         }
         Target::Names | Target::CharacterSet => {
             for name in CHARSET {
-                want(learnt, executed, name);
+                want(name);
             }
         }
         Target::Transaction { scope: TransactionScope::Session } => {
@@ -219,21 +241,30 @@ fn ask(learnt: &mut Learnt, executed: &Executed<'_>, target: &Target) {
                 Flavor::MariaDb => ["tx_isolation", "tx_read_only"],
             };
             for name in names {
-                want(learnt, executed, name);
+                want(name);
             }
         }
         _ => {}
     }
 }
 
-fn want(learnt: &mut Learnt, executed: &Executed<'_>, name: &str) {
-    if !reported(executed, name) && !learnt.vars.iter().any(|asked| &**asked == name) {
+fn want(learnt: &mut Learnt, name: &str) {
+    if !learnt.vars.iter().any(|asked| &**asked == name) {
         learnt.vars.push(name.into());
     }
 }
 
-/// True if the response named the variable.
-pub(super) fn reported(executed: &Executed<'_>, wanted: &str) -> bool {
+/// The variables that a response has named.
+pub(super) fn reported(response: &Response) -> HashSet<&str> {
+    let names = response.changes.iter().filter_map(|change| match change {
+        Changed::Var(name, _) => Some(&**name),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// True if the response named this one.
+fn is_reported(executed: &Executed<'_>, wanted: &str) -> bool {
     executed
         .response
         .changes

@@ -128,9 +128,11 @@ fn elected(next: &Snapshot, newest: &Newest) -> Verdict {
     let Some(backend) = ready.or_else(|| found().next()) else { return unknown_member(next, first) };
     if !may_have_majority(next, newest, backend) {
         let name = &backend.name;
-        return Verdict::nobody(format!(
-            "the group's primary {name} is cut off from the majority of the group"
-        ));
+        return Verdict::nobody(if backend.tally.is_answering() {
+            format!("the group's primary {name} is cut off from the majority of the group")
+        } else {
+            format!("the group's primary {name} does not answer, and the group has lost it, too")
+        });
     }
     if ready.is_some() && !backend.is_offline() {
         return Verdict::Primary(backend.id);

@@ -88,6 +88,18 @@ fn one_member_that_cannot_reach_the_primary_proves_nothing() {
     }
 }
 
+/// A dead primary is not called one that is cut off.
+#[test]
+fn a_primary_that_does_not_answer_is_called_so() {
+    let mut bench = Bench::new(3);
+    assert_eq!(bench.tell(0, Word(1, 0, &[])), Some(0));
+    bench.dies(0);
+    bench.tell(1, Word(1, 0, &[0]));
+    assert_eq!(bench.tell(2, Word(1, 0, &[0])), None);
+    let why = bench.snapshot.why_no_primary();
+    assert!(why.contains("db0 does not answer") && !why.contains("cut off"), "{why}");
+}
+
 /// What the primary itself has noticed counts as well.
 #[test]
 fn a_connection_is_broken_if_either_end_says_so() {
