@@ -145,6 +145,6 @@ impl Highest {
 /// Waits until something is so that attackers have begun.
 pub(crate) fn until_so(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let began = Instant::now();
-    eventually(Duration::from_secs(60), what, || Ok(is_so()?.then_some(())))
+    eventually(Duration::from_mins(1), what, || Ok(is_so()?.then_some(())))
         .with_context(|| format!("after {:?}", began.elapsed()))
 }

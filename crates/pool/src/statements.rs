@@ -213,11 +213,12 @@ impl Statements {
     /// may mean something else by now: a server does not look again whether a temporary table stands in the place of a view.
     #[must_use]
     pub fn replace(&mut self, key: Rc<StatementKey>, id: BackendStmtId) -> Vec<BackendStmtId> {
-        let mut old = Vec::new();
+        let (mut old, bytes) = (Vec::new(), &mut self.bytes);
         self.by_key.retain(|other, statement| {
             let is_old = other.is_prepared_as(&key);
             if is_old {
                 old.push(statement.id);
+                *bytes -= other.text.len();
             }
             !is_old
         });

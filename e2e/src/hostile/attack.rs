@@ -15,7 +15,7 @@ use crate::client::{Client, Login};
 use crate::stage::Stage;
 
 /// What an attack holds on to until it ends.
-pub type Held = Vec<Box<dyn Any>>;
+pub(super) type Held = Vec<Box<dyn Any>>;
 
 /// An attack.
 pub struct Attack {
@@ -28,7 +28,7 @@ pub struct Attack {
     /// How many in a short one.
     pub few: usize,
     /// Does it.
-    pub run: fn(&Stage, usize) -> Result<Held>,
+    pub(super) run: fn(&Stage, usize) -> Result<Held>,
 }
 
 const KIB: usize = 1 << 10;
@@ -130,7 +130,7 @@ pub const ATTACKS: &[Attack] = &[
 ];
 
 fn session(stage: &Stage) -> Result<testkit::Client> {
-    stage.address.login().patience(Duration::from_secs(120)).connect()
+    stage.address.login().patience(Duration::from_mins(2)).connect()
 }
 
 /// An error is an answer as good as another.

@@ -28,7 +28,7 @@ fn table(rows: &[Row]) -> String {
     for row in rows {
         let what = ATTACKS.iter().find(|attack| attack.name == row.name).map_or("", |attack| attack.what);
         let mib = row.mib.map(|mib| mib.to_string()).join(", ");
-        let ms = |us: u64| format!("{:.1}", us as f64 / 1000.0);
+        let ms = |us: u64| format!("{}.{}", us / 1000, us % 1000 / 100);
         let p99 = row.times.map(|times| ms(times.p99_us)).join(", ");
         let longest = row.times.map(|times| ms(times.longest_us)).join(", ");
         let (flavor, clients, allowed) = (row.flavor, row.clients, row.allowed_mib());
