@@ -94,7 +94,8 @@ impl Session {
                 let total = HEADER_LEN + frame.len;
                 let held = total.min(HELD);
                 let len = self.buffer.len();
-                if !self.has_room() {
+                // A spare buffer may be larger than it has to be.
+                if held > BUFFER_SIZE && !self.has_room() {
                     return Ok(Waited::Crowded(Input { frame, held: held.min(len), shift: 0 }));
                 }
                 if len >= held {
