@@ -101,6 +101,11 @@ impl Keys {
         self.rights.of_all().max(Epoch(self.changed.load(Ordering::Acquire)))
     }
 
+    /// Another number after each change that the user makes of its own account.
+    pub fn changed(&self) -> u64 {
+        self.changed.load(Ordering::Acquire)
+    }
+
     /// The user has changed its own account: for it alone a new epoch begins, and its passwords are checked again.
     pub fn have_changed(&self) {
         self.changed.fetch_max(self.rights.next(), Ordering::AcqRel);

@@ -30,7 +30,7 @@ const FIRST_ECHO: Duration = Duration::from_secs(1);
 
 impl Rights {
     /// The last number that was given: no epoch is later.
-    pub fn last(&self) -> Epoch {
+    pub(crate) fn last(&self) -> Epoch {
         Epoch(self.last.load(Ordering::Acquire))
     }
 

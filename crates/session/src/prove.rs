@@ -62,12 +62,12 @@ impl Worker {
             Ok(primary) => primary,
             Err(why) => return unknown(&why, "the primary is down"),
         };
-        let epoch = self.users.epoch(user);
+        let asked = self.users.state_of(user);
         let proven = self.pool.prove(primary, (user, client_ip), password).await;
         drop(turn);
         match proven {
             Ok(()) => {
-                self.users.verify(user, (password, epoch), rt::now());
+                self.users.verify(user, (password, asked), rt::now());
                 Verdict::Right
             }
             // Not necessarily 1045: locked and expired accounts have their own words.

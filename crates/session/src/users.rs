@@ -2,11 +2,12 @@
 //! both, in one cluster. Shared by its workers; locked when a client logs in or an account is changed, never on the path of a query.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use delphinus_net::rt::{self, Semaphore};
-use delphinus_pool::{Epoch, Keys, Rights, Trust};
+use delphinus_pool::{Keys, Rights, Trust};
 use delphinus_sql::Consistency;
 use delphinus_wire::auth::{BackendSecret, Credential, Password, Plugin};
 use delphinus_wire::handshake::server::{Decoys, UserRecord};
@@ -58,10 +59,20 @@ pub struct BackendAuth {
     pub max_backend_logins: usize,
 }
 
+/// How often an account has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AccountState {
+    changes: u64,
+    /// By its own user; `None` while no session of it lives, and its password is not remembered.
+    own: Option<u64>,
+}
+
 /// All users.
 #[derive(Debug)]
 pub struct Users {
     rights: Arc<Rights>,
+    /// How often accounts have changed, by statements that have passed.
+    changes: AtomicU64,
     listed: HashMap<String, Listed>,
     settings: BackendAuth,
     checked: Mutex<HashMap<String, Checked>>,
@@ -91,7 +102,8 @@ impl Users {
         let gate = Semaphore::new(settings.max_backend_logins);
         let rights = Arc::<Rights>::default();
         let listed = listed.into_iter().map(|(name, user)| (name, Listed::new(user, &rights))).collect();
-        Self { rights, listed, settings, checked: Mutex::default(), gate, decoys }
+        let changes = AtomicU64::new(0);
+        Self { rights, changes, listed, settings, checked: Mutex::default(), gate, decoys }
     }
 
     fn checked(&self) -> MutexGuard<'_, HashMap<String, Checked>> {
@@ -158,10 +170,10 @@ impl Users {
         &self.rights
     }
 
-    /// The epoch of a user whose password a backend checks.
-    pub(crate) fn epoch(&self, name: &str) -> Epoch {
+    /// How often the account of this user has changed: what a backend says of it now holds as long as that is the same.
+    pub(crate) fn state_of(&self, name: &str) -> AccountState {
         let keys = self.checked().get(name).and_then(|checked| checked.keys.upgrade());
-        keys.map_or_else(|| self.rights.last(), |keys| keys.epoch())
+        AccountState { changes: self.changes.load(Ordering::Acquire), own: keys.map(|keys| keys.changed()) }
     }
 
     /// What a user whose password the configuration has logs in to backends with.
@@ -179,19 +191,21 @@ impl Users {
         self.verified(name, now).contains(password)
     }
 
-    /// The primary has let the user in with this password, since `epoch`. Where something has changed meanwhile, nobody knows whether it
+    /// The primary has let the user in with this password, after `asked`. Where something has changed since, nobody knows whether it
     /// would do so again.
-    pub(crate) fn verify(&self, name: &str, (password, epoch): (&Password, Epoch), now: Instant) {
+    pub(crate) fn verify(&self, name: &str, (password, asked): (&Password, AccountState), now: Instant) {
         if self.settings.verifier_ttl.is_zero() {
             return;
         }
         let end = now + self.settings.verifier_ttl;
         let mut checked = self.checked();
         let one = checked.entry(name.to_owned()).or_default();
-        let keys = one.keys(&self.rights);
-        if keys.epoch() != epoch {
+        let own = one.keys.upgrade().map(|keys| keys.changed());
+        // Read under the lock: a change that comes after this takes the trust away again.
+        if (AccountState { changes: self.changes.load(Ordering::Acquire), own }) != asked {
             return;
         }
+        let keys = one.keys(&self.rights);
         keys.learn(&BackendSecret::Plain(password.clone()), Trust::Until(end));
         one.held = Some((keys, end));
         if checked.values().filter(|one| one.held.is_some()).count() > self.settings.max_verifiers {
@@ -207,6 +221,7 @@ impl Users {
     /// An account was changed, or may have been: every password is checked again at its next login, and new logins get only
     /// connections that are authenticated after this.
     pub(crate) fn accounts_changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
         self.rights.have_changed();
         for one in self.checked().values_mut() {
             one.held = None;

@@ -30,19 +30,19 @@ fn verified(users: &Users, name: &str) -> Vec<Password> {
 }
 
 fn verify(users: &Users, name: &str, password: &Password, now: Instant) {
-    users.verify(name, (password, users.epoch(name)), now);
+    users.verify(name, (password, users.state_of(name)), now);
 }
 
 #[test]
 fn what_is_proved_while_accounts_change_is_not_remembered() {
     let users = users(10, MINUTE);
     let right = Password::new("right");
-    let (asked, now) = (users.epoch("bob"), rt::now());
+    let (asked, now) = (users.state_of("bob"), rt::now());
     users.accounts_changed();
     users.verify("bob", (&right, asked), now);
     assert!(verified(&users, "bob").is_empty(), "it may have been the old one");
     let session = users.keys("bob", &BackendSecret::Plain(right.clone()));
-    let asked = users.epoch("bob");
+    let asked = users.state_of("bob");
     session.have_changed();
     users.verify("bob", (&right, asked), now);
     assert!(verified(&users, "bob").is_empty());
