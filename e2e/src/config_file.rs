@@ -16,6 +16,8 @@ pub struct ConfigFile {
     pub pool: Vec<String>,
     /// Lines of the TCP listener, for example `compression_algorithms = ["zlib"]`.
     pub listener: Vec<String>,
+    /// Lines of the listener on a Unix socket.
+    pub unix_listener: Vec<String>,
     /// Lines of each backend, for example `compression = "zlib"`.
     pub backend: Vec<String>,
     /// Lines of single backends, in the order of the servers, for example `weight = 300`.
@@ -72,6 +74,7 @@ impl ConfigFile {
         }
         write!(text, "\n[[listener]]\naddress = \"127.0.0.1:{port}\"\n{}\n", self.listener.join("\n"))?;
         write!(text, "\n[[listener]]\naddress = \"unix:{}\"\n", socket.display())?;
+        writeln!(text, "{}", self.unix_listener.join("\n"))?;
         let app = (cluster.app_user.as_str(), cluster.app_password.as_str());
         let others = [APP2, NOPW].map(|account| (account.user, account.password));
         let own = self.users.iter().map(|(name, password)| (name.as_str(), password.as_str()));

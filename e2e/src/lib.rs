@@ -23,6 +23,7 @@ mod proxy;
 mod relay;
 mod roles;
 mod router;
+pub mod server_suite;
 mod stage;
 pub mod suites;
 

@@ -14,6 +14,8 @@ use crate::test::run_tests;
 
 /// The program that runs the drivers' suites.
 const SUITES: &str = "delphinus-driver-suites";
+/// The program that runs MariaDB's own suite.
+const SERVER_SUITE: &str = "delphinus-server-suite";
 /// The program that measures failovers.
 const FAILOVER: &str = "delphinus-failover";
 /// The program that attacks.
@@ -39,6 +41,11 @@ enum Part {
     /// What passes straight has to pass through Delphinus, which has a pool of two connections. Brings the suites from
     /// package registries and Debian's sources into the cache; a whole run takes more than half an hour.
     Drivers(DriversArgs),
+    /// MariaDB's own test suite, straight to a server and through Delphinus, which has a pool of two connections.
+    ///
+    /// The tests of `main` that can run on a server that is there already, from Debian's packages; what passes straight has to
+    /// pass through. A whole run takes about an hour.
+    ServerSuite(ServerSuiteArgs),
     /// ORMs in ordinary use through Delphinus: what they read is right, and they are pinned less than 1 % of the time.
     Orm(OrmArgs),
     /// The differential test of session state at length: twenty sessions do the same directly and through Delphinus, which
@@ -93,6 +100,23 @@ struct FailoverArgs {
     /// Count the runs that are kept already, and do only what is left.
     #[arg(long, requires = "docs")]
     resume: bool,
+}
+
+/// Options of `e2e server-suite`.
+#[derive(Debug, Args)]
+struct ServerSuiteArgs {
+    /// Only this test, without the suite's name; can be repeated.
+    #[arg(long, conflicts_with = "docs")]
+    only: Vec<String>,
+    /// Only this variant: plain or ps-protocol; can be repeated.
+    #[arg(long)]
+    variant: Vec<String>,
+    /// Run only those tests straight, too, that fail through Delphinus: half the time.
+    #[arg(long, conflicts_with = "docs")]
+    quick: bool,
+    /// Keep the results (e2e/server_suite/results.json) and write docs/server-suite.md.
+    #[arg(long)]
+    docs: bool,
 }
 
 /// Options of `e2e orm`.
@@ -154,6 +178,11 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
                 run_program(SUITES, &suite_words(drivers), &proxy(args.release)?)
             });
         }
+        Some(Part::ServerSuite(suite)) => {
+            steps.tests("MariaDB's own suite", || {
+                run_program(SERVER_SUITE, &server_suite_words(suite), &proxy(args.release)?)
+            });
+        }
         Some(Part::Orm(orm)) => {
             steps.tests("ORMs", || run_program(SUITES, &orm_words(orm), &proxy(args.release)?));
         }
@@ -197,6 +226,19 @@ fn suite_words(args: &DriversArgs) -> Vec<String> {
     words.extend(args.variant.iter().flat_map(|variant| ["--variant".to_owned(), variant.clone()]));
     words.extend(args.plain.then(|| "--plain".to_owned()));
     words.extend(common_words(args.flavor.as_deref(), args.docs));
+    words
+}
+
+fn server_suite_words(args: &ServerSuiteArgs) -> Vec<String> {
+    let file = |name: &str| cargo::root().join(name).display().to_string();
+    let mut words = vec!["--keep".to_owned(), file("target/server-suite")];
+    for (option, values) in [("--only", &args.only), ("--variant", &args.variant)] {
+        words.extend(values.iter().flat_map(|value| [option.to_owned(), value.clone()]));
+    }
+    words.extend(args.quick.then(|| "--quick".to_owned()));
+    if args.docs {
+        words.extend(["--docs".to_owned(), file("docs/server-suite.md")]);
+    }
     words
 }
 

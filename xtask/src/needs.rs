@@ -9,13 +9,15 @@ use anyhow::Result;
 use delphinus_sandbox::{MySqlPrefix, Terminal, cache_dir, ensure_packages};
 
 /// Programs, and the Debian packages that have them. A program that is there in any other way is good too.
-const PROGRAMS: [(&str, &[&str]); 10] = [
+const PROGRAMS: [(&str, &[&str]); 11] = [
     // libFuzzer is C++.
     ("g++", &["g++"]),
     ("mariadbd", &["mariadb-server-core"]),
     ("mariadb", &["mariadb-client-core"]),
     // Its plugins: ed25519's is in no other package. A private server uses them, too; the package's own is not started.
     ("mariadbd-safe", &["mariadb-server"]),
+    // MariaDB's own test suite and what runs it.
+    ("mariadb-test", &["mariadb-test", "mariadb-test-data"]),
     ("sysbench", &["sysbench"]),
     ("go", &["golang-go"]),
     ("npm", &["nodejs", "npm"]),
