@@ -247,13 +247,7 @@ impl From<&ProxyError> for ClientError {
             E::PacketTooLarge => {
                 Self::new(1153, *b"08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
             }
-            E::MemoryFull(limit) => {
-                let text = format!(
-                    "Memory capacity of {limit} bytes for 'memory_limit' exceeded. Delphinus: there is no room for this \
-                     command at the moment, and it has not run; try again later, or raise [proxy] memory_limit"
-                );
-                Self::new(3170, *b"HY000", text)
-            }
+            E::MemoryFull(limit) => memory_full(*limit),
             E::UnknownStatement(id, command) => {
                 let text = format!("Unknown prepared statement handler ({id}) given to {command}");
                 Self::new(1243, *b"HY000", text)
@@ -313,6 +307,20 @@ impl From<&ProxyError> for ClientError {
             ),
         }
     }
+}
+
+fn memory_full(limit: u64) -> ClientError {
+    let text = format!(
+        "Memory capacity of {limit} bytes for 'memory_limit' exceeded. Delphinus: there is no room for this command at the moment, \
+         and it has not run; try again later, or raise [proxy] memory_limit"
+    );
+    ClientError::new(3170, *b"HY000", text)
+}
+
+/// What servers say of a wrong password.
+pub(crate) fn access_denied(user: &str, given: &str) -> ErrPacket {
+    let text = format!("Access denied for user '{user}'@'' (using password: {given})");
+    ClientError::new(1045, *b"28000", text).into_packet()
 }
 
 /// What is told of a connection that broke.

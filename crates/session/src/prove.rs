@@ -8,9 +8,8 @@ use delphinus_pool::PoolError;
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::Password;
 use delphinus_wire::handshake::server::{PasswordQuery, Step, Verdict};
-use delphinus_wire::response::ErrPacket;
 
-use crate::client_error::{ClientError, ProxyError};
+use crate::client_error::{ClientError, ProxyError, access_denied};
 use crate::failed_logins::user_key;
 use crate::worker::Worker;
 
@@ -42,11 +41,7 @@ impl Worker {
         let verdict = self.verdict((&nobody, client_ip), &wrong).await;
         match verdict {
             Verdict::Refused(error, reason) if error.code != ACCESS_DENIED => Verdict::Refused(error, reason),
-            _ => {
-                let text = format!("Access denied for user '{user}'@'' (using password: {given})");
-                let error = ErrPacket { code: ACCESS_DENIED, state: *b"28000", message: text.into_bytes() };
-                Verdict::Refused(error, "unknown user")
-            }
+            _ => Verdict::Refused(access_denied(user, given), "unknown user"),
         }
     }
 
