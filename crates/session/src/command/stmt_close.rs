@@ -9,15 +9,19 @@ use crate::session::Session;
 impl Session {
     pub(crate) async fn stmt_close(&mut self, input: Input, id: ClientStmtId) -> Outcome {
         self.skip(input).await?;
-        let Some(closed) = self.statements.remove(id) else { return Ok(Served::Answered) };
-        let Some(own) = closed.own else { return Ok(Served::Answered) };
+        // What is counted of it ends here.
+        let closed = self.statements.remove(id);
+        let Some((own, text)) = closed.and_then(|closed| Some((closed.own?, closed.key.text().clone())))
+        else {
+            return Ok(Served::Answered);
+        };
         match self.take_bound() {
             // It has an open cursor or pieces of a parameter, which nobody else may find.
             Ok(Some(mut checkout)) => {
                 if checkout.close_statement(own.statement.id).await.is_err() {
                     return Ok(Served::End);
                 }
-                self.pin_for_statements(closed.key.text());
+                self.pin_for_statements(&text);
                 self.keep_or_give_back(checkout);
                 Ok(Served::Answered)
             }
