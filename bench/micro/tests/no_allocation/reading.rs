@@ -5,7 +5,7 @@ use delphinus_testkit::{Client, Login};
 
 /// So often at most: it is classified, and what it does is looked up by name. Most are read once or twice; several statements in one
 /// text are read as one and one by one.
-const TIMES: u64 = 6;
+const TIMES: u64 = 7;
 /// How long the texts are, more or less.
 const LEN: usize = 48 * 1024;
 
