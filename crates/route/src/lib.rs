@@ -12,6 +12,7 @@
 //! | which of several replicas | `balance` |
 //! | how people are told | `explain` |
 //! | to which cluster a session belongs | `choice` |
+//! | what becomes of a statement under which something goes wrong | `rescue` |
 
 mod balance;
 mod causality;
@@ -20,6 +21,7 @@ mod explain;
 mod intent;
 mod plan;
 mod policy;
+mod rescue;
 mod router;
 mod rules;
 mod scope;
@@ -32,6 +34,10 @@ pub use explain::{Asker, Cluster, Demanded, Explanation, Question, Row, Usual, W
 pub use intent::Intent;
 pub use plan::{Plan, Reason, Target};
 pub use policy::{Policy, ReadBalance};
+pub use rescue::{
+    Ends, Harm, Holds, Loss, NextPrimary, Parts, READ_ATTEMPTS, REFUSALS, Reached, Side, Situation,
+    Suspicion, Transaction, Trouble, Verdict, attempts, lost, rescue,
+};
 pub use router::{obstacle, plan};
 pub use rules::{Action, Copies, Facts, Kind, Mirror, MirrorGroup, Rule, RulePlace, Rules, When};
 pub use scope::{InReadOnly, Progress, Scope, begins_read_only, in_read_only, is_for_readers};

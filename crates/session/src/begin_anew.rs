@@ -3,8 +3,6 @@
 //!
 //! Owns: which transactions these are. What becomes of all others is in `failover`.
 
-use std::time::Duration;
-
 use delphinus_net::rt;
 use delphinus_pool::Checkout;
 use delphinus_route::{Plan, Reason, Target};
@@ -13,10 +11,7 @@ use delphinus_state::PinReason;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
-use crate::failover::REFUSALS;
 use crate::forward::Relayed;
-use crate::input::Input;
-use crate::serve::Served;
 use crate::session::Session;
 
 /// How a transaction was begun. One WITH CONSISTENT SNAPSHOT has read, and is none of these.
@@ -58,7 +53,7 @@ impl Opening {
 pub(crate) struct JustBegun {
     /// By the last statement.
     by_last: Option<Opening>,
-    /// By the one before the statement that runs.
+    /// By the one before the statement that runs; then `by_last` is what that one has begun.
     before_this: Option<Opening>,
 }
 
@@ -74,15 +69,22 @@ impl JustBegun {
         self.by_last = Opening::of(statement, sql);
     }
 
-    /// How the transaction of the statement that runs is begun anew, if its server has refused that.
-    fn after_refusal(&self, may_run_again: bool, wait: Duration) -> Option<Opening> {
-        self.before_this.filter(|_| may_run_again && !wait.is_zero())
+    /// The statement has run.
+    #[inline]
+    pub(crate) fn end_command(&mut self) {
+        self.before_this = None;
     }
 
-    /// The same, if its connection is gone, of which the client would be told by this error: whatever else has gone with it does not
+    /// How the transaction of the command that runs is begun anew; `None` if that has done something, or if there is none. A
+    /// command that runs no statement, such as a preparation, leaves a transaction that has only begun as it is.
+    pub(crate) fn opening(&self) -> Option<Opening> {
+        self.before_this.or(self.by_last)
+    }
+
+    /// The same, where its connection is gone, and the client would be told by this error: whatever else has gone with it does not
     /// begin anew.
     fn after_loss(&self, error: &ProxyError) -> Option<Opening> {
-        self.before_this.filter(|_| matches!(error, ProxyError::LostTransaction { .. }))
+        self.opening().filter(|_| matches!(error, ProxyError::LostTransaction { .. }))
     }
 }
 
@@ -95,55 +97,25 @@ impl Session {
         }
     }
 
-    /// True for a statement that begins a transaction where none was open: what it has begun ends with its connection.
-    pub(crate) fn only_begins(&self, statement: &Statement) -> bool {
-        matches!(statement.class, Class::Begin | Class::StartTransaction)
-            && !self.status.contains(Status::IN_TRANS)
-    }
-
-    /// A statement of a transaction was refused because the server takes no writes any more. If it is the first one, a
-    /// connection to the next primary on which the transaction has begun; else the transaction is to be tried again, also if
-    /// the statement cannot be sent again.
+    /// The first statement of a transaction was refused because the server takes no writes any more: a connection to the next
+    /// primary, on which the transaction has begun.
     pub(crate) async fn begin_on_next(
         &mut self,
         checkout: Checkout,
         relayed: Relayed,
-        may_run_again: bool,
-    ) -> Result<Checkout, Served> {
-        if self.steering.on_replica {
-            return Err(self.restart_on_primary(checkout, relayed).await);
-        }
-        let wait = self.worker.settings.failover.wait;
-        let Some(opening) = self.just_begun.after_refusal(may_run_again, wait) else {
-            return Err(self.give_up_transaction(checkout, relayed).await);
-        };
+    ) -> Result<Checkout, ProxyError> {
         let (old, refused) = (checkout.backend(), rt::now());
         self.worker.report_read_only(old);
         self.worker.buffers.give(relayed.rest);
         // A connection that cannot start over is closed, and that ends the transaction, too.
         let _ = checkout.start_over().await;
-        if !matches!(self.await_next_primary(old, refused).await, Ok(true)) {
-            return Err(Served::Error(self.lost("it takes no writes any more", false)));
-        }
+        let opening = self.just_begun.opening();
+        let is_there = matches!(self.await_next_primary(old, refused).await, Ok(true));
+        let Some(opening) = opening.filter(|_| is_there) else {
+            return Err(self.lost("it takes no writes any more", false));
+        };
         self.forget_transaction();
-        self.begin_there(opening).await.map_err(Served::Error)
-    }
-
-    /// The same; the session keeps the connection. Otherwise what it is told.
-    pub(crate) async fn bind_to_next(
-        &mut self,
-        checkout: Checkout,
-        relayed: Relayed,
-        (input, attempt): (Input, u32),
-    ) -> Option<Served> {
-        let may_run_again = input.is_whole() && attempt < REFUSALS;
-        match Box::pin(self.begin_on_next(checkout, relayed, may_run_again)).await {
-            Ok(next) => {
-                self.bound = Some(next);
-                None
-            }
-            Err(served) => Some(served),
-        }
+        self.begin_there(opening).await
     }
 
     /// The session's connection is gone, and with it, as `error` says, a transaction. If that had only begun, it is begun on
@@ -213,8 +185,24 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_no_statement_belongs_to_no_transaction_that_has_done_something() {
+        let between = |sqls: &[&str]| {
+            let mut just_begun = after(sqls);
+            let statement = classify(sqls[sqls.len() - 1].as_bytes(), LexOptions::default());
+            if matches!(statement.class, Class::Begin) {
+                just_begun.note(&statement, b"");
+            }
+            just_begun.end_command();
+            just_begun.opening()
+        };
+        assert_eq!(between(&["BEGIN"]), Some(Opening::Plain));
+        assert_eq!(between(&["BEGIN", "INSERT INTO t VALUES (1)"]), None);
+        assert_eq!(between(&["BEGIN", "COMMIT"]), None);
+        assert_eq!(between(&["INSERT INTO t VALUES (1)", "BEGIN"]), Some(Opening::Plain));
+    }
+
+    #[test]
     fn only_the_first_statement_begins_it_anew_and_as_it_was_begun() {
-        const WAIT: Duration = Duration::from_secs(1);
         const INSERT: &str = "INSERT INTO t VALUES (1)";
         let snapshot = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
         let lost = ProxyError::LostTransaction { how: String::new(), as_deadlock: true };
@@ -237,10 +225,7 @@ mod tests {
             let just_begun = after(sqls);
             let words = |opening: Option<Opening>| opening.map(Opening::sql);
             assert_eq!(words(just_begun.after_loss(&lost)), anew, "{sqls:?}");
-            assert_eq!(words(just_begun.after_refusal(true, WAIT)), anew, "{sqls:?}");
-            // What is not whole any more, or has been tried too often, and where nothing waits.
-            assert_eq!(just_begun.after_refusal(false, WAIT), None, "{sqls:?}");
-            assert_eq!(just_begun.after_refusal(true, Duration::ZERO), None, "{sqls:?}");
+            assert_eq!(words(just_begun.opening()), anew, "{sqls:?}");
             // More has gone than the transaction, or it may have been committed.
             for error in [
                 ProxyError::LostState(String::new(), "set_transaction"),

@@ -1,24 +1,16 @@
-//! What happens to statements and sessions when a backend goes away: which wait for a primary, which run again on the
-//! next one, and what is told of those that cannot.
+//! Waiting for a primary: for statements that were not sent because there is none, and for those that it has refused because it
+//! takes no writes any more.
 //!
-//! | what is known of the statement | what follows |
-//! |---|---|
-//! | it was not sent, and there is no primary | it waits for one, and runs there (`checkout_planned`) |
-//! | a backend refused it because it takes no writes any more | it waits for the next primary, and runs there (`is_refused_as_read_only`) |
-//! | the same in a transaction that has only begun | that begins anew on the next primary (`begin_anew`) |
-//! | the same in any other | that is rolled back and gone: "retry it" (`give_up_transaction`) |
-//! | it only reads, and no byte of its result has reached the client | it runs again (`command/query.rs`) |
-//! | it was sent in a transaction that cannot have been committed by it | the transaction is gone: "retry it" (`lost`) |
-//! | it may have been committed | "outcome unknown", and never again (`lost`) |
+//! Owns: who waits, how many, and for how long. What becomes of a statement under which something goes wrong is decided in
+//! `delphinus_route::rescue`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use delphinus_net::NetError;
 use delphinus_net::rt::{self, Either};
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_route::{Plan, Reason, Target};
+use delphinus_route::{Holds, Plan, Reason, Target};
 use delphinus_sql::{Class, Effects, Statement};
 use delphinus_state::{PinReason, Response};
 use delphinus_topology::{BackendId, Snapshot};
@@ -26,7 +18,6 @@ use delphinus_wire::response::Status;
 
 use crate::client_error::{ClientError, ProxyError};
 use crate::forward::Relayed;
-use crate::input::Input;
 use crate::serve::Served;
 use crate::session::Session;
 use crate::settle::OPAQUE;
@@ -69,17 +60,6 @@ impl Drop for WaitPlace {
 
 /// How often a primary that is said to be there is tried while statements wait for it.
 const RETRY: Duration = Duration::from_millis(100);
-
-/// How often a statement that only reads is tried on other backends.
-pub(crate) const READ_ATTEMPTS: u32 = 5;
-
-/// How often a statement is run that is refused because the server takes no writes, although that is said to be the primary.
-pub(crate) const REFUSALS: u32 = 20;
-
-/// ER_OPTION_PREVENTS_STATEMENT: `read_only`, `super_read_only` and others.
-const PREVENTED: u16 = 1290;
-/// ER_READ_ONLY_MODE.
-const READ_ONLY_MODE: u16 = 1836;
 
 impl Session {
     /// As `checkout`; where it is the primary that is missing, the statement waits for one.
@@ -157,38 +137,19 @@ impl Session {
         Ok(())
     }
 
-    /// True if the server has not run the statement because it takes no writes any more, so that it can run on the next
-    /// primary: nothing has happened, and nobody has been told.
-    #[inline]
-    pub(crate) fn is_refused_as_read_only(
-        &self,
-        statement: &Statement,
-        input: Input,
-        relayed: &Relayed,
-    ) -> bool {
-        is_read_only_refusal(relayed)
-            && input.is_whole()
-            && self.may_run_on_next(statement, &relayed.response)
-    }
-
     /// Waits for the primary that a refused statement can run on. Gives the refusal back if none comes in time.
     pub(crate) async fn before_next_primary(
         &mut self,
-        checkout: &mut Checkout,
+        checkout: &Checkout,
         relayed: Relayed,
-        attempt: u32,
-    ) -> Result<Option<Relayed>, NetError> {
-        let (backend, refused) = (checkout.backend(), rt::now());
-        if attempt >= REFUSALS {
-            return Ok(Some(relayed));
-        }
-        match Box::pin(self.await_next_primary(backend, refused)).await {
+    ) -> Option<Relayed> {
+        match self.await_next_primary(checkout.backend(), rt::now()).await {
             Ok(true) => {
                 self.worker.buffers.give(relayed.rest);
-                Ok(None)
+                None
             }
-            Err(error @ ProxyError::Killed) => Ok(Some(self.told_instead(&error, relayed))),
-            Ok(false) | Err(_) => Ok(Some(relayed)),
+            Err(error @ ProxyError::Killed) => Some(self.told_instead(&error, relayed)),
+            Ok(false) | Err(_) => Some(relayed),
         }
     }
 
@@ -203,24 +164,6 @@ impl Session {
         relayed
     }
 
-    /// True if the server has refused a statement of a transaction because it takes no writes any more: it can neither go on
-    /// nor be committed there.
-    #[inline]
-    pub(crate) fn is_transaction_refused(&self, statement: &Statement, relayed: &Relayed) -> bool {
-        is_read_only_refusal(relayed)
-            && runs_whole(statement)
-            && (self.may_give_up_transaction(&relayed.response) || self.may_restart(&relayed.response))
-    }
-
-    fn may_give_up_transaction(&self, response: &Response) -> bool {
-        self.worker.settings.failover.roles_move
-            && response.result_sets == 0
-            && self.has_transaction()
-            && !self.steering.on_replica
-            && !self.pins.is_empty()
-            && self.pins.iter().all(|pin| can_go_on(pin.reason))
-    }
-
     /// Rolls it back and tells the client to try it again, which the refusal does not tell a driver.
     pub(crate) async fn give_up_transaction(&mut self, checkout: Checkout, relayed: Relayed) -> Served {
         self.worker.report_read_only(checkout.backend());
@@ -228,17 +171,6 @@ impl Session {
         // A connection that cannot start over is closed, and that rolls back, too.
         let _ = checkout.start_over().await;
         Served::Error(self.lost("it takes no writes any more", false))
-    }
-
-    fn may_run_on_next(&self, statement: &Statement, response: &Response) -> bool {
-        let settings = &self.worker.settings.failover;
-        settings.roles_move
-            && !settings.wait.is_zero()
-            && runs_whole(statement)
-            && response.result_sets == 0
-            && self.pins.is_empty()
-            && !self.steering.on_replica
-            && !self.status.contains(Status::IN_TRANS)
     }
 
     /// Leaves a connection on which a statement was refused because the server takes no writes any more.
@@ -283,26 +215,6 @@ impl Session {
         Ok(false)
     }
 
-    /// The error for a connection that is gone with what the session was pinned to it for. A transaction alone ends, and
-    /// the session goes on; anything else ends the session. `sent`: the command has been sent.
-    pub(crate) fn lost(&mut self, how: &str, sent: bool) -> ProxyError {
-        self.worker.counters.error_backend_lost.increment();
-        if self.pins.is_empty() || self.pins.iter().any(|pin| !can_go_on(pin.reason)) {
-            let pin = self.pins.reason().map_or("state", PinReason::as_str);
-            return ProxyError::LostState(how.to_owned(), pin);
-        }
-        let was_in_transaction = self.has_transaction();
-        let is_unknown = sent && self.causality.may_have_committed(was_in_transaction);
-        self.forget_transaction();
-        if is_unknown {
-            return ProxyError::LostUnknown(how.to_owned());
-        }
-        if !was_in_transaction {
-            return ProxyError::LostHarmless(how.to_owned());
-        }
-        self.lost_transaction(how)
-    }
-
     /// The error where a connection broke before the statement was sent on it. Who was pinned to it is told what has gone with
     /// it, here and not once more by the next statement.
     pub(crate) fn told_of_loss(&mut self, error: ProxyError) -> ProxyError {
@@ -324,7 +236,7 @@ impl Session {
         response: &Response,
     ) -> Result<Option<ProxyError>, ()> {
         let is_lost = matches!(lost, PoolError::Lost { .. });
-        let is_only_transaction = !self.pins.is_empty() && self.pins.iter().all(|pin| can_go_on(pin.reason));
+        let is_only_transaction = self.holds() == Holds::Transaction;
         let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS).union(OPAQUE);
         let changes_session = statement.effects.intersects(assigns) || statement.class == Class::Multi;
         let (true, true, false, Some(code)) = (is_lost, is_only_transaction, changes_session, response.error)
@@ -346,11 +258,6 @@ impl Session {
         Ok(Some(self.lost_transaction(&how)))
     }
 
-    /// True if a transaction is open: with a savepoint it is for its client, whatever the server says.
-    fn has_transaction(&self) -> bool {
-        self.status.contains(Status::IN_TRANS) || self.pins.has(PinReason::Transaction)
-    }
-
     /// The transaction is gone, and the session goes on.
     pub(crate) fn forget_transaction(&mut self) {
         self.pins.remove(PinReason::Transaction);
@@ -368,11 +275,6 @@ impl Session {
 /// ER_LOCK_DEADLOCK: the server has rolled the transaction back.
 const DEADLOCK: u16 = 1213;
 
-/// True if a session that loses this with its connection can go on.
-fn can_go_on(reason: PinReason) -> bool {
-    matches!(reason, PinReason::Transaction | PinReason::Dedicated)
-}
-
 /// True where it is the primary that is missing, and nothing has been sent to it.
 fn is_missing(error: &ProxyError) -> bool {
     match error {
@@ -383,77 +285,5 @@ fn is_missing(error: &ProxyError) -> bool {
         // Shutdown in progress.
         ProxyError::Pool(PoolError::Refused { error, .. }) => error.code == 1053,
         _ => false,
-    }
-}
-
-/// True for what is refused before it has done anything, or undone. Of a procedure, of a text of several statements, of SQL that is
-/// in a variable and of what nobody here knows, a part may have been committed before another one was refused.
-#[inline]
-fn runs_whole(statement: &Statement) -> bool {
-    statement.count == 1
-        && !matches!(statement.class, Class::Call | Class::Multi)
-        && !statement.effects.intersects(Effects::SQL_EXECUTES.union(Effects::UNKNOWN))
-}
-
-/// True for the answer of a server that takes no writes, of which nothing has reached the client.
-#[inline]
-fn is_read_only_refusal(relayed: &Relayed) -> bool {
-    let error = relayed.response.error;
-    matches!(error, Some(PREVENTED | READ_ONLY_MODE))
-        && relayed.is_untouched
-        && (error == Some(READ_ONLY_MODE) || says_read_only(&relayed.rest.data()[..relayed.len]))
-}
-
-/// 1290 has other causes, too: `secure_file_priv`, `skip_grant_tables`.
-fn says_read_only(packet: &[u8]) -> bool {
-    packet.windows(9).any(|words| matches!(words, b"read-only" | b"read_only"))
-}
-
-#[cfg(test)]
-mod tests {
-    use delphinus_sql::{LexOptions, classify};
-
-    use super::*;
-
-    #[test]
-    fn what_may_have_committed_a_part_is_not_run_again() {
-        for (sql, whole) in [
-            ("INSERT INTO t VALUES (1)", true),
-            ("INSERT INTO t VALUES (f(1))", true),
-            ("SELECT f(1)", true),
-            ("UPDATE t SET a = 1", true),
-            ("CREATE TABLE t (a INT)", true),
-            ("BEGIN", true),
-            ("COMMIT", true),
-            ("CALL p()", false),
-            ("EXECUTE s", false),
-            ("EXECUTE IMMEDIATE 'CALL p()'", false),
-            ("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)", false),
-            ("BEGIN NOT ATOMIC INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); END", false),
-            ("WHAT IS THIS", false),
-        ] {
-            let statement = classify(sql.as_bytes(), LexOptions::default());
-            assert_eq!(runs_whole(&statement), whole, "{sql}");
-        }
-    }
-
-    #[test]
-    fn only_read_only_servers_say_so() {
-        for (text, says) in [
-            (
-                "The MariaDB server is running with the --read-only option so it cannot execute this statement",
-                true,
-            ),
-            (
-                "The MySQL server is running with the --super-read-only option so it cannot execute this statement",
-                true,
-            ),
-            (
-                "The MySQL server is running with the --secure-file-priv option so it cannot execute this statement",
-                false,
-            ),
-        ] {
-            assert_eq!(says_read_only(text.as_bytes()), says, "{text}");
-        }
     }
 }

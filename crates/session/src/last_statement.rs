@@ -27,7 +27,14 @@ impl Session {
         statement: &Statement,
         sql: &[u8],
     ) -> Result<Option<Checkout>, ProxyError> {
-        let Some(mut checkout) = self.connection_of_last_statement()? else {
+        let last = match self.connection_of_last_statement() {
+            Ok(last) => last,
+            Err(error) => {
+                self.bound = Some(self.begin_after_loss(error).await?);
+                None
+            }
+        };
+        let Some(mut checkout) = last else {
             self.recall().await;
             return Ok(None);
         };

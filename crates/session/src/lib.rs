@@ -4,6 +4,8 @@
 //! | question | file |
 //! |---|---|
 //! | what happens to a command, in order | `serve` |
+//! | the way of a command to a server and back | `run` |
+//! | what becomes of it if something goes wrong | `rescue` |
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `forward` |
 //! | what the proxy itself runs there, and may wait for | `own_command` |
@@ -20,7 +22,6 @@
 
 mod admission;
 mod begin_anew;
-mod broken_off;
 mod cache;
 mod causality;
 mod client_error;
@@ -48,8 +49,10 @@ mod prove;
 mod reached;
 mod read_only;
 mod registry;
+mod rescue;
 mod rights;
 mod route;
+mod run;
 mod serve;
 mod session;
 mod session_status;

@@ -9,7 +9,7 @@ use delphinus_net::rt;
 use delphinus_pool::Checkout;
 use delphinus_route::{InReadOnly, Place, Plan, Progress, Reason, Target as RouteTarget, Wish, in_read_only};
 use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Target, Why, assignments};
-use delphinus_state::{PinReason, Response, Vars, fixes};
+use delphinus_state::{PinReason, Vars, fixes};
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
@@ -300,14 +300,6 @@ impl Session {
                 Err(error)
             }
         }
-    }
-
-    /// True if what the replica has refused is tried again on the primary, which might have done it.
-    pub(crate) fn may_restart(&self, refusal: &Response) -> bool {
-        self.steering.on_replica
-            && self.status.contains(Status::IN_TRANS)
-            && self.login.listener.mode == ListenerMode::Split
-            && refusal.result_sets == 0
     }
 
     /// Rolls the transaction back after such a refusal.

@@ -2,13 +2,14 @@
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError, Request};
-use delphinus_route::{Intent, Plan, Target, plan};
+use delphinus_route::{Intent, Plan, READ_ATTEMPTS, Reason, Target, plan};
 use delphinus_sql::Statement;
 use delphinus_state::{PinReason, SessionState};
 use delphinus_topology::{Backend, BackendId, Health};
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
+use crate::rescue::Tries;
 use crate::session::Session;
 use crate::worker::ListenerMode;
 
@@ -54,6 +55,78 @@ impl Session {
         let is_for_reading = self.login.listener.mode == ListenerMode::ReadOnly;
         let mut reasons = self.pins.iter().map(|pin| pin.reason);
         reasons.find(|reason| *reason != PinReason::Dedicated || !is_for_reading)
+    }
+
+    /// No try yet, and the backends that have just failed left out.
+    #[inline]
+    pub(crate) fn tries(&self) -> Tries {
+        Tries { attempt: 0, avoid: self.worker.avoided() }
+    }
+
+    /// A connection for a statement: the one that the session is held to, or one to where the statement belongs.
+    #[inline]
+    pub(crate) async fn choose(
+        &mut self,
+        statement: &Statement,
+        tries: &mut Tries,
+    ) -> Result<Checkout, ProxyError> {
+        match self.take_bound() {
+            Ok(None) => {}
+            Ok(Some(checkout)) => return Ok(checkout),
+            Err(error) => return Box::pin(self.begin_after_loss(error)).await,
+        }
+        loop {
+            let plan = self.plan(statement, &tries.avoid);
+            let found = match self.checkout_at_once(plan.target) {
+                Some(checkout) => return Ok(checkout),
+                None => self.checkout_planned(plan, &tries.avoid).await,
+            };
+            let error = match found {
+                Ok(checkout) => return Ok(checkout),
+                Err(error) => error,
+            };
+            let Some(backend) = self.may_go_elsewhere(plan, tries, &error) else { return Err(error) };
+            self.go_elsewhere(tries, backend).await;
+            tries.begin();
+        }
+    }
+
+    /// Leaves a backend out, and waits a little: a cluster that is down is not to be hammered.
+    pub(crate) async fn go_elsewhere(&self, tries: &mut Tries, backend: BackendId) {
+        tries.avoid.push(backend);
+        if tries.attempt > 1 {
+            rt::sleep(std::time::Duration::from_millis(u64::from(tries.attempt) * 10)).await;
+        }
+    }
+
+    /// The backend to avoid, if the statement may be planned again without it.
+    fn may_go_elsewhere(&self, plan: Plan, tries: &Tries, error: &ProxyError) -> Option<BackendId> {
+        if let ProxyError::Behind(backend) = error {
+            return Some(*backend);
+        }
+        if tries.attempt >= READ_ATTEMPTS {
+            return None;
+        }
+        let (is_elsewhere_better, is_refused) = match error {
+            ProxyError::Pool(error) => {
+                (error.is_elsewhere_better(), matches!(error, PoolError::Refused { .. }))
+            }
+            ProxyError::NoBackend(_) => (true, false),
+            _ => return None,
+        };
+        match (plan.target, plan.reason) {
+            // A replica that refuses the session's state, such as a schema that has not reached it yet, too.
+            (Target::Replica(backend), _) => (is_elsewhere_better || is_refused).then_some(backend),
+            // What needs no primary, where that has just gone.
+            (Target::Primary, _) if plan.or_without.is_some() && is_elsewhere_better => plan.or_without,
+            // Reads that only prefer the primary.
+            (Target::Primary, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
+                if is_elsewhere_better =>
+            {
+                self.worker.primary().filter(|primary| !tries.avoid.contains(primary))
+            }
+            _ => None,
+        }
     }
 
     /// The connection that the session has left where the plan leads, if it can be used as it is. Nearly every statement
@@ -246,13 +319,6 @@ impl Session {
     /// True where nothing but an operator's wish, if anything, holds the session to a connection.
     pub(crate) fn is_only_kept(&self) -> bool {
         self.pins.iter().all(|pin| pin.reason == PinReason::Dedicated)
-    }
-
-    /// Waits a little before a read is tried elsewhere, so that a cluster that is down is not hammered.
-    pub(crate) async fn pause_before_retry(&self, attempt: u32) {
-        if attempt > 1 {
-            rt::sleep(std::time::Duration::from_millis(u64::from(attempt) * 10)).await;
-        }
     }
 }
 

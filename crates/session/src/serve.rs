@@ -101,6 +101,7 @@ impl Session {
                 self.steering.end_command();
             }
             self.causality.end_command();
+            self.just_begun.end_command();
             self.may_send_file = false;
             self.info.runs_nowhere();
             match served {

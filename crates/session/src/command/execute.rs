@@ -3,22 +3,21 @@
 use std::rc::Rc;
 
 use delphinus_net::{NetError, rt};
-use delphinus_pool::{Checkout, Connection, PoolError, StatementKey};
-use delphinus_route::Plan;
+use delphinus_pool::{Checkout, Connection, StatementKey};
 use delphinus_sql::{Access, Effects, Hints, Statement, Uses, Why};
 use delphinus_state::{Changed, PinReason, Response, Shape};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
 use super::prepare::{is_about_insert_id, is_about_last_statement};
-use super::query::Retry;
 use super::special::Form;
 use crate::client_error::ProxyError;
-use crate::failover::{READ_ATTEMPTS, REFUSALS};
-use crate::forward::{Cut, Relayed};
+use crate::forward::Relayed;
 use crate::input::Input;
 use crate::local::splice;
+use crate::rescue::Tries;
 use crate::rights::{AT_RISK, Extent};
+use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::session_status::shows_counters;
@@ -29,12 +28,76 @@ use crate::steering::hints_of;
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
 
-/// A connection for a statement.
-struct Chosen {
-    checkout: Checkout,
-    /// `None` where the session, or what its last statement left behind, leaves no choice.
-    plan: Option<Plan>,
+/// An execution on its way.
+struct Execution {
+    id: ClientStmtId,
+    flags: u8,
+    statement: Statement,
+    params: Option<ExecuteParams>,
+    /// What is run, by the connection that was chosen.
     key: Rc<StatementKey>,
+    /// The connection of the last statement, which tells what is asked of that.
+    telling: Option<Checkout>,
+    /// It runs there.
+    tells: bool,
+}
+
+impl Job for Execution {
+    fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::of_execution(self.flags)
+    }
+
+    #[inline]
+    async fn choose(&mut self, session: &mut Session, tries: &mut Tries) -> Result<Checkout, ProxyError> {
+        if is_about_last_statement(&self.statement)
+            && let Some(checkout) = Box::pin(self.telling(session)).await?
+        {
+            self.tells = true;
+            return Ok(checkout);
+        }
+        self.tells = false;
+        session.choose(&self.statement, tries).await
+    }
+
+    #[inline]
+    async fn ready(
+        &mut self,
+        session: &mut Session,
+        checkout: &mut Checkout,
+        input: Input,
+    ) -> Result<Input, ProxyError> {
+        if !self.tells && is_about_insert_id(&self.statement) {
+            session.restore_insert_id(checkout).await?;
+        }
+        let bound = session.bind(checkout, input, (self.id, self.params.as_ref()), &self.key).await?;
+        if bound.held != input.held {
+            // Should it run again elsewhere, it has the types already.
+            self.params = session.note_types(bound, self.id).unwrap_or_default();
+        }
+        Ok(bound)
+    }
+}
+
+impl Execution {
+    /// The connection that tells what is asked about the last statement; `None` where that is written into the text.
+    async fn telling(&mut self, session: &mut Session) -> Result<Option<Checkout>, ProxyError> {
+        if let Some(checkout) = self.telling.take() {
+            return Ok(Some(checkout));
+        }
+        let unknown = ProxyError::UnknownStatement(self.id.0, "mysqld_stmt_execute");
+        let key = session.statements.find(self.id).ok_or(unknown)?.key.clone();
+        let shaped = in_shape(key.clone(), self.flags);
+        let found = session.connection_to_execute(self.id, &self.statement, &shaped).await?;
+        self.key = match found {
+            Some(_) => shaped,
+            None => in_shape(session.with_memory(&self.statement, &key)?, self.flags),
+        };
+        Ok(found)
+    }
 }
 
 /// True if a COM_STMT_EXECUTE with these flags asks for a cursor.
@@ -51,11 +114,11 @@ fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
 
 impl Session {
     #[inline]
-    pub(crate) async fn execute(&mut self, mut input: Input, id: ClientStmtId, flags: u8) -> Outcome {
+    pub(crate) async fn execute(&mut self, input: Input, id: ClientStmtId, flags: u8) -> Outcome {
         if self.may_hide(id) {
             Box::pin(self.uncover_prepared(id)).await;
         }
-        let (statement, mut params) = match self.start_execute(input, id) {
+        let (statement, params) = match self.start_execute(input, id) {
             Ok(started) => started,
             Err(error) => return self.refuse(input, error).await,
         };
@@ -66,94 +129,25 @@ impl Session {
         {
             return Ok(served);
         }
-        let mut chosen = None;
+        let Some(found) = self.statements.find(id) else { return Ok(Served::End) };
+        let key = in_shape(found.key.clone(), flags);
+        // A cursor pins, and what writes meanwhile has to find the primary there.
+        let planned = if asks_for_cursor(flags) { pinning(statement) } else { statement };
+        let mut job = Execution { id, flags, statement: planned, params, key, telling: None, tells: false };
         if statement.uses.contains(Uses::DIAGNOSTICS) && is_about_last_statement(&statement) {
-            match Box::pin(self.choose_for_diagnostics((id, flags), &statement)).await {
-                Ok(Some(found)) => chosen = Some(found),
+            let found = Box::pin(self.connection_to_execute(id, &statement, &job.key)).await;
+            match found {
                 Ok(None) => return self.answer_diagnostics(input, id).await,
+                Ok(found) => job.telling = found,
                 Err(error) => return self.refuse(input, error).await,
             }
         }
-        let mut avoid = self.worker.avoided();
-        for attempt in 1.. {
-            let found = match chosen.take() {
-                Some(chosen) => Ok(chosen),
-                None => self.choose_to_execute((id, flags), &avoid).await,
-            };
-            let Chosen { mut checkout, plan, mut key } = match found {
-                Ok(chosen) => chosen,
-                Err((error, plan)) => {
-                    let better = plan.and_then(|plan| self.may_go_elsewhere(plan, &avoid, &error, attempt));
-                    let Some(backend) = better else { return self.refuse(input, error).await };
-                    avoid.push(backend);
-                    continue;
-                }
-            };
-            key = in_shape(key, flags);
-            match self.bind(&mut checkout, input, (id, params.as_ref()), &key).await {
-                Ok(bound) if bound.held != input.held => {
-                    // Should it run again elsewhere, it has the types already.
-                    input = bound;
-                    params = self.note_types(input, id).unwrap_or_default();
-                }
-                Ok(_) => {}
-                Err(ProxyError::Pool(PoolError::Lost { .. }))
-                    if plan.is_some() && attempt < READ_ATTEMPTS =>
-                {
-                    continue;
-                }
-                Err(error) => {
-                    self.leave_without(checkout, &error);
-                    return self.refuse(input, error).await;
-                }
+        match self.carry(input, &mut job).await? {
+            Carried::Through(checkout, relayed, _) => {
+                self.finish_execute(checkout, (id, &job.key), relayed).await
             }
-            let chosen = Chosen { checkout, plan, key };
-            match self.run_execution(chosen, (id, flags), &statement, (input, attempt)).await? {
-                Retry::Again => {}
-                Retry::Elsewhere(backend) => {
-                    avoid.push(backend);
-                    self.pause_before_retry(attempt).await;
-                }
-                Retry::Never(served) => return Ok(served),
-            }
+            Carried::Served(served) => Ok(served),
         }
-        unreachable!("the loop ends by returning")
-    }
-
-    /// Runs it on this connection.
-    #[inline]
-    async fn run_execution(
-        &mut self,
-        chosen: Chosen,
-        (id, flags): (ClientStmtId, u8),
-        statement: &Statement,
-        (input, attempt): (Input, u32),
-    ) -> Result<Retry, NetError> {
-        let Chosen { mut checkout, plan, key } = chosen;
-        let relayed = match self.forward(&mut checkout, input, Shape::of_execution(flags)).await {
-            Ok(relayed) if plan.is_some() && self.is_refused_as_read_only(statement, input, &relayed) => {
-                let Some(relayed) = self.before_next_primary(&mut checkout, relayed, attempt).await? else {
-                    Box::pin(self.leave_refused(checkout, statement)).await;
-                    return Ok(Retry::Again);
-                };
-                relayed
-            }
-            Ok(relayed) if plan.is_none() && self.is_transaction_refused(statement, &relayed) => {
-                let served = self.bind_to_next(checkout, relayed, (input, attempt)).await;
-                return Ok(served.map_or(Retry::Again, Retry::Never));
-            }
-            Ok(relayed) if plan.is_some() && self.is_broken_off(statement, &relayed, (input, attempt)) => {
-                return Ok(Retry::Elsewhere(self.leave_broken_off(checkout, relayed)));
-            }
-            Ok(relayed) => relayed,
-            Err(Cut::Client(error)) => return Err(error),
-            Err(Cut::Backend { error, is_in_step, .. }) if plan.is_none() => {
-                self.worker.report_lost(checkout.backend(), &error.to_string());
-                return Ok(Retry::Never(self.after_cut_pinned(&error.to_string(), is_in_step)));
-            }
-            Err(cut) => return self.after_cut(checkout, cut, statement, attempt),
-        };
-        self.finish_execute(checkout, (id, &key), relayed).await.map(Retry::Never)
     }
 
     /// The statement, and what the packet says of its parameters.
@@ -220,49 +214,6 @@ impl Session {
         self.steer_prepared(key.text(), &statement, attributes).await
     }
 
-    /// Where the statement runs, and what is run there in its place.
-    async fn choose_to_execute(
-        &mut self,
-        (id, flags): (ClientStmtId, u8),
-        avoid: &[delphinus_topology::BackendId],
-    ) -> Result<Chosen, (ProxyError, Option<Plan>)> {
-        let unknown = || (ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"), None);
-        let found = self.statements.find(id).ok_or_else(unknown)?;
-        let (mut statement, mut key) = (found.statement, found.key.clone());
-        if asks_for_cursor(flags) {
-            // It pins, and what writes meanwhile has to find the primary there.
-            statement = pinning(statement);
-        }
-        if is_about_last_statement(&statement) {
-            let shaped = in_shape(key.clone(), flags);
-            match Box::pin(self.connection_to_execute(id, &statement, &shaped)).await {
-                Ok(Some(checkout)) => return Ok(Chosen { checkout, plan: None, key }),
-                Ok(None) => key = self.with_memory(&statement, &key).map_err(|error| (error, None))?,
-                Err(error) => return Err((error, None)),
-            }
-        }
-        let bound = match self.take_bound() {
-            Ok(bound) => bound,
-            Err(error) => Some(Box::pin(self.begin_after_loss(error)).await.map_err(|error| (error, None))?),
-        };
-        let plan = if bound.is_none() { Some(self.plan(&statement, avoid)) } else { None };
-        let mut checkout = match (bound, plan) {
-            (Some(checkout), _) => checkout,
-            (None, Some(plan)) => match self.checkout_at_once(plan.target) {
-                Some(checkout) => checkout,
-                None => self.checkout_planned(plan, avoid).await.map_err(|error| (error, Some(plan)))?,
-            },
-            (None, None) => return Err(unknown()),
-        };
-        if is_about_insert_id(&statement)
-            && let Err(error) = self.restore_insert_id(&mut checkout).await
-        {
-            self.leave_without(checkout, &error);
-            return Err((error, plan));
-        }
-        Ok(Chosen { checkout, plan, key })
-    }
-
     /// The connection that tells what the statement asks about the last one, if it is prepared there: to prepare it is a
     /// command, too, and the last one then.
     async fn connection_to_execute(
@@ -281,18 +232,6 @@ impl Session {
         checkout.save().await.map_err(ProxyError::Pool)?;
         self.keep_or_give_back(checkout);
         Ok(None)
-    }
-
-    /// The connection of the last statement, for one about warnings; `None` where the memory has to answer.
-    async fn choose_for_diagnostics(
-        &mut self,
-        (id, flags): (ClientStmtId, u8),
-        statement: &Statement,
-    ) -> Result<Option<Chosen>, ProxyError> {
-        let unknown = ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute");
-        let key = self.statements.find(id).ok_or(unknown)?.key.clone();
-        let found = self.connection_to_execute(id, statement, &in_shape(key.clone(), flags)).await?;
-        Ok(found.map(|checkout| Chosen { checkout, plan: None, key }))
     }
 
     async fn answer_diagnostics(&mut self, input: Input, id: ClientStmtId) -> Outcome {
@@ -401,41 +340,51 @@ impl Session {
         if let Some(wanted) = self.steering.mirror.take() {
             self.skip_copy(&wanted);
         }
-        let mut checkout = match self.connection_for(&statement).await {
-            Ok(checkout) => checkout,
-            Err(error) => return self.refuse(input, error).await,
-        };
-        let prepared = match own {
-            Some(backend_id) => Ok(backend_id),
-            None => self.ensure_prepared(&mut checkout, &key).await,
-        };
-        let backend_id = match prepared {
-            Ok(backend_id) => backend_id,
-            Err(error) => {
-                self.leave_without(checkout, &error);
-                return self.refuse(input, error).await;
+        match self.carry(input, &mut Bulk { id, statement, key: key.clone(), own }).await? {
+            Carried::Through(checkout, relayed, _) => {
+                self.finish_execute(checkout, (id, &key), relayed).await
             }
+            Carried::Served(served) => Ok(served),
+        }
+    }
+}
+
+/// An execution with an array of parameters on its way.
+struct Bulk {
+    id: ClientStmtId,
+    statement: Statement,
+    key: Rc<StatementKey>,
+    /// Its own statement on the connection that the session is held to.
+    own: Option<BackendStmtId>,
+}
+
+impl Job for Bulk {
+    fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    async fn ready(
+        &mut self,
+        session: &mut Session,
+        checkout: &mut Checkout,
+        input: Input,
+    ) -> Result<Input, ProxyError> {
+        let backend_id = match self.own {
+            Some(backend_id) => backend_id,
+            None => session.ensure_prepared(checkout, &self.key).await?,
         };
-        self.write_stmt_id(backend_id);
-        let bound = match own {
-            Some(_) => self.statements.find(id).and_then(|found| Some(&mut found.own.as_mut()?.statement)),
-            None => checkout.connection().statements.find(&key),
+        session.write_stmt_id(backend_id);
+        let bound = match self.own {
+            Some(_) => {
+                session.statements.find(self.id).and_then(|found| Some(&mut found.own.as_mut()?.statement))
+            }
+            None => checkout.connection().statements.find(&self.key),
         };
         if let Some(statement) = bound {
             statement.bound_by = 0;
             statement.has_run_with_values = true;
         }
-        match self.forward(&mut checkout, input, Shape::Results).await {
-            Ok(relayed) => self.finish_execute(checkout, (id, &key), relayed).await,
-            Err(cut) if self.pins.is_empty() => match self.after_cut(checkout, cut, &statement, REFUSALS)? {
-                Retry::Never(served) => Ok(served),
-                Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),
-            },
-            Err(Cut::Client(error)) => Err(error),
-            Err(Cut::Backend { error, is_in_step, .. }) => {
-                Ok(self.after_cut_pinned(&error.to_string(), is_in_step))
-            }
-        }
+        Ok(input)
     }
 }
 

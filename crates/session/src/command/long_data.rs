@@ -29,7 +29,7 @@ impl Session {
             self.bound = None;
             return self.miss_piece(input, id, ProxyError::LostHarmless(why.to_owned())).await;
         }
-        let mut checkout = match self.connection_for(&pinning(statement)).await {
+        let mut checkout = match self.choose(&pinning(statement), &mut self.tries()).await {
             Ok(checkout) => checkout,
             Err(error) => return self.miss_piece(input, id, error).await,
         };

@@ -11,16 +11,17 @@ use delphinus_pool::{
 };
 use delphinus_sql::{Class, Effects, Hints, Statement, Uses, Why, classify, kill_target};
 use delphinus_state::{PinReason, SessionState, Shape, as_prepared, bytes_of_vars};
-use delphinus_wire::command::{BackendStmtId, Code};
+use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use super::query::as_unknown;
 use crate::client_error::{ProxyError, Steered};
-use crate::forward::{Cut, Relayed};
+use crate::forward::Relayed;
 use crate::input::Input;
 use crate::last_statement::ABOUT_LAST;
 use crate::local::{Known, splice};
-use crate::serve::{Outcome, Served};
+use crate::run::{Carried, Job};
+use crate::serve::Outcome;
 use crate::session::Session;
 use crate::settle::{OPAQUE, Ran};
 use crate::statements::{ClientStatement, Own};
@@ -38,6 +39,30 @@ struct Text {
     kept: Rc<Kept>,
     /// There is none for the text.
     is_large: bool,
+}
+
+/// A text on its way to a server that prepares it.
+struct Preparation {
+    statement: Statement,
+    id: ClientStmtId,
+}
+
+impl Job for Preparation {
+    fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    fn runs(&self) -> bool {
+        false
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Prepared(self.id.0)
+    }
+
+    async fn ready(&mut self, _: &mut Session, _: &mut Checkout, input: Input) -> Result<Input, ProxyError> {
+        Ok(input)
+    }
 }
 
 impl Session {
@@ -107,11 +132,13 @@ impl Session {
         // The preparation is not what the limit is for.
         self.steering.timeout = None;
         self.steering.mirror = None;
-        let checkout = match self.connection_for(&statement).await {
-            Ok(checkout) => checkout,
-            Err(error) => return self.refuse(input, error).await,
-        };
-        self.prepare_on(checkout, input, text, statement).await
+        let id = self.statements.next_id();
+        match self.carry(input, &mut Preparation { statement, id }).await? {
+            Carried::Through(checkout, relayed, _) => {
+                self.finish_prepare(checkout, relayed, (id, text), statement).await
+            }
+            Carried::Served(served) => Ok(served),
+        }
     }
 
     /// A rule has another text for it.
@@ -147,47 +174,13 @@ impl Session {
         (Input { frame, held: packet.len(), shift: 0 }, text.into())
     }
 
-    /// The pinned connection, or one to where the statement would run.
-    pub(crate) async fn connection_for(&mut self, statement: &Statement) -> Result<Checkout, ProxyError> {
-        if let Some(checkout) = self.take_bound()? {
-            return Ok(checkout);
-        }
-        let mut avoid = self.worker.avoided();
-        for attempt in 1.. {
-            let plan = self.plan(statement, &avoid);
-            match self.checkout_planned(plan, &avoid).await {
-                Ok(checkout) => return Ok(checkout),
-                Err(error) => match self.may_go_elsewhere(plan, &avoid, &error, attempt) {
-                    Some(backend) => avoid.push(backend),
-                    None => return Err(error),
-                },
-            }
-        }
-        unreachable!("the loop ends by returning")
-    }
-
-    async fn prepare_on(
+    async fn finish_prepare(
         &mut self,
         mut checkout: Checkout,
-        input: Input,
-        Text { bytes: text, kept, is_large }: Text,
+        Relayed { response, rest, len, .. }: Relayed,
+        (id, Text { bytes: text, kept, is_large }): (ClientStmtId, Text),
         statement: Statement,
     ) -> Outcome {
-        let id = self.statements.next_id();
-        let Relayed { response, rest, len, .. } =
-            match self.forward(&mut checkout, input, Shape::Prepared(id.0)).await {
-                Ok(relayed) => relayed,
-                Err(Cut::Client(error)) => return Err(error),
-                Err(Cut::Backend { error, is_in_step, .. }) => {
-                    self.worker.report_lost(checkout.backend(), &error.to_string());
-                    let why = error.to_string();
-                    if !self.pins.is_empty() && is_in_step {
-                        return Ok(self.after_loss(&why));
-                    }
-                    let error = ProxyError::LostHarmless(why);
-                    return Ok(if is_in_step { Served::Error(error) } else { Served::Fatal(error) });
-                }
-            };
         let ran = Ran { statement: &statement, sql: &text, response: &response };
         let list = self.list_left(&mut checkout, ran);
         let assigns = response.prepared.is_some() && statement.effects.contains(Effects::SETS_USER_VARS);

@@ -2,18 +2,15 @@
 
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_route::{Plan, Reason, Target};
 use delphinus_sql::{Access, Class, Effects, LexOptions, Statement, Uses, Why, classify};
-use delphinus_state::Shape;
-use delphinus_topology::BackendId;
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
 use super::prepare::may_make_ids_unseen;
 use crate::client_error::ProxyError;
-use crate::failover::{READ_ATTEMPTS, REFUSALS};
-use crate::forward::{Cut, Relayed};
+use crate::forward::Relayed;
 use crate::input::Input;
 use crate::rights::AT_RISK;
+use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
@@ -49,6 +46,36 @@ pub(super) fn is_ordinary(statement: &Statement) -> bool {
 pub(super) fn as_unknown(statement: Statement) -> Statement {
     let effects = statement.effects.union(Effects::UNKNOWN);
     Statement { access: Access::Write, why: Why::Unclassified, effects, ..statement }
+}
+
+/// A text on its way.
+struct Text<'a> {
+    statement: &'a Statement,
+    /// Where it begins in the buffer.
+    text_at: usize,
+}
+
+impl Job for Text<'_> {
+    fn statement(&self) -> &Statement {
+        self.statement
+    }
+
+    #[inline]
+    async fn ready(
+        &mut self,
+        session: &mut Session,
+        checkout: &mut Checkout,
+        input: Input,
+    ) -> Result<Input, ProxyError> {
+        if session.may_touch_sql(checkout, self.statement) {
+            Box::pin(session.bring_sql_of(checkout, (input, self.text_at), self.statement)).await?;
+        }
+        // What it leaves could not be told from what another session has left there.
+        if may_make_ids_unseen(self.statement) {
+            Box::pin(session.restore_insert_id(checkout)).await?;
+        }
+        Ok(input)
+    }
 }
 
 impl Session {
@@ -128,137 +155,15 @@ impl Session {
         if input.is_whole() { statement } else { as_unknown(statement) }
     }
 
-    /// Plans, checks a connection out, forwards and settles. A read that nobody has seen a byte of is run again
-    /// elsewhere; a statement that may write is never sent twice.
+    /// Runs an ordinary text.
     #[inline]
     pub(super) async fn run_query(&mut self, input: Input, text_at: usize, statement: &Statement) -> Outcome {
-        let bound = match self.take_bound() {
-            Ok(bound) => bound,
-            Err(error) => match Box::pin(self.begin_after_loss(error)).await {
-                Ok(checkout) => Some(checkout),
-                Err(error) => return self.refuse(input, error).await,
-            },
-        };
-        if let Some(checkout) = bound {
-            return self.run_on(checkout, input, text_at, statement).await;
-        }
-        let mut avoid = self.worker.avoided();
-        for attempt in 1.. {
-            let plan = self.plan(statement, &avoid);
-            let found = match self.checkout_at_once(plan.target) {
-                Some(checkout) => Ok(checkout),
-                None => self.checkout_planned(plan, &avoid).await,
-            };
-            let mut checkout = match found {
-                Ok(checkout) => checkout,
-                Err(error) => match self.may_go_elsewhere(plan, &avoid, &error, attempt) {
-                    Some(backend) => {
-                        avoid.push(backend);
-                        self.pause_before_retry(attempt).await;
-                        continue;
-                    }
-                    None => return self.refuse(input, error).await,
-                },
-            };
-            if self.may_touch_sql(&mut checkout, statement)
-                && let Err(error) =
-                    Box::pin(self.bring_sql_of(&mut checkout, (input, text_at), statement)).await
-            {
-                let is_lost = matches!(error, ProxyError::Pool(PoolError::Lost { .. }));
-                self.leave_without(checkout, &error);
-                if is_lost && attempt < READ_ATTEMPTS {
-                    continue;
-                }
-                return Box::pin(self.refuse(input, error)).await;
+        match self.carry(input, &mut Text { statement, text_at }).await? {
+            Carried::Through(checkout, mut relayed, input) => {
+                self.finish(checkout, (input, text_at), statement, &mut relayed).await
             }
-            // What it leaves could not be told from what another session has left there.
-            if may_make_ids_unseen(statement)
-                && let Err(error) = Box::pin(self.restore_insert_id(&mut checkout)).await
-            {
-                return self.refuse(input, error).await;
-            }
-            let mut forwarded = self.forward(&mut checkout, input, Shape::Results).await;
-            if let Ok(relayed) = &mut forwarded
-                && !self.is_refused_as_read_only(statement, input, relayed)
-                && !self.is_broken_off(statement, relayed, (input, attempt))
-            {
-                return self.finish(checkout, (input, text_at), statement, relayed).await;
-            }
-            let trouble = self.after_trouble((checkout, forwarded), (input, text_at), statement, attempt);
-            match Box::pin(trouble).await? {
-                Retry::Again => {}
-                Retry::Elsewhere(backend) => {
-                    avoid.push(backend);
-                    self.pause_before_retry(attempt).await;
-                }
-                Retry::Never(served) => return Ok(served),
-            }
+            Carried::Served(served) => Ok(served),
         }
-        unreachable!("the loop ends by returning")
-    }
-
-    /// What follows when a statement has no answer, or one that is not its own: the server takes no writes, or ends.
-    async fn after_trouble(
-        &mut self,
-        (mut checkout, forwarded): (Checkout, Result<Relayed, Cut>),
-        (input, text_at): (Input, usize),
-        statement: &Statement,
-        attempt: u32,
-    ) -> Result<Retry, NetError> {
-        let relayed = match forwarded {
-            Err(cut) => return self.after_cut(checkout, cut, statement, attempt),
-            Ok(relayed) => relayed,
-        };
-        if !self.is_refused_as_read_only(statement, input, &relayed) {
-            return Ok(Retry::Elsewhere(self.leave_broken_off(checkout, relayed)));
-        }
-        let Some(mut refusal) = self.before_next_primary(&mut checkout, relayed, attempt).await? else {
-            self.leave_refused(checkout, statement).await;
-            return Ok(Retry::Again);
-        };
-        let served = self.finish(checkout, (input, text_at), statement, &mut refusal).await?;
-        Ok(Retry::Never(served))
-    }
-
-    async fn run_on(
-        &mut self,
-        mut checkout: Checkout,
-        input: Input,
-        text_at: usize,
-        statement: &Statement,
-    ) -> Outcome {
-        if self.may_touch_sql(&mut checkout, statement)
-            && let Err(error) = Box::pin(self.bring_sql_of(&mut checkout, (input, text_at), statement)).await
-        {
-            self.leave_without(checkout, &error);
-            return Box::pin(self.refuse(input, error)).await;
-        }
-        if may_make_ids_unseen(statement)
-            && let Err(error) = Box::pin(self.restore_insert_id(&mut checkout)).await
-        {
-            self.leave_without(checkout, &error);
-            return self.refuse(input, error).await;
-        }
-        for attempt in 1.. {
-            match self.forward(&mut checkout, input, Shape::Results).await {
-                Ok(relayed) if self.is_transaction_refused(statement, &relayed) => {
-                    let may_run_again = input.is_whole() && attempt < REFUSALS;
-                    match Box::pin(self.begin_on_next(checkout, relayed, may_run_again)).await {
-                        Ok(next) => checkout = next,
-                        Err(served) => return Ok(served),
-                    }
-                }
-                Ok(mut relayed) => {
-                    return self.finish(checkout, (input, text_at), statement, &mut relayed).await;
-                }
-                Err(Cut::Client(error)) => return Err(error),
-                Err(Cut::Backend { error, is_in_step, .. }) => {
-                    self.worker.report_lost(checkout.backend(), &error.to_string());
-                    return Ok(self.after_cut_pinned(&error.to_string(), is_in_step));
-                }
-            }
-        }
-        unreachable!("the loop ends by returning")
     }
 
     /// Makes the connection have what the text at the front of the buffer runs or drops.
@@ -365,81 +270,6 @@ impl Session {
         }
     }
 
-    /// The backend to avoid, if the statement may be planned again without it.
-    pub(crate) fn may_go_elsewhere(
-        &self,
-        plan: Plan,
-        avoid: &[BackendId],
-        error: &ProxyError,
-        attempt: u32,
-    ) -> Option<BackendId> {
-        if let ProxyError::Behind(backend) = error {
-            return Some(*backend);
-        }
-        if attempt >= READ_ATTEMPTS {
-            return None;
-        }
-        let (is_elsewhere_better, is_refused) = match error {
-            ProxyError::Pool(error) => {
-                (error.is_elsewhere_better(), matches!(error, PoolError::Refused { .. }))
-            }
-            ProxyError::NoBackend(_) => (true, false),
-            _ => return None,
-        };
-        match (plan.target, plan.reason) {
-            // A replica that refuses the session's state, such as a schema that has not reached it yet, too.
-            (Target::Replica(backend), _) => (is_elsewhere_better || is_refused).then_some(backend),
-            // What needs no primary, where that has just gone.
-            (Target::Primary, _) if plan.or_without.is_some() && is_elsewhere_better => plan.or_without,
-            // Reads that only prefer the primary.
-            (Target::Primary, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
-                if is_elsewhere_better =>
-            {
-                self.worker.primary().filter(|primary| !avoid.contains(primary))
-            }
-            _ => None,
-        }
-    }
-
-    /// What to do when the connection broke under a statement that no pin holds.
-    pub(crate) fn after_cut(
-        &mut self,
-        checkout: Checkout,
-        cut: Cut,
-        statement: &Statement,
-        attempt: u32,
-    ) -> Result<Retry, NetError> {
-        let backend = checkout.backend();
-        drop(checkout);
-        if statement.access == Access::Write {
-            // It may have been written, or be written yet.
-            self.may_have_written(backend);
-        }
-        match cut {
-            Cut::Client(error) => Err(error),
-            Cut::Backend { error, is_repeatable, is_in_step } => {
-                let why = error.to_string();
-                self.worker.counters.error_backend_lost.increment();
-                self.worker.report_lost(backend, &why);
-                let only_begins = self.only_begins(statement);
-                let is_harmless = statement.access == Access::Read || only_begins;
-                let may_run_again = is_harmless && is_repeatable && attempt < self.attempts(statement);
-                self.info.waits_again();
-                let why_not = if may_run_again { self.why_not_again(backend, statement) } else { None };
-                let error = match why_not {
-                    None if may_run_again => return Ok(Retry::Elsewhere(backend)),
-                    Some(why_not) => ProxyError::LostHarmless(format!("{why}; {why_not}")),
-                    // Nothing has begun, as without a primary.
-                    None if only_begins => ProxyError::NoBackend(why),
-                    None if is_harmless => ProxyError::LostHarmless(why),
-                    None => ProxyError::LostUnknown(why),
-                };
-                // After half a row, or half a command, nothing can follow on this connection.
-                Ok(Retry::Never(if is_in_step { Served::Error(error) } else { Served::Fatal(error) }))
-            }
-        }
-    }
-
     /// An error for a command that was not sent. The session ends if it cannot go on.
     pub(crate) async fn refuse(&mut self, input: Input, mut error: ProxyError) -> Outcome {
         if matches!(error, ProxyError::ClientGone) {
@@ -450,22 +280,6 @@ impl Session {
         self.skip(input).await?;
         self.count_error(&error);
         Ok(if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) })
-    }
-
-    /// What follows when a pinned connection breaks under a command that was sent and not answered.
-    pub(crate) fn after_loss(&mut self, why: &str) -> Served {
-        self.after_cut_pinned(why, true)
-    }
-
-    /// The same; after half a row, or half a command, nothing can follow on the client's connection.
-    pub(crate) fn after_cut_pinned(&mut self, why: &str, is_in_step: bool) -> Served {
-        if self.causality.is_writing()
-            && let Some(backend) = self.last_backend
-        {
-            self.may_have_written(backend);
-        }
-        let error = self.lost(why, true);
-        if is_in_step && !error.ends_session() { Served::Error(error) } else { Served::Fatal(error) }
     }
 
     fn count_error(&self, error: &ProxyError) {
@@ -482,14 +296,4 @@ impl Session {
             _ => counters.error_proxy.increment(),
         }
     }
-}
-
-/// What to do after a connection broke, or a server refused.
-pub(crate) enum Retry {
-    /// Once more.
-    Again,
-    /// Once more, without this backend.
-    Elsewhere(BackendId),
-    /// Not again.
-    Never(Served),
 }

@@ -3,16 +3,17 @@
 
 use std::rc::Rc;
 
-use delphinus_pool::Means;
+use delphinus_pool::{Checkout, Means};
 use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why, classify};
 use delphinus_state::{Changed, Shape};
 use delphinus_wire::HEADER_LEN;
 
 use super::Rare;
 use crate::client_error::ProxyError;
-use crate::forward::{Cut, Relayed};
+use crate::forward::Relayed;
 use crate::input::Input;
 use crate::rights::{AT_RISK, Extent};
+use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
@@ -35,6 +36,41 @@ const ENTERS: (Statement, &[u8]) = (
 /// Source: <https://dev.mysql.com/doc/c-api/8.0/en/mysql-refresh.html>
 const REFRESHED: [(u8, &str); 6] =
     [(16, "STATUS"), (4, "TABLES"), (1, "PRIVILEGES"), (2, "LOGS"), (8, "HOSTS"), (!31, "OTHERS")];
+
+/// A command that is no SQL, or not as such.
+struct Simple {
+    statement: Statement,
+    shape: Shape,
+    /// It enters a schema.
+    enters: bool,
+}
+
+impl Job for Simple {
+    fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    /// What is not SQL changes nothing on the server.
+    fn runs(&self) -> bool {
+        self.statement.class != Class::Use
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    async fn ready(
+        &mut self,
+        session: &mut Session,
+        checkout: &mut Checkout,
+        input: Input,
+    ) -> Result<Input, ProxyError> {
+        if self.enters && !session.sql.is_empty() {
+            session.bring_own_sql(checkout).await?;
+        }
+        Ok(input)
+    }
+}
 
 impl Session {
     pub(crate) async fn ping(&mut self, input: Input) -> Outcome {
@@ -103,6 +139,7 @@ impl Session {
         if statement.effects.intersects(AT_RISK) {
             self.note_rights(&statement, sql.as_bytes(), Extent::Whole);
         }
+        self.begin_statement(&statement);
         self.simple(input, Shape::Single, None, (statement, sql.as_bytes())).await
     }
 
@@ -117,30 +154,12 @@ impl Session {
         // The primary, unless the listener is for replicas.
         let is_of_session = statement.is_of_session || schema.is_some() || shape == Shape::Rows;
         let statement = Statement { is_of_session, ..statement };
-        let mut checkout = match self.connection_for(&statement).await {
-            Ok(checkout) => checkout,
-            Err(error) => return self.refuse(input, error).await,
+        let mut job = Simple { statement, shape, enters: schema.is_some() };
+        let (checkout, relayed) = match self.carry(input, &mut job).await? {
+            Carried::Through(checkout, relayed, _) => (checkout, relayed),
+            Carried::Served(served) => return Ok(served),
         };
-        if schema.is_some()
-            && !self.sql.is_empty()
-            && let Err(error) = Box::pin(self.bring_own_sql(&mut checkout)).await
-        {
-            self.leave_without(checkout, &error);
-            return self.refuse(input, error).await;
-        }
-        let Relayed { mut response, rest, len, .. } = match self.forward(&mut checkout, input, shape).await {
-            Ok(relayed) => relayed,
-            Err(Cut::Client(error)) => return Err(error),
-            Err(Cut::Backend { error, is_in_step, .. }) => {
-                self.worker.report_lost(checkout.backend(), &error.to_string());
-                let why = error.to_string();
-                if !self.pins.is_empty() && is_in_step {
-                    return Ok(self.after_loss(&why));
-                }
-                let error = ProxyError::LostHarmless(why);
-                return Ok(if is_in_step { Served::Error(error) } else { Served::Fatal(error) });
-            }
-        };
+        let Relayed { mut response, rest, len, .. } = relayed;
         if let Some(schema) = schema.filter(|_| response.is_ok()) {
             let reported = response.changes.iter().any(|change| matches!(change, Changed::Schema(_)));
             if !reported {

@@ -3,19 +3,19 @@
 
 use delphinus_pool::Checkout;
 use delphinus_sql::{Class, Effects, Flavor, Kill, KillTarget, Statement, Uses, used_schemas};
-use delphinus_state::{HiddenCollation, RESULTS_COLLATION, Shape};
+use delphinus_state::{HiddenCollation, RESULTS_COLLATION};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use super::execute::pinning;
 use super::prepare::is_about_insert_id;
-use super::query::{Retry, is_ordinary};
+use super::query::is_ordinary;
 use crate::client_error::ProxyError;
 use crate::diagnostics::TextShape;
-use crate::failover::REFUSALS;
-use crate::forward::Cut;
 use crate::input::Input;
 use crate::last_statement::ABOUT_LAST;
 use crate::local::{Known, splice};
+use crate::rescue::Tries;
+use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::session_status::shows_counters;
@@ -28,6 +28,75 @@ pub(super) enum Form {
     Binary,
 }
 
+/// A statement that asks for what only its session knows, or its session's last connection.
+struct Special<'a> {
+    statement: Statement,
+    sql: &'a [u8],
+    /// Where the text begins in the buffer.
+    text_at: usize,
+    /// The connection of the last statement, which tells what is asked of that.
+    telling: Option<Checkout>,
+    /// It runs there.
+    tells: bool,
+}
+
+impl Job for Special<'_> {
+    fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    async fn choose(&mut self, session: &mut Session, tries: &mut Tries) -> Result<Checkout, ProxyError> {
+        self.tells = self.telling.is_some();
+        match self.telling.take() {
+            Some(checkout) => Ok(checkout),
+            None => session.choose(&self.statement, tries).await,
+        }
+    }
+
+    async fn ready(
+        &mut self,
+        session: &mut Session,
+        checkout: &mut Checkout,
+        input: Input,
+    ) -> Result<Input, ProxyError> {
+        let (statement, sql) = (&self.statement, self.sql);
+        if session.may_touch_sql(checkout, statement) {
+            session.bring_sql(checkout, statement, sql).await?;
+        }
+        if self.tells {
+            if statement.uses.contains(Uses::DIAGNOSTICS) && !checkout.connection().tells_list() {
+                return Err(ProxyError::DiagnosticsGone);
+            }
+        } else {
+            session.ready_for(checkout, statement, sql).await?;
+        }
+        if !input.is_whole() {
+            return Ok(input);
+        }
+        let lex = session.lex.options(&session.want.vars);
+        let Some(text) = splice(sql, lex, self.known(session)?) else { return Ok(input) };
+        let (input, text_at) = session.replace_text(input, &text)?;
+        self.text_at = text_at;
+        Ok(input)
+    }
+}
+
+impl Special<'_> {
+    /// What is written into the text in the place of functions.
+    fn known(&self, session: &Session) -> Result<Known, ProxyError> {
+        let memory = &session.memory;
+        let connection_id = session.info.id.0;
+        if self.tells {
+            let row_count = Some(memory.row_count.get());
+            Ok(Known { connection_id, found_rows: memory.found_rows(), row_count })
+        } else if self.statement.uses.intersects(ABOUT_LAST) && self.statement.class != Class::Multi {
+            session.known_from_memory(&self.statement)
+        } else {
+            Ok(Known { connection_id, found_rows: None, row_count: None })
+        }
+    }
+}
+
 impl Session {
     /// Statements about the session itself: KILL, and those that read what the one before left behind.
     pub(super) async fn special_query(
@@ -36,7 +105,6 @@ impl Session {
         text_at: usize,
         statement: Statement,
     ) -> Outcome {
-        let lex = self.lex.options(&self.want.vars);
         let sql = self.buffer.data()[text_at..input.held].to_vec();
         if statement.uses.contains(Uses::ROUTE) {
             return self.explain_route(input, text_at, &sql).await;
@@ -56,46 +124,35 @@ impl Session {
             return outcome;
         }
         let statement = if shows_counters(&statement, &sql) { pinning(statement) } else { statement };
-        let mut known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
+        let mut telling = None;
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
             match self.connection_that_tells(&statement, &sql).await {
-                Ok(Some(mut checkout)) => {
-                    if self.may_touch_sql(&mut checkout, &statement)
-                        && let Err(error) = Box::pin(self.bring_sql(&mut checkout, &statement, &sql)).await
-                    {
-                        self.leave_without(checkout, &error);
-                        return self.refuse(input, error).await;
-                    }
-                    if statement.uses.contains(Uses::DIAGNOSTICS) && !checkout.connection().tells_list() {
-                        self.keep_or_give_back(checkout);
-                        return self.refuse(input, ProxyError::DiagnosticsGone).await;
-                    }
-                    return self.run_spliced(checkout, (input, text_at), &statement, &sql).await;
-                }
                 Ok(None) if statement.uses.contains(Uses::DIAGNOSTICS) => {
                     return self.show_diagnostics(input, &sql, Form::Text).await;
                 }
-                Ok(None) => {}
+                Ok(found) => telling = found,
                 Err(error) => return self.refuse(input, error).await,
             }
-            known = match self.known_from_memory(&statement) {
-                Ok(known) => known,
-                Err(error) => return self.refuse(input, error).await,
-            };
         }
-        let mut checkout = match self.connection_for(&statement).await {
-            Ok(checkout) => checkout,
-            Err(error) => return self.refuse(input, error).await,
+        let mut job = Special { statement, sql: &sql, text_at, telling, tells: false };
+        let (mut checkout, mut relayed, input) = match self.carry(input, &mut job).await? {
+            Carried::Through(checkout, relayed, input) => (checkout, relayed, input),
+            Carried::Served(served) => return Ok(served),
         };
-        if let Err(error) = Box::pin(self.ready_for(&mut checkout, &statement, &sql)).await {
-            self.leave_without(checkout, &error);
-            return self.refuse(input, error).await;
+        let text_at = job.text_at;
+        let sql = self.sent_text(input, text_at).to_vec();
+        if shows_counters(&statement, &sql) && relayed.response.is_ok() {
+            self.pin_for_counters(&sql);
         }
-        match splice(&sql, lex, known).filter(|_| input.is_whole()) {
-            Some(spliced) => self.run_replaced(checkout, input, (&statement, &sql), &spliced).await,
-            None => self.run_on_fresh(checkout, (input, text_at), &statement).await,
+        if shows_tracking(&statement, &sql)
+            && let Err(error) = self.track_again(&mut checkout).await
+        {
+            // The end of the answer is still here: an error can stand in its place.
+            self.error_seq = relayed.rest.data().get(HEADER_LEN - 1).copied();
+            return Ok(Served::Fatal(ProxyError::Pool(error)));
         }
+        self.finish(checkout, (input, text_at), &statement, &mut relayed).await
     }
 
     /// Makes the connection have what the statement looks at, and nothing that it should not see.
@@ -105,9 +162,6 @@ impl Session {
         statement: &Statement,
         sql: &[u8],
     ) -> Result<(), ProxyError> {
-        if self.may_touch_sql(checkout, statement) {
-            self.bring_sql(checkout, statement, sql).await?;
-        }
         if is_about_insert_id(statement) {
             self.restore_insert_id(checkout).await?;
         }
@@ -159,67 +213,8 @@ impl Session {
         None
     }
 
-    /// Runs on the connection of the last statement, with what the memory knows of that written into the text.
-    async fn run_spliced(
-        &mut self,
-        checkout: Checkout,
-        (input, text_at): (Input, usize),
-        statement: &Statement,
-        sql: &[u8],
-    ) -> Outcome {
-        let lex = self.lex.options(&self.want.vars);
-        let known = Known {
-            connection_id: self.info.id.0,
-            found_rows: self.memory.found_rows(),
-            row_count: Some(self.memory.row_count.get()),
-        };
-        match splice(sql, lex, known).filter(|_| input.is_whole()) {
-            Some(spliced) => self.run_replaced(checkout, input, (statement, sql), &spliced).await,
-            None => self.run_on_fresh(checkout, (input, text_at), statement).await,
-        }
-    }
-
-    /// Runs on a connection that was chosen for more than its state: no retry elsewhere.
-    async fn run_on_fresh(
-        &mut self,
-        mut checkout: Checkout,
-        (input, text_at): (Input, usize),
-        statement: &Statement,
-    ) -> Outcome {
-        match self.forward(&mut checkout, input, Shape::Results).await {
-            Ok(mut relayed) => {
-                let sql = self.sent_text(input, text_at).to_vec();
-                if shows_counters(statement, &sql) && relayed.response.is_ok() {
-                    self.pin_for_counters(&sql);
-                }
-                if shows_tracking(statement, &sql)
-                    && let Err(error) = Box::pin(self.track_again(&mut checkout)).await
-                {
-                    // The end of the answer is still here: an error can stand in its place.
-                    self.error_seq = relayed.rest.data().get(HEADER_LEN - 1).copied();
-                    return Ok(Served::Fatal(ProxyError::Pool(error)));
-                }
-                self.finish(checkout, (input, text_at), statement, &mut relayed).await
-            }
-            Err(Cut::Backend { error, is_in_step, .. }) if !self.pins.is_empty() => {
-                self.worker.report_lost(checkout.backend(), &error.to_string());
-                Ok(self.after_cut_pinned(&error.to_string(), is_in_step))
-            }
-            Err(cut) => match self.after_cut(checkout, cut, statement, REFUSALS)? {
-                Retry::Never(served) => Ok(served),
-                Retry::Again | Retry::Elsewhere(_) => unreachable!("no attempt is left"),
-            },
-        }
-    }
-
-    /// Runs another text in the place of the client's.
-    async fn run_replaced(
-        &mut self,
-        checkout: Checkout,
-        input: Input,
-        (statement, sql): (&Statement, &[u8]),
-        text: &[u8],
-    ) -> Outcome {
+    /// Puts another text in the place of the client's.
+    fn replace_text(&mut self, input: Input, text: &[u8]) -> Result<(Input, usize), ProxyError> {
         let mut payload = vec![delphinus_wire::command::Code::Query as u8];
         if self.capabilities().contains(delphinus_wire::Capabilities::QUERY_ATTRIBUTES) {
             payload.extend_from_slice(&[0, 1]);
@@ -227,16 +222,13 @@ impl Session {
         let text_at = HEADER_LEN + payload.len();
         payload.extend_from_slice(text);
         if payload.len() >= MAX_PAYLOAD {
-            self.keep_or_give_back(checkout);
-            return self.refuse(input, ProxyError::PacketTooLarge).await;
+            return Err(ProxyError::PacketTooLarge);
         }
         let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);
         self.replace_command(input, &packet);
         let frame = delphinus_wire::Frame { len: payload.len(), seq: 0 };
-        let replaced = Input { frame, held: packet.len(), shift: 0 };
-        let _ = sql;
-        self.run_on_fresh(checkout, (replaced, text_at), statement).await
+        Ok((Input { frame, held: packet.len(), shift: 0 }, text_at))
     }
 
     /// Puts another packet in the place of the command at the front of the buffer.

@@ -1,0 +1,89 @@
+//! The way of a command to a server: a connection is chosen and made ready, the command goes there, its answer comes back, and
+//! what goes wrong is rescued. What commands need beside that, each says as a [`Job`].
+
+use delphinus_net::NetError;
+use delphinus_pool::Checkout;
+use delphinus_sql::Statement;
+use delphinus_state::Shape;
+
+use crate::client_error::ProxyError;
+use crate::forward::Relayed;
+use crate::input::Input;
+use crate::rescue::{Rescued, Sent, Tries, is_usual};
+use crate::serve::Served;
+use crate::session::Session;
+
+/// What is to be done for one command.
+pub(crate) trait Job {
+    /// What it runs, or prepares, or stands for.
+    fn statement(&self) -> &Statement;
+
+    /// True if it runs the statement; false if the server changes nothing, whatever that would do.
+    fn runs(&self) -> bool {
+        true
+    }
+
+    /// How its answer is built.
+    fn shape(&self) -> Shape {
+        Shape::Results
+    }
+
+    /// A connection for it.
+    async fn choose(&mut self, session: &mut Session, tries: &mut Tries) -> Result<Checkout, ProxyError> {
+        session.choose(self.statement(), tries).await
+    }
+
+    /// Makes the connection have what it needs. Returns the command as it is to be sent.
+    async fn ready(
+        &mut self,
+        session: &mut Session,
+        checkout: &mut Checkout,
+        input: Input,
+    ) -> Result<Input, ProxyError>;
+}
+
+/// How a job came out.
+pub(crate) enum Carried {
+    /// It has an answer, whose last bytes are here still.
+    Through(Checkout, Relayed, Input),
+    /// It was served without one.
+    Served(Served),
+}
+
+impl Session {
+    /// Carries a command to a server until there is an answer, or will be none.
+    pub(crate) async fn carry(&mut self, mut input: Input, job: &mut impl Job) -> Result<Carried, NetError> {
+        let mut tries = self.tries();
+        loop {
+            tries.begin();
+            let mut checkout = match job.choose(self, &mut tries).await {
+                Ok(checkout) => checkout,
+                Err(error) => return self.refuse(input, error).await.map(Carried::Served),
+            };
+            match job.ready(self, &mut checkout, input).await {
+                Ok(ready) => input = ready,
+                Err(error) => {
+                    self.leave_without(checkout, &error);
+                    if tries.are_left(&error) {
+                        continue;
+                    }
+                    return self.refuse(input, error).await.map(Carried::Served);
+                }
+            }
+            let forwarded = self.forward(&mut checkout, input, job.shape()).await;
+            let forwarded = match forwarded {
+                Ok(relayed) if is_usual(&relayed.response) => {
+                    return Ok(Carried::Through(checkout, relayed, input));
+                }
+                forwarded => forwarded,
+            };
+            let sent = Sent { statement: job.statement(), runs: job.runs(), input, attempt: tries.attempt };
+            match Box::pin(self.rescue(checkout, forwarded, sent)).await? {
+                Rescued::Again => {}
+                Rescued::Elsewhere(backend) => self.go_elsewhere(&mut tries, backend).await,
+                Rescued::Told(checkout, relayed) => return Ok(Carried::Through(checkout, relayed, input)),
+                Rescued::Never(served) => return Ok(Carried::Served(served)),
+            }
+        }
+    }
+}
