@@ -285,6 +285,7 @@ fn a_change_at_the_server_is_seen_when_the_time_is_over() {
         );
         create(&stage, rights::RITA.0, rights::RITA.1);
         rights::what_passes_holds_for_the_next_login(&stage);
+        rights::what_is_set_for_all_holds_for_the_next_login(&stage);
         rights::what_has_failed_may_have_been_done(&stage);
         rights::no_answer_outlives_its_rights(&stage);
         rights::what_changes_nothing_costs_nothing(&stage);
@@ -292,6 +293,7 @@ fn a_change_at_the_server_is_seen_when_the_time_is_over() {
         if !flavor.is_mysql() {
             // It is the same with every server.
             rights::a_full_pool_makes_room(&stage);
+            rights::sessions_keep_what_they_began_with(&stage);
             rights::connections_in_advance_are_new(&stage);
         }
     }

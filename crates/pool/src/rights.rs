@@ -1,5 +1,6 @@
-//! How often rights may have changed: a connection is of the epoch in which it was authenticated, a session of that of its login, and
-//! none gets a connection of an older epoch than its own. So a new login has the rights that the servers give it now.
+//! How often rights may have changed, or what sessions begin with: a connection is of the epoch in which it was authenticated, a session
+//! of that of its login, and none gets a connection of an older epoch than its own. So a new login has the rights that the servers give
+//! it now, and the variables.
 //!
 //! Owns: the numbers, and when they grow by themselves. Which statements change rights is the session's affair.
 
@@ -51,8 +52,16 @@ impl Rights {
         self.bell.notify_one();
     }
 
-    fn begin_epoch(&self) {
-        self.of_all.fetch_max(self.next(), Ordering::AcqRel);
+    /// The primary gives sessions that begin now other variables. It tells no replica of that, so that nothing has to be looked at later.
+    /// The new epoch comes back.
+    pub fn defaults_have_changed(&self) -> Epoch {
+        self.begin_epoch()
+    }
+
+    fn begin_epoch(&self) -> Epoch {
+        let begun = self.next();
+        self.of_all.fetch_max(begun, Ordering::AcqRel);
+        Epoch(begun)
     }
 
     /// Lets no epoch last longer than `longest`: rights may change where the proxy does not see it.

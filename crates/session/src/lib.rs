@@ -28,6 +28,7 @@ mod client_error;
 mod clusters;
 mod command;
 mod deadline;
+mod defaults;
 mod diagnostics;
 mod explain;
 mod failed_logins;

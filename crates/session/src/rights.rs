@@ -1,18 +1,21 @@
-//! Statements that change accounts, or what these may do: when they have run, passwords are checked again, and new logins get
-//! only connections that are authenticated after that (`delphinus_pool::Rights`).
+//! Statements that change accounts, what these may do, or what sessions begin with: when they have run, new logins get only connections
+//! that are authenticated after that (`delphinus_pool::Rights`). If it was about accounts, passwords are checked again, too.
 //!
 //! Owns: which statements these are, whose rights they change, and whether one that has failed may have done so. The new epoch begins
 //! before the client knows of the change.
 
+use delphinus_pool::Epoch;
 use delphinus_sql::{Body, Class, Effects, Statement, classify, rights_changed};
 use delphinus_state::Executed;
 
 use crate::input::Input;
 use crate::session::Session;
 
-/// What a statement has that may change rights: by its own text, or by one that is elsewhere or unknown.
-pub(crate) const AT_RISK: Effects =
-    Effects::CHANGES_RIGHTS.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+/// What a statement has that may change rights, or what sessions begin with: by its own text, or by one that is elsewhere or unknown.
+pub(crate) const AT_RISK: Effects = Effects::CHANGES_RIGHTS
+    .union(Effects::SETS_GLOBAL_VARS)
+    .union(Effects::SQL_EXECUTES)
+    .union(Effects::UNKNOWN);
 
 /// What runs more than its own text, so that an error of it says nothing of what was done before.
 const RUNS_MORE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::HIDDEN);
@@ -22,13 +25,26 @@ const RUNS_MORE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).u
 /// 1396 and has dropped `a`.
 const DID_NOTHING: [u16; 8] = [1044, 1045, 1047, 1064, 1142, 1227, 1370, 1698];
 
+/// These of SET are said before anything is set: no such variable; no global one, one that is read-only, not for this scope, without a
+/// default; a value that is of the wrong type, or not taken.
+const SET_NOTHING: [u16; 7] = [1193, 1228, 1229, 1230, 1231, 1232, 1238];
+
 /// Whose rights may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
+    /// Nobody's: sessions that begin later have other variables, by SET GLOBAL.
+    Defaults,
     /// Those of the session's own user.
     Own,
     /// Anybody's.
     Anybody,
+}
+
+impl Whose {
+    /// Of what changes both.
+    fn and(self, other: Self) -> Self {
+        if self == other { self } else { Self::Anybody }
+    }
 }
 
 /// How much of a text is known.
@@ -44,6 +60,8 @@ enum Counts {
     Always,
     /// One of the errors above proves that nothing was done.
     UnlessRefused,
+    /// The same of one SET, which has more such errors.
+    UnlessNotSet,
     /// It was several statements: the first one cannot change anything.
     IfSeveral,
 }
@@ -100,7 +118,7 @@ impl Session {
             let ran = classify(text.as_bytes(), lex);
             let Some(whose) = self.whose(&ran, text.as_bytes()) else { continue };
             let counts = if found.is_none() { counts(&ran) } else { Counts::Always };
-            let whose = found.map_or(whose, |before| before.whose.max(whose));
+            let whose = found.map_or(whose, |before| before.whose.and(whose));
             found = Some(MayChange { whose, counts, ..unknown });
         }
         found
@@ -116,15 +134,17 @@ impl Session {
         if is_obscure && Body::read(sql, lex).may_change_rights() {
             return Some(Whose::Anybody);
         }
+        let defaults = effects.contains(Effects::SETS_GLOBAL_VARS).then_some(Whose::Defaults);
         if !effects.contains(Effects::CHANGES_RIGHTS) {
-            return None;
+            return defaults;
         }
         let changed = rights_changed(sql, lex);
         let is_own = (changed.own || !changed.named.is_empty())
             && !changed.anybody
             && !effects.intersects(RUNS_MORE)
             && changed.named.iter().all(|name| *name == self.identity.user);
-        Some(if is_own { Whose::Own } else { Whose::Anybody })
+        let whose = if is_own { Whose::Own } else { Whose::Anybody };
+        Some(defaults.map_or(whose, |defaults| defaults.and(whose)))
     }
 
     /// A part of the answer is about to reach the client.
@@ -134,16 +154,17 @@ impl Session {
         }
     }
 
-    /// Takes in what a statement has done, as far as its answer tells.
-    pub(crate) fn settle_rights(&mut self, executed: &Executed<'_>) {
+    /// Takes in what a statement has done, as far as its answer tells. Of one that does nothing but SET GLOBAL, the epoch that it has begun.
+    pub(crate) fn settle_rights(&mut self, executed: &Executed<'_>) -> Option<Epoch> {
         let noted = self.steering.rights.take();
         let by_code = executed.statement.class == Class::Execute && executed.hidden.may_change_rights();
         let whose = match noted {
             _ if by_code => Whose::Anybody,
             Some(noted) if noted.may_have(executed) => noted.whose,
-            _ => return,
+            _ => return None,
         };
-        self.rights_changed(whose);
+        let epoch = self.rights_changed(whose)?;
+        (!noted?.tells_parts).then_some(epoch)
     }
 
     /// The command has ended; how, is not known of one that was sent and not settled.
@@ -153,11 +174,13 @@ impl Session {
         }
     }
 
-    fn rights_changed(&self, whose: Whose) {
+    fn rights_changed(&self, whose: Whose) -> Option<Epoch> {
         match whose {
+            Whose::Defaults => return Some(self.worker.users.rights().defaults_have_changed()),
             Whose::Own => self.keys.have_changed(),
             Whose::Anybody => self.worker.users.accounts_changed(),
         }
+        None
     }
 }
 
@@ -168,17 +191,23 @@ impl MayChange {
         match self.counts {
             Counts::Always => true,
             Counts::IfSeveral => response.are_several,
-            Counts::UnlessRefused => {
-                let is_refused = response.error.is_some_and(|code| DID_NOTHING.contains(&code));
+            Counts::UnlessRefused | Counts::UnlessNotSet => {
+                let is_set = self.counts == Counts::UnlessNotSet;
+                let is_refusal =
+                    |code: u16| DID_NOTHING.contains(&code) || is_set && SET_NOTHING.contains(&code);
                 // Of several statements none has succeeded.
-                !(is_refused && response.status.is_none())
+                !(response.error.is_some_and(is_refusal) && response.status.is_none())
             }
         }
     }
 }
 
 fn counts(statement: &Statement) -> Counts {
-    if statement.effects.intersects(RUNS_MORE) { Counts::Always } else { Counts::UnlessRefused }
+    match statement.class {
+        _ if statement.effects.intersects(RUNS_MORE) => Counts::Always,
+        Class::Set => Counts::UnlessNotSet,
+        _ => Counts::UnlessRefused,
+    }
 }
 
 #[cfg(test)]
@@ -219,5 +248,12 @@ mod tests {
         for code in [1396, 1317, 1205, 1290, 1133] {
             assert!(counts_after(drop, Some(code), None), "{code}");
         }
+        let (set, two) = ("SET GLOBAL sql_mode = 'x'", "SET GLOBAL a = 1; SET GLOBAL b = 1");
+        for code in [1193, 1227, 1228, 1229, 1230, 1231, 1232, 1238] {
+            assert!(!counts_after(set, Some(code), None), "{code}");
+            assert!(counts_after("SET GLOBAL a = f()", Some(code), None), "{code}");
+            assert!(counts_after(two, Some(code), Some(Status::MORE_RESULTS)), "{code}");
+        }
+        assert!(counts_after(set, None, Some(Status::AUTOCOMMIT)) && counts_after(set, Some(1205), None));
     }
 }

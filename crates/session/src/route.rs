@@ -203,6 +203,7 @@ impl Session {
             if checkout.is_ready(&self.want, &self.memory) {
                 return Ok(self.note(checkout));
             }
+            self.keep_defaults();
             match checkout.make_ready(&self.want, &self.memory).await {
                 Ok(_) => return Ok(self.note(checkout)),
                 // Nothing of this command was sent: another connection will do.
@@ -213,6 +214,7 @@ impl Session {
                 }
             }
         }
+        self.keep_defaults();
         self.checkout_slow(backend, self.want.clone(), waits).await
     }
 

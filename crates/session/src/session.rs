@@ -227,6 +227,7 @@ impl Session {
         // Servers keep this one: it belongs to the protocol, not to the session's variables.
         let multi_statements = self.want.multi_statements;
         self.want = SessionState { multi_statements, ..self.initial.clone() };
+        self.take_new_defaults();
         self.kept_state = None;
         self.status = Status::AUTOCOMMIT;
         self.last_backend = None;

@@ -92,13 +92,16 @@ impl Session {
         let hidden = Box::pin(self.hidden(ran, lex)).await;
         let executed = Executed { statement, sql, lex, response, hidden: &hidden, now: rt::now() };
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
-        self.settle_rights(&executed);
+        let defaults_since = self.settle_rights(&executed);
         self.count_own_tables(checkout, ran);
         self.asked_tracking.learn(ran);
         let learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
             Box::pin(self.ask(checkout, &learnt, ran)).await?;
+        }
+        if let Some(epoch) = defaults_since.filter(|_| self.reads_results()) {
+            Box::pin(self.learn_defaults(checkout, &executed, epoch)).await?;
         }
         self.learn_sql(checkout, &executed);
         if before != self.want.schema {
@@ -193,7 +196,7 @@ impl Session {
     }
 
     /// False if answers come in a character set that the proxy cannot read: the session is pinned for it until the reset.
-    fn reads_results(&self) -> bool {
+    pub(crate) fn reads_results(&self) -> bool {
         !self.want.vars.get("character_set_results").is_some_and(|charset| is_wide(charset))
     }
 

@@ -13,6 +13,7 @@ use delphinus_wire::auth::{BackendSecret, Credential, Password, Plugin};
 use delphinus_wire::handshake::server::{Decoys, UserRecord};
 
 use crate::admission::Rank;
+use crate::defaults::Defaults;
 
 /// A user that the configuration lists.
 #[derive(Debug)]
@@ -71,6 +72,7 @@ pub(crate) struct AccountState {
 #[derive(Debug)]
 pub struct Users {
     rights: Arc<Rights>,
+    defaults: Defaults,
     /// How often accounts have changed, by statements that have passed.
     changes: AtomicU64,
     listed: HashMap<String, Listed>,
@@ -103,7 +105,8 @@ impl Users {
         let rights = Arc::<Rights>::default();
         let listed = listed.into_iter().map(|(name, user)| (name, Listed::new(user, &rights))).collect();
         let changes = AtomicU64::new(0);
-        Self { rights, changes, listed, settings, checked: Mutex::default(), gate, decoys }
+        let defaults = Defaults::default();
+        Self { rights, defaults, changes, listed, settings, checked: Mutex::default(), gate, decoys }
     }
 
     fn checked(&self) -> MutexGuard<'_, HashMap<String, Checked>> {
@@ -168,6 +171,11 @@ impl Users {
     /// When rights have changed.
     pub fn rights(&self) -> &Arc<Rights> {
         &self.rights
+    }
+
+    /// What sessions began with.
+    pub(crate) fn defaults(&self) -> &Defaults {
+        &self.defaults
     }
 
     /// How often the account of this user has changed: what a backend says of it now holds as long as that is the same.

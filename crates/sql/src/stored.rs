@@ -23,7 +23,7 @@ pub struct Hidden {
     pub next_transaction: bool,
     /// What the statements leave that the session has prepared in SQL text: it runs some of them.
     pub executes: bool,
-    /// Other rights, from the next login on.
+    /// Other rights or variables, from the next login on.
     pub rights: bool,
     /// Anything: it runs texts that are not in its own, or nobody may read it.
     pub is_unknown: bool,

@@ -132,6 +132,89 @@ pub(super) fn what_passes_holds_for_the_next_login(stage: &Stage) {
     assert_eq!(locking(at), 0);
 }
 
+/// Which sessions began with it can be told.
+const LENGTH: &str = "/*+ delphinus(primary) */ SELECT @@group_concat_max_len";
+
+fn length(client: &mut Client) -> u32 {
+    client.value(LENGTH).unwrap().parse().unwrap()
+}
+
+pub(super) fn what_is_set_for_all_holds_for_the_next_login(stage: &Stage) {
+    let at = &stage.address;
+    let mut admin = admin(at);
+    let ways = if stage.cluster.flavor.is_mysql() { &[][..] } else { &MARIADB[..] };
+    let mut before = length(&mut rita(at));
+    for (number, way) in (2000..).zip(EVERYWHERE.iter().chain(ways)) {
+        warm(at);
+        let mut running = rita(at);
+        assert_eq!(length(&mut running), before, "{way:?}");
+        run(&mut admin, *way, &format!("SET GLOBAL group_concat_max_len = {number}"));
+        assert_eq!(length(&mut rita(at)), number, "{way:?}");
+        assert_eq!(length(&mut running), before, "a session that runs, {way:?}");
+        before = number;
+    }
+    for (sql, number) in [
+        ("SET @@global.group_concat_max_len = 3000", 3000),
+        ("SET @x = 1, GLOBAL group_concat_max_len = 3001, wait_timeout = 28000", 3001),
+        ("SET SESSION group_concat_max_len = 5, GLOBAL group_concat_max_len = 3002", 3002),
+        ("SET PERSIST group_concat_max_len = 3003", 3003),
+        ("SET GLOBAL group_concat_max_len = DEFAULT", 0),
+    ] {
+        if sql.contains("PERSIST") && !stage.cluster.flavor.is_mysql() {
+            continue;
+        }
+        warm(at);
+        admin.query(sql).unwrap();
+        let found = length(&mut rita(at));
+        assert!(found == number || number == 0 && !(2000..4000).contains(&found), "{sql}: {found}");
+    }
+    admin.query("SET GLOBAL wait_timeout = DEFAULT").unwrap();
+    if stage.cluster.flavor.is_mysql() {
+        admin.query("RESET PERSIST").unwrap();
+    }
+}
+
+/// One connection for everybody: each session has the variables of its own login on it.
+pub(super) fn sessions_keep_what_they_began_with(stage: &Stage) {
+    let lines = ["max_connections = 1".to_owned(), LONG.to_owned()];
+    let config = ConfigFile { pool: lines.to_vec(), proxy: vec!["workers = 1".to_owned()], ..config() };
+    let (_proxy, at, _lease) = stage.another_proxy(&config).unwrap();
+    let mode = "/*+ delphinus(primary) */ SELECT CONCAT_WS('|', @@sql_mode, @@group_concat_max_len, \
+                @@session.time_zone, @@wait_timeout)";
+    let read = |client: &mut Client| client.value(mode).unwrap();
+    let mut admin = admin(&at);
+    let [mut first, mut idle] = [rita(&at), rita(&at)];
+    let at_first = read(&mut first);
+    admin.query("SET GLOBAL sql_mode = 'ANSI_QUOTES', GLOBAL group_concat_max_len = 4000").unwrap();
+    let mut second = rita(&at);
+    let at_second = read(&mut second);
+    assert!(at_second.starts_with("ANSI_QUOTES|4000|"), "{at_second}");
+    admin.query("SET GLOBAL sql_mode = 'PIPES_AS_CONCAT'").unwrap();
+    admin.query("SET GLOBAL time_zone = '+03:00', wait_timeout = 1000").unwrap();
+    let mut third = rita(&at);
+    let at_third = read(&mut third);
+    assert!(at_third.starts_with("PIPES_AS_CONCAT|4000|+03:00|1000"), "{at_third}");
+    for _ in 0..2 {
+        assert_eq!(read(&mut first), at_first);
+        assert_eq!(read(&mut third), at_third);
+        assert_eq!(read(&mut idle), at_first, "it had no connection before");
+        assert_eq!(read(&mut second), at_second);
+    }
+    first.query("SET sql_mode = DEFAULT").unwrap();
+    assert!(read(&mut first).starts_with("PIPES_AS_CONCAT|"), "as it asks for");
+    idle.command(31, &[]).unwrap();
+    assert_eq!(read(&mut idle), at_third, "as a new login");
+    admin
+        .query(
+            "SET GLOBAL sql_mode = DEFAULT, group_concat_max_len = DEFAULT, time_zone = DEFAULT, \
+             wait_timeout = DEFAULT",
+        )
+        .unwrap();
+    let mut last = rita(&at);
+    assert_eq!(read(&mut last), at_first);
+    assert_eq!(read(&mut second), at_second);
+}
+
 /// Of several statements in one text the client is told of each when it has run.
 fn part_of_a_text(at: &Address) {
     let mut admin = admin(at);
@@ -247,6 +330,14 @@ pub(super) fn what_changes_nothing_costs_nothing(stage: &Stage) {
         other.query(&format!("SET PASSWORD FOR app2@'%' = {set}")).unwrap();
     });
     assert_eq!(own, 0, "what others do to themselves");
+    let own = connects(&mut || {
+        admin.query("SET @a = @@global.sql_mode, SESSION sql_mode = DEFAULT").unwrap();
+        for sql in ["SET GLOBAL no_such_variable = 1", "SET GLOBAL sql_mode = 'x'", "SET GLOBAL version = 1"]
+        {
+            admin.error(sql).unwrap();
+        }
+    });
+    assert_eq!(own, 0, "nothing that others begin with");
     // MySQL 9 does not know COM_REFRESH.
     let flushed = connects(&mut || _ = admin.command(7, &[1]));
     assert_eq!(flushed > 0, !stage.cluster.flavor.is_mysql(), "COM_REFRESH of the grants");

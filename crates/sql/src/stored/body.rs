@@ -32,6 +32,7 @@ impl Body {
         let mut body = Self { own: Hidden::default(), words: BTreeSet::new(), calls: BTreeSet::new() };
         let mut lexer = Lexer::new(text, options);
         let (mut before, mut last): (&[u8], _) = (b"", None);
+        let mut earlier: &[u8] = b"";
         loop {
             let token = lexer.next_token();
             let name = token.is_name().then(|| number(&word(token, text, options)));
@@ -43,11 +44,15 @@ impl Body {
                     body.own.variables.insert(user_variable_name(token, text, options).into());
                 }
                 TokenKind::Open => body.calls.extend(last),
-                _ if token.is_name() => note_word(&mut body.own, &text[token.start..token.end], before),
+                _ if token.is_name() => {
+                    let word = &text[token.start..token.end];
+                    note_word(&mut body.own, word, before);
+                    note_scope(&mut body.own, word, if before == b"@@" { earlier } else { before });
+                }
                 _ => {}
             }
             body.words.extend(name);
-            (before, last) = (&text[token.start..token.end], name);
+            (earlier, before, last) = (before, &text[token.start..token.end], name);
         }
         body.own.is_unknown |= lexer.is_doubtful();
         body.own.limit();
@@ -79,6 +84,7 @@ impl Body {
             }
             // `@'a'` is a variable, or the end of a literal.
             self.own.is_unknown |= [&b"@'"[..], b"@\"", b"@`"].iter().any(|quoted| gap.ends_with(quoted));
+            let word_before = before;
             for (part, word) in found.split(|byte| *byte == b'.').enumerate() {
                 let before = match part {
                     0 if gap.ends_with(b"@@") => b"@@",
@@ -86,6 +92,7 @@ impl Body {
                     _ => b".",
                 };
                 note_word(&mut self.own, word, before);
+                note_scope(&mut self.own, word, if gap.contains(&b',') { b"," } else { word_before });
                 self.words.insert(number(&String::from_utf8_lossy(word).to_lowercase()));
             }
             (before, rest) = (found, &rest[start + len..]);
@@ -139,6 +146,12 @@ fn note_word(own: &mut Hidden, word: &[u8], before: &[u8]) {
     own.next_transaction |=
         is_set && is_one_of(&[b"transaction"]) || before == b"@@" && is_one_of(&NEXT_TRANSACTION);
     own.is_unknown |= is_one_of(&UNKNOWN) || is_one_of(&SERVICE_LOCKS) || is_set && is_one_of(&[b"role"]);
+}
+
+/// `SET GLOBAL`, `SET @@global.x`, or so in a list: sessions that begin later are other ones, as after a change of rights.
+fn note_scope(own: &mut Hidden, word: &[u8], before: &[u8]) {
+    let is_global = word.eq_ignore_ascii_case(b"global") || word.eq_ignore_ascii_case(b"persist");
+    own.rights |= is_global && (before == b"," || before.eq_ignore_ascii_case(b"set"));
 }
 
 /// The name that a token may stand for. Servers compare names of routines, and many of tables, without regard to case.

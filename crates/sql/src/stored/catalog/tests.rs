@@ -195,6 +195,10 @@ fn what_runs_a_procedure_may_change_rights() {
         ("SET DEFAULT ROLE r TO b", true),
         ("FLUSH PRIVILEGES", true),
         ("PREPARE s FROM @a", true),
+        ("SET GLOBAL sql_mode = ''", true),
+        ("SET @a = 1, @@global.sql_mode = ''", true),
+        ("BEGIN SET @@persist.sql_mode = ''; END", true),
+        ("SET @a = @@global.sql_mode; SHOW GLOBAL STATUS", false),
         ("SELECT user, password, role FROM t", false),
         ("SELECT 'GRANT', GET_LOCK('a', 1)", false),
     ] {

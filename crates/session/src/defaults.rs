@@ -1,0 +1,283 @@
+//! What sessions began with, of that which SET GLOBAL has changed since: a running session keeps its variables, though it may get
+//! connections that are authenticated later.
+//!
+//! Owns: what is remembered of that, in one cluster, and which variables this is done for. Nothing is kept before the first SET GLOBAL.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use delphinus_pool::{Checkout, Epoch, PoolError};
+use delphinus_sql::{Class, Flavor, LexOptions, Scope, Target, TransactionScope, assignments};
+use delphinus_state::{Executed, Vars, quote_identifier};
+
+use crate::session::Session;
+
+/// Any user may set these for itself, on both families of servers or on one. What needs a right to be set could not be given back to a
+/// running session: it follows the server.
+const KEPT: [&str; 47] = [
+    "block_encryption_mode",
+    "character_set_server",
+    "check_constraint_checks",
+    "collation_server",
+    "column_compression_threshold",
+    "completion_type",
+    "default_storage_engine",
+    "default_tmp_storage_engine",
+    "default_week_format",
+    "div_precision_increment",
+    "end_markers_in_json",
+    "eq_range_index_dive_limit",
+    "foreign_key_checks",
+    "group_concat_max_len",
+    "idle_transaction_timeout",
+    "innodb_lock_wait_timeout",
+    "interactive_timeout",
+    "join_buffer_size",
+    "lc_messages",
+    "lc_time_names",
+    "lock_wait_timeout",
+    "long_query_time",
+    "low_priority_updates",
+    "max_error_count",
+    "max_execution_time",
+    "max_heap_table_size",
+    "max_join_size",
+    "max_length_for_sort_data",
+    "max_sort_length",
+    "max_sp_recursion_depth",
+    "max_statement_time",
+    "net_read_timeout",
+    "net_write_timeout",
+    "old_mode",
+    "optimizer_switch",
+    "sort_buffer_size",
+    "sql_big_selects",
+    "sql_mode",
+    "sql_notes",
+    "sql_quote_show_create",
+    "sql_safe_updates",
+    "sql_select_limit",
+    "time_zone",
+    "tmp_table_size",
+    "unique_checks",
+    "updatable_views_with_limit",
+    "wait_timeout",
+];
+
+/// The isolation level and READ ONLY, as each family calls them. `MariaDB` has two names from this version on.
+const OF_TRANSACTIONS: [[&str; 2]; 2] =
+    [["transaction_isolation", "transaction_read_only"], ["tx_isolation", "tx_read_only"]];
+const TWO_NAMES: u32 = 110_100;
+
+/// Of each variable so many former values are remembered, and none that is longer.
+const MOST_VALUES: usize = 8;
+const LONGEST: usize = 2 << 10;
+
+/// What SET GLOBAL has changed.
+#[derive(Debug, Default)]
+pub(crate) struct Defaults {
+    /// The epoch of the last change.
+    latest: AtomicU64,
+    changed: ArcSwap<Vec<Variable>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Variable {
+    name: Box<str>,
+    /// With which value sessions have begun before these epochs.
+    before: Vec<(Epoch, Box<[u8]>)>,
+    /// And since.
+    now: Box<[u8]>,
+}
+
+impl Defaults {
+    /// True if sessions of this epoch may have begun with other values.
+    #[inline]
+    pub(crate) fn is_before(&self, epoch: Epoch) -> bool {
+        epoch < self.latest()
+    }
+
+    /// The epoch of the last change.
+    pub(crate) fn latest(&self) -> Epoch {
+        Epoch(self.latest.load(Ordering::Acquire))
+    }
+
+    /// From this epoch on a variable has another value: `own` is what the connection began with that has changed it, if that can be told.
+    fn learn(&self, name: &str, epoch: Epoch, (own, now): (Option<&[u8]>, &[u8])) {
+        self.changed.rcu(|changed| {
+            let mut changed = Vec::clone(changed);
+            take_in(&mut changed, name, epoch, (own, now));
+            changed
+        });
+        self.latest.fetch_max(epoch.0, Ordering::AcqRel);
+    }
+
+    /// What a session of this epoch began with, where later ones begin with something else.
+    fn of(&self, epoch: Epoch) -> Vec<(Box<str>, Box<[u8]>)> {
+        let changed = self.changed.load();
+        let values = changed.iter().filter_map(|variable| {
+            let (_, value) = variable.before.iter().find(|(until, _)| epoch < *until)?;
+            Some((variable.name.clone(), value.clone()))
+        });
+        values.collect()
+    }
+}
+
+fn take_in(changed: &mut Vec<Variable>, name: &str, epoch: Epoch, (own, now): (Option<&[u8]>, &[u8])) {
+    let known = changed.iter_mut().find(|variable| *variable.name == *name);
+    let Some(known) = known else {
+        if let Some(own) = own.filter(|own| *own != now) {
+            changed.push(Variable { name: name.into(), before: vec![(epoch, own.into())], now: now.into() });
+        }
+        return;
+    };
+    if *known.now == *now {
+        return;
+    }
+    let before = std::mem::replace(&mut known.now, now.into());
+    if known.before.len() == MOST_VALUES {
+        // Sessions that run for very long, and new ones, are more than those between.
+        known.before.remove(1);
+    }
+    known.before.push((epoch, before));
+}
+
+impl Session {
+    /// Before the session gets a connection that may be of a later login: it wants what it began with.
+    #[inline]
+    pub(crate) fn keep_defaults(&mut self) {
+        if self.worker.users.defaults().is_before(self.rights) {
+            self.want_what_it_began_with();
+        }
+    }
+
+    #[inline(never)]
+    fn want_what_it_began_with(&mut self) {
+        let mut missing = self.worker.users.defaults().of(self.rights);
+        missing.retain(|(name, _)| !self.want.vars.contains_key(name));
+        if !missing.is_empty() {
+            Rc::make_mut(&mut self.want.vars).extend(missing);
+        }
+    }
+
+    /// Back to what new sessions begin with: no older connection has that.
+    pub(crate) fn take_new_defaults(&mut self) {
+        self.rights = self.rights.max(self.worker.users.defaults().latest());
+    }
+
+    /// A SET GLOBAL has run, and ended an epoch: what it has changed is looked up for sessions that run.
+    pub(crate) async fn learn_defaults(
+        &mut self,
+        checkout: &mut Checkout,
+        executed: &Executed<'_>,
+        epoch: Epoch,
+    ) -> Result<(), PoolError> {
+        let (sql, lex) = (executed.sql, executed.lex);
+        let mut names = Vec::new();
+        if executed.statement.class == Class::Execute {
+            let texts = self.texts_executed(executed.statement, sql, lex);
+            for text in texts.iter().flatten() {
+                names.extend(set_globally(text.as_bytes(), lex));
+            }
+        } else {
+            names = set_globally(sql, lex);
+        }
+        for name in names {
+            let quoted = quote_identifier(&name);
+            let ask = format!("SELECT @@session.{quoted}, @@global.{quoted} LIMIT 1");
+            let answer = match checkout.query(&ask).await {
+                Ok(answer) => answer,
+                // This server does not have it.
+                Err(PoolError::Refused { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let Some([Some(own), Some(now)]) = answer.rows.first().map(Vec::as_slice) else { continue };
+            if own.len().max(now.len()) <= LONGEST {
+                let own = is_as_begun(&self.want.vars, &name).then_some(&**own);
+                self.worker.users.defaults().learn(&name, epoch, (own, now));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True if the session has what its connection began with.
+fn is_as_begun(vars: &Vars, name: &str) -> bool {
+    !vars.contains_key(name)
+}
+
+/// The variables that a text sets for sessions that begin later, as far as they are kept.
+fn set_globally(sql: &[u8], lex: LexOptions) -> Vec<Box<str>> {
+    let mut names = Vec::new();
+    let of_transactions: &[&str] = match lex.flavor {
+        Flavor::MySql => &OF_TRANSACTIONS[0],
+        Flavor::MariaDb if lex.server_version < TWO_NAMES => &OF_TRANSACTIONS[1],
+        Flavor::MariaDb => &[],
+    };
+    for assignment in assignments(sql, lex) {
+        match assignment.target {
+            Target::System { scope: Scope::Global | Scope::Persist, name }
+                if KEPT.contains(&&*name) || of_transactions.contains(&&*name) =>
+            {
+                names.push(name.into());
+            }
+            Target::Transaction { scope: TransactionScope::Global } => {
+                names.extend(of_transactions.iter().map(|name| Box::from(*name)));
+            }
+            _ => {}
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_have_what_they_began_with() {
+        let defaults = Defaults::default();
+        assert!(!defaults.is_before(Epoch(0)));
+        let learn = |epoch, own: Option<&str>, now: &str| {
+            defaults.learn("sql_mode", Epoch(epoch), (own.map(str::as_bytes), now.as_bytes()));
+        };
+        let of = |epoch| {
+            defaults.of(Epoch(epoch)).pop().map(|(_, value)| String::from_utf8_lossy(&value).into_owned())
+        };
+        learn(3, None, "a");
+        assert_eq!(of(2), None, "nobody knows");
+        learn(4, Some("a"), "a");
+        assert_eq!(of(2), None, "it is what it was");
+        learn(5, Some("a"), "b");
+        learn(7, Some("its own"), "c");
+        let found: Vec<_> = [4, 5, 6, 7].map(of).into_iter().map(Option::unwrap_or_default).collect();
+        assert_eq!(found, ["a", "b", "b", ""]);
+        assert!(defaults.is_before(Epoch(6)) && !defaults.is_before(Epoch(7)));
+        for epoch in 8..1000 {
+            learn(epoch, None, &epoch.to_string());
+        }
+        assert_eq!(of(4).unwrap(), "a", "of the oldest");
+        assert_eq!((of(997).unwrap(), of(998).unwrap()), ("997".to_owned(), "998".to_owned()));
+        assert_eq!(defaults.changed.load()[0].before.len(), MOST_VALUES);
+    }
+
+    #[test]
+    fn what_is_set_for_later_sessions_is_found() {
+        for (sql, names) in [
+            ("SET GLOBAL sql_mode = '', time_zone = 'SYSTEM', max_connections = 5", "sql_mode time_zone"),
+            (
+                "SET @@global.sql_mode = '', @@session.time_zone = 'SYSTEM', @@global.sql_mode = 'x'",
+                "sql_mode",
+            ),
+            ("SET PERSIST wait_timeout = 5, PERSIST_ONLY sql_mode = ''", "wait_timeout"),
+            ("SET GLOBAL TRANSACTION READ ONLY", "transaction_isolation transaction_read_only"),
+            ("SET GLOBAL binlog_format = ROW", ""),
+        ] {
+            let lex = LexOptions { flavor: Flavor::MySql, ..LexOptions::default() };
+            assert_eq!(set_globally(sql.as_bytes(), lex).join(" "), names, "{sql}");
+        }
+    }
+}
