@@ -59,7 +59,7 @@ impl Monitor {
         let snapshot = snapshot.with_spares(settings.spares.len(), weight);
         let rules = settings.rules();
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let code = StoredCode::new(settings.stored_code_interval_ms > 0);
+        let code = StoredCode::new(settings.stored_code_interval_ms > 0, settings.memory.clone());
         let (publisher, reader) =
             publish::channel(snapshot.clone(), TrafficReporter::new(sender.clone()), code);
         let positions = reader.positions().clone();

@@ -5,14 +5,14 @@
 
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use delphinus_memory::{Owner, Permit};
+use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::rt::{self, Notify, watch};
-use delphinus_sql::{Catalog, Runs, Statement};
+use delphinus_sql::{Catalog, CodeChange, Runs, Statement};
 use delphinus_topology::{Backend, BackendId, Flavor, ServerFacts, Snapshot};
 use tracing::{info, warn};
 
@@ -26,17 +26,20 @@ const RETRY: Duration = Duration::from_secs(5);
 /// How long one may take, in time-outs of probes: there may be many routines.
 const PATIENCE: u32 = 10;
 
-/// How long a statement waits for the next reading, where the code has changed since the last one.
-const LIMIT: Duration = Duration::from_secs(3);
+/// How long statements that run code wait for the first reading, from the start on.
+const FIRST: Duration = Duration::from_secs(3);
 
 /// Time between two readings at least, however much sessions change.
-const GAP: Duration = Duration::from_millis(50);
+const GAP: Duration = Duration::from_millis(200);
+
+/// So many times as long as a reading takes, the next one does not begin: whatever sessions change, a server is not read all the time.
+const REST: u32 = 9;
 
 /// For whom what is known matters.
 mod flag {
-    /// Nobody has read the code since it has changed, or at all.
-    pub(super) const STALE: u8 = 1;
-    /// A session has changed it since.
+    /// The first reading is still to come.
+    pub(super) const FIRST: u8 = 1;
+    /// Code has changed since it was read.
     pub(super) const CHANGED: u8 = 2;
     /// See `Catalog::has_routines`.
     pub(super) const ROUTINES: u8 = 4;
@@ -53,22 +56,34 @@ mod flag {
 pub struct StoredCode {
     catalog: ArcSwap<Catalog>,
     flags: AtomicU8,
-    /// How often it has changed, and once more: nobody has read it when the proxy starts.
-    changes: AtomicU64,
-    /// How often it had changed when it was read last.
-    read: watch::Sender<u64>,
+    /// Who changes the catalogue: the monitor, and sessions that change code.
+    writing: Mutex<Writing>,
+    /// True when the first reading has come to its end, or takes too long.
+    first: watch::Sender<bool>,
     bell: Notify,
     /// False if an operator does not want it to be read.
     is_read: bool,
 }
 
+#[derive(Debug)]
+struct Writing {
+    /// The number of the next change.
+    next: u64,
+    memory: Account,
+    /// The room of what has changed.
+    room: Option<Permit>,
+}
+
 impl StoredCode {
-    pub(crate) fn new(is_read: bool) -> Self {
+    pub(crate) fn new(is_read: bool, memory: Account) -> Self {
+        let catalog = Catalog::default();
+        let catalog = if is_read { catalog.without_routines() } else { catalog };
+        let flags = if is_read { flags_of(&catalog) | flag::FIRST } else { 0 };
         Self {
-            catalog: ArcSwap::default(),
-            flags: AtomicU8::new(if is_read { flag::STALE } else { 0 }),
-            changes: AtomicU64::new(1),
-            read: watch::channel(0).0,
+            catalog: ArcSwap::from_pointee(catalog),
+            flags: AtomicU8::new(flags),
+            writing: Mutex::new(Writing { next: 1, memory, room: None }),
+            first: watch::channel(!is_read).0,
             bell: Notify::new(),
             is_read,
         }
@@ -87,74 +102,95 @@ impl StoredCode {
         flags != 0 && concerns(flags, Runs::of(statement))
     }
 
-    /// A session has changed the code.
-    pub fn has_changed(&self) {
-        if self.is_read {
-            self.changes.fetch_add(1, Ordering::AcqRel);
-            self.flags.fetch_or(flag::STALE | flag::CHANGED, Ordering::AcqRel);
-            self.bell.notify_one();
-        }
+    /// True if code has changed that has not been read since.
+    #[inline]
+    pub fn has_changed(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & flag::CHANGED != 0
     }
 
-    /// What is known. Where the code has changed, a statement that may run a routine or a trigger waits for the next reading; of
-    /// routines that nobody has read in time, the worst is taken for true.
-    pub async fn catalog_for(&self, statement: &Statement) -> Arc<Catalog> {
-        if waits(self.flags.load(Ordering::Acquire), Runs::of(statement)) {
-            return self.catalog_now().await;
+    /// A session has changed code: until that is read, what it has named may do what it did, or what its statement says.
+    pub fn change(&self, change: &CodeChange) {
+        if !self.is_read {
+            return;
+        }
+        let mut writing = self.writing();
+        let number = writing.next;
+        writing.next += 1;
+        if !change.is_empty() {
+            let catalog = self.catalog.load_full();
+            let mut changes = catalog.changes().clone();
+            changes.add(change, number);
+            self.publish(&mut writing, catalog.with(changes));
+        }
+        self.bell.notify_one();
+    }
+
+    /// What is known. Statements wait for the first reading only.
+    pub async fn catalog(&self) -> Arc<Catalog> {
+        if self.flags.load(Ordering::Acquire) & flag::FIRST != 0 {
+            // An error means that the monitor is gone, and with it the proxy.
+            let _ = self.first.subscribe().wait_for(|has_been| *has_been).await;
         }
         self.catalog.load_full()
     }
 
-    /// The same for a statement that may run anything.
-    pub async fn catalog_now(&self) -> Arc<Catalog> {
-        if self.is_fresh() {
-            return self.catalog.load_full();
-        }
-        let wanted = self.changes.load(Ordering::Acquire);
-        let mut read = self.read.subscribe();
-        match rt::timeout(LIMIT, read.wait_for(|read| *read >= wanted)).await {
-            Some(Ok(_)) => self.catalog.load_full(),
-            // An error means that the monitor is gone, and with it the proxy.
-            Some(Err(_)) | None => Arc::new(Catalog::clone(&self.catalog.load()).without_routines()),
-        }
+    fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if nobody has changed it since it was read.
-    fn is_fresh(&self) -> bool {
-        self.flags.load(Ordering::Acquire) & flag::STALE == 0
+    /// The first reading has come to its end, or is not waited for any more.
+    fn end_first(&self) {
+        let _writing = self.writing();
+        self.flags.fetch_and(!flag::FIRST, Ordering::AcqRel);
+        self.first.send_replace(true);
     }
 
-    /// Takes in what was read when the code had changed so often.
-    fn publish(&self, catalog: Catalog, changes: u64) {
-        let mut flags = 0;
-        for (is_set, flag) in [
-            (catalog.has_routines(), flag::ROUTINES),
-            (catalog.has_system(), flag::SYSTEM),
-            (catalog.has_views(), flag::VIEWS),
-            (catalog.has_triggers(), flag::TRIGGERS),
-        ] {
-            flags |= if is_set { flag } else { 0 };
-        }
+    /// The number of the first change that a reading may not see which begins now.
+    fn begin(&self) -> u64 {
+        self.writing().next
+    }
+
+    /// Takes in what was read, and forgets the changes before the `first` that this may not have seen.
+    fn take_in(&self, catalog: &Catalog, first: u64) {
+        let mut writing = self.writing();
+        let mut changes = self.catalog.load().changes().clone();
+        changes.keep_from(first);
+        self.publish(&mut writing, catalog.with(changes));
+        drop(writing);
+        self.end_first();
+    }
+
+    fn publish(&self, writing: &mut Writing, catalog: Catalog) {
+        let flags = flags_of(&catalog);
+        writing.room = None;
+        writing.room = Some(writing.memory.reserve(Owner::StoredCode, catalog.changes().bytes()));
         self.catalog.store(Arc::new(catalog));
-        self.flags.store(flags, Ordering::Release);
-        if self.changes.load(Ordering::Acquire) != changes {
-            self.flags.fetch_or(flag::STALE | flag::CHANGED, Ordering::AcqRel);
-        }
-        self.read.send_replace(changes);
+        // Whoever writes them holds the lock.
+        let first = self.flags.load(Ordering::Acquire) & flag::FIRST;
+        self.flags.store(flags | first, Ordering::Release);
     }
+}
+
+fn flags_of(catalog: &Catalog) -> u8 {
+    let mut flags = 0;
+    for (is_set, flag) in [
+        (!catalog.changes().is_empty(), flag::CHANGED),
+        (catalog.has_routines(), flag::ROUTINES),
+        (catalog.has_system(), flag::SYSTEM),
+        (catalog.has_views(), flag::VIEWS),
+        (catalog.has_triggers(), flag::TRIGGERS),
+    ] {
+        flags |= if is_set { flag } else { 0 };
+    }
+    flags
 }
 
 fn concerns(flags: u8, runs: Runs) -> bool {
     let has = |wanted| flags & wanted != 0;
-    has(flag::VIEWS) && runs.views
+    has(flag::VIEWS | flag::CHANGED) && runs.views
         || has(flag::SYSTEM) && runs.system
-        || has(flag::ROUTINES | flag::STALE) && runs.routines
+        || has(flag::ROUTINES | flag::CHANGED) && runs.routines
         || has(flag::TRIGGERS | flag::CHANGED) && runs.triggers
-}
-
-/// Nobody waits to read, and to write only where something has changed.
-fn waits(flags: u8, runs: Runs) -> bool {
-    flags & flag::STALE != 0 && (runs.routines || runs.triggers && flags & flag::CHANGED != 0)
 }
 
 /// The task that reads it.
@@ -181,7 +217,14 @@ impl CodeReader {
             // An error means that the monitor is gone, which is the same.
             let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
         };
-        rt::either(stop, self.read_on()).await;
+        let code = self.reader.stored_code().clone();
+        let read_on = async {
+            let mut reading = pin!(self.read_on());
+            rt::either(reading.as_mut(), rt::sleep(FIRST)).await;
+            code.end_first();
+            reading.await;
+        };
+        rt::either(stop, read_on).await;
     }
 
     async fn read_on(&mut self) {
@@ -191,56 +234,45 @@ impl CodeReader {
             let here = place(&found);
             let begun = rt::now();
             let is_read = match &here {
-                Some((backend, facts)) => self.read(*backend, facts).await,
-                None => self.miss(),
+                Some(place) => self.read(place).await,
+                // No statement waits for one here.
+                None => false,
             };
+            let took = begun.elapsed();
+            let code = self.reader.stored_code().clone();
+            code.end_first();
             let interval = Duration::from_millis(self.settings.stored_code_interval_ms);
             let pause = if is_read { interval } else { RETRY.min(interval) };
             let mut reader = self.reader.clone();
-            let here = here.map(|(backend, _)| backend);
+            let here = here.map(|place| place.backend);
             let mut moves =
-                pin!(reader.wait_for(|snapshot| place(snapshot).map(|(backend, _)| backend) != here));
-            let code = self.reader.stored_code().clone();
+                pin!(reader.wait_for(|snapshot| place(snapshot).map(|place| place.backend) != here));
             let news = rt::either(moves.as_mut(), code.bell.notified());
             rt::either(rt::sleep(pause), news).await;
-            rt::sleep(GAP.saturating_sub(begun.elapsed())).await;
+            let gap = GAP.max((took * REST).min(interval));
+            rt::sleep(gap.saturating_sub(begun.elapsed())).await;
         }
     }
 
-    /// There is no backend to read it from. Nobody waits for one here.
-    fn miss(&self) -> bool {
-        let code = self.reader.stored_code();
-        if !code.is_fresh() {
-            let changes = code.changes.load(Ordering::Acquire);
-            code.publish(Catalog::clone(&code.catalog.load()).without_routines(), changes);
-        }
-        false
-    }
-
-    /// True if it could be read. If not, what was read before is as good as it was, unless somebody has changed it since.
-    async fn read(&mut self, backend: BackendId, facts: &ServerFacts) -> bool {
+    /// True if it could be read. If not, what was known before is as good as it was, with what has changed since.
+    async fn read(&mut self, place: &Place) -> bool {
         let code = self.reader.stored_code().clone();
-        let changes = code.changes.load(Ordering::Acquire);
-        let reading = read(self.settings.spec(backend), &self.settings, facts);
+        let first = code.begin();
+        let reading = read(self.settings.spec(place.backend), &self.settings, &place.facts);
         let outcome = rt::timeout(self.settings.timeout() * PATIENCE, reading).await;
-        let is_read = matches!(outcome, Some(Ok(_)));
         let trouble = match &outcome {
-            Some(Ok(catalog)) if catalog.is_unreadable() => Some(missing_right(facts).to_owned()),
+            Some(Ok(catalog)) if catalog.is_unreadable() => Some(missing_right(&place.facts).to_owned()),
             Some(Ok(_)) => None,
             Some(Err(error)) => Some(error.to_string()),
             None => Some("no answer in time".to_owned()),
         };
         self.tell(trouble);
-        let catalog = match outcome {
-            Some(Ok(catalog)) => catalog,
-            _ if code.is_fresh() => return false,
-            // Its triggers and views are what they were, as far as anybody knows.
-            _ => Catalog::clone(&code.catalog.load()).without_routines(),
-        };
+        let Some(Ok(catalog)) = outcome else { return false };
         self.room = None;
         self.room = Some(self.settings.memory.reserve(Owner::StoredCode, catalog.bytes()));
-        code.publish(catalog, changes);
-        is_read
+        // A replica may not have what has changed on a primary that is gone.
+        code.take_in(&catalog, if place.is_primary { first } else { 0 });
+        true
     }
 
     fn tell(&mut self, trouble: Option<String>) {
@@ -265,13 +297,20 @@ fn missing_right(facts: &ServerFacts) -> &'static str {
     }
 }
 
-/// Where it is read: on the primary; where there is none, on any other that is up.
-fn place(snapshot: &Snapshot) -> Option<(BackendId, Arc<ServerFacts>)> {
+/// Where it is read.
+struct Place {
+    backend: BackendId,
+    facts: Arc<ServerFacts>,
+    is_primary: bool,
+}
+
+/// On the primary; where there is none, on any other that is up.
+fn place(snapshot: &Snapshot) -> Option<Place> {
     let is_there = |backend: &&Backend| backend.is_up() && backend.facts.is_some();
     let primary = snapshot.primary().filter(is_there);
     let any = || snapshot.backends.iter().find(is_there).filter(|_| snapshot.settled);
     let backend = primary.or_else(any)?;
-    Some((backend.id, backend.facts.clone()?))
+    Some(Place { backend: backend.id, facts: backend.facts.clone()?, is_primary: primary.is_some() })
 }
 
 #[cfg(test)]
@@ -294,51 +333,75 @@ mod tests {
         builder.build()
     }
 
+    fn code(is_read: bool) -> Arc<StoredCode> {
+        Arc::new(StoredCode::new(is_read, Account::new(1 << 30)))
+    }
+
+    fn change(sql: &str) -> CodeChange {
+        let lex = LexOptions::default();
+        CodeChange::of(&classify(sql.as_bytes(), lex), sql.as_bytes(), lex, true).unwrap()
+    }
+
     #[test]
     fn only_those_are_concerned_for_whom_there_is_something() {
-        let code = StoredCode::new(true);
+        let code = code(true);
         assert_eq!(concerned(&code), [false, true, true, false], "nobody has read it");
-        code.publish(catalog(&[]), 1);
-        assert_eq!(concerned(&code), [false; 4]);
-        code.publish(catalog(&[Stored::Routine("p".to_owned())]), 1);
+        for (stored, wanted) in [
+            (&[][..], [false; 4]),
+            (&[Stored::Routine("p".to_owned())], [false, true, true, false]),
+            (&[Stored::Trigger("t".to_owned())], [false, false, true, true]),
+            (&[Stored::View("v".to_owned()), Stored::Routine("p".to_owned())], [true; 4]),
+            (&[Stored::Routine("sys".to_owned())], [false, false, true, false]),
+        ] {
+            code.take_in(&catalog(stored), code.begin());
+            assert_eq!(concerned(&code), wanted, "{stored:?}");
+        }
+        code.take_in(&Catalog::default().without_routines(), code.begin());
         assert_eq!(concerned(&code), [false, true, true, false]);
-        code.publish(catalog(&[Stored::Trigger("t".to_owned())]), 1);
-        assert_eq!(concerned(&code), [false, false, true, true]);
-        code.publish(catalog(&[Stored::View("v".to_owned()), Stored::Routine("p".to_owned())]), 1);
+    }
+
+    #[test]
+    fn a_change_counts_until_a_reading_has_seen_it() {
+        let code = code(true);
+        code.take_in(&catalog(&[]), code.begin());
+        code.change(&change("DROP PROCEDURE p"));
+        assert!(!code.has_changed(), "what is gone does nothing");
+        let first = code.begin();
+        code.change(&change("CREATE PROCEDURE p() SELECT 1"));
         assert_eq!(concerned(&code), [true; 4]);
-        code.publish(catalog(&[Stored::Routine("sys".to_owned())]), 1);
-        assert_eq!(concerned(&code), [false, false, true, false]);
-        code.publish(catalog(&[]), 1);
-        code.has_changed();
-        assert_eq!(concerned(&code), [false, true, true, true], "it has changed");
-        code.publish(catalog(&[]), 1);
-        assert_eq!(concerned(&code), [false, true, true, true], "it was read before the change");
-        code.publish(catalog(&[]), 2);
+        code.take_in(&catalog(&[]), first);
+        assert!(code.has_changed(), "the reading began before the change");
+        code.take_in(&catalog(&[]), 0);
+        assert!(code.has_changed(), "a replica may not have it");
+        code.take_in(&catalog(&[]), code.begin());
         assert_eq!(concerned(&code), [false; 4]);
-        code.publish(Catalog::default().without_routines(), 2);
-        assert_eq!(concerned(&code), [false, true, true, false]);
     }
 
     #[test]
     fn nobody_is_concerned_where_nobody_wants_it_read() {
-        let code = StoredCode::new(false);
-        code.has_changed();
+        let code = code(false);
+        code.change(&change("CREATE PROCEDURE p() SELECT 1"));
         assert_eq!(concerned(&code), [false; 4]);
-        let catalog = rt::block_on(code.catalog_now()).unwrap();
-        assert_eq!(*catalog, Catalog::default());
+        assert_eq!(*rt::block_on(code.catalog()).unwrap(), Catalog::default());
     }
 
     #[test]
-    fn what_is_stale_is_waited_for() {
+    fn the_first_reading_is_waited_for_and_no_other() {
         rt::block_on(async {
-            let code = StoredCode::new(true);
-            let mut waiting = pin!(code.catalog_now());
+            let code = code(true);
+            let mut waiting = pin!(code.catalog());
             let Either::Second(()) = rt::either(waiting.as_mut(), rt::sleep(Duration::from_millis(20))).await
             else {
                 panic!("nobody has read it");
             };
-            code.publish(catalog(&[Stored::Routine("p".to_owned())]), 1);
+            code.take_in(&catalog(&[Stored::Routine("p".to_owned())]), code.begin());
             assert!(waiting.await.has_routines());
+            code.change(&change("CREATE PROCEDURE p() SELECT 1"));
+            code.catalog().await;
+
+            let never_read = Arc::new(StoredCode::new(true, Account::new(1 << 30)));
+            never_read.end_first();
+            assert!(never_read.catalog().await.is_unreadable());
         })
         .unwrap();
     }

@@ -49,7 +49,7 @@ impl Session {
         };
         let mut statement = classify(asked, lex);
         if self.worker.stored_code.concerns(&statement) {
-            let catalog = self.worker.stored_code.catalog_for(&statement).await;
+            let catalog = self.worker.stored_code.catalog().await;
             catalog.uncover(&mut statement, asked, lex);
             statement.effects |= as_if_its_own(&catalog.hidden(&statement, asked, lex));
         }

@@ -332,6 +332,7 @@ impl Session {
         if self.steering.is_asked {
             self.keep_more(&bytes.data()[..n]);
             self.answer_begins();
+            self.code_changes();
         }
         let mut bytes = self.write_client(bytes, n).await.map_err(Break::Client)?;
         bytes.consume(n);
@@ -348,6 +349,7 @@ impl Session {
         // Changes of the session: they are its own.
         self.keep_nothing();
         self.answer_begins();
+        self.code_changes();
         if self.stream.is_compressed() {
             // In one write and so, as from a server, in one frame, if it is not too long for one.
             let all = [&bytes.data()[..n], ok].concat();

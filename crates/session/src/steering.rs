@@ -8,8 +8,8 @@ use std::time::Duration;
 use delphinus_net::rt;
 use delphinus_route::{Facts, Rule, RulePlace, Scope, Wish, is_for_readers, obstacle};
 use delphinus_sql::{
-    Access, CacheWish, Class, Consistency, Effects, Hints, LexOptions, Statement, Target, Uses, Wanted,
-    assignments, hints,
+    Access, CacheWish, Class, CodeChange, Consistency, Effects, Hints, LexOptions, Statement, Target, Uses,
+    Wanted, assignments, hints,
 };
 use delphinus_state::PinReason;
 use delphinus_topology::{BackendId, Role};
@@ -64,6 +64,8 @@ pub(crate) struct Steering {
     pub(crate) trace: Option<Box<Trace>>,
     /// The command that runs may change rights.
     pub(crate) rights: Option<MayChange>,
+    /// What it may change of the code in the database.
+    pub(crate) code: Option<Box<CodeChange>>,
     /// Hints of this session that came to nothing.
     ignored: u64,
 }
@@ -98,6 +100,7 @@ impl Steering {
             self.cache = None;
             self.keeping = None;
             self.mirror = None;
+            self.code = None;
         }
     }
 

@@ -38,6 +38,6 @@ pub use names::{
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use split::split;
 pub use statement::{Access, Class, Statement, Why};
-pub use stored::{Body, Catalog, CatalogBuilder, Hidden, Runs, Stored};
+pub use stored::{Body, Catalog, CatalogBuilder, Changes, CodeChange, Hidden, Runs, Stored};
 pub use uses::Uses;
 pub use work::bytes_read;

@@ -1,16 +1,22 @@
 //! Code that is kept in the database, and what it leaves behind in the session that runs it, of which no server says a word.
 //!
 //! Owns: reading the bodies of routines, triggers and views ([`Body`]), and what follows for a statement that runs them
-//! ([`Catalog`]). Must not know where bodies come from. Where a text can be read in two ways, it does more rather than less.
+//! ([`Catalog`]), also while the code changes ([`Changes`]). Must not know where bodies come from. Where a text can be read in two ways, it does more rather than less.
 
 mod body;
 mod catalog;
+mod change;
+mod changes;
+mod node;
 mod runs;
+mod walk;
 
 use std::collections::BTreeSet;
 
 pub use body::Body;
 pub use catalog::{Catalog, CatalogBuilder, Stored};
+pub use change::CodeChange;
+pub use changes::Changes;
 pub use runs::Runs;
 
 /// What code may leave behind in its session without a word of the server.

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use delphinus_sql::{
-    Body, Catalog, CatalogBuilder, Flavor, LexOptions, Quotes, Statement, Stored, TextCharset,
+    Body, Catalog, CatalogBuilder, CodeChange, Flavor, LexOptions, Quotes, Statement, Stored, TextCharset,
     advisory_locks, assignments, bare_words, builtin_calls, bytes_read, classify, digest, explained_route,
     handlers, has_tables, hints, immediate_from, kill_target, parameters, prepared_from, split, sql_prepared,
     tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
@@ -32,7 +32,7 @@ static TURN: Mutex<()> = Mutex::new(());
 type Reading = (&'static str, fn(&[u8], LexOptions));
 
 /// All that reads texts. Those that walk through the classifier alone differ only in what they keep.
-const READINGS: [Reading; 23] = [
+const READINGS: [Reading; 24] = [
     ("classify", |sql, lex| _ = classify(sql, lex)),
     ("split", |sql, lex| _ = split(sql, lex).count()),
     ("digest", |sql, lex| _ = digest(sql, lex, &mut Vec::new())),
@@ -41,6 +41,7 @@ const READINGS: [Reading; 23] = [
     ("hints", |sql, lex| _ = hints(sql, lex)),
     ("body", |sql, lex| _ = Body::read_unescaped(sql, lex)),
     ("catalog", in_catalog),
+    ("code_change", |sql, lex| _ = CodeChange::of(&DEFINITION, sql, lex, true)),
     ("assignments", |sql, lex| _ = assignments(sql, lex)),
     ("user_variables_assigned", |sql, lex| _ = user_variables_assigned(sql, lex)),
     ("builtin_calls", |sql, lex| _ = builtin_calls(sql, lex)),
@@ -59,10 +60,14 @@ const READINGS: [Reading; 23] = [
 ];
 
 /// These differ from the walk through the classifier in how they read.
-const OWN_READINGS: usize = 8;
+const OWN_READINGS: usize = 9;
 
 static CATALOG: LazyLock<(Catalog, Statement)> =
     LazyLock::new(|| (catalog(), classify(b"CALL p()", LexOptions::default())));
+
+/// So that any text is one.
+static DEFINITION: LazyLock<Statement> =
+    LazyLock::new(|| classify(b"CREATE VIEW v AS SELECT 1", LexOptions::default()));
 
 fn in_catalog(sql: &[u8], lex: LexOptions) {
     _ = CATALOG.0.hidden(&CATALOG.1, sql, lex);

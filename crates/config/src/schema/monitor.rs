@@ -24,8 +24,8 @@ section! {
         dns_interval_ms: u64 = is(5_000), "ms", Restart, in 0..=3_600_000;
         /// Time between two readings of stored routines, triggers and views on the primary: some of what they do to their session is
         /// reported by no server. The monitor's user needs the right to read them (MySQL: SHOW_ROUTINE, MariaDB: SELECT on
-        /// `mysql.proc`): without it, a session that runs one keeps its connection. What changes through the proxy is read at
-        /// once. 0: they are not read, and an advisory lock that one takes is lost.
+        /// `mysql.proc`): without it, a session that runs one keeps its connection. What changes through the proxy is read
+        /// soon, and known at once. 0: they are not read, and an advisory lock that one takes is lost.
         stored_code_interval_ms: u64 = is(60_000), "ms", Restart, in 0..=86_400_000;
         /// Time between two probes of a backend.
         interval_ms: u64 = is(1_000), "ms", Restart, in 10..=3_600_000;

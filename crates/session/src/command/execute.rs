@@ -24,6 +24,7 @@ use crate::session_status::shows_counters;
 use crate::settle::Ran;
 use crate::statements::Own;
 use crate::steering::hints_of;
+use crate::stored_code::MAY_CHANGE_CODE;
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
@@ -166,6 +167,9 @@ impl Session {
         if statement.effects.intersects(AT_RISK) {
             let text = found.key.text().clone();
             self.note_rights(&statement, &text, Extent::Whole);
+        }
+        if statement.effects.intersects(MAY_CHANGE_CODE) {
+            self.note_code_of_prepared(id);
         }
         self.begin_statement(&statement);
         Ok((statement, self.note_types(input, id)?))

@@ -15,6 +15,7 @@ use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::settle::Ran;
 use crate::steering::hints_of;
+use crate::stored_code::MAY_CHANGE_CODE;
 
 /// A text that begins later than this has query attributes before it.
 const EMPTY_ATTRIBUTES: usize = 3;
@@ -90,6 +91,9 @@ impl Session {
         let has_attributes = text_at > EMPTY_ATTRIBUTES;
         let text_at = HEADER_LEN + text_at;
         let mut statement = self.classify(input, text_at, lex);
+        if statement.effects.intersects(MAY_CHANGE_CODE) {
+            self.note_code_of_query(&statement, input, text_at);
+        }
         if self.worker.stored_code.concerns(&statement) {
             Box::pin(self.uncover_query(&mut statement, input, text_at)).await;
         }
@@ -121,7 +125,7 @@ impl Session {
         if !input.is_whole() || len >= MAX_PAYLOAD {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
-        self.steering.rights = None;
+        (self.steering.rights, self.steering.code) = (None, None);
         let payload = [&self.buffer.data()[HEADER_LEN..text_at], text].concat();
         let mut packet = Vec::with_capacity(len + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);

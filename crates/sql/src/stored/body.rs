@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Hidden;
+use super::change::FOREIGN;
 use crate::LexOptions;
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::names::{name_text, user_variable_name};
@@ -35,7 +36,12 @@ impl Body {
         let mut earlier: &[u8] = b"";
         loop {
             let token = lexer.next_token();
-            let name = token.is_name().then(|| number(&word(token, text, options)));
+            let word = token.is_name().then(|| word(token, text, options));
+            if word.as_ref().is_some_and(|word| !word.is_ascii()) {
+                body.words.insert(FOREIGN);
+                body.calls.insert(FOREIGN);
+            }
+            let name = word.map(|word| number(&word));
             match token.kind {
                 TokenKind::End => break,
                 TokenKind::Error => body.own.is_unknown = true,

@@ -2,8 +2,13 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use super::body::{number, word};
+use super::change::FOREIGN;
+use super::changes::Changes;
+use super::node::{Node, RunBy};
+use super::walk::Walk;
 use super::{Body, Hidden, Runs};
 use crate::keyword::Keyword;
 use crate::lexer::{Lexer, TokenKind};
@@ -29,60 +34,106 @@ pub enum Stored {
 /// What of the code in a database leaves something behind that no server reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalog {
+    pub(super) known: Arc<Known>,
+    pub(super) changes: Arc<Changes>,
+}
+
+/// What was read. Names are numbers, as words in bodies are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Known {
     /// By the names of routines.
-    routines: HashMap<Box<str>, Hidden>,
+    routines: HashMap<u64, Hidden>,
     /// By the names of views that run routines.
-    views: HashMap<Box<str>, Hidden>,
+    views: HashMap<u64, Hidden>,
     /// By the names of tables, and of views of them, that have such triggers.
-    triggers: HashMap<Box<str>, Hidden>,
+    triggers: HashMap<u64, Hidden>,
+    /// All code, also what is harmless: it may run what changes.
+    nodes: HashMap<u64, Vec<Node>>,
     /// Nobody has read the routines.
     is_unreadable: bool,
 }
 
-impl Catalog {
-    /// The same where the routines cannot be read, or may have changed.
-    #[must_use]
-    pub fn without_routines(self) -> Self {
-        Self { is_unreadable: true, ..self }
+impl Known {
+    /// What is hidden in code that is run so, with all that it runs.
+    pub(super) fn of(&self, run_by: RunBy) -> &HashMap<u64, Hidden> {
+        match run_by {
+            RunBy::Call => &self.routines,
+            RunBy::Read => &self.views,
+            RunBy::Write => &self.triggers,
+        }
     }
 
-    /// What it takes, in bytes.
+    /// The code of this name that is run so.
+    pub(super) fn nodes(&self, name: u64, run_by: RunBy) -> impl Iterator<Item = &Node> {
+        self.nodes.get(&name).into_iter().flatten().filter(move |node| node.run_by == run_by)
+    }
+}
+
+impl Catalog {
+    /// The same where the routines cannot be read.
+    #[must_use]
+    pub fn without_routines(self) -> Self {
+        let known = Known { is_unreadable: true, ..Arc::unwrap_or_clone(self.known) };
+        Self { known: Arc::new(known), changes: self.changes }
+    }
+
+    /// The same after these changes.
+    #[must_use]
+    pub fn with(&self, changes: Changes) -> Self {
+        Self { known: self.known.clone(), changes: Arc::new(changes) }
+    }
+
+    /// What has changed since it was read.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// What it takes without the changes, in bytes.
     pub fn bytes(&self) -> usize {
-        let maps = [&self.routines, &self.views, &self.triggers];
-        maps.iter().flat_map(|map| map.iter()).map(|(name, one)| EACH + name.len() + one.bytes()).sum()
+        let maps = [RunBy::Call, RunBy::Read, RunBy::Write].map(|run_by| self.known.of(run_by));
+        let hidden: usize = maps.iter().flat_map(|map| map.values()).map(|one| EACH + one.bytes()).sum();
+        hidden + self.known.nodes.values().flatten().map(|node| EACH + node.bytes()).sum::<usize>()
     }
 
     /// True if the routines could not be read.
     pub fn is_unreadable(&self) -> bool {
-        self.is_unreadable
+        self.known.is_unreadable
     }
 
     /// True if a statement that runs a routine may leave something behind.
     pub fn has_routines(&self) -> bool {
-        self.is_unreadable || self.routines.keys().any(|name| !is_system(name))
+        let system = SYSTEM.map(number);
+        self.known.is_unreadable || self.known.routines.keys().any(|name| !system.contains(name))
     }
 
     /// True if one may that runs what comes with the server.
     pub fn has_system(&self) -> bool {
-        self.routines.keys().any(|name| is_system(name))
+        SYSTEM.iter().any(|name| self.known.routines.contains_key(&number(name)))
     }
 
     /// True if reading may run a routine.
     pub fn has_views(&self) -> bool {
-        !self.views.is_empty()
+        !self.known.views.is_empty()
     }
 
     /// True if writing may leave something behind.
     pub fn has_triggers(&self) -> bool {
-        !self.triggers.is_empty()
+        !self.known.triggers.is_empty()
+    }
+
+    /// True if code goes by this name, or has changed that does.
+    pub(super) fn has(&self, name: u64) -> bool {
+        self.changes.has(name) || self.known.nodes.contains_key(&name)
     }
 
     /// Takes in what `statement` does by code in the database: [`Effects::HIDDEN`] where that leaves something behind,
     /// [`Effects::CALLS_ROUTINE`] where a view that it names runs a routine, which is never done on a replica.
     pub fn uncover(&self, statement: &mut Statement, sql: &[u8], options: LexOptions) {
-        let has_view = Runs::of(statement).views
-            && self.has_views()
-            && any_word(sql, options, |word| word.is_none_or(|word| self.views.contains_key(word)));
+        let runs = Runs::of(statement);
+        let is_view = |word: &str| self.known.views.contains_key(&number(word));
+        let has_view = runs.views
+            && (self.has_views() && any_word(sql, options, |word| word.is_none_or(is_view))
+                || self.through_changes(runs, sql, options).is_some_and(|walk| walk.calls));
         if has_view {
             statement.effects |= Effects::CALLS_ROUTINE;
             if statement.access == Access::Read {
@@ -115,10 +166,12 @@ impl Catalog {
     /// for what comes with the server.
     pub fn hidden(&self, statement: &Statement, sql: &[u8], options: LexOptions) -> Hidden {
         let runs = Runs::of(statement);
-        let mut hidden = Hidden { is_unknown: self.is_unreadable && runs.routines, ..Hidden::default() };
-        let maps =
-            [(runs.routines, &self.routines), (runs.views, &self.views), (runs.triggers, &self.triggers)];
-        let maps = || maps.iter().filter(|(is_run, map)| *is_run && !map.is_empty()).map(|(_, map)| map);
+        let is_unknown = self.known.is_unreadable && runs.routines;
+        let mut hidden = Hidden { is_unknown, ..Hidden::default() };
+        if let Some(walk) = self.through_changes(runs, sql, options) {
+            hidden.add(&walk.hidden);
+        }
+        let maps = || run_by(runs).map(|run_by| self.known.of(run_by)).filter(|map| !map.is_empty());
         if maps().next().is_none() {
             return hidden;
         }
@@ -126,17 +179,46 @@ impl Catalog {
         let mut seen = HashSet::new();
         let is_unknown = sql.is_empty()
             || any_word(sql, options, |word| {
-                let found = word.filter(|word| runs.system || !is_system(word));
-                let found = maps().filter_map(|map| map.get(found?));
+                let found = word.filter(|word| runs.system || !is_system(word)).map(number);
+                let found = maps().filter_map(|map| map.get(&found?));
                 found.filter(|one| seen.insert(std::ptr::from_ref(*one))).for_each(|one| _ = hidden.add(one));
                 word.is_none()
             });
         if is_unknown {
+            let system = SYSTEM.map(number);
             let all = maps().flat_map(|map| map.iter());
-            all.filter(|(name, _)| !is_system(name)).for_each(|(_, one)| _ = hidden.add(one));
+            all.filter(|(name, _)| !system.contains(name)).for_each(|(_, one)| _ = hidden.add(one));
         }
         hidden
     }
+
+    /// What a text does by code that has changed; `None` if none has.
+    fn through_changes(&self, runs: Runs, sql: &[u8], options: LexOptions) -> Option<Walk<'_>> {
+        if self.changes.is_empty() || run_by(runs).next().is_none() {
+            return None;
+        }
+        let mut walk = Walk::new(self);
+        let is_unknown = sql.is_empty()
+            || any_word(sql, options, |word| {
+                let Some(word) = word else { return true };
+                if runs.system || !is_system(word) {
+                    let foreign = (!word.is_ascii()).then_some(FOREIGN);
+                    let numbers = [Some(number(word)), foreign].into_iter().flatten();
+                    numbers.for_each(|word| run_by(runs).for_each(|run_by| walk.add(word, run_by)));
+                }
+                false
+            });
+        walk.go();
+        walk.calls |= is_unknown;
+        walk.hidden.is_unknown |= is_unknown;
+        Some(walk)
+    }
+}
+
+/// The ways in which code is run.
+fn run_by(runs: Runs) -> impl Iterator<Item = RunBy> {
+    let ways = [(runs.routines, RunBy::Call), (runs.views, RunBy::Read), (runs.triggers, RunBy::Write)];
+    ways.into_iter().filter_map(|(is_so, run_by)| is_so.then_some(run_by))
 }
 
 fn is_system(name: &str) -> bool {
@@ -200,15 +282,6 @@ pub struct CatalogBuilder {
 /// anything.
 const ROOM: usize = 32 << 20;
 
-/// What a piece of code is run by, and what it can run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum RunBy {
-    Call,
-    /// Reading a view runs no trigger.
-    Read,
-    Write,
-}
-
 /// All code of one kind and name: whoever runs one of those may run any.
 #[derive(Debug)]
 struct Piece {
@@ -262,23 +335,25 @@ impl CatalogBuilder {
     /// What each does by all that it runs.
     pub fn build(mut self) -> Catalog {
         self.pass_on();
-        let (mut catalog, mut taken) = (Catalog::default(), 0);
-        for Piece { run_by, name, mut body, calls, .. } in self.pieces {
+        let (mut known, mut taken) = (Known::default(), 0);
+        for Piece { run_by, name, mut body, calls, is_view } in self.pieces {
+            let name = number(&name);
+            known.nodes.entry(name).or_default().push(Node::new(run_by, is_view, &body));
             taken += EACH + body.own.bytes();
             if taken > ROOM {
                 body.own.is_unknown |= !body.own.is_empty();
                 body.own.variables.clear();
             }
             let (map, counts) = match run_by {
-                RunBy::Call => (&mut catalog.routines, false),
-                RunBy::Read => (&mut catalog.views, calls),
-                RunBy::Write => (&mut catalog.triggers, false),
+                RunBy::Call => (&mut known.routines, false),
+                RunBy::Read => (&mut known.views, calls),
+                RunBy::Write => (&mut known.triggers, false),
             };
             if counts || !body.own.is_empty() {
                 map.entry(name).or_default().add(&body.own);
             }
         }
-        catalog
+        Catalog { known: Arc::new(known), changes: Arc::default() }
     }
 
     /// Gives each piece what those do that it names. A piece is looked at again only when it does more than before: a chain of code

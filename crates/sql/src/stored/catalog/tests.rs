@@ -1,7 +1,7 @@
 //! What a catalogue finds in statements.
 
 use super::*;
-use crate::{Flavor, classify};
+use crate::{CodeChange, Flavor, classify};
 
 const LEX: LexOptions = LexOptions {
     ansi_quotes: crate::Quotes::Standard,
@@ -39,7 +39,10 @@ fn catalog() -> Catalog {
 
 /// What is found: "r" for what is never done on a replica, "c" for a call, and what is hidden.
 fn found(sql: &str) -> String {
-    let catalog = catalog();
+    found_in(&catalog(), sql)
+}
+
+fn found_in(catalog: &Catalog, sql: &str) -> String {
     let mut statement = classify(sql.as_bytes(), LEX);
     catalog.uncover(&mut statement, sql.as_bytes(), LEX);
     let hidden = catalog.hidden(&statement, sql.as_bytes(), LEX);
@@ -242,4 +245,118 @@ fn what_is_kept_of_code_is_limited() {
     let catalog = builder.build();
     assert!(catalog.bytes() < 40 << 20, "{}", catalog.bytes());
     assert!(catalog.hidden_in(b"CALL r2799()", LexOptions::default()).is_unknown);
+}
+
+/// The catalogue after these statements.
+fn after(statements: &[&str]) -> Catalog {
+    let (catalog, mut changes) = (catalog(), Changes::default());
+    for (number, sql) in (1..).zip(statements) {
+        let sql = sql.as_bytes();
+        changes.add(&CodeChange::of(&classify(sql, LEX), sql, LEX, true).unwrap(), number);
+    }
+    catalog.with(changes)
+}
+
+#[test]
+fn code_that_changes_does_what_it_did_and_what_its_statement_says() {
+    let locks = "CREATE PROCEDURE harmless() DO GET_LOCK('a', 1)";
+    for (changes, sql, wanted) in [
+        (&[locks][..], "CALL harmless()", "locks "),
+        // Also by what was there before.
+        (&[locks], "SELECT * FROM looks", "locks "),
+        (&[locks], "SELECT a FROM plain", "read "),
+        (&[locks, "CREATE FUNCTION g() RETURNS INT RETURN harmless()"], "SELECT g()", "locks "),
+        (&["CREATE FUNCTION g() RETURNS INT RETURN harmless()", locks], "SELECT g()", "locks "),
+        (&["CREATE PROCEDURE new() CALL outermost()"], "CALL new()", "locks "),
+        (&["CREATE PROCEDURE new() SELECT 1 INTO @n"], "CALL new()", "@n "),
+        (&["CREATE PROCEDURE new() SELECT 1"], "CALL new()", ""),
+        (&["DROP PROCEDURE locks", "CREATE PROCEDURE locks() SELECT 1"], "CALL outer()", "locks "),
+        (
+            &["CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SELECT 1 INTO @t"],
+            "INSERT INTO t VALUES (1)",
+            "@t ",
+        ),
+        (
+            &["CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SELECT 1 INTO @t"],
+            "UPDATE plain SET a = 1",
+            "@t ",
+        ),
+        (
+            &["CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SELECT 1 INTO @t"],
+            "SELECT * FROM plain",
+            "read ",
+        ),
+        (&["RENAME TABLE fired TO other"], "INSERT INTO other VALUES (1)", "@fired "),
+        (&["RENAME TABLE fired TO other"], "SELECT * FROM other", "read "),
+        (&["RENAME TABLE looks TO other"], "SELECT * FROM other", ""),
+        (&["CREATE VIEW n AS SELECT harmless() AS a"], "SELECT * FROM n", ""),
+        (&["CREATE VIEW n AS SELECT * FROM looks"], "SELECT * FROM n", ""),
+        (&["CREATE VIEW n AS SELECT * FROM takes"], "SELECT * FROM n", "locks "),
+        (&["CREATE VIEW n AS SELECT COUNT(*) FROM t WHERE harmless"], "SELECT * FROM n", "read "),
+        (&["CREATE OR REPLACE VIEW plain AS SELECT outer()"], "SELECT * FROM plain", "locks "),
+    ] {
+        assert_eq!(found_in(&after(changes), sql), wanted, "{changes:?} {sql}");
+    }
+}
+
+#[test]
+fn what_is_kept_of_changes_is_limited() {
+    let add = |changes: &mut Changes, sql: String, number| {
+        let sql = sql.as_bytes();
+        changes.add(&CodeChange::of(&classify(sql, LEX), sql, LEX, true).unwrap(), number);
+        assert!(changes.bytes() < 6 << 20, "{}", changes.bytes());
+    };
+    let words: Vec<String> = (0..20_000).map(|at| format!("word{at}")).collect();
+    let words = words.join(" ");
+    let mut long = Changes::default();
+    for number in 1..30 {
+        add(&mut long, format!("CREATE PROCEDURE p{number}() BEGIN {words} END"), number);
+    }
+    let mut many = Changes::default();
+    for number in 1..2100 {
+        add(&mut many, format!("CREATE PROCEDURE p{number}() SELECT 1"), number);
+    }
+    for (changes, known, unknown) in [(&long, "p1", "p29"), (&many, "p1", "p2099")] {
+        let catalog = Catalog::default().with(changes.clone());
+        assert_eq!(found_in(&catalog, &format!("CALL {known}()")), "");
+        assert_eq!(found_in(&catalog, &format!("CALL {unknown}()")), "unknown ");
+        assert_eq!(found_in(&catalog, "SELECT a FROM t"), "read ");
+    }
+    many.keep_from(2099);
+    assert!(!many.is_empty());
+    many.keep_from(2100);
+    assert!(many.is_empty() && many.bytes() == 0);
+}
+
+#[test]
+fn a_changed_name_in_another_encoding_may_be_any_that_is_not_ascii() {
+    let latin1 = LexOptions { charset: crate::TextCharset::AsciiSafe, ..LEX };
+    let mut changes = Changes::default();
+    let sql = b"CREATE PROCEDURE pr\xfcfe() DO GET_LOCK('a', 1)";
+    changes.add(&CodeChange::of(&classify(sql, latin1), sql, latin1, true).unwrap(), 1);
+    changes.add(
+        &CodeChange::of(
+            &classify(b"CREATE PROCEDURE x() CALL \xc3\xbc()", LEX),
+            b"CREATE PROCEDURE x() CALL \xc3\xbc()",
+            LEX,
+            true,
+        )
+        .unwrap(),
+        2,
+    );
+    let catalog = catalog().with(changes);
+    for (sql, wanted) in [("CALL `prüfe`()", true), ("CALL harmless()", false), ("CALL x()", true)] {
+        assert_eq!(found_in(&catalog, sql).contains("locks"), wanted, "{sql}");
+    }
+}
+
+#[test]
+fn a_long_way_is_not_gone_to_its_end() {
+    let words: Vec<String> = (0..20_000).map(|at| format!("word{at}")).collect();
+    let words = words.join(" ");
+    let make = |name: &str, then: &str| format!("CREATE PROCEDURE {name}() BEGIN {words} CALL {then}(); END");
+    let (a, b) = (make("a", "b"), make("b", "c"));
+    let catalog = after(&[&a, &b]);
+    assert_eq!(found_in(&catalog, "CALL b()"), "");
+    assert_eq!(found_in(&catalog, "CALL a()"), "unknown ");
 }
