@@ -33,7 +33,7 @@ const FIRST: Duration = Duration::from_secs(3);
 const GAP: Duration = Duration::from_millis(200);
 
 /// So many times as long as a reading takes, the next one does not begin: whatever sessions change, a server is not read all the time.
-const REST: u32 = 9;
+const REST: u32 = 3;
 
 /// For whom what is known matters.
 mod flag {

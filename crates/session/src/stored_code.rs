@@ -116,9 +116,13 @@ impl Session {
         self.settle_code(statement, response);
         let runs_others = statement.effects.contains(Effects::SQL_EXECUTES);
         let texts = if runs_others { self.texts_executed(statement, sql, lex) } else { Vec::new() };
-        // What is in the text was asked before it ran, but for what has changed until then.
-        let is_late = runs_others || self.worker.stored_code.has_changed();
-        let hides = statement.effects.contains(Effects::HIDDEN) || is_late || statement.class == Class::Call;
+        // What is in the text was asked before it ran, but for what has changed until then. Of most statements that do nothing to
+        // their session, it is not kept.
+        let is_late = self.worker.stored_code.has_changed() && !sql.is_empty();
+        let hides = statement.effects.contains(Effects::HIDDEN)
+            || runs_others
+            || is_late
+            || statement.class == Class::Call;
         if !hides || !self.worker.stored_code.concerns(statement) {
             return Hidden::default();
         }
