@@ -106,15 +106,19 @@ struct FailoverArgs {
 #[derive(Debug, Args)]
 struct ServerSuiteArgs {
     /// Only this test, without the suite's name; can be repeated.
-    #[arg(long, conflicts_with = "docs")]
+    #[arg(long)]
     only: Vec<String>,
     /// Only this variant: plain or ps-protocol; can be repeated.
     #[arg(long)]
     variant: Vec<String>,
-    /// Run only those tests straight, too, that fail through Delphinus: half the time.
-    #[arg(long, conflicts_with = "docs")]
+    /// Run only those tests straight, too, that fail through Delphinus, and leave out those that are known not to pass
+    /// straight: half the time.
+    #[arg(long)]
     quick: bool,
-    /// Keep the results (e2e/server_suite/results.json) and write docs/server-suite.md.
+    /// How many servers run tests at the same time.
+    #[arg(long, default_value_t = 2)]
+    servers: u32,
+    /// Keep the results of what is run (e2e/server_suite/results.json) and write docs/server-suite.md.
     #[arg(long)]
     docs: bool,
 }
@@ -232,6 +236,7 @@ fn suite_words(args: &DriversArgs) -> Vec<String> {
 fn server_suite_words(args: &ServerSuiteArgs) -> Vec<String> {
     let file = |name: &str| cargo::root().join(name).display().to_string();
     let mut words = vec!["--keep".to_owned(), file("target/server-suite")];
+    words.extend(["--servers".to_owned(), args.servers.to_string()]);
     for (option, values) in [("--only", &args.only), ("--variant", &args.variant)] {
         words.extend(values.iter().flat_map(|value| [option.to_owned(), value.clone()]));
     }

@@ -1,14 +1,16 @@
 //! Which tests of the package can run on a server that is there already.
 //!
-//! `mariadb-test-run` skips by itself what needs another build or another feature. It does not know of tests that set
-//! options of the server or stop it: those are found by their files and their text.
+//! `mariadb-test-run` skips by itself what needs another build or another feature. It does not know of tests that want
+//! options or several servers, or stop the server: those are found by their files and their text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use delphinus_sandbox::ensure_packages;
+
+use crate::server_suite::options::Wants;
 
 /// Debian's packages with the suite and its programs.
 pub const PACKAGES: [&str; 2] = ["mariadb-test", "mariadb-test-data"];
@@ -16,8 +18,8 @@ pub const PACKAGES: [&str; 2] = ["mariadb-test", "mariadb-test-data"];
 /// Where packages of different versions put it.
 const FOLDERS: [&str; 2] = ["/usr/share/mysql/mysql-test", "/usr/share/mariadb/mariadb-test"];
 
-/// Files beside a test that hold options for servers of its own.
-const OPTION_FILES: [&str; 6] = [".opt", "-master.opt", "-slave.opt", ".cnf", ".combinations", "-master.sh"];
+/// Files beside a test that describe servers of its own.
+const OWN_SERVERS: [&str; 3] = ["-slave.opt", ".cnf", "-master.sh"];
 
 /// Words of tests that stop or start servers.
 const STOPS: [&str; 9] = [
@@ -35,8 +37,8 @@ const STOPS: [&str; 9] = [
 /// Why a test is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeftOut {
-    /// It wants a server with other options.
-    OwnOptions,
+    /// It wants servers that are made in another way.
+    OwnServers,
     /// It stops the server.
     Stops,
 }
@@ -46,8 +48,8 @@ enum LeftOut {
 pub(crate) struct Catalogue {
     /// The folder with `mariadb-test-run`.
     pub(crate) folder: PathBuf,
-    /// Tests that can run, by name.
-    pub(crate) tests: Vec<String>,
+    /// Tests that can run, by name, and what they want.
+    pub(crate) tests: BTreeMap<String, Wants>,
     /// How many cannot.
     pub(crate) left_out: usize,
 }
@@ -72,20 +74,26 @@ impl Catalogue {
             let name = entry?.file_name().to_string_lossy().into_owned();
             names.extend(name.strip_suffix(".test").map(str::to_owned));
         }
-        names.sort();
         let all = names.len();
-        names.retain(|name| !disabled.contains(name.as_str()) && reason(&folder, &main, name).is_none());
-        let left_out = all - names.len();
-        Ok(Self { folder, tests: names, left_out })
+        names.retain(|name| !disabled.contains(name.as_str()));
+        let tests: BTreeMap<String, Wants> = names
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), wants(&folder, &main, &name).ok()?)))
+            .collect();
+        let left_out = all - tests.len();
+        Ok(Self { folder, tests, left_out })
     }
 }
 
-fn reason(folder: &Path, main: &Path, name: &str) -> Option<LeftOut> {
-    if OPTION_FILES.iter().any(|ending| main.join(format!("{name}{ending}")).exists()) {
-        return Some(LeftOut::OwnOptions);
+fn wants(folder: &Path, main: &Path, name: &str) -> Result<Wants, LeftOut> {
+    if OWN_SERVERS.iter().any(|ending| main.join(format!("{name}{ending}")).exists()) {
+        return Err(LeftOut::OwnServers);
     }
     let mut seen = BTreeSet::new();
-    stops(&[folder, main], &main.join(format!("{name}.test")), &mut seen).then_some(LeftOut::Stops)
+    if stops(&[folder, main], &main.join(format!("{name}.test")), &mut seen) {
+        return Err(LeftOut::Stops);
+    }
+    Wants::of(&[folder, main], name).ok_or(LeftOut::OwnServers)
 }
 
 /// Looks at a file and at those that it includes.
@@ -93,22 +101,31 @@ fn stops(folders: &[&Path; 2], file: &Path, seen: &mut BTreeSet<PathBuf>) -> boo
     if !seen.insert(file.to_owned()) {
         return false;
     }
-    // Some are in other character sets.
-    let Ok(bytes) = fs::read(file) else { return false };
-    let text = String::from_utf8_lossy(&bytes);
-    let mut commands = text.lines().filter(|line| !line.trim_start().starts_with('#')).peekable();
-    commands.any(|line| {
-        let line = line.trim();
+    let Some(text) = text(file) else { return false };
+    let mut commands = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let is_stop = |line: &str| {
         let lower = line.to_ascii_lowercase();
-        let is_stop = STOPS.iter().any(|word| lower.contains(word))
+        STOPS.iter().any(|word| lower.contains(word))
             || matches!(lower.trim_start_matches("--").trim(), "shutdown" | "shutdown;")
-            || (lower.contains("$mysqladmin") && lower.contains("shutdown"));
-        is_stop
-            || included(line).is_some_and(|name| {
-                let places = folders.iter().map(|folder| folder.join(name));
-                places.into_iter().any(|file| file.is_file() && stops(folders, &file, seen))
-            })
-    })
+            || (lower.contains("$mysqladmin") && lower.contains("shutdown"))
+    };
+    commands.any(is_stop) || files_included(folders, file).iter().any(|file| stops(folders, file, seen))
+}
+
+/// What is in a file; some are in other character sets.
+pub(super) fn text(file: &Path) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(file).ok()?).into_owned())
+}
+
+/// The files that a file includes, in their order.
+pub(super) fn files_included(folders: &[&Path; 2], file: &Path) -> Vec<PathBuf> {
+    let text = text(file).unwrap_or_default();
+    let names = text.lines().filter_map(|line| included(line.trim()));
+    let found = names.filter_map(|name| {
+        let places = file.parent().into_iter().chain(folders.iter().rev().copied());
+        places.map(|folder| folder.join(name)).find(|one| one.is_file() && one != file)
+    });
+    found.collect()
 }
 
 /// `--source include/x.inc` or `source include/x.inc;`
@@ -139,11 +156,11 @@ mod tests {
         write("main/stops.test", "--source a.inc\nselect 1;\n");
         write("main/goes.test", "# --source a.inc\nselect 1;\n");
         write("main/own.test", "select 1;\n");
-        write("main/own.opt", "--skip-networking\n");
-        let why = |name: &str| reason(&dir, &dir.join("main"), name);
+        write("main/own.cnf", "[mysqld.2]\n");
+        let why = |name: &str| wants(&dir, &dir.join("main"), name).err();
         assert_eq!(why("stops"), Some(LeftOut::Stops));
         assert_eq!(why("goes"), None);
-        assert_eq!(why("own"), Some(LeftOut::OwnOptions));
+        assert_eq!(why("own"), Some(LeftOut::OwnServers));
         fs::remove_dir_all(dir).unwrap();
     }
 }

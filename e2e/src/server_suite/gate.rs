@@ -1,36 +1,58 @@
 //! Runs the tests both ways and compares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 use crate::server_suite::Protocol;
 use crate::server_suite::ground::{Ground, Way};
-use crate::server_suite::known::{self, Known};
+use crate::server_suite::known;
 use crate::server_suite::trial::{Trial, Verdict};
 
 /// The pool of the gate.
 pub(crate) const CONNECTIONS: u32 = 2;
 /// A pool that no test empties: it shows whether a test needs more sessions at the same time than the gate's pool has.
 const ENOUGH: u32 = 64;
-/// What Delphinus says when its pool is empty.
-const POOL_IS_EMPTY: &str = "Delphinus: all 2 connections";
+/// What tests say when the pool is empty: Delphinus' own words, or that a session does not come to where others wait for it,
+/// because it waits for a connection.
+const POOL_IS_EMPTY: [&str; 2] = ["Delphinus: all 2 connections", "Timeout in wait_condition.inc"];
 /// Time for one test.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// The tests of `main` that are not run.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Of {
-    /// All tests.
-    pub(crate) all: usize,
-    /// Those that this crate leaves out.
-    pub(crate) left_out: usize,
-    /// Those that `mariadb-test-run` does not run.
-    pub(crate) refused: usize,
+/// What a test came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Came {
+    /// Passed both ways.
+    Passed,
+    /// Passed straight, failed through Delphinus.
+    Different,
+    /// The same, on purpose.
+    Known,
+    /// It keeps more than two sessions busy at the same time, and passes with a larger pool.
+    Crowded,
+    /// It failed once and passed, or the other way round.
+    Unsteady,
+    /// It is known to differ on purpose, and passed.
+    NoDifference,
+    /// It is for another kind of server.
+    FailedStraight,
+    /// It said that it cannot run.
+    Skipped,
+    /// `mariadb-test-run` does not run it.
+    Refused,
+}
+
+impl Came {
+    /// With all of these a test passes straight.
+    pub(crate) const STRAIGHT: [Self; 6] =
+        [Self::Passed, Self::Different, Self::Known, Self::Crowded, Self::Unsteady, Self::NoDifference];
 }
 
 /// What the tests came to in one protocol.
@@ -38,34 +60,48 @@ pub(crate) struct Of {
 pub struct Outcome {
     /// How statements were sent.
     pub protocol: Protocol,
-    /// Of how many tests these are.
-    pub(crate) of: Of,
-    /// Tests that passed straight.
-    pub straight: Vec<String>,
-    /// How many failed straight: they are for another kind of server.
-    pub failed_straight: usize,
-    /// How many said that they cannot run.
-    pub skipped: usize,
-    /// How many passed through Delphinus, of those that passed straight.
-    pub through: usize,
-    /// Passed straight, failed through: each with what it said.
-    pub differences: Vec<(String, String)>,
-    /// Deliberate differences.
-    pub known: Vec<Known>,
-    /// Known as deliberate differences, and passed.
-    pub no_difference: Vec<String>,
-    /// They keep more than two sessions busy at the same time, and pass with a larger pool.
-    pub crowded: Vec<String>,
-    /// They failed once and passed, or the other way round.
-    pub unsteady: Vec<String>,
+    /// All tests that were run.
+    pub tests: BTreeMap<String, Came>,
+    /// What those said that differ.
+    pub said: BTreeMap<String, String>,
+    /// How many tests of `main` are left out.
+    pub left_out: usize,
+    /// These are all tests, run both ways.
+    pub is_whole: bool,
     /// How long it took.
     pub took: Duration,
 }
 
 impl Outcome {
+    pub(crate) fn new(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            tests: BTreeMap::new(),
+            said: BTreeMap::new(),
+            left_out: 0,
+            is_whole: false,
+            took: Duration::ZERO,
+        }
+    }
+
     /// Nothing fails through Delphinus that passes straight, and what is known to differ does.
     pub fn is_good(&self) -> bool {
-        self.differences.is_empty() && self.no_difference.is_empty()
+        self.count(&[Came::Different, Came::NoDifference]) == 0
+    }
+
+    /// How many tests came to one of these.
+    pub fn count(&self, wanted: &[Came]) -> usize {
+        self.tests.values().filter(|came| wanted.contains(came)).count()
+    }
+
+    /// How many tests pass straight.
+    pub fn passed_straight(&self) -> usize {
+        self.count(&Came::STRAIGHT)
+    }
+
+    /// The tests that came to this.
+    pub fn names(&self, wanted: Came) -> Vec<&str> {
+        self.tests.iter().filter(|(_, came)| **came == wanted).map(|(name, _)| name.as_str()).collect()
     }
 }
 
@@ -75,148 +111,136 @@ pub(crate) struct Field<'a> {
     pub(crate) protocol: Protocol,
     /// What failing tests say goes there, a file each.
     pub(crate) keep: Option<&'a Path>,
+    /// The same tests can run on each.
+    pub(crate) grounds: &'a mut [Ground],
 }
 
-/// Runs all tests both ways at the same time, each way on its own server.
-pub(crate) fn both_ways(field: &Field<'_>, direct: &mut Ground, through: &mut Ground) -> Result<Outcome> {
-    let begun = Instant::now();
-    let names = direct.names();
-    let (straight, proxied) = std::thread::scope(|scope| {
-        let straight = scope.spawn(|| field.sweep(direct, &names, Way::Direct));
-        let proxied = field.sweep(through, &names, Way::Through(CONNECTIONS));
-        (straight.join().expect("invariant: no panic in a sweep"), proxied)
-    });
-    let (straight, proxied) = (straight.context("straight")?, proxied.context("through Delphinus")?);
-    let has_passed =
-        |runs: &BTreeMap<String, Trial>, name: &String| runs.get(name).is_some_and(Trial::has_passed);
-    let count = |wanted: &[Verdict]| straight.values().filter(|one| wanted.contains(&one.verdict)).count();
-    let passed: Vec<String> = names.iter().filter(|name| has_passed(&straight, name)).cloned().collect();
-    let failed: Vec<String> = passed.iter().filter(|name| !has_passed(&proxied, name)).cloned().collect();
-    let mut outcome = Outcome {
-        failed_straight: count(&[Verdict::Failed, Verdict::TimedOut]),
-        skipped: count(&[Verdict::Skipped]),
-        through: passed.len() - failed.len(),
-        straight: passed,
-        ..Outcome::new(field.protocol)
-    };
-    outcome.no_difference = known_among(&outcome.straight, &failed, field.protocol);
-    field.again(through, &failed, &mut outcome)?;
-    outcome.took = begun.elapsed();
-    Ok(outcome)
-}
+type Runs = BTreeMap<String, Trial>;
 
-/// Runs tests through Delphinus, and only those straight that fail there.
-pub(crate) fn one_way(field: &Field<'_>, ground: &mut Ground) -> Result<Outcome> {
-    let begun = Instant::now();
-    let names = ground.names();
-    let proxied = field.sweep(ground, &names, Way::Through(CONNECTIONS))?;
-    let is = |name: &String, wanted: &[Verdict]| {
-        proxied.get(name).is_some_and(|run| wanted.contains(&run.verdict))
-    };
-    let passed: Vec<String> = names.iter().filter(|name| is(name, &[Verdict::Passed])).cloned().collect();
-    let mut failed: Vec<String> =
-        names.into_iter().filter(|name| is(name, &[Verdict::Failed, Verdict::TimedOut])).collect();
-    let skipped = proxied.len() - passed.len() - failed.len();
-    let straight = field.sweep(ground, &failed, Way::Direct)?;
-    failed.retain(|name| straight.get(name).is_some_and(Trial::has_passed));
-    let mut outcome = Outcome {
-        through: passed.len(),
-        failed_straight: straight.len() - failed.len(),
-        skipped,
-        straight: [passed, failed.clone()].concat(),
-        ..Outcome::new(field.protocol)
-    };
-    outcome.no_difference = known_among(&outcome.straight, &failed, field.protocol);
-    field.again(ground, &failed, &mut outcome)?;
-    outcome.took = begun.elapsed();
-    Ok(outcome)
-}
-
-/// Tests that are known to differ and have passed both ways.
-fn known_among(straight: &[String], failed: &[String], protocol: Protocol) -> Vec<String> {
-    let is_known = |name: &&String| known::known(name, protocol).is_some() && !failed.contains(name);
-    straight.iter().filter(is_known).cloned().collect()
-}
-
-impl Outcome {
-    fn new(protocol: Protocol) -> Self {
-        Self {
-            protocol,
-            of: Of::default(),
-            straight: Vec::new(),
-            failed_straight: 0,
-            skipped: 0,
-            through: 0,
-            differences: Vec::new(),
-            known: Vec::new(),
-            no_difference: Vec::new(),
-            crowded: Vec::new(),
-            unsteady: Vec::new(),
-            took: Duration::ZERO,
-        }
-    }
+fn with(runs: &Runs, wanted: &[Verdict]) -> Vec<String> {
+    runs.iter().filter(|(_, run)| wanted.contains(&run.verdict)).map(|(name, _)| name.clone()).collect()
 }
 
 impl Field<'_> {
-    fn sweep(&self, ground: &mut Ground, names: &[String], way: Way) -> Result<BTreeMap<String, Trial>> {
-        let mut runs = BTreeMap::new();
-        for name in names {
-            let run = ground.run((name, self.protocol), way, LIMIT).with_context(|| name.clone())?;
-            self.keep(&run, way)?;
-            runs.insert(name.clone(), run);
-            if runs.len().is_multiple_of(50) {
-                eprintln!("{} {way:?}: {} of {} tests", self.protocol.word(), runs.len(), names.len());
-            }
+    /// Runs all tests straight, and those that pass through Delphinus.
+    pub(crate) fn whole(&mut self, names: &[String]) -> Result<Outcome> {
+        let begun = Instant::now();
+        let straight = self.sweep(names, Way::Direct)?;
+        let proxied = self.sweep(&with(&straight, &[Verdict::Passed]), Way::Through(CONNECTIONS))?;
+        self.compare(begun, &straight, &proxied)
+    }
+
+    /// Runs tests through Delphinus, and only those straight that fail there.
+    pub(crate) fn quick(&mut self, names: &[String]) -> Result<Outcome> {
+        let begun = Instant::now();
+        let proxied = self.sweep(names, Way::Through(CONNECTIONS))?;
+        let failed = with(&proxied, &[Verdict::Failed, Verdict::TimedOut]);
+        let mut straight = self.sweep(&failed, Way::Direct)?;
+        // They did what the suite expects, or said that they cannot run: straight it is the same.
+        let as_expected = proxied.iter().filter(|(name, _)| !failed.contains(name));
+        straight.extend(as_expected.map(|(name, run)| (name.clone(), run.clone())));
+        self.compare(begun, &straight, &proxied)
+    }
+
+    fn compare(&mut self, begun: Instant, straight: &Runs, proxied: &Runs) -> Result<Outcome> {
+        let mut outcome = Outcome::new(self.protocol);
+        let mut failed = Vec::new();
+        for (name, run) in straight {
+            let is_known = known::known(name, self.protocol).is_some();
+            let passes = proxied.get(name).is_some_and(Trial::has_passed);
+            let came = match (run.verdict, passes) {
+                (Verdict::Skipped, _) => Came::Skipped,
+                (Verdict::Failed | Verdict::TimedOut, _) => Came::FailedStraight,
+                (Verdict::Passed, true) if is_known => Came::NoDifference,
+                (Verdict::Passed, true) => Came::Passed,
+                (Verdict::Passed, false) if is_known => Came::Known,
+                (Verdict::Passed, false) => {
+                    failed.push(name.clone());
+                    continue;
+                }
+            };
+            outcome.tests.insert(name.clone(), came);
         }
-        Ok(runs)
+        self.again(&failed, &mut outcome)?;
+        outcome.took = begun.elapsed();
+        Ok(outcome)
     }
 
     /// Runs tests that failed through Delphinus once more, both ways, and finds out what kind of failure each is.
-    fn again(&self, ground: &mut Ground, failed: &[String], outcome: &mut Outcome) -> Result<()> {
-        let (known, unknown): (Vec<&String>, Vec<&String>) =
-            failed.iter().partition(|name| known::known(name, self.protocol).is_some());
-        outcome.known.extend(known.into_iter().filter_map(|name| known::known(name, self.protocol)));
-        let unknown: Vec<String> = unknown.into_iter().cloned().collect();
-        let proxied = self.sweep(ground, &unknown, Way::Through(CONNECTIONS))?;
-        let straight = self.sweep(ground, &unknown, Way::Direct)?;
+    fn again(&mut self, failed: &[String], outcome: &mut Outcome) -> Result<()> {
+        let proxied = self.sweep(failed, Way::Through(CONNECTIONS))?;
+        let straight = self.sweep(failed, Way::Direct)?;
+        let is_crowded =
+            |run: &Trial| !run.has_passed() && POOL_IS_EMPTY.iter().any(|words| run.said.contains(words));
+        let crowded: Vec<String> =
+            proxied.values().filter(|run| is_crowded(run)).map(|run| run.name.clone()).collect();
+        let roomy = self.sweep(&crowded, Way::Through(ENOUGH))?;
         for (name, run) in proxied {
             let passes_straight = straight.get(&name).is_some_and(Trial::has_passed);
-            if run.has_passed() || !passes_straight {
-                outcome.unsteady.push(name);
-                continue;
-            }
-            let mut said = run.said;
-            if said.contains(POOL_IS_EMPTY) {
-                let one = std::slice::from_ref(&name);
-                let roomy = self.sweep(ground, one, Way::Through(ENOUGH))?.remove(&name);
-                if roomy.as_ref().is_some_and(Trial::has_passed) {
-                    outcome.crowded.push(name);
-                    continue;
+            let came = match roomy.get(&name) {
+                _ if run.has_passed() || !passes_straight => Came::Unsteady,
+                Some(roomy) if roomy.has_passed() => Came::Crowded,
+                other => {
+                    outcome.said.insert(name.clone(), other.unwrap_or(&run).said.clone());
+                    Came::Different
                 }
-                said = roomy.map_or(said, |run| run.said);
-            }
-            outcome.differences.push((name, said));
+            };
+            outcome.tests.insert(name, came);
         }
         Ok(())
     }
 
-    /// Leaves what came of a test in the folder: a line in the list of all, and a file if it failed.
-    fn keep(&self, run: &Trial, way: Way) -> Result<()> {
-        let Some(folder) = self.keep else { return Ok(()) };
-        let way = match way {
-            Way::Direct => "straight".to_owned(),
-            Way::Through(connections) => format!("through-{connections}"),
+    /// Runs tests on all grounds at the same time. Each ground goes its way through the list from another end, because
+    /// neighbours in it want the same options.
+    fn sweep(&mut self, names: &[String], way: Way) -> Result<Runs> {
+        let places: BTreeSet<&String> = names.iter().collect();
+        let order = self.grounds.first().map(Ground::names).unwrap_or_default();
+        let left: Mutex<VecDeque<String>> =
+            Mutex::new(order.into_iter().filter(|name| places.contains(name)).collect());
+        let runs = Mutex::new(Runs::new());
+        let (protocol, keep, left, runs) = (self.protocol, self.keep, &left, &runs);
+        let of = names.len();
+        let work = |index: usize, ground: &mut Ground| -> Result<()> {
+            loop {
+                let mut names = left.lock().expect("invariant: no panic in a sweep");
+                let next = if index.is_multiple_of(2) { names.pop_front() } else { names.pop_back() };
+                drop(names);
+                let Some(name) = next else { return Ok(()) };
+                let run = ground.run((&name, protocol), way, LIMIT).with_context(|| name.clone())?;
+                let mut runs = runs.lock().expect("invariant: no panic in a sweep");
+                keep_run(keep, protocol, &run, way)?;
+                runs.insert(name, run);
+                if runs.len().is_multiple_of(50) {
+                    eprintln!("{} {way:?}: {} of {of} tests", protocol.word(), runs.len());
+                }
+            }
         };
-        let folder: PathBuf = folder.join(self.protocol.word()).join(way);
-        fs::create_dir_all(&folder)?;
-        let came_to = format!("{:?} after {:.1} s", run.verdict, run.took.as_secs_f64());
-        let mut list = OpenOptions::new().create(true).append(true).open(folder.join("all.log"))?;
-        writeln!(list, "{} {came_to}", run.name)?;
-        let file = folder.join(format!("{}.txt", run.name));
-        if matches!(run.verdict, Verdict::Failed | Verdict::TimedOut) {
-            fs::write(&file, format!("{came_to}\n{}", run.said))
-                .with_context(|| format!("cannot write {}", file.display()))?;
-        }
-        Ok(())
+        std::thread::scope(|scope| {
+            let grounds = self.grounds.iter_mut().enumerate();
+            let threads: Vec<_> =
+                grounds.map(|(index, ground)| scope.spawn(move || work(index, ground))).collect();
+            threads.into_iter().try_for_each(|one| one.join().expect("invariant: no panic in a sweep"))
+        })?;
+        Ok(std::mem::take(&mut *runs.lock().expect("invariant: no panic in a sweep")))
     }
+}
+
+/// Leaves what came of a test in the folder: a line in the list of all, and a file if it failed.
+fn keep_run(folder: Option<&Path>, protocol: Protocol, run: &Trial, way: Way) -> Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    let way = match way {
+        Way::Direct => "straight".to_owned(),
+        Way::Through(connections) => format!("through-{connections}"),
+    };
+    let folder: PathBuf = folder.join(protocol.word()).join(way);
+    fs::create_dir_all(&folder)?;
+    let came_to = format!("{:?} after {:.1} s", run.verdict, run.took.as_secs_f64());
+    let mut list = OpenOptions::new().create(true).append(true).open(folder.join("all.log"))?;
+    writeln!(list, "{} {came_to}", run.name)?;
+    let file = folder.join(format!("{}.txt", run.name));
+    if run.verdict != Verdict::Passed {
+        fs::write(&file, format!("{came_to}\n{}", run.said))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 //! Each test finds the server as it was at first. What a test has changed is looked for after it; where something was,
 //! the server begins anew with a copy of its first data, and so does the proxy, which may remember what is gone.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,21 +18,30 @@ use crate::programs::copy_tree;
 use crate::proxy::Proxy;
 use crate::server_suite::Protocol;
 use crate::server_suite::catalogue::Catalogue;
+use crate::server_suite::first_data;
 use crate::server_suite::gate::CONNECTIONS;
 use crate::server_suite::mtr::{self, Places, Prepared};
+use crate::server_suite::options::Wants;
 use crate::server_suite::trial::{self, Place, Trial, Verdict};
 use crate::stage::{Address, start_proxy};
 
 /// Tests show times of this zone, and some compare them.
 const ZONE: &str = "TZ=GMT-3";
 
+/// Starts the server with what a test wants: files in its folder hold an option in each line, and the zone.
+const LAUNCHER: &str = r#"
+[ ! -e test-options ] || while IFS= read -r option; do set -- "$@" ${option:+"$option"}; done <test-options
+[ ! -e test-zone ] || TZ=$(cat test-zone)
+exec "$@""#;
+
 /// What results depend on, and what makes a server small. The suite's own server has the same.
-const OPTIONS: [&str; 28] = [
+const OPTIONS: [&str; 35] = [
     "skip_log_bin",
     "log_slave_updates=OFF",
     "gtid_strict_mode=OFF",
     "binlog_format=MIXED",
     "relay_log_recovery=OFF",
+    "max_binlog_size=1G",
     "slave_net_timeout=120",
     // Users that tests make are at `localhost`; the proxy's connections come over TCP.
     "skip_name_resolve=OFF",
@@ -47,6 +57,7 @@ const OPTIONS: [&str; 28] = [
     "default_storage_engine=myisam",
     "use_stat_tables=preferably",
     "histogram_type=json_hb",
+    "innodb_data_file_path=ibdata1:12M:autoextend",
     "innodb_buffer_pool_size=8M",
     "innodb_lru_scan_depth=100",
     "innodb_write_io_threads=2",
@@ -57,6 +68,51 @@ const OPTIONS: [&str; 28] = [
     // The suite's folder, as seen from where the server starts: tests write files beside the data, and read others.
     "secure_file_priv=..",
     "open_files_limit=4096",
+    "log_output=FILE",
+    "general_log=ON",
+    "general_log_file=../mysqld.log",
+    "slow_query_log=ON",
+    "slow_query_log_file=../mysqld-slow.log",
+];
+
+/// Plugins of the server that only tests get who ask for them.
+const PLUGINS: [&str; 36] = [
+    "feedback",
+    "innodb",
+    "innodb-buffer-page-lru",
+    "innodb-buffer-pool-stats",
+    "innodb-cmp",
+    "innodb-cmp-per-index",
+    "innodb-cmp-per-index-reset",
+    "innodb-cmp-reset",
+    "innodb-cmpmem",
+    "innodb-cmpmem-reset",
+    "innodb-ft-being-deleted",
+    "innodb-ft-config",
+    "innodb-ft-default-stopword",
+    "innodb-ft-deleted",
+    "innodb-ft-index-cache",
+    "innodb-ft-index-table",
+    "innodb-sys-columns",
+    "innodb-sys-fields",
+    "innodb-sys-foreign",
+    "innodb-sys-foreign-cols",
+    "innodb-sys-indexes",
+    "innodb-sys-tables",
+    "innodb-sys-tablespaces",
+    "innodb-sys-tablestats",
+    "innodb-sys-virtual",
+    "innodb-tablespaces-encryption",
+    "partition",
+    "sequence",
+    "thread-pool-groups",
+    "thread-pool-queues",
+    "thread-pool-stats",
+    "thread-pool-waits",
+    "unix-socket",
+    "user-variables",
+    "archive",
+    "blackhole",
 ];
 
 /// What tests leave behind without changing another one's results.
@@ -99,8 +155,11 @@ struct Front {
 pub(crate) struct Ground {
     front: Option<Front>,
     cluster: Cluster,
-    /// What [`STATE`] says of the first data.
+    /// What [`STATE`] says of the first data, with the options of now.
     state: String,
+    /// What the server was started with; none if it did not start.
+    now: Option<Wants>,
+    wants: BTreeMap<String, Wants>,
     suite: Prepared,
 }
 
@@ -111,20 +170,23 @@ impl Ground {
             flavor: Flavor::MariaDb,
             replicas: 0,
             max_connections: 151,
-            extra_cnf: OPTIONS.iter().map(|line| (*line).to_owned()).chain(certificates(catalogue)).collect(),
+            extra_cnf: lines(catalogue),
             machines: vec![Machine {
                 host: "127.0.0.1".to_owned(),
-                launcher: vec!["env".to_owned(), ZONE.to_owned()],
+                launcher: ["env", ZONE, "sh", "-c", LAUNCHER, "launcher"].map(str::to_owned).to_vec(),
             }],
         };
         let mut cluster = Cluster::start(&spec, &Silent)?;
-        prepare(&mut cluster)?;
+        first_data::make(&mut cluster, &catalogue.folder)?;
         let state = cluster.servers[0].query(STATE)?;
         let server = &cluster.servers[0];
         let (vardir, port) = (cluster.dir(), server.port);
         let suite =
             mtr::calls(Places { suite: &catalogue.folder, vardir, socket: &server.socket, port }, tests)?;
-        Ok(Self { front: None, cluster, state, suite })
+        let now = Some(Wants::default());
+        let mut ground = Self { front: None, state, now, wants: BTreeMap::new(), cluster, suite };
+        ground.learn(catalogue);
+        Ok(ground)
     }
 
     /// Starts another server for the same tests.
@@ -132,7 +194,16 @@ impl Ground {
         // It takes a tenth of a second for each test, and says of one what there is to know.
         let mut other = Self::start(catalogue, &self.names()[..1])?;
         other.suite = self.suite.moved(&self.vardir(), &other.vardir());
+        other.learn(catalogue);
         Ok(other)
+    }
+
+    /// What tests want, and an order in which the server begins anew seldom.
+    fn learn(&mut self, catalogue: &Catalogue) {
+        let suite = &self.suite;
+        let filled = |wants: &Wants| wants.filled(|name| suite.variable(name));
+        self.wants = catalogue.tests.iter().map(|(name, wants)| (name.clone(), filled(wants))).collect();
+        self.suite.calls.sort_by_key(|call| self.wants.get(&call.name).cloned().unwrap_or_default());
     }
 
     /// The tests that `mariadb-test-run` would run.
@@ -147,12 +218,22 @@ impl Ground {
         way: Way,
         limit: Duration,
     ) -> Result<Trial> {
-        self.go(way)?;
+        let wants = self.wants.get(name).cloned().unwrap_or_default();
+        let zone = wants.zone.clone();
+        if let Err(error) = self.change_to(wants).and_then(|()| self.go(way)) {
+            self.now = None;
+            return Ok(Trial::not_begun(name, &format!("{error:#}")));
+        }
         let address = self.address();
+        if let Err(error) = self.front.as_ref().map_or(Ok(()), |front| fill(&front.address)) {
+            self.now = None;
+            return Ok(Trial::not_begun(name, &format!("{error:#}")));
+        }
         point_clients_to(&self.vardir().join("my.cnf"), &address)?;
         let call = self.suite.calls.iter().find(|call| call.name == name);
         let call = call.with_context(|| format!("mariadb-test-run does not run {name}"))?;
-        let place = Place { protocol, vardir: &self.vardir(), address: &address, limit };
+        let place =
+            Place { protocol, vardir: &self.vardir(), address: &address, limit, zone: zone.as_deref() };
         let mut trial = trial::run(&self.suite, call, place)?;
         if let Some(front) = &mut self.front {
             if let Some(status) = front.proxy.ended()? {
@@ -168,9 +249,22 @@ impl Ground {
         let is_same = self.cluster.servers[0].query(STATE).is_ok_and(|state| state == self.state);
         let is_quiet = matches!(trial.verdict, Verdict::Passed | Verdict::Skipped);
         if !is_same || !is_quiet {
-            self.begin_anew()?;
+            // The next test starts it.
+            self.now = None;
         }
         Ok(trial)
+    }
+
+    /// Starts the server with its first data and these options, unless it is just that.
+    fn change_to(&mut self, wants: Wants) -> Result<()> {
+        if self.now.as_ref() == Some(&wants) {
+            return Ok(());
+        }
+        self.now = None;
+        self.begin_anew(&wants)?;
+        self.state = self.cluster.servers[0].query(STATE)?;
+        self.now = Some(wants);
+        Ok(())
     }
 
     /// Starts or stops the proxy.
@@ -184,22 +278,21 @@ impl Ground {
             let config = ConfigFile {
                 pool: vec![format!("max_connections = {connections}"), CHECKOUT.to_owned()],
                 // As the server does.
-                unix_listener: vec!["compression_algorithms = [\"zlib\", \"uncompressed\"]".to_owned()],
+                listener: listener(&self.suite),
+                unix_listener: listener(&self.suite),
                 // Tests make users of their own.
                 sections: vec!["[authentication]\nauth = \"backend\"\n".to_owned()],
                 ..ConfigFile::default()
             };
             let (port, proxy, address) = start_proxy(&self.cluster, &config)?;
-            fill(&address)?;
             self.front = Some(Front { connections, proxy, address, _port: port });
         }
         Ok(())
     }
 
-    fn begin_anew(&mut self) -> Result<()> {
-        let way = self.front.as_ref().map_or(Way::Direct, |front| Way::Through(front.connections));
+    fn begin_anew(&mut self, wants: &Wants) -> Result<()> {
         self.front = None;
-        let (data, first, vardir) = (self.data(), first_data(&self.cluster), self.vardir());
+        let (data, first, vardir) = (self.data(), first_data::folder(&self.cluster), self.vardir());
         let server = &mut self.cluster.servers[0];
         server.kill9();
         fs::remove_dir_all(&data)?;
@@ -208,8 +301,14 @@ impl Ground {
             fs::remove_dir_all(&folder)?;
             fs::create_dir_all(&folder)?;
         }
-        server.start_again()?;
-        self.go(way)
+        for log in ["mysqld.log", "mysqld-slow.log"] {
+            let _ = fs::remove_file(data.with_file_name(log));
+        }
+        let options = wants.options.join("\n") + "\n";
+        fs::write(data.with_file_name(first_data::OPTIONS), options)?;
+        let zone = wants.zone.as_deref().or(ZONE.split_once('=').map(|(_, zone)| zone));
+        fs::write(data.with_file_name("test-zone"), zone.unwrap_or_default())?;
+        server.start_again()
     }
 
     fn address(&self) -> Address {
@@ -244,60 +343,25 @@ fn fill(address: &Address) -> Result<()> {
     clients.into_iter().try_for_each(Client::quit)
 }
 
-fn first_data(cluster: &Cluster) -> PathBuf {
-    cluster.dir().join("first-data")
+/// What the server offers its clients, too: compression, and TLS with the certificate that tests know.
+fn listener(suite: &Prepared) -> Vec<String> {
+    let file = |name: &str| suite.folder.join("std_data").join(name).display().to_string();
+    vec![
+        "compression_algorithms = [\"zlib\", \"uncompressed\"]".to_owned(),
+        "tls = \"optional\"".to_owned(),
+        format!("tls_cert = \"{}\"", file("server-cert.pem")),
+        format!("tls_key = \"{}\"", file("server-key.pem")),
+    ]
 }
 
-/// Makes the sandbox's server the suite's: `root` without a password, its schemas, its time zones; and keeps a copy.
-fn prepare(cluster: &mut Cluster) -> Result<()> {
-    let first = first_data(cluster);
-    let server = &mut cluster.servers[0];
-    for sql in [
-        "DROP DATABASE app; DROP DATABASE sbtest",
-        "CREATE DATABASE test CHARACTER SET latin1 COLLATE latin1_swedish_ci",
-        // Tests say which warnings of the log they expect; only the suite's own server is looked at for them.
-        "CREATE DATABASE mtr CHARACTER SET latin1",
-        "CREATE TABLE mtr.test_suppressions (pattern VARCHAR(255)) ENGINE=MyISAM",
-        "CREATE PROCEDURE mtr.add_suppression(pattern VARCHAR(255)) INSERT INTO mtr.test_suppressions VALUES (pattern)",
-        // A command of the client stands on a line of its own.
-        "USE mysql\nsource /usr/share/mysql/mysql_test_data_timezone.sql",
-        "ALTER TABLE mysql.gtid_slave_pos ENGINE=Aria TRANSACTIONAL=0",
-    ] {
-        server.query(sql)?;
-    }
-    let users = server.query("SELECT CONCAT(QUOTE(user), '@', QUOTE(host)) FROM mysql.global_priv")?;
-    for user in
-        users.lines().filter(|user| !["'root'@'localhost'", "'mariadb.sys'@'localhost'"].contains(user))
-    {
-        server.query(&format!("DROP USER {user}"))?;
-    }
-    let _ = server.query("UNINSTALL SONAME 'auth_ed25519'");
-    server.query("ALTER USER root@localhost IDENTIFIED BY ''")?;
-    let client = server.datadir.with_file_name("client.cnf");
-    fs::write(client, format!("[client]\nuser=root\nsocket={}\n", server.socket.display()))?;
-    server.root_password = String::new();
-    // What tests know the server's folder by.
-    std::os::unix::fs::symlink(server.datadir.with_file_name(""), first.with_file_name("mysqld.1"))?;
-    server.stop_graceful()?;
-    copy_tree(&server.datadir, &first)?;
-    server.start_again()?;
-    for (user, password) in [
-        (&mut cluster.app_user, &mut cluster.app_password),
-        (&mut cluster.monitor_user, &mut cluster.monitor_password),
-    ] {
-        "root".clone_into(user);
-        password.clear();
-    }
-    "test".clone_into(&mut cluster.database);
-    Ok(())
-}
-
-/// The suite's own, so that tests with TLS can run.
-fn certificates(catalogue: &Catalogue) -> Vec<String> {
+/// For the server's option file: what all tests have, and the suite's own certificates, so that tests with TLS can run.
+fn lines(catalogue: &Catalogue) -> Vec<String> {
     let files = [("ca", "cacert.pem"), ("cert", "server-cert.pem"), ("key", "server-key.pem")];
-    let line =
+    let certificate =
         |(what, file)| format!("ssl_{what}={}", catalogue.folder.join("std_data").join(file).display());
-    files.into_iter().map(line).collect()
+    let options = OPTIONS.iter().map(|line| (*line).to_owned());
+    let plugins = PLUGINS.iter().map(|name| format!("loose-skip-plugin-{name}"));
+    options.chain(plugins).chain(files.map(certificate)).collect()
 }
 
 /// The file that all programs of the suite read.

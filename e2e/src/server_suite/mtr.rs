@@ -55,6 +55,12 @@ pub(crate) struct Places<'a> {
 }
 
 impl Prepared {
+    /// The value of a variable of the environment.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let (_, value) = self.environment.iter().find(|(known, _)| known == name)?;
+        Some(value.to_string_lossy().into_owned())
+    }
+
     /// The same tests for a suite's folder elsewhere.
     pub(crate) fn moved(&self, from: &Path, to: &Path) -> Self {
         let (from, to) = (from.display().to_string(), to.display().to_string());

@@ -1,6 +1,6 @@
 //! Summaries for the terminal, and docs/server-suite.md with the results that it is made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::server_suite::gate::Outcome;
+use crate::server_suite::Protocol;
+use crate::server_suite::gate::{Came, Outcome};
 use crate::server_suite::known::{KNOWN, MOST};
 
 const INTRODUCTION: &str = "\
@@ -23,43 +24,51 @@ through Delphinus, over Unix sockets, with the tests and programs of Debian's pa
 tests make users and log in as them. The variants are those of the suite: statements as text, and prepared (`--ps-protocol`).
 
 A test that passes straight has to pass through Delphinus; one that does not is run once more, both ways. It *differs* if the
-same comes of it, and is *unsteady* if not. Each test finds the server as it was at first: where a test has changed
-something, the server begins anew. What differs on purpose is listed below with its reason, at most 25 tests.
+same comes of it, and is *unsteady* if not. Each test finds the server as it was at first, with the options that the test
+asks for: where a test has changed something, or wants other options, the server begins anew. What differs on purpose is
+listed below with its reason, at most 25 tests.
 
 Some tests keep three or more sessions busy at the same time, with locks, transactions or temporary tables. They
 need more connections than the gate's pool has, and get Delphinus' error 1203. They count as *crowded* if they pass
 with a larger pool, and as different if not.
 
-Left out are tests that want a server with other options or stop it, as servers that are there already cannot be used for those.
-Tests for other builds of the server, for its debugging aids, for example, are refused by the suite itself. Tests that fail straight
-expect something of the suite's own server that this one has not.
+Left out are tests that stop the server or want more than one, as servers that are there already cannot be used for those.
+Tests for other builds of the server, for its debugging aids, for example, are refused by the suite itself, or skip themselves.
+Tests that fail straight expect something of the suite's own server that this one has not.
 
-`cargo xtask e2e server-suite` runs it; `--only TEST` runs one test, `--quick` only those straight that fail through Delphinus. What failing tests say is left in `target/server-suite`.
+`cargo xtask e2e server-suite` runs it. `--quick` runs only those straight that fail through Delphinus, for a test that passes
+through Delphinus got what the suite expects; and it leaves out those that do not pass straight according to the results that are
+kept. `--only TEST` runs one test. With `--docs`, what was run replaces what is kept of the same tests. What failing tests say is
+left in `target/server-suite`.
 ";
 
 /// What one variant came to, in some lines.
 pub fn summary(outcome: &Outcome) -> String {
+    let count = |came: Came| outcome.count(&[came]);
     let mut text = format!(
         "{}: {} passed straight, {} of them through; {} differ, {} known, {} crowded, {} unsteady; {} failed straight, {} \
          skipped, {} s\n",
         outcome.protocol.word(),
-        outcome.straight.len(),
-        outcome.through,
-        outcome.differences.len(),
-        outcome.known.len(),
-        outcome.crowded.len(),
-        outcome.unsteady.len(),
-        outcome.failed_straight,
-        outcome.skipped,
+        outcome.passed_straight(),
+        count(Came::Passed),
+        count(Came::Different),
+        count(Came::Known),
+        count(Came::Crowded),
+        count(Came::Unsteady),
+        count(Came::FailedStraight),
+        count(Came::Skipped),
         outcome.took.as_secs()
     );
-    for (name, said) in &outcome.differences {
+    for (name, said) in &outcome.said {
         let _ = writeln!(text, "\n{name} differs:\n{said}");
     }
-    for name in &outcome.no_difference {
+    for name in outcome.names(Came::NoDifference) {
         let _ = writeln!(text, "{name} is known to differ (e2e/src/server_suite/known.rs), and passes");
     }
-    for (what, names) in [("crowded", &outcome.crowded), ("unsteady", &outcome.unsteady)] {
+    for (what, came) in
+        [("differ", Came::Different), ("crowded", Came::Crowded), ("unsteady", Came::Unsteady)]
+    {
+        let names = outcome.names(came);
         if !names.is_empty() {
             let _ = writeln!(text, "{what}: {}", names.join(" "));
         }
@@ -67,61 +76,72 @@ pub fn summary(outcome: &Outcome) -> String {
     text
 }
 
-/// What one variant came to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What is kept of one variant.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Record {
-    variant: String,
-    /// Tests of `main`.
-    all: usize,
+    /// Tests of `main` that cannot be run on a server that is there already.
     left_out: usize,
-    refused: usize,
-    skipped: usize,
-    failed_straight: usize,
-    passed_straight: usize,
-    passed_through: usize,
-    different: Vec<String>,
-    known: Vec<String>,
-    crowded: Vec<String>,
-    unsteady: Vec<String>,
+    tests: BTreeMap<Came, BTreeSet<String>>,
 }
 
 impl Record {
-    fn of(outcome: &Outcome) -> Self {
-        Self {
-            variant: outcome.protocol.word().to_owned(),
-            all: outcome.of.all,
-            left_out: outcome.of.left_out,
-            refused: outcome.of.refused,
-            skipped: outcome.skipped,
-            failed_straight: outcome.failed_straight,
-            passed_straight: outcome.straight.len(),
-            passed_through: outcome.through,
-            different: outcome.differences.iter().map(|(name, _)| name.clone()).collect(),
-            known: outcome.known.iter().map(|known| known.test.to_owned()).collect(),
-            crowded: outcome.crowded.clone(),
-            unsteady: outcome.unsteady.clone(),
+    /// What was run replaces what is known of the same tests.
+    fn learn(&mut self, outcome: &Outcome) {
+        if outcome.is_whole {
+            self.tests.clear();
         }
+        self.left_out = outcome.left_out;
+        for (name, came) in &outcome.tests {
+            self.tests.values_mut().for_each(|names| {
+                names.remove(name);
+            });
+            self.tests.entry(*came).or_default().insert(name.clone());
+        }
+        self.tests.retain(|_, names| !names.is_empty());
+    }
+
+    fn count(&self, wanted: &[Came]) -> usize {
+        wanted.iter().filter_map(|came| self.tests.get(came)).map(BTreeSet::len).sum()
+    }
+
+    fn all(&self) -> usize {
+        self.left_out + self.tests.values().map(BTreeSet::len).sum::<usize>()
     }
 }
 
-/// Keeps these results in the place of older ones of the same variants, and writes the page anew.
+/// By variant.
+type Records = BTreeMap<String, Record>;
+
+/// The tests that do not pass straight, as far as it is kept.
+pub(super) fn in_vain(protocol: Protocol) -> Result<BTreeSet<String>> {
+    let record = read()?.remove(protocol.word()).unwrap_or_default();
+    let is_in_vain = |came: &Came| !Came::STRAIGHT.contains(came);
+    Ok(record.tests.into_iter().filter(|(came, _)| is_in_vain(came)).flat_map(|(_, names)| names).collect())
+}
+
+/// Keeps these results in the place of older ones of the same variants and tests, and writes the page anew.
 pub fn record(outcomes: &[Outcome], page: &Path) -> Result<()> {
     let file = results();
-    let mut records: BTreeMap<String, Record> = match fs::read_to_string(&file) {
-        Ok(text) => serde_json::from_str(&text).with_context(|| format!("cannot read {}", file.display()))?,
-        Err(_) => BTreeMap::new(),
-    };
-    records.extend(outcomes.iter().map(Record::of).map(|record| (record.variant.clone(), record)));
+    let mut records = read()?;
+    for outcome in outcomes {
+        records.entry(outcome.protocol.word().to_owned()).or_default().learn(outcome);
+    }
     fs::create_dir_all(file.parent().context("invariant: the file is in a folder")?)?;
     fs::write(&file, serde_json::to_string_pretty(&records)? + "\n")?;
     fs::write(page, document(&records)).with_context(|| format!("cannot write {}", page.display()))
+}
+
+fn read() -> Result<Records> {
+    let file = results();
+    let Ok(text) = fs::read_to_string(&file) else { return Ok(Records::new()) };
+    serde_json::from_str(&text).with_context(|| format!("cannot read {}", file.display()))
 }
 
 fn results() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("server_suite/results.json")
 }
 
-fn document(records: &BTreeMap<String, Record>) -> String {
+fn document(records: &Records) -> String {
     let mut text = INTRODUCTION.to_owned();
     text.push_str(
         "\n| variant | tests | left out | refused | skip themselves | fail straight | passed straight | passed through | \
@@ -130,23 +150,40 @@ fn document(records: &BTreeMap<String, Record>) -> String {
     if records.is_empty() {
         text.push_str("\nNo run is kept yet.\n");
     }
-    for one in records.values() {
-        let lists = [&one.different, &one.known, &one.crowded, &one.unsteady].map(Vec::len);
-        let [different, known, crowded, unsteady] = lists;
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {different} | {known} | {crowded} | {unsteady} |",
-            one.variant,
-            one.all,
+    for (variant, one) in records {
+        let counts = [
+            one.all(),
             one.left_out,
-            one.refused,
-            one.skipped,
-            one.failed_straight,
-            one.passed_straight,
-            one.passed_through,
-        );
+            one.count(&[Came::Refused]),
+            one.count(&[Came::Skipped]),
+            one.count(&[Came::FailedStraight]),
+            one.count(&Came::STRAIGHT),
+            one.count(&[Came::Passed, Came::NoDifference]),
+            one.count(&[Came::Different]),
+            one.count(&[Came::Known]),
+            one.count(&[Came::Crowded]),
+            one.count(&[Came::Unsteady]),
+        ];
+        let counts = counts.map(|count| count.to_string());
+        let _ = writeln!(text, "| {variant} | {} |", counts.join(" | "));
     }
-    let _ = write!(text, "\n## What differs on purpose\n\n{} of at most {MOST} tests.\n", KNOWN.len());
+    text.push_str(&on_purpose());
+    for (head, came) in LISTS {
+        let lists = records.iter().filter_map(|(variant, one)| Some((variant, one.tests.get(&came)?)));
+        let lists: Vec<String> = lists
+            .map(|(variant, names)| {
+                format!("- {variant}: {}\n", names.iter().cloned().collect::<Vec<_>>().join(", "))
+            })
+            .collect();
+        if !lists.is_empty() {
+            let _ = write!(text, "\n## {head}\n\n{}", lists.concat());
+        }
+    }
+    text
+}
+
+fn on_purpose() -> String {
+    let mut text = format!("\n## What differs on purpose\n\n{} of at most {MOST} tests.\n", KNOWN.len());
     if !KNOWN.is_empty() {
         text.push_str("\n| test | variant | what, and why | page |\n|---|---|---|---|\n");
     }
@@ -155,24 +192,15 @@ fn document(records: &BTreeMap<String, Record>) -> String {
         let _ =
             writeln!(text, "| {} | {variant} | {} | [{}]({}) |", one.test, one.reason, one.page, one.page);
     }
-    for (head, pick) in LISTS {
-        let lists = records.values().filter(|one| !pick(one).is_empty());
-        let lists: Vec<_> =
-            lists.map(|one| format!("- {}: {}\n", one.variant, pick(one).join(", "))).collect();
-        if !lists.is_empty() {
-            let _ = write!(text, "\n## {head}\n\n{}", lists.concat());
-        }
-    }
     text
 }
 
-type List = fn(&Record) -> &Vec<String>;
-
 /// The lists of names on the page.
-const LISTS: [(&str, List); 3] = [
-    ("What differs", |one| &one.different),
-    ("Crowded tests", |one| &one.crowded),
-    ("Unsteady tests", |one| &one.unsteady),
+const LISTS: [(&str, Came); 4] = [
+    ("What differs", Came::Different),
+    ("Crowded tests", Came::Crowded),
+    ("Unsteady tests", Came::Unsteady),
+    ("Tests that fail straight", Came::FailedStraight),
 ];
 
 #[cfg(test)]
@@ -181,14 +209,28 @@ mod tests {
 
     #[test]
     fn the_page_is_made_of_the_results() {
-        let file = results();
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/server-suite.md");
-        let records: BTreeMap<String, Record> =
-            serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+        let records = read().unwrap();
         assert_eq!(
             fs::read_to_string(page).unwrap(),
             document(&records),
             "cargo xtask e2e server-suite --docs"
         );
+    }
+
+    #[test]
+    fn a_part_that_runs_again_replaces_what_was_kept_of_it() {
+        let outcome = |tests: &[(&str, Came)], is_whole| Outcome {
+            tests: tests.iter().map(|(name, came)| ((*name).to_owned(), *came)).collect(),
+            left_out: 1,
+            is_whole,
+            ..Outcome::new(Protocol::Plain)
+        };
+        let mut record = Record::default();
+        record.learn(&outcome(&[("a", Came::Different), ("b", Came::Passed)], true));
+        record.learn(&outcome(&[("a", Came::Passed)], false));
+        assert_eq!((record.all(), record.count(&[Came::Passed]), record.tests.len()), (3, 2, 1));
+        record.learn(&outcome(&[("c", Came::Skipped)], true));
+        assert_eq!((record.all(), record.count(&Came::STRAIGHT)), (2, 0));
     }
 }

@@ -41,6 +41,11 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
+    /// What it needs could not be started.
+    pub(crate) fn not_begun(name: &str, why: &str) -> Self {
+        Self { name: name.to_owned(), verdict: Verdict::Failed, said: short(why), took: Duration::ZERO }
+    }
+
     pub(crate) fn has_passed(&self) -> bool {
         self.verdict == Verdict::Passed
     }
@@ -53,11 +58,13 @@ pub(crate) struct Place<'a> {
     pub(crate) vardir: &'a Path,
     pub(crate) address: &'a Address,
     pub(crate) limit: Duration,
+    /// `TZ`, if not the suite's.
+    pub(crate) zone: Option<&'a str>,
 }
 
 /// Runs it. The results that it compares with are copied first, because `mariadb-test` writes beside them.
 pub(crate) fn run(suite: &Prepared, call: &Call, place: Place<'_>) -> Result<Trial> {
-    let Place { protocol, vardir, address, limit } = place;
+    let Place { protocol, vardir, address, limit, zone } = place;
     let results = vardir.join("results");
     fs::create_dir_all(&results)?;
     let mut command = Command::new("timeout");
@@ -74,6 +81,7 @@ pub(crate) fn run(suite: &Prepared, call: &Call, place: Place<'_>) -> Result<Tri
     let variables = suite.environment.iter().map(|(name, value)| (name, value));
     command.current_dir(&suite.folder).env_clear().envs(variables);
     command.env("MASTER_MYSOCK", &address.socket).env("MASTER_MYPORT", address.port.to_string());
+    command.envs(zone.map(|zone| ("TZ", zone)));
     let begun = Instant::now();
     let (status, said) = run_or_kill(&mut command, limit + KILL_AFTER * 2)?;
     let verdict = match status.and_then(|status| status.code()) {
