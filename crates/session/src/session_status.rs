@@ -13,7 +13,7 @@ use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
 /// What the names of counters that a session has of its own begin with, in both families of servers.
-const PREFIXES: [&str; 26] = [
+const PREFIXES: [&str; 27] = [
     "Access_denied_errors",
     "Binlog_bytes_written",
     "Busy_time",
@@ -29,6 +29,7 @@ const PREFIXES: [&str; 26] = [
     "Handler_",
     "Max_execution_time_",
     "Max_statement_time_exceeded",
+    "Memory_used",
     "Opened_",
     "Optimizer_join_",
     "Questions",
@@ -126,6 +127,7 @@ mod tests {
             "show local status like '%'",
             "SHOW STATUS LIKE 'handler\\_read%'",
             "SHOW STATUS LIKE \"Bytes%\"",
+            "SHOW STATUS LIKE 'Memory_used'",
             "SHOW STATUS WHERE Variable_name IN ('Uptime', 'Questions')",
             "SHOW STATUS WHERE Variable_name RLIKE '^H'",
         ] {

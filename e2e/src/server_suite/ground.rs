@@ -28,14 +28,17 @@ use crate::stage::{Address, start_proxy};
 /// Tests show times of this zone, and some compare them.
 const ZONE: &str = "TZ=GMT-3";
 
-/// Starts the server with what a test wants: files in its folder hold an option in each line, and the zone.
+/// Starts the server with what a test wants: files in its folder hold an option in each line, and the zone. The folder's
+/// other name is the one that tests expect.
 const LAUNCHER: &str = r#"
+cd ../mysqld.1 2>/dev/null && set -- "$@" --datadir="$PWD/data" --general-log-file="$PWD/mysqld.log" \
+    --slow-query-log-file="$PWD/mysqld-slow.log"
 [ ! -e test-options ] || while IFS= read -r option; do set -- "$@" ${option:+"$option"}; done <test-options
 [ ! -e test-zone ] || TZ=$(cat test-zone)
 exec "$@""#;
 
 /// What results depend on, and what makes a server small. The suite's own server has the same.
-const OPTIONS: [&str; 35] = [
+const OPTIONS: [&str; 33] = [
     "skip_log_bin",
     "log_slave_updates=OFF",
     "gtid_strict_mode=OFF",
@@ -70,9 +73,7 @@ const OPTIONS: [&str; 35] = [
     "open_files_limit=4096",
     "log_output=FILE",
     "general_log=ON",
-    "general_log_file=../mysqld.log",
     "slow_query_log=ON",
-    "slow_query_log_file=../mysqld-slow.log",
 ];
 
 /// Plugins of the server that only tests get who ask for them.
