@@ -279,8 +279,8 @@ impl Ground {
             let config = ConfigFile {
                 pool: vec![format!("max_connections = {connections}"), CHECKOUT.to_owned()],
                 // As the server does.
-                listener: listener(&self.suite),
-                unix_listener: listener(&self.suite),
+                listener: self.listener(),
+                unix_listener: self.listener(),
                 // Tests make users of their own.
                 sections: vec!["[authentication]\nauth = \"backend\"\n".to_owned()],
                 ..ConfigFile::default()
@@ -289,6 +289,25 @@ impl Ground {
             self.front = Some(Front { connections, proxy, address, _port: port });
         }
         Ok(())
+    }
+
+    /// What the server offers its clients, too: compression, and TLS with the certificate that the test knows.
+    fn listener(&self) -> Vec<String> {
+        let own = |what: &str| {
+            let name = format!("ssl-{what}=");
+            let options = self.now.iter().flat_map(|wants| &wants.options).rev();
+            options.filter_map(|option| Some(option.split_once(&name)?.1.to_owned())).next()
+        };
+        let file = |what: &str, usual: &str| {
+            let usual = || self.suite.folder.join("std_data").join(usual).display().to_string();
+            format!("tls_{what} = \"{}\"", own(what).unwrap_or_else(usual))
+        };
+        vec![
+            "compression_algorithms = [\"zlib\", \"uncompressed\"]".to_owned(),
+            "tls = \"optional\"".to_owned(),
+            file("cert", "server-cert.pem"),
+            file("key", "server-key.pem"),
+        ]
     }
 
     fn begin_anew(&mut self, wants: &Wants) -> Result<()> {
@@ -342,17 +361,6 @@ fn fill(address: &Address) -> Result<()> {
         client.query("ROLLBACK")?;
     }
     clients.into_iter().try_for_each(Client::quit)
-}
-
-/// What the server offers its clients, too: compression, and TLS with the certificate that tests know.
-fn listener(suite: &Prepared) -> Vec<String> {
-    let file = |name: &str| suite.folder.join("std_data").join(name).display().to_string();
-    vec![
-        "compression_algorithms = [\"zlib\", \"uncompressed\"]".to_owned(),
-        "tls = \"optional\"".to_owned(),
-        format!("tls_cert = \"{}\"", file("server-cert.pem")),
-        format!("tls_key = \"{}\"", file("server-key.pem")),
-    ]
 }
 
 /// For the server's option file: what all tests have, and the suite's own certificates, so that tests with TLS can run.

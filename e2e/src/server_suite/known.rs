@@ -69,6 +69,14 @@ pub(crate) const KNOWN: &[Known] = &[
         ),
     ),
     one(
+        "kill-2",
+        None,
+        (
+            "a right to KILL that a server gave is not asked for; `connection_admin` gives it",
+            "pinning.md#known-limits",
+        ),
+    ),
+    one(
         "loadxml",
         Some(Protocol::Plain),
         (

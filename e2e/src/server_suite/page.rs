@@ -32,7 +32,9 @@ Some tests keep three or more sessions busy at the same time, with locks, transa
 need more connections than the gate's pool has, and get Delphinus' error 1203. They count as *crowded* if they pass
 with a larger pool, and as different if not.
 
-Left out are tests that stop the server or want more than one, as servers that are there already cannot be used for those.
+Left out are tests that stop the server or want more than one, as servers that are there already cannot be used for those, and
+tests of servers that no proxy is put before: those that are read-only, listen elsewhere, take one connection at a time, or check
+passwords with plugins that exist for the suite only.
 Tests for other builds of the server, for its debugging aids, for example, are refused by the suite itself, or skip themselves.
 Tests that fail straight expect something of the suite's own server that this one has not.
 
