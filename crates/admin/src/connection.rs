@@ -97,6 +97,7 @@ async fn log_in(
     let id = settings.connection_id;
     let attempt = LoginAttempt::new(&console.failed_logins, place, (visitor, host), place.login_limit());
     let services = LoginServices {
+        memory: &console.parts.memory,
         tls: listener.tls.as_ref(),
         pause: &|query| attempt.pause(query.user()),
         lookup: &|query| console.users.record(query.user()),

@@ -71,7 +71,7 @@ impl RunningCluster {
             id,
             // Once: the threads share the counts of the rules.
             settings: settings::sessions(config, id, cluster, kept),
-            pool: settings::pool(config, (id, cluster), &users, threads),
+            pool: settings::pool(config, (id, cluster), &users, (threads, &kept.memory)),
             backends: limits::budgets(config, cluster, &targets, &bells),
             users,
             reader,

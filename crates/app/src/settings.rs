@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
+use delphinus_memory::Account;
 use delphinus_monitor::{BackendSpec, HeartbeatSettings};
 use delphinus_net::rt::{Manner, watch};
 use delphinus_net::tls::ServerTls;
@@ -90,7 +91,7 @@ pub(crate) fn pool(
     config: &Config,
     (id, cluster): (ClusterId, &Cluster),
     users: &Users,
-    workers: usize,
+    (workers, memory): (usize, &Account),
 ) -> delphinus_pool::Settings {
     let pool = &cluster.pool;
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
@@ -114,6 +115,7 @@ pub(crate) fn pool(
         kills_abandoned: config.proxy.kill_abandoned_queries,
         passed_attributes: pool.pass_connection_attributes.clone(),
         kept_open: kept_open.collect(),
+        memory: memory.clone(),
     }
 }
 

@@ -41,6 +41,11 @@ impl Transcript {
         }
     }
 
+    /// How long it is.
+    pub fn size(&self) -> usize {
+        self.bytes.as_ref().map_or(0, Vec::len)
+    }
+
     /// The answer cannot be kept.
     pub fn give_up(&mut self) {
         self.bytes = None;

@@ -83,7 +83,7 @@ impl Key {
     }
 
     /// How long it is, in bytes.
-    pub(crate) fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.0.len()
     }
 }

@@ -43,7 +43,7 @@ impl Weighter<Key, Entry> for Weight {
 }
 
 fn weight(key: &Key, answer: &Answer) -> u64 {
-    OVERHEAD + key.len() as u64 + answer.bytes.len() as u64
+    OVERHEAD + key.size() as u64 + answer.bytes.len() as u64
 }
 
 /// What had to make room for one that was stored: freed when this is, which is after the lock is.

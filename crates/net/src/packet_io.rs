@@ -1,6 +1,8 @@
 //! Whole packets, for everything off the path of a query: logins, fix-ups, probes. Payloads are held whole,
 //! so each read names the largest that it accepts.
 
+use std::io;
+
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, parse_header, put_packet};
 
 use crate::buffer::Buffer;
@@ -69,11 +71,35 @@ impl<'a> PacketIo<'a> {
 
     /// The same into a buffer that is used again, whose old contents go; gives back the sequence id of the last packet.
     pub async fn read_into(&mut self, limit: usize, payload: &mut Vec<u8>) -> Result<u8, NetError> {
+        self.read_frames(limit, payload, |_| true).await
+    }
+
+    /// The same as `read`, if there is room for it: `take_room` is told its length, as far as that is known, before it is read.
+    pub async fn read_within(
+        &mut self,
+        limit: usize,
+        take_room: impl FnMut(usize) -> bool,
+    ) -> Result<Packet, NetError> {
+        let mut payload = Vec::new();
+        let seq = self.read_frames(limit, &mut payload, take_room).await?;
+        Ok(Packet { seq, payload })
+    }
+
+    async fn read_frames(
+        &mut self,
+        limit: usize,
+        payload: &mut Vec<u8>,
+        mut take_room: impl FnMut(usize) -> bool,
+    ) -> Result<u8, NetError> {
         payload.clear();
         loop {
             let frame = self.header().await?;
-            if payload.len() + frame.len > limit {
-                return Err(NetError::TooLarge(payload.len() + frame.len));
+            let len = payload.len() + frame.len;
+            if len > limit {
+                return Err(NetError::TooLarge(len));
+            }
+            if !take_room(len) {
+                return Err(io::Error::other("memory_limit is reached: there is no room for a packet").into());
             }
             self.fill(HEADER_LEN + frame.len).await?;
             payload.extend_from_slice(&self.buffer.data()[HEADER_LEN..HEADER_LEN + frame.len]);

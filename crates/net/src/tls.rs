@@ -1,6 +1,7 @@
 //! TLS by rustls: certificates, what is verified, and the layer between a socket and its user.
 
 mod layer;
+mod pending;
 mod verify;
 
 use std::path::Path;

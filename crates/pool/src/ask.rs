@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use delphinus_net::{NetError, PacketIo};
+use delphinus_memory::{Account, Owner, Permit};
+use delphinus_net::{NetError, PacketIo, rt};
 use delphinus_state::Changed;
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::response::{self, Column, EofPacket, ErrPacket, OkPacket, PrepareOk, Status, TextResult};
@@ -48,6 +49,8 @@ pub(crate) struct Answer {
     pub warnings: u16,
     /// Changes of the session that an OK reported.
     pub changes: Vec<Changed>,
+    /// For a long one.
+    _room: Option<Permit>,
 }
 
 /// The longest answer, in bytes, and so the longest packet of one.
@@ -58,6 +61,10 @@ const MAX_ROWS: usize = 70_000;
 const MAX_COLUMNS: u64 = 4096;
 /// What a value or a definition takes beside its bytes.
 const OVERHEAD: usize = 32;
+/// So much of an answer takes no room of the account, in bytes, and of a longer one so much at once.
+const STEP: usize = 16 << 10;
+/// After so many bytes of an answer others of the worker have their turn.
+const TURN: usize = 256 << 10;
 /// The number of MariaDB's reports of progress, in the place of an error's.
 const PROGRESS: u16 = 0xffff;
 
@@ -65,12 +72,24 @@ const PROGRESS: u16 = 0xffff;
 struct Bounded<'a> {
     io: PacketIo<'a>,
     left: usize,
+    room: Permit,
 }
 
-impl Bounded<'_> {
+impl<'a> Bounded<'a> {
+    fn new(io: PacketIo<'a>, account: &Account) -> Self {
+        Self { io, left: MAX_ANSWER, room: account.open(Owner::Buffers) }
+    }
+
     async fn read(&mut self) -> Result<Vec<u8>, AskError> {
-        let payload = self.io.read(self.left).await?.payload;
+        let (kept, room) = (MAX_ANSWER - self.left, &mut self.room);
+        // A packet is in the buffer, which may have grown to twice as much, and in its payload or its values.
+        let needs = |len: usize| (kept + 3 * len) / STEP * STEP;
+        let payload = self.io.read_within(self.left, |len| room.grow_to(needs(len))).await?.payload;
         self.spend(payload.len() + OVERHEAD)?;
+        if kept / TURN != (MAX_ANSWER - self.left) / TURN {
+            // What has arrived already is read without waiting.
+            rt::yield_now().await;
+        }
         Ok(payload)
     }
 
@@ -107,7 +126,7 @@ async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer,
     let capabilities = connection.capabilities;
     let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
     io.write(payload).await?;
-    let mut io = Bounded { io, left: MAX_ANSWER };
+    let mut io = Bounded::new(io, &connection.account);
     loop {
         let first = io.read().await?;
         return match first.first() {
@@ -118,7 +137,10 @@ async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer,
                 report if report.code == PROGRESS => continue,
                 error => Err(AskError::Refused(error)),
             },
-            _ => result_set(&mut io, &first, capabilities).await,
+            _ => {
+                let answer = result_set(&mut io, &first, capabilities).await?;
+                Ok(Answer { _room: Some(io.room), ..answer })
+            }
         };
     }
 }
@@ -131,7 +153,7 @@ pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<
     payload.push(Code::StmtPrepare as u8);
     payload.extend_from_slice(text);
     io.write(&payload).await?;
-    let mut io = Bounded { io, left: MAX_ANSWER };
+    let mut io = Bounded::new(io, &connection.account);
     let first = io.read().await?;
     if first.first() == Some(&response::ERR) {
         let refusal = ErrPacket::parse(&first)?;
@@ -188,9 +210,15 @@ fn row(packet: &[u8], columns: usize) -> Result<Vec<Option<Vec<u8>>>, Malformed>
 fn finished(result: TextResult, last: &[u8], capabilities: Capabilities) -> Result<Answer, Malformed> {
     if last.len() < 7 {
         let eof = EofPacket::parse(last)?;
-        return Ok(Answer { result, status: eof.status, warnings: eof.warnings, changes: Vec::new() });
+        return Ok(Answer {
+            result,
+            status: eof.status,
+            warnings: eof.warnings,
+            changes: Vec::new(),
+            _room: None,
+        });
     }
     let ok = OkPacket::parse(last, capabilities)?;
     let changes = ok.changes.iter().flatten().filter_map(Changed::from_wire).collect();
-    Ok(Answer { result, status: ok.status, warnings: ok.warnings, changes })
+    Ok(Answer { result, status: ok.status, warnings: ok.warnings, changes, _room: None })
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use delphinus_memory::Kept;
+use delphinus_memory::{Account, Kept};
 use delphinus_net::{Buffer, Stream};
 use delphinus_state::{Response, SessionState, SqlStatements};
 use delphinus_topology::BackendId;
@@ -185,6 +185,8 @@ pub struct Connection {
     pub statements: Statements,
     /// What was prepared on it in SQL text, by whichever session.
     pub sql: SqlStatements,
+    /// Room for answers to the proxy's own questions.
+    pub(crate) account: Account,
     /// The room that the state takes, which was its owner's, too.
     pub room: Option<Rc<Kept>>,
     /// How many temporary tables have been made on it, as far as somebody has asked.

@@ -74,6 +74,7 @@ pub(crate) async fn open(
         capabilities: logged_in.capabilities,
         link: logged_in.link,
         have: known_state(),
+        account: settings.memory.clone(),
         room: None,
         statements: Statements::new(settings.statements_per_connection),
         temporary_tables_made: 0,

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delphinus_memory::Account;
 use delphinus_net::tls::ClientTls;
 use delphinus_net::{BackendLogin, LoginError, Place, rt};
 use delphinus_state::SessionState;
@@ -51,6 +52,8 @@ pub struct Settings {
     pub passed_attributes: Vec<String>,
     /// Users whose connections are opened before anybody asks.
     pub kept_open: Vec<KeepOpen>,
+    /// Room for what servers answer to the proxy's own questions.
+    pub memory: Account,
 }
 
 impl Settings {
@@ -427,6 +430,7 @@ mod tests {
             kills_abandoned: false,
             passed_attributes: Vec::new(),
             kept_open: Vec::new(),
+            memory: Account::unlimited(),
         };
         (0..1_000).map(|id| settings.lifetime(BackendConnId(id))).collect()
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use delphinus_cache::{
     Answer, Asker, Cache, Command, Flight, Found, Key, Origin, Settings, Stored, Takeoff, Transcript,
 };
+use delphinus_memory::{Owner, Permit};
 use delphinus_net::NetError;
 use delphinus_net::rt::{self, Notify};
 use delphinus_pool::{Checkout, Epoch};
@@ -32,6 +33,9 @@ use crate::steering::Asked;
 
 /// How long a statement waits for the same question of another session to be answered, before it asks, too.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// The room for a copy is taken in steps of so many bytes.
+const STEP: usize = 16 << 10;
 
 /// Capabilities that change nothing about an answer: how it is carried, and how the client has logged in.
 const CARRIAGE: Capabilities = Capabilities::of(&[
@@ -65,10 +69,25 @@ pub(crate) struct Keeping {
     key: Key,
     ttl: Duration,
     transcript: Transcript,
+    /// For the key, and the copy as it grows.
+    room: Permit,
     /// Known when the statement is sent.
     origin: Option<Origin>,
     /// Others may wait for it.
     flight: Option<Flight<Notify>>,
+}
+
+impl Keeping {
+    /// More of the answer; without room for it, it is given up.
+    fn push(&mut self, bytes: &[u8]) {
+        // A copy that grows has up to twice its size, and so it has when it is handed over.
+        let len = 2 * (self.key.size() + self.transcript.size() + bytes.len());
+        if self.room.grow_to(len / STEP * STEP) {
+            self.transcript.push(bytes);
+        } else {
+            self.transcript.give_up();
+        }
+    }
 }
 
 impl Session {
@@ -203,6 +222,8 @@ impl Session {
         if self.give((input, statement), self.look_up(cache, &key, ttl)).await? {
             return Ok(true);
         }
+        // It is kept here, and with those that wait.
+        let Some(room) = worker.settings.memory.take(Owner::Cache, 2 * key.size()) else { return Ok(false) };
         let flight = match worker.flights.begin(&key, Notify::notify_waiters) {
             Takeoff::First(flight) => Some(flight),
             Takeoff::Alone => None,
@@ -217,7 +238,7 @@ impl Session {
         };
         let limit = usize::try_from(cache.limits().max_entry_bytes).unwrap_or(usize::MAX);
         let transcript = Transcript::new(limit);
-        self.steering.keeping = Some(Box::new(Keeping { key, ttl, transcript, origin: None, flight }));
+        self.steering.keeping = Some(Box::new(Keeping { key, ttl, transcript, room, origin: None, flight }));
         Ok(false)
     }
 
@@ -327,7 +348,7 @@ impl Session {
     /// More of an answer has passed.
     pub(crate) fn keep_more(&mut self, bytes: &[u8]) {
         if let Some(keeping) = &mut self.steering.keeping {
-            keeping.transcript.push(bytes);
+            keeping.push(bytes);
         }
     }
 
@@ -339,7 +360,7 @@ impl Session {
     }
 
     fn end_keeping(&self, keeping: Keeping, response: &Response) {
-        let Keeping { key, ttl, transcript, origin, flight } = keeping;
+        let Keeping { key, ttl, transcript, room: _room, origin, flight } = keeping;
         let counters = &self.worker.counters;
         let (Some(cache), Some(mut origin)) = (&self.worker.settings.cache, origin) else { return };
         origin.probe = self.worker.positions.probe(origin.backend);

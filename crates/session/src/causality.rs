@@ -38,6 +38,7 @@ pub(crate) struct Causality {
     token: Option<Arc<GtidSet>>,
     /// Some of them were named by the client: nobody may have them.
     is_foreign: bool,
+    token_room: Option<Box<delphinus_memory::Kept>>,
     seen: Option<Seen>,
     /// The last write, which what is read has to have.
     last_write: Option<Write>,
@@ -456,7 +457,8 @@ impl Session {
 
     /// Nothing has to be found any more.
     pub(crate) fn forget_causality(&mut self) {
-        (self.causality.token, self.causality.seen, self.causality.is_foreign) = (None, None, false);
+        let Causality { token, seen, is_foreign, token_room, .. } = &mut self.causality;
+        (*token, *seen, *is_foreign, *token_room) = (None, None, false, None);
         self.causality.last_write = None;
     }
 }

@@ -227,7 +227,8 @@ impl Session {
 
     /// Makes room for large reads, if there is any to be had.
     fn reserve_for_stream(&mut self) {
-        if self.room.grow_to(LARGE_READ / 2) {
+        let before = self.before_file.as_ref().map_or(0, |before| before.capacity());
+        if self.room.grow_to(before + LARGE_READ / 2) {
             self.buffer.reserve(LARGE_READ / 2);
         }
     }
@@ -458,10 +459,14 @@ impl Session {
     /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.
     async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Break> {
         // The command that asked for it has been sent; what follows is the file. Its text is still learnt from.
-        if self.kept > 0 {
-            self.before_file = Some(self.buffer.data()[..self.kept].into());
+        let kept = std::mem::take(&mut self.kept);
+        if kept > 0 {
+            // The buffer keeps it, and the room that it has; the file gets another one.
+            let mut before = std::mem::replace(&mut self.buffer, self.worker.buffers.take());
+            self.buffer.extend(&before.data()[kept..]);
+            before.truncate(kept);
+            self.before_file = Some(Box::new(before));
         }
-        self.buffer.consume(std::mem::take(&mut self.kept));
         checkout.note(Doing::Sending);
         loop {
             let frame = loop {

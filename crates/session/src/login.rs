@@ -122,6 +122,7 @@ async fn log_in(
     let limit = Duration::from_millis(limit);
     let attempt = LoginAttempt::new(&worker.registry.failed_logins, connected, (visitor, &host), limit);
     let services = LoginServices {
+        memory: &worker.settings.memory,
         tls: listener.tls.as_ref(),
         pause: &|query| attempt.pause(query.user()),
         lookup: &|query| clusters.choose(&listener, query.user(), query.schema()).users.record(query.user()),

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use delphinus_memory::{Owner, Permit};
 use delphinus_net::rt;
 use delphinus_pool::{Doing, Epoch, Identity, Keys, Memory, Request};
 use delphinus_route::{Copies, Mirror, MirrorGroup, Rule};
@@ -82,6 +83,7 @@ impl Mirrors {
 struct Place {
     worker: Rc<Worker>,
     bytes: usize,
+    _room: Permit,
 }
 
 impl Place {
@@ -90,9 +92,11 @@ impl Place {
         if !mirrors.has_room(bytes) {
             return None;
         }
+        // It is held as it was sent, and once more as the mirror gets it.
+        let room = worker.settings.memory.take(Owner::Mirrors, 2 * bytes)?;
         mirrors.count.set(mirrors.count.get() + 1);
         mirrors.bytes.set(mirrors.bytes.get() + bytes);
-        Some(Self { worker: worker.clone(), bytes })
+        Some(Self { worker: worker.clone(), bytes, _room: room })
     }
 }
 

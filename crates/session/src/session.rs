@@ -43,7 +43,7 @@ pub struct Session {
     /// Bytes at the front of the buffer that are a command already sent, kept in case it has to be sent again.
     pub(crate) kept: usize,
     /// A command whose place in the buffer the client's file has taken.
-    pub(crate) before_file: Option<Box<[u8]>>,
+    pub(crate) before_file: Option<Box<Buffer>>,
     pub(crate) login: LoginFacts,
     pub(crate) identity: Rc<Identity>,
     /// What the identity logs in to backends with: kept alive by its sessions.

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 
+use delphinus_memory::{Account, Owner, Permit};
 use delphinus_wire::handshake::Packet;
 use delphinus_wire::handshake::server::{
     Established, LoginOutcome, PasswordQuery, Refusal, ServerLogin, ServerSettings, Step, UserQuery,
@@ -17,6 +18,9 @@ use crate::rt;
 use crate::stream::Stream;
 use crate::tls::ServerTls;
 
+/// What a client sends in its login takes no room of the account up to so many bytes.
+const SHORT: usize = 2 * 1024;
+
 /// The word of a backend, on its way.
 pub type Verifying<'a> = Pin<Box<dyn Future<Output = Step> + 'a>>;
 
@@ -25,6 +29,8 @@ pub type Pausing<'a> = Pin<Box<dyn Future<Output = Result<(), Refusal>> + 'a>>;
 
 /// What a login needs of its surroundings.
 pub struct LoginServices<'a> {
+    /// Room for what clients send before it is known who they are.
+    pub memory: &'a Account,
     /// For clients that ask for TLS.
     pub tls: Option<&'a ServerTls>,
     /// Whether the user has to wait first, because logins from there have failed.
@@ -92,19 +98,22 @@ async fn drive(
     services: &LoginServices<'_>,
 ) -> Result<LoginOutcome, LoginEnd> {
     let mut step = first;
+    let mut room = services.memory.open(Owner::Buffers);
     loop {
         step = match step {
             Step::Send(packet, next) => {
                 send(io, &packet).await?;
-                read(io, next).await?
+                read(io, next, &mut room).await?
             }
             Step::StartTls(next) => {
                 let tls = services.tls.ok_or_else(|| NetError::Tls("not configured".to_owned()))?;
                 // A client may send its first TLS record in the same segment as its request.
                 let early = io.take_rest();
+                let mut layer = tls.layer()?;
+                layer.limit_to(services.memory);
                 // Boxed, so that clients that say nothing do not carry the room of a TLS handshake.
-                Box::pin(io.stream().start_tls(tls.layer()?, &early)).await?;
-                read(io, next).await?
+                Box::pin(io.stream().start_tls(layer, &early)).await?;
+                read(io, next, &mut room).await?
             }
             Step::Lookup(query) => {
                 if let Some(pause) = (services.pause)(&query)
@@ -127,10 +136,13 @@ async fn drive(
     }
 }
 
-async fn read(io: &mut PacketIo<'_>, machine: ServerLogin) -> Result<Step, LoginEnd> {
+async fn read(io: &mut PacketIo<'_>, machine: ServerLogin, room: &mut Permit) -> Result<Step, LoginEnd> {
     // Without a buffer while nothing comes: a connection that never logs in costs little.
     io.wait().await?;
-    let packet = io.read(machine.max_payload_len()).await?;
+    let packet = io
+        // It is in the buffer, which may have grown to twice as much, and in the payload.
+        .read_within(machine.max_payload_len(), |len| len <= SHORT || room.grow_to(3 * len))
+        .await?;
     // It may be a password.
     let payload = Zeroizing::new(packet.payload);
     Ok(machine.receive(packet.seq, &payload))

@@ -1,8 +1,10 @@
 //! Moves records between a socket and rustls, which does no I/O here.
 
+use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
+use delphinus_memory::Account;
 use delphinus_wire::auth::Fingerprint;
 use rustls::ProtocolVersion;
 
@@ -10,12 +12,15 @@ use crate::error::NetError;
 use crate::outbox;
 use crate::socket::Socket;
 
+use super::pending::Pending;
+
 /// The TLS state of one connection.
 #[derive(Debug)]
 pub struct TlsLayer {
     session: rustls::Connection,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
+    pending: Pending,
 }
 
 /// How much is read from the socket at once: a full record and some.
@@ -40,7 +45,12 @@ fn broken(error: impl std::fmt::Display) -> io::Error {
 
 impl TlsLayer {
     pub(super) fn new(session: rustls::Connection) -> Self {
-        Self { session, incoming: Vec::new(), outgoing: Vec::new() }
+        Self { session, incoming: Vec::new(), outgoing: Vec::new(), pending: Pending::default() }
+    }
+
+    /// What waits in it for more takes room of this account: for clients, who may never send more.
+    pub(crate) fn limit_to(&mut self, account: &Account) {
+        self.pending.limit_to(account);
     }
 
     pub(crate) fn version(&self) -> Option<&'static str> {
@@ -103,6 +113,7 @@ impl TlsLayer {
             }
         }
         self.flush(io).await?;
+        self.settle();
         Ok(())
     }
 
@@ -139,6 +150,8 @@ impl TlsLayer {
     /// Feeds rustls with what is there, or with what the socket brings next; 0 is the end of the stream.
     async fn fill(&mut self, io: &Socket) -> io::Result<usize> {
         if self.incoming.is_empty() {
+            // Who waits holds no buffer.
+            poll_fn(|context| io.poll_readable(context)).await?;
             self.incoming.reserve(CHUNK);
             if io.read(&mut self.incoming).await? == 0 {
                 return Ok(0);
@@ -146,6 +159,7 @@ impl TlsLayer {
         }
         let mut rest = self.incoming.as_slice();
         let n = self.session.read_tls(&mut rest)?;
+        self.pending.add(&self.incoming[..n])?;
         self.incoming.drain(..n);
         if self.incoming.is_empty() {
             // An idle session holds no buffer.
@@ -156,7 +170,18 @@ impl TlsLayer {
             let _ = Box::pin(self.flush(io)).await;
             return Err(broken(error));
         }
+        if !self.session.is_handshaking() && !self.session.wants_read() {
+            self.settle();
+        }
         Ok(n)
+    }
+
+    /// What was whole has been looked at.
+    fn settle(&mut self) {
+        if self.pending.settle() {
+            // Its buffer becomes small again when it is about to be filled.
+            let _ = self.session.read_tls(&mut NothingYet);
+        }
     }
 
     async fn flush(&mut self, io: &Socket) -> io::Result<()> {
@@ -203,6 +228,15 @@ impl TlsLayer {
     pub(crate) async fn close(&mut self, io: &Socket) {
         self.session.send_close_notify();
         let _ = self.flush(io).await;
+    }
+}
+
+/// Nothing comes, and it is not the end.
+struct NothingYet;
+
+impl Read for NothingYet {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
     }
 }
 

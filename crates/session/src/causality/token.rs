@@ -10,6 +10,12 @@ use crate::session::Session;
 /// The longest token that is taken from a client, in bytes.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
+/// What a part of a token takes at most, in bytes.
+const PART_BYTES: usize = 64;
+
+/// Tokens of so many parts take nothing of the session's share: most have one or two.
+const FREE_PARTS: usize = 16;
+
 impl Session {
     /// What another session has to find to see all that this one has seen.
     pub(crate) async fn causality_token(&mut self) -> Result<String, ProxyError> {
@@ -38,14 +44,25 @@ impl Session {
         Ok(self.causality.token.as_ref().map(ToString::to_string).unwrap_or_default())
     }
 
-    /// True if the servers here could have said this.
+    /// True if the servers here could have said this, and there is room for it beside what the session has to find already.
     pub(crate) fn is_causality_token(&mut self, text: &str) -> bool {
         let flavor = self.lex.options(&self.want.vars).flavor;
-        text.len() <= LONGEST_TOKEN
-            && GtidSet::parse(text).is_ok_and(|set| match set {
-                GtidSet::MySql(_) => flavor == Flavor::MySql || set.is_empty(),
-                GtidSet::MariaDb(_) => flavor == Flavor::MariaDb,
-            })
+        let Ok(set) = GtidSet::parse(text) else { return false };
+        let is_theirs = match set {
+            GtidSet::MySql(_) => flavor == Flavor::MySql || set.is_empty(),
+            GtidSet::MariaDb(_) => flavor == Flavor::MariaDb,
+        };
+        text.len() <= LONGEST_TOKEN && is_theirs && self.has_room_for(set.parts())
+    }
+
+    /// Keeps room for so many parts more.
+    fn has_room_for(&mut self, more: usize) -> bool {
+        let parts = more + self.causality.token.as_ref().map_or(0, |token| token.parts());
+        if parts > FREE_PARTS {
+            let Some(room) = self.share.keep(parts * PART_BYTES) else { return false };
+            self.causality.token_room = Some(Box::new(room));
+        }
+        true
     }
 
     /// What this names is what the session has to find from now on, beside its own.

@@ -41,7 +41,9 @@ impl Session {
         let (registry, info) = (self.worker.registry.clone(), self.info.clone());
         let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms);
         let attempt = LoginAttempt::new(&registry.failed_logins, &(), (info.visitor, &info.host), limit);
+        let memory = self.worker.settings.memory.clone();
         let services = LoginServices {
+            memory: &memory,
             tls: listener.tls.as_ref(),
             pause: &|query| attempt.pause(query.user()),
             lookup: &|query| {

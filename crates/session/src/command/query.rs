@@ -266,7 +266,7 @@ impl Session {
     /// The text of the statement just run, as far as it was held.
     pub(super) fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
         if let Some(command) = self.before_file.as_deref().filter(|command| command.len() >= input.held) {
-            &command[text_at..input.held]
+            &command.data()[text_at..input.held]
         } else if input.is_whole() && self.kept >= input.held {
             &self.buffer.data()[text_at..input.held]
         } else {
