@@ -2,9 +2,11 @@
 //!
 //! Owns: the run of one attack (`run_attack`), the attacks (`attack`), and the table of docs/limits.md (`page`).
 
+mod arena;
 mod attack;
 mod bystander;
 mod page;
+mod rogue;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,23 +16,35 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use delphinus_sandbox::Flavor;
 
-use crate::config_file::ConfigFile;
 use crate::poll::eventually;
 use crate::stage::Stage;
 
+pub use arena::Arena;
 pub use attack::{ATTACKS, Attack};
 use bystander::Bystanders;
 pub use bystander::Times;
-pub use page::write_table;
+pub use page::write_row;
 
-/// `memory_limit` in these runs, in MiB: small, so that it is reached.
-pub const LIMIT_MIB: u64 = 64;
+/// How large a run is.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    /// `memory_limit`, in MiB: so small that it is reached.
+    pub limit_mib: u64,
+    /// Connections to each backend: so many that those who pin their sessions need not wait for each other.
+    pool: u32,
+    /// How long the others are looked at before and after an attack, and how long an attack holds on to what it has.
+    look: Duration,
+}
+
+impl Scale {
+    /// With few clients.
+    pub const SHORT: Self = Self { limit_mib: 64, pool: 40, look: Duration::from_millis(500) };
+    /// With up to 10,000.
+    pub const FULL: Self = Self { limit_mib: 512, pool: 200, look: Duration::from_secs(3) };
+}
 
 /// What the process may take beside its limit and 16 KiB for each client, in MiB.
 const BESIDE_MIB: u64 = 128;
-
-/// How long the others are looked at before and after an attack, and how long an attack holds on to what it has.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// What one attack came to.
 #[derive(Debug)]
@@ -39,6 +53,8 @@ pub struct Row {
     pub name: &'static str,
     /// On which servers.
     pub flavor: Flavor,
+    /// `memory_limit`, in MiB.
+    pub limit_mib: u64,
     /// How many hostile clients there were.
     pub clients: usize,
     /// Resident memory of the proxy before, at most during, and after the attack, in MiB.
@@ -52,7 +68,7 @@ pub struct Row {
 impl Row {
     /// The memory that the proxy may have taken, in MiB.
     pub fn allowed_mib(&self) -> u64 {
-        LIMIT_MIB + BESIDE_MIB + (self.clients as u64 * 16).div_ceil(1024)
+        self.limit_mib + BESIDE_MIB + (self.clients as u64 * 16).div_ceil(1024)
     }
 
     /// Why this is not what it has to be, if it is not.
@@ -65,44 +81,29 @@ impl Row {
     }
 }
 
-/// A cluster for attacks, and the proxy before it.
-pub fn stage(flavor: Flavor) -> Result<Stage> {
-    let config = ConfigFile {
-        proxy: vec![
-            format!("memory_limit = {}", LIMIT_MIB << 20),
-            "max_connections = 12000".to_owned(),
-            "connect_timeout_ms = 60000".to_owned(),
-        ],
-        pool: vec!["max_connections = 40".to_owned()],
-        ..ConfigFile::default()
-    };
-    let stage = Stage::with_servers(flavor, &["general_log=OFF", "max_connections=400"], &config)?;
-    stage.address.connect()?.query("CREATE TABLE app.ordinary (a INT PRIMARY KEY, b INT)")?;
-    stage.address.connect()?.query("INSERT INTO app.ordinary VALUES (1, 0), (2, 0), (3, 0), (4, 0)")?;
-    stage.wait_for_replicas("SELECT COUNT(*) FROM app.ordinary")?;
-    Ok(stage)
-}
-
 /// Runs one attack with so many clients beside ordinary ones.
-pub fn run_attack(stage: &mut Stage, flavor: Flavor, attack: &Attack, clients: usize) -> Result<Row> {
+pub fn run_attack(arena: &mut Arena, attack: &Attack, clients: usize) -> Result<Row> {
+    let look = arena.scale.look;
+    let stage = &mut arena.stage;
     let bystanders = Bystanders::start(stage)?;
-    thread::sleep(LOOK);
+    thread::sleep(look);
     let before = bystanders.take();
     let pid_memory = Highest::watch(stage)?;
     let first = pid_memory.now();
-    let held = (attack.run)(stage, clients).with_context(|| attack.name.to_owned())?;
-    thread::sleep(LOOK);
+    let held = (attack.run)(arena, clients).with_context(|| attack.name.to_owned())?;
+    thread::sleep(look);
     let during = bystanders.take();
     let most = pid_memory.end();
     drop(held);
-    let proxy = stage.proxy()?;
+    let proxy = arena.stage.proxy()?;
     ensure!(proxy.ended()?.is_none(), "the proxy has ended:\n{}", proxy.log());
-    thread::sleep(LOOK);
+    thread::sleep(look);
     let after = bystanders.take();
     let last = proxy.resident_kib()? / 1024;
     let errors = bystanders.end()?;
     let times = [before, during, after];
-    Ok(Row { name: attack.name, flavor, clients, mib: [first, most, last], times, errors })
+    let (flavor, limit_mib) = (arena.flavor, arena.scale.limit_mib);
+    Ok(Row { name: attack.name, flavor, limit_mib, clients, mib: [first, most, last], times, errors })
 }
 
 /// The most memory that the proxy has had since it is watched.

@@ -48,8 +48,17 @@ impl Default for Operators {
 impl Operators {
     /// Its sections of the configuration.
     pub fn section(&self) -> String {
+        self.section_with("")
+    }
+
+    /// The same where operators come by TCP, too.
+    pub fn section_with_tcp(&self, port: u16) -> String {
+        self.section_with(&format!(", \"127.0.0.1:{port}\""))
+    }
+
+    fn section_with(&self, more: &str) -> String {
         format!(
-            "[admin]\naddresses = [\"unix:{}\"]\n\
+            "[admin]\naddresses = [\"unix:{}\"{more}]\n\
              [[admin.user]]\nname = \"{USER}\"\npassword = \"{PASSWORD}\"\nrole = \"operate\"\n",
             self.socket.display()
         )

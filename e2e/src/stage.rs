@@ -95,6 +95,15 @@ impl Stage {
 
     /// The same with more lines for the servers' option files.
     pub fn with_servers(flavor: Flavor, cnf: &[&str], config: &ConfigFile) -> Result<Self> {
+        Self::with_config_for(flavor, cnf, |_| Ok(config.clone()))
+    }
+
+    /// The same with settings that depend on the servers, which run already.
+    pub fn with_config_for(
+        flavor: Flavor,
+        cnf: &[&str],
+        config: impl FnOnce(&Cluster) -> Result<ConfigFile>,
+    ) -> Result<Self> {
         let extra_cnf = [
             // Room for the drivers' values of 17 MiB, and LOAD DATA LOCAL, which MySQL refuses unless told otherwise.
             "max_allowed_packet=64M",
@@ -109,7 +118,7 @@ impl Stage {
             let address = straight_to_primary(&cluster);
             return Ok(Self { proxy: None, address, cluster, _port: PortLease::take()? });
         }
-        let (lease, proxy, address) = start_proxy(&cluster, config)?;
+        let (lease, proxy, address) = start_proxy(&cluster, &config(&cluster)?)?;
         Ok(Self { proxy: Some(proxy), address, cluster, _port: lease })
     }
 

@@ -1,6 +1,6 @@
 //! Attacks the proxy and measures what that costs; `cargo xtask e2e hostile` builds and starts it.
 //!
-//! Arguments: `[--only NAME]... [--flavor F] [--docs FILE]`. With `--docs` the table of the page is written. The last line is
+//! Arguments: `[--only NAME]... [--flavor F] [--docs FILE]`. With `--docs` each result gets into the table of the page. The last line is
 //! "N passed, M failed", counted in attacks.
 
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use delphinus_e2e::hostile::{ATTACKS, Row, run_attack, stage, write_table};
+use delphinus_e2e::hostile::{ATTACKS, Arena, Row, Scale, run_attack, write_row};
 use delphinus_sandbox::Flavor;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -67,14 +67,17 @@ fn work() -> Result<bool> {
                 continue;
             }
             // A proxy of its own: memory that allocators keep is not the next attack's.
-            let mut stage = stage(flavor)?;
-            match run_attack(&mut stage, flavor, attack, attack.clients) {
+            let mut arena = Arena::start(flavor, Scale::FULL)?;
+            match run_attack(&mut arena, attack, attack.clients) {
                 Ok(row) => {
                     let fault = row.fault();
                     say(&format!("{flavor} {}: {}", attack.name, summary(&row)));
                     if let Some(fault) = fault {
                         say(&format!("  FAILED: {fault}"));
                         failed += 1;
+                    }
+                    if let Some(file) = &arguments.docs {
+                        write_row(file, &row)?;
                     }
                     rows.push(row);
                 }
@@ -84,9 +87,6 @@ fn work() -> Result<bool> {
                 }
             }
         }
-    }
-    if let Some(file) = &arguments.docs {
-        write_table(file, &rows)?;
     }
     let passed = rows.iter().filter(|row| row.fault().is_none()).count();
     say(&format!("{passed} passed, {failed} failed"));

@@ -1,14 +1,19 @@
 //! The attacks: bounded programs. Each gives what it holds on to.
 
+mod places;
+mod rogue;
+
 use std::any::Any;
 use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use delphinus_sandbox::Flavor;
 use delphinus_testkit as testkit;
 use delphinus_wire::compression::{Algorithm, Codec, CompressedLink, Side};
 
+use super::arena::Arena;
 use super::until_so;
 use crate::client::packet::Wire;
 use crate::client::{Client, Login};
@@ -28,7 +33,7 @@ pub struct Attack {
     /// How many in a short one.
     pub few: usize,
     /// Does it.
-    pub(super) run: fn(&Stage, usize) -> Result<Held>,
+    pub(super) run: fn(&Arena, usize) -> Result<Held>,
 }
 
 const KIB: usize = 1 << 10;
@@ -41,91 +46,154 @@ pub const ATTACKS: &[Attack] = &[
         what: "`SET @b0 = REPEAT('x', 8388608)`, `@b1`, ..: 60 of them in each session",
         clients: 2,
         few: 1,
-        run: long_variables,
+        run: |arena, clients| long_variables(&arena.stage, clients),
     },
     Attack {
         name: "many_variables",
         what: "3,000 user variables of 100 bytes in each session",
         clients: 100,
         few: 20,
-        run: many_variables,
+        run: |arena, clients| many_variables(&arena.stage, clients),
     },
     Attack {
         name: "long_prepares",
         what: "20 prepared texts of 15 MiB in each session",
         clients: 2,
         few: 1,
-        run: |stage, clients| prepares(stage, clients, (20, 15 * MIB)),
+        run: |arena, clients| prepares(&arena.stage, clients, (20, 15 * MIB)),
     },
     Attack {
         name: "many_prepares",
         what: "200 prepared texts of 200 KiB in each session",
         clients: 20,
         few: 10,
-        run: |stage, clients| prepares(stage, clients, (200, 200 * KIB)),
+        run: |arena, clients| prepares(&arena.stage, clients, (200, 200 * KIB)),
     },
     Attack {
         name: "sql_prepares",
         what: "100 `PREPARE` of 15 KiB in each session",
         clients: 100,
         few: 30,
-        run: sql_prepares,
+        run: |arena, clients| sql_prepares(&arena.stage, clients),
     },
     Attack {
         name: "unfinished_prepares",
         what: "COM_STMT_PREPARE of 16 MiB, all but the last byte",
         clients: 60,
         few: 20,
-        run: |stage, clients| unfinished(stage, clients, (0x16, 16 * MIB - 2, 16 * MIB - 100)),
+        run: |arena, clients| unfinished(&arena.stage, clients, (0x16, 16 * MIB - 2, 16 * MIB - 100)),
     },
     Attack {
         name: "half_headers",
         what: "the header of a command of 256 KiB, and 10 bytes of it",
         clients: 10_000,
         few: 1_000,
-        run: |stage, clients| unfinished(stage, clients, (3, 256 * KIB - 10, 10)),
+        run: |arena, clients| unfinished(&arena.stage, clients, (3, 256 * KIB - 10, 10)),
     },
     Attack {
         name: "half_commands",
         what: "200 KiB of a command of 256 KiB",
         clients: 10_000,
         few: 1_000,
-        run: |stage, clients| unfinished(stage, clients, (3, 256 * KIB - 10, 200 * KIB)),
+        run: |arena, clients| unfinished(&arena.stage, clients, (3, 256 * KIB - 10, 200 * KIB)),
     },
     Attack {
         name: "warnings",
         what: "`max_error_count = 65535` and a statement with as many warnings",
         clients: 25,
         few: 25,
-        run: warnings,
+        run: |arena, clients| warnings(&arena.stage, clients),
     },
     Attack {
         name: "stored_code",
         what: "procedures of 1.8 MB and of 200 KB, full of names",
         clients: 20,
         few: 10,
-        run: stored_code,
+        run: |arena, clients| stored_code(&arena.stage, clients),
     },
     Attack {
         name: "compressed",
         what: "16 KiB that unpack to 15 MiB, of a command whose end is missing",
         clients: 200,
         few: 100,
-        run: compressed,
+        run: |arena, clients| compressed(&arena.stage, clients),
     },
     Attack {
         name: "deaf_readers",
         what: "a result of 48 MB of which nothing is read",
         clients: 60,
         few: 20,
-        run: deaf_readers,
+        run: |arena, clients| deaf_readers(&arena.stage, clients),
     },
     Attack {
         name: "words",
         what: "COM_STMT_PREPARE of `CREATE PROCEDURE p() IF IF IF ..`, 4 MB",
         clients: 4,
         few: 4,
-        run: words,
+        run: |arena, clients| words(&arena.stage, clients),
+    },
+    Attack {
+        name: "tokens",
+        what: "60 causality tokens of 16 KiB in each session, each with other parts",
+        clients: 200,
+        few: 40,
+        run: |arena, clients| tokens(&arena.stage, clients),
+    },
+    Attack {
+        name: "half_logins",
+        what: "a login of 60 KiB, all but the last byte",
+        clients: 10_000,
+        few: 1_000,
+        run: places::half_logins,
+    },
+    Attack {
+        name: "half_handshakes",
+        what: "a request for TLS, and all but a byte of a record of 16 KiB",
+        clients: 10_000,
+        few: 1_000,
+        run: places::half_handshakes,
+    },
+    Attack {
+        name: "half_open_operators",
+        what: "connections to the admin listener that say nothing, by TCP and on its Unix socket; operators get in",
+        clients: 1_000,
+        few: 100,
+        run: places::half_open_operators,
+    },
+    Attack {
+        name: "stalled_loads",
+        what: "LOAD DATA LOCAL of one user whose files do not come; another user writes",
+        clients: 100,
+        few: 100,
+        run: places::stalled_loads,
+    },
+    Attack {
+        name: "rogue_files",
+        what: "a server asks for files of clients that did not agree to that, or sent no LOAD DATA LOCAL",
+        clients: 400,
+        few: 40,
+        run: rogue::files,
+    },
+    Attack {
+        name: "rogue_answers",
+        what: "a server answers what the proxy asks by rows, columns or a packet without end",
+        clients: 200,
+        few: 32,
+        run: |arena, clients| Ok(rogue::answers(arena, clients)),
+    },
+    Attack {
+        name: "rogue_probes",
+        what: "a server answers what the monitor asks by rows without end, for 5 s",
+        clients: 1,
+        few: 1,
+        run: |arena, _| Ok(rogue::probes(arena)),
+    },
+    Attack {
+        name: "failed_logins",
+        what: "wrong passwords by TCP, of clients and of operators; others get in on Unix sockets",
+        clients: 200,
+        few: 50,
+        run: places::failed_logins,
     },
 ];
 
@@ -204,6 +272,25 @@ fn unfinished(stage: &Stage, clients: usize, (number, len, sent): (u8, usize, us
         held.push(Box::new(wire));
     }
     Ok(held)
+}
+
+fn tokens(stage: &Stage, clients: usize) -> Result<Held> {
+    let is_mariadb = stage.cluster.flavor == Flavor::MariaDb;
+    let part = |number: usize| {
+        if is_mariadb {
+            format!("{number}-1-5")
+        } else {
+            format!("{number:08x}-0000-0000-0000-000000000000:1-5")
+        }
+    };
+    let parts = if is_mariadb { 1_000 } else { 350 };
+    in_each(stage, clients, |client| {
+        for turn in 0..60 {
+            let list: Vec<_> = (turn * parts..(turn + 1) * parts).map(part).collect();
+            ask(client, &format!("SET @@delphinus.causality_token = '{}'", list.join(",")))?;
+        }
+        Ok(())
+    })
 }
 
 fn warnings(stage: &Stage, clients: usize) -> Result<Held> {

@@ -1,4 +1,5 @@
-//! Ordinary clients: each reads and writes a row again and again, and notes how long that takes.
+//! Ordinary clients: each reads and writes a row again and again, and notes how long that takes. They are those of another user:
+//! who pins sessions takes the connections that its own user may have, and leaves the others'.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -6,8 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use delphinus_sandbox::APP2;
 
-use crate::client::Client;
+use crate::client::{Client, Login};
 use crate::stage::Stage;
 
 /// How many there are.
@@ -40,8 +42,10 @@ impl Bystanders {
         let (stop, errors) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let taken: Arc<Mutex<Vec<u64>>> = Arc::default();
         let mut threads = Vec::new();
+        let (user, password) = (APP2.user.to_owned(), APP2.password.to_owned());
+        let login = Login { user, password, ..Login::new(&stage.address) };
         for number in 0..COUNT {
-            let mut client = stage.address.connect()?;
+            let mut client = Client::connect(&login)?;
             let (stop, errors, taken) = (stop.clone(), errors.clone(), taken.clone());
             threads.push(thread::spawn(move || {
                 for turn in 0_u64.. {
