@@ -77,6 +77,7 @@ fn statements_live(flavor: Flavor) {
     thousands_of_statements(&mut stage);
     one_too_many_is_an_error(&stage);
     long_texts(&mut stage);
+    long_texts_reach_no_other_session(&stage);
     long_values_without_types(&stage);
 }
 
@@ -116,6 +117,51 @@ fn long_texts(stage: &mut Stage) {
     assert_eq!(pin_of(&mut client, &mut others[0]), "");
     let gone = client.execute(kept[0].id, &[], true).unwrap();
     assert_eq!(gone[0].failure().map(|failure| failure.code), Some(1243));
+}
+
+/// However its session ends, or puts an end to it: the server has closed the statement before another session gets anything.
+fn long_texts_reach_no_other_session(stage: &Stage) {
+    let open = || -> u64 { (0..3).map(|server| stage.status(server, "Prepared_stmt_count").unwrap()).sum() };
+    let ends: [fn(Client, u32, &Stage); 7] = [
+        |mut client, id, _| client.close(id).unwrap(),
+        |client, _, _| client.quit().unwrap(),
+        |client, _, _| drop(client),
+        |mut client, _, _| drop(client.reset_connection().unwrap()),
+        |mut client, _, stage| client.change_user(&login(&stage.address)).unwrap(),
+        |mut client, id, _| {
+            // With a cursor, and pieces of a parameter that has not run.
+            let opened = client.open_cursor(id, &[Param::Unsigned(9)]).unwrap();
+            assert!(matches!(opened, Reply::Rows(_)), "{opened:?}");
+            client.send_long_data(id, 0, b"5").unwrap();
+            client.quit().unwrap();
+        },
+        |mut client, _, _| {
+            // In the middle of another one.
+            let mut half = (1_u32 << 20).to_le_bytes()[..3].to_vec();
+            half.extend(b"\0\x16SELECT '");
+            half.resize(600 << 10, b'y');
+            client.send_bytes(&half).unwrap();
+        },
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let before = open();
+        let mut client = connect(stage);
+        let text = format!("SELECT LENGTH(@long := '{}') + ?", "x".repeat(300 << 10));
+        let statement = prepare(&mut client, &text);
+        assert_eq!(open(), before + 1);
+        end(client, statement.id, stage);
+        until(NOTICE, "the statement's end", || Ok(open() <= before)).unwrap();
+        // More sessions than connections.
+        let mut later: Vec<_> = (0..3).map(|_| connect(stage)).collect();
+        for client in &mut later {
+            let failed = client.execute(statement.id, &[Param::Unsigned(1)], true).unwrap();
+            let code = failed[0].failure().map(|failure| failure.code);
+            assert_eq!(code, Some(1243), "after end {number}");
+            let of_no_session = client.run("SELECT @long IS NULL FOR UPDATE").unwrap().remove(0);
+            assert_eq!(numbers(of_no_session), [1], "after end {number}");
+        }
+        assert!(open() <= before, "after end {number}");
+    }
 }
 
 /// What the process list says of the client.

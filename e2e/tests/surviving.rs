@@ -173,6 +173,20 @@ fn wait_until_running(server: &Server, marker: &str) {
     until(NOTICE, marker, || Ok(server.query(&sql)?.trim() == "1")).unwrap();
 }
 
+/// The answer of a statement that has begun since then; or none, if it was refused because it had run for two seconds.
+fn unless_long<T>(answer: anyhow::Result<T>, begun: Instant) -> Option<T> {
+    let error = match answer {
+        Ok(answer) => return Some(answer),
+        Err(error) => error.to_string(),
+    };
+    // MySQL says why it ends, and that is what the client is told.
+    let is_told = error.contains("it has run for long") || error.starts_with("1053 ");
+    let is_long = is_told && begun.elapsed() >= Duration::from_secs(1);
+    assert!(is_long, "{error}");
+    eprintln!("this machine is too busy: {error}");
+    None
+}
+
 /// A server that is shut down breaks its statements off in its own words. Reads run again elsewhere, whatever way they came;
 /// a write does not.
 fn what_a_shutdown_breaks_off(flavor: Flavor) {
@@ -210,6 +224,8 @@ fn what_a_shutdown_breaks_off(flavor: Flavor) {
     let straight = Address { socket: stage.cluster.servers[1].socket.clone(), ..straight };
     let mut straight = straight.connect().unwrap();
     let statement = prepared.prepare(&format!("{slow} /*as statement*/")).unwrap();
+    // What has run for two seconds when it breaks does not run again: on a busy machine that may be so.
+    let begun = Instant::now();
     std::thread::scope(|scope| {
         let straight = scope.spawn(|| straight.error(&format!("{slow} /*straight*/")).ok());
         let text = scope.spawn(|| text.rows(&format!("{slow} /*as text*/")));
@@ -222,9 +238,10 @@ fn what_a_shutdown_breaks_off(flavor: Flavor) {
         // What everybody would be told: MySQL says it, MariaDB closes the connection.
         let told = straight.join().unwrap().map(|error| error.code);
         assert_eq!(told, (flavor == Flavor::MySql).then_some(1053));
-        let rows = text.join().unwrap().unwrap();
-        assert_eq!(rows[0][0].as_deref(), Some("0"), "it has not run elsewhere");
-        prepared.join().unwrap().unwrap();
+        if let Some(rows) = unless_long(text.join().unwrap(), begun) {
+            assert_eq!(rows[0][0].as_deref(), Some("0"), "it has not run elsewhere");
+        }
+        unless_long(prepared.join().unwrap(), begun);
     });
     std::thread::scope(|scope| {
         let told =

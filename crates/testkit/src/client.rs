@@ -134,6 +134,11 @@ impl Client {
         self.packets.is_at_end().unwrap_or(true)
     }
 
+    /// Sends bytes that need not be packets.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.packets.write_bytes(bytes)
+    }
+
     /// Sends a command as it is, and reads nothing.
     pub fn send(&mut self, payload: &[u8]) -> Result<()> {
         self.packets.command(payload)

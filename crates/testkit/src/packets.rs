@@ -31,6 +31,11 @@ impl Packets {
         self.stream.get_mut().write_all(&bytes).context("cannot send")
     }
 
+    /// Sends bytes that need not be packets.
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.get_mut().write_all(bytes).context("cannot send")
+    }
+
     /// Sequence ids start over, without a packet yet.
     pub(crate) fn begin(&mut self) {
         self.seq = 0;

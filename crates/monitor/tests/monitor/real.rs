@@ -1,6 +1,7 @@
 //! The monitor against real servers: what it learns, and what they count against it.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use delphinus_monitor::Settings;
 use delphinus_net::tls::{ClientTls, Verify};
@@ -10,7 +11,7 @@ use delphinus_topology::{self as topology, Snapshot};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::Password;
 
-use crate::stage::{Log, Stage, play, settings};
+use crate::stage::{LIMIT, Log, Stage, play, settings};
 
 /// A cluster whose slow operations do not hold up the monitor.
 #[derive(Clone)]
@@ -24,6 +25,17 @@ impl Shared {
 
     async fn query(&self, index: usize, sql: &'static str) -> String {
         self.run(move |cluster| cluster.servers[index].query(sql).unwrap().trim().to_owned()).await
+    }
+
+    /// Waits until so many connections of monitors are listed: a server closes one before it takes it off its list.
+    async fn until_connected(&self, index: usize, count: &str) {
+        let connected = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'monitor'";
+        let listed = async {
+            while self.query(index, connected).await != count {
+                rt::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        rt::timeout(LIMIT, listed).await.unwrap_or_else(|| panic!("server {index} never lists {count}"));
     }
 
     /// What a server counts as Aborted_clients and Aborted_connects.
@@ -85,13 +97,14 @@ async fn no_trace_is_left(flavor: Flavor, tls: Option<(ClientTls, bool)>, log: L
     stage.until("read_only", |snapshot| snapshot.backends[0].fault.is_some()).await;
     cluster.query(0, "SET GLOBAL read_only = 0").await;
     stage.until("writable", |snapshot| snapshot.backends[0].fault.is_none()).await;
-    assert_eq!(log.count("role=\"primary\""), 3, "{:?}", log.lines());
+    // A primary that answers late, on a busy machine, is told as down and up beside that.
+    let faults = ["backend has a fault", "backend has no fault any more"].map(|words| log.count(words));
+    assert_eq!(faults, [1, 1], "{:?}", log.lines());
 
-    let connected = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'monitor'";
-    assert_eq!(cluster.query(0, connected).await, "1");
+    cluster.until_connected(0, "1").await;
     stage.stop().await;
     for (index, before) in before.iter().enumerate() {
-        assert_eq!(cluster.query(index, connected).await, "0");
+        cluster.until_connected(index, "0").await;
         assert_eq!(*before, cluster.aborted(index).await, "server {index}");
     }
 }

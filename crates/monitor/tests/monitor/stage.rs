@@ -15,7 +15,7 @@ use delphinus_wire::handshake::client::Trust;
 use crate::peer::Peer;
 
 /// Nothing here takes this long unless it is broken.
-const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// What the monitor logs.
 #[derive(Clone, Default)]
