@@ -296,7 +296,7 @@ impl Ground {
         let own = |what: &str| {
             let name = format!("ssl-{what}=");
             let options = self.now.iter().flat_map(|wants| &wants.options).rev();
-            options.filter_map(|option| Some(option.split_once(&name)?.1.to_owned())).next()
+            options.find_map(|option| Some(option.split_once(&name)?.1.to_owned()))
         };
         let file = |what: &str, usual: &str| {
             let usual = || self.suite.folder.join("std_data").join(usual).display().to_string();
