@@ -2,6 +2,7 @@
 //!
 //! A rule is a function from the [`Project`] to what breaks it. What rustc and clippy can check is left to them.
 
+mod calls;
 mod crate_docs;
 mod crate_table;
 mod err_packets;
@@ -72,7 +73,8 @@ impl fmt::Display for Violation {
 
 type Rule = fn(&Project) -> Vec<Violation>;
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
+    calls::check,
     crate_table::check,
     pure_crates::check,
     runtime::check,

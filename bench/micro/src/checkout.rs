@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use delphinus_memory::Account;
 use delphinus_net::rt::{self, Notify};
 use delphinus_net::{Address, Buffer, ListenAddress, Listener, PacketIo, Place, Stream};
 use delphinus_pool::{BackendLimits, Budget, Identity, Keys, Memory, Pool, Request, Settings, Target};
@@ -20,17 +21,20 @@ use crate::measure;
 
 const BACKEND: BackendId = BackendId(0);
 
-const SETTINGS: Settings = Settings {
-    hold_ms: 1_000,
-    checkout_timeout_ms: 10_000,
-    connect_timeout_ms: 10_000,
-    idle_timeout_s: 0,
-    max_lifetime_s: 0,
-    statements_per_connection: 100,
-    kills_abandoned: true,
-    passed_attributes: Vec::new(),
-    kept_open: Vec::new(),
-};
+fn settings() -> Settings {
+    Settings {
+        hold_ms: 1_000,
+        checkout_timeout_ms: 10_000,
+        connect_timeout_ms: 10_000,
+        idle_timeout_s: 0,
+        max_lifetime_s: 0,
+        statements_per_connection: 100,
+        kills_abandoned: true,
+        passed_attributes: Vec::new(),
+        kept_open: Vec::new(),
+        memory: Account::unlimited(),
+    }
+}
 
 pub(crate) fn run() -> Result<()> {
     rt::block_on(take_and_put_back())?
@@ -89,7 +93,7 @@ fn pool() -> Result<Rc<Pool>> {
         trust: Trust::default(),
     };
     let budget = Budget::new(BackendLimits { max: 10, ..BackendLimits::default() }, vec![bell.clone()]);
-    Ok(Pool::new(SETTINGS, vec![(target, budget)], bell, Arc::default()))
+    Ok(Pool::new(settings(), vec![(target, budget)], bell, Arc::default()))
 }
 
 /// A backend that takes any login and answers every command with OK.
