@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "session_variables/refused.rs"]
+mod refused;
+
 use std::collections::BTreeMap;
 
 use delphinus_e2e::{ConfigFile, Stage, on_both_flavors};
@@ -46,6 +49,7 @@ fn a_variable_is_its_sessions_own(flavor: Flavor) {
     assert!(wrong.is_empty(), "{} of {tried} variables:\n{}", wrong.len(), wrong.join("\n"));
     the_schemas_character_set(&proxied);
     records_stay(&proxied, flavor);
+    refused::questions_that_are_refused(&mut direct.connect().unwrap(), (&direct, &proxied), flavor);
 }
 
 /// Variables and their values.

@@ -249,6 +249,13 @@ impl Memory {
         }
     }
 
+    /// The connection that has seen this much does not tell what it lists.
+    pub(crate) fn lose_list(&self, seen: Seen) {
+        if self.asks_for_list(seen) {
+            self.list(Warnings::Gone);
+        }
+    }
+
     /// What it says of LAST_INSERT_ID().
     pub(crate) fn save_insert_id(&self, seen: Seen, id: u64) {
         if self.has_insert_id(seen) {

@@ -7,7 +7,7 @@ use delphinus_net::{change_user, rt};
 use delphinus_state::{FixUp, SessionState, diff};
 use delphinus_wire::command::Code;
 
-use crate::ask::{AskError, command, query};
+use crate::ask::{Answer, AskError, command, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::memory::{MOST_WARNINGS, Memory, Seen};
@@ -63,7 +63,7 @@ pub(crate) async fn make_ready(
             Box::pin(start_over(connection, target)).await?;
         }
         if connection.lists_warnings {
-            Box::pin(bounded(target, empty_list(connection))).await?;
+            Box::pin(without_list(connection, target)).await?;
         }
         connection.belong_to(memory.clone());
     }
@@ -90,10 +90,22 @@ async fn fix_up_silently(
     let has_warned = std::mem::replace(&mut connection.lists_warnings, true);
     done?;
     if has_warned {
-        return bounded(target, empty_list(connection)).await;
+        return match bounded(target, empty_list(connection)).await {
+            // By a limit that the session has set: its statements fare no better.
+            Err(PoolError::Refused { .. }) => Ok(()),
+            done => done,
+        };
     }
     connection.lists_warnings = listed_before;
     Ok(())
+}
+
+/// Empties the list of warnings for another session. Where a limit of the session before refuses that, all of that session goes.
+async fn without_list(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
+    match bounded(target, empty_list(connection)).await {
+        Err(PoolError::Refused { .. }) => start_over(connection, target).await,
+        done => done,
+    }
 }
 
 async fn fix_up(
@@ -119,7 +131,12 @@ async fn fix_up(
     }
     if !done? {
         run_all(connection, target, want, vec![FixUp::ChangeUser]).await?;
-        run_all(connection, target, want, diff(want, &connection.have)).await?;
+        let set = run_all(connection, target, want, diff(want, &connection.have)).await;
+        if matches!(set, Err(PoolError::Refused { .. })) {
+            // How much of it was set is not known.
+            start_over(connection, target).await?;
+        }
+        set?;
     }
     connection.have = want.clone();
     connection.room = None;
@@ -196,7 +213,8 @@ async fn change_user_again(connection: &mut Connection, target: &Target) -> Resu
     initialise(connection, target).await
 }
 
-/// Moves what only the connection knows of its owner's last statement into the owner's memory.
+/// Moves what only the connection knows of its owner's last statement into the owner's memory. What the server refuses to tell, as
+/// for a limit that the owner has set, nobody knows from then on.
 pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
     let seen = connection.seen;
     let asks_for_rows = connection.memory.asks_for_rows(seen);
@@ -206,12 +224,24 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
     let unsaved = std::mem::take(&mut connection.unsaved);
     if connection.memory.asks_for_list(seen) {
         // First, because every other statement forgets the warnings.
-        let answer = query(connection, &format!("SHOW WARNINGS LIMIT {}", MOST_WARNINGS + 1)).await?;
-        let charset = connection.have.vars.get("character_set_results").cloned();
-        connection.memory.save_list(seen, answer.result, charset);
+        let sql = format!("SHOW WARNINGS LIMIT {}", MOST_WARNINGS + 1);
+        if let Some(answer) = unless_refused(query(connection, &sql).await)? {
+            let charset = connection.have.vars.get("character_set_results").cloned();
+            connection.memory.save_list(seen, answer.result, charset);
+        } else {
+            connection.memory.lose_list(seen);
+        }
     }
     if asks_for_insert_id || asks_for_rows {
-        let answer = query(connection, "SELECT FOUND_ROWS(), LAST_INSERT_ID() LIMIT 1").await?;
+        let sql = "SELECT FOUND_ROWS(), LAST_INSERT_ID() LIMIT 1";
+        let Some(answer) = unless_refused(query(connection, sql).await)? else {
+            if connection.memory.asks_for_rows(seen) {
+                connection.memory.lose_rows();
+            }
+            // The id is still here, and otherwise what the OK packet has said has to do.
+            connection.unsaved = unsaved;
+            return Ok(());
+        };
         let number = |at: usize| {
             let cell = answer.result.rows.first()?.get(at)?.as_ref()?;
             std::str::from_utf8(cell).ok()?.parse::<u64>().ok()
@@ -228,6 +258,13 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
         }
     }
     Ok(())
+}
+
+fn unless_refused(answer: Result<Answer, AskError>) -> Result<Option<Answer>, AskError> {
+    match answer {
+        Err(AskError::Refused(_)) => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 /// Runs a SET, which leaves FOUND_ROWS() as it was.

@@ -6,7 +6,7 @@
 //! programs know to try again (1213); from then on the session's transactions begin on the primary.
 
 use delphinus_net::rt;
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{InReadOnly, Place, Plan, Progress, Reason, Target as RouteTarget, Wish, in_read_only};
 use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Target, Why, assignments};
 use delphinus_state::{PinReason, Vars, fixes};
@@ -270,6 +270,11 @@ impl Session {
     async fn leave_with_insert_id(&mut self, mut replica: Checkout) -> Result<(), ProxyError> {
         let answer = match replica.query("SELECT @@session.insert_id LIMIT 1").await {
             Ok(answer) => answer,
+            Err(error @ PoolError::Refused { .. }) => {
+                self.steering.on_replica = true;
+                self.bound = Some(replica);
+                return Err(ProxyError::Pool(error));
+            }
             Err(error) => return Err(self.lost(&error.to_string(), false)),
         };
         let id = answer.rows.first().and_then(|row| row.first()?.as_deref().map(<[u8]>::to_vec));

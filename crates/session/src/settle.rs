@@ -187,12 +187,31 @@ impl Session {
             checkout.connection().transactions = Transactions::MayBeForgotten;
         }
         if learnt.ping {
-            let (status, changes) = checkout.ping().await?;
-            self.status = status.of_session();
-            self.pins.follow(status, rt::now(), ran.sql);
-            self.apply_late(&changes, ran);
+            let answer = checkout.ping().await;
+            if let Some((status, changes)) = self.unless_refused(answer, ran.sql)? {
+                self.status = status.of_session();
+                self.pins.follow(status, rt::now(), ran.sql);
+                self.apply_late(&changes, ran);
+            }
         }
         Ok(())
+    }
+
+    /// An answer to a question of the proxy's own. The server may refuse that, for a limit that the session has set, or because it was
+    /// killed: what it was to tell stays on the connection, and with it the session. The client is told nothing of that.
+    pub(crate) fn unless_refused<T>(
+        &mut self,
+        answer: Result<T, PoolError>,
+        sql: &[u8],
+    ) -> Result<Option<T>, PoolError> {
+        match answer {
+            Err(error @ PoolError::Refused { .. }) => {
+                tracing::debug!(session.id = self.info.id.0, %error, "the state of this session cannot be asked for");
+                self.pins.add(PinReason::UnknownState, rt::now(), sql);
+                Ok(None)
+            }
+            answer => answer.map(Some),
+        }
     }
 
     /// False if answers come in a character set that the proxy cannot read: the session is pinned for it until the reset.
@@ -207,12 +226,16 @@ impl Session {
         ran: Ran<'_>,
     ) -> Result<(), PoolError> {
         if !learnt.user_vars.is_empty() {
-            self.ask_user_vars(checkout, &learnt.user_vars, ran.sql).await?;
+            let asked = self.ask_user_vars(checkout, &learnt.user_vars, ran.sql).await;
+            self.unless_refused(asked, ran.sql)?;
         }
-        if learnt.has_failed && !learnt.vars.is_empty() {
-            self.ask_vars_after_error(checkout, &learnt.vars).await?;
-        } else if !learnt.vars.is_empty() {
-            self.ask_vars(checkout, &learnt.vars).await?;
+        if !learnt.vars.is_empty() {
+            let asked = if learnt.has_failed {
+                self.ask_vars_after_error(checkout, &learnt.vars).await
+            } else {
+                self.ask_vars(checkout, &learnt.vars).await
+            };
+            self.unless_refused(asked, ran.sql)?;
         }
         if !learnt.names_collation.is_empty() {
             self.learn_names_collation(&learnt.names_collation);
@@ -221,18 +244,22 @@ impl Session {
             self.learn_numbered_collation(hidden, *id);
         }
         if learnt.schema {
-            let answer = checkout.query("SELECT DATABASE() LIMIT 1").await?;
-            let name = answer.rows.first().and_then(|row| row.first()?.as_deref());
-            self.want.schema = name.map(|name| Rc::from(String::from_utf8_lossy(name)));
+            let answer = checkout.query("SELECT DATABASE() LIMIT 1").await;
+            if let Some(answer) = self.unless_refused(answer, ran.sql)? {
+                let name = answer.rows.first().and_then(|row| row.first()?.as_deref());
+                self.want.schema = name.map(|name| Rc::from(String::from_utf8_lossy(name)));
+            }
         }
         if learnt.role {
             self.ask_role(checkout).await?;
         }
         if learnt.temporary_tables {
-            self.ask_temporary_tables(checkout, ran).await?;
+            let asked = self.ask_temporary_tables(checkout, ran).await;
+            self.unless_refused(asked, ran.sql)?;
         }
         if learnt.hidden_user_vars {
-            self.ask_hidden_user_vars(checkout, ran).await?;
+            let asked = self.ask_hidden_user_vars(checkout, ran).await;
+            self.unless_refused(asked, ran.sql)?;
         }
         Ok(())
     }
@@ -262,9 +289,8 @@ impl Session {
         let list: Vec<_> = names.iter().map(|name| format!("@@session.{}", quote_identifier(name))).collect();
         let answer = match checkout.query(&format!("SELECT {} LIMIT 1", list.join(", "))).await {
             Ok(answer) => answer,
-            // A variable without a session value, such as one of a plugin: it is not the session's state.
-            Err(PoolError::Refused { .. }) if names.len() == 1 => return Ok(()),
-            Err(PoolError::Refused { .. }) => {
+            Err(error) if is_no_variable(&error) && names.len() == 1 => return Ok(()),
+            Err(error) if is_no_variable(&error) => {
                 for name in names {
                     Box::pin(self.ask_vars(checkout, std::slice::from_ref(name))).await?;
                 }
@@ -321,8 +347,8 @@ impl Session {
             let answer =
                 match checkout.query(&format!("SELECT @@session.{name}, @@global.{name} LIMIT 1")).await {
                     Ok(answer) => answer,
-                    // No such variable, or one that has no global value and is not reported.
-                    Err(PoolError::Refused { .. }) => continue,
+                    // Or one that has no global value and is not reported.
+                    Err(error) if is_no_variable(&error) => continue,
                     Err(error) => return Err(error),
                 };
             let Some([value, default]) = answer.rows.first().map(Vec::as_slice) else { continue };
@@ -353,6 +379,12 @@ impl Session {
             }
         }
     }
+}
+
+/// True if there is no such variable, or it has no value for the session, as some of plugins: it is not the session's state.
+fn is_no_variable(error: &PoolError) -> bool {
+    // ER_UNKNOWN_SYSTEM_VARIABLE, ER_INCORRECT_GLOBAL_LOCAL_VAR.
+    matches!(error, PoolError::Refused { error, .. } if matches!(error.code, 1193 | 1238))
 }
 
 /// ER_UNKNOWN_STMT_HANDLER.

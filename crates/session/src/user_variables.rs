@@ -105,13 +105,7 @@ impl Session {
         }
         let all = MOST_USER_VARS + 1;
         let sql = format!("SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES LIMIT {all}");
-        let answer = match checkout.query(&sql).await {
-            Err(PoolError::Refused { .. }) => {
-                self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
-                return Ok(());
-            }
-            answer => answer?,
-        };
+        let answer = checkout.query(&sql).await?;
         let cells = answer.rows.iter().filter_map(|row| row.first()?.as_deref());
         let names: Vec<Box<str>> =
             cells.map(|name| String::from_utf8_lossy(name).to_lowercase().into_boxed_str()).collect();

@@ -222,6 +222,7 @@ impl Session {
             Some(text) => self.ask_prepared_user_vars(&mut checkout, &text).await,
             None => Ok(()),
         };
+        let settled = self.unless_refused(settled, &text).map(|_| ());
         self.keep_or_give_back(checkout);
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);

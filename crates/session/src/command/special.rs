@@ -146,7 +146,8 @@ impl Session {
             self.pin_for_counters(&sql);
         }
         if shows_tracking(&statement, &sql)
-            && let Err(error) = self.track_again(&mut checkout).await
+            && let tracked = self.track_again(&mut checkout).await
+            && let Err(error) = self.unless_refused(tracked, &sql)
         {
             // The end of the answer is still here: an error can stand in its place.
             self.error_seq = relayed.rest.data().get(HEADER_LEN - 1).copied();
