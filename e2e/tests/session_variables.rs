@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "session_variables/as_direct.rs"]
+mod as_direct;
 #[path = "session_variables/refused.rs"]
 mod refused;
 
@@ -25,6 +27,7 @@ fn a_variable_is_its_sessions_own(flavor: Flavor) {
     primary.query(&format!("CREATE USER {}@'%' IDENTIFIED BY '{}'", USER.0, USER.1)).unwrap();
     primary.query(&format!("GRANT ALL ON *.* TO {}@'%'", USER.0)).unwrap();
     primary.query("CREATE TABLE app.rows_of (a INT)").unwrap();
+    primary.query("CREATE TABLE app.one SELECT 1 AS a").unwrap();
     let config = ConfigFile {
         only_primary_at: Some(primary.socket.clone()),
         users: vec![(USER.0.to_owned(), USER.1.to_owned())],
@@ -50,6 +53,7 @@ fn a_variable_is_its_sessions_own(flavor: Flavor) {
     the_schemas_character_set(&proxied);
     records_stay(&proxied, flavor);
     refused::questions_that_are_refused(&mut direct.connect().unwrap(), (&direct, &proxied), flavor);
+    as_direct::scripts_answer_the_same(&mut direct.connect().unwrap(), (&direct, &proxied), flavor);
 }
 
 /// Variables and their values.
@@ -259,6 +263,12 @@ fn records_stay(proxied: &Login, flavor: Flavor) {
         };
         own.run("SELECT 'mine' FROM rows_of FOR UPDATE").unwrap();
         look(&mut own, &mut others);
+        // Of the proxy's own questions nothing is recorded: what it has to read back is the session's, and stays.
+        own.run("SELECT 'mine' INTO @mine FROM app.one WHERE a = (SELECT MAX(a) FROM app.one)").unwrap();
+        own.run("SET @twice = CONCAT(@mine, @mine)").unwrap();
+        look(&mut own, &mut others);
+        assert!(!cells(&mut own, records).iter().any(|cell| cell.contains("SELECT @")), "{flavor} {on}");
+        assert_eq!(cells(&mut own, "SELECT @mine, @twice"), ["mine", "minemine"]);
         own.run("SELECT 'mine too' FROM rows_of FOR UPDATE").unwrap();
         own.run(off).unwrap();
         look(&mut own, &mut others);

@@ -254,6 +254,23 @@ impl Connection {
         self.memory.has_rows(self.seen) && !self.memory.are_rows_gone()
     }
 
+    /// True if ROW_COUNT() is here what the owner's last statement made it.
+    pub fn tells_row_count(&self) -> bool {
+        self.memory.has_count(self.seen)
+    }
+
+    /// Notes that a statement was prepared for the owner, which leaves ROW_COUNT() as it was.
+    pub fn remember_prepared(&mut self, response: &Response, left: LeftBehind) {
+        let (row_count, told) = (self.memory.row_count.get(), self.tells_row_count());
+        self.remember(response, left);
+        if response.is_ok() {
+            self.memory.row_count.set(row_count);
+            if !told {
+                self.seen.lose_count();
+            }
+        }
+    }
+
     /// True if SHOW WARNINGS lists here what the owner's last statements left.
     pub fn tells_list(&self) -> bool {
         self.memory.has_list(self.seen) && !self.memory.is_list_unclear()

@@ -80,6 +80,8 @@ pub enum Warnings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     statement: u64,
+    /// The last statement after which ROW_COUNT() was the session's here.
+    count: u64,
     insert: u64,
     rows: u64,
     list: u64,
@@ -91,11 +93,16 @@ const UNKNOWN: u64 = u64::MAX;
 impl Seen {
     /// Of a connection that knows nothing of its session.
     pub(crate) const NOTHING: Self =
-        Self { statement: UNKNOWN, insert: UNKNOWN, rows: UNKNOWN, list: UNKNOWN };
+        Self { statement: UNKNOWN, count: UNKNOWN, insert: UNKNOWN, rows: UNKNOWN, list: UNKNOWN };
 
     /// After a statement of the proxy's own, which wipes out all but LAST_INSERT_ID().
     pub(crate) fn without_answers(self) -> Self {
         Self { insert: self.insert, ..Self::NOTHING }
+    }
+
+    /// That one has left ROW_COUNT() as it was before, when the session's may have been another one.
+    pub(crate) fn lose_count(&mut self) {
+        self.count = UNKNOWN;
     }
 
     /// That statement has left FOUND_ROWS() as it was before.
@@ -156,6 +163,12 @@ impl Memory {
     /// A statement was run by the connection that has seen this much.
     pub(crate) fn note_statement(&self, seen: &mut Seen) {
         seen.statement = next(&self.statement_seq);
+        seen.count = seen.statement;
+    }
+
+    /// True if ROW_COUNT() is on the connection that has seen this much what it is for the session.
+    pub(crate) fn has_count(&self, seen: Seen) -> bool {
+        seen.count == self.statement_seq.get()
     }
 
     /// LAST_INSERT_ID() is what the connection that has seen this much says from now on.

@@ -69,6 +69,9 @@ impl Session {
             self.restore_insert_id(checkout).await?;
             return Ok(false);
         }
+        if uses.contains(Uses::ROW_COUNT) && !checkout.connection().tells_row_count() {
+            return Ok(false);
+        }
         Ok(!uses.contains(Uses::FOUND_ROWS) || checkout.connection().tells_rows())
     }
 

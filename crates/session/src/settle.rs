@@ -180,7 +180,12 @@ impl Session {
     async fn ask(&mut self, checkout: &mut Checkout, learnt: &Learnt, ran: Ran<'_>) -> Result<(), PoolError> {
         // What is saved on the way is in the character set that the statement has left.
         checkout.connection().have.vars = self.want.vars.clone();
-        if self.reads_results() {
+        if self.pins.are_recorded() {
+            if learnt.asks_by_statements() {
+                // The questions would be recorded, too.
+                self.leave_unasked(ran.sql);
+            }
+        } else if self.reads_results() {
             self.ask_about_session(checkout, learnt, ran).await?;
         }
         if learnt.may_lose_transactions {
@@ -207,11 +212,18 @@ impl Session {
         match answer {
             Err(error @ PoolError::Refused { .. }) => {
                 tracing::debug!(session.id = self.info.id.0, %error, "the state of this session cannot be asked for");
-                self.pins.add(PinReason::UnknownState, rt::now(), sql);
+                self.leave_unasked(sql);
                 Ok(None)
             }
             answer => answer.map(Some),
         }
+    }
+
+    /// What a statement has made of the session stays on the connection, and with it the session.
+    fn leave_unasked(&mut self, sql: &[u8]) {
+        self.pins.add(PinReason::UnknownState, rt::now(), sql);
+        // What they were before must not be taken for what they are.
+        self.want.user_vars = Rc::default();
     }
 
     /// False if answers come in a character set that the proxy cannot read: the session is pinned for it until the reset.

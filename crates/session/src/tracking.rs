@@ -5,9 +5,11 @@
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses};
 use delphinus_state::Changed;
-use delphinus_wire::Put;
 use delphinus_wire::response::{SessionChange, SessionChanges, Status};
+use delphinus_wire::{HEADER_LEN, Put};
 
+use crate::client_error::ProxyError;
+use crate::forward::Relayed;
 use crate::session::Session;
 use crate::settle::Ran;
 
@@ -137,12 +139,18 @@ impl AskedTracking {
     }
 }
 
-/// True if the statement may show these variables.
+/// What a statement may do while these variables are not the proxy's. Of anything else it would be told nothing.
+const IS_SEEN: Effects = Effects::SETS_USER_VARS.union(Effects::MAY_COUNT_ROWS);
+
+/// True if the statement may show these variables, and they can be hidden while it runs.
+#[inline]
 pub(crate) fn shows_tracking(statement: &Statement, sql: &[u8]) -> bool {
-    let is_about_session = statement.uses.contains(Uses::SESSION_VARS.union(Uses::LAST_INSERT_ID));
-    if statement.class != Class::Show || !is_about_session {
-        return false;
-    }
+    statement.uses.contains(Uses::TRACKING)
+        && statement.effects.without(IS_SEEN).is_empty()
+        && (statement.class != Class::Show || lists_tracking(sql))
+}
+
+fn lists_tracking(sql: &[u8]) -> bool {
     let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
     let asked = text.split(['\'', '"']).skip(1).step_by(2);
     let mut asked = asked.map(|pattern| pattern.replace('\\', "")).peekable();
@@ -171,13 +179,24 @@ impl Session {
         Ok(())
     }
 
-    /// Has everything reported again. What the statement before has left on the connection is not asked for.
-    pub(crate) async fn track_again(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
+    /// Has everything reported again, behind the answer to such a statement. What that has left on the connection is not asked for.
+    pub(crate) async fn track_again(
+        &mut self,
+        checkout: &mut Checkout,
+        relayed: &Relayed,
+        text: &[u8],
+    ) -> Result<(), ProxyError> {
         let sql = self.tracking_statement(false);
-        if !sql.is_empty() {
-            checkout.query_in_between(&sql).await?;
+        if sql.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let tracked = checkout.query_in_between(&sql).await;
+        let told = self.unless_refused(tracked, text);
+        if told.is_err() {
+            // The end of the answer is still here: an error can stand in its place.
+            self.error_seq = relayed.rest.data().get(HEADER_LEN - 1).copied();
+        }
+        told.map(|_| ()).map_err(ProxyError::Pool)
     }
 
     fn tracking_statement(&mut self, to_defaults: bool) -> String {
@@ -222,6 +241,8 @@ mod tests {
             "SHOW VARIABLES LIKE '%track%'",
             "SHOW LOCAL VARIABLES WHERE Variable_name = 'session_track_schema'",
             "SHOW VARIABLES WHERE Variable_name LIKE 'x%' OR Variable_name LIKE 's%'",
+            "SELECT @@session_track_schema",
+            "SET @a = CONCAT(@@session.session_track_gtids, 'x')",
         ] {
             assert!(shows(sql), "{sql}");
         }
@@ -230,6 +251,9 @@ mod tests {
             "SHOW GLOBAL VARIABLES",
             "SHOW VARIABLES LIKE 'max%'",
             "SELECT 1",
+            "SELECT @@sql_mode",
+            // What it sets must be told.
+            "SET sql_mode = CONCAT(@@sql_mode, @@session_track_schema)",
         ] {
             assert!(!shows(sql), "{sql}");
         }

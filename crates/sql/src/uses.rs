@@ -36,4 +36,6 @@ bit_set! {
     VOLATILE = 12;
     /// An offset or several queries in one (`LIMIT 2, 1`, `OFFSET`, `UNION`): `FOUND_ROWS()` is not the number of rows that are sent.
     SKIPS_ROWS = 13;
+    /// Reads one of the `session_track_*` variables, or may list them (`SHOW VARIABLES`).
+    TRACKING = 14;
 }

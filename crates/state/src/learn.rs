@@ -72,9 +72,14 @@ pub struct Learnt {
 impl Learnt {
     /// True if nothing has to be asked.
     pub fn is_empty(&self) -> bool {
-        let asks = self.schema || self.ping || self.role || self.temporary_tables || self.hidden_user_vars;
+        !self.asks_by_statements() && !self.ping && !self.may_lose_transactions
+    }
+
+    /// True if something has to be asked, or looked up, but by COM_PING.
+    pub fn asks_by_statements(&self) -> bool {
+        let asks = self.schema || self.role || self.temporary_tables || self.hidden_user_vars;
         let hides = !self.names_collation.is_empty() || !self.numbered_collations.is_empty();
-        self.vars.is_empty() && self.user_vars.is_empty() && !hides && !asks && !self.may_lose_transactions
+        asks || hides || !self.vars.is_empty() || !self.user_vars.is_empty()
     }
 }
 
@@ -97,10 +102,22 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         end_next_transaction(pins, executed);
         return None;
     }
+    if is_refused_at_sight(executed) {
+        // Nothing is asked: the next statement may be about its error.
+        end_next_transaction(pins, executed);
+        return None;
+    }
     let mut learnt = Learnt::default();
     let seen = apply_changes(state, pins, executed);
     // A statement that fails may have assigned before it did: `SELECT @a := 1, (SELECT 1 UNION SELECT 2)`.
     variables::learn(&mut learnt, state, pins, executed);
+    if executed.statement.class == Class::Diagnostics && !learnt.user_vars.is_empty() {
+        // To read them back would wipe out what the next one may be about.
+        for name in std::mem::take(&mut learnt.user_vars) {
+            Rc::make_mut(&mut state.user_vars).remove(&name);
+        }
+        pins.add(PinReason::UnknownState, executed.now, executed.sql);
+    }
     // Of several statements the first ones may have succeeded.
     if let Some(name) = sql_statements::variable_prepared(executed) {
         // It may have been set where the proxy did not see it.
@@ -128,6 +145,17 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     savepoints::learn(&mut learnt, pins, executed);
     end_next_transaction(pins, executed);
     (!learnt.is_empty()).then_some(learnt)
+}
+
+/// True for a statement that has failed and done nothing: a GET DIAGNOSTICS, or a text that neither the proxy nor the server reads.
+fn is_refused_at_sight(executed: &Executed<'_>) -> bool {
+    let Executed { statement, response, .. } = executed;
+    let runs_others = statement.effects.intersects(Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES));
+    match statement.class {
+        Class::Diagnostics => !response.is_ok() && !runs_others,
+        Class::Unknown => response.error == Some(SYNTAX) && !runs_others,
+        _ => false,
+    }
 }
 
 fn learn_transaction(pins: &mut Pins, executed: &Executed<'_>, status: Status) {

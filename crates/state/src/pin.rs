@@ -127,6 +127,11 @@ impl Pins {
         self.fixed_variables.len() == 1 && self.fixed_variables.contains(name)
     }
 
+    /// True if the server keeps records of what runs on the connection, or of the last of it, for the session to look at.
+    pub fn are_recorded(&self) -> bool {
+        ["profiling", "optimizer_trace"].iter().any(|name| self.fixed_variables.contains(*name))
+    }
+
     /// The oldest reason.
     pub fn reason(&self) -> Option<PinReason> {
         self.active.first().map(|pin| pin.reason)

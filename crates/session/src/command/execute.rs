@@ -25,6 +25,7 @@ use crate::settle::Ran;
 use crate::statements::Own;
 use crate::steering::hints_of;
 use crate::stored_code::MAY_CHANGE_CODE;
+use crate::tracking::shows_tracking;
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
@@ -78,6 +79,9 @@ impl Job for Execution {
         if bound.held != input.held {
             // Should it run again elsewhere, it has the types already.
             self.params = session.note_types(bound, self.id).unwrap_or_default();
+        }
+        if shows_tracking(&self.statement, self.key.text()) {
+            Box::pin(session.hide_own_tracking(checkout)).await?;
         }
         Ok(bound)
     }
@@ -144,7 +148,13 @@ impl Session {
             }
         }
         match self.carry(input, &mut job).await? {
-            Carried::Through(checkout, relayed, _) => {
+            Carried::Through(mut checkout, relayed, _) => {
+                if shows_tracking(&job.statement, job.key.text())
+                    && let Err(error) =
+                        Box::pin(self.track_again(&mut checkout, &relayed, job.key.text())).await
+                {
+                    return Ok(Served::Fatal(error));
+                }
                 self.finish_execute(checkout, (id, &job.key), relayed).await
             }
             Carried::Served(served) => Ok(served),

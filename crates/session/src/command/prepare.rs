@@ -183,7 +183,10 @@ impl Session {
     ) -> Outcome {
         let ran = Ran { statement: &statement, sql: &text, response: &response };
         let list = self.list_left(&mut checkout, ran);
-        let assigns = response.prepared.is_some() && statement.effects.contains(Effects::SETS_USER_VARS);
+        // To prepare GET DIAGNOSTICS makes nothing of its variables, and it may be about the statement before.
+        let may_assign =
+            statement.effects.contains(Effects::SETS_USER_VARS) && statement.class != Class::Diagnostics;
+        let assigns = response.prepared.is_some() && may_assign;
         let assigning = assigns.then(|| text.clone());
         if let Some(prepared) = response.prepared {
             let known = if is_large { Rc::default() } else { text.clone() };
@@ -210,13 +213,8 @@ impl Session {
             self.statements.insert(id, statement);
         }
         self.last_backend = Some(checkout.backend());
-        let row_count = self.memory.row_count.get();
-        checkout
-            .connection()
-            .remember(&response, LeftBehind { rows: RowsLeft::Kept, list, sets_insert_id: false });
-        if response.is_ok() {
-            self.memory.row_count.set(row_count);
-        }
+        let left = LeftBehind { rows: RowsLeft::Kept, list, sets_insert_id: false };
+        checkout.connection().remember_prepared(&response, left);
         let settled = match assigning {
             _ if is_large => self.ask_hidden_user_vars(&mut checkout, ran).await,
             Some(text) => self.ask_prepared_user_vars(&mut checkout, &text).await,

@@ -146,12 +146,9 @@ impl Session {
             self.pin_for_counters(&sql);
         }
         if shows_tracking(&statement, &sql)
-            && let tracked = self.track_again(&mut checkout).await
-            && let Err(error) = self.unless_refused(tracked, &sql)
+            && let Err(error) = Box::pin(self.track_again(&mut checkout, &relayed, &sql)).await
         {
-            // The end of the answer is still here: an error can stand in its place.
-            self.error_seq = relayed.rest.data().get(HEADER_LEN - 1).copied();
-            return Ok(Served::Fatal(ProxyError::Pool(error)));
+            return Ok(Served::Fatal(error));
         }
         self.finish(checkout, (input, text_at), &statement, &mut relayed).await
     }

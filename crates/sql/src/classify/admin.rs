@@ -32,10 +32,12 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
     pub(super) fn get_diagnostics(&mut self) -> Class {
         self.cursor.bump();
         self.cursor.eat_any(&[Keyword::Current, Keyword::Stacked]);
-        if self.cursor.keyword() != Keyword::Diagnostics {
-            return self.unknown();
-        }
         self.refuse(Why::Diagnostics);
+        if self.cursor.keyword() != Keyword::Diagnostics {
+            // No server knows another GET.
+            self.scan();
+            return Class::Diagnostics;
+        }
         self.uses |= Uses::DIAGNOSTICS;
         while !self.cursor.at_end() {
             let here = self.cursor.here;

@@ -165,6 +165,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             Keyword::LastInsertId | Keyword::Identity => Uses::LAST_INSERT_ID,
             Keyword::WarningCount | Keyword::ErrorCount => Uses::DIAGNOSTICS,
             Keyword::PseudoThreadId => Uses::CONNECTION_ID,
+            _ if super::session::is_tracking(self.bare(name)) => Uses::TRACKING,
             _ => Uses::empty(),
         };
     }

@@ -15,6 +15,7 @@ const CHANGES: Effects = Effects::SETS_SYSTEM_VARS
 const LOOKS_AT: Uses = Uses::SESSION_VARS
     .union(Uses::USER_VARS)
     .union(Uses::CONNECTION_ID)
+    .union(Uses::TRACKING)
     .union(Uses::HINTS)
     .union(Uses::VOLATILE);
 
@@ -45,6 +46,11 @@ pub(super) fn is_own(why: Why) -> bool {
 /// True for a variable that keeps its session where it was set.
 pub(super) fn is_staying(name: &[u8]) -> bool {
     STAYING.iter().any(|staying| staying.eq_ignore_ascii_case(name))
+}
+
+/// True for the variables that say which changes of a session a server reports.
+pub(super) fn is_tracking(name: &[u8]) -> bool {
+    name.len() > 14 && name[..14].eq_ignore_ascii_case(b"session_track_")
 }
 
 impl<F: FnMut(Event)> Classifier<'_, F> {

@@ -166,8 +166,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             self.effects |= Effects::SETS_GLOBAL_VARS;
             self.sets_global(text);
         }
-        let is_tracking = text.len() > 14 && text[..14].eq_ignore_ascii_case(b"session_track_");
-        if is_tracking && scope == Scope::Session {
+        if session::is_tracking(text) && scope == Scope::Session {
             self.effects |= Effects::SETS_TRACKING;
         }
         self.is_of_more |= session::is_staying(text);

@@ -75,7 +75,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
             }
             (Keyword::Variables, _) | (Keyword::Session | Keyword::Local, Keyword::Variables) => {
                 // `identity` and `last_insert_id` are among them.
-                self.uses |= Uses::SESSION_VARS.union(Uses::LAST_INSERT_ID);
+                self.uses |= Uses::SESSION_VARS.union(Uses::LAST_INSERT_ID).union(Uses::TRACKING);
                 self.refuse(Why::SystemVariable);
             }
             (Keyword::Processlist, _) => {
