@@ -95,6 +95,36 @@ fn send_sleep(stage: &Stage) -> Client {
     send_endless(stage, "SELECT SLEEP(60) FROM answered_by FOR UPDATE /*mark*/")
 }
 
+/// A KILL that is made where it runs: none reaches the server, where that id is somebody else's.
+fn what_is_put_together_is_refused(killer: &mut Client, id: u32) {
+    killer.run(format!("SET @whole = 'KILL {id}', @begin = 'KI'")).unwrap();
+    for sql in [
+        format!("BEGIN NOT ATOMIC EXECUTE IMMEDIATE 'KILL {id}'; END"),
+        format!("BEGIN NOT ATOMIC EXECUTE IMMEDIATE CONCAT(@begin, 'LL ', {id}); END"),
+        format!("BEGIN NOT ATOMIC PREPARE k FROM 'KILL {id}'; EXECUTE k; END"),
+        "BEGIN NOT ATOMIC EXECUTE IMMEDIATE @whole; END".to_owned(),
+        format!("IF 1 THEN EXECUTE IMMEDIATE 'KILL QUERY {id}'; END IF"),
+        format!("CREATE PROCEDURE app.k() EXECUTE IMMEDIATE 'KILL {id}'"),
+        format!("CREATE PROCEDURE app.k() BEGIN EXECUTE IMMEDIATE 'KILL {id}'; END"),
+        format!("PREPARE k FROM CONCAT('KI', 'LL ', {id})"),
+        format!("PREPARE k FROM CONCAT(UNHEX('4B494C4C'), ' {id}')"),
+        format!("EXECUTE IMMEDIATE CONCAT(REVERSE('LLIK'), ' ?') USING {id}"),
+    ] {
+        let told = killer.query(&sql).unwrap().remove(0);
+        assert_eq!(told.failure().map(|failure| failure.code), Some(1235), "{sql}: {told:?}");
+        // As a server does, where it takes such a text at all.
+        if let Ok(prepared) = killer.prepare(&sql).unwrap() {
+            let told = killer.execute(prepared.id, &[], true).unwrap().remove(0);
+            panic!("{sql}: prepared: {told:?}");
+        }
+    }
+    // Words that are nothing but words.
+    killer.run("EXECUTE IMMEDIATE CONCAT('DO ', QUOTE('skills to kill'))").unwrap();
+    killer.run("PREPARE k FROM CONCAT('SELECT ', QUOTE('kill 5'))").unwrap();
+    killer.run("EXECUTE k").unwrap();
+    killer.run("DEALLOCATE PREPARE k").unwrap();
+}
+
 /// KILL that was prepared, in the protocol or in SQL, and of a user; what cannot be known is refused and sent nowhere.
 fn kill_in_all_forms(stage: &Stage, flavor: Flavor, killer: &mut Client) {
     let ended = |mut victim: Client, how: &str| {
@@ -127,6 +157,7 @@ fn kill_in_all_forms(stage: &Stage, flavor: Flavor, killer: &mut Client) {
         let victim = send_sleep(stage);
         let sql = format!("BEGIN NOT ATOMIC KILL {}; END", victim.connection_id());
         assert_eq!(killer.query(sql).unwrap()[0].failure().unwrap().code, 1235);
+        what_is_put_together_is_refused(killer, victim.connection_id());
         // Its own session is the user's, too.
         killer.query("KILL USER app").unwrap();
         ended(victim, "KILL USER");

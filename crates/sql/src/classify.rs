@@ -230,8 +230,12 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
         while !boundary.is_end(&self.cursor) {
             self.check_token();
             // The word is reserved: it can be nothing else.
-            if self.cursor.keyword() == Keyword::Kill && self.cursor.here.is(TokenKind::Word) {
-                self.effects |= Effects::KILLS;
+            if self.cursor.here.is(TokenKind::Word) {
+                match self.cursor.keyword() {
+                    Keyword::Kill => self.effects |= Effects::KILLS,
+                    Keyword::Execute => self.effects |= Effects::BODY_EXECUTES,
+                    _ => {}
+                }
             }
             boundary.follow(&mut self.cursor);
         }

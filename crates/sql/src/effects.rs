@@ -95,4 +95,6 @@ bit_set! {
     /// Changes accounts, or what they may do, from their next login on; whether a routine does is not in the text that calls it.
     /// See `rights_changed`.
     CHANGES_RIGHTS = 40;
+    /// A body of statements in which `EXECUTE` stands: what that runs is put together where it runs. See `spells`.
+    BODY_EXECUTES = 41;
 }

@@ -31,9 +31,9 @@ pub use effects::Effects;
 pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
 pub use names::{
     AdvisoryLocks, Handlers, Kill, KillScope, KillTarget, PreparedFrom, RightsChanged, SessionFunction, Span,
-    SqlPrepared, TableName, TemporaryTables, advisory_locks, bare_words, builtin_calls, handlers, has_tables,
-    immediate_from, kill_target, parameters, prepared_from, rights_changed, sql_prepared, tables,
-    temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
+    SqlPrepared, TableName, TemporaryTables, advisory_locks, bare_words, builtin_calls, dynamic_expression,
+    handlers, has_tables, immediate_from, kill_target, parameters, prepared_from, rights_changed, spells,
+    sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use split::split;

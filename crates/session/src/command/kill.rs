@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use delphinus_pool::Thread;
-use delphinus_sql::{Effects, Flavor, Kill, KillScope, KillTarget, Statement, classify, kill_target};
+use delphinus_pool::{PoolError, Thread};
+use delphinus_sql::{
+    Class, Effects, Flavor, Kill, KillScope, KillTarget, Statement, classify, dynamic_expression,
+    kill_target, prepared_from, spells,
+};
+use delphinus_state::text_of;
 use delphinus_topology::BackendId;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, first_integer};
@@ -14,6 +18,13 @@ use crate::input::Input;
 use crate::registry::{ClientConnId, SessionInfo};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
+
+/// Longer values of user variables are not looked at for what they spell, in bytes of SQL.
+const LONG: usize = 1024;
+
+/// Statements that run texts, or prepare them.
+pub(super) const RUNS_TEXTS: Effects =
+    Effects::SQL_EXECUTES.union(Effects::SQL_PREPARES).union(Effects::BODY_EXECUTES);
 
 impl Session {
     /// Ends a session's statement, or the session. A user may end its own ones, one with `connection_admin` all.
@@ -140,7 +151,8 @@ impl Session {
         Some(self.kill_as_told(kill, value).await)
     }
 
-    /// Does what SQL `EXECUTE` would have a server kill; `None` if it kills nothing, or what is the server's own.
+    /// Does what SQL `EXECUTE` would have a server kill; `None` if it kills nothing, or what is the server's own. What a text puts
+    /// together to kill is refused.
     pub(crate) async fn execute_kill_in_sql(
         &mut self,
         input: Input,
@@ -148,16 +160,15 @@ impl Session {
         statement: &Statement,
     ) -> Option<Outcome> {
         let lex = self.lex.options(&self.want.vars);
-        let texts = self.texts_executed(statement, sql, lex);
-        let kills = |text: &Option<String>| match text {
-            Some(text) => classify(text.as_bytes(), lex).effects.contains(Effects::KILLS),
-            // The text is put together where it runs.
-            None => sql.windows(4).any(|word| word.eq_ignore_ascii_case(b"kill")),
+        let texts = match self.texts_run(statement, sql).await {
+            Ok(texts) => texts,
+            Err(error) => return Some(self.refuse(input, error).await),
         };
+        let kills = |text: &String| classify(text.as_bytes(), lex).effects.contains(Effects::KILLS);
         if !texts.iter().any(kills) {
             return None;
         }
-        let only = texts.first().filter(|_| texts.len() == 1).and_then(Option::as_deref);
+        let only = texts.first().filter(|_| texts.len() == 1 && statement.class == Class::Execute);
         let kill = match only.and_then(|text| kill_target(text.as_bytes(), lex)) {
             Some(Kill { target: KillTarget::QueryId, .. }) => return None,
             Some(kill) if kill.target != KillTarget::Parameter => kill,
@@ -167,6 +178,79 @@ impl Session {
             return Some(Err(error));
         }
         Some(self.kill_as_told(kill, None).await)
+    }
+
+    /// An error for a text in which a statement may be put together that kills.
+    pub(crate) fn check_spelled_kill(&mut self, statement: &Statement, sql: &[u8]) -> Result<(), ProxyError> {
+        if !statement.effects.intersects(RUNS_TEXTS) {
+            return Ok(());
+        }
+        let lex = self.lex.options(&self.want.vars);
+        let vars = &self.want.user_vars;
+        // What kills is short, and a name may stand there very often.
+        let value = |name: &str| vars.get(name).filter(|value| value.sql().len() <= LONG)?.ascii();
+        if spells(sql, lex, "kill", value) { Err(ProxyError::KillOfExpression) } else { Ok(()) }
+    }
+
+    /// The texts that a statement runs, or prepares to run, as far as they are not known to kill nothing. The server is asked for what an
+    /// expression makes of them.
+    async fn texts_run(&mut self, statement: &Statement, sql: &[u8]) -> Result<Vec<String>, ProxyError> {
+        let lex = self.lex.options(&self.want.vars);
+        let is_one = matches!(statement.class, Class::Execute | Class::Prepare);
+        if !is_one {
+            self.check_spelled_kill(statement, sql)?;
+            return Ok(Vec::new());
+        }
+        if statement.class == Class::Prepare
+            && prepared_from(sql, lex).is_some_and(|from| text_of(&from, &self.want).is_some())
+        {
+            // It is done when it is run.
+            return Ok(Vec::new());
+        }
+        let known = if statement.class == Class::Execute {
+            self.texts_executed(statement, sql, lex)
+        } else {
+            vec![None]
+        };
+        let expression =
+            dynamic_expression(sql, lex).and_then(|expression| std::str::from_utf8(expression).ok());
+        match expression.filter(|_| known.contains(&None)) {
+            // What was prepared of an unknown text was looked at then.
+            None => Ok(known.into_iter().flatten().collect()),
+            Some(expression) if statement.effects.without(RUNS_TEXTS.union(Effects::UNKNOWN)).is_empty() => {
+                Ok(self.value_of(statement, expression).await?.into_iter().collect())
+            }
+            // It does more than to make a text, and not twice.
+            Some(_) => self.check_spelled_kill(statement, sql).map(|()| Vec::new()),
+        }
+    }
+
+    /// What the server makes of an expression, if it can.
+    async fn value_of(
+        &mut self,
+        statement: &Statement,
+        expression: &str,
+    ) -> Result<Option<String>, ProxyError> {
+        let mut tries = self.tries();
+        tries.begin();
+        let mut checkout = self.choose(statement, &mut tries).await?;
+        match checkout.query(&format!("SELECT {expression} LIMIT 1")).await {
+            Ok(answer) => {
+                self.keep_or_give_back(checkout);
+                let value = answer.rows.into_iter().next().and_then(|row| row.into_iter().next()?);
+                Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
+            }
+            // So does it refuse to run that.
+            Err(PoolError::Refused { .. }) => {
+                self.keep_or_give_back(checkout);
+                Ok(None)
+            }
+            Err(error) => {
+                let error = ProxyError::Pool(error);
+                self.leave_without(checkout, &error);
+                Err(error)
+            }
+        }
     }
 
     /// The error of a connection that was killed.

@@ -122,6 +122,9 @@ impl Session {
         {
             return self.refuse(input, error).await;
         }
+        if let Err(error) = self.check_spelled_kill(&statement, &text.bytes) {
+            return self.refuse(input, error).await;
+        }
         if self.is_steered(&statement) {
             match self.steer(&text.bytes, &statement, Hints::default()).await {
                 Ok(None) => {}

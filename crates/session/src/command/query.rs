@@ -5,6 +5,7 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Access, Class, Effects, LexOptions, Statement, Uses, Why, classify};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
+use super::kill::RUNS_TEXTS;
 use super::prepare::may_make_ids_unseen;
 use crate::client_error::ProxyError;
 use crate::forward::Relayed;
@@ -33,10 +34,8 @@ const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
     .union(Uses::SESSION_STATUS);
 
 /// Statements that the proxy has to do something for before they run, or may have to refuse.
-const SPECIAL_EFFECTS: Effects = Effects::KILLS
-    .union(Effects::SETS_LAST_INSERT_ID)
-    .union(Effects::CHANGES_SCHEMA)
-    .union(Effects::SQL_EXECUTES);
+const SPECIAL_EFFECTS: Effects =
+    Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID).union(Effects::CHANGES_SCHEMA).union(RUNS_TEXTS);
 
 /// True if a statement is special for nothing but its schema.
 pub(super) fn is_ordinary(statement: &Statement) -> bool {

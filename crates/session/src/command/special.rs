@@ -7,6 +7,7 @@ use delphinus_state::{HiddenCollation, RESULTS_COLLATION};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use super::execute::pinning;
+use super::kill::RUNS_TEXTS;
 use super::prepare::is_about_insert_id;
 use super::query::is_ordinary;
 use crate::client_error::ProxyError;
@@ -112,7 +113,7 @@ impl Session {
         if let Err(error) = self.check_schemas(&sql, &statement) {
             return self.refuse(input, error).await;
         }
-        if statement.effects.contains(Effects::SQL_EXECUTES)
+        if statement.effects.intersects(RUNS_TEXTS)
             && let Some(outcome) = self.execute_kill_in_sql(input, &sql, &statement).await
         {
             return outcome;
