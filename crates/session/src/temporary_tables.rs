@@ -1,9 +1,12 @@
 //! Temporary tables that code in the database has made: servers only count them.
 
+use std::io;
+
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, Flavor};
 use delphinus_state::PinReason;
+use delphinus_wire::response::TextResult;
 
 use crate::session::Session;
 use crate::settle::Ran;
@@ -19,17 +22,20 @@ impl Session {
         ran: Ran<'_>,
     ) -> Result<(), PoolError> {
         // MySQL counts them among all tables.
-        let (counter, schema) = match self.lex.options(&self.want.vars).flavor {
-            Flavor::MySql => ("Com_create_table", "performance_schema"),
-            Flavor::MariaDb => ("Com_create_temporary_table", "information_schema"),
+        let answer = match self.lex.options(&self.want.vars).flavor {
+            Flavor::MySql => self.ask_mysql_status(checkout).await?,
+            Flavor::MariaDb if self.want.vars.contains_key("sql_select_limit") => {
+                // That cuts the answer of SHOW STATUS short, too.
+                let table = "information_schema.SESSION_STATUS";
+                let counter = "Com_create_temporary_table";
+                checkout
+                    .query(&format!("SELECT * FROM {table} WHERE VARIABLE_NAME = '{counter}' LIMIT 1"))
+                    .await?
+            }
+            Flavor::MariaDb => {
+                checkout.query("SHOW SESSION STATUS LIKE 'Com_create_temporary_table'").await?
+            }
         };
-        let sql = if self.want.vars.contains_key("sql_select_limit") {
-            // That cuts the answer of SHOW STATUS short, too.
-            format!("SELECT * FROM {schema}.session_status WHERE VARIABLE_NAME = '{counter}' LIMIT 1")
-        } else {
-            format!("SHOW SESSION STATUS LIKE '{counter}'")
-        };
-        let answer = checkout.query(&sql).await?;
         let count = answer.rows.first().and_then(|row| row.get(1)?.clone()).unwrap_or_default();
         let count = std::str::from_utf8(&count).ok().and_then(|count| count.parse().ok());
         let known = &mut checkout.connection().temporary_tables_made;
@@ -57,5 +63,22 @@ impl Session {
         let made = &mut checkout.connection().temporary_tables_made;
         // Whether one that failed has counted depends on the error, and of several on the first that failed.
         *made = if is_one && ran.response.is_ok() { made.saturating_add(1) } else { UNKNOWN };
+    }
+
+    /// The counter in full: MySQL cuts the answer of SHOW STATUS short at `sql_select_limit`, too, and not every user may read the table
+    /// behind it.
+    async fn ask_mysql_status(&self, checkout: &mut Checkout) -> Result<TextResult, PoolError> {
+        let sql = "SHOW SESSION STATUS LIKE 'Com_create_table'";
+        let Some(limit) = self.want.vars.get("sql_select_limit") else { return checkout.query(sql).await };
+        let back = format!("SET SESSION sql_select_limit = {}", String::from_utf8_lossy(limit));
+        checkout.query("SET SESSION sql_select_limit = 18446744073709551615").await?;
+        let answer = checkout.query(sql).await;
+        // Also where it was refused or killed: the limit is the client's.
+        match checkout.query(&back).await {
+            Err(error @ PoolError::Refused { .. }) => {
+                Err(checkout.lost(io::Error::other(error.to_string()).into()))
+            }
+            done => done.and(answer),
+        }
     }
 }
