@@ -13,9 +13,8 @@ use crate::input::Input;
 use crate::session::Session;
 use crate::settle::Ran;
 
-/// What a statement has that may change code: by its own text, or by one that is elsewhere or unknown.
-pub(crate) const MAY_CHANGE_CODE: Effects =
-    Effects::IMPLICIT_COMMIT.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+/// What a statement has that may change code by its own text.
+pub(crate) const MAY_CHANGE_CODE: Effects = Effects::IMPLICIT_COMMIT.union(Effects::UNKNOWN);
 
 /// ER_PARSE_ERROR.
 const SYNTAX: u16 = 1064;
@@ -23,16 +22,9 @@ const SYNTAX: u16 = 1064;
 impl Session {
     /// Takes in that a text is about to run which may change code.
     pub(crate) fn note_code_of_query(&mut self, statement: &Statement, input: Input, text_at: usize) {
-        let sql = &self.buffer.data()[text_at..input.held];
         let lex = self.lex.options(&self.want.vars);
-        let change = CodeChange::of(statement, sql, lex, input.is_whole());
-        let others = if statement.effects.contains(Effects::SQL_EXECUTES) {
-            let sql = sql.to_vec();
-            self.texts_executed(statement, &sql, lex)
-        } else {
-            Vec::new()
-        };
-        self.note_code(change, &others, lex);
+        let sql = &self.buffer.data()[text_at..input.held];
+        self.note_code(CodeChange::of(statement, sql, lex, input.is_whole()));
     }
 
     /// The same for a statement that was prepared.
@@ -42,21 +34,22 @@ impl Session {
         // As it was read when it was prepared.
         let lex = self.lex.options(&key.state().vars);
         let change = CodeChange::of(&statement, key.text(), lex, is_whole);
-        let lex = self.lex.options(&self.want.vars);
-        let runs_others = statement.effects.contains(Effects::SQL_EXECUTES);
-        let others = if runs_others { self.texts_executed(&statement, key.text(), lex) } else { Vec::new() };
-        self.note_code(change, &others, lex);
+        self.lex.options(&self.want.vars);
+        self.note_code(change);
     }
 
-    fn note_code(&mut self, own: Option<CodeChange>, others: &[Option<String>], lex: LexOptions) {
-        let mut change = own;
-        for text in others.iter().flatten().map(String::as_bytes) {
-            if let Some(other) = CodeChange::of(&classify(text, lex), text, lex, true) {
-                change.get_or_insert_default().add(other);
-            }
-        }
+    fn note_code(&mut self, change: Option<CodeChange>) {
         self.steering.is_asked |= change.is_some();
         self.steering.code = change.map(Box::new);
+    }
+
+    /// What EXECUTE has run may have changed code, too.
+    fn note_code_executed(&mut self, texts: &[Option<String>], lex: LexOptions) {
+        for text in texts.iter().flatten().map(String::as_bytes) {
+            if let Some(other) = CodeChange::of(&classify(text, lex), text, lex, true) {
+                self.steering.code.get_or_insert_default().add(other);
+            }
+        }
     }
 
     /// A part of the answer is about to reach the client: of a text of several, what is said there is done already.
@@ -113,9 +106,10 @@ impl Session {
     /// What the statement that has run has left behind by such code.
     pub(crate) async fn hidden(&mut self, ran: Ran<'_>, lex: LexOptions) -> Hidden {
         let Ran { statement, sql, response } = ran;
-        self.settle_code(statement, response);
         let runs_others = statement.effects.contains(Effects::SQL_EXECUTES);
         let texts = if runs_others { self.texts_executed(statement, sql, lex) } else { Vec::new() };
+        self.note_code_executed(&texts, lex);
+        self.settle_code(statement, response);
         // What is in the text was asked before it ran, but for what has changed until then. Of most statements that do nothing to
         // their session, it is not kept.
         let is_late = self.worker.stored_code.has_changed() && !sql.is_empty();
