@@ -43,6 +43,12 @@ fn pins_appear_and_vanish() {
     }
 }
 
+/// The client of a session that is killed is told before the session is off the list.
+fn until_gone(operator: &mut Client, id: u32) {
+    let is_gone = || Ok(operator.error(&format!("KILL {id}"))?.code == 1094);
+    until(LIMIT, "the session to be gone", is_gone).unwrap();
+}
+
 #[test]
 fn kill_ends_a_statement_or_its_session() {
     for flavor in BOTH {
@@ -103,13 +109,7 @@ fn kill_ends_a_statement_or_its_session() {
 
             operator.query(&format!("KILL CONNECTION {id}")).unwrap();
             until(LIMIT, "the session to end", || Ok(client.query("SELECT 1").is_err())).unwrap();
-            // Its client is told before it is off the list.
-            until(
-                LIMIT,
-                "the session to be gone",
-                || Ok(operator.error(&format!("KILL {id}"))?.code == 1094),
-            )
-            .unwrap();
+            until_gone(&mut operator, id);
         }
         // A transaction that is killed is rolled back.
         let mut client = stage.address.connect().unwrap();

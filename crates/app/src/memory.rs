@@ -32,12 +32,13 @@ impl Kept {
         let memory = Account::new(limit);
         let config::Cache { max_bytes, max_entry_bytes, .. } = config.cache;
         let bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-        let room = if max_bytes > 0 { memory.take(Owner::Cache, bytes) } else { None };
+        let fits = max_bytes > 0 && max_bytes <= limit / 2;
+        let room = if fits { memory.take(Owner::Cache, bytes) } else { None };
         if max_bytes > 0 && room.is_none() {
             tracing::warn!(
                 max_bytes,
                 memory_limit = limit,
-                "cache.max_bytes is more than memory_limit: nothing is cached"
+                "cache.max_bytes is more than half of memory_limit: nothing is cached"
             );
         }
         let cache = room.as_ref().map(|_| Arc::new(Cache::new(Limits { max_bytes, max_entry_bytes })));

@@ -7,7 +7,11 @@ use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, parse_header, put_packet};
 
 use crate::buffer::Buffer;
 use crate::error::NetError;
+use crate::rt;
 use crate::stream::Stream;
+
+/// After so many bytes of one packet others of the thread have their turn: what has arrived already is read without waiting.
+const TURN: usize = 256 << 10;
 
 /// A payload and the sequence id of its last packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,12 +125,17 @@ impl<'a> PacketIo<'a> {
     }
 
     async fn fill(&mut self, len: usize) -> Result<(), NetError> {
+        let mut turn = self.buffer.len() + TURN;
         while self.buffer.len() < len {
             let buffer = std::mem::take(self.buffer);
             let (result, buffer) = self.stream.read(buffer).await;
             *self.buffer = buffer;
             if result? == 0 {
                 return Err(NetError::Closed);
+            }
+            if self.buffer.len() > turn {
+                turn = self.buffer.len() + TURN;
+                rt::yield_now().await;
             }
         }
         Ok(())

@@ -61,10 +61,13 @@ const MAX_ROWS: usize = 70_000;
 const MAX_COLUMNS: u64 = 4096;
 /// What a value or a definition takes beside its bytes.
 const OVERHEAD: usize = 32;
-/// So much of an answer takes no room of the account, in bytes, and of a longer one so much at once.
-const STEP: usize = 16 << 10;
+/// So much of an answer takes no room of the account, in bytes: what usual sessions need must not end them where others have taken
+/// all the room.
+const FREE: usize = 192 << 10;
+/// Of a longer one so much is taken at once.
+const STEP: usize = 64 << 10;
 /// After so many bytes of an answer others of the worker have their turn.
-const TURN: usize = 256 << 10;
+const TURN: usize = 64 << 10;
 /// The number of MariaDB's reports of progress, in the place of an error's.
 const PROGRESS: u16 = 0xffff;
 
@@ -83,8 +86,11 @@ impl<'a> Bounded<'a> {
     async fn read(&mut self) -> Result<Vec<u8>, AskError> {
         let (kept, room) = (MAX_ANSWER - self.left, &mut self.room);
         // A packet is in the buffer, which may have grown to twice as much, and in its payload or its values.
-        let needs = |len: usize| (kept + 3 * len) / STEP * STEP;
-        let payload = self.io.read_within(self.left, |len| room.grow_to(needs(len))).await?.payload;
+        let take_room = |len: usize| {
+            let needed = kept + 3 * len;
+            needed <= FREE || room.grow_to(needed.next_multiple_of(STEP))
+        };
+        let payload = self.io.read_within(self.left, take_room).await?.payload;
         self.spend(payload.len() + OVERHEAD)?;
         if kept / TURN != (MAX_ANSWER - self.left) / TURN {
             // What has arrived already is read without waiting.

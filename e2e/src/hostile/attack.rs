@@ -115,7 +115,7 @@ pub const ATTACKS: &[Attack] = &[
         name: "compressed",
         what: "16 KiB that unpack to 15 MiB, of a command whose end is missing",
         clients: 200,
-        few: 100,
+        few: 30,
         run: |arena, clients| compressed(&arena.stage, clients),
     },
     Attack {
