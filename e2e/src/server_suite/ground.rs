@@ -295,7 +295,7 @@ impl Ground {
     fn listener(&self) -> Vec<String> {
         let own = |what: &str| {
             let name = format!("ssl-{what}=");
-            let options = self.now.iter().flat_map(|wants| &wants.options).rev();
+            let mut options = self.now.iter().flat_map(|wants| &wants.options).rev();
             options.find_map(|option| Some(option.split_once(&name)?.1.to_owned()))
         };
         let file = |what: &str, usual: &str| {
