@@ -380,3 +380,96 @@ fn a_user_of_ed25519_is_switched_to_a_nonce_of_32_bytes_without_a_nul() {
         assert_eq!(outcome.plugin, Plugin::Ed25519);
     }
 }
+
+/// All that a client sees, and where the proxy works, when every answer of the client is wrong.
+fn seen_with_wrong_answers(
+    settings: &ServerSettings,
+    plugin: &str,
+    first: &[u8],
+    record: UserRecord,
+) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut step = after_login(settings.clone(), &login(FLAGS, plugin, first), record);
+    loop {
+        step = match step {
+            Step::Send(packet, next) => {
+                seen.push(format!("{packet:?}"));
+                let answer: &[u8] = match packet.payload[..] {
+                    [1, 4] if settings.transport == Transport::Unix => b"wrong\0",
+                    [1, 4] => &[2],
+                    // The public key.
+                    [1, ..] => &[7; 256],
+                    [0xfe, ref name @ ..] if name.starts_with(b"mysql_clear") => b"wrong\0",
+                    [0xfe, ref name @ ..] if name.starts_with(b"client_ed") => &[7; 64],
+                    [0xfe, ref name @ ..] if name.starts_with(b"caching") => &[7; 32],
+                    _ => &[7; 20],
+                };
+                next.receive(packet.seq + 1, answer)
+            }
+            Step::Compute(job, next) => {
+                seen.push("computes".to_owned());
+                next.resume(job.run())
+            }
+            Step::Verify(query) => {
+                seen.push("asks a backend".to_owned());
+                let words =
+                    crate::response::ErrPacket { code: 1045, state: *b"28000", message: b"no".to_vec() };
+                query.answer(Verdict::Refused(words, "refused by the primary"))
+            }
+            Step::Refuse(Refusal { code, state, message, seq, .. }) => {
+                seen.push(format!("{seq} {code} {state:?} {message}"));
+                return seen;
+            }
+            step => panic!("{step:?}"),
+        };
+    }
+}
+
+#[test]
+fn an_unknown_user_looks_like_a_known_one_with_a_wrong_password() {
+    let key = Some(Arc::new(RsaKey::generate().unwrap()));
+    let stored = StoredHash::new(b"secret", *b"0123456789abcdefghij");
+    let mut verified = sha2();
+    verified.verified = vec![Password::new("secret")];
+    let mut asked = backend();
+    asked.verified = vec![Password::new("secret")];
+    let mut two = plain();
+    two.secondary = Some(Credential::Plain(Password::new("former")));
+    let mut known = vec![
+        plain(),
+        two,
+        UserRecord::new(Credential::NativeHash([7; 20])),
+        UserRecord::new(Credential::Sha2Hash(stored)),
+        verified,
+        backend(),
+        asked,
+    ];
+    for plugin in [Plugin::Native, Plugin::CachingSha2, Plugin::Ed25519] {
+        let mut record = plain();
+        record.plugin = Some(plugin);
+        known.push(record);
+    }
+    let mut most = 0;
+    for record in known {
+        // As the only user: so every other name is of its kind.
+        let decoy = Decoys::new([("bob", &record)]).record("ann");
+        for transport in [Transport::Tcp, Transport::Unix] {
+            let settings = ServerSettings { transport, rsa_key: key.clone(), ..settings() };
+            for (plugin, first) in [
+                ("mysql_native_password", &[7; 20][..]),
+                ("caching_sha2_password", &[7; 32]),
+                ("client_ed25519", &[7; 64]),
+                ("mysql_clear_password", b"wrong\0"),
+                ("mysql_native_password", b""),
+                ("caching_sha2_password", b""),
+                ("sha256_password", b"\x01"),
+            ] {
+                let of_known = seen_with_wrong_answers(&settings, plugin, first, record.clone());
+                let of_unknown = seen_with_wrong_answers(&settings, plugin, first, decoy.clone());
+                assert_eq!(of_unknown, of_known, "{record:?} {transport:?} {plugin} {first:?}");
+                most = most.max(of_known.len());
+            }
+        }
+    }
+    assert!(most >= 4, "the longest course is full authentication by the key: {most}");
+}
