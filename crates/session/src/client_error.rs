@@ -105,6 +105,8 @@ pub enum ProxyError {
     DiagnosticsGone,
     /// A login in a character set that servers do not let clients talk in.
     ClientCharset(String),
+    /// A login with the name of a schema that is invalid in the client's character set, or in that of names.
+    SchemaName(String, Box<[u8]>),
     /// A schema that a session of one cluster cannot enter, because another has it.
     OtherCluster {
         /// The schema.
@@ -238,6 +240,16 @@ impl ClientError {
 const KILL_ALONE: &str = "Delphinus: KILL stands alone, and takes a number, CONNECTION_ID() or USER: connections have other ids on the \
                           servers, so that none is sent there";
 
+/// As MariaDB shows bytes that are no text.
+fn invalid_name(charset: &str, name: &[u8]) -> ClientError {
+    let shown = name.iter().map(|byte| match byte {
+        b' '..=b'~' => char::from(*byte).to_string(),
+        _ => format!("\\x{byte:02X}"),
+    });
+    let name: String = shown.collect();
+    ClientError::new(1300, *b"HY000", format!("Invalid {charset} character string: '{name}'"))
+}
+
 impl From<&ProxyError> for ClientError {
     fn from(error: &ProxyError) -> Self {
         use ProxyError as E;
@@ -257,6 +269,7 @@ impl From<&ProxyError> for ClientError {
                     format!("Variable 'character_set_client' can't be set to the value of '{charset}'");
                 Self::new(1231, *b"42000", text)
             }
+            E::SchemaName(charset, name) => invalid_name(charset, name),
             E::NoOpenCursor(id) => {
                 Self::new(1421, *b"HY000", format!("The statement ({id}) has no open cursor."))
             }

@@ -74,7 +74,7 @@ impl Session {
 
 impl Worker {
     /// What a client is told that a limit keeps out.
-    fn refused(&self, refusal: Refusal, (user, host): (&str, &str)) -> ProxyError {
+    pub(crate) fn refused(&self, refusal: Refusal, (user, host): (&str, &str)) -> ProxyError {
         let (counter, whose) = match refusal {
             Refusal::Clients => (&self.process.refused_clients, ""),
             Refusal::User(_) | Refusal::EveryUser(_) => (&self.process.refused_user, user),
@@ -210,6 +210,7 @@ impl Admitting<'_> {
             tracing::info!(client.host = %self.host, user = outcome.user, why, "login refused: cluster");
         })?;
         may_talk(&to.facts, outcome)?;
+        check_name(&to.facts, outcome)?;
         let worker = &to.worker;
         let user: Arc<str> = outcome.user.as_str().into();
         let (rank, limit) = worker.users.rank_and_limit(&user);
@@ -294,7 +295,7 @@ impl Seed {
 }
 
 /// How texts are read for these servers.
-fn lex(facts: &ServerFacts, initial: &SessionState) -> Lex {
+pub(crate) fn lex(facts: &ServerFacts, initial: &SessionState) -> Lex {
     let flavor = match facts.flavor {
         Flavor::MySql => SqlFlavor::MySql,
         Flavor::MariaDb => SqlFlavor::MariaDb,
@@ -349,9 +350,8 @@ pub(crate) fn first_state(
     }
 }
 
-/// Refuses a client whose password was right.
 /// Servers do not let clients talk in character sets that hold ASCII in two or four bytes.
-fn may_talk(facts: &ServerFacts, outcome: &LoginOutcome) -> Result<(), ProxyError> {
+pub(crate) fn may_talk(facts: &ServerFacts, outcome: &LoginOutcome) -> Result<(), ProxyError> {
     match facts.collations.by_id(outcome.connection.collation) {
         Some(found) if is_wide(found.charset.as_bytes()) => {
             Err(ProxyError::ClientCharset(found.charset.to_string()))
@@ -360,6 +360,24 @@ fn may_talk(facts: &ServerFacts, outcome: &LoginOutcome) -> Result<(), ProxyErro
     }
 }
 
+/// The name of a schema has to be UTF-8 of up to three bytes; another character set makes it so.
+/// COM_CHANGE_USER has it in the character set of the session before, and no such error.
+fn check_name(facts: &ServerFacts, outcome: &LoginOutcome) -> Result<(), ProxyError> {
+    let Some(found) = facts.collations.by_id(outcome.connection.collation) else { return Ok(()) };
+    if facts.flavor != Flavor::MariaDb {
+        return Ok(());
+    }
+    let charset = &*found.charset;
+    let name = outcome.schema.as_deref().unwrap_or_default();
+    let is_as_it_is = charset.starts_with("utf8") || charset == "binary";
+    let is_valid = std::str::from_utf8(name).is_ok_and(|name| name.chars().all(|one| one.len_utf8() <= 3));
+    if is_as_it_is && !is_valid {
+        return Err(ProxyError::SchemaName(charset.to_owned(), name.into()));
+    }
+    Ok(())
+}
+
+/// Refuses a client whose password was right.
 async fn refuse_known(stream: &mut Stream, error: &ProxyError, outcome: &LoginOutcome) {
     if let Some(packet) = &outcome.before_ok {
         let mut out = Vec::new();
@@ -381,15 +399,18 @@ async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities:
 impl Session {
     /// Checks the schema, where the client names one, and says OK.
     async fn finish_login(&mut self, outcome: &LoginOutcome) -> Result<(), NetError> {
+        if let Err(error) = self.check_schema().await {
+            refuse_known(&mut self.stream, &error, outcome).await;
+            return Err(NetError::Closed);
+        }
+        self.say_welcome(outcome).await
+    }
+
+    /// Says OK.
+    pub(crate) async fn say_welcome(&mut self, outcome: &LoginOutcome) -> Result<(), NetError> {
         let mut out = Vec::new();
         if let Some(packet) = &outcome.before_ok {
             put_packet(&mut out, packet.seq, &packet.payload);
-        }
-        if let Err(error) = self.check_schema().await {
-            ClientError::from(&error).of_login().put(&mut out, outcome.next_seq, self.capabilities());
-            self.write_client_bytes(&out).await?;
-            let _ = rt::timeout(Duration::from_secs(1), self.stream.finish()).await;
-            return Err(NetError::Closed);
         }
         self.info.enters(self.want.schema.as_deref());
         self.put_login_ok(&mut out, outcome.next_seq);
@@ -419,7 +440,7 @@ impl Session {
 
     /// A schema that does not exist, or is not for this user, is an error of the login, as servers have it. Where
     /// no backend can be asked, the first statement will tell.
-    async fn check_schema(&mut self) -> Result<(), ProxyError> {
+    pub(crate) async fn check_schema(&mut self) -> Result<(), ProxyError> {
         if self.want.schema.is_none() {
             return Ok(());
         }
@@ -438,54 +459,5 @@ impl Session {
             Err(ProxyError::Pool(error)) if is_about_schema(&error) => Err(ProxyError::Pool(error)),
             Err(_) => Ok(()),
         }
-    }
-
-    /// Another user by COM_CHANGE_USER, in the cluster that it gets to; the error, if any, has been sent and the session must
-    /// end.
-    pub(crate) async fn become_user(&mut self, outcome: &LoginOutcome) -> Result<(), NetError> {
-        let Destination { worker, facts } =
-            match self.clusters.destination(&self.login.listener, outcome).await {
-                Ok(destination) => destination,
-                Err(error) => {
-                    refuse_known(&mut self.stream, &error, outcome).await;
-                    return Err(NetError::Closed);
-                }
-            };
-        if let Err(error) = may_talk(&facts, outcome) {
-            refuse_known(&mut self.stream, &error, outcome).await;
-            return Err(NetError::Closed);
-        }
-        let user: Arc<str> = outcome.user.as_str().into();
-        let (rank, limit) = worker.users.rank_and_limit(&user);
-        if let Err(refusal) = self.worker.registry.change_user(&self.info, (&user, rank, limit)) {
-            let error = self.worker.refused(refusal, (&user, &self.info.host));
-            refuse_known(&mut self.stream, &error, outcome).await;
-            return Err(NetError::Closed);
-        }
-        if worker.cluster != self.worker.cluster {
-            self.move_to(worker);
-        }
-        let mode = self.login.listener.mode;
-        self.initial = self.worker.shared(first_state(&self.worker, &facts, outcome, mode));
-        self.reset().await;
-        self.lex = lex(&facts, &self.initial);
-        self.seats = Seats::default();
-        self.keys = self.worker.users.keys(&outcome.user, &outcome.secret);
-        self.rights = self.keys.epoch();
-        self.identity = self.worker.pool.identity(
-            Identity::new(outcome.user.clone(), outcome.connection.capabilities, &self.keys)
-                .of_client(self.login.client_ip, outcome.attributes.clone())
-                .of_admin(rank == Rank::ConnectionAdmin),
-        );
-        self.finish_login(outcome).await
-    }
-
-    /// To another cluster. The session holds nothing in its own any more: its state was reset, and what it had to find is not
-    /// to be found there.
-    fn move_to(&mut self, worker: Rc<Worker>) {
-        self.count_time();
-        self.info.moves_to(worker.cluster);
-        self.worker = worker;
-        self.causality = Causality::default();
     }
 }

@@ -53,8 +53,10 @@ impl Worker {
         if self.users.is_verified(user, password, rt::now()) {
             return Verdict::Right;
         }
+        let was_verified = || self.users.was_verified(user, password, rt::now());
         let primary = match self.primary_that_answers() {
             Ok(primary) => primary,
+            Err(_) if was_verified() => return Verdict::Right,
             Err(why) => return unknown(&why, "the primary is down"),
         };
         let asked = self.users.state_of(user);
@@ -66,7 +68,11 @@ impl Worker {
                 Verdict::Right
             }
             // Not necessarily 1045: locked and expired accounts have their own words.
-            Err(PoolError::Refused { error, .. }) => Verdict::Refused(error, "refused by the primary"),
+            Err(PoolError::Refused { error, .. }) => {
+                self.users.has_refused(user);
+                Verdict::Refused(error, "refused by the primary")
+            }
+            Err(_) if was_verified() => Verdict::Right,
             Err(error) => {
                 if let PoolError::Unreachable { error: reason, .. } = &error {
                     self.report_unreachable(primary, &reason.to_string());

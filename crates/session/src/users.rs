@@ -94,6 +94,8 @@ struct Listed {
 struct Checked {
     keys: Weak<Keys>,
     held: Option<(Arc<Keys>, Instant)>,
+    /// The primary has refused a password since it has taken one: it counts that until it takes one again.
+    has_refused: bool,
 }
 
 impl Users {
@@ -190,8 +192,26 @@ impl Users {
     }
 
     fn verified(&self, name: &str, now: Instant) -> Vec<Password> {
-        let keys = self.checked().get(name).and_then(|checked| checked.keys.upgrade());
+        let keys = {
+            let checked = self.checked();
+            let one = checked.get(name).filter(|one| !one.has_refused);
+            one.and_then(|one| one.keys.upgrade())
+        };
         keys.map(|keys| keys.trusted(now)).unwrap_or_default()
+    }
+
+    /// True if the password was right a short while ago, whatever was refused since: where the primary cannot be asked.
+    pub(crate) fn was_verified(&self, name: &str, password: &Password, now: Instant) -> bool {
+        let keys = self.checked().get(name).and_then(|one| one.keys.upgrade());
+        keys.is_some_and(|keys| keys.trusted(now).contains(password))
+    }
+
+    /// The primary has refused a password of the user. It is asked again before the next login, also with one that is known to be right:
+    /// servers that lock accounts after too many wrong ones would go on counting.
+    pub(crate) fn has_refused(&self, name: &str) {
+        if let Some(one) = self.checked().get_mut(name) {
+            one.has_refused = true;
+        }
     }
 
     /// True if the password was right a short while ago.
@@ -213,6 +233,7 @@ impl Users {
         if (AccountState { changes: self.changes.load(Ordering::Acquire), own }) != asked {
             return;
         }
+        one.has_refused = false;
         let keys = one.keys(&self.rights);
         keys.learn(&BackendSecret::Plain(password.clone()), Trust::Until(end));
         one.held = Some((keys, end));

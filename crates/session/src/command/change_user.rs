@@ -1,24 +1,43 @@
 //! COM_CHANGE_USER: another user, or the same one again, on the same client connection.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_net::{LoginEnd, LoginServices, NetError, rt, serve_change_user};
+use delphinus_pool::{Epoch, Identity, Keys, Memory};
 use delphinus_sql::Flavor;
-use delphinus_wire::HEADER_LEN;
-use delphinus_wire::handshake::server::Refusal;
+use delphinus_state::SessionState;
+use delphinus_wire::handshake::Packet;
+use delphinus_wire::handshake::server::{LoginOutcome, Refusal};
+use delphinus_wire::{HEADER_LEN, put_packet};
 
+use crate::admission::Rank;
+use crate::causality::Causality;
 use crate::client_error::{ClientError, ProxyError};
+use crate::clusters::Destination;
 use crate::input::Input;
+use crate::login::{first_state, lex, may_talk};
 use crate::login_attempt::LoginAttempt;
 use crate::serve::{Outcome, Served};
-use crate::session::Session;
+use crate::session::{Lex, Seats, Session};
+use crate::worker::Worker;
 
 /// So many refusals MariaDB lets a connection have; then COM_CHANGE_USER is an unknown command to it.
 const MOST_REFUSALS: u8 = 3;
 
 /// How long MariaDB waits before it tells a refusal: a password is not guessed quickly.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a session has of its user.
+struct Who {
+    worker: Rc<Worker>,
+    lex: Lex,
+    initial: SessionState,
+    keys: Arc<Keys>,
+    rights: Epoch,
+    identity: Rc<Identity>,
+}
 
 impl Session {
     pub(crate) async fn change_user(&mut self, input: Input) -> Outcome {
@@ -34,7 +53,10 @@ impl Session {
         if self.login.refused_changes >= MOST_REFUSALS {
             rt::sleep(REFUSAL_PAUSE).await;
             self.stay_as_before(schema);
-            return Ok(Served::Error(ProxyError::UnknownCommand));
+            // As from a server: not as an error of a session that goes on.
+            let unknown = ClientError::new(1047, *b"08S01", "Unknown command");
+            self.say_refusal(&unknown, 1, None).await?;
+            return Ok(Served::Answered);
         }
         let listener = self.login.listener.clone();
         let (clusters, client_ip) = (self.clusters.clone(), self.login.client_ip);
@@ -62,16 +84,32 @@ impl Session {
         match result {
             Ok(outcome) => {
                 attempt.succeeded();
-                self.become_user(&outcome).await?;
-                Ok(Served::Answered)
+                match self.become_user(&outcome).await {
+                    Ok(()) => {
+                        self.say_welcome(&outcome).await?;
+                        Ok(Served::Answered)
+                    }
+                    Err(error) => {
+                        let error = ClientError::from(&error).of_login();
+                        let told = (outcome.next_seq, outcome.before_ok.as_ref());
+                        self.refuse_change(&error, told, schema).await
+                    }
+                }
             }
             Err(LoginEnd::Broken(error)) => Err(error),
-            Err(LoginEnd::Refused(refusal)) => self.refuse_change(refusal, schema).await,
+            Err(LoginEnd::Refused(Refusal { code, state, message, seq, .. })) => {
+                self.refuse_change(&ClientError::new(code, state, message), (seq, None), schema).await
+            }
         }
     }
 
     /// MySQL closes the connection; on MariaDB the old user goes on with a session like new, in the same schema.
-    async fn refuse_change(&mut self, refusal: Refusal, schema: Option<Rc<str>>) -> Outcome {
+    async fn refuse_change(
+        &mut self,
+        error: &ClientError,
+        (seq, before): (u8, Option<&Packet>),
+        schema: Option<Rc<str>>,
+    ) -> Outcome {
         self.worker.process.logins_denied.increment();
         let goes_on = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
         if goes_on {
@@ -79,11 +117,87 @@ impl Session {
             self.login.refused_changes += 1;
             self.stay_as_before(schema);
         }
-        let mut out = Vec::new();
-        let error = ClientError::new(refusal.code, refusal.state, refusal.message);
-        error.put(&mut out, refusal.seq, self.capabilities());
-        self.write_client_bytes(&out).await?;
+        self.say_refusal(error, seq, before).await?;
         if goes_on { Ok(Served::Answered) } else { Err(NetError::Closed) }
+    }
+
+    async fn say_refusal(
+        &mut self,
+        error: &ClientError,
+        seq: u8,
+        before: Option<&Packet>,
+    ) -> Result<(), NetError> {
+        let mut out = Vec::new();
+        if let Some(packet) = before {
+            put_packet(&mut out, packet.seq, &packet.payload);
+        }
+        error.put(&mut out, seq, self.capabilities());
+        self.write_client_bytes(&out).await
+    }
+
+    /// Another user, in the cluster that it gets to. After an error, which is told by the caller, the session is the old user's as
+    /// before.
+    async fn become_user(&mut self, outcome: &LoginOutcome) -> Result<(), ProxyError> {
+        let Destination { worker, facts } = self.clusters.destination(&self.login.listener, outcome).await?;
+        may_talk(&facts, outcome)?;
+        let user: Arc<str> = outcome.user.as_str().into();
+        let (rank, limit) = worker.users.rank_and_limit(&user);
+        let registry = self.worker.registry.clone();
+        let former: (Arc<str>, Rank) = (self.info.user(), self.info.rank());
+        registry
+            .change_user(&self.info, (&user, rank, limit))
+            .map_err(|refusal| self.worker.refused(refusal, (&user, &self.info.host)))?;
+        let keys = worker.users.keys(&outcome.user, &outcome.secret);
+        let initial = worker.shared(first_state(&worker, &facts, outcome, self.login.listener.mode));
+        let identity = worker.pool.identity(
+            Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
+                .of_client(self.login.client_ip, outcome.attributes.clone())
+                .of_admin(rank == Rank::ConnectionAdmin),
+        );
+        let now = Who { lex: lex(&facts, &initial), rights: keys.epoch(), worker, initial, keys, identity };
+        let before = self.switch_to(now);
+        let checked = self.check_schema().await;
+        if checked.is_err() {
+            let limit = before.worker.users.rank_and_limit(&former.0).1;
+            // Its place may have been given to another one meanwhile.
+            if registry.change_user(&self.info, (&former.0, former.1, limit)).is_err() {
+                self.info.kill();
+            }
+            self.switch_to(before);
+        }
+        checked
+    }
+
+    /// Makes the session, which has been reset, that of another user; the former one comes back.
+    fn switch_to(&mut self, now: Who) -> Who {
+        let Who { worker, mut lex, mut initial, mut keys, mut rights, mut identity } = now;
+        let before = self.worker.clone();
+        if worker.cluster != before.cluster {
+            self.move_to(worker);
+        }
+        std::mem::swap(&mut self.lex, &mut lex);
+        std::mem::swap(&mut self.initial, &mut initial);
+        std::mem::swap(&mut self.keys, &mut keys);
+        std::mem::swap(&mut self.rights, &mut rights);
+        std::mem::swap(&mut self.identity, &mut identity);
+        self.seats = Seats::default();
+        self.memory = Memory::of(&self.share);
+        let multi_statements = self.want.multi_statements;
+        self.want = SessionState { multi_statements, ..self.initial.clone() };
+        self.reset_steering();
+        self.pins.clear();
+        self.publish_pin();
+        self.pin_if_dedicated();
+        Who { worker: before, lex, initial, keys, rights, identity }
+    }
+
+    /// To another cluster. The session holds nothing in its own any more: its state was reset, and what it had to find is not
+    /// to be found there.
+    fn move_to(&mut self, worker: Rc<Worker>) {
+        self.count_time();
+        self.info.moves_to(worker.cluster);
+        self.worker = worker;
+        self.causality = Causality::default();
     }
 
     fn stay_as_before(&mut self, schema: Option<Rc<str>>) {

@@ -54,6 +54,21 @@ fn what_is_proved_while_accounts_change_is_not_remembered() {
 }
 
 #[test]
+fn after_a_refusal_the_primary_is_asked_again() {
+    let users = users(10, MINUTE);
+    let (right, now) = (Password::new("right"), rt::now());
+    users.has_refused("bob");
+    verify(&users, "bob", &right, now);
+    assert_eq!(verified(&users, "bob"), std::slice::from_ref(&right));
+    users.has_refused("bob");
+    assert!(verified(&users, "bob").is_empty() && !users.is_verified("bob", &right, now));
+    assert!(users.was_verified("bob", &right, now), "where it cannot be asked");
+    assert!(!users.was_verified("bob", &Password::new("wrong"), now));
+    verify(&users, "bob", &right, now);
+    assert_eq!(verified(&users, "bob"), [right]);
+}
+
+#[test]
 fn what_is_remembered_ends_with_its_time_and_with_a_change() {
     let users = users(10, MINUTE);
     let right = Password::new("right");

@@ -27,12 +27,15 @@ pub struct AuthSwitchRequest {
 }
 
 impl AuthSwitchRequest {
-    /// Reads an AuthSwitchRequest. The form without a plugin name asks for the password hash of MySQL 4.0, which is
-    /// not spoken here.
+    /// Reads an AuthSwitchRequest. The form without a plugin name asks for the password hash of MySQL 4.0, whose plugin has a
+    /// name by now.
     pub fn parse(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload);
         if reader.u8()? != AUTH_SWITCH {
             return Err(Malformed("not an AuthSwitchRequest"));
+        }
+        if reader.is_empty() {
+            return Ok(Self { plugin: b"mysql_old_password".to_vec(), data: Vec::new() });
         }
         let plugin = reader.nul_bytes()?.to_vec();
         Ok(Self { plugin, data: reader.rest().to_vec() })
@@ -92,7 +95,8 @@ mod tests {
         assert_eq!(bytes[0], 0xfe);
         assert_eq!(AuthSwitchRequest::parse(&bytes), Ok(request.clone()));
         assert_eq!(request.nonce().as_ref().map(<[u8; 20]>::as_slice), Some(&b"abcdefghijklmnopqrst"[..]));
-        for cut in 0..b"\xfemysql_native_password\0".len() {
+        assert_eq!(AuthSwitchRequest::parse(b"\xfe").unwrap().plugin, b"mysql_old_password");
+        for cut in (0..b"\xfemysql_native_password\0".len()).filter(|cut| *cut != 1) {
             assert!(AuthSwitchRequest::parse(&bytes[..cut]).is_err());
         }
         for cut in 23..bytes.len() - 1 {
