@@ -268,7 +268,8 @@ fn changes_count_at_once(stage: &Stage) {
 }
 
 /// What is made, what runs it, why the session is pinned then, and the value of `@hidden`.
-const LATE: [(&[&str], &str, Option<&str>, Option<&str>); 14] = [
+type Late = (&'static [&'static str], &'static str, Option<&'static str>, Option<&'static str>);
+const LATE: [Late; 14] = [
     (&["CREATE PROCEDURE app.late_1() DO 1"], "CALL app.late_1()", None, None),
     (&["CREATE FUNCTION app.late_2() RETURNS INT DETERMINISTIC RETURN 1"], "DO app.late_2()", None, None),
     (
@@ -346,7 +347,9 @@ fn changes_count_where_nothing_can_be_read(stage: &Stage) {
     primary.query(&format!("{monitor} LOCK")).unwrap();
     let mut maker = connect(stage);
     for (made, runs, wanted, hidden) in LATE {
-        made.iter().for_each(|sql| _ = maker.run(sql).unwrap());
+        for sql in made {
+            maker.run(sql).unwrap();
+        }
         for is_prepared in [false, true] {
             let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage), connect(stage)]);
             run_as(&mut client, runs, is_prepared);
