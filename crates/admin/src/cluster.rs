@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt::{self, watch};
 use delphinus_pool::{BackendCensus, Budget, Target};
 use delphinus_route::Policy;
 use delphinus_session::Routing;
 use delphinus_topology::BackendId;
+use delphinus_view::SnapshotReader;
 
 use crate::worker::WorkerLine;
 

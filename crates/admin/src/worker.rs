@@ -4,9 +4,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt::{self, mpsc, oneshot};
 use delphinus_pool::{BackendCensus, Pool};
+use delphinus_view::SnapshotReader;
 
 /// How many questions may wait for one worker.
 const QUESTIONS: usize = 16;

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use delphinus_admin::Console;
 use delphinus_config::Config;
-use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt::{self, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
 use delphinus_route::ClusterChoice;
 use delphinus_session::{ListenerSettings, Registry, Users};
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
+use delphinus_view::SnapshotReader;
 
 use crate::acceptor::{Acceptor, Seat};
 use crate::admin;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use delphinus_config::Config;
-use delphinus_monitor::SnapshotReader;
 use delphinus_route::{ClusterChoice, Home};
 use delphinus_session::ListenerSettings;
 use delphinus_topology::{ClusterId, Flavor};
+use delphinus_view::SnapshotReader;
 
 /// All clusters and what chooses them.
 pub(crate) fn choice(config: &Config) -> Arc<ClusterChoice> {

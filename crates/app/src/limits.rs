@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use delphinus_config::{Cluster, Config};
-use delphinus_monitor::SnapshotReader;
 use delphinus_net::rt::Notify;
 use delphinus_pool::{BackendLimits, Budget, Target};
 use delphinus_topology::{Backend, ServerLimits};
+use delphinus_view::SnapshotReader;
 
 use crate::settings::spares;
 

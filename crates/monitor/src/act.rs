@@ -9,8 +9,8 @@ use delphinus_topology::{
 };
 use tracing::{error, info, warn};
 
-use crate::positions::Positions;
-use crate::publish::Publisher;
+use delphinus_view::Positions;
+use delphinus_view::Publisher;
 
 /// The monitor's own copy of the cluster, which also holds what readers need not see.
 #[derive(Debug)]

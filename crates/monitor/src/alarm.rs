@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use delphinus_topology::Kind;
 
+use delphinus_view::Writes;
+
 use crate::settings::Settings;
 
 /// How often it is looked whether writes get answers.
@@ -23,13 +25,6 @@ const SHARE: Duration = Duration::from_millis(2);
 
 /// For so long it is looked as often as that; after it the time between two looks doubles until it is the ordinary one.
 const EAGER: Duration = Duration::from_secs(3);
-
-/// How many writes this proxy has begun and ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Writes {
-    pub(crate) begun: u64,
-    pub(crate) ended: u64,
-}
 
 /// Rings for all backends.
 #[derive(Debug)]

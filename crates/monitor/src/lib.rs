@@ -5,15 +5,14 @@
 //! |---|---|
 //! | when one backend is probed | `watch` |
 //! | what a probe does and says | `probe` |
-//! | what real traffic says | `traffic` |
 //! | taking it all in, logging what changed | `act` |
 //! | what follows for the probes of a backend | `orders` |
 //! | where the names of backends lead | `names` |
 //! | when all are looked at out of turn | `alarm` |
 //! | the row by which the lag is told, and who writes it | `heartbeat` |
 //! | what routines, triggers and views do to sessions that run them | `stored_code` |
-//! | what each backend has executed, and what this proxy writes | `positions` |
-//! | handing the result to the workers | `publish` |
+//!
+//! What it knows is written into `delphinus_view`, where everybody else reads it.
 
 mod act;
 mod alarm;
@@ -21,17 +20,10 @@ mod heartbeat;
 mod monitor;
 mod names;
 mod orders;
-mod positions;
 mod probe;
-mod publish;
 mod settings;
 mod stored_code;
-mod traffic;
 mod watch;
 
 pub use monitor::Monitor;
-pub use positions::{Positions, Write};
-pub use publish::{SnapshotCache, SnapshotReader};
 pub use settings::{BackendSpec, HeartbeatSettings, Settings};
-pub use stored_code::StoredCode;
-pub use traffic::TrafficReporter;

@@ -15,13 +15,12 @@ use crate::alarm::{Alarm, TICK};
 use crate::heartbeat::{Heart, Pacemaker};
 use crate::names::Names;
 use crate::orders::{Orders, has_writer};
-use crate::positions::Positions;
 use crate::probe::Prober;
-use crate::publish::{self, SnapshotReader};
 use crate::settings::Settings;
-use crate::stored_code::{CodeReader, StoredCode};
-use crate::traffic::TrafficReporter;
+use crate::stored_code::CodeReader;
 use crate::watch::Watch;
+use delphinus_view::Positions;
+use delphinus_view::{SnapshotReader, StoredCode, TrafficReporter, channel};
 
 /// How many observations may wait for the monitor.
 const QUEUE: usize = 1024;
@@ -60,8 +59,7 @@ impl Monitor {
         let rules = settings.rules();
         let (sender, receiver) = mpsc::channel(QUEUE);
         let code = StoredCode::new(settings.stored_code_interval_ms > 0, settings.memory.clone());
-        let (publisher, reader) =
-            publish::channel(snapshot.clone(), TrafficReporter::new(sender.clone()), code);
+        let (publisher, reader) = channel(snapshot.clone(), TrafficReporter::new(sender.clone()), code);
         let positions = reader.positions().clone();
         let actor = Actor::new(snapshot, (rules, settings.lag.clone()), publisher, positions.clone());
         (Self { settings, actor, positions, sender, receiver, reader: reader.clone() }, reader)

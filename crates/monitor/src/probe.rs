@@ -32,8 +32,8 @@ use self::error::ProbeError;
 use self::facts::Told;
 use crate::heartbeat::Heart;
 use crate::orders::Orders;
-use crate::positions::Positions;
 use crate::settings::{BackendSpec, Settings};
+use delphinus_view::Positions;
 
 /// What a probe is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,13 +13,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use delphinus_cache::{Origin, Own, Write};
-use delphinus_monitor::Write as WriteUnderWay;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Demand, Scope, behind};
 use delphinus_sql::{Access, Class, Consistency, Effects, Flavor, Statement, Why};
 use delphinus_state::{Changed, Response};
 use delphinus_topology::{Backend, BackendId, Snapshot};
+use delphinus_view::Write as WriteUnderWay;
 use delphinus_wire::gtid::GtidSet;
 use delphinus_wire::response::Status;
 

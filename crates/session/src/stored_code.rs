@@ -1,7 +1,7 @@
 //! Code in the database does things to its session that no server reports: what a statement runs of it is found by the bodies that
 //! the monitor has read.
 //!
-//! Owns: when that is asked, and which statements change such code. What is known is in `delphinus_monitor::StoredCode`.
+//! Owns: when that is asked, and which statements change such code. What is known is in `delphinus_view::StoredCode`.
 
 use delphinus_sql::{
     Class, CodeChange, Effects, Hidden, LexOptions, Statement, classify, immediate_from, sql_prepared,

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use delphinus_cache::{Cache, Flights};
 use delphinus_memory::Account;
-use delphinus_monitor::{Positions, SnapshotCache, SnapshotReader, StoredCode};
 use delphinus_net::rt::Notify;
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Network, Peer, rt};
@@ -17,6 +16,7 @@ use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
 use delphinus_telemetry::{ClusterCounters, ProcessCounters};
 use delphinus_topology::{BackendId, ClusterId, Health, Snapshot};
+use delphinus_view::{Positions, SnapshotCache, SnapshotReader, StoredCode};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::gtid::GtidSet;

@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 19] = [
+const TABLE: [(&str, &[&str]); 20] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -28,22 +28,11 @@ const TABLE: [(&str, &[&str]); 19] = [
     ("net", &["kernel", "memory", "wire", "telemetry"]),
     ("route", &["wire", "sql", "state", "topology"]),
     ("pool", &["memory", "wire", "state", "net", "topology", "telemetry"]),
-    ("monitor", &["memory", "wire", "sql", "topology", "net", "telemetry"]),
+    ("view", &["memory", "wire", "sql", "topology", "net"]),
+    ("monitor", &["memory", "wire", "sql", "topology", "net", "view", "telemetry"]),
     (
         "session",
-        &[
-            "memory",
-            "wire",
-            "sql",
-            "state",
-            "topology",
-            "cache",
-            "route",
-            "net",
-            "pool",
-            "monitor",
-            "telemetry",
-        ],
+        &["memory", "wire", "sql", "state", "topology", "cache", "route", "net", "pool", "view", "telemetry"],
     ),
     (
         "admin",
@@ -57,7 +46,7 @@ const TABLE: [(&str, &[&str]); 19] = [
             "route",
             "net",
             "pool",
-            "monitor",
+            "view",
             "session",
             "telemetry",
         ],
@@ -76,6 +65,7 @@ const TABLE: [(&str, &[&str]); 19] = [
             "net",
             "route",
             "pool",
+            "view",
             "monitor",
             "session",
             "admin",

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use delphinus_monitor::{BackendSpec, Monitor, Settings, SnapshotReader};
+use delphinus_monitor::{BackendSpec, Monitor, Settings};
 use delphinus_net::{Address, Place, rt};
 use delphinus_topology::{Backend, Flapping, Health, Role, Snapshot};
+use delphinus_view::SnapshotReader;
 use delphinus_wire::auth::Password;
 use delphinus_wire::handshake::client::Trust;
 

@@ -14,7 +14,8 @@ pub struct TrafficReporter {
 }
 
 impl TrafficReporter {
-    pub(crate) fn new(sender: mpsc::Sender<Observation>) -> Self {
+    /// Tells whoever reads from the other end.
+    pub fn new(sender: mpsc::Sender<Observation>) -> Self {
         Self { sender }
     }
 
@@ -35,7 +36,7 @@ impl TrafficReporter {
     }
 
     /// What an operator wants of `backend`. Waits for room: a wish must not get lost. False if the proxy stops.
-    pub(crate) async fn wish(&self, backend: BackendId, at: Instant, wish: Wish) -> bool {
+    pub async fn wish(&self, backend: BackendId, at: Instant, wish: Wish) -> bool {
         self.sender.send(Observation::Wish { backend, at, wish }).await.is_ok()
     }
 

@@ -10,8 +10,6 @@ use arc_swap::{ArcSwapOption, Guard};
 use delphinus_topology::BackendId;
 use delphinus_wire::gtid::GtidSet;
 
-use crate::alarm::Writes;
-
 /// Shared by the monitor, which writes the positions, and the workers, which count writes.
 #[derive(Debug)]
 pub struct Positions {
@@ -27,6 +25,15 @@ struct Known {
     position: ArcSwapOption<GtidSet>,
 }
 
+/// How many writes this proxy has begun and ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Writes {
+    /// Begun.
+    pub begun: u64,
+    /// Of those, ended.
+    pub ended: u64,
+}
+
 /// A write on its way. While there is one, the cluster is not at rest.
 #[derive(Debug)]
 pub struct Write(Arc<Positions>);
@@ -38,7 +45,8 @@ impl Drop for Write {
 }
 
 impl Positions {
-    pub(crate) fn new(backends: usize) -> Self {
+    /// None known yet.
+    pub fn new(backends: usize) -> Self {
         let backends = (0..backends).map(|_| Known::default()).collect();
         Self { backends, begun: AtomicU64::new(0), ended: AtomicU64::new(0) }
     }
@@ -56,13 +64,13 @@ impl Positions {
     }
 
     /// How many writes there have been, if none is running.
-    pub(crate) fn writes_at_rest(&self) -> Option<u64> {
+    pub fn writes_at_rest(&self) -> Option<u64> {
         let Writes { begun, ended } = self.count();
         (begun == ended).then_some(begun)
     }
 
     /// How many writes have begun and ended.
-    pub(crate) fn count(&self) -> Writes {
+    pub fn count(&self) -> Writes {
         // In this order: one that begins and ends between the two must not be missed.
         let ended = self.ended.load(Ordering::Acquire);
         let begun = self.begun.load(Ordering::Acquire);
@@ -70,7 +78,7 @@ impl Positions {
     }
 
     /// Takes in what a probe has brought.
-    pub(crate) fn learn(&self, backend: BackendId, position: Option<&Arc<GtidSet>>) {
+    pub fn learn(&self, backend: BackendId, position: Option<&Arc<GtidSet>>) {
         let Some(known) = self.backends.get(backend.index()) else { return };
         known.position.store(position.cloned());
         if position.is_none() {

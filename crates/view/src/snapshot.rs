@@ -11,9 +11,9 @@ use crate::positions::Positions;
 use crate::stored_code::StoredCode;
 use crate::traffic::TrafficReporter;
 
-/// The writing end; there is one, and `act` has it.
+/// The writing end; there is one, and the monitor has it.
 #[derive(Debug)]
-pub(crate) struct Publisher {
+pub struct Publisher {
     current: Arc<ArcSwap<Snapshot>>,
     changed: watch::Sender<u64>,
 }
@@ -34,7 +34,8 @@ pub struct SnapshotCache {
     cache: arc_swap::Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>,
 }
 
-pub(crate) fn channel(
+/// Both ends of a cluster's view.
+pub fn channel(
     first: Snapshot,
     reporter: TrafficReporter,
     stored_code: StoredCode,
@@ -50,7 +51,7 @@ pub(crate) fn channel(
 
 impl Publisher {
     /// Replaces the snapshot, then tells those who wait.
-    pub(crate) fn publish(&self, snapshot: Snapshot) {
+    pub fn publish(&self, snapshot: Snapshot) {
         let generation = snapshot.generation;
         self.current.store(Arc::new(snapshot));
         self.changed.send_replace(generation);
