@@ -2,6 +2,7 @@
 //! are the proxy's: it has everything reported. The client is told what it would be told there by itself, and SHOW
 //! VARIABLES shows what it has set.
 
+use delphinus_net::Buffer;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, Flavor, Statement, Uses};
 use delphinus_state::Changed;
@@ -9,7 +10,6 @@ use delphinus_wire::response::{SessionChange, SessionChanges, Status};
 use delphinus_wire::{HEADER_LEN, Put};
 
 use crate::client_error::ProxyError;
-use crate::forward::Relayed;
 use crate::session::Session;
 use crate::settle::Ran;
 
@@ -179,11 +179,11 @@ impl Session {
         Ok(())
     }
 
-    /// Has everything reported again, behind the answer to such a statement. What that has left on the connection is not asked for.
+    /// Has everything reported again, behind the answer to such a statement, whose last bytes are in `rest`. What that has left on the connection is not asked for.
     pub(crate) async fn track_again(
         &mut self,
         checkout: &mut Checkout,
-        relayed: &Relayed,
+        rest: &Buffer,
         text: &[u8],
     ) -> Result<(), ProxyError> {
         let sql = self.tracking_statement(false);
@@ -194,7 +194,7 @@ impl Session {
         let told = self.unless_refused(tracked, text);
         if told.is_err() {
             // The end of the answer is still here: an error can stand in its place.
-            self.error_seq = relayed.rest.data().get(HEADER_LEN - 1).copied();
+            self.error_seq = rest.data().get(HEADER_LEN - 1).copied();
         }
         told.map(|_| ()).map_err(ProxyError::Pool)
     }

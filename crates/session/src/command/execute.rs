@@ -148,13 +148,7 @@ impl Session {
             }
         }
         match self.carry(input, &mut job).await? {
-            Carried::Through(mut checkout, relayed, _) => {
-                if shows_tracking(&job.statement, job.key.text())
-                    && let Err(error) =
-                        Box::pin(self.track_again(&mut checkout, &relayed, job.key.text())).await
-                {
-                    return Ok(Served::Fatal(error));
-                }
+            Carried::Through(checkout, relayed, _) => {
                 self.finish_execute(checkout, (id, &job.key), relayed).await
             }
             Carried::Served(served) => Ok(served),
@@ -283,8 +277,15 @@ impl Session {
     ) -> Outcome {
         let Relayed { mut response, rest, len, is_untouched } = relayed;
         let has_no_schema = self.want.schema.is_none();
-        let Some(found) = self.statements.find(id) else { return Ok(Served::End) };
+        let Some(mut found) = self.statements.find(id) else { return Ok(Served::End) };
         let (key, statement) = (found.key.clone(), found.statement);
+        if shows_tracking(&statement, key.text()) {
+            if let Err(error) = Box::pin(self.track_again(&mut checkout, &rest, key.text())).await {
+                return Ok(Served::Fatal(error));
+            }
+            let Some(again) = self.statements.find(id) else { return Ok(Served::End) };
+            found = again;
+        }
         if has_no_schema && key.state().schema.is_some() {
             // It has run in the schema that it was prepared in; servers leave that one afterwards, whatever it says.
             forget_schema(checkout.connection(), &statement, &mut response);

@@ -147,7 +147,7 @@ impl Session {
             self.pin_for_counters(&sql);
         }
         if shows_tracking(&statement, &sql)
-            && let Err(error) = Box::pin(self.track_again(&mut checkout, &relayed, &sql)).await
+            && let Err(error) = Box::pin(self.track_again(&mut checkout, &relayed.rest, &sql)).await
         {
             return Ok(Served::Fatal(error));
         }
