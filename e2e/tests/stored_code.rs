@@ -350,6 +350,12 @@ fn changes_count_where_nothing_can_be_read(stage: &Stage) {
         for sql in made {
             maker.run(sql).unwrap();
         }
+        // Other sessions may read it on a replica.
+        stage
+            .wait_for_replicas(
+                "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'app' ORDER BY 1",
+            )
+            .unwrap();
         for is_prepared in [false, true] {
             let (mut client, mut others) = (connect(stage), [connect(stage), connect(stage), connect(stage)]);
             run_as(&mut client, runs, is_prepared);
