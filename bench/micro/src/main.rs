@@ -2,15 +2,23 @@
 //! function between whose entry and exit callgrind counts. `micro --list` prints the names of all cases. The times
 //! mean nothing; `cargo xtask bench --micro` runs it and does the arithmetic.
 
+mod backend;
 mod checkout;
 mod route;
+mod settled;
 mod statements;
 mod tracking;
 
+use std::alloc::System;
 use std::hint::black_box;
 use std::io::Write;
 
 use anyhow::{Context, Result};
+use tracking_allocator::Allocator;
+
+/// It tells the allocations of the cases that must have none.
+#[global_allocator]
+static ALLOCATOR: Allocator<System> = Allocator::system();
 
 /// So many that what happens once, such as a page fault, is less than one instruction of each.
 const ITERATIONS: usize = 1_000;
@@ -33,6 +41,7 @@ fn main() -> Result<()> {
     cases.extend(tracking::cases());
     cases.push(Case::new("route", route::run));
     cases.push(Case::new("checkout-held", checkout::run));
+    cases.extend(settled::cases());
     let mut out = std::io::stdout();
     if wanted == "--list" {
         for case in cases {
@@ -50,15 +59,15 @@ fn main() -> Result<()> {
 /// Runs `work` once, so that everything is there, and then as often as is counted.
 fn measure<T>(mut work: impl FnMut() -> T) {
     black_box(work());
-    measured(&mut || {
+    measured(ITERATIONS, &mut || {
         black_box(work());
     });
 }
 
 /// callgrind knows this function by its name.
 #[inline(never)]
-fn measured(work: &mut dyn FnMut()) {
-    for _ in 0..ITERATIONS {
+fn measured(times: usize, work: &mut dyn FnMut()) {
+    for _ in 0..times {
         work();
     }
 }

@@ -1,0 +1,267 @@
+//! A command from the moment at which its session finds it until it is settled: read, classified, planned, sent, its answer followed
+//! and relayed, the connection put back. What is counted is every poll of the session's task, and nothing else: its client and its
+//! backend, which answers from memory, are on threads of their own, and what the kernel does is no instruction of ours.
+//!
+//! The case fails where one of these polls takes memory from the heap.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context as TaskContext, Poll};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use delphinus_memory::Account;
+use delphinus_net::rt::{self, Notify, mpsc, watch};
+use delphinus_net::{Address, ListenAddress, Listener, Place};
+use delphinus_pool::{BackendLimits, Budget, Pool, Target};
+use delphinus_route::{ClusterChoice, Policy};
+use delphinus_session::{
+    Arrival, BackendAuth, ClientLimits, Clusters, Failover, ListenerMode, ListenerSettings, LoginDelays,
+    Parts, Rank, Registry, Routing, Session, Settings, User, Users, WaitingRoom, Worker, spare_buffers,
+};
+use delphinus_testkit::{Client, Login, Param, Reply};
+use delphinus_topology::{ClusterId, Health, Member, Rest, Role, ServerFacts, Snapshot};
+use delphinus_view::{StoredCode, TrafficReporter, channel};
+use delphinus_wire::Capabilities;
+use delphinus_wire::auth::{Credential, Password};
+use delphinus_wire::handshake::TlsMode;
+use delphinus_wire::handshake::client::Trust;
+use tracking_allocator::{AllocationGroupId, AllocationRegistry, AllocationTracker};
+
+use crate::{Case, ITERATIONS, backend, checkout, measured};
+
+const USER: &str = "app";
+const PASSWORD: &str = "secret";
+/// Until every buffer has its size and every connection is open.
+const WARM_UP: usize = 100;
+
+/// How the client asks.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Text,
+    /// Prepared; the types of the parameters come with the first execution only.
+    Prepared,
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case::new("settled-text", || run(Way::Text)), Case::new("settled-prepared", || run(Way::Prepared))]
+}
+
+/// True while commands are counted.
+static COUNTS: AtomicBool = AtomicBool::new(false);
+static ALLOCATED: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// This thread is in the session's task.
+    static IN_SESSION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Counts what the session's task takes from the heap.
+struct Allocations;
+
+impl AllocationTracker for Allocations {
+    fn allocated(&self, _: usize, _: usize, _: usize, _: AllocationGroupId) {
+        if IN_SESSION.get() {
+            ALLOCATED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn deallocated(&self, _: usize, _: usize, _: usize, _: AllocationGroupId, _: AllocationGroupId) {}
+}
+
+/// The session's task, whose polls are counted.
+struct Counted(Pin<Box<dyn Future<Output = ()>>>);
+
+impl Future for Counted {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<()> {
+        if !COUNTS.load(Ordering::Acquire) {
+            return self.0.as_mut().poll(context);
+        }
+        let mut found = Poll::Pending;
+        IN_SESSION.set(true);
+        measured(1, &mut || found = self.0.as_mut().poll(context));
+        IN_SESSION.set(false);
+        found
+    }
+}
+
+fn run(way: Way) -> Result<()> {
+    AllocationRegistry::set_global_tracker(Allocations).map_err(|error| anyhow!("{error}"))?;
+    let socket = std::env::temp_dir().join(format!("delphinus-micro-{}.sock", std::process::id()));
+    let backend = backend::start()?;
+    let done = rt::block_on(serve(way, socket.clone(), backend))?;
+    // It is made anew by each run.
+    let _ = std::fs::remove_file(&socket);
+    done?;
+    let allocated = ALLOCATED.load(Ordering::Relaxed);
+    ensure!(allocated == 0, "{ITERATIONS} commands have taken memory from the heap {allocated} times");
+    Ok(())
+}
+
+/// One session from its login to its end.
+async fn serve(way: Way, socket: PathBuf, backend: Address) -> Result<()> {
+    let listener = Listener::bind(&ListenAddress::Unix(socket.clone(), 0o600))?;
+    let client = std::thread::spawn(move || ask(way, &Login::new(&socket, USER, PASSWORD)));
+    let registry = Arc::new(Registry::new(ClientLimits::default(), LoginDelays::default()));
+    let peer = listener.accept().await?;
+    let connected = registry.connect(None).context("there is no place")?;
+    let arrival = Arrival { peer, listener: Arc::new(listener_settings()), connected };
+    let (_stop, stopping) = watch::channel(false);
+    let (_policy, policy) = watch::channel(Policy::default());
+    let worker = worker(&backend, registry, stopping, policy);
+    let choice = Arc::new(ClusterChoice::new([("main".into(), Vec::new())], []));
+    let clusters = Clusters::new(choice, vec![worker]);
+    Counted(Box::pin(Session::run(clusters, arrival))).await;
+    client.join().map_err(|_| anyhow!("the client has panicked"))?
+}
+
+/// What the client does.
+fn ask(way: Way, login: &Login) -> Result<()> {
+    let mut client = login.connect()?;
+    let statement =
+        client.prepare("SELECT c FROM sbtest1 WHERE id=?")?.map_err(|error| anyhow!("{error:?}"))?;
+    let mut is_first = true;
+    let mut one = |client: &mut Client| {
+        let replies = match way {
+            Way::Text => client.query("SELECT c FROM sbtest1 WHERE id=123456")?,
+            Way::Prepared => client.execute(statement.id, &[Param::Int(5)], std::mem::take(&mut is_first))?,
+        };
+        ensure!(
+            matches!(&replies[..], [Reply::Rows(rows)] if rows.rows.len() == 1),
+            "not a row: {replies:?}"
+        );
+        Ok(())
+    };
+    for _ in 0..WARM_UP {
+        one(&mut client)?;
+    }
+    COUNTS.store(true, Ordering::Release);
+    AllocationRegistry::enable_tracking();
+    let done = (0..ITERATIONS).try_for_each(|_| one(&mut client));
+    // The answer is there before the session waits for its next command again: that is counted, too.
+    std::thread::sleep(Duration::from_millis(100));
+    AllocationRegistry::disable_tracking();
+    COUNTS.store(false, Ordering::Release);
+    done?;
+    client.quit()
+}
+
+fn listener_settings() -> ListenerSettings {
+    ListenerSettings {
+        name: "micro".into(),
+        tls_mode: TlsMode::Disabled,
+        tls: None,
+        compression: Capabilities::default(),
+        must_compress: false,
+        balancers: Vec::new(),
+        mode: ListenerMode::Split,
+        cluster: None,
+    }
+}
+
+fn worker(
+    backend: &Address,
+    registry: Arc<Registry>,
+    stopping: watch::Receiver<bool>,
+    policy: watch::Receiver<Policy>,
+) -> Rc<Worker> {
+    // What traffic sees is read by no monitor here.
+    let reporter = TrafficReporter::new(mpsc::channel(1).0);
+    Worker::new(Parts {
+        cluster: ClusterId(0),
+        settings: settings(),
+        users: users(),
+        pool: pool(backend),
+        registry,
+        counters: Arc::default(),
+        process: Arc::default(),
+        rsa_key: None,
+        stopping,
+        reader: channel(cluster(), reporter, StoredCode::new(false, Account::unlimited())).1,
+        waiting: WaitingRoom::default(),
+        buffers: spare_buffers(),
+        policy,
+    })
+}
+
+fn settings() -> Settings {
+    Settings {
+        connect_timeout_ms: 60_000,
+        wait_timeout_s: 28_800,
+        net_timeout_s: 60,
+        max_allowed_packet: 64 << 20,
+        server_version: None,
+        default_collation: None,
+        default_plugin: None,
+        max_prepared_statements: 1_000,
+        kills_abandoned: true,
+        failover: Failover {
+            wait: Duration::from_secs(10),
+            queue: 100,
+            lost_transaction_is_lost_connection: false,
+            roles_move: true,
+        },
+        routing: Routing::default(),
+        cache: None,
+        memory: Account::unlimited(),
+    }
+}
+
+fn users() -> Arc<Users> {
+    let user = User {
+        credential: Credential::Plain(Password::new(PASSWORD.as_bytes())),
+        secondary: None,
+        plugin: None,
+        default_schema: None,
+        max_connections: None,
+        consistency: None,
+        explain_route: None,
+        rank: Rank::Ordinary,
+        shares_connections: true,
+    };
+    let none = BackendAuth {
+        unlisted: false,
+        verifier_ttl: Duration::ZERO,
+        max_verifiers: 0,
+        max_backend_logins: 0,
+    };
+    Arc::new(Users::new(HashMap::from([(USER.to_owned(), user)]), none))
+}
+
+fn pool(backend: &Address) -> Rc<Pool> {
+    let bell = Arc::new(Notify::new());
+    let target = || Target {
+        place: Place::of("b".into(), backend.clone()),
+        tls: None,
+        compression: None,
+        proxy_protocol: None,
+        trust: Trust::default(),
+    };
+    let one = || {
+        let limits = BackendLimits { max: 10, ..BackendLimits::default() };
+        (target(), Budget::new(limits, vec![bell.clone()]))
+    };
+    Pool::new(checkout::settings(), vec![one(), one()], bell.clone(), Arc::default())
+}
+
+/// A primary and a replica, at rest.
+fn cluster() -> Snapshot {
+    let roles = [Role::Primary, Role::Replica];
+    let mut snapshot =
+        Snapshot::new(roles.map(|role| Member { name: "b".into(), role, weight: 100 }).to_vec());
+    for server in &mut snapshot.backends {
+        server.health = Health::Up { since: Instant::now() };
+        server.capabilities = Some(backend::CAPABILITIES);
+    }
+    snapshot.facts = Some(Arc::new(ServerFacts::bare(backend::VERSION)));
+    snapshot.settled = true;
+    snapshot.rest = Some(Rest { writes: 0, is_even: true });
+    snapshot
+}
