@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_net::rt::{self, Either, Notify, watch};
-use delphinus_topology::{BackendId, Beat, Beats, Heartbeat, Kind, Lease, Snapshot, Turn};
+use delphinus_topology::{BackendId, Beat, Beats, Heartbeat, Kind, Snapshot, Turn, Watch};
 use tracing::{debug, info};
 
 use crate::probe::error::ProbeError;
@@ -114,7 +114,7 @@ pub(crate) struct Pacemaker {
     settings: Rc<Settings>,
     heart: Rc<Heart>,
     interval: Duration,
-    lease: Lease,
+    watch: Watch,
     open: Option<Open>,
     /// Who wrote last, as far as it was said.
     told: Option<String>,
@@ -131,8 +131,8 @@ struct Open {
 impl Pacemaker {
     pub(crate) fn new(settings: Rc<Settings>, heart: Rc<Heart>) -> Self {
         let interval = settings.heartbeat.as_ref().map_or(GRACE, |heartbeat| heartbeat.interval);
-        let lease = Lease::new(heart.me.clone(), interval);
-        Self { settings, heart, interval, lease, open: None, told: None }
+        let watch = Watch::new(heart.me.clone(), interval);
+        Self { settings, heart, interval, watch, open: None, told: None }
     }
 
     /// Beats until `stopped`, then leaves the row to other proxies.
@@ -231,7 +231,7 @@ impl Pacemaker {
     }
 
     async fn open(&mut self, place: BackendId) -> Result<Open, ProbeError> {
-        self.lease.forget();
+        self.watch.forget();
         let spec = self.settings.spec(place);
         let line = Line::open(spec, &self.settings, self.heart.statements()).await?;
         Ok(Open { line, beat: None })
@@ -240,7 +240,7 @@ impl Pacemaker {
     async fn turn(&mut self, Open { line, beat }: &mut Open) -> Result<Turned, ProbeError> {
         let statements = self.heart.statements();
         // What is there is looked at first: it may be of any age.
-        let turn = beat.as_ref().map_or(Turn::Look, |beat| self.lease.turn(beat, rt::now()));
+        let turn = beat.as_ref().map_or(Turn::Look, |beat| self.watch.turn(beat, rt::now()));
         match turn {
             Turn::Look => line.look(statements).await,
             Turn::Write => line.write(statements, Whose::Mine).await,
@@ -255,7 +255,7 @@ impl Pacemaker {
         }
         let spot = self.settings.spec(place).place.spot();
         let backend = &*spot.name;
-        let is_mine = writer == self.lease.me();
+        let is_mine = writer == self.watch.me();
         if is_mine {
             info!(backend, writer, "this proxy writes the heartbeat");
         } else {

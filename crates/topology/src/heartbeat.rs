@@ -49,9 +49,9 @@ const SLOWEST: Duration = Duration::from_mins(1);
 const SILENCE: u32 = 3;
 const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 
-/// After so many that did not come another proxy writes; not sooner than [`SHORTEST_LEASE`].
-const LEASE: u32 = 4;
-const SHORTEST_LEASE: Duration = Duration::from_secs(2);
+/// After so many that did not come another proxy writes; not sooner than [`SHORTEST_WATCH`].
+const WATCHED: u32 = 4;
+const SHORTEST_WATCH: Duration = Duration::from_secs(2);
 
 /// The beats that this proxy has seen on the primary, and when.
 #[derive(Debug, Clone)]
@@ -157,13 +157,13 @@ pub enum Turn {
 /// That they have stopped is seen with one's own clock, so that no two clocks are compared, and the
 /// number makes sure that of several that see it one alone takes over.
 #[derive(Debug)]
-pub struct Lease {
+pub struct Watch {
     me: String,
     own: Duration,
     watched: Option<(u64, Instant)>,
 }
 
-impl Lease {
+impl Watch {
     /// Of the proxy that is called `me` and writes so often.
     pub fn new(me: String, own: Duration) -> Self {
         Self { me, own, watched: None }
@@ -188,10 +188,10 @@ impl Lease {
         if beat.writer.is_empty() {
             return Turn::TakeOver(beat.number);
         }
-        let lease = SHORTEST_LEASE.max(self.own.max(beat.every.min(SLOWEST)) * LEASE);
+        let limit = SHORTEST_WATCH.max(self.own.max(beat.every.min(SLOWEST)) * WATCHED);
         match self.watched {
             Some((number, since)) if number == beat.number => {
-                if at.saturating_duration_since(since) < lease {
+                if at.saturating_duration_since(since) < limit {
                     Turn::Look
                 } else {
                     Turn::TakeOver(number)

@@ -40,7 +40,7 @@ pub use facts::{Flavor, ServerFacts};
 pub use followers::{Follower, Followers};
 pub use group::{GroupMember, GroupView, MemberState};
 pub use health::Health;
-pub use heartbeat::{Beat, Beats, Heartbeat, Lease, Turn};
+pub use heartbeat::{Beat, Beats, Heartbeat, Turn, Watch};
 pub use identity::Identity;
 pub use limits::ServerLimits;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};

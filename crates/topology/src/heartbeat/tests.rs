@@ -151,31 +151,31 @@ fn what_is_remembered_is_bounded() {
 fn who_writes_goes_on_and_another_one_follows_when_the_beats_stop() {
     let start = Instant::now();
     let at = |ms| start + Duration::from_millis(ms);
-    let mut lease = Lease::new("me".to_owned(), OWN);
-    assert_eq!(lease.turn(&by("me", 1), at(0)), Turn::Write);
+    let mut watch = Watch::new("me".to_owned(), OWN);
+    assert_eq!(watch.turn(&by("me", 1), at(0)), Turn::Write);
     // It was thought dead meanwhile.
     for step in 0..20 {
-        assert_eq!(lease.turn(&by("other", step), at(step * 500)), Turn::Look);
+        assert_eq!(watch.turn(&by("other", step), at(step * 500)), Turn::Look);
     }
-    assert_eq!(lease.turn(&by("other", 19), at(11_499)), Turn::Look);
-    assert_eq!(lease.turn(&by("other", 19), at(11_500)), Turn::TakeOver(number(19)));
+    assert_eq!(watch.turn(&by("other", 19), at(11_499)), Turn::Look);
+    assert_eq!(watch.turn(&by("other", 19), at(11_500)), Turn::TakeOver(number(19)));
     // Another was faster.
-    assert_eq!(lease.turn(&by("third", 20), at(11_500)), Turn::Look);
-    assert_eq!(lease.turn(&by("third", 20), at(13_400)), Turn::Look);
+    assert_eq!(watch.turn(&by("third", 20), at(11_500)), Turn::Look);
+    assert_eq!(watch.turn(&by("third", 20), at(13_400)), Turn::Look);
     // What was not watched does not count.
-    lease.forget();
-    assert_eq!(lease.turn(&by("third", 20), at(19_000)), Turn::Look);
-    assert_eq!(lease.turn(&by("third", 20), at(21_000)), Turn::TakeOver(number(20)));
+    watch.forget();
+    assert_eq!(watch.turn(&by("third", 20), at(19_000)), Turn::Look);
+    assert_eq!(watch.turn(&by("third", 20), at(21_000)), Turn::TakeOver(number(20)));
     // It has said goodbye.
-    assert_eq!(lease.turn(&by("", 21), at(21_001)), Turn::TakeOver(number(21)));
+    assert_eq!(watch.turn(&by("", 21), at(21_001)), Turn::TakeOver(number(21)));
 }
 
 #[test]
-fn the_lease_is_as_long_as_its_writer_is_slow() {
+fn the_watch_is_as_long_as_its_writer_is_slow() {
     let start = Instant::now();
-    let mut lease = Lease::new("me".to_owned(), OWN);
+    let mut watch = Watch::new("me".to_owned(), OWN);
     let slow = Beat { every: Duration::from_secs(30), ..by("other", 1) };
-    assert_eq!(lease.turn(&slow, start), Turn::Look);
-    assert_eq!(lease.turn(&slow, start + Duration::from_secs(119)), Turn::Look);
-    assert_eq!(lease.turn(&slow, start + Duration::from_mins(2)), Turn::TakeOver(number(1)));
+    assert_eq!(watch.turn(&slow, start), Turn::Look);
+    assert_eq!(watch.turn(&slow, start + Duration::from_secs(119)), Turn::Look);
+    assert_eq!(watch.turn(&slow, start + Duration::from_mins(2)), Turn::TakeOver(number(1)));
 }
