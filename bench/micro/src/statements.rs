@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use delphinus_sql::{LexOptions, classify, digest};
+use delphinus_sql::{LexOptions, classify, classify_and_digest, digest};
 
 use crate::{Case, measure};
 
@@ -79,5 +79,16 @@ pub(crate) fn cases() -> Vec<Case> {
             Ok(())
         })
     });
-    classified.chain(digested).collect()
+    let both = STATEMENTS.iter().map(|(name, sql)| {
+        Case::new(format!("both-{name}"), || {
+            let text = Aligned::new(sql);
+            let mut normalised = Vec::with_capacity(4096);
+            measure(|| {
+                normalised.clear();
+                classify_and_digest(black_box(&text.0[..sql.len()]), LexOptions::default(), &mut normalised)
+            });
+            Ok(())
+        })
+    });
+    classified.chain(digested).chain(both).collect()
 }

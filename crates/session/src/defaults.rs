@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use delphinus_pool::{Checkout, Epoch, PoolError};
-use delphinus_sql::{Class, Flavor, LexOptions, Scope, Target, TransactionScope, assignments};
+use delphinus_sql::{Class, Flavor, Scope, SqlText, Target, TransactionScope};
 use delphinus_state::{Executed, Vars, quote_identifier};
 
 use crate::session::Session;
@@ -173,15 +173,15 @@ impl Session {
         executed: &Executed<'_>,
         epoch: Epoch,
     ) -> Result<(), PoolError> {
-        let (sql, lex) = (executed.sql, executed.lex);
+        let SqlText { sql, lex, .. } = *executed.text;
         let mut names = Vec::new();
         if executed.statement.class == Class::Execute {
             let texts = self.texts_executed(executed.statement, sql, lex);
-            for text in texts.iter().flatten() {
-                names.extend(set_globally(text.as_bytes(), lex));
+            for (text, _) in texts.iter().flatten() {
+                names.extend(set_globally(&SqlText::new(text.as_bytes(), lex)));
             }
         } else {
-            names = set_globally(sql, lex);
+            names = set_globally(executed.text);
         }
         for name in names {
             let quoted = quote_identifier(&name);
@@ -208,19 +208,19 @@ fn is_as_begun(vars: &Vars, name: &str) -> bool {
 }
 
 /// The variables that a text sets for sessions that begin later, as far as they are kept.
-fn set_globally(sql: &[u8], lex: LexOptions) -> Vec<Box<str>> {
+fn set_globally(text: &SqlText<'_>) -> Vec<Box<str>> {
     let mut names = Vec::new();
-    let of_transactions: &[&str] = match lex.flavor {
+    let of_transactions: &[&str] = match text.lex.flavor {
         Flavor::MySql => &OF_TRANSACTIONS[0],
-        Flavor::MariaDb if lex.server_version < TWO_NAMES => &OF_TRANSACTIONS[1],
+        Flavor::MariaDb if text.lex.server_version < TWO_NAMES => &OF_TRANSACTIONS[1],
         Flavor::MariaDb => &[],
     };
-    for assignment in assignments(sql, lex) {
-        match assignment.target {
+    for assignment in &text.names().assignments {
+        match &assignment.target {
             Target::System { scope: Scope::Global | Scope::Persist, name }
-                if KEPT.contains(&&*name) || of_transactions.contains(&&*name) =>
+                if KEPT.contains(&&**name) || of_transactions.contains(&&**name) =>
             {
-                names.push(name.into());
+                names.push(name.as_str().into());
             }
             Target::Transaction { scope: TransactionScope::Global } => {
                 names.extend(of_transactions.iter().map(|name| Box::from(*name)));
@@ -235,6 +235,8 @@ fn set_globally(sql: &[u8], lex: LexOptions) -> Vec<Box<str>> {
 
 #[cfg(test)]
 mod tests {
+    use delphinus_sql::LexOptions;
+
     use super::*;
 
     #[test]
@@ -277,7 +279,7 @@ mod tests {
             ("SET GLOBAL binlog_format = ROW", ""),
         ] {
             let lex = LexOptions { flavor: Flavor::MySql, ..LexOptions::default() };
-            assert_eq!(set_globally(sql.as_bytes(), lex).join(" "), names, "{sql}");
+            assert_eq!(set_globally(&SqlText::new(sql.as_bytes(), lex)).join(" "), names, "{sql}");
         }
     }
 }

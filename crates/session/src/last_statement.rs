@@ -3,11 +3,11 @@
 //! Owns: who can tell. That is the connection that the statement before ran on, as long as it is the session's, else the
 //! session's memory, once those have told it what they know. What nobody knows any more is an error.
 
+use std::ops::Range;
+
 use delphinus_pool::{Checkout, ListLeft, RowsLeft, Warnings};
 use delphinus_route::Target;
-use delphinus_sql::{
-    Class, Effects, Flavor, LexOptions, Statement, Uses, bare_words, classify, has_tables, split,
-};
+use delphinus_sql::{Class, Effects, Flavor, LexOptions, SqlText, Statement, Uses, bare_words};
 use delphinus_state::Response;
 use delphinus_topology::BackendId;
 
@@ -156,16 +156,17 @@ impl Session {
         {
             return RowsLeft::Sent;
         }
-        if let Some(known) = self.ran_by_execute(statement, ran.sql) {
+        if let Some(known) = self.ran_by_execute(statement, ran.text) {
             let (statement, sql) = known.runs();
-            return self.rows_left(Ran { statement, sql, ..ran });
+            let text = &SqlText::new(sql, ran.text.lex);
+            return self.rows_left(Ran { statement, text, ..ran });
         }
-        rows_left(ran, self.lex.limits_rows(&self.want.vars), self.lex.options(&self.want.vars))
+        rows_left(ran, &(0..ran.text.sql.len()), self.lex.limits_rows(&self.want.vars))
     }
 
     /// What becomes of the list of warnings.
-    pub(crate) fn list_left(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> ListLeft {
-        let Ran { statement, sql, response } = ran;
+    pub(crate) fn list_left(checkout: &mut Checkout, ran: Ran<'_>) -> ListLeft {
+        let Ran { statement, text, response } = ran;
         if shows_list(statement, response) {
             return ListLeft::Kept;
         }
@@ -175,21 +176,20 @@ impl Session {
         if !is_silent || !are_several && !checkout.connection().may_list() {
             return ListLeft::Own;
         }
-        let lex = self.lex.options(&self.want.vars);
-        if lex.flavor == Flavor::MySql {
+        if text.lex.flavor == Flavor::MySql {
             return ListLeft::Own;
         }
-        if statement.class == Class::Multi && has_tables(sql, lex) {
+        if statement.class == Class::Multi && text.has_tables() {
             // One of them has emptied it.
             return ListLeft::OnServer;
         }
-        if statement.class == Class::Multi && !has_word(sql, b"show") {
+        if statement.class == Class::Multi && !has_word(text.sql, b"show") {
             return ListLeft::UntoldOrKept;
         }
         if are_several || statement.class == Class::Prepare || statement.effects.intersects(OPAQUE) {
             return ListLeft::Untold;
         }
-        if keeps_list(statement.class, sql, lex) { ListLeft::Kept } else { ListLeft::Own }
+        if keeps_list(statement.class, text) { ListLeft::Kept } else { ListLeft::Own }
     }
 
     /// The proxy has answered a statement itself, without an error: diagnostics are about that one from now on.
@@ -219,7 +219,10 @@ pub(crate) fn counts_otherwise(statement: &Statement) -> bool {
 }
 
 /// What becomes of FOUND_ROWS(), as it was seen on MySQL 9.7 and MariaDB 10.11: docs/protocol-notes.md.
-fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: LexOptions) -> RowsLeft {
+/// `part` is where the statement is in the text.
+fn rows_left(ran: Ran<'_>, part: &Range<usize>, is_limited: bool) -> RowsLeft {
+    let Ran { statement, text, response } = ran;
+    let (sql, lex) = (&text.sql[part.clone()], text.lex);
     let (is_mysql, has_rows) = (lex.flavor == Flavor::MySql, response.result_sets > 0);
     let is_counted = counts_otherwise(statement);
     let is_begun = response.error.is_none_or(|code| !NOT_BEGUN.contains(&code));
@@ -230,7 +233,7 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
         // Rows that a routine has sent are taken for those of a query.
         Class::Call | Class::Execute if has_rows => RowsLeft::Counted,
         Class::Multi if has_rows && !has(b"show") && (has(b"select") || has(b"values")) => RowsLeft::Counted,
-        Class::Multi => several_leave(Ran { statement, sql, response }, is_limited, lex),
+        Class::Multi => several_leave(ran, is_limited),
         Class::Call | Class::Execute | Class::Unknown => may(is_begun),
         _ if !response.is_ok() && is_mysql => RowsLeft::Kept,
         Class::Select | Class::Values | Class::Table | Class::With if has_rows => {
@@ -252,35 +255,35 @@ fn rows_left(Ran { statement, sql, response }: Ran<'_>, is_limited: bool, lex: L
         }
         Class::Explain if has(b"analyze") => may(is_begun),
         Class::Do if is_mysql => RowsLeft::Known(1),
-        Class::Do | Class::Set if !is_mysql => when(is_begun && has_tables(sql, lex)),
-        Class::Explain if !is_mysql => when(is_begun && !has_tables(sql, lex)),
+        Class::Do | Class::Set if !is_mysql => when(is_begun && text.has_tables_in(part)),
+        Class::Explain if !is_mysql => when(is_begun && !text.has_tables_in(part)),
         _ => RowsLeft::Kept,
     }
 }
 
 /// The same of several statements. Where one of them has counted, the connection knows.
-fn several_leave(ran: Ran<'_>, is_limited: bool, lex: LexOptions) -> RowsLeft {
-    let Ran { statement, sql, response } = ran;
+fn several_leave(ran: Ran<'_>, is_limited: bool) -> RowsLeft {
+    let Ran { statement, text, response } = ran;
     let is_begun = response.error.is_none_or(|code| !NOT_BEGUN.contains(&code));
     if !is_begun && response.status.is_none() && !statement.effects.intersects(OPAQUE) {
         return RowsLeft::Kept;
     }
     let has_rows = response.result_sets > 0;
-    let left = |range| {
-        let sql = &sql[range];
-        let (statement, response) = (&classify(sql, lex), &Response::default());
+    let left = |part: &Range<usize>, statement: &Statement| {
+        let response = &Response::default();
         // One that was not begun keeps what was, and so do those behind it.
         let is_query = matches!(statement.class, Class::Select | Class::Values | Class::Table | Class::With);
-        let may_be_that_one = !is_begun && is_query && !has_rows && !has_word(sql, b"into");
-        (rows_left(Ran { statement, sql, response }, is_limited, lex), may_be_that_one)
+        let may_be_that_one =
+            !is_begun && is_query && !has_rows && !has_word(&text.sql[part.clone()], b"into");
+        (rows_left(Ran { statement, text, response }, part, is_limited), may_be_that_one)
     };
     let counts = |left: RowsLeft| !matches!(left, RowsLeft::Kept | RowsLeft::CountedOrKept);
     // Those that were run for certain: all, or the first one.
     let certain = if response.is_ok() { usize::MAX } else { usize::from(response.status.is_some()) };
     // Of a text that was too long nothing is here.
-    let mut are_kept = !sql.is_empty();
-    for (at, range) in split(sql, lex).enumerate() {
-        let (left, may_be_that_one) = left(range);
+    let mut are_kept = !text.sql.is_empty();
+    for (at, (part, statement)) in text.names().statements.iter().enumerate() {
+        let (left, may_be_that_one) = left(part, statement);
         if at < certain && counts(left) && !may_be_that_one {
             return RowsLeft::Counted;
         }
@@ -334,7 +337,8 @@ fn has_word(sql: &[u8], wanted: &[u8]) -> bool {
 
 /// True if MariaDB keeps the warnings of the statement before for this one, if it has none of its own: it has no tables.
 /// Source: what 10.11 was seen to do, in e2e/tests/warnings.rs.
-fn keeps_list(class: Class, sql: &[u8], lex: LexOptions) -> bool {
+fn keeps_list(class: Class, text: &SqlText<'_>) -> bool {
+    let (sql, lex) = (text.sql, text.lex);
     let has = |wanted| has_word(sql, wanted);
     match class {
         Class::OtherDdl => changes_no_table(sql, lex),
@@ -342,7 +346,7 @@ fn keeps_list(class: Class, sql: &[u8], lex: LexOptions) -> bool {
         Class::Admin => bare_words(sql, lex).next().is_some_and(|verb| is_one_of(verb, &["reset", "help"])),
         Class::Account | Class::Replication => true,
         Class::Show => {
-            (has(b"profiles") || !shows_tables(sql, lex) && !has(b"profile")) && !has_tables(sql, lex)
+            (has(b"profiles") || !shows_tables(sql, lex) && !has(b"profile")) && !text.has_tables()
         }
         Class::Empty
         | Class::Select
@@ -363,7 +367,7 @@ fn keeps_list(class: Class, sql: &[u8], lex: LexOptions) -> bool {
         | Class::Deallocate
         | Class::Kill
         | Class::Flush
-        | Class::Explain => !has_tables(sql, lex),
+        | Class::Explain => !text.has_tables(),
         _ => false,
     }
 }
@@ -389,9 +393,15 @@ fn is_one_of(word: &[u8], list: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use delphinus_sql::classify;
     use delphinus_wire::response::Status;
 
     use super::*;
+
+    fn left_by(statement: &Statement, (sql, lex): (&str, LexOptions), response: &Response) -> RowsLeft {
+        let text = &SqlText::new(sql.as_bytes(), lex);
+        rows_left(Ran { statement, text, response }, &(0..sql.len()), false)
+    }
 
     /// What a statement leaves of FOUND_ROWS() on MariaDB and on MySQL, with `rows` sent if it sends any.
     fn left(sql: &str, rows: Option<u64>, error: Option<u16>) -> [RowsLeft; 2] {
@@ -400,7 +410,7 @@ mod tests {
             let statement = classify(sql.as_bytes(), lex);
             let result_sets = u32::from(rows.is_some());
             let response = Response { rows: rows.unwrap_or(0), result_sets, error, ..Response::default() };
-            rows_left(Ran { statement: &statement, sql: sql.as_bytes(), response: &response }, false, lex)
+            left_by(&statement, (sql, lex), &response)
         })
     }
 
@@ -478,7 +488,7 @@ mod tests {
                 let status = Some(Status::default());
                 let response = Response { error: Some(error), status, ..Response::default() };
                 let statement = &classify(sql.as_bytes(), lex);
-                rows_left(Ran { statement, sql: sql.as_bytes(), response: &response }, false, lex)
+                left_by(statement, (sql, lex), &response)
             });
             assert_eq!(found, expected, "{sql} {error}");
         }
@@ -487,12 +497,10 @@ mod tests {
         let statement = &classify(sql.as_bytes(), LexOptions::default());
         let status = Some(Status::default());
         let response = &Response { error: Some(1146), status, result_sets: 2, ..Response::default() };
-        let ran = Ran { statement, sql: sql.as_bytes(), response };
-        assert_eq!(rows_left(ran, false, LexOptions::default()), Unclear);
+        assert_eq!(left_by(statement, (sql, LexOptions::default()), response), Unclear);
         // A text that was too long to keep.
         let statement = &classify(b"SET @a = 1; SELECT 2", LexOptions::default());
         let response = &Response { result_sets: 1, ..Response::default() };
-        let left = rows_left(Ran { statement, sql: b"", response }, false, LexOptions::default());
-        assert_eq!(left, Unclear);
+        assert_eq!(left_by(statement, ("", LexOptions::default()), response), Unclear);
     }
 }

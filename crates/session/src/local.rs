@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use delphinus_sql::{LexOptions, SessionFunction, builtin_calls, unnamed_columns};
+use delphinus_sql::{SessionFunction, SqlText, unnamed_columns};
 use delphinus_wire::response::{EofPacket, OkPacket, TextResult};
 use delphinus_wire::{Capabilities, begin_packet, end_packet};
 
@@ -75,13 +75,14 @@ pub(crate) struct Known {
 
 /// The text with the functions that the proxy knows the answer of replaced by it; `None` if there are none. A
 /// column keeps its name and its type.
-pub(crate) fn splice(sql: &[u8], options: LexOptions, known: Known) -> Option<Vec<u8>> {
+pub(crate) fn splice(text: &SqlText<'_>, known: Known) -> Option<Vec<u8>> {
+    let sql = text.sql;
     let mut out = Vec::with_capacity(sql.len() + 64);
     let mut copied = 0;
     let mut columns = Vec::new().into_iter().peekable();
     // The column in which the last function was replaced, which gets its name behind its end.
     let mut changed: Option<Range<usize>> = None;
-    for span in builtin_calls(sql, options) {
+    for span in &text.names().builtin_calls {
         let value = match span.function {
             SessionFunction::ConnectionId => {
                 Some(format!("IF(TRUE, CAST({} AS UNSIGNED), CONNECTION_ID())", known.connection_id))
@@ -94,7 +95,7 @@ pub(crate) fn splice(sql: &[u8], options: LexOptions, known: Known) -> Option<Ve
         };
         let Some(value) = value else { continue };
         if copied == 0 {
-            columns = unnamed_columns(sql, options).into_iter().peekable();
+            columns = unnamed_columns(sql, text.lex).into_iter().peekable();
         }
         if let Some(column) = changed.take_if(|column| column.end <= span.start) {
             put_named(&mut out, sql, copied, &column);
@@ -137,11 +138,12 @@ fn put_named(out: &mut Vec<u8>, sql: &[u8], copied: usize, column: &Range<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use delphinus_sql::LexOptions;
 
     fn spliced(sql: &str, counts: Option<(u64, i64)>) -> Option<String> {
         let (found_rows, row_count) = counts.unzip();
         let known = Known { connection_id: 42, found_rows, row_count };
-        splice(sql.as_bytes(), LexOptions::default(), known)
+        splice(&SqlText::new(sql.as_bytes(), LexOptions::default()), known)
             .map(|out| String::from_utf8_lossy(&out).into_owned())
     }
 
@@ -155,7 +157,7 @@ mod tests {
         let spent = || std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
         let spent = || spent().split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).expect("a number");
         let before = spent();
-        let out = splice(sql.as_bytes(), LexOptions::default(), known);
+        let out = splice(&SqlText::new(sql.as_bytes(), LexOptions::default()), known);
         let spent = spent() - before;
         assert!(spent < 5_000_000_000 && out.is_some_and(|out| out.len() > sql.len()), "{spent} ns");
     }

@@ -65,11 +65,11 @@ impl Session {
                 return Err(Steered::OwnSettingGlobal(name.clone()).into());
             }
             if short == TOKEN {
-                token = Some(self.read_token(assignment.value)?);
+                token = Some(self.read_token(&assignment.value)?);
             } else if short == TRACE {
-                traces = self.read_trace(assignment.value)?;
+                traces = self.read_trace(&assignment.value)?;
             } else {
-                self.set_one(&mut own, short, assignment.value)?;
+                self.set_one(&mut own, short, &assignment.value)?;
             }
         }
         self.set_own_hints(own, traces);

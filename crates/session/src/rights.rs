@@ -5,7 +5,7 @@
 //! before the client knows of the change.
 
 use delphinus_pool::Epoch;
-use delphinus_sql::{Body, Class, Effects, Statement, classify, rights_changed};
+use delphinus_sql::{Body, Class, Effects, Statement, rights_changed};
 use delphinus_state::Executed;
 
 use crate::input::Input;
@@ -86,6 +86,7 @@ impl Session {
 
     /// The same for a statement that was prepared.
     pub(crate) fn note_rights(&mut self, statement: &Statement, sql: &[u8], extent: Extent) {
+        self.steering.executed = None;
         self.steering.rights = self.may_change(statement, sql, extent);
         self.steering.is_asked |= self.steering.rights.is_some();
     }
@@ -113,11 +114,10 @@ impl Session {
             return Some(unknown);
         }
         let mut found: Option<MayChange> = None;
-        for text in texts {
-            let Some(text) = text else { return Some(unknown) };
-            let ran = classify(text.as_bytes(), lex);
-            let Some(whose) = self.whose(&ran, text.as_bytes()) else { continue };
-            let counts = if found.is_none() { counts(&ran) } else { Counts::Always };
+        for text in &*texts {
+            let Some((text, ran)) = text else { return Some(unknown) };
+            let Some(whose) = self.whose(ran, text.as_bytes()) else { continue };
+            let counts = if found.is_none() { counts(ran) } else { Counts::Always };
             let whose = found.map_or(whose, |before| before.whose.and(whose));
             found = Some(MayChange { whose, counts, ..unknown });
         }
@@ -131,11 +131,12 @@ impl Session {
         // What is not recognised, or has a body: its words tell.
         let is_obscure = statement.class == Class::Unknown
             || statement.class == Class::Multi && effects.intersects(RUNS_MORE.union(Effects::UNKNOWN));
-        if is_obscure && Body::read(sql, lex).may_change_rights() {
+        let changes = effects.contains(Effects::CHANGES_RIGHTS);
+        if is_obscure && (changes || Body::read(sql, lex).may_change_rights()) {
             return Some(Whose::Anybody);
         }
         let defaults = effects.contains(Effects::SETS_GLOBAL_VARS).then_some(Whose::Defaults);
-        if !effects.contains(Effects::CHANGES_RIGHTS) {
+        if !changes {
             return defaults;
         }
         let changed = rights_changed(sql, lex);
@@ -212,7 +213,7 @@ fn counts(statement: &Statement) -> Counts {
 
 #[cfg(test)]
 mod tests {
-    use delphinus_sql::{Hidden, LexOptions};
+    use delphinus_sql::{Hidden, LexOptions, SqlText, classify};
     use delphinus_state::Response;
     use delphinus_wire::response::Status;
 
@@ -230,8 +231,8 @@ mod tests {
         let (response, hidden) = (Response { error, status, ..Response::default() }, Hidden::default());
         let (lex, now) = (LexOptions::default(), delphinus_net::rt::now());
         let statement = &statement;
-        let executed =
-            Executed { statement, sql: sql.as_bytes(), lex, response: &response, hidden: &hidden, now };
+        let text = &SqlText::new(sql.as_bytes(), lex);
+        let executed = Executed { statement, text, response: &response, hidden: &hidden, now };
         noted.may_have(&executed)
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError, Transactions};
-use delphinus_sql::{Class, Effects, Flavor, Statement, sql_prepared};
+use delphinus_sql::{Class, Effects, Flavor, SqlText, Statement};
 use delphinus_state::{
     Changed, Executed, HiddenCollation, Learnt, PinReason, Response, Vars, is_wide, learn, quote_identifier,
     set_reported,
@@ -22,7 +22,7 @@ pub(crate) struct Ran<'a> {
     /// What the classifier found.
     pub statement: &'a Statement,
     /// Its text, for names of variables, tables and locks.
-    pub sql: &'a [u8],
+    pub text: &'a SqlText<'a>,
     /// What the backend said.
     pub response: &'a Response,
 }
@@ -59,7 +59,7 @@ impl Session {
         }
         let left = LeftBehind {
             rows: self.rows_left(ran),
-            list: self.list_left(&mut checkout, ran),
+            list: Self::list_left(&mut checkout, ran),
             sets_insert_id: may_set_insert_id(statement, response),
         };
         checkout.connection().remember(response, left);
@@ -84,13 +84,12 @@ impl Session {
     }
 
     async fn settle_changes(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
-        let lex = self.lex.options(&self.want.vars);
-        let Ran { statement, sql, response } = ran;
+        let Ran { statement, text, response } = ran;
         if response.error.is_some_and(|code| READ_ONLY.contains(&code)) {
             self.worker.report_read_only(checkout.backend());
         }
-        let hidden = Box::pin(self.hidden(ran, lex)).await;
-        let executed = Executed { statement, sql, lex, response, hidden: &hidden, now: rt::now() };
+        let hidden = Box::pin(self.hidden(ran)).await;
+        let executed = Executed { statement, text, response, hidden: &hidden, now: rt::now() };
         let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
         let defaults_since = self.settle_rights(&executed);
         self.count_own_tables(checkout, ran);
@@ -112,7 +111,7 @@ impl Session {
             self.idle_limit_s = idle_limit_s(&self.want.vars);
         }
         if may_change_vars || statement.effects.contains(Effects::SQL_PREPARES) {
-            self.keep_state(checkout, sql);
+            self.keep_state(checkout, text.sql);
         }
         let connection = checkout.connection();
         connection.have = self.want.clone();
@@ -126,7 +125,7 @@ impl Session {
 
     /// True if the session has a statement of a name that the text runs: the error is of something in that one then.
     fn has_any_named(&self, executed: &Executed<'_>) -> bool {
-        sql_prepared(executed.sql, executed.lex).run.iter().any(|name| self.sql.find(name).is_some())
+        executed.text.names().sql_prepared.run.iter().any(|name| self.sql.find(name).is_some())
     }
 
     /// Takes in what a statement has changed; what EXECUTE has run, where that is known, as if it had been sent by itself.
@@ -135,9 +134,10 @@ impl Session {
             let nothing = Statement { effects: Effects::default(), ..*executed.statement };
             return learn(&mut self.want, &mut self.pins, &Executed { statement: &nothing, ..*executed });
         }
-        if let Some(known) = self.ran_by_execute(executed.statement, executed.sql) {
+        if let Some(known) = self.ran_by_execute(executed.statement, executed.text) {
             let (statement, sql) = known.runs();
-            return learn(&mut self.want, &mut self.pins, &Executed { statement, sql, ..*executed });
+            let text = &SqlText::new(sql, executed.text.lex);
+            return learn(&mut self.want, &mut self.pins, &Executed { statement, text, ..*executed });
         }
         learn(&mut self.want, &mut self.pins, executed)
     }
@@ -183,7 +183,7 @@ impl Session {
         if self.pins.are_recorded() {
             if learnt.asks_by_statements() {
                 // The questions would be recorded, too.
-                self.leave_unasked(ran.sql);
+                self.leave_unasked(ran.text.sql);
             }
         } else if self.reads_results() {
             self.ask_about_session(checkout, learnt, ran).await?;
@@ -193,9 +193,9 @@ impl Session {
         }
         if learnt.ping {
             let answer = checkout.ping().await;
-            if let Some((status, changes)) = self.unless_refused(answer, ran.sql)? {
+            if let Some((status, changes)) = self.unless_refused(answer, ran.text.sql)? {
                 self.status = status.of_session();
-                self.pins.follow(status, rt::now(), ran.sql);
+                self.pins.follow(status, rt::now(), ran.text.sql);
                 self.apply_late(&changes, ran);
             }
         }
@@ -238,8 +238,8 @@ impl Session {
         ran: Ran<'_>,
     ) -> Result<(), PoolError> {
         if !learnt.user_vars.is_empty() {
-            let asked = self.ask_user_vars(checkout, &learnt.user_vars, ran.sql).await;
-            self.unless_refused(asked, ran.sql)?;
+            let asked = self.ask_user_vars(checkout, &learnt.user_vars, ran.text.sql).await;
+            self.unless_refused(asked, ran.text.sql)?;
         }
         if !learnt.vars.is_empty() {
             let asked = if learnt.has_failed {
@@ -247,7 +247,7 @@ impl Session {
             } else {
                 self.ask_vars(checkout, &learnt.vars).await
             };
-            self.unless_refused(asked, ran.sql)?;
+            self.unless_refused(asked, ran.text.sql)?;
         }
         if !learnt.names_collation.is_empty() {
             self.learn_names_collation(&learnt.names_collation);
@@ -257,7 +257,7 @@ impl Session {
         }
         if learnt.schema {
             let answer = checkout.query("SELECT DATABASE() LIMIT 1").await;
-            if let Some(answer) = self.unless_refused(answer, ran.sql)? {
+            if let Some(answer) = self.unless_refused(answer, ran.text.sql)? {
                 let name = answer.rows.first().and_then(|row| row.first()?.as_deref());
                 self.want.schema = name.map(|name| Rc::from(String::from_utf8_lossy(name)));
             }
@@ -267,11 +267,11 @@ impl Session {
         }
         if learnt.temporary_tables {
             let asked = self.ask_temporary_tables(checkout, ran).await;
-            self.unless_refused(asked, ran.sql)?;
+            self.unless_refused(asked, ran.text.sql)?;
         }
         if learnt.hidden_user_vars {
             let asked = self.ask_hidden_user_vars(checkout, ran).await;
-            self.unless_refused(asked, ran.sql)?;
+            self.unless_refused(asked, ran.text.sql)?;
         }
         Ok(())
     }
@@ -385,7 +385,7 @@ impl Session {
                 Changed::Schema(schema) => self.want.schema = schema.as_deref().map(Rc::from),
                 // Of other statements it is known what they change.
                 Changed::State if ran.statement.effects.intersects(OPAQUE) => {
-                    self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
+                    self.pins.add(PinReason::UnknownState, rt::now(), ran.text.sql);
                 }
                 Changed::State | Changed::Gtids(_) => {}
             }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Class, Effects, Statement, prepared_from, sql_prepared};
+use delphinus_sql::{Class, Effects, SqlText, Statement, prepared_from, sql_prepared};
 use delphinus_state::{Executed, PinReason, SqlStatement, quote_identifier};
 
 use crate::client_error::ProxyError;
@@ -176,12 +176,15 @@ impl Session {
     }
 
     /// What EXECUTE has run, where that is known.
-    pub(crate) fn ran_by_execute(&mut self, statement: &Statement, sql: &[u8]) -> Option<Rc<SqlStatement>> {
+    pub(crate) fn ran_by_execute(
+        &self,
+        statement: &Statement,
+        text: &SqlText<'_>,
+    ) -> Option<Rc<SqlStatement>> {
         if statement.class != Class::Execute || self.sql.is_empty() {
             return None;
         }
-        let lex = self.lex.options(&self.want.vars);
-        self.sql.run_by(statement, sql, lex).cloned()
+        self.sql.run_by(statement, text).cloned()
     }
 
     /// Takes in what a statement has prepared and dropped, and whether the session has to stay with that.
@@ -197,13 +200,13 @@ impl Session {
             let is_cut_short = executed.statement.class == Class::Multi && !executed.response.is_ok();
             if touched.is_empty() || is_cut_short {
                 // Nobody knows which of them.
-                self.pins.add(PinReason::UnknownState, rt::now(), executed.sql);
+                self.pins.add(PinReason::UnknownState, rt::now(), executed.text.sql);
             }
         } else if self.sql.is_empty() {
             return;
         }
         let holds = self.sql.hold(&self.want);
-        self.pins.set(PinReason::SqlPrepared, holds, executed.now, executed.sql);
+        self.pins.set(PinReason::SqlPrepared, holds, executed.now, executed.text.sql);
     }
 }
 

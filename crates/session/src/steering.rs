@@ -2,6 +2,7 @@
 //!
 //! Nobody comes here with a statement without hints, where there are no rules and the listener is an ordinary one.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::mirror::CopyWanted;
 use crate::read_only::isolation_is;
 use crate::rights::MayChange;
 use crate::session::Session;
+use crate::stored_code::TextExecuted;
 use crate::trace::Trace;
 use crate::worker::ListenerMode;
 
@@ -66,6 +68,8 @@ pub(crate) struct Steering {
     pub(crate) rights: Option<MayChange>,
     /// What it may change of the code in the database.
     pub(crate) code: Option<Box<CodeChange>>,
+    /// The texts that the command runs by EXECUTE, once they were looked for.
+    pub(crate) executed: Option<Rc<Vec<TextExecuted>>>,
     /// Hints of this session that came to nothing.
     ignored: u64,
 }
@@ -101,6 +105,7 @@ impl Steering {
             self.keeping = None;
             self.mirror = None;
             self.code = None;
+            self.executed = None;
         }
     }
 

@@ -3,6 +3,8 @@
 //!
 //! Owns: when that is asked, and which statements change such code. What is known is in `delphinus_view::StoredCode`.
 
+use std::rc::Rc;
+
 use delphinus_sql::{
     Class, CodeChange, Effects, Hidden, LexOptions, Statement, classify, immediate_from, sql_prepared,
 };
@@ -18,6 +20,9 @@ pub(crate) const MAY_CHANGE_CODE: Effects = Effects::IMPLICIT_COMMIT.union(Effec
 
 /// ER_PARSE_ERROR.
 const SYNTAX: u16 = 1064;
+
+/// A text that EXECUTE runs, and what it is; `None` for one that is not known.
+pub(crate) type TextExecuted = Option<(String, Statement)>;
 
 impl Session {
     /// Takes in that a text is about to run which may change code.
@@ -44,9 +49,9 @@ impl Session {
     }
 
     /// What EXECUTE has run may have changed code, too.
-    fn note_code_executed(&mut self, texts: &[Option<String>], lex: LexOptions) {
-        for text in texts.iter().flatten().map(String::as_bytes) {
-            if let Some(other) = CodeChange::of(&classify(text, lex), text, lex, true) {
+    fn note_code_executed(&mut self, texts: &[TextExecuted], lex: LexOptions) {
+        for (text, ran) in texts.iter().flatten() {
+            if let Some(other) = CodeChange::of(ran, text.as_bytes(), lex, true) {
                 self.steering.code.get_or_insert_default().add(other);
             }
         }
@@ -104,10 +109,11 @@ impl Session {
     }
 
     /// What the statement that has run has left behind by such code.
-    pub(crate) async fn hidden(&mut self, ran: Ran<'_>, lex: LexOptions) -> Hidden {
-        let Ran { statement, sql, response } = ran;
+    pub(crate) async fn hidden(&mut self, ran: Ran<'_>) -> Hidden {
+        let Ran { statement, text, response } = ran;
+        let (sql, lex) = (text.sql, text.lex);
         let runs_others = statement.effects.contains(Effects::SQL_EXECUTES);
-        let texts = if runs_others { self.texts_executed(statement, sql, lex) } else { Vec::new() };
+        let texts = if runs_others { self.texts_executed(statement, sql, lex) } else { Rc::default() };
         self.note_code_executed(&texts, lex);
         self.settle_code(statement, response);
         // What is in the text was asked before it ran, but for what has changed until then. Of most statements that do nothing to
@@ -128,8 +134,8 @@ impl Session {
                 None => catalog.hidden(statement, &[], lex),
             })
         };
-        for text in &texts {
-            add(&mut hidden, text.as_deref());
+        for text in &*texts {
+            add(&mut hidden, text.as_ref().map(|(text, _)| &**text));
         }
         if hidden.executes {
             for name in self.sql.names() {
@@ -139,13 +145,25 @@ impl Session {
         hidden
     }
 
-    /// The texts that EXECUTE runs; `None` for one that is not known.
+    /// The texts that the command's EXECUTE runs: they are looked for once.
     pub(crate) fn texts_executed(
-        &self,
+        &mut self,
         statement: &Statement,
         sql: &[u8],
         lex: LexOptions,
-    ) -> Vec<Option<String>> {
+    ) -> Rc<Vec<TextExecuted>> {
+        if let Some(found) = &self.steering.executed {
+            return found.clone();
+        }
+        let texts = self.find_executed(statement, sql, lex).into_iter();
+        let found: Rc<Vec<_>> = Rc::new(texts.map(|text| text.map(|text| with_kind(text, lex))).collect());
+        self.steering.executed = Some(found.clone());
+        // So that they are forgotten at its end.
+        self.steering.is_asked = true;
+        found
+    }
+
+    fn find_executed(&self, statement: &Statement, sql: &[u8], lex: LexOptions) -> Vec<Option<String>> {
         if statement.class != Class::Execute {
             return vec![None];
         }
@@ -160,4 +178,10 @@ impl Session {
         let own = names.iter().filter(|name| self.sql.find(name).is_some());
         own.map(|name| self.sql.text(name).map(str::to_owned)).collect()
     }
+}
+
+/// A text, and what it is.
+pub(crate) fn with_kind(text: String, lex: LexOptions) -> (String, Statement) {
+    let statement = classify(text.as_bytes(), lex);
+    (text, statement)
 }

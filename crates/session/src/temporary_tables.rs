@@ -42,7 +42,7 @@ impl Session {
         let is_new = count != Some(*known);
         *known = count.unwrap_or_default();
         if is_new {
-            self.pins.add(PinReason::UnknownState, rt::now(), ran.sql);
+            self.pins.add(PinReason::UnknownState, rt::now(), ran.text.sql);
         }
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Session {
     /// The counter of tables made counts the session's own ones, too. It is not asked for them: what the client asks of its
     /// statement would be about that question then.
     pub(crate) fn count_own_tables(&mut self, checkout: &mut Checkout, ran: Ran<'_>) {
-        let known = self.ran_by_execute(ran.statement, ran.sql);
+        let known = self.ran_by_execute(ran.statement, ran.text);
         let statement = known.as_ref().map_or(ran.statement, |known| known.runs().0);
         let counts = match statement.class {
             Class::CreateTable => self.lex.options(&self.want.vars).flavor == Flavor::MySql,

@@ -47,7 +47,7 @@ pub(crate) struct AskedTracking(u8);
 impl AskedTracking {
     /// Takes in what a statement has set.
     pub(crate) fn learn(&mut self, ran: Ran<'_>) {
-        let Ran { statement, sql, response } = ran;
+        let Ran { statement, text, response } = ran;
         for change in &response.changes {
             if let Changed::Var(name, _) = change {
                 self.add(name);
@@ -55,7 +55,7 @@ impl AskedTracking {
         }
         // Once `session_track_system_variables` is the client's, the others are not reported any more.
         if statement.effects.contains(Effects::SETS_TRACKING) && response.is_ok() {
-            self.add(&String::from_utf8_lossy(sql).to_ascii_lowercase());
+            self.add(&String::from_utf8_lossy(text.sql).to_ascii_lowercase());
         }
     }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Flavor, user_variables_assigned};
+use delphinus_sql::{Flavor, SqlText};
 use delphinus_state::{MOST_USER_VARS, PinReason, READ_AT_ONCE, UserValue, read_back_sql, room_for_values};
 
 use crate::session::Session;
@@ -76,14 +76,13 @@ impl Session {
     pub(crate) async fn ask_prepared_user_vars(
         &mut self,
         checkout: &mut Checkout,
-        text: &[u8],
+        text: &SqlText<'_>,
     ) -> Result<(), PoolError> {
-        let mut names = user_variables_assigned(text, self.lex.options(&self.want.vars));
+        let mut names: Vec<Box<str>> =
+            text.names().user_variables.iter().map(|name| name.as_str().into()).collect();
         names.sort_unstable();
-        names.dedup();
-        let names: Vec<Box<str>> = names.into_iter().map(String::into_boxed_str).collect();
         if !names.is_empty() {
-            self.ask_user_vars(checkout, &names, text).await?;
+            self.ask_user_vars(checkout, &names, text.sql).await?;
             checkout.connection().have.user_vars = self.want.user_vars.clone();
         }
         Ok(())
@@ -110,9 +109,9 @@ impl Session {
         let names: Vec<Box<str>> =
             cells.map(|name| String::from_utf8_lossy(name).to_lowercase().into_boxed_str()).collect();
         if names.len() > MOST_USER_VARS {
-            self.leave_user_vars(&names, ran.sql);
+            self.leave_user_vars(&names, ran.text.sql);
         } else if !names.is_empty() {
-            self.ask_user_vars(checkout, &names, ran.sql).await?;
+            self.ask_user_vars(checkout, &names, ran.text.sql).await?;
         }
         Ok(())
     }

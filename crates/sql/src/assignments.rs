@@ -9,11 +9,11 @@ use crate::names::{name_text, user_variable_name};
 
 /// One item of a `SET` statement, in the order of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assignment<'a> {
+pub struct Assignment {
     /// What is assigned.
     pub target: Target,
     /// The text of the value as written, without white space around it; empty where the form has none.
-    pub value: &'a [u8],
+    pub value: Box<[u8]>,
 }
 
 /// What an [`Assignment`] assigns.
@@ -74,14 +74,17 @@ pub enum TransactionScope {
 }
 
 /// Every item of every `SET` statement in the text.
-pub fn assignments(sql: &[u8], options: LexOptions) -> Vec<Assignment<'_>> {
+pub fn assignments(sql: &[u8], options: LexOptions) -> Vec<Assignment> {
     let mut found = Vec::new();
-    walk(sql, options, |event| {
-        if let Event::Assignment { place, value: (start, end) } = event {
-            found.push(Assignment { target: target(place, sql, options), value: &sql[start..end] });
-        }
-    });
+    walk(sql, options, |event| found.extend(Assignment::of(&event, sql, options)));
     found
+}
+
+impl Assignment {
+    pub(crate) fn of(event: &Event, sql: &[u8], options: LexOptions) -> Option<Self> {
+        let Event::Assignment { place, value: (start, end) } = *event else { return None };
+        Some(Self { target: target(place, sql, options), value: sql[start..end].into() })
+    }
 }
 
 fn target(place: Place, sql: &[u8], options: LexOptions) -> Target {

@@ -17,7 +17,10 @@ mod set;
 mod show;
 mod transaction;
 
-use crate::cursor::Cursor;
+use std::ops::Range;
+
+use crate::cursor::{Walk, Watch};
+use crate::digest::{Digest, Writer};
 use crate::event::Event;
 use crate::keyword::Keyword;
 use crate::lexer::{Token, TokenKind};
@@ -32,13 +35,46 @@ pub fn classify(sql: &[u8], options: LexOptions) -> Statement {
     walk(sql, options, |_| {})
 }
 
+/// The same, and the digest, in one reading of the text. Appends the normalised text to `out`; see [`digest`](crate::digest()).
+pub fn classify_and_digest(sql: &[u8], options: LexOptions, out: &mut Vec<u8>) -> (Statement, Digest) {
+    let mut writer = Writer::new(out);
+    let statement = walk_all(sql, options, &mut writer, |_| {}, |_, _| {});
+    (statement, writer.finish())
+}
+
 /// The same, and hands everything with a name to `emit`.
 pub(crate) fn walk(sql: &[u8], options: LexOptions, emit: impl FnMut(Event)) -> Statement {
-    let mut classifier = Classifier::new(sql, options, emit);
+    walk_each(sql, options, emit, |_, _| {})
+}
+
+/// The same, and hands each statement to `each`, with where it is.
+pub(crate) fn walk_each(
+    sql: &[u8],
+    options: LexOptions,
+    emit: impl FnMut(Event),
+    each: impl FnMut(Range<usize>, Statement),
+) -> Statement {
+    walk_all(sql, options, (), emit, each)
+}
+
+/// The same, watched at each token that statements have.
+fn walk_all(
+    sql: &[u8],
+    options: LexOptions,
+    watch: impl Watch,
+    emit: impl FnMut(Event),
+    mut each: impl FnMut(Range<usize>, Statement),
+) -> Statement {
+    let mut classifier = Classifier::new(Walk::new(sql, options, watch), emit);
     let mut whole: Option<Statement> = None;
     let mut more = More::default();
     while more.is_there(&classifier.cursor) {
+        let start = classifier.cursor.here.start;
         let one = classifier.statement();
+        each(start..classifier.cursor.before.end.max(start), one);
+        if classifier.cursor.here.is(TokenKind::Semicolon) {
+            classifier.cursor.bump();
+        }
         whole = Some(whole.map_or(one, |whole| joined(whole, one)));
     }
     whole.unwrap_or(Statement {
@@ -65,8 +101,8 @@ fn joined(whole: Statement, one: Statement) -> Statement {
 }
 
 /// Reads one statement after the other.
-struct Classifier<'a, F> {
-    cursor: Cursor<'a>,
+struct Classifier<'a, F, W> {
+    cursor: Walk<'a, W>,
     emit: F,
     effects: Effects,
     uses: Uses,
@@ -77,10 +113,10 @@ struct Classifier<'a, F> {
     nesting: u8,
 }
 
-impl<'a, F: FnMut(Event)> Classifier<'a, F> {
-    fn new(sql: &'a [u8], options: LexOptions, emit: F) -> Self {
+impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
+    fn new(cursor: Walk<'a, W>, emit: F) -> Self {
         Self {
-            cursor: Cursor::new(sql, options),
+            cursor,
             emit,
             effects: Effects::empty(),
             uses: Uses::empty(),
@@ -90,7 +126,7 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
         }
     }
 
-    /// Reads the statement here and the semicolon that ends it.
+    /// Reads the statement here, up to the semicolon that ends it.
     fn statement(&mut self) -> Statement {
         self.effects = Effects::empty();
         self.uses = Uses::empty();
@@ -107,9 +143,6 @@ impl<'a, F: FnMut(Event)> Classifier<'a, F> {
         }
         if self.cursor.has_hint() {
             self.uses |= Uses::HINTS;
-        }
-        if self.cursor.here.is(TokenKind::Semicolon) {
-            self.cursor.bump();
         }
         let why = self.refused.unwrap_or(Why::PlainRead);
         let access = if why == Why::PlainRead { Access::Read } else { Access::Write };

@@ -1,6 +1,8 @@
 //! A window of three tokens that moves over a text: the one before, the one here, the one ahead.
 //!
-//! Owns: moving and looking. Must not know statements.
+//! Owns: moving and looking, alone or watched. Must not know statements.
+
+use std::ops::Deref;
 
 use crate::keyword::Keyword;
 use crate::lexer::{Lexer, Token, TokenKind};
@@ -85,5 +87,75 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn is_doubtful(&self) -> bool {
         self.lexer.is_doubtful()
+    }
+}
+
+/// Whoever sees each token as a walk leaves it: so that one walk over a text serves two.
+pub(crate) trait Watch {
+    fn leaves(&mut self, cursor: &Cursor<'_>);
+}
+
+/// Nobody: the walk costs no more than a cursor's.
+impl Watch for () {
+    #[inline(always)]
+    fn leaves(&mut self, _: &Cursor<'_>) {}
+}
+
+/// A cursor that is watched. To look ahead, copy what it points to.
+pub(crate) struct Walk<'a, W> {
+    cursor: Cursor<'a>,
+    watch: W,
+}
+
+impl<'a, W: Watch> Walk<'a, W> {
+    pub(crate) fn new(sql: &'a [u8], options: LexOptions, watch: W) -> Self {
+        Self { cursor: Cursor::new(sql, options), watch }
+    }
+
+    /// See [`Cursor::eat`].
+    pub(crate) fn eat(&mut self, keyword: Keyword) -> bool {
+        let is_here = self.here.keyword == keyword;
+        if is_here {
+            self.bump();
+        }
+        is_here
+    }
+
+    /// See [`Cursor::eat_any`].
+    pub(crate) fn eat_any(&mut self, keywords: &[Keyword]) {
+        while keywords.contains(&self.here.keyword) {
+            self.bump();
+        }
+    }
+
+    /// See [`Cursor::bump`].
+    pub(crate) fn bump(&mut self) -> Token {
+        self.watch.leaves(&self.cursor);
+        self.cursor.bump()
+    }
+}
+
+impl<'a, W> Deref for Walk<'a, W> {
+    type Target = Cursor<'a>;
+
+    fn deref(&self) -> &Cursor<'a> {
+        &self.cursor
+    }
+}
+
+/// What can go on by one token, watched or not.
+pub(crate) trait Forward<'a>: Deref<Target = Cursor<'a>> {
+    fn forward(&mut self);
+}
+
+impl<'a, W: Watch> Forward<'a> for Walk<'a, W> {
+    fn forward(&mut self) {
+        self.bump();
+    }
+}
+
+impl<'a> Forward<'a> for &mut Cursor<'a> {
+    fn forward(&mut self) {
+        self.bump();
     }
 }

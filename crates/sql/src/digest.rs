@@ -9,9 +9,9 @@ mod words;
 
 use crate::LexOptions;
 use crate::classify::functions::{self, Call};
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Watch};
 use crate::keyword::Keyword;
-use crate::lexer::{Token, TokenKind, is_word_byte};
+use crate::lexer::{TokenKind, is_word_byte};
 use groups::Groups;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -30,20 +30,13 @@ impl std::fmt::Display for Digest {
 /// Literals become `?`, two or more in a list `?, ...`; equal rows after the first become `...`. Comments are left out,
 /// keywords are in capitals, and names that need no quotes have none.
 pub fn digest(sql: &[u8], options: LexOptions, out: &mut Vec<u8>) -> Digest {
-    let start = out.len();
-    let mut writer = Writer {
-        out,
-        cursor: Cursor::new(sql, options),
-        groups: Groups::new(start),
-        run: Run::None,
-        comma: false,
-        semicolon: false,
-        glue: Glue::Tight,
-    };
-    while !writer.cursor.here.is(TokenKind::End) {
-        writer.step();
+    let mut writer = Writer::new(out);
+    let mut cursor = Cursor::new(sql, options);
+    while !cursor.here.is(TokenKind::End) {
+        writer.step(&cursor);
+        cursor.bump();
     }
-    Digest(xxh3_64(&out[start..]))
+    writer.finish()
 }
 
 /// How many literals in a row have been written.
@@ -67,9 +60,11 @@ enum Glue {
     Loose,
 }
 
-struct Writer<'a, 'o> {
+/// Writes the normalised text, token by token.
+pub(crate) struct Writer<'o> {
     out: &'o mut Vec<u8>,
-    cursor: Cursor<'a>,
+    /// Where the text begins in it.
+    start: usize,
     groups: Groups,
     run: Run,
     /// A comma after a literal waits: what follows may be one more literal.
@@ -79,17 +74,42 @@ struct Writer<'a, 'o> {
     glue: Glue,
 }
 
-impl Writer<'_, '_> {
-    fn step(&mut self) {
-        let here = self.cursor.here;
+impl Watch for &mut Writer<'_> {
+    fn leaves(&mut self, cursor: &Cursor<'_>) {
+        self.step(cursor);
+    }
+}
+
+impl<'o> Writer<'o> {
+    pub(crate) fn new(out: &'o mut Vec<u8>) -> Self {
+        let start = out.len();
+        Self {
+            out,
+            start,
+            groups: Groups::new(start),
+            run: Run::None,
+            comma: false,
+            semicolon: false,
+            glue: Glue::Tight,
+        }
+    }
+
+    /// Semicolons at the end change nothing, and a comma before them is no part of a list: whether they were seen does not matter.
+    pub(crate) fn finish(mut self) -> Digest {
+        self.end_run();
+        Digest(xxh3_64(&self.out[self.start..]))
+    }
+
+    fn step(&mut self, cursor: &Cursor<'_>) {
+        let here = cursor.here;
         match here.kind {
             TokenKind::Text | TokenKind::Number | TokenKind::Parameter | TokenKind::Error => {
-                self.literal(here);
+                self.literal(cursor);
             }
-            TokenKind::Word if self.is_literal_word(here) => self.literal(here),
+            TokenKind::Word if Self::is_literal_word(cursor) => self.literal(cursor),
             // The string or number behind it is the literal.
-            TokenKind::Word if self.is_introducer(here) => {}
-            TokenKind::Word => self.word(here),
+            TokenKind::Word if Self::is_introducer(cursor) => {}
+            TokenKind::Word => self.word(cursor),
             TokenKind::Comma if self.run != Run::None => self.comma = true,
             TokenKind::Semicolon => {
                 self.end_run();
@@ -97,15 +117,14 @@ impl Writer<'_, '_> {
             }
             TokenKind::Open => self.open(),
             TokenKind::Close => self.close(),
-            TokenKind::Operator if self.is_sign(here) => {}
-            _ => self.plain(here),
+            TokenKind::Operator if self.is_sign(cursor) => {}
+            _ => self.plain(cursor),
         }
-        self.cursor.bump();
     }
 
-    fn literal(&mut self, here: Token) {
+    fn literal(&mut self, cursor: &Cursor<'_>) {
         // Strings side by side are one string.
-        if here.is(TokenKind::Text) && self.cursor.before.is(TokenKind::Text) && !self.comma {
+        if cursor.here.is(TokenKind::Text) && cursor.before.is(TokenKind::Text) && !self.comma {
             return;
         }
         if std::mem::take(&mut self.comma) {
@@ -123,35 +142,35 @@ impl Writer<'_, '_> {
     }
 
     /// `NULL`, `TRUE` and `FALSE` where only a value can stand.
-    fn is_literal_word(&self, here: Token) -> bool {
-        let is_alone = matches!(self.cursor.before.kind, TokenKind::Open | TokenKind::Comma)
-            && matches!(self.cursor.ahead.kind, TokenKind::Close | TokenKind::Comma);
+    fn is_literal_word(cursor: &Cursor<'_>) -> bool {
+        let is_alone = matches!(cursor.before.kind, TokenKind::Open | TokenKind::Comma)
+            && matches!(cursor.ahead.kind, TokenKind::Close | TokenKind::Comma);
         is_alone
-            && (here.keyword == Keyword::Null || {
-                let text = self.cursor.text(here);
+            && (cursor.here.keyword == Keyword::Null || {
+                let text = cursor.text(cursor.here);
                 text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false")
             })
     }
 
     /// `_utf8mb4'x'`, `_binary x'00'`
-    fn is_introducer(&self, here: Token) -> bool {
-        matches!(self.cursor.ahead.kind, TokenKind::Text | TokenKind::Number)
-            && self.cursor.text(here).first() == Some(&b'_')
+    fn is_introducer(cursor: &Cursor<'_>) -> bool {
+        matches!(cursor.ahead.kind, TokenKind::Text | TokenKind::Number)
+            && cursor.text(cursor.here).first() == Some(&b'_')
     }
 
     /// A sign before a number that is not an operator between two operands.
-    fn is_sign(&self, here: Token) -> bool {
-        self.cursor.ahead.is(TokenKind::Number)
-            && matches!(self.cursor.text(here), b"-" | b"+")
+    fn is_sign(&self, cursor: &Cursor<'_>) -> bool {
+        cursor.ahead.is(TokenKind::Number)
+            && matches!(cursor.text(cursor.here), b"-" | b"+")
             && (self.comma || !matches!(self.glue, Glue::Operand | Glue::Callable))
     }
 
-    fn word(&mut self, here: Token) {
-        let text = self.cursor.text(here);
+    fn word(&mut self, cursor: &Cursor<'_>) {
+        let text = cursor.text(cursor.here);
         let is_keyword = words::is_keyword(text);
-        let is_call = self.cursor.ahead.is(TokenKind::Open)
-            && here.keyword != Keyword::Values
-            && functions::find(text, self.cursor.options()).is_some_and(|call| call != Call::Syntax);
+        let is_call = cursor.ahead.is(TokenKind::Open)
+            && cursor.here.keyword != Keyword::Values
+            && functions::find(text, cursor.options()).is_some_and(|call| call != Call::Syntax);
         self.before_token();
         self.space();
         if is_keyword || is_call {
@@ -179,9 +198,9 @@ impl Writer<'_, '_> {
         self.glue = Glue::Operand;
     }
 
-    fn plain(&mut self, here: Token) {
+    fn plain(&mut self, cursor: &Cursor<'_>) {
         self.before_token();
-        match here.kind {
+        match cursor.here.kind {
             TokenKind::Dot => {
                 self.out.push(b'.');
                 self.glue = Glue::Tight;
@@ -190,29 +209,29 @@ impl Writer<'_, '_> {
                 self.out.push(b',');
                 self.glue = Glue::Loose;
             }
-            TokenKind::Quoted => self.quoted(here),
+            TokenKind::Quoted => self.quoted(cursor),
             TokenKind::SystemVariable => {
                 self.space();
                 self.out.extend_from_slice(b"@@");
                 self.glue = Glue::Tight;
             }
             TokenKind::Operator | TokenKind::Equals => {
-                if !self.continues_operator(here) {
+                if !Self::continues_operator(cursor) {
                     self.space();
                 }
-                self.out.extend_from_slice(self.cursor.text(here));
+                self.out.extend_from_slice(cursor.text(cursor.here));
                 self.glue = Glue::Loose;
             }
             _ => {
                 // `user@host` stays together.
-                let is_host = here.is(TokenKind::UserVariable)
-                    && self.cursor.before.end == here.start
+                let is_host = cursor.here.is(TokenKind::UserVariable)
+                    && cursor.before.end == cursor.here.start
                     && matches!(self.glue, Glue::Operand | Glue::Callable);
                 if !is_host {
                     self.space();
                 }
-                self.out.extend_from_slice(self.cursor.text(here));
-                self.glue = match here.kind {
+                self.out.extend_from_slice(cursor.text(cursor.here));
+                self.glue = match cursor.here.kind {
                     TokenKind::Name => Glue::Callable,
                     TokenKind::Assign => Glue::Loose,
                     _ => Glue::Operand,
@@ -222,13 +241,13 @@ impl Writer<'_, '_> {
     }
 
     /// A quoted name: bare where it means the same, else in backticks.
-    fn quoted(&mut self, here: Token) {
-        let text = self.cursor.text(here);
+    fn quoted(&mut self, cursor: &Cursor<'_>) {
+        let text = cursor.text(cursor.here);
         let inner = &text[1..text.len() - 1];
         let is_plain = inner.first().is_some_and(|byte| !byte.is_ascii_digit())
             && inner.iter().all(|byte| is_word_byte(*byte))
             && !words::is_keyword(inner)
-            && !self.cursor.ahead.is(TokenKind::Open);
+            && !cursor.ahead.is(TokenKind::Open);
         self.space();
         if is_plain {
             self.out.extend_from_slice(inner);
@@ -241,12 +260,13 @@ impl Writer<'_, '_> {
     }
 
     /// The second or third byte of `<=`, `<>`, `!=`, `<=>`, `||`, `&&`, `<<`, `>>`, `->`, `->>`.
-    fn continues_operator(&self, here: Token) -> bool {
-        let before = self.cursor.before;
-        if before.end != here.start || !matches!(before.kind, TokenKind::Operator | TokenKind::Equals) {
+    fn continues_operator(cursor: &Cursor<'_>) -> bool {
+        let before = cursor.before;
+        if before.end != cursor.here.start || !matches!(before.kind, TokenKind::Operator | TokenKind::Equals)
+        {
             return false;
         }
-        let pair = (self.cursor.text(before)[0], self.cursor.text(here)[0]);
+        let pair = (cursor.text(before)[0], cursor.text(cursor.here)[0]);
         matches!(
             pair,
             (b'<' | b'>' | b'!', b'=')

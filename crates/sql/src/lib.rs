@@ -19,25 +19,27 @@ mod options;
 mod split;
 mod statement;
 mod stored;
+mod text;
 mod uses;
 mod word_table;
 mod work;
 
 pub use assignments::{Assignment, Scope, Target, TransactionScope, assignments};
-pub use classify::classify;
 pub use classify::explain::explained_route;
+pub use classify::{classify, classify_and_digest};
 pub use digest::{Digest, digest};
 pub use effects::Effects;
 pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
 pub use names::{
     AdvisoryLocks, Handlers, Kill, KillScope, KillTarget, PreparedFrom, RightsChanged, SessionFunction, Span,
     SqlPrepared, TableName, TemporaryTables, advisory_locks, bare_words, builtin_calls, dynamic_expression,
-    handlers, has_tables, immediate_from, kill_target, parameters, prepared_from, rights_changed, spells,
-    sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
+    handlers, immediate_from, kill_target, parameters, prepared_from, rights_changed, spells, sql_prepared,
+    tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use split::split;
 pub use statement::{Access, Class, Statement, Why};
 pub use stored::{Body, Catalog, CatalogBuilder, Changes, CodeChange, Hidden, Runs, Stored};
+pub use text::{Names, SqlText};
 pub use uses::Uses;
 pub use work::bytes_read;

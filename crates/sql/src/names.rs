@@ -27,11 +27,12 @@ pub use handlers::{Handlers, handlers};
 pub use kill::{Kill, KillScope, KillTarget, kill_target};
 pub use rights_changed::{RightsChanged, rights_changed};
 pub use sql_prepared::{PreparedFrom, SqlPrepared, immediate_from, parameters, prepared_from, sql_prepared};
-pub use tables::{has_tables, tables};
+pub use tables::tables;
 pub use temporary_tables::{TableName, TemporaryTables, temporary_tables};
 pub use used_schemas::used_schemas;
 pub use user_variables::user_variables_assigned;
 
+pub(crate) use tables::Objects;
 pub(crate) use unquote::{literal_text, name_text, user_variable_name};
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use crate::LexOptions;
 use crate::compound::{self, Compound, Head};
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Forward};
 use crate::keyword::Keyword;
 use crate::lexer::{Token, TokenKind};
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub fn split(sql: &[u8], options: LexOptions) -> impl Iterator<Item = Range<usiz
         let mut end = start;
         let mut boundary = Boundary::new(&cursor);
         while !boundary.is_end(&cursor) {
-            boundary.follow(&mut cursor);
+            boundary.follow(&mut &mut cursor);
             end = cursor.before.end;
         }
         if cursor.here.is(TokenKind::Semicolon) {
@@ -99,7 +99,7 @@ impl Boundary {
     }
 
     /// Moves over the token here.
-    pub(crate) fn follow(&mut self, cursor: &mut Cursor<'_>) {
+    pub(crate) fn follow<'a>(&mut self, cursor: &mut impl Forward<'a>) {
         match self.body {
             Body::None => {}
             Body::Perhaps => match compound::head(cursor.keyword()) {
@@ -109,11 +109,11 @@ impl Boundary {
             },
             Body::Yes => {
                 if self.compound.follow(cursor) {
-                    cursor.bump();
+                    cursor.forward();
                 }
             }
         }
-        cursor.bump();
+        cursor.forward();
     }
 }
 

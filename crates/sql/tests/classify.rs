@@ -9,7 +9,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use delphinus_sql::{Backslash, Effects, Flavor, LexOptions, Quotes, Statement, TextCharset, Uses, classify};
+use delphinus_sql::{
+    Backslash, Effects, Flavor, LexOptions, Quotes, Statement, TextCharset, Uses, classify,
+    classify_and_digest, digest,
+};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -114,7 +117,13 @@ fn every_statement_is_classified_as_the_table_says() {
             continue;
         }
         for Case { line, sql, expected, options } in &cases {
-            let answer = answer(classify(sql.as_bytes(), *options));
+            let found = classify(sql.as_bytes(), *options);
+            let (mut alone, mut together) = (Vec::new(), Vec::new());
+            let hash = digest(sql.as_bytes(), *options, &mut alone);
+            // The digest is the same whether the text is read for it alone or for its class as well.
+            assert_eq!(classify_and_digest(sql.as_bytes(), *options, &mut together), (found, hash), "{sql}");
+            assert_eq!(together, alone, "{sql}");
+            let answer = answer(found);
             if answer != *expected {
                 let file = path.file_name().unwrap().display();
                 writeln!(wrong, "{file}:{line}: {sql}\n  expected {expected}\n  answered {answer}").unwrap();

@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use delphinus_sql::{
-    Body, Catalog, CatalogBuilder, CodeChange, Flavor, LexOptions, Quotes, Statement, Stored, TextCharset,
-    advisory_locks, assignments, bare_words, builtin_calls, bytes_read, classify, digest, explained_route,
-    handlers, has_tables, hints, immediate_from, kill_target, parameters, prepared_from, split, sql_prepared,
-    tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
+    Body, Catalog, CatalogBuilder, CodeChange, Flavor, LexOptions, Quotes, SqlText, Statement, Stored,
+    TextCharset, advisory_locks, assignments, bare_words, builtin_calls, bytes_read, classify, digest,
+    explained_route, handlers, hints, immediate_from, kill_target, parameters, prepared_from, split,
+    sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 
 /// How often a byte may be read by one function.
@@ -32,11 +32,12 @@ static TURN: Mutex<()> = Mutex::new(());
 type Reading = (&'static str, fn(&[u8], LexOptions));
 
 /// All that reads texts. Those that walk through the classifier alone differ only in what they keep.
-const READINGS: [Reading; 24] = [
+const READINGS: [Reading; 25] = [
     ("classify", |sql, lex| _ = classify(sql, lex)),
     ("split", |sql, lex| _ = split(sql, lex).count()),
     ("digest", |sql, lex| _ = digest(sql, lex, &mut Vec::new())),
     ("tables", |sql, lex| _ = tables(sql, lex)),
+    ("names", |sql, lex| _ = SqlText::new(sql, lex).names().statements.len()),
     ("unnamed_columns", |sql, lex| _ = unnamed_columns(sql, lex)),
     ("hints", |sql, lex| _ = hints(sql, lex)),
     ("body", |sql, lex| _ = Body::read_unescaped(sql, lex)),
@@ -51,7 +52,7 @@ const READINGS: [Reading; 24] = [
     ("sql_prepared", |sql, lex| _ = sql_prepared(sql, lex)),
     ("used_schemas", |sql, lex| _ = used_schemas(sql, lex)),
     ("kill_target", |sql, lex| _ = kill_target(sql, lex)),
-    ("has_tables", |sql, lex| _ = has_tables(sql, lex)),
+    ("has_tables", |sql, lex| _ = SqlText::new(sql, lex).has_tables()),
     ("bare_words", |sql, lex| _ = bare_words(sql, lex).count()),
     ("parameters", |sql, lex| _ = parameters(sql, lex)),
     ("prepared_from", |sql, lex| _ = prepared_from(sql, lex)),

@@ -10,7 +10,7 @@ mod variables;
 use std::rc::Rc;
 use std::time::Instant;
 
-use delphinus_sql::{Assignment, Class, Effects, Flavor, Hidden, LexOptions, Statement, Target, assignments};
+use delphinus_sql::{Assignment, Class, Effects, Flavor, Hidden, SqlText, Statement, Target};
 use delphinus_wire::response::Status;
 
 use self::done::{Done, SYNTAX};
@@ -26,9 +26,7 @@ pub struct Executed<'a> {
     /// What the classifier found.
     pub statement: &'a Statement,
     /// The text; the start of it where it was too long to keep.
-    pub sql: &'a [u8],
-    /// How the text is to be read.
-    pub lex: LexOptions,
+    pub text: &'a SqlText<'a>,
     /// What the server said.
     pub response: &'a Response,
     /// What it did by code in the database, without a word of the server.
@@ -92,7 +90,7 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
     let response = executed.response;
     if response.is_ok() && executed.statement.effects.contains(Effects::XA_STARTS) {
         // The status flag would call it a transaction like any other.
-        pins.add(PinReason::Xa, executed.now, executed.sql);
+        pins.add(PinReason::Xa, executed.now, executed.text.sql);
     }
     if let Some(status) = response.status {
         learn_transaction(pins, executed, status);
@@ -116,7 +114,7 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         for name in std::mem::take(&mut learnt.user_vars) {
             Rc::make_mut(&mut state.user_vars).remove(&name);
         }
-        pins.add(PinReason::UnknownState, executed.now, executed.sql);
+        pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
     }
     // Of several statements the first ones may have succeeded.
     if let Some(name) = sql_statements::variable_prepared(executed) {
@@ -135,12 +133,12 @@ pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>)
         learnt.ping |=
             executed.statement.effects.intersects(assigns) || status_is_unknown(state, pins, executed);
         if is_cut_short(executed) {
-            pins.add(PinReason::UnknownState, executed.now, executed.sql);
+            pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
         }
     }
     if may_lose_transactions(state, executed) {
         learnt.may_lose_transactions = true;
-        pins.add(PinReason::UnknownState, executed.now, executed.sql);
+        pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
     }
     savepoints::learn(&mut learnt, pins, executed);
     end_next_transaction(pins, executed);
@@ -162,7 +160,7 @@ fn learn_transaction(pins: &mut Pins, executed: &Executed<'_>, status: Status) {
     if executed.statement.effects.intersects(savepoints::ENDS) {
         pins.end_early_savepoint();
     }
-    pins.follow(status, executed.now, executed.sql);
+    pins.follow(status, executed.now, executed.text.sql);
 }
 
 /// True for a statement that may have read a table while it turned autocommit off. Servers take the transactions that follow
@@ -185,8 +183,8 @@ fn may_lose_transactions(state: &SessionState, executed: &Executed<'_>) -> bool 
 }
 
 fn reads_and_sets_autocommit(executed: &Executed<'_>) -> bool {
-    let found = assignments(executed.sql, executed.lex);
-    let reads = |one: &Assignment<'_>| has_word(one.value, b"select") || has_word(one.value, b"table");
+    let found = &executed.text.names().assignments;
+    let reads = |one: &Assignment| has_word(&one.value, b"select") || has_word(&one.value, b"table");
     let has_begun = executed.response.error.is_none_or(|error| !NOT_RESOLVED_IN_LIST.contains(&error));
     has_begun && found.iter().any(reads) && found.iter().any(sets_autocommit)
 }
@@ -197,7 +195,7 @@ fn may_be_open(response: &Response) -> bool {
 
 const AUTOCOMMIT: &str = "autocommit";
 
-fn sets_autocommit(assignment: &Assignment<'_>) -> bool {
+fn sets_autocommit(assignment: &Assignment) -> bool {
     matches!(&assignment.target, Target::System { name, .. } if name == AUTOCOMMIT)
 }
 
@@ -243,7 +241,7 @@ fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
         // A prepared statement whose schema is not the session's makes servers report both, whatever it does.
         let is_certain = effects.intersects(OPAQUE) || !seen.schema;
         if seen.state && is_certain && !is_state_listed(executed) {
-            pins.add(PinReason::UnknownState, executed.now, executed.sql);
+            pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
         } else {
             // Servers report CREATE TEMPORARY TABLE, but not the form with SELECT, and SET @a, but not SELECT INTO @a.
             learnt.temporary_tables = true;
@@ -272,7 +270,7 @@ fn changes_rows(statement: &Statement) -> bool {
 /// statements as procedures can, on servers that list the user variables of a session to everybody.
 fn is_state_listed(executed: &Executed<'_>) -> bool {
     let dynamic = Effects::SQL_EXECUTES.union(Effects::UNKNOWN);
-    executed.lex.flavor == Flavor::MariaDb
+    executed.text.lex.flavor == Flavor::MariaDb
         && executed.statement.class != Class::Call
         && !executed.statement.effects.intersects(dynamic)
 }
@@ -307,7 +305,7 @@ fn is_cut_short(executed: &Executed<'_>) -> bool {
         return !NOT_BEGUN.contains(&error);
     }
     if effects.intersects(Effects::SETS_SYSTEM_VARS.union(Effects::SETS_USER_VARS))
-        && assignments(executed.sql, executed.lex).len() > 1
+        && executed.text.names().assignments.len() > 1
     {
         return !NOT_RESOLVED_IN_LIST.contains(&error);
     }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use delphinus_sql::{
-    Class, Effects, Flavor, LexOptions, PreparedFrom, Statement, Uses, Why, classify, parameters,
-    prepared_from, sql_prepared,
+    Class, Effects, Flavor, LexOptions, PreparedFrom, SqlText, Statement, Uses, Why, classify, parameters,
+    prepared_from,
 };
 
 use crate::learn::Executed;
@@ -101,14 +101,13 @@ impl SqlStatements {
     }
 
     /// The only one that the text runs, if that is all that it does, and if it could be prepared again.
-    pub fn run_by(&self, statement: &Statement, sql: &[u8], lex: LexOptions) -> Option<&Rc<SqlStatement>> {
+    pub fn run_by(&self, statement: &Statement, text: &SqlText<'_>) -> Option<&Rc<SqlStatement>> {
         let only_runs =
             statement.class == Class::Execute && statement.effects.without(Effects::SQL_EXECUTES).is_empty();
         if self.is_empty() || !only_runs {
             return None;
         }
-        let run = sql_prepared(sql, lex).run;
-        self.find(run.first()?)?
+        self.find(text.names().sql_prepared.run.first()?)?
     }
 
     /// Makes `name` here what it is in `other`.
@@ -142,14 +141,14 @@ impl SqlStatements {
         if !executed.statement.effects.intersects(Effects::SQL_PREPARES.union(Effects::SQL_DEALLOCATES)) {
             return Vec::new();
         }
-        let found = sql_prepared(executed.sql, executed.lex);
+        let found = &executed.text.names().sql_prepared;
         let is_one = executed.statement.class != Class::Multi;
         let is_ok = executed.response.is_ok();
-        let from = prepared_from(executed.sql, executed.lex);
+        let from = prepared_from(executed.text.sql, executed.text.lex);
         for name in &found.made {
             if is_ok || !is_one {
                 let kept = from.as_ref().filter(|_| is_one && self.len() < limit);
-                let kept = kept.and_then(|from| self.movable(name, from, state, executed.lex));
+                let kept = kept.and_then(|from| self.movable(name, from, state, executed.text.lex));
                 let is_fixed = kept.is_none();
                 self.put(name, kept);
                 if is_fixed && is_one {
@@ -167,7 +166,7 @@ impl SqlStatements {
             // One whose DEALLOCATE failed was not there.
             self.remove(name);
         }
-        found.made.into_iter().chain(found.dropped).collect()
+        found.made.iter().chain(&found.dropped).cloned().collect()
     }
 
     fn keep_text(&mut self, name: &str, from: Option<&PreparedFrom>, state: &SessionState) {
@@ -251,7 +250,7 @@ pub(crate) fn variable_prepared(executed: &Executed<'_>) -> Option<String> {
     if !executed.response.is_ok() || executed.statement.class != Class::Prepare {
         return None;
     }
-    match prepared_from(executed.sql, executed.lex)? {
+    match prepared_from(executed.text.sql, executed.text.lex)? {
         PreparedFrom::Variable(name) => Some(name),
         PreparedFrom::Literal(_) => None,
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, Connection, StatementKey};
-use delphinus_sql::{Access, Effects, Hints, Statement, Uses, Why};
+use delphinus_sql::{Access, Effects, Hints, SqlText, Statement, Uses, Why};
 use delphinus_state::{Changed, PinReason, Response, Shape};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
@@ -254,7 +254,7 @@ impl Session {
         key: &Rc<StatementKey>,
     ) -> Result<Rc<StatementKey>, ProxyError> {
         let known = self.known_from_memory(statement)?;
-        match splice(key.text(), self.lex.options(&key.state().vars), known) {
+        match splice(&SqlText::new(key.text(), self.lex.options(&key.state().vars)), known) {
             Some(text) if !statement.uses.contains(Uses::DIAGNOSTICS) => {
                 Ok(Rc::new(key.with_text(text.into())))
             }
@@ -301,7 +301,8 @@ impl Session {
         if response.is_ok() && shows_counters(&statement, key.text()) {
             self.pin_for_counters(key.text());
         }
-        let ran = Ran { statement: &statement, sql: key.text(), response: &response };
+        let text = SqlText::new(key.text(), self.lex.options(&self.want.vars));
+        let ran = Ran { statement: &statement, text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
         self.answer_last(settled, ran, (rest, len, is_untouched)).await
     }

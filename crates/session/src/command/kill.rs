@@ -1,11 +1,12 @@
 //! KILL and COM_PROCESS_KILL, with the connection ids that clients of the proxy see.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use delphinus_pool::{PoolError, Thread};
 use delphinus_sql::{
-    Class, Effects, Flavor, Kill, KillScope, KillTarget, Statement, classify, dynamic_expression,
-    kill_target, prepared_from, spells,
+    Class, Effects, Flavor, Kill, KillScope, KillTarget, Statement, dynamic_expression, kill_target,
+    prepared_from, spells,
 };
 use delphinus_state::text_of;
 use delphinus_topology::BackendId;
@@ -18,6 +19,7 @@ use crate::input::Input;
 use crate::registry::{ClientConnId, SessionInfo};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
+use crate::stored_code::{TextExecuted, with_kind};
 
 /// Longer values of user variables are not looked at for what they spell, in bytes of SQL.
 const LONG: usize = 1024;
@@ -164,12 +166,12 @@ impl Session {
             Ok(texts) => texts,
             Err(error) => return Some(self.refuse(input, error).await),
         };
-        let kills = |text: &String| classify(text.as_bytes(), lex).effects.contains(Effects::KILLS);
-        if !texts.iter().any(kills) {
+        if !texts.iter().flatten().any(|(_, ran)| ran.effects.contains(Effects::KILLS)) {
             return None;
         }
-        let only = texts.first().filter(|_| texts.len() == 1 && statement.class == Class::Execute);
-        let kill = match only.and_then(|text| kill_target(text.as_bytes(), lex)) {
+        let mut known = texts.iter().flatten();
+        let only = known.next().filter(|_| known.next().is_none() && statement.class == Class::Execute);
+        let kill = match only.and_then(|(text, _)| kill_target(text.as_bytes(), lex)) {
             Some(Kill { target: KillTarget::QueryId, .. }) => return None,
             Some(kill) if kill.target != KillTarget::Parameter => kill,
             _ => return Some(self.refuse(input, ProxyError::KillOfExpression).await),
@@ -194,34 +196,39 @@ impl Session {
 
     /// The texts that a statement runs, or prepares to run, as far as they are not known to kill nothing. The server is asked for what an
     /// expression makes of them.
-    async fn texts_run(&mut self, statement: &Statement, sql: &[u8]) -> Result<Vec<String>, ProxyError> {
+    async fn texts_run(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+    ) -> Result<Rc<Vec<TextExecuted>>, ProxyError> {
         let lex = self.lex.options(&self.want.vars);
         let is_one = matches!(statement.class, Class::Execute | Class::Prepare);
         if !is_one {
             self.check_spelled_kill(statement, sql)?;
-            return Ok(Vec::new());
+            return Ok(Rc::default());
         }
         if statement.class == Class::Prepare
             && prepared_from(sql, lex).is_some_and(|from| text_of(&from, &self.want).is_some())
         {
             // It is done when it is run.
-            return Ok(Vec::new());
+            return Ok(Rc::default());
         }
         let known = if statement.class == Class::Execute {
             self.texts_executed(statement, sql, lex)
         } else {
-            vec![None]
+            Rc::new(vec![None])
         };
-        let expression =
-            dynamic_expression(sql, lex).and_then(|expression| std::str::from_utf8(expression).ok());
-        match expression.filter(|_| known.contains(&None)) {
+        let is_unknown = known.iter().any(Option::is_none);
+        let expression = if is_unknown { dynamic_expression(sql, lex) } else { None };
+        match expression.and_then(|expression| std::str::from_utf8(expression).ok()) {
             // What was prepared of an unknown text was looked at then.
-            None => Ok(known.into_iter().flatten().collect()),
+            None => Ok(known),
             Some(expression) if statement.effects.without(RUNS_TEXTS.union(Effects::UNKNOWN)).is_empty() => {
-                Ok(self.value_of(statement, expression).await?.into_iter().collect())
+                let text = self.value_of(statement, expression).await?;
+                Ok(Rc::new(vec![text.map(|text| with_kind(text, lex))]))
             }
             // It does more than to make a text, and not twice.
-            Some(_) => self.check_spelled_kill(statement, sql).map(|()| Vec::new()),
+            Some(_) => self.check_spelled_kill(statement, sql).map(|()| Rc::default()),
         }
     }
 

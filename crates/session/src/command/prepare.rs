@@ -9,7 +9,7 @@ use delphinus_net::rt;
 use delphinus_pool::{
     BackendStatement, Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey,
 };
-use delphinus_sql::{Class, Effects, Hints, Statement, Uses, Why, classify, kill_target};
+use delphinus_sql::{Class, Effects, Hints, SqlText, Statement, Uses, Why, classify, kill_target};
 use delphinus_state::{PinReason, SessionState, Shape, as_prepared, bytes_of_vars};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
@@ -32,9 +32,11 @@ const STATEMENT: usize = 1024;
 const PARAMETER: usize = 6;
 
 /// A text to be prepared.
-struct Text {
+struct Text<'a> {
     /// All of it, or the beginning.
     bytes: Rc<[u8]>,
+    /// The client's own, from which it differs in no name.
+    read: &'a SqlText<'a>,
     /// The room that the statement has.
     kept: Rc<Kept>,
     /// There is none for the text.
@@ -76,11 +78,17 @@ impl Session {
             return self.prepare_large(input).await;
         }
         // The text is needed to prepare it elsewhere.
-        let (input, text) = self.own_text(input);
-        match self.keep(&text) {
+        let sent: Rc<[u8]> = self.buffer.data()[HEADER_LEN + 1..input.held].into();
+        let read = &SqlText::new(&sent, self.lex.options(&self.want.vars));
+        let statement = classify(read.sql, read.lex);
+        let own = self.own_text(read, &statement);
+        let (input, bytes) = match own {
+            Some(own) => self.prepare_instead(input, own),
+            None => (input, sent.clone()),
+        };
+        match self.keep(&bytes) {
             Some(kept) => {
-                let statement = classify(&text, self.lex.options(&self.want.vars));
-                self.prepare_text(input, Text { bytes: text, kept, is_large: false }, statement).await
+                self.prepare_text(input, Text { bytes, read, kept, is_large: false }, statement).await
             }
             None => self.prepare_large(input).await,
         }
@@ -106,15 +114,17 @@ impl Session {
         if self.worker.stored_code.concerns(&statement) {
             self.uncover_query(&mut statement, input, text_at).await;
         }
-        let bytes = self.buffer.data()[text_at..input.held].into();
-        self.prepare_text(input, Text { bytes, kept: Rc::new(kept), is_large: true }, statement).await
+        let bytes: Rc<[u8]> = self.buffer.data()[text_at..input.held].into();
+        let read = &SqlText::new(&bytes, lex);
+        let text = Text { bytes: bytes.clone(), read, kept: Rc::new(kept), is_large: true };
+        self.prepare_text(input, text, statement).await
     }
 
-    async fn prepare_text(&mut self, input: Input, text: Text, statement: Statement) -> Outcome {
+    async fn prepare_text(&mut self, input: Input, text: Text<'_>, statement: Statement) -> Outcome {
         if statement.uses.intersects(Uses::PROXY_SETTINGS.union(Uses::ROUTE)) {
             return self.refuse(input, Steered::NotPreparable.into()).await;
         }
-        if let Err(error) = self.check_schemas(&text.bytes, &statement) {
+        if let Err(error) = self.check_schemas(text.read, &statement) {
             return self.refuse(input, error).await;
         }
         if statement.effects.contains(Effects::KILLS)
@@ -151,19 +161,19 @@ impl Session {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         };
         let (input, bytes) = self.prepare_instead(input, text);
-        let statement = classify(&bytes, self.lex.options(&self.want.vars));
-        self.prepare_text(input, Text { bytes, kept, is_large: false }, statement).await
+        let read = &SqlText::new(&bytes, self.lex.options(&self.want.vars));
+        let statement = classify(read.sql, read.lex);
+        let text = Text { bytes: bytes.clone(), read, kept, is_large: false };
+        self.prepare_text(input, text, statement).await
     }
 
-    /// The text to prepare: CONNECTION_ID() is the id that this client knows, wherever the statement runs.
-    fn own_text(&mut self, input: Input) -> (Input, Rc<[u8]>) {
-        let text: Rc<[u8]> = self.buffer.data()[HEADER_LEN + 1..input.held].into();
-        let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
-        let lex = self.lex.options(&self.want.vars);
-        match splice(&text, lex, known).filter(|_| kill_target(&text, lex).is_none()) {
-            Some(own) => self.prepare_instead(input, own),
-            None => (input, text),
+    /// Another text to prepare: CONNECTION_ID() is the id that this client knows, wherever the statement runs.
+    fn own_text(&self, text: &SqlText<'_>, statement: &Statement) -> Option<Vec<u8>> {
+        if !statement.uses.contains(Uses::CONNECTION_ID) || kill_target(text.sql, text.lex).is_some() {
+            return None;
         }
+        let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
+        splice(text, known)
     }
 
     /// Puts another text in the place of the client's.
@@ -181,16 +191,15 @@ impl Session {
         &mut self,
         mut checkout: Checkout,
         Relayed { response, rest, len, .. }: Relayed,
-        (id, Text { bytes: text, kept, is_large }): (ClientStmtId, Text),
+        (id, Text { bytes: text, read, kept, is_large }): (ClientStmtId, Text<'_>),
         statement: Statement,
     ) -> Outcome {
-        let ran = Ran { statement: &statement, sql: &text, response: &response };
-        let list = self.list_left(&mut checkout, ran);
+        let ran = Ran { statement: &statement, text: read, response: &response };
+        let list = Self::list_left(&mut checkout, ran);
         // To prepare GET DIAGNOSTICS makes nothing of its variables, and it may be about the statement before.
         let may_assign =
             statement.effects.contains(Effects::SETS_USER_VARS) && statement.class != Class::Diagnostics;
         let assigns = response.prepared.is_some() && may_assign;
-        let assigning = assigns.then(|| text.clone());
         if let Some(prepared) = response.prepared {
             let known = if is_large { Rc::default() } else { text.clone() };
             let key = Rc::new(StatementKey::new(known, self.want.clone()).with_room(kept));
@@ -218,10 +227,10 @@ impl Session {
         self.last_backend = Some(checkout.backend());
         let left = LeftBehind { rows: RowsLeft::Kept, list, sets_insert_id: false };
         checkout.connection().remember_prepared(&response, left);
-        let settled = match assigning {
+        let settled = match assigns {
             _ if is_large => self.ask_hidden_user_vars(&mut checkout, ran).await,
-            Some(text) => self.ask_prepared_user_vars(&mut checkout, &text).await,
-            None => Ok(()),
+            true => self.ask_prepared_user_vars(&mut checkout, read).await,
+            false => Ok(()),
         };
         let settled = self.unless_refused(settled, &text).map(|_| ());
         self.keep_or_give_back(checkout);

@@ -2,7 +2,7 @@
 
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Access, Class, Effects, LexOptions, Statement, Uses, Why, classify};
+use delphinus_sql::{Access, Class, Effects, LexOptions, SqlText, Statement, Uses, Why, classify};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
 use super::kill::RUNS_TEXTS;
@@ -125,7 +125,7 @@ impl Session {
         if !input.is_whole() || len >= MAX_PAYLOAD {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
-        (self.steering.rights, self.steering.code) = (None, None);
+        (self.steering.rights, self.steering.code, self.steering.executed) = (None, None, None);
         let payload = [&self.buffer.data()[HEADER_LEN..text_at], text].concat();
         let mut packet = Vec::with_capacity(len + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);
@@ -188,27 +188,40 @@ impl Session {
         mut checkout: Checkout,
         (input, text_at): (Input, usize),
         statement: &Statement,
-        // By reference: what an async function takes by value is moved twice.
         relayed: &mut Relayed,
     ) -> Outcome {
-        let Relayed { response, rest, len, is_untouched } = relayed;
         // The text is needed only where there is something to learn from it; it is still in front of the buffer's
         // unread part then.
         let needs_text = !statement.effects.is_empty()
             || matches!(statement.class, Class::Show | Class::Explain | Class::Do | Class::Multi)
             || checkout.connection().may_list();
         let sql = if needs_text { self.sent_text(input, text_at) } else { &[][..] }.to_vec();
+        let text = SqlText::new(&sql, self.lex.options(&self.want.vars));
+        self.finish_text(checkout, statement, &text, relayed).await
+    }
+
+    /// The same with the text that the client has sent, where that is at hand.
+    #[inline]
+    pub(super) async fn finish_text(
+        &mut self,
+        checkout: Checkout,
+        statement: &Statement,
+        text: &SqlText<'_>,
+        // By reference: what an async function takes by value is moved twice.
+        relayed: &mut Relayed,
+    ) -> Outcome {
+        let Relayed { response, rest, len, is_untouched } = relayed;
         let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);
         if self.steering.on_replica && has_begun {
             self.begin_on_replica();
         }
-        let ran = Ran { statement, sql: &sql, response };
+        let ran = Ran { statement, text, response };
         let settled = match self.settle_at_once(checkout, ran) {
             None => Ok(()),
             Some(checkout) => self.settle_changed(checkout, ran).await,
         };
         if has_begun {
-            self.note_opening(statement, &sql);
+            self.note_opening(statement, text.sql);
         }
         if settled.is_ok() && self.post_last(rest, *len) {
             return Ok(Served::Answered);

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use delphinus_pool::{Checkout, Means};
-use delphinus_sql::{Access, Class, Effects, Statement, Uses, Why, classify};
+use delphinus_sql::{Access, Class, Effects, SqlText, Statement, Uses, Why, classify};
 use delphinus_state::{Changed, Shape};
 use delphinus_wire::HEADER_LEN;
 
@@ -169,7 +169,8 @@ impl Session {
         if statement.uses.contains(Uses::SESSION_STATUS) && response.is_ok() {
             self.pin_for_counters(sql);
         }
-        let ran = Ran { statement: &statement, sql, response: &response };
+        let text = SqlText::new(sql, self.lex.options(&self.want.vars));
+        let ran = Ran { statement: &statement, text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;
         self.worker.buffers.give(rest);

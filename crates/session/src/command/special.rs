@@ -2,7 +2,7 @@
 //! read what the one before left behind.
 
 use delphinus_pool::Checkout;
-use delphinus_sql::{Class, Effects, Flavor, Kill, KillTarget, Statement, Uses, used_schemas};
+use delphinus_sql::{Class, Effects, Flavor, Kill, KillTarget, SqlText, Statement, Uses};
 use delphinus_state::{HiddenCollation, RESULTS_COLLATION};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
@@ -32,9 +32,7 @@ pub(super) enum Form {
 /// A statement that asks for what only its session knows, or its session's last connection.
 struct Special<'a> {
     statement: Statement,
-    sql: &'a [u8],
-    /// Where the text begins in the buffer.
-    text_at: usize,
+    text: &'a SqlText<'a>,
     /// The connection of the last statement, which tells what is asked of that.
     telling: Option<Checkout>,
     /// It runs there.
@@ -60,7 +58,7 @@ impl Job for Special<'_> {
         checkout: &mut Checkout,
         input: Input,
     ) -> Result<Input, ProxyError> {
-        let (statement, sql) = (&self.statement, self.sql);
+        let (statement, sql) = (&self.statement, self.text.sql);
         if session.may_touch_sql(checkout, statement) {
             session.bring_sql(checkout, statement, sql).await?;
         }
@@ -74,11 +72,10 @@ impl Job for Special<'_> {
         if !input.is_whole() {
             return Ok(input);
         }
-        let lex = session.lex.options(&session.want.vars);
-        let Some(text) = splice(sql, lex, self.known(session)?) else { return Ok(input) };
-        let (input, text_at) = session.replace_text(input, &text)?;
-        self.text_at = text_at;
-        Ok(input)
+        match splice(self.text, self.known(session)?) {
+            Some(spliced) => session.replace_text(input, &spliced),
+            None => Ok(input),
+        }
     }
 }
 
@@ -107,10 +104,11 @@ impl Session {
         statement: Statement,
     ) -> Outcome {
         let sql = self.buffer.data()[text_at..input.held].to_vec();
+        let text = SqlText::new(&sql, self.lex.options(&self.want.vars));
         if statement.uses.contains(Uses::ROUTE) {
             return self.explain_route(input, text_at, &sql).await;
         }
-        if let Err(error) = self.check_schemas(&sql, &statement) {
+        if let Err(error) = self.check_schemas(&text, &statement) {
             return self.refuse(input, error).await;
         }
         if statement.effects.intersects(RUNS_TEXTS)
@@ -136,22 +134,24 @@ impl Session {
                 Err(error) => return self.refuse(input, error).await,
             }
         }
-        let mut job = Special { statement, sql: &sql, text_at, telling, tells: false };
+        let mut job = Special { statement, text: &text, telling, tells: false };
         let (mut checkout, mut relayed, input) = match self.carry(input, &mut job).await? {
             Carried::Through(checkout, relayed, input) => (checkout, relayed, input),
             Carried::Served(served) => return Ok(served),
         };
-        let text_at = job.text_at;
-        let sql = self.sent_text(input, text_at).to_vec();
-        if shows_counters(&statement, &sql) && relayed.response.is_ok() {
-            self.pin_for_counters(&sql);
+        // What it does is learnt from the client's own text: that in its place differs in no name. Of one that was too long to hold,
+        // it is not known by its beginning.
+        let of_long = SqlText::new(&[], text.lex);
+        let text = if input.is_whole() { &text } else { &of_long };
+        if shows_counters(&statement, text.sql) && relayed.response.is_ok() {
+            self.pin_for_counters(text.sql);
         }
-        if shows_tracking(&statement, &sql)
-            && let Err(error) = Box::pin(self.track_again(&mut checkout, &relayed.rest, &sql)).await
+        if shows_tracking(&statement, text.sql)
+            && let Err(error) = Box::pin(self.track_again(&mut checkout, &relayed.rest, text.sql)).await
         {
             return Ok(Served::Fatal(error));
         }
-        self.finish(checkout, (input, text_at), &statement, &mut relayed).await
+        self.finish_text(checkout, &statement, text, &mut relayed).await
     }
 
     /// Makes the connection have what the statement looks at, and nothing that it should not see.
@@ -171,13 +171,12 @@ impl Session {
     }
 
     /// An error if a text would bring the session into a schema of another cluster.
-    pub(super) fn check_schemas(&mut self, sql: &[u8], statement: &Statement) -> Result<(), ProxyError> {
+    pub(super) fn check_schemas(&self, text: &SqlText<'_>, statement: &Statement) -> Result<(), ProxyError> {
         if !statement.effects.contains(Effects::CHANGES_SCHEMA) {
             return Ok(());
         }
-        let lex = self.lex.options(&self.want.vars);
         let own = self.worker.cluster;
-        used_schemas(sql, lex).iter().try_for_each(|schema| self.clusters.check_schema(own, schema))
+        text.names().used_schemas.iter().try_for_each(|schema| self.clusters.check_schema(own, schema))
     }
 
     /// KILL, SHOW PROCESSLIST, and the counters of the session: `None` for any other statement.
@@ -212,13 +211,12 @@ impl Session {
         None
     }
 
-    /// Puts another text in the place of the client's.
-    fn replace_text(&mut self, input: Input, text: &[u8]) -> Result<(Input, usize), ProxyError> {
+    /// Puts another text in the place of the client's, from which it differs in no name.
+    fn replace_text(&mut self, input: Input, text: &[u8]) -> Result<Input, ProxyError> {
         let mut payload = vec![delphinus_wire::command::Code::Query as u8];
         if self.capabilities().contains(delphinus_wire::Capabilities::QUERY_ATTRIBUTES) {
             payload.extend_from_slice(&[0, 1]);
         }
-        let text_at = HEADER_LEN + payload.len();
         payload.extend_from_slice(text);
         if payload.len() >= MAX_PAYLOAD {
             return Err(ProxyError::PacketTooLarge);
@@ -227,7 +225,7 @@ impl Session {
         put_packet(&mut packet, 0, &payload);
         self.replace_command(input, &packet);
         let frame = delphinus_wire::Frame { len: payload.len(), seq: 0 };
-        Ok((Input { frame, held: packet.len(), shift: 0 }, text_at))
+        Ok(Input { frame, held: packet.len(), shift: 0 })
     }
 
     /// Puts another packet in the place of the command at the front of the buffer.

@@ -9,7 +9,7 @@ fn check(sql: &str, flavor: Flavor, expected: &Expect) {
     let options = LexOptions { flavor, ..LexOptions::default() };
     let mut text = String::new();
     for Assignment { target, value } in assignments(sql.as_bytes(), options) {
-        let value = String::from_utf8_lossy(value);
+        let value = String::from_utf8_lossy(&value);
         match target {
             Target::System { scope, name } => writeln!(text, "{scope:?} {name} = {value}"),
             other => writeln!(text, "{other:?} = {value}"),

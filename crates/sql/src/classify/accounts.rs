@@ -2,14 +2,14 @@
 //!
 //! Owns: whom each of them is about, as far as its text says that.
 
-use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Watch, Why};
 use crate::event::{Place, Whose};
 
 /// Variables of the server by which all users have other rights, or cannot log in any more.
 const ABOUT_RIGHTS: [&[u8]; 4] =
     [b"mandatory_roles", b"activate_all_roles_on_login", b"partial_revokes", b"default_password_lifetime"];
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     /// One that may be about anybody.
     pub(super) fn account(&mut self) -> Class {
         self.changes_rights(Whose::Anybody);
@@ -46,7 +46,7 @@ impl<F: FnMut(Event)> Classifier<'_, F> {
 
     /// `ROLE .. [TO|FOR name]` behind `SET DEFAULT`: a new login has other roles.
     pub(super) fn set_default_role(&mut self) -> Class {
-        let mut ahead = self.cursor;
+        let mut ahead = *self.cursor;
         let mut whose = Whose::Own;
         while !ahead.at_end() {
             match ahead.keyword() {

@@ -2,9 +2,9 @@
 //!
 //! Owns: these statements' forms.
 
-use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Watch, Why};
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn use_schema(&mut self) -> Class {
         self.cursor.bump();
         if !self.cursor.here.is_name() {

@@ -3,11 +3,11 @@
 //! Owns: what kind of object a statement is about. Definitions are not read as expressions, only the query of
 //! `CREATE TABLE .. SELECT` is.
 
-use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Watch, Why};
 use crate::event::Qualified;
 use crate::split::Boundary;
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn create(&mut self) -> Class {
         let mut boundary = Boundary::new(&self.cursor);
         self.cursor.bump();

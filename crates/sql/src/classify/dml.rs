@@ -2,10 +2,10 @@
 //!
 //! Owns: the heads of these statements; the rest of each is read by `expression`.
 
-use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Watch, Why};
 use crate::event::Qualified;
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     /// `INSERT` and `REPLACE`: a list of columns may follow the table's name.
     pub(super) fn insert(&mut self, class: Class) -> Class {
         self.refuse(Why::Write);

@@ -2,7 +2,7 @@
 //!
 //! Owns: their options, that the statement inside decides where it may run, and what is a question to the proxy.
 
-use super::{Class, Classifier, Effects, Event, Keyword, NESTING_MAX, TokenKind, Uses, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, NESTING_MAX, TokenKind, Uses, Watch, Why};
 use crate::LexOptions;
 use crate::lexer::{Lexer, Token};
 
@@ -63,7 +63,7 @@ fn begins_statement(token: Token) -> bool {
         )
 }
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn explain(&mut self) -> Class {
         let is_explain = self.cursor.keyword() == Keyword::Explain;
         self.cursor.bump();

@@ -4,7 +4,7 @@
 //! these can be told by its neighbours.
 
 use super::functions::{self, Call};
-use super::{Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Why};
+use super::{Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Watch, Why};
 use crate::hints::PROXY;
 use crate::names::SessionFunction;
 use crate::options::Flavor;
@@ -43,7 +43,7 @@ const SHARED_CATALOG: &[&str] = &[
     "views",
 ];
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     /// Reads to the end of the statement.
     pub(super) fn scan(&mut self) {
         while !self.cursor.at_end() {

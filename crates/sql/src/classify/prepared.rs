@@ -2,9 +2,9 @@
 //!
 //! Owns: their names and forms. The texts that they run are not looked at.
 
-use super::{Class, Classifier, Effects, Event, Keyword, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, Watch, Why};
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn prepare(&mut self) -> Class {
         self.refuse(Why::SqlPrepared);
         self.effects |= Effects::SQL_PREPARES;

@@ -2,9 +2,9 @@
 //!
 //! Owns: which statements are queries. What keeps one from being a plain read is found by `expression`.
 
-use super::{Class, Classifier, Event, Keyword, TokenKind};
+use super::{Class, Classifier, Event, Keyword, TokenKind, Watch};
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     /// A query, to be read as an expression from its first word on.
     pub(super) fn query(&mut self, class: Class) -> Class {
         self.scan();

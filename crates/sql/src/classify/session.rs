@@ -3,7 +3,7 @@
 //! Owns: which these are. Any server does the same with them, so that none of them needs the primary. Must not know where
 //! they run.
 
-use super::{Class, Classifier, Effects, Event, Uses, Why};
+use super::{Class, Classifier, Effects, Event, Uses, Watch, Why};
 
 /// What such a statement may change.
 const CHANGES: Effects = Effects::SETS_SYSTEM_VARS
@@ -53,7 +53,7 @@ pub(super) fn is_tracking(name: &[u8]) -> bool {
     name.len() > 14 && name[..14].eq_ignore_ascii_case(b"session_track_")
 }
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     /// True if the statement that was read is one of these.
     pub(super) fn is_of_session(&self, class: Class) -> bool {
         let is_known = matches!(

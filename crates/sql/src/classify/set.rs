@@ -3,13 +3,13 @@
 //! Owns: items, their scopes and values. A bare name takes the last `GLOBAL` / `SESSION` keyword before it in the
 //! statement; a scope written as `@@global.` is only for its own item (both seen on MySQL 9.7 and MariaDB 10.11).
 
-use super::{Class, Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Why, session};
+use super::{Class, Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Watch, Why, session};
 use crate::assignments::{Scope, TransactionScope};
 use crate::event::{Place, Qualified};
 use crate::hints::PROXY;
 use crate::options::Flavor;
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn set(&mut self) -> Class {
         self.cursor.bump();
         let ahead = self.cursor.ahead;

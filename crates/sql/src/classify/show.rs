@@ -2,9 +2,9 @@
 //!
 //! Owns: which forms say the same on every member of a cluster.
 
-use super::{Class, Classifier, Event, Keyword, Uses, Why};
+use super::{Class, Classifier, Event, Keyword, Uses, Watch, Why};
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     pub(super) fn show(&mut self) -> Class {
         self.cursor.bump();
         self.cursor.eat_any(&[Keyword::Full, Keyword::Extended, Keyword::Storage]);

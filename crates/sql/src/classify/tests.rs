@@ -270,9 +270,42 @@ proptest! {
         crate::kill_target(&sql, options);
         crate::used_schemas(&sql, options);
         let mut out = Vec::new();
-        crate::digest(&sql, options, &mut out);
+        let digest = crate::digest(&sql, options, &mut out);
+        let mut at_once = Vec::new();
+        prop_assert_eq!(crate::classify_and_digest(&sql, options, &mut at_once), (statement, digest));
+        prop_assert_eq!(&at_once, &out);
         // Each token is written with at most a space and quotes around it; `...` stands for what was longer.
         prop_assert!(out.len() <= 6 * sql.len());
+    }
+
+    /// What is found of a text at once is what is found one by one.
+    #[test]
+    fn all_names_together_are_the_names_one_by_one(sql in any_text(), options in any_options()) {
+        let text = crate::SqlText::new(&sql, options);
+        let names = text.names();
+        prop_assert_eq!(&names.assignments, &crate::assignments(&sql, options));
+        prop_assert_eq!(&names.user_variables, &crate::user_variables_assigned(&sql, options));
+        prop_assert_eq!(&names.advisory_locks, &crate::advisory_locks(&sql, options));
+        prop_assert_eq!(&names.handlers, &crate::handlers(&sql, options));
+        prop_assert_eq!(&names.temporary_tables, &crate::temporary_tables(&sql, options));
+        prop_assert_eq!(&names.sql_prepared, &crate::sql_prepared(&sql, options));
+        prop_assert_eq!(&names.used_schemas, &crate::used_schemas(&sql, options));
+        prop_assert_eq!(&names.builtin_calls, &crate::builtin_calls(&sql, options));
+        let ranges: Vec<_> = names.statements.iter().map(|(range, _)| range.clone()).collect();
+        prop_assert_eq!(&ranges, &crate::split(&sql, options).collect::<Vec<_>>());
+        // What is a comment depends on what follows, and one that a server runs may hold the end of a statement.
+        if sql.windows(2).any(|pair| pair == b"/*" || pair == b"--") {
+            return Ok(());
+        }
+        let uses = |statement: &Statement| statement.uses.without(Uses::HINTS);
+        for (range, found) in &names.statements {
+            let alone = classify(&sql[range.clone()], options);
+            prop_assert!(
+                (found.class, found.effects, uses(found)) == (alone.class, alone.effects, uses(&alone)),
+                "{:?} in {:?}", String::from_utf8_lossy(&sql[range.clone()]), String::from_utf8_lossy(&sql)
+            );
+            prop_assert!(!crate::SqlText::new(&sql[range.clone()], options).has_tables() || text.has_tables_in(range));
+        }
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //!
 //! Owns: `BEGIN`, `START TRANSACTION`, `COMMIT`, `ROLLBACK`, savepoints, XA, `LOCK` and `UNLOCK`.
 
-use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Why};
+use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Watch, Why};
 use crate::event::Whose;
 
 /// Beginning a transaction commits the open one and lets go of table locks.
 const BEGINNING: Effects =
     Effects::BEGINS_TRANSACTION.union(Effects::IMPLICIT_COMMIT).union(Effects::UNLOCKS_TABLES);
 
-impl<F: FnMut(Event)> Classifier<'_, F> {
+impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     /// `BEGIN [WORK]`; anything else after it is a compound statement, of MariaDB.
     pub(super) fn begin(&mut self) -> Class {
         let ahead = self.cursor.ahead;

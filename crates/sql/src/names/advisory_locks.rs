@@ -19,10 +19,17 @@ pub struct AdvisoryLocks {
 /// The advisory locks that the text takes and releases.
 pub fn advisory_locks(sql: &[u8], options: LexOptions) -> AdvisoryLocks {
     let mut locks = AdvisoryLocks::default();
-    walk(sql, options, |event| match event {
-        Event::TakesLock(name) => locks.taken.push(name.map(|name| literal_text(name, sql, options))),
-        Event::ReleasesLock(name) => locks.released.push(name.map(|name| literal_text(name, sql, options))),
-        _ => {}
-    });
+    walk(sql, options, |event| locks.take(&event, sql, options));
     locks
+}
+
+impl AdvisoryLocks {
+    pub(crate) fn take(&mut self, event: &Event, sql: &[u8], options: LexOptions) {
+        let text = |name| literal_text(name, sql, options);
+        match *event {
+            Event::TakesLock(name) => self.taken.push(name.map(text)),
+            Event::ReleasesLock(name) => self.released.push(name.map(text)),
+            _ => {}
+        }
+    }
 }

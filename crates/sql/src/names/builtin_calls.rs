@@ -32,10 +32,13 @@ pub enum SessionFunction {
 /// literal can take its place. A column without an alias is named after its text: splice the alias in too.
 pub fn builtin_calls(sql: &[u8], options: LexOptions) -> Vec<Span> {
     let mut spans = Vec::new();
-    walk(sql, options, |event| {
-        if let Event::SessionCall { start, end, function } = event {
-            spans.push(Span { start, end, function });
-        }
-    });
+    walk(sql, options, |event| spans.extend(Span::of(&event)));
     spans
+}
+
+impl Span {
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        let Event::SessionCall { start, end, function } = *event else { return None };
+        Some(Self { start, end, function })
+    }
 }

@@ -49,6 +49,12 @@ pub fn unnamed_columns(sql: &[u8], options: LexOptions) -> Vec<Range<usize>> {
     let mut lexer = Lexer::new(sql, options);
     let mut columns = Vec::new();
     let mut depth = 0_usize;
+    let mut ahead = lexer;
+    let (first, second) = (ahead.next_token().keyword, ahead.next_token().keyword);
+    if matches!(first, Keyword::Do | Keyword::Call) || first == Keyword::Set && second != Keyword::Statement {
+        // They name no columns.
+        return columns;
+    }
     // To the outermost SELECT.
     loop {
         let token = lexer.next_token();

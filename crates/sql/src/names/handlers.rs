@@ -17,10 +17,17 @@ pub struct Handlers {
 /// The handlers that the text opens and closes.
 pub fn handlers(sql: &[u8], options: LexOptions) -> Handlers {
     let mut handlers = Handlers::default();
-    walk(sql, options, |event| match event {
-        Event::OpensHandler(name) => handlers.opened.push(name_text(name, sql, options).to_lowercase()),
-        Event::ClosesHandler(name) => handlers.closed.push(name_text(name, sql, options).to_lowercase()),
-        _ => {}
-    });
+    walk(sql, options, |event| handlers.take(&event, sql, options));
     handlers
+}
+
+impl Handlers {
+    pub(crate) fn take(&mut self, event: &Event, sql: &[u8], options: LexOptions) {
+        let text = |name| name_text(name, sql, options).to_lowercase();
+        match *event {
+            Event::OpensHandler(name) => self.opened.push(text(name)),
+            Event::ClosesHandler(name) => self.closed.push(text(name)),
+            _ => {}
+        }
+    }
 }

@@ -22,14 +22,20 @@ pub struct SqlPrepared {
 /// The prepared statements of SQL that the text makes, runs and drops.
 pub fn sql_prepared(sql: &[u8], options: LexOptions) -> SqlPrepared {
     let mut prepared = SqlPrepared::default();
-    let name = |name| name_text(name, sql, options).to_lowercase();
-    walk(sql, options, |event| match event {
-        Event::Prepares(token) => prepared.made.push(name(token)),
-        Event::Deallocates(token) => prepared.dropped.push(name(token)),
-        Event::Executes(token) => prepared.run.push(name(token)),
-        _ => {}
-    });
+    walk(sql, options, |event| prepared.take(&event, sql, options));
     prepared
+}
+
+impl SqlPrepared {
+    pub(crate) fn take(&mut self, event: &Event, sql: &[u8], options: LexOptions) {
+        let name = |name| name_text(name, sql, options).to_lowercase();
+        match *event {
+            Event::Prepares(token) => self.made.push(name(token)),
+            Event::Deallocates(token) => self.dropped.push(name(token)),
+            Event::Executes(token) => self.run.push(name(token)),
+            _ => {}
+        }
+    }
 }
 
 /// Where the text of a prepared statement of SQL comes from.

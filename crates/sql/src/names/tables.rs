@@ -1,6 +1,7 @@
 //! The tables that a text names.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use super::name_text;
 use super::temporary_tables::TableName;
@@ -16,11 +17,23 @@ pub fn tables(sql: &[u8], options: LexOptions) -> Vec<TableName> {
     Reader::read(sql, options).found
 }
 
-/// True if a text has anything in the place of a table: one with a name, a query in parentheses, `JSON_TABLE`. `DUAL` is none.
-pub fn has_tables(sql: &[u8], options: LexOptions) -> bool {
-    let reader = Reader::read(sql, options);
-    let is_table = |table: &TableName| table.schema.is_some() || !table.name.eq_ignore_ascii_case("dual");
-    reader.has_unnamed || reader.found.iter().any(is_table)
+/// What a text is about, as far as single words and their places tell.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    /// Where something stands in the place of a table: one with a name, a query in parentheses, `JSON_TABLE`. `DUAL` is none.
+    /// Of each statement the first.
+    places: Vec<usize>,
+}
+
+impl Objects {
+    pub(crate) fn read(sql: &[u8], options: LexOptions) -> Self {
+        Self { places: Reader::read(sql, options).places }
+    }
+
+    pub(crate) fn any_in(&self, statement: &Range<usize>) -> bool {
+        let next = self.places.partition_point(|place| *place < statement.start);
+        self.places.get(next).is_some_and(|place| *place < statement.end)
+    }
 }
 
 /// One level of parentheses.
@@ -40,8 +53,10 @@ struct Reader<'a> {
     open: Vec<Level>,
     found: Vec<TableName>,
     seen: HashSet<TableName>,
-    /// A query in parentheses, or a function, stands where a table may.
-    has_unnamed: bool,
+    /// See [`Objects`].
+    places: Vec<usize>,
+    /// The statement here has none there yet.
+    has_no_place: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -53,7 +68,8 @@ impl<'a> Reader<'a> {
             open: vec![Level::default()],
             found: Vec::new(),
             seen: HashSet::new(),
-            has_unnamed: false,
+            places: Vec::new(),
+            has_no_place: true,
         };
         while !reader.cursor.here.is(TokenKind::End) {
             reader.step(sql, options);
@@ -71,7 +87,9 @@ impl<'a> Reader<'a> {
                     Keyword::Select | Keyword::With | Keyword::Values | Keyword::Table
                 );
                 let is_call = !level.expects && !begins_query && self.cursor.before.is_name();
-                self.has_unnamed |= level.expects && begins_query;
+                if level.expects && begins_query {
+                    self.note_place(here.start);
+                }
                 let inner = Level { expects: level.expects, is_list: level.expects, is_call };
                 // `INSERT INTO t (a, b)`: the list of names ends the list of tables.
                 if let Some(outer) = self.open.last_mut() {
@@ -84,7 +102,10 @@ impl<'a> Reader<'a> {
                     self.open.pop();
                 }
             }
-            TokenKind::Semicolon => self.open = vec![Level::default()],
+            TokenKind::Semicolon => {
+                self.open = vec![Level::default()];
+                self.has_no_place = true;
+            }
             TokenKind::Comma if level.is_list => self.set(Level { expects: true, ..level }),
             TokenKind::Word if self.keyword(&mut level) => self.set(level),
             TokenKind::Word | TokenKind::Quoted if level.expects => {
@@ -95,6 +116,12 @@ impl<'a> Reader<'a> {
             _ => self.set(Level { expects: false, ..level }),
         }
         self.cursor.bump();
+    }
+
+    fn note_place(&mut self, at: usize) {
+        if std::mem::take(&mut self.has_no_place) {
+            self.places.push(at);
+        }
     }
 
     fn set(&mut self, level: Level) {
@@ -167,7 +194,9 @@ impl<'a> Reader<'a> {
             TableName { schema: None, name: name_text(first, sql, options) }
         };
         let is_call = self.cursor.here.is(TokenKind::Open) && table.name.eq_ignore_ascii_case("json_table");
-        self.has_unnamed |= is_call;
+        if table.schema.is_some() || !table.name.eq_ignore_ascii_case("dual") {
+            self.note_place(first.start);
+        }
         if !is_call && self.seen.insert(table.clone()) {
             self.found.push(table);
         }
@@ -177,6 +206,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SqlText;
 
     fn named(sql: &str) -> String {
         let text = |table: TableName| table.schema.map_or(String::new(), |schema| schema + ".") + &table.name;
@@ -230,7 +260,8 @@ mod tests {
             ("DO 1", false),
             ("BEGIN", false),
         ] {
-            assert_eq!(has_tables(sql.as_bytes(), LexOptions::default()), has, "{sql}");
+            let text = SqlText::new(sql.as_bytes(), LexOptions::default());
+            assert_eq!(text.has_tables(), has, "{sql}");
         }
     }
 }

@@ -26,14 +26,20 @@ pub struct TemporaryTables {
 /// The temporary tables that the text makes, and the tables that it drops.
 pub fn temporary_tables(sql: &[u8], options: LexOptions) -> TemporaryTables {
     let mut tables = TemporaryTables::default();
-    let text = |table: Qualified| TableName {
-        schema: table.schema.map(|schema| name_text(schema, sql, options)),
-        name: name_text(table.name, sql, options),
-    };
-    walk(sql, options, |event| match event {
-        Event::CreatesTemporary(table) => tables.created.push(text(table)),
-        Event::DropsTable(table) => tables.dropped.push(text(table)),
-        _ => {}
-    });
+    walk(sql, options, |event| tables.take(&event, sql, options));
     tables
+}
+
+impl TemporaryTables {
+    pub(crate) fn take(&mut self, event: &Event, sql: &[u8], options: LexOptions) {
+        let text = |table: Qualified| TableName {
+            schema: table.schema.map(|schema| name_text(schema, sql, options)),
+            name: name_text(table.name, sql, options),
+        };
+        match *event {
+            Event::CreatesTemporary(table) => self.created.push(text(table)),
+            Event::DropsTable(table) => self.dropped.push(text(table)),
+            _ => {}
+        }
+    }
 }

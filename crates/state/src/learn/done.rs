@@ -1,6 +1,6 @@
 //! How much of a statement was done, where its response says that it failed.
 
-use delphinus_sql::{Assignment, Class, Effects, Flavor, advisory_locks, assignments};
+use delphinus_sql::{Assignment, Class, Effects, Flavor};
 
 use super::{Executed, NOT_RESOLVED_IN_LIST, OPAQUE};
 
@@ -39,17 +39,14 @@ impl Done {
         if statement.class == Class::Multi {
             return of_several(executed, error);
         }
-        let has_set = || {
-            let found = assignments(executed.sql, executed.lex);
-            Self::of_assignments(executed, &found) != Self::Nothing
-        };
+        let has_set = || Self::of_assignments(executed, &executed.text.names().assignments) != Self::Nothing;
         let is_perhaps = may_have_locked(executed, error) || statement.class == Class::Set && has_set();
         if is_perhaps { Self::Perhaps } else { Self::Nothing }
     }
 
     /// What was done of the assignments of a text.
-    pub(super) fn of_assignments(executed: &Executed<'_>, found: &[Assignment<'_>]) -> Self {
-        let Executed { statement, response, lex, .. } = executed;
+    pub(super) fn of_assignments(executed: &Executed<'_>, found: &[Assignment]) -> Self {
+        let Executed { statement, response, text, .. } = executed;
         match response.error {
             None => Self::All,
             Some(error) if statement.class == Class::Multi => of_several(executed, error),
@@ -57,7 +54,7 @@ impl Done {
             Some(_) if found.len() < 2 => Self::Nothing,
             Some(error) if NOT_RESOLVED_IN_LIST.contains(&error) || NOT_SET.contains(&error) => Self::Nothing,
             // It goes on with those behind.
-            Some(NO_DEFAULT) if lex.flavor == Flavor::MariaDb => Self::All,
+            Some(NO_DEFAULT) if text.lex.flavor == Flavor::MariaDb => Self::All,
             Some(_) => Self::Perhaps,
         }
     }
@@ -65,11 +62,11 @@ impl Done {
 
 /// True if GET_LOCK may have come before the error: the lock stays, whatever has failed beside it.
 fn may_have_locked(executed: &Executed<'_>, error: u16) -> bool {
-    let Executed { statement, sql, lex, .. } = executed;
+    let Executed { statement, text, .. } = executed;
     if !statement.effects.contains(Effects::GETS_LOCK) {
         return false;
     }
-    if NOT_LOCKED.contains(&error) && advisory_locks(sql, *lex).taken.len() == 1 {
+    if NOT_LOCKED.contains(&error) && text.names().advisory_locks.taken.len() == 1 {
         return false;
     }
     let not_evaluated = match statement.class {

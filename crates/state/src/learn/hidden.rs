@@ -12,7 +12,7 @@ pub(super) fn learn(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
     if hidden.is_empty() || has_not_begun(executed) {
         return;
     }
-    let mut add = |reason| pins.add(reason, executed.now, executed.sql);
+    let mut add = |reason| pins.add(reason, executed.now, executed.text.sql);
     if hidden.is_unknown {
         add(PinReason::UnknownState);
     }
@@ -24,7 +24,7 @@ pub(super) fn learn(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
         pins.advisory_locks.entry(None).or_insert(1);
     }
     // Where the server lists them all, that is asked.
-    if !(learnt.hidden_user_vars && executed.lex.flavor == Flavor::MariaDb) {
+    if !(learnt.hidden_user_vars && executed.text.lex.flavor == Flavor::MariaDb) {
         learnt.user_vars.extend(hidden.variables.iter().cloned());
         learnt.user_vars.sort_unstable();
         learnt.user_vars.dedup();
@@ -40,7 +40,7 @@ fn has_not_begun(executed: &Executed<'_>) -> bool {
 mod tests {
     use std::time::Instant;
 
-    use delphinus_sql::{Hidden, LexOptions, classify};
+    use delphinus_sql::{Hidden, LexOptions, SqlText, classify};
 
     use crate::tracker::Response;
     use crate::{SessionState, learn};
@@ -57,7 +57,8 @@ mod tests {
         let lex = LexOptions { flavor, ..LexOptions::default() };
         let (statement, sql) = (&classify(sql.as_bytes(), lex), sql.as_bytes());
         let (mut state, mut pins) = (SessionState::default(), Pins::default());
-        let executed = Executed { statement, sql, lex, response, hidden, now: Instant::now() };
+        let text = &SqlText::new(sql, lex);
+        let executed = Executed { statement, text, response, hidden, now: Instant::now() };
         let learnt = learn(&mut state, &mut pins, &executed).unwrap_or_default();
         (pins.iter().map(|pin| pin.reason.as_str()).collect(), learnt.user_vars)
     }

@@ -4,10 +4,7 @@ use std::collections::HashSet;
 use std::collections::btree_map::Entry;
 use std::time::Instant;
 
-use delphinus_sql::{
-    Assignment, Class, Effects, Scope, TableName, Target, advisory_locks, assignments, handlers,
-    temporary_tables,
-};
+use delphinus_sql::{Assignment, Class, Effects, Scope, TableName, Target};
 
 use super::variables::{TRACE_OFF, reads_as_0, reported};
 use super::{Done, Executed};
@@ -29,7 +26,7 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
     let effects = executed.statement.effects;
     if enters_schema(executed) {
         for name in OF_SCHEMA {
-            pins.set_fixed_variable(name, false, executed.now, executed.sql);
+            pins.set_fixed_variable(name, false, executed.now, executed.text.sql);
         }
     }
     if effects.intersects(Effects::SETS_SYSTEM_VARS.union(Effects::SETS_FOR_STATEMENT)) {
@@ -47,8 +44,8 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
         learn_advisory_locks(pins, executed, done);
     }
     if has(Effects::OPENS_HANDLER) || has(Effects::CLOSES_HANDLER) {
-        let found = handlers(executed.sql, executed.lex);
-        pins.handlers.extend(found.opened);
+        let found = &executed.text.names().handlers;
+        pins.handlers.extend(found.opened.iter().cloned());
         if done == Done::All {
             found.closed.iter().for_each(|name| _ = pins.handlers.remove(name));
         }
@@ -67,12 +64,12 @@ pub(super) fn learn(pins: &mut Pins, schema: Option<&str>, executed: &Executed<'
 }
 
 fn add(pins: &mut Pins, reason: PinReason, executed: &Executed<'_>) {
-    pins.add(reason, executed.now, executed.sql);
+    pins.add(reason, executed.now, executed.text.sql);
 }
 
 fn set(pins: &mut Pins, reason: PinReason, holds: fn(&Pins) -> bool, executed: &Executed<'_>) {
     let holds = holds(pins);
-    pins.set(reason, holds, executed.now, executed.sql);
+    pins.set(reason, holds, executed.now, executed.text.sql);
 }
 
 fn learn_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
@@ -99,7 +96,7 @@ fn learn_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
 }
 
 fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>, done: Done) {
-    let found = temporary_tables(executed.sql, executed.lex);
+    let found = &executed.text.names().temporary_tables;
     let key = |table: &TableName| format!("{}.{}", table.schema.as_deref().unwrap_or(schema), table.name);
     pins.temporary_tables.extend(found.created.iter().map(key));
     for table in found.dropped.iter().filter(|_| done == Done::All) {
@@ -109,26 +106,26 @@ fn learn_temporary_tables(pins: &mut Pins, schema: &str, executed: &Executed<'_>
 }
 
 fn learn_advisory_locks(pins: &mut Pins, executed: &Executed<'_>, done: Done) {
-    let found = advisory_locks(executed.sql, executed.lex);
-    let taken = if done == Done::All {
-        found.taken
+    let found = &executed.text.names().advisory_locks;
+    let taken: Vec<_> = if done == Done::All {
+        found.taken.iter().collect()
     } else {
         // What was perhaps taken again has to be released once only.
-        found.taken.into_iter().filter(|name| !pins.advisory_locks.contains_key(name)).collect()
+        found.taken.iter().filter(|name| !pins.advisory_locks.contains_key(*name)).collect()
     };
     for name in taken {
-        *pins.advisory_locks.entry(name).or_default() += 1;
+        *pins.advisory_locks.entry(name.clone()).or_default() += 1;
     }
     if done == Done::All {
-        release_advisory_locks(pins, found.released, executed);
+        release_advisory_locks(pins, &found.released, executed);
     }
     set(pins, PinReason::AdvisoryLock, |pins| !pins.advisory_locks.is_empty(), executed);
 }
 
-fn release_advisory_locks(pins: &mut Pins, released: Vec<Option<String>>, executed: &Executed<'_>) {
+fn release_advisory_locks(pins: &mut Pins, released: &[Option<String>], executed: &Executed<'_>) {
     // One whose name is an expression may be any of them.
-    for name in released.into_iter().flatten() {
-        if let Entry::Occupied(mut held) = pins.advisory_locks.entry(Some(name)) {
+    for name in released.iter().flatten() {
+        if let Entry::Occupied(mut held) = pins.advisory_locks.entry(Some(name.clone())) {
             *held.get_mut() -= 1;
             if *held.get() == 0 {
                 held.remove();
@@ -165,16 +162,16 @@ fn sets_back(name: &str, value: &[u8]) -> bool {
 
 /// Variables that cannot move pin even where the server does not report them.
 fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
-    let found = assignments(executed.sql, executed.lex);
-    if Done::of_assignments(executed, &found) == Done::Nothing {
+    let found = &executed.text.names().assignments;
+    if Done::of_assignments(executed, found) == Done::Nothing {
         return;
     }
     let (reported, mut looked_for) = (reported(executed.response), HashSet::new());
-    for assignment in &found {
+    for assignment in found {
         let name = match &assignment.target {
             Target::System { scope: Scope::Session, name } => name,
             Target::Statement(name) if keeps_records(name) => {
-                pins.set_fixed_variable(name, true, executed.now, executed.sql);
+                pins.set_fixed_variable(name, true, executed.now, executed.text.sql);
                 continue;
             }
             _ => continue,
@@ -182,7 +179,7 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
         // Without a word for the scope, `@@` is about the next transaction only, as in SET TRANSACTION.
         if NEXT_TRANSACTION.contains(&name.as_str())
             && looked_for.insert(name)
-            && has_bare(executed.sql, name)
+            && has_bare(executed.text.sql, name)
         {
             add(pins, PinReason::NextTransaction, executed);
         }
@@ -190,14 +187,14 @@ fn pin_fixed_variables(pins: &mut Pins, executed: &Executed<'_>) {
         // What has failed ends no pin.
         let is_known = fixes || executed.response.is_ok();
         if is_known && !is_movable(name) && (!reported.contains(name.as_str()) || reads_as_0(name)) {
-            pins.set_fixed_variable(name, fixes, executed.now, executed.sql);
+            pins.set_fixed_variable(name, fixes, executed.now, executed.text.sql);
         }
     }
 }
 
 /// True for an assignment that holds a session to its connection: to a variable that cannot move, and not back to what it is
 /// to a new session; results in a character set that the proxy cannot read.
-pub fn fixes(assignment: &Assignment<'_>) -> bool {
+pub fn fixes(assignment: &Assignment) -> bool {
     let Target::System { scope: Scope::Session, name } = &assignment.target else { return false };
     if name == "character_set_results" {
         let quotes = |byte: &u8| matches!(byte, b'\'' | b'"' | b'`');
@@ -205,7 +202,7 @@ pub fn fixes(assignment: &Assignment<'_>) -> bool {
         return is_wide(&bare);
     }
     // 0 is a value too for `insert_id`: the next INSERT would take it.
-    !is_movable(name) && (name == "insert_id" || !sets_back(name, assignment.value))
+    !is_movable(name) && (name == "insert_id" || !sets_back(name, &assignment.value))
 }
 
 impl Pins {

@@ -1,6 +1,6 @@
 //! Savepoints that are set without autocommit before the transaction that they belong to: no status shows them.
 
-use delphinus_sql::{Class, Effects, Statement, classify, split};
+use delphinus_sql::{Class, Effects, Statement};
 use delphinus_wire::response::Status;
 
 use super::done::SYNTAX;
@@ -16,7 +16,7 @@ pub(super) fn learn(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
     // What a server has forgotten is ended at once, unless it is certain that there is more.
     let hides = |one: &Statement| may_hide(one) && !learnt.may_lose_transactions;
     if status.is_none_or(is_early) && may_be_left(executed, hides) {
-        pins.add_early_savepoint(executed.now, executed.sql);
+        pins.add_early_savepoint(executed.now, executed.text.sql);
         // After an error the status that is asked for says whether it counts.
         learnt.ping |= status.is_none();
     }
@@ -26,7 +26,7 @@ pub(super) fn learn(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
 pub(super) const ENDS: Effects = Effects::ENDS_TRANSACTION.union(Effects::IMPLICIT_COMMIT);
 
 fn may_be_left(executed: &Executed<'_>, hides: impl Fn(&Statement) -> bool) -> bool {
-    let Executed { statement, sql, lex, response, .. } = executed;
+    let Executed { statement, text, response, .. } = executed;
     if statement.class != Class::Multi || statement.effects.contains(Effects::UNKNOWN) {
         let is_refused = response.error == Some(SYNTAX) && statement.class == Class::Unknown;
         return hides(statement) && !is_refused || sets(statement) && response.is_ok();
@@ -35,11 +35,10 @@ fn may_be_left(executed: &Executed<'_>, hides: impl Fn(&Statement) -> bool) -> b
         return false;
     }
     let mut is_left = false;
-    for range in split(sql, *lex) {
-        let one = classify(&sql[range], *lex);
+    for (_, one) in &text.names().statements {
         // Which of them were run before an error nobody knows.
         is_left &= !(one.effects.intersects(ENDS) && response.is_ok());
-        is_left |= sets(&one) || hides(&one);
+        is_left |= sets(one) || hides(one);
     }
     is_left
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::vars::{CLIENT_COLLATION as CLIENT, RESULTS_COLLATION as RESULTS};
-use delphinus_sql::{Flavor, classify};
+use delphinus_sql::{Flavor, LexOptions, classify};
 
 #[derive(Default)]
 struct Session {
@@ -17,8 +17,7 @@ impl Session {
         let statement = classify(sql.as_bytes(), lex);
         let executed = Executed {
             statement: &statement,
-            sql: sql.as_bytes(),
-            lex,
+            text: &SqlText::new(sql.as_bytes(), lex),
             response,
             hidden: &Hidden::default(),
             now: Instant::now(),

@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use delphinus_sql::{
-    Assignment, Effects, Flavor, Scope, Target, TransactionScope, assignments, user_variables_assigned,
-};
+use delphinus_sql::{Assignment, Effects, Flavor, Scope, Target, TransactionScope};
 
 use super::{Done, Executed, Learnt, has_word};
 use crate::pin::{PinReason, Pins};
@@ -27,16 +25,16 @@ pub(super) fn apply(
     (name, value): (&str, &[u8]),
 ) {
     if name.starts_with("session_track_") {
-        pins.add(PinReason::Tracking, executed.now, executed.sql);
+        pins.add(PinReason::Tracking, executed.now, executed.text.sql);
     } else if !is_movable(name) {
         let is_back =
             matches!(value, b"AUTOMATIC" | b"0" | b"OFF") && name != "insert_id" && !reads_as_0(name)
                 || value.starts_with(TRACE_OFF);
-        pins.set_fixed_variable(name, !is_back, executed.now, executed.sql);
+        pins.set_fixed_variable(name, !is_back, executed.now, executed.text.sql);
     } else if !is_derived(name) {
         if name == RESULTS && is_wide(value) {
             // The proxy cannot read what it has to ask the server, from here to the reset.
-            pins.add(PinReason::UnknownState, executed.now, executed.sql);
+            pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
         }
         set_reported(Rc::make_mut(&mut state.vars), name, value);
     }
@@ -57,24 +55,24 @@ pub(super) fn for_statement(executed: &Executed<'_>) -> HashSet<String> {
     if !executed.statement.effects.contains(Effects::SETS_FOR_STATEMENT) {
         return HashSet::new();
     }
-    let name = |assignment: Assignment<'_>| match assignment.target {
-        Target::Statement(name) => Some(name),
+    let name = |assignment: &Assignment| match &assignment.target {
+        Target::Statement(name) => Some(name.clone()),
         _ => None,
     };
-    assignments(executed.sql, executed.lex).into_iter().filter_map(name).collect()
+    executed.text.names().assignments.iter().filter_map(name).collect()
 }
 
 /// Finds the variables that the statement set and the server did not report.
 pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>) {
     let effects = executed.statement.effects;
     if effects.contains(Effects::SETS_SYSTEM_VARS) {
-        let found = assignments(executed.sql, executed.lex);
-        let done = Done::of_assignments(executed, &found);
+        let found = &executed.text.names().assignments;
+        let done = Done::of_assignments(executed, found);
         if done != Done::Nothing {
-            ask_all(learnt, pins, executed, &found);
+            ask_all(learnt, pins, executed, found);
         }
         if done == Done::All {
-            for assignment in &found {
+            for assignment in found {
                 learn_collation(learnt, state, assignment);
             }
         }
@@ -83,7 +81,7 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pi
             && found.iter().any(|one| done == Done::Perhaps && may_hide(one, state) || collates(one))
         {
             // No server shows which collation hides now: that before, or that of the assignment.
-            pins.add(PinReason::UnknownState, executed.now, executed.sql);
+            pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
         }
         if found.iter().any(is_timestamp) && !executed.response.is_ok() {
             // What it is could not be told from the time now.
@@ -92,7 +90,7 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pi
                 && (!is_reported(executed, "timestamp")
                     || found.iter().any(|one| is_timestamp(one) && starts_the_clock(one)))
             {
-                pins.add(PinReason::UnknownState, executed.now, executed.sql);
+                pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
             }
         } else if found.iter().rfind(|one| is_timestamp(one)).is_some_and(starts_the_clock) {
             // Of several the last one counts. Its value now is the time now, which must not stand still.
@@ -110,18 +108,15 @@ pub(super) fn learn(learnt: &mut Learnt, state: &mut SessionState, pins: &mut Pi
         want(learnt, "sql_big_selects");
     }
     if effects.contains(Effects::SETS_USER_VARS) {
-        let mut names: Vec<Box<str>> = user_variables_assigned(executed.sql, executed.lex)
-            .into_iter()
-            .map(String::into_boxed_str)
-            .collect();
+        let mut names: Vec<Box<str>> =
+            executed.text.names().user_variables.iter().map(|name| name.as_str().into()).collect();
         names.sort_unstable();
-        names.dedup();
         learnt.user_vars = names;
     }
 }
 
 /// True if it matters to what hides behind a character set whether this was done: another collation does, or would.
-fn may_hide(assignment: &Assignment<'_>, state: &SessionState) -> bool {
+fn may_hide(assignment: &Assignment, state: &SessionState) -> bool {
     let hides = |names: &[&str]| names.iter().any(|name| state.vars.contains_key(*name));
     match &assignment.target {
         Target::Names | Target::CharacterSet => hides(&[CLIENT_COLLATION, RESULTS_COLLATION]),
@@ -135,18 +130,18 @@ fn may_hide(assignment: &Assignment<'_>, state: &SessionState) -> bool {
 }
 
 /// True for `NAMES .. COLLATE`.
-fn collates(assignment: &Assignment<'_>) -> bool {
-    assignment.target == Target::Names && has_word(assignment.value, b"collate")
+fn collates(assignment: &Assignment) -> bool {
+    assignment.target == Target::Names && has_word(&assignment.value, b"collate")
 }
 
 /// The number of a collation in the place of a character set's name.
-fn number(assignment: &Assignment<'_>) -> Option<u16> {
-    std::str::from_utf8(bare(assignment.value)).ok()?.parse().ok()
+fn number(assignment: &Assignment) -> Option<u16> {
+    std::str::from_utf8(bare(&assignment.value)).ok()?.parse().ok()
 }
 
 /// What hides behind the character sets: by SET NAMES, the collation that the connection has after it.
 /// By a number in the place of a character set's name, the collation that has it.
-fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, assignment: &Assignment<'_>) {
+fn learn_collation(learnt: &mut Learnt, state: &mut SessionState, assignment: &Assignment) {
     let (hidden, numbered) = (&mut learnt.names_collation, &mut learnt.numbered_collations);
     let target = &assignment.target;
     let mut behind = |variable| {
@@ -189,12 +184,12 @@ fn bare(value: &[u8]) -> &[u8] {
 }
 
 /// True for the `timestamp` of `SET timestamp = DEFAULT` and `= 0`.
-fn starts_the_clock(assignment: &Assignment<'_>) -> bool {
-    let value = bare(assignment.value);
+fn starts_the_clock(assignment: &Assignment) -> bool {
+    let value = bare(&assignment.value);
     value == b"0" || value.eq_ignore_ascii_case(b"DEFAULT")
 }
 
-fn is_timestamp(assignment: &Assignment<'_>) -> bool {
+fn is_timestamp(assignment: &Assignment) -> bool {
     matches!(&assignment.target, Target::System { name, .. } if name == "timestamp")
 }
 
@@ -202,11 +197,11 @@ fn is_timestamp(assignment: &Assignment<'_>) -> bool {
 const VARIABLES_MAX: usize = 1_000;
 
 /// MariaDB does not report every variable of a list: what was set is asked for where it was not reported.
-fn ask_all(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_>, found: &[Assignment<'_>]) {
+fn ask_all(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_>, found: &[Assignment]) {
     let (reported, mut seen) = (reported(executed.response), HashSet::new());
     for Assignment { target, .. } in found {
         if learnt.vars.len() > VARIABLES_MAX {
-            pins.add(PinReason::UnknownState, executed.now, executed.sql);
+            pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
             return;
         }
         if seen.insert(target) {
@@ -236,7 +231,7 @@ fn ask(learnt: &mut Learnt, executed: &Executed<'_>, reported: &HashSet<&str>, t
             }
         }
         Target::Transaction { scope: TransactionScope::Session } => {
-            let names = match executed.lex.flavor {
+            let names = match executed.text.lex.flavor {
                 Flavor::MySql => ["transaction_isolation", "transaction_read_only"],
                 Flavor::MariaDb => ["tx_isolation", "tx_read_only"],
             };

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::*;
-use delphinus_sql::Hidden;
+use delphinus_sql::{Hidden, SqlText};
 
 use crate::tracker::Response;
 use crate::user_vars::UserValue;
@@ -26,8 +26,7 @@ impl Session {
         let (statement, sql) = (&statement, sql.as_bytes());
         let executed = Executed {
             statement,
-            sql,
-            lex,
+            text: &SqlText::new(sql, lex),
             response: &response,
             hidden: &Hidden::default(),
             now: Instant::now(),
