@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use delphinus_net::NetError;
+use delphinus_wire::error_code;
 use delphinus_wire::response::ErrPacket;
 use thiserror::Error;
 
 use crate::budget::Full;
-
-/// ER_CON_COUNT_ERROR.
-pub(crate) const TOO_MANY_CONNECTIONS: u16 = 1040;
 
 /// A failure to provide a connection.
 #[derive(Debug, Error)]
@@ -89,32 +87,46 @@ impl Full {
     }
 }
 
+/// True for what a server says that has no connection left, for anybody or for this user.
+fn is_full(code: u16) -> bool {
+    matches!(
+        code,
+        error_code::CON_COUNT_ERROR | error_code::TOO_MANY_USER_CONNECTIONS | error_code::USER_LIMIT_REACHED
+    )
+}
+
 impl PoolError {
     /// True if another connection, or another backend, may do better: nothing of the client's was sent.
     pub fn is_elsewhere_better(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => true,
             // Too many connections, and shutdown in progress.
-            Self::Refused { error, .. } => matches!(error.code, 1040 | 1053 | 1129 | 1203 | 1226),
+            Self::Refused { error, .. } => {
+                is_full(error.code)
+                    || matches!(error.code, error_code::SERVER_SHUTDOWN | error_code::HOST_IS_BLOCKED)
+            }
             Self::Exhausted { .. } | Self::Login { .. } | Self::NoWayBack { .. } => false,
         }
     }
 
     /// True if the backend has no connection left for anybody.
     pub(crate) fn is_too_many(&self) -> bool {
-        matches!(self, Self::Refused { error, .. } if error.code == TOO_MANY_CONNECTIONS)
+        matches!(self, Self::Refused { error, .. } if error.code == error_code::CON_COUNT_ERROR)
     }
 
     /// True if the backend has no connection left, for anybody or for this user.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Refused { error, .. } if matches!(error.code, 1040 | 1203 | 1226))
+        matches!(self, Self::Refused { error, .. } if is_full(error.code))
     }
 
     /// True if the backend does not take what it was given for a password; another may do.
     pub fn is_about_password(&self) -> bool {
         match self {
             // Access denied, and the same of MariaDB for an account without a password.
-            Self::Refused { error, .. } => matches!(error.code, 1045 | 1698),
+            Self::Refused { error, .. } => matches!(
+                error.code,
+                error_code::ACCESS_DENIED_ERROR | error_code::ACCESS_DENIED_NO_PASSWORD_ERROR
+            ),
             // A hash that does not serve for the backend's plugin.
             Self::Login { .. } => true,
             Self::Exhausted { .. }

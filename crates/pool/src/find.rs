@@ -5,10 +5,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use delphinus_net::rt;
+use delphinus_wire::error_code;
 
 use crate::budget::{Claim, Full, Permit};
 use crate::connection::{BackendConnId, Connection};
-use crate::error::{PoolError, TOO_MANY_CONNECTIONS};
+use crate::error::PoolError;
 use crate::idle::Fit;
 use crate::open::open;
 use crate::pool::{BackendPool, Pool, Request};
@@ -127,7 +128,7 @@ impl Pool {
                 pool.members.count(connection);
                 pool.refused.take();
             }
-            Err(PoolError::Refused { error, .. }) if error.code == TOO_MANY_CONNECTIONS => {
+            Err(PoolError::Refused { error, .. }) if error.code == error_code::CON_COUNT_ERROR => {
                 pool.refused.replace(Some((rt::now(), error.clone())));
             }
             Err(_) => {}

@@ -8,6 +8,7 @@ use delphinus_net::{Buffer, NetError, PacketIo, rt};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::command::Code;
+use delphinus_wire::error_code;
 use delphinus_wire::response::{self, ErrPacket};
 
 use crate::budget::Permit;
@@ -155,7 +156,7 @@ async fn kill(
         Some(payload) if payload.first() == Some(&response::ERR) => {
             let error = ErrPacket::parse(&payload).map_err(|error| broken(error.into()))?;
             // The thread has ended by itself.
-            let is_gone = error.code == 1094;
+            let is_gone = error.code == error_code::NO_SUCH_THREAD;
             if is_gone { Ok(()) } else { Err(PoolError::Refused { backend: target.name(), error }) }
         }
         _ => Ok(()),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use delphinus_pool::PoolError;
 use delphinus_topology::BackendId;
+use delphinus_wire::error_code;
 use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{Capabilities, begin_packet, end_packet};
 
@@ -22,11 +23,10 @@ const OUTCOME_UNKNOWN: u16 = 9101;
 const NO_BACKEND: u16 = 9102;
 /// The proxy's own: the connection to the backend broke, and nothing has come of the statement.
 const BACKEND_LOST: u16 = 9103;
-/// ER_CLIENT_INTERACTION_TIMEOUT: the one number of servers that says of itself that the connection ends, and that drivers
-/// take for that.
-const DISCONNECTED: u16 = 4031;
-/// ER_QUERY_INTERRUPTED, and MariaDB's ER_CONNECTION_KILLED: what servers tell who has killed itself.
-const KILLED: [u16; 2] = [1317, 1927];
+/// The one number of servers that says of itself that the connection ends, and that drivers take for that.
+const DISCONNECTED: u16 = error_code::CLIENT_INTERACTION_TIMEOUT;
+/// What servers tell a session that has killed itself.
+const KILLED: [u16; 2] = [error_code::QUERY_INTERRUPTED, error_code::CONNECTION_KILLED];
 
 /// SQLSTATEs of this class say that the connection is not to be used any more: pools go by it.
 const CONNECTION_CLASS: &[u8] = b"08";

@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 use delphinus_net::{Buffer, rt};
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::Flavor;
+use delphinus_wire::error_code;
 use delphinus_wire::{HEADER_LEN, parse_header, response};
 
 use crate::client_error::{ClientError, ProxyError, Steered};
 use crate::session::Session;
-
-/// "Query execution was interrupted."
-const INTERRUPTED: u16 = 1317;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -103,7 +101,9 @@ impl Session {
         let is_over = deadline.over().await;
         self.steering.timeout = Some(if is_over { Duration::ZERO } else { rest });
         done.map_err(|error| match error {
-            ProxyError::Pool(PoolError::Refused { error, .. }) if is_over && error.code == INTERRUPTED => {
+            ProxyError::Pool(PoolError::Refused { error, .. })
+                if is_over && error.code == error_code::QUERY_INTERRUPTED =>
+            {
                 self.took_too_long()
             }
             error => error,
@@ -131,7 +131,7 @@ fn last_error(bytes: &[u8]) -> Option<(usize, u8)> {
         if end == bytes.len() {
             let payload = &bytes[at + HEADER_LEN..];
             let is_it = payload.first() == Some(&response::ERR)
-                && payload.get(1..3) == Some(&INTERRUPTED.to_le_bytes());
+                && payload.get(1..3) == Some(&error_code::QUERY_INTERRUPTED.to_le_bytes());
             return is_it.then_some((at, frame.seq));
         }
         at = end;

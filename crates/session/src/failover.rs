@@ -14,6 +14,7 @@ use delphinus_route::{Holds, Plan, Reason, Target};
 use delphinus_sql::{Class, Effects, Statement};
 use delphinus_state::{PinReason, Response};
 use delphinus_topology::{BackendId, Snapshot};
+use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::{ClientError, ProxyError};
@@ -246,7 +247,7 @@ impl Session {
         self.worker.counters.error_backend_lost.increment();
         self.forget_transaction();
         let how = lost.to_string();
-        if statement.effects.contains(Effects::ENDS_TRANSACTION) || code == DEADLOCK {
+        if statement.effects.contains(Effects::ENDS_TRANSACTION) || code == error_code::LOCK_DEADLOCK {
             // It is at its end, and the client knows that.
             return Ok(None);
         }
@@ -272,9 +273,6 @@ impl Session {
     }
 }
 
-/// ER_LOCK_DEADLOCK: the server has rolled the transaction back.
-const DEADLOCK: u16 = 1213;
-
 /// True where it is the primary that is missing, and nothing has been sent to it.
 fn is_missing(error: &ProxyError) -> bool {
     match error {
@@ -282,8 +280,7 @@ fn is_missing(error: &ProxyError) -> bool {
         | ProxyError::Pool(
             PoolError::Unreachable { .. } | PoolError::Lost { .. } | PoolError::Offline { .. },
         ) => true,
-        // Shutdown in progress.
-        ProxyError::Pool(PoolError::Refused { error, .. }) => error.code == 1053,
+        ProxyError::Pool(PoolError::Refused { error, .. }) => error.code == error_code::SERVER_SHUTDOWN,
         _ => false,
     }
 }

@@ -8,6 +8,7 @@ use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Doing};
 use delphinus_state::{Progress, Response, ResponseTracker, Shape};
 use delphinus_topology::BackendId;
+use delphinus_wire::error_code;
 use delphinus_wire::response::{ErrPacket, OkPacket};
 use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
 
@@ -69,9 +70,6 @@ const LARGE_READ: usize = 128 * 1024;
 const NOT_ASKED_FOR: &str =
     "the server asks for a file of the client's, and the statement is no LOAD DATA LOCAL";
 
-/// ER_NET_PACKET_TOO_LARGE: the server has closed the connection.
-const PACKET_TOO_LARGE: u16 = 1153;
-
 /// How long a server has to say why it has closed a connection.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -124,7 +122,7 @@ impl Session {
                     self.worker.took(checkout.backend(), began);
                 }
                 let response = tracker.into_response();
-                if response.error == Some(PACKET_TOO_LARGE) && !input.is_whole() && !sent {
+                if response.error == Some(error_code::NET_PACKET_TOO_LARGE) && !input.is_whole() && !sent {
                     // The last byte of the command has just found room in the socket.
                     let refusal = ErrPacket::parse(&rest.data()[HEADER_LEN..len]);
                     return Err(match refusal {

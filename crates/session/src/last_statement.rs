@@ -10,6 +10,7 @@ use delphinus_route::Target;
 use delphinus_sql::{Class, Effects, Flavor, LexOptions, SqlText, Statement, Uses, bare_words};
 use delphinus_state::Response;
 use delphinus_topology::BackendId;
+use delphinus_wire::error_code;
 
 use crate::client_error::{ClientError, ProxyError};
 use crate::local::Known;
@@ -210,8 +211,6 @@ impl Session {
 /// arguments or variables.
 const NOT_BEGUN: &[u16] =
     &[1044, 1046, 1049, 1054, 1064, 1066, 1142, 1143, 1146, 1210, 1222, 1243, 1305, 1318, 1370, 1630];
-/// ER_TOO_MANY_ROWS: of those that go to variables.
-const TOO_MANY_ROWS: u16 = 1172;
 
 /// True if servers count other rows than those that they send.
 pub(crate) fn counts_otherwise(statement: &Statement) -> bool {
@@ -241,7 +240,7 @@ fn rows_left(ran: Ran<'_>, part: &Range<usize>, is_limited: bool) -> RowsLeft {
         }
         Class::With => may(is_begun),
         Class::Select | Class::Values | Class::Table => {
-            when(response.error.is_none_or(|code| code == TOO_MANY_ROWS))
+            when(response.error.is_none_or(|code| code == error_code::TOO_MANY_ROWS))
         }
         Class::Insert | Class::Replace if is_counted => when(is_begun),
         _ if statement.effects.contains(Effects::MAY_COUNT_ROWS) => may(is_begun),

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use delphinus_net::{LoginEnd, Pausing, rt};
+use delphinus_wire::error_code;
 use delphinus_wire::handshake::server::Refusal;
 
 use crate::failed_logins::{Delay, FailedLogins, Visitor, user_key};
@@ -38,9 +39,6 @@ pub struct LoginAttempt<'a> {
     user: Cell<Option<u64>>,
     has_waited: Cell<bool>,
 }
-
-/// ER_ACCESS_DENIED_ERROR.
-const DENIED: u16 = 1045;
 
 impl<'a> LoginAttempt<'a> {
     /// One from `visitor`, whose host is named in errors, and which may take `limit`.
@@ -87,7 +85,7 @@ impl<'a> LoginAttempt<'a> {
     pub async fn failed(&self, end: &LoginEnd) {
         let Some(user) = self.user.get() else { return };
         let is_failure = match end {
-            LoginEnd::Refused(refusal) => refusal.code == DENIED,
+            LoginEnd::Refused(refusal) => refusal.code == error_code::ACCESS_DENIED_ERROR,
             LoginEnd::Broken(_) => true,
         };
         if !is_failure {

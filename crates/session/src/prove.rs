@@ -7,14 +7,12 @@ use delphinus_net::rt;
 use delphinus_pool::PoolError;
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::Password;
+use delphinus_wire::error_code;
 use delphinus_wire::handshake::server::{PasswordQuery, Step, Verdict};
 
 use crate::client_error::{ClientError, ProxyError, access_denied};
 use crate::failed_logins::user_key;
 use crate::worker::Worker;
-
-/// ER_ACCESS_DENIED_ERROR.
-const ACCESS_DENIED: u16 = 1045;
 
 impl Worker {
     /// Asks the primary, in its turn; a password that another login has proven meanwhile needs no further proof.
@@ -40,7 +38,9 @@ impl Worker {
         let wrong = if password.is_empty() { Password::new("") } else { Password::new(".") };
         let verdict = self.verdict((&nobody, client_ip), &wrong).await;
         match verdict {
-            Verdict::Refused(error, reason) if error.code != ACCESS_DENIED => Verdict::Refused(error, reason),
+            Verdict::Refused(error, reason) if error.code != error_code::ACCESS_DENIED_ERROR => {
+                Verdict::Refused(error, reason)
+            }
             _ => Verdict::Refused(access_denied(user, given), "unknown user"),
         }
     }

@@ -13,6 +13,7 @@ use delphinus_route::{
 use delphinus_sql::{Access, Statement};
 use delphinus_state::{PinReason, Response};
 use delphinus_topology::BackendId;
+use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
@@ -22,17 +23,9 @@ use crate::serve::Served;
 use crate::session::Session;
 use crate::worker::ListenerMode;
 
-/// ER_OPTION_PREVENTS_STATEMENT: `read_only`, `super_read_only` and others.
-const PREVENTED: u16 = 1290;
-/// ER_READ_ONLY_MODE.
-const READ_ONLY_MODE: u16 = 1836;
-/// ER_SERVER_SHUTDOWN. MySQL says the same of a connection that somebody has killed, for which MariaDB has 1927, if they say anything.
-const SHUTDOWN: u16 = 1053;
-/// ER_NET_READ_ERROR, ER_NET_READ_INTERRUPTED (MariaDB's word for a connection that was idle for too long),
-/// ER_NET_ERROR_ON_WRITE and ER_NET_WRITE_INTERRUPTED: the server cannot talk on this connection any more.
-const NET_ERRORS: std::ops::RangeInclusive<u16> = 1158..=1161;
-/// ER_CLIENT_INTERACTION_TIMEOUT: MySQL's word for a connection that was idle for too long.
-const IDLE: u16 = 4031;
+/// Of the network: the server cannot talk on this connection any more.
+const NET_ERRORS: std::ops::RangeInclusive<u16> =
+    error_code::NET_READ_ERROR..=error_code::NET_WRITE_INTERRUPTED;
 
 /// A read that has run for so long when its connection breaks may be one that somebody wanted to end. By a clock that ticks once a
 /// second: one that has run for less than a second never is.
@@ -97,14 +90,14 @@ pub(crate) fn is_usual(response: &Response) -> bool {
 
 #[cold]
 fn is_trouble(code: u16) -> bool {
-    matches!(code, PREVENTED | READ_ONLY_MODE) || ends(code).is_some()
+    matches!(code, error_code::OPTION_PREVENTS_STATEMENT | error_code::READ_ONLY_MODE) || ends(code).is_some()
 }
 
 /// What a server says that it ends, if this is such an error.
 fn ends(code: u16) -> Option<Ends> {
     match code {
-        SHUTDOWN => Some(Ends::Itself),
-        IDLE => Some(Ends::Connection),
+        error_code::SERVER_SHUTDOWN => Some(Ends::Itself),
+        error_code::CLIENT_INTERACTION_TIMEOUT => Some(Ends::Connection),
         _ => NET_ERRORS.contains(&code).then_some(Ends::Connection),
     }
 }
@@ -120,8 +113,8 @@ fn trouble(forwarded: &Result<Relayed, Cut>) -> Option<Trouble> {
     };
     let code = relayed.response.error.filter(|_| relayed.is_untouched)?;
     let is_refusal = match code {
-        READ_ONLY_MODE => true,
-        PREVENTED => says_read_only(&relayed.rest.data()[..relayed.len]),
+        error_code::READ_ONLY_MODE => true,
+        error_code::OPTION_PREVENTS_STATEMENT => says_read_only(&relayed.rest.data()[..relayed.len]),
         _ => false,
     };
     if is_refusal && relayed.response.result_sets == 0 {

@@ -7,6 +7,7 @@
 use delphinus_pool::Epoch;
 use delphinus_sql::{Body, Class, Effects, Statement, rights_changed};
 use delphinus_state::Executed;
+use delphinus_wire::error_code;
 
 use crate::input::Input;
 use crate::session::Session;
@@ -23,7 +24,16 @@ const RUNS_MORE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).u
 /// After these errors nothing was done: a command (COM_REFRESH on MySQL 9) that is not known; a text that cannot be read; no right to a schema, an account, a table, a routine, a role, the
 /// statement. Whether there is one is checked before anything is done. Others say less: `DROP USER a, missing` of MariaDB fails with
 /// 1396 and has dropped `a`.
-const DID_NOTHING: [u16; 8] = [1044, 1045, 1047, 1064, 1142, 1227, 1370, 1698];
+const DID_NOTHING: [u16; 8] = [
+    error_code::DBACCESS_DENIED_ERROR,
+    error_code::ACCESS_DENIED_ERROR,
+    error_code::UNKNOWN_COM_ERROR,
+    error_code::PARSE_ERROR,
+    error_code::TABLEACCESS_DENIED_ERROR,
+    error_code::SPECIFIC_ACCESS_DENIED_ERROR,
+    error_code::PROCACCESS_DENIED_ERROR,
+    error_code::ACCESS_DENIED_NO_PASSWORD_ERROR,
+];
 
 /// These of SET are said before anything is set: no such variable; no global one, one that is read-only, not for this scope, without a
 /// default; a value that is of the wrong type, or not taken.

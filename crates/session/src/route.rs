@@ -6,6 +6,7 @@ use delphinus_route::{Intent, Plan, READ_ATTEMPTS, Reason, Target, plan};
 use delphinus_sql::Statement;
 use delphinus_state::{PinReason, SessionState};
 use delphinus_topology::{Backend, BackendId, Health};
+use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
@@ -326,5 +327,12 @@ impl Session {
 
 /// Unknown database, and access denied to it.
 pub(crate) fn is_about_schema(error: &PoolError) -> bool {
-    matches!(error, PoolError::Refused { error, .. } if matches!(error.code, 1044 | 1049 | 1059 | 1102))
+    let PoolError::Refused { error, .. } = error else { return false };
+    matches!(
+        error.code,
+        error_code::DBACCESS_DENIED_ERROR
+            | error_code::BAD_DB_ERROR
+            | error_code::TOO_LONG_IDENT
+            | error_code::WRONG_DB_NAME
+    )
 }

@@ -11,6 +11,7 @@ use delphinus_state::{
     set_reported,
 };
 use delphinus_topology::{Collation, Collations};
+use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
@@ -396,16 +397,13 @@ impl Session {
 /// True if there is no such variable, or it has no value for the session, as some of plugins: it is not the session's state.
 fn is_no_variable(error: &PoolError) -> bool {
     // ER_UNKNOWN_SYSTEM_VARIABLE, ER_INCORRECT_GLOBAL_LOCAL_VAR.
-    matches!(error, PoolError::Refused { error, .. } if matches!(error.code, 1193 | 1238))
+    matches!(error, PoolError::Refused { error, .. } if matches!(error.code, error_code::UNKNOWN_SYSTEM_VARIABLE | error_code::INCORRECT_GLOBAL_LOCAL_VAR))
 }
-
-/// ER_UNKNOWN_STMT_HANDLER.
-const NO_SUCH_STATEMENT: u16 = 1243;
 
 /// True for an EXECUTE of a statement that is not there, and nothing else.
 fn has_run_nothing(Executed { statement, response, .. }: &Executed<'_>) -> bool {
     statement.class == Class::Execute
-        && response.error == Some(NO_SUCH_STATEMENT)
+        && response.error == Some(error_code::UNKNOWN_STMT_HANDLER)
         && statement.effects.without(Effects::SQL_EXECUTES).is_empty()
 }
 

@@ -10,6 +10,7 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, SqlText, Statement, prepared_from, sql_prepared};
 use delphinus_state::{Executed, PinReason, SqlStatement, quote_identifier};
+use delphinus_wire::error_code;
 
 use crate::client_error::ProxyError;
 use crate::session::Session;
@@ -131,7 +132,8 @@ impl Session {
             (None, Some(_)) => {
                 let drop = format!("DEALLOCATE PREPARE {}", quote_identifier(name));
                 match self.run_own(checkout, &drop).await {
-                    Err(ProxyError::Pool(PoolError::Refused { error, .. })) if error.code == NOT_THERE => {}
+                    Err(ProxyError::Pool(PoolError::Refused { error, .. }))
+                        if error.code == error_code::UNKNOWN_STMT_HANDLER => {}
                     dropped => dropped?,
                 }
                 checkout.connection().sql.remove(name);
@@ -217,9 +219,6 @@ fn is_opaque(statement: &Statement) -> bool {
         || statement.class == Class::Call
         || statement.class == Class::Multi && effects.intersects(ABOUT.union(Effects::CALLS_ROUTINE))
 }
-
-/// ER_UNKNOWN_STMT_HANDLER.
-const NOT_THERE: u16 = 1243;
 
 /// Somebody wants the statement that all this is for to end: ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT, ER_SERVER_SHUTDOWN.
 const ENDS: [u16; 4] = [1053, 1317, 1969, 3024];

@@ -10,6 +10,7 @@ use delphinus_sql::{
 };
 use delphinus_state::{Response, text_of};
 use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::error_code;
 
 use crate::input::Input;
 use crate::session::Session;
@@ -17,9 +18,6 @@ use crate::settle::Ran;
 
 /// What a statement has that may change code by its own text.
 pub(crate) const MAY_CHANGE_CODE: Effects = Effects::IMPLICIT_COMMIT.union(Effects::UNKNOWN);
-
-/// ER_PARSE_ERROR.
-const SYNTAX: u16 = 1064;
 
 /// A text that EXECUTE runs, and what it is; `None` for one that is not known.
 pub(crate) type TextExecuted = Option<(String, Statement)>;
@@ -71,7 +69,7 @@ impl Session {
             // Of several statements one has succeeded.
             Class::Multi => response.is_ok() || response.status.is_some(),
             // Nobody knows how far it had come.
-            Class::Unknown | Class::Execute => response.error != Some(SYNTAX),
+            Class::Unknown | Class::Execute => response.error != Some(error_code::PARSE_ERROR),
             _ => response.is_ok(),
         };
         if is_done {

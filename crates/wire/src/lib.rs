@@ -8,6 +8,7 @@
 //! | capability flags of both sides | `capability` |
 //! | what a client asks (first payload byte) | `command` |
 //! | what a server answers: OK, ERR, EOF, columns, rows | `response` |
+//! | numbers of servers' errors | `error_code` |
 //! | login, as machines without I/O | `handshake` |
 //! | what a load balancer puts before a login | `proxy_header` |
 //! | scrambles and verifiers | `auth` |
@@ -17,6 +18,7 @@ pub mod capability;
 pub mod command;
 pub mod compression;
 mod cursor;
+pub mod error_code;
 mod frame;
 pub mod gtid;
 pub mod handshake;

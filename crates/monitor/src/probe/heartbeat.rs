@@ -8,15 +8,12 @@ use std::time::Duration;
 
 use delphinus_net::Announce;
 use delphinus_topology::{Beat, Kind};
+use delphinus_wire::error_code;
 
 use super::connection::Connection;
 use super::error::ProbeError;
 use super::query::{Row, execute, query, receive, receive_done, send};
 use crate::settings::{BackendSpec, HeartbeatSettings, Settings};
-
-/// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`.
-const NO_SCHEMA: u16 = 1049;
-const NO_TABLE: u16 = 1146;
 
 /// `ER_OPTION_PREVENTS_STATEMENT`, `ER_READ_ONLY_MODE`: its role moves, or has moved.
 const READ_ONLY: [u16; 2] = [1290, 1836];
@@ -152,7 +149,11 @@ pub(super) async fn read(
     }
     match query(connection, &statements.look(), 1).await {
         Ok(rows) => rows.first().map(number).transpose(),
-        Err(ProbeError::Answer(error)) if matches!(error.code, NO_SCHEMA | NO_TABLE) => Ok(None),
+        Err(ProbeError::Answer(error))
+            if matches!(error.code, error_code::BAD_DB_ERROR | error_code::NO_SUCH_TABLE) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -220,7 +221,8 @@ impl Line {
     async fn find_or_make(&mut self, statements: &Statements) -> Result<Option<Beat>, ProbeError> {
         let found = match self.find(statements).await {
             Err(ProbeError::Answer(error))
-                if matches!(error.code, NO_SCHEMA | NO_TABLE) && statements.settings.creates =>
+                if matches!(error.code, error_code::BAD_DB_ERROR | error_code::NO_SUCH_TABLE)
+                    && statements.settings.creates =>
             {
                 if !self.takes_writes().await? {
                     return Ok(None);
@@ -275,7 +277,7 @@ impl Line {
 
     async fn create(&mut self, statements: &Statements) -> Result<(), ProbeError> {
         match execute(&mut self.connection, &statements.create()).await {
-            Err(ProbeError::Answer(error)) if error.code == NO_SCHEMA => {
+            Err(ProbeError::Answer(error)) if error.code == error_code::BAD_DB_ERROR => {
                 if_writable(execute(&mut self.connection, &statements.create_schema()).await)?;
                 if_writable(execute(&mut self.connection, &statements.create()).await)
             }

@@ -1,6 +1,7 @@
 //! How much of a statement was done, where its response says that it failed.
 
 use delphinus_sql::{Assignment, Class, Effects, Flavor};
+use delphinus_wire::error_code;
 
 use super::{Executed, NOT_RESOLVED_IN_LIST, OPAQUE};
 
@@ -15,10 +16,7 @@ pub(super) enum Done {
     Nothing,
 }
 
-/// ER_PARSE_ERROR.
-pub(super) const SYNTAX: u16 = 1064;
-/// ER_NO_DEFAULT.
-const NO_DEFAULT: u16 = 1230;
+pub(super) const SYNTAX: u16 = error_code::PARSE_ERROR;
 
 /// Errors of a SET of several variables that servers find when they look at all values, before they set the first: that of a wrong
 /// scope, value, type, engine, locale, time zone or collation, of missing rights, and of expressions.
@@ -54,7 +52,7 @@ impl Done {
             Some(_) if found.len() < 2 => Self::Nothing,
             Some(error) if NOT_RESOLVED_IN_LIST.contains(&error) || NOT_SET.contains(&error) => Self::Nothing,
             // It goes on with those behind.
-            Some(NO_DEFAULT) if text.lex.flavor == Flavor::MariaDb => Self::All,
+            Some(error_code::NO_DEFAULT) if text.lex.flavor == Flavor::MariaDb => Self::All,
             Some(_) => Self::Perhaps,
         }
     }
