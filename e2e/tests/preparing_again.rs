@@ -56,7 +56,10 @@ fn end_all(stage: &Stage) {
     for id in ids.split_whitespace() {
         // It may have gone by itself.
         let killed = primary.query(&format!("KILL {id}"));
-        assert!(killed.as_ref().map_or_else(|why| why.to_string().contains("1094"), |_| true), "{killed:?}");
+        assert!(
+            killed.as_ref().map_or_else(|why| format!("{why:#}").contains("1094"), |_| true),
+            "{killed:?}"
+        );
     }
     // A server says that it is done before it is: what is sent meanwhile is lost.
     let list = ids.split_whitespace().collect::<Vec<_>>().join(", ");
