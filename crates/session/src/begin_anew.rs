@@ -92,7 +92,7 @@ impl Session {
     /// Takes in that a transaction has begun. One that the server has refused to begin may leave an older one open, with all that
     /// was written in it.
     pub(crate) fn note_opening(&mut self, statement: &Statement, sql: &[u8]) {
-        if self.status.contains(Status::IN_TRANS) {
+        if self.state.status.contains(Status::IN_TRANS) {
             self.just_begun.note(statement, sql);
         }
     }
@@ -133,8 +133,8 @@ impl Session {
         if let Err(error) = checkout.query(opening.sql()).await {
             return Err(self.lost_transaction(&error.to_string()));
         }
-        self.status = self.status.with(Status::IN_TRANS);
-        self.pins.add(PinReason::Transaction, rt::now(), opening.sql().as_bytes());
+        self.state.status = self.state.status.with(Status::IN_TRANS);
+        self.state.pins.add(PinReason::Transaction, rt::now(), opening.sql().as_bytes());
         self.publish_pin();
         Ok(checkout)
     }

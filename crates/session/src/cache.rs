@@ -115,9 +115,9 @@ impl Session {
             Some("its cache is off")
         } else if !statement.is_repeatable() {
             Some("only the answer to a read that would always have the same one can be kept")
-        } else if self.bound.is_some() || !self.pins.is_empty() || self.is_in_transaction() {
+        } else if self.held.bound.is_some() || !self.state.pins.is_empty() || self.is_in_transaction() {
             Some("the session is in a transaction or has state on its connection")
-        } else if self.lex.limits_rows(&self.want.vars) {
+        } else if self.state.lex.limits_rows(&self.state.want.vars) {
             // FOUND_ROWS() is not the number of rows sent then.
             Some("the session has set sql_select_limit")
         } else if level == Consistency::Global {
@@ -129,7 +129,7 @@ impl Session {
 
     /// What is read in a transaction belongs together.
     fn is_in_transaction(&self) -> bool {
-        self.status.contains(Status::IN_TRANS) || !self.status.contains(Status::AUTOCOMMIT)
+        self.state.status.contains(Status::IN_TRANS) || !self.state.status.contains(Status::AUTOCOMMIT)
     }
 
     /// For how long the answer may be kept, where it may.
@@ -146,7 +146,7 @@ impl Session {
         statement: &Statement,
     ) -> Result<bool, NetError> {
         let Some(ttl) = self.cache_ttl(input, statement) else { return Ok(false) };
-        let key = self.cache_key(Command::Query(&self.buffer.data()[text_at..input.held]));
+        let key = self.cache_key(Command::Query(&self.client.buffer.data()[text_at..input.held]));
         self.consult(input, key, (statement, ttl)).await
     }
 
@@ -164,7 +164,7 @@ impl Session {
             return Ok(false);
         }
         let (prepared, types) = (found.key.clone(), found.types.clone());
-        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         // Behind the id: flags, the number of iterations and of parameters, and who of them is NULL.
         let (nulls, values) = match params {
             None => (&payload[5..], &[][..]),
@@ -182,7 +182,7 @@ impl Session {
 
     /// Everything that the answer depends on.
     fn cache_key(&self, command: Command<'_>) -> Key {
-        let identity = &self.identity;
+        let identity = &self.held.identity;
         let told = match (identity.client_ip, identity.attributes.as_bytes()) {
             (None, b"") => Vec::new(),
             (address, attributes) => [format!("{address:?} ").as_bytes(), attributes].concat(),
@@ -190,11 +190,11 @@ impl Session {
         let asker = Asker {
             cluster: self.worker.cluster,
             user: &identity.user,
-            rights: self.keys.epoch().0,
+            rights: self.held.keys.epoch().0,
             told: &told,
             capabilities: self.capabilities().0 & !CARRIAGE.0,
         };
-        Key::new(&asker, &settings(&self.want), self.cache_place().as_bytes(), command)
+        Key::new(&asker, &settings(&self.state.want), self.cache_place().as_bytes(), command)
     }
 
     /// Where an answer is wanted from: who wants the primary's does not get a replica's.
@@ -273,7 +273,7 @@ impl Session {
             let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
             let level = self.consistency(snapshot);
             !is_fenced
-                && origin.rights >= self.rights.0
+                && origin.rights >= self.held.rights.0
                 && (level == Consistency::Eventual
                     || self.has_own(origin) && self.may_follow(origin.backend, level, snapshot))
         })
@@ -290,11 +290,11 @@ impl Session {
         if self.steering.consistency() != Some(Consistency::Eventual) {
             self.was_given(&answer.origin);
         }
-        self.memory.answered_elsewhere(answer.rows);
+        self.held.memory.answered_elsewhere(answer.rows);
         if counts_otherwise(statement) {
-            self.memory.lose_rows();
+            self.held.memory.lose_rows();
         }
-        if self.stream.post(&answer.bytes) {
+        if self.client.stream.post(&answer.bytes) {
             self.worker.counters.client_bytes_out.add(answer.bytes.len() as u64);
         } else {
             self.write_client_bytes(&answer.bytes).await?;

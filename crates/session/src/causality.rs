@@ -157,9 +157,9 @@ impl Session {
     #[inline]
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
         self.just_begun.next();
-        self.broke_on = None;
-        self.may_send_file = may_ask_for_file(statement);
-        let has_written = self.causality.has_written && self.status.contains(Status::IN_TRANS);
+        self.held.broke_on = None;
+        self.client.may_send_file = may_ask_for_file(statement);
+        let has_written = self.causality.has_written && self.state.status.contains(Status::IN_TRANS);
         self.causality.touch = Touch::of(statement, has_written);
         self.causality.may_commit = !is_plain_write(statement);
         self.causality.has_written = has_written || self.causality.touch == Touch::Writes;
@@ -309,8 +309,8 @@ impl Session {
                 counters.consistency_timeout.increment();
                 self.worker.note_late(backend);
                 self.causality.gave_up = true;
-                self.info.runs_nowhere();
-                self.seats.put(backend, checkout.give_back());
+                self.activity.runs_nowhere();
+                self.held.seats.put(backend, checkout.give_back());
                 Err(ProxyError::Behind(backend))
             }
             Err(error) => Err(ProxyError::Pool(error)),
@@ -320,7 +320,7 @@ impl Session {
     /// True once the server says that it has executed all of `set`.
     async fn ask_until(&mut self, checkout: &mut Checkout, set: &GtidSet) -> Result<bool, PoolError> {
         let limit_s = self.worker.settings.routing.consistency_timeout.as_secs_f64();
-        let function = match self.lex.options(&self.want.vars).flavor {
+        let function = match self.state.lex.options(&self.state.want.vars).flavor {
             Flavor::MySql => "WAIT_FOR_EXECUTED_GTID_SET",
             Flavor::MariaDb => "MASTER_GTID_WAIT",
         };

@@ -55,7 +55,7 @@ impl Session {
     /// Begins to watch over the statement that runs on this connection.
     pub(crate) fn deadline(&self, checkout: &mut Checkout, limit: Duration) -> Deadline {
         let (stage, ends) = (Rc::new(Cell::new(Stage::Waiting)), rt::now() + limit);
-        let (worker, identity, seen) = (self.worker.clone(), self.identity.clone(), stage.clone());
+        let (worker, identity, seen) = (self.worker.clone(), self.held.identity.clone(), stage.clone());
         let (backend, thread) = (checkout.backend(), checkout.connection().thread());
         let task = rt::spawn_local(async move {
             rt::sleep(limit).await;
@@ -116,7 +116,7 @@ impl Session {
     }
 
     fn took_too_long(&mut self) -> ProxyError {
-        let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
+        let is_mariadb = self.state.lex.options(&self.state.want.vars).flavor == Flavor::MariaDb;
         Steered::StatementTimeout { is_mariadb }.into()
     }
 }

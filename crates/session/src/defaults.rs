@@ -147,23 +147,23 @@ impl Session {
     /// Before the session gets a connection that may be of a later login: it wants what it began with.
     #[inline]
     pub(crate) fn keep_defaults(&mut self) {
-        if self.worker.users.defaults().is_before(self.rights) {
+        if self.worker.users.defaults().is_before(self.held.rights) {
             self.want_what_it_began_with();
         }
     }
 
     #[inline(never)]
     fn want_what_it_began_with(&mut self) {
-        let mut missing = self.worker.users.defaults().of(self.rights);
-        missing.retain(|(name, _)| !self.want.vars.contains_key(name));
+        let mut missing = self.worker.users.defaults().of(self.held.rights);
+        missing.retain(|(name, _)| !self.state.want.vars.contains_key(name));
         if !missing.is_empty() {
-            Rc::make_mut(&mut self.want.vars).extend(missing);
+            Rc::make_mut(&mut self.state.want.vars).extend(missing);
         }
     }
 
     /// Back to what new sessions begin with: no older connection has that.
     pub(crate) fn take_new_defaults(&mut self) {
-        self.rights = self.rights.max(self.worker.users.defaults().latest());
+        self.held.rights = self.held.rights.max(self.worker.users.defaults().latest());
     }
 
     /// A SET GLOBAL has run, and ended an epoch: what it has changed is looked up for sessions that run.
@@ -194,7 +194,7 @@ impl Session {
             };
             let Some([Some(own), Some(now)]) = answer.rows.first().map(Vec::as_slice) else { continue };
             if own.len().max(now.len()) <= LONGEST {
-                let own = is_as_begun(&self.want.vars, &name).then_some(&**own);
+                let own = is_as_begun(&self.state.want.vars, &name).then_some(&**own);
                 self.worker.users.defaults().learn(&name, epoch, (own, now));
             }
         }

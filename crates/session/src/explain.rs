@@ -31,7 +31,7 @@ struct Standing {
 impl Session {
     /// True if the user may ask where its statements go.
     pub(crate) fn may_explain(&self) -> bool {
-        let own = self.worker.users.find(&self.info.user()).and_then(|user| user.explain_route);
+        let own = self.worker.users.find(&self.activity.user()).and_then(|user| user.explain_route);
         own.unwrap_or(self.worker.settings.routing.explain_route)
     }
 
@@ -43,7 +43,7 @@ impl Session {
         if !input.is_whole() {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let Some(asked) = explained_route(sql, lex) else {
             return self.refuse(input, Steered::RouteMixed.into()).await;
         };
@@ -53,12 +53,12 @@ impl Session {
             catalog.uncover(&mut statement, asked, lex);
             statement.effects |= as_if_its_own(&catalog.hidden(&statement, asked, lex));
         }
-        let payload = &self.buffer.data()[HEADER_LEN..input.held.max(text_at)];
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held.max(text_at)];
         let attributes = hints_of(&query_attributes(payload, self.capabilities()));
         let rows = self.explained(asked, &statement, &attributes, explain);
         self.skip(input).await?;
         self.worker.counters.routed_local.increment();
-        self.memory.row_count.set(-1);
+        self.held.memory.row_count.set(-1);
         self.note_own_answer();
         let result = self.table_of(rows);
         self.answer_rows(&result).await?;
@@ -86,26 +86,26 @@ impl Session {
         attributes: &Hints,
         look: impl FnOnce(&Question<'_>, Cluster<'_>, &Asker<'_>) -> T,
     ) -> T {
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let standing = self.standing(sql, statement);
-        let (user, avoid) = (self.info.user(), self.worker.avoided());
+        let (user, avoid) = (self.activity.user(), self.worker.avoided());
         let routing = &self.worker.settings.routing;
         let of_user = self.worker.users.find(&user).and_then(|user| user.consistency);
         self.worker.with_snapshot(|snapshot, balance| {
             let demanded = |level| self.demanded(level, snapshot);
             let asker = Asker {
                 user: &user,
-                schema: self.want.schema.as_deref(),
+                schema: self.state.want.schema.as_deref(),
                 client: self.login.client_ip,
                 listener: &self.login.listener.name,
                 attributes: attributes.clone(),
                 own: self.steering.own.as_deref().cloned().unwrap_or_default(),
                 usual: Usual::of(of_user, routing.consistency, snapshot),
                 in_transaction: standing.in_transaction,
-                autocommit_off: !self.status.contains(Status::AUTOCOMMIT),
+                autocommit_off: !self.state.status.contains(Status::AUTOCOMMIT),
                 pinned: standing.pinned,
                 held: standing.held,
-                pins: self.pins.iter().map(|pin| pin.reason).collect(),
+                pins: self.state.pins.iter().map(|pin| pin.reason).collect(),
                 avoid,
                 scope: self.scope_to_plan(statement),
                 refused: standing.refused,
@@ -121,8 +121,8 @@ impl Session {
     fn standing(&mut self, sql: &[u8], statement: &Statement) -> Standing {
         let refused = self.check_listener(sql, statement).err().map(|error| error.reason());
         let mut standing = Standing {
-            held: self.bound.as_ref().map(Checkout::backend),
-            in_transaction: self.status.contains(Status::IN_TRANS),
+            held: self.held.bound.as_ref().map(Checkout::backend),
+            in_transaction: self.state.status.contains(Status::IN_TRANS),
             pinned: self.reason_for_primary(),
             refused,
         };

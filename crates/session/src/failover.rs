@@ -120,19 +120,19 @@ impl Session {
     ) -> Result<(), ProxyError> {
         let generation = self.worker.with_snapshot(|snapshot, _| snapshot.generation);
         let news = self.worker.news(|snapshot| is_there(snapshot) || snapshot.generation != generation);
-        let woken = rt::either(rt::timeout(limit, news), self.info.disturbed()).await;
+        let woken = rt::either(rt::timeout(limit, news), self.activity.disturbed()).await;
         if let Either::Second(()) = woken
             && self.attend(None).kills_query()
         {
             return Err(ProxyError::Killed);
         }
-        if self.info.is_killed() {
+        if self.activity.is_killed() {
             return Err(self.killed());
         }
         if self.worker.is_stopping() {
             return Err(ProxyError::Shutdown);
         }
-        if self.stream.is_gone() {
+        if self.client.stream.is_gone() {
             return Err(ProxyError::NoBackend("the client has gone".to_owned()));
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Session {
 
     /// Leaves a connection on which a statement was refused because the server takes no writes any more.
     pub(crate) async fn leave_refused(&self, checkout: Checkout, statement: &Statement) {
-        if self.status.contains(Status::AUTOCOMMIT) && statement.effects.is_empty() {
+        if self.state.status.contains(Status::AUTOCOMMIT) && statement.effects.is_empty() {
             checkout.release();
         } else {
             // The refused statement may have opened a transaction there, or a function in it may have changed the session before
@@ -196,7 +196,7 @@ impl Session {
         let Some(_place) = self.worker.waiting.enter(settings.queue) else { return Ok(false) };
         self.worker.counters.failover_waits.increment();
         self.worker.report_lost(old, "it takes no writes any more");
-        self.info.waits_again();
+        self.activity.waits_again();
         let is_there = |snapshot: &Snapshot| {
             snapshot
                 .primary()
@@ -220,7 +220,7 @@ impl Session {
     /// it, here and not once more by the next statement.
     pub(crate) fn told_of_loss(&mut self, error: ProxyError) -> ProxyError {
         match error {
-            _ if self.bound.is_some() || self.is_only_kept() => error,
+            _ if self.held.bound.is_some() || self.is_only_kept() => error,
             ProxyError::Pool(lost @ PoolError::Lost { .. }) => self.lost(&lost.to_string(), false),
             ProxyError::LostHarmless(why) => self.lost(&why, false),
             error => error,
@@ -261,9 +261,9 @@ impl Session {
 
     /// The transaction is gone, and the session goes on.
     pub(crate) fn forget_transaction(&mut self) {
-        self.pins.remove(PinReason::Transaction);
+        self.state.pins.remove(PinReason::Transaction);
         self.publish_pin();
-        self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.state.status = self.state.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
     }
 
     /// What is told of a transaction that is to be tried again.

@@ -113,7 +113,7 @@ impl Session {
         let mut tracker =
             ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities());
         // It is numbered behind the last packet of the command.
-        tracker.follow(self.error_seq.map_or(0, |seq| seq.wrapping_sub(1)));
+        tracker.follow(self.client.error_seq.map_or(0, |seq| seq.wrapping_sub(1)));
         let mut sent = false;
         match self.relay(checkout, &mut tracker, &mut sent).await {
             Ok((rest, len)) => {
@@ -138,8 +138,8 @@ impl Session {
                 Ok(Relayed { response, rest, len, is_untouched: !sent })
             }
             Err(Break::Backend(error)) => {
-                self.error_seq = self.error_seq.and(tracker.error_seq());
-                let takes_error = self.error_seq.is_some() && (!sent || tracker.takes_error());
+                self.client.error_seq = self.client.error_seq.and(tracker.error_seq());
+                let takes_error = self.client.error_seq.is_some() && (!sent || tracker.takes_error());
                 let is_whole = input.is_whole();
                 Err(Cut::Backend {
                     error,
@@ -155,10 +155,10 @@ impl Session {
     #[inline]
     fn post(&mut self, checkout: &mut Checkout, input: Input) -> bool {
         let stream = &mut checkout.connection().stream;
-        let is_posted = input.is_whole() && stream.post(&self.buffer.data()[..input.held]);
+        let is_posted = input.is_whole() && stream.post(&self.client.buffer.data()[..input.held]);
         if is_posted {
             self.worker.counters.backend_bytes_out.add(input.held as u64);
-            self.kept = input.held;
+            self.client.kept = input.held;
         }
         is_posted
     }
@@ -170,19 +170,19 @@ impl Session {
         self.send_held(checkout, input.held).await.map_err(broken)?;
         if input.is_whole() {
             checkout.note(Doing::Nothing);
-            self.kept = input.held;
+            self.client.kept = input.held;
             return Ok(());
         }
-        self.buffer.consume(input.held);
+        self.client.buffer.consume(input.held);
         let (mut missing, mut frame) = (input.missing(), input.frame);
         let (mut total, mut stopped) = (input.frame.len as u64, None);
         loop {
             while missing > 0 {
-                if self.buffer.is_empty() {
+                if self.client.buffer.is_empty() {
                     self.reserve_for_stream();
                     self.read_in_time().await.map_err(Cut::Client)?;
                 }
-                let n = missing.min(self.buffer.len());
+                let n = missing.min(self.client.buffer.len());
                 if stopped.is_none()
                     && let Err(error) = self.send_held(checkout, n).await
                 {
@@ -190,10 +190,10 @@ impl Session {
                     let words = Box::pin(last_words(checkout)).await;
                     stopped = Some(Box::new((words, error)));
                 }
-                self.buffer.consume(n);
+                self.client.buffer.consume(n);
                 missing -= n;
             }
-            self.error_seq = Some(frame.seq.wrapping_add(1));
+            self.client.error_seq = Some(frame.seq.wrapping_add(1));
             if !frame.is_continued() {
                 let Some(stopped) = stopped else {
                     checkout.note(Doing::Nothing);
@@ -218,36 +218,36 @@ impl Session {
     async fn tell_refusal(&mut self, refusal: &ErrPacket) -> Cut {
         let mut out = Vec::new();
         let error = ClientError::new(refusal.code, refusal.state, refusal.text());
-        error.put(&mut out, self.error_seq.unwrap_or(1), self.capabilities());
+        error.put(&mut out, self.client.error_seq.unwrap_or(1), self.capabilities());
         let told = self.write_client_bytes(&out).await;
         Cut::Client(told.err().unwrap_or(NetError::Closed))
     }
 
     /// Makes room for large reads, if there is any to be had.
     fn reserve_for_stream(&mut self) {
-        let before = self.before_file.as_ref().map_or(0, |before| before.capacity());
-        if self.room.grow_to(before + LARGE_READ / 2) {
-            self.buffer.reserve(LARGE_READ / 2);
+        let before = self.client.before_file.as_ref().map_or(0, |before| before.capacity());
+        if self.client.room.grow_to(before + LARGE_READ / 2) {
+            self.client.buffer.reserve(LARGE_READ / 2);
         }
     }
 
     /// Forgets the command that was kept to be sent again.
     #[inline]
     pub(crate) fn drop_kept(&mut self) {
-        self.before_file = None;
-        self.buffer.consume(std::mem::take(&mut self.kept));
+        self.client.before_file = None;
+        self.client.buffer.consume(std::mem::take(&mut self.client.kept));
     }
 
     #[inline]
     async fn send_held(&mut self, checkout: &mut Checkout, n: usize) -> Result<(), NetError> {
         self.worker.counters.backend_bytes_out.add(n as u64);
         let stream = &mut checkout.connection().stream;
-        if stream.post(&self.buffer.data()[..n]) {
+        if stream.post(&self.client.buffer.data()[..n]) {
             return Ok(());
         }
         // Boxed: it is too large to be posted.
-        let (result, buffer) = Box::pin(stream.write(std::mem::take(&mut self.buffer), 0..n)).await;
-        self.buffer = buffer;
+        let (result, buffer) = Box::pin(stream.write(std::mem::take(&mut self.client.buffer), 0..n)).await;
+        self.client.buffer = buffer;
         Ok(result?)
     }
 
@@ -277,7 +277,7 @@ impl Session {
                         bytes.compact();
                         *sent = true;
                         // What comes without a pause leaves no other place to see it.
-                        if self.info.is_killed() {
+                        if self.activity.is_killed() {
                             checkout.note(Doing::Killed);
                             return Err(Break::Client(NetError::Closed));
                         }
@@ -304,19 +304,19 @@ impl Session {
                 }
                 Progress::ResultEnd(n) => {
                     bytes = self.pass(bytes, n).await?;
-                    self.stream.end_result();
+                    self.client.stream.end_result();
                     *sent = true;
                 }
-                Progress::LocalInfile(_) if !self.may_send_file => {
+                Progress::LocalInfile(_) if !self.client.may_send_file => {
                     return Err(delphinus_wire::Malformed(NOT_ASKED_FOR).into());
                 }
                 Progress::LocalInfile(n) => {
                     bytes = self.pass(bytes, n).await?;
                     *sent = true;
                     // Until the backend answers, there is no place for an error.
-                    self.error_seq = None;
+                    self.client.error_seq = None;
                     tracker.follow(Box::pin(self.relay_file(checkout)).await?);
-                    self.error_seq = Some(1);
+                    self.client.error_seq = Some(1);
                 }
             }
             progress = tracker.advance(bytes.data_mut())?;
@@ -349,12 +349,12 @@ impl Session {
         self.keep_nothing();
         self.answer_begins();
         self.code_changes();
-        if self.stream.is_compressed() {
+        if self.client.stream.is_compressed() {
             // In one write and so, as from a server, in one frame, if it is not too long for one.
             let all = [&bytes.data()[..n], ok].concat();
             bytes.consume(n + len);
             self.write_client_bytes(&all).await.map_err(Break::Client)?;
-            self.stream.end_result();
+            self.client.stream.end_result();
             return Ok(bytes);
         }
         bytes = self.pass(bytes, n).await?;
@@ -386,7 +386,7 @@ impl Session {
         if bytes.spare() == 0
             && bytes.len() - before == n
             && bytes.capacity() < LARGE_READ
-            && self.room.grow_to(2 * bytes.capacity())
+            && self.client.room.grow_to(2 * bytes.capacity())
         {
             // It fills what it gets: a large result, for which fewer and larger reads are cheaper.
             bytes.reserve(bytes.capacity());
@@ -402,11 +402,11 @@ impl Session {
         loop {
             let backend = checkout.backend();
             let readable = checkout.connection().stream.readable();
-            if let Either::First(ready) = rt::either(readable, self.info.disturbed()).await {
+            if let Either::First(ready) = rt::either(readable, self.activity.disturbed()).await {
                 return Ok(ready?);
             }
             self.attend(Some(checkout));
-            if self.info.is_killed() {
+            if self.activity.is_killed() {
                 checkout.note(Doing::Killed);
             }
             self.may_wait(backend)?;
@@ -426,7 +426,7 @@ impl Session {
     /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for
     /// that all the time would cost every statement something.
     pub(crate) fn may_wait(&self, backend: BackendId) -> Result<(), Break> {
-        if self.info.is_killed() {
+        if self.activity.is_killed() {
             // As on a server: the client of a killed connection is told nothing more, and finds it closed.
             return Err(Break::Client(NetError::Closed));
         }
@@ -434,7 +434,7 @@ impl Session {
             let why = "it does not answer, or another backend has taken its place";
             return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());
         }
-        if self.worker.settings.kills_abandoned && self.stream.is_gone() {
+        if self.worker.settings.kills_abandoned && self.client.stream.is_gone() {
             return Err(Break::Client(NetError::Closed));
         }
         Ok(())
@@ -457,18 +457,18 @@ impl Session {
     /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.
     async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Break> {
         // The command that asked for it has been sent; what follows is the file. Its text is still learnt from.
-        let kept = std::mem::take(&mut self.kept);
+        let kept = std::mem::take(&mut self.client.kept);
         if kept > 0 {
             // The buffer keeps it, and the room that it has; the file gets another one.
-            let mut before = std::mem::replace(&mut self.buffer, self.worker.buffers.take());
-            self.buffer.extend(&before.data()[kept..]);
+            let mut before = std::mem::replace(&mut self.client.buffer, self.worker.buffers.take());
+            self.client.buffer.extend(&before.data()[kept..]);
             before.truncate(kept);
-            self.before_file = Some(Box::new(before));
+            self.client.before_file = Some(Box::new(before));
         }
         checkout.note(Doing::Sending);
         loop {
             let frame = loop {
-                if let Some(frame) = parse_header(self.buffer.data()) {
+                if let Some(frame) = parse_header(self.client.buffer.data()) {
                     break frame;
                 }
                 self.reserve_for_stream();
@@ -476,12 +476,12 @@ impl Session {
             };
             let mut missing = HEADER_LEN + frame.len;
             while missing > 0 {
-                if self.buffer.is_empty() {
+                if self.client.buffer.is_empty() {
                     self.read_in_time().await.map_err(Break::Client)?;
                 }
-                let n = missing.min(self.buffer.len());
+                let n = missing.min(self.client.buffer.len());
                 self.send_held(checkout, n).await?;
-                self.buffer.consume(n);
+                self.client.buffer.consume(n);
                 missing -= n;
             }
             if frame.len == 0 {

@@ -85,14 +85,14 @@ impl Registry {
 impl Session {
     /// Does what others want of the session; `checkout` is what its statement runs on. Returns what they want.
     pub(crate) fn attend(&self, checkout: Option<&mut Checkout>) -> Wanted {
-        let wanted = self.info.take_wanted();
+        let wanted = self.activity.take_wanted();
         if wanted.asks() {
             self.tell(checkout);
         }
         // With its session its connection is killed: see `Doing::Killed`.
         if wanted.kills_query()
-            && !self.info.is_killed()
-            && let Some((backend, thread)) = self.info.place()
+            && !self.activity.is_killed()
+            && let Some((backend, thread)) = self.activity.place()
         {
             self.end_statement(backend, thread);
         }
@@ -102,17 +102,18 @@ impl Session {
     fn tell(&self, checkout: Option<&mut Checkout>) {
         let Some(answers) = self.worker.registry.inquiry.answers().clone() else { return };
         let backend = checkout.as_ref().map(|one| one.backend());
-        let bound = || self.bound.as_ref().map(Checkout::backend);
+        let bound = || self.held.bound.as_ref().map(Checkout::backend);
         // What the proxy runs there itself has the connection.
-        let running = || self.info.place().map(|(backend, _)| backend);
+        let running = || self.activity.place().map(|(backend, _)| backend);
         let pins = self
+            .state
             .pins
             .iter()
             .map(|pin| Pin { statement: self.normalised(pin.statement.as_bytes()), ..pin.clone() });
         let told = Told {
-            id: self.info.id,
+            id: self.activity.id,
             backend: backend.or_else(bound).or_else(running),
-            is_in_transaction: self.status.contains(Status::IN_TRANS),
+            is_in_transaction: self.state.status.contains(Status::IN_TRANS),
             statement: checkout.and_then(|checkout| self.statement_on(checkout)).map(Into::into),
             pins: pins.collect(),
         };
@@ -122,7 +123,7 @@ impl Session {
 
     /// The statement that runs, if it is still at the front of the buffer.
     fn statement_on(&self, checkout: &mut Checkout) -> Option<Box<str>> {
-        let payload = self.buffer.data().get(HEADER_LEN..self.kept)?;
+        let payload = self.client.buffer.data().get(HEADER_LEN..self.client.kept)?;
         match Command::parse(payload).ok()? {
             Command::Query(_) => {
                 let at = query_text_at(payload, self.capabilities()).ok()?;
@@ -141,14 +142,15 @@ impl Session {
     /// A statement without its literals, as far as it is shown to anybody.
     pub(crate) fn normalised(&self, text: &[u8]) -> Box<str> {
         let mut out = Vec::new();
-        digest(text, self.lex.as_read(), &mut out);
+        digest(text, self.state.lex.as_read(), &mut out);
         let text = String::from_utf8_lossy(&out);
         text.char_indices().take_while(|(at, _)| *at < SHOWN).map(|(_, one)| one).collect()
     }
 
     /// Ends on the backend what runs there; on a connection of its own, in the background.
     fn end_statement(&self, backend: BackendId, thread: Thread) {
-        let (pool, identity, info) = (self.worker.pool.clone(), self.identity.clone(), self.info.clone());
+        let (pool, identity, info) =
+            (self.worker.pool.clone(), self.held.identity.clone(), self.activity.clone());
         rt::spawn_local(async move {
             // It may have ended meanwhile, and its connection may run somebody else's statement.
             let still_there = || (info.place() == Some((backend, thread))).then_some(thread);

@@ -31,7 +31,7 @@ impl Session {
         let last = match self.connection_of_last_statement() {
             Ok(last) => last,
             Err(error) => {
-                self.bound = Some(self.begin_after_loss(error).await?);
+                self.held.bound = Some(self.begin_after_loss(error).await?);
                 None
             }
         };
@@ -56,8 +56,8 @@ impl Session {
     async fn tells(&mut self, checkout: &mut Checkout, statement: &Statement) -> Result<bool, ProxyError> {
         let uses = statement.uses;
         if uses.contains(Uses::DIAGNOSTICS) && !checkout.connection().tells_list() {
-            if !self.memory.has_no_warnings() {
-                if self.memory.is_list_unclear() {
+            if !self.held.memory.has_no_warnings() {
+                if self.held.memory.is_list_unclear() {
                     checkout.save().await.map_err(ProxyError::Pool)?;
                 }
                 return Ok(false);
@@ -65,7 +65,7 @@ impl Session {
             // An older list of this session.
             checkout.forget_warnings().await.map_err(ProxyError::Pool)?;
         }
-        if uses.contains(Uses::LAST_INSERT_ID) && !checkout.connection().has_insert_id(&self.memory) {
+        if uses.contains(Uses::LAST_INSERT_ID) && !checkout.connection().has_insert_id(&self.held.memory) {
             // Only one of the two can be had from there; the other comes from what is saved first.
             self.restore_insert_id(checkout).await?;
             return Ok(false);
@@ -78,20 +78,20 @@ impl Session {
 
     /// Where the last statement ran, if what it left behind is still there.
     fn connection_of_last_statement(&mut self) -> Result<Option<Checkout>, ProxyError> {
-        let memory = self.memory.clone();
+        let memory = self.held.memory.clone();
         if let Some(mut checkout) = self.take_bound()? {
             if checkout.connection().remembers(&memory) {
                 return Ok(Some(checkout));
             }
-            self.bound = Some(checkout);
+            self.held.bound = Some(checkout);
             return Ok(None);
         }
-        let Some(backend) = self.last_backend else { return Ok(None) };
+        let Some(backend) = self.held.last_backend else { return Ok(None) };
         let Some(mut checkout) = self.retake(backend) else { return Ok(None) };
-        if checkout.connection().remembers(&memory) && checkout.is_ready(&self.want, &memory) {
+        if checkout.connection().remembers(&memory) && checkout.is_ready(&self.state.want, &memory) {
             return Ok(Some(self.note(checkout)));
         }
-        self.seats.put(backend, checkout.give_back());
+        self.held.seats.put(backend, checkout.give_back());
         Ok(None)
     }
 
@@ -105,44 +105,52 @@ impl Session {
         let locks = || {
             words().any(|word| [&b"update"[..], b"share"].iter().any(|lock| word.eq_ignore_ascii_case(lock)))
         };
-        is_primary || !self.pins.is_empty() || reads && !statement.effects.intersects(may_write) && !locks()
+        is_primary
+            || !self.state.pins.is_empty()
+            || reads && !statement.effects.intersects(may_write) && !locks()
     }
 
     /// Sees to it that the memory has what only connections knew: the one that the session is pinned to and those in its
     /// own seats are asked, those that others have taken are waited for. One that breaks takes along what it knew.
     pub(crate) async fn recall(&mut self) {
-        if let Some(mut bound) = self.bound.take() {
-            if bound.connection().is_owned_by(&self.memory) && bound.connection().has_unsaved() {
+        if let Some(mut bound) = self.held.bound.take() {
+            if bound.connection().is_owned_by(&self.held.memory) && bound.connection().has_unsaved() {
                 // One that breaks is found to be lost by the next statement.
                 let _ = bound.save().await;
             }
-            self.bound = Some(bound);
+            self.held.bound = Some(bound);
         }
-        for (backend, seat) in self.seats.take_all() {
-            let Some(mut checkout) = self.worker.pool.retake(backend, seat, &self.memory) else { continue };
+        for (backend, seat) in self.held.seats.take_all() {
+            let Some(mut checkout) = self.worker.pool.retake(backend, seat, &self.held.memory) else {
+                continue;
+            };
             if !checkout.connection().has_unsaved() || checkout.save().await.is_ok() {
-                self.seats.put(backend, checkout.give_back());
+                self.held.seats.put(backend, checkout.give_back());
             }
         }
-        self.memory.wait_until_saved().await;
+        self.held.memory.wait_until_saved().await;
     }
 
     /// Makes LAST_INSERT_ID() on this connection what the session's last statements made it.
     pub(crate) async fn restore_insert_id(&mut self, checkout: &mut Checkout) -> Result<(), ProxyError> {
-        if !checkout.connection().has_insert_id(&self.memory) {
+        if !checkout.connection().has_insert_id(&self.held.memory) {
             Box::pin(self.recall()).await;
         }
-        let memory = self.memory.clone();
+        let memory = self.held.memory.clone();
         checkout.restore_insert_id(&memory).await.map_err(ProxyError::Pool)
     }
 
     /// What can be written into a text in the place of functions; an error if it asks for what nobody knows any more.
     pub(crate) fn known_from_memory(&self, statement: &Statement) -> Result<Known, ProxyError> {
-        let found_rows = self.memory.found_rows();
+        let found_rows = self.held.memory.found_rows();
         if found_rows.is_none() && statement.uses.contains(Uses::FOUND_ROWS) {
             return Err(ProxyError::DiagnosticsGone);
         }
-        Ok(Known { connection_id: self.info.id.0, found_rows, row_count: Some(self.memory.row_count.get()) })
+        Ok(Known {
+            connection_id: self.activity.id.0,
+            found_rows,
+            row_count: Some(self.held.memory.row_count.get()),
+        })
     }
 
     /// What becomes of FOUND_ROWS().
@@ -153,7 +161,7 @@ impl Session {
         if is_plain
             && !counts_otherwise(statement)
             && statement.effects.is_empty()
-            && !self.lex.limits_rows(&self.want.vars)
+            && !self.state.lex.limits_rows(&self.state.want.vars)
         {
             return RowsLeft::Sent;
         }
@@ -162,7 +170,7 @@ impl Session {
             let text = &SqlText::new(sql, ran.text.lex);
             return self.rows_left(Ran { statement, text, ..ran });
         }
-        rows_left(ran, &(0..ran.text.sql.len()), self.lex.limits_rows(&self.want.vars))
+        rows_left(ran, &(0..ran.text.sql.len()), self.state.lex.limits_rows(&self.state.want.vars))
     }
 
     /// What becomes of the list of warnings.
@@ -196,14 +204,14 @@ impl Session {
     /// The proxy has answered a statement itself, without an error: diagnostics are about that one from now on.
     pub(crate) fn note_own_answer(&mut self) {
         // To MariaDB, it has no tables.
-        let clears = self.lex.options(&self.want.vars).flavor == Flavor::MySql;
-        self.memory.answered_itself(clears.then_some(Warnings::None));
+        let clears = self.state.lex.options(&self.state.want.vars).flavor == Flavor::MySql;
+        self.held.memory.answered_itself(clears.then_some(Warnings::None));
     }
 
     /// Diagnostics are about this error from now on.
     pub(crate) fn note_own_error(&self, error: &ProxyError) {
         let error = ClientError::from(error).into_packet();
-        self.memory.answered_itself(Some(Warnings::Own(error.code, error.message)));
+        self.held.memory.answered_itself(Some(Warnings::Own(error.code, error.message)));
     }
 }
 

@@ -19,7 +19,7 @@ impl Session {
     /// The same that tells a count.
     pub(crate) async fn answer_ok_of(&mut self, affected_rows: u64) -> Result<(), delphinus_net::NetError> {
         let mut out = Vec::new();
-        let ok = OkPacket { affected_rows, status: self.status, ..OkPacket::default() };
+        let ok = OkPacket { affected_rows, status: self.state.status, ..OkPacket::default() };
         let at = begin_packet(&mut out);
         ok.put(&mut out, 0, self.capabilities());
         end_packet(&mut out, at, 1);
@@ -31,10 +31,10 @@ impl Session {
         let mut out = Vec::new();
         let at = begin_packet(&mut out);
         if self.capabilities().contains(Capabilities::DEPRECATE_EOF) {
-            let ok = OkPacket { status: self.status, ..OkPacket::default() };
+            let ok = OkPacket { status: self.state.status, ..OkPacket::default() };
             ok.put(&mut out, delphinus_wire::response::EOF, self.capabilities());
         } else {
-            EofPacket { warnings: 0, status: self.status }.put(&mut out);
+            EofPacket { warnings: 0, status: self.state.status }.put(&mut out);
         }
         end_packet(&mut out, at, 1);
         self.write_client_bytes(&out).await
@@ -43,7 +43,7 @@ impl Session {
     /// A result set.
     pub(crate) async fn answer_rows(&mut self, result: &TextResult) -> Result<(), delphinus_net::NetError> {
         let mut out = Vec::new();
-        result.put(&mut out, 1, self.status, self.capabilities());
+        result.put(&mut out, 1, self.state.status, self.capabilities());
         self.write_client_bytes(&out).await
     }
 
@@ -54,7 +54,7 @@ impl Session {
         ends: bool,
     ) -> Result<(), delphinus_net::NetError> {
         // After part of a packet, only the end of the connection is an error.
-        let Some(seq) = self.error_seq else { return Ok(()) };
+        let Some(seq) = self.client.error_seq else { return Ok(()) };
         let mut out = Vec::new();
         let error = ClientError::from(error);
         let error = if ends { error.that_ends() } else { error.that_goes_on() };

@@ -30,11 +30,14 @@ use crate::causality::Causality;
 use crate::client_error::{ClientError, ProxyError};
 use crate::clusters::{Clusters, Destination};
 use crate::failed_logins::Visitor;
+use crate::hold::{Held, Seats};
+use crate::io::Client;
 use crate::login_attempt::LoginAttempt;
 use crate::pinned::Published;
 use crate::registry::{ClientConnId, Connected};
 use crate::route::is_about_schema;
-use crate::session::{Lex, LoginFacts, Seats, Session};
+use crate::session::{LoginFacts, Session};
+use crate::state::{Lex, Wanted};
 use crate::statements::ClientStatements;
 use crate::steering::Steering;
 use crate::tracking::AskedTracking;
@@ -248,20 +251,46 @@ impl Seed {
         );
         let account = &worker.settings.memory;
         let (room, share) = (account.open(Owner::Buffers), Share::of(account));
-        Session {
+        let client = Client {
+            stream: self.stream,
+            buffer: self.buffer,
             room,
+            kept: 0,
+            before_file: None,
+            error_seq: Some(1),
+            may_send_file: false,
+        };
+        let held = Held {
+            seats: Seats::default(),
+            bound: None,
+            identity,
+            rights: keys.epoch(),
+            keys,
+            memory: Memory::of(&share),
+            last_backend: None,
+            broke_on: None,
+        };
+        let state = Wanted {
             lex: lex(facts, &initial),
+            want: initial.clone(),
+            initial,
+            sql: SqlStatements::default(),
+            pins: Pins::default(),
+            published: Published::new(rt::now()),
+            status: Status::AUTOCOMMIT,
+            asked_tracking: AskedTracking::default(),
+            idle_limit_s: 0,
+            share,
+            kept_state: None,
+        };
+        Session {
             steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
             causality: Causality::default(),
             just_begun: crate::begin_anew::JustBegun::default(),
-            broke_on: None,
             worker,
             clusters: self.clusters,
-            info: self.info,
-            stream: self.stream,
-            buffer: self.buffer,
-            kept: 0,
-            before_file: None,
+            activity: self.info,
+            client,
             login: LoginFacts {
                 capabilities: outcome.connection.capabilities,
                 established: outcome.connection,
@@ -270,26 +299,9 @@ impl Seed {
                 client_ip: self.client_ip,
                 refused_changes: 0,
             },
-            identity,
-            rights: keys.epoch(),
-            keys,
-            want: initial.clone(),
-            initial,
-            pins: Pins::default(),
-            published: Published::new(rt::now()),
-            memory: Memory::of(&share),
-            share,
-            kept_state: None,
-            status: Status::AUTOCOMMIT,
-            seats: Seats::default(),
-            bound: None,
+            state,
+            held,
             statements: ClientStatements::default(),
-            sql: SqlStatements::default(),
-            last_backend: None,
-            may_send_file: false,
-            asked_tracking: AskedTracking::default(),
-            error_seq: Some(1),
-            idle_limit_s: 0,
         }
     }
 }
@@ -400,7 +412,7 @@ impl Session {
     /// Checks the schema, where the client names one, and says OK.
     async fn finish_login(&mut self, outcome: &LoginOutcome) -> Result<(), NetError> {
         if let Err(error) = self.check_schema().await {
-            refuse_known(&mut self.stream, &error, outcome).await;
+            refuse_known(&mut self.client.stream, &error, outcome).await;
             return Err(NetError::Closed);
         }
         self.say_welcome(outcome).await
@@ -412,7 +424,7 @@ impl Session {
         if let Some(packet) = &outcome.before_ok {
             put_packet(&mut out, packet.seq, &packet.payload);
         }
-        self.info.enters(self.want.schema.as_deref());
+        self.activity.enters(self.state.want.schema.as_deref());
         self.put_login_ok(&mut out, outcome.next_seq);
         self.write_client_bytes(&out).await?;
         self.start_compression();
@@ -423,17 +435,19 @@ impl Session {
     fn start_compression(&mut self) {
         let level = self.login.established.zstd_level.clamp(1, MOST_ZSTD_LEVEL);
         if let Some(algorithm) = Algorithm::agreed(self.capabilities(), level)
-            && !self.stream.is_compressed()
+            && !self.client.stream.is_compressed()
         {
-            self.stream.start_compression(CompressedLink::new(algorithm, Side::Server), self.buffer.data());
-            self.stream.limit_unpacked(&self.worker.settings.memory);
-            self.buffer.clear();
+            self.client
+                .stream
+                .start_compression(CompressedLink::new(algorithm, Side::Server), self.client.buffer.data());
+            self.client.stream.limit_unpacked(&self.worker.settings.memory);
+            self.client.buffer.clear();
         }
     }
 
     fn put_login_ok(&self, out: &mut Vec<u8>, seq: u8) {
         let at = begin_packet(out);
-        let ok = OkPacket { status: self.status, ..OkPacket::default() };
+        let ok = OkPacket { status: self.state.status, ..OkPacket::default() };
         ok.put(out, 0, self.capabilities());
         end_packet(out, at, seq);
     }
@@ -441,7 +455,7 @@ impl Session {
     /// A schema that does not exist, or is not for this user, is an error of the login, as servers have it. Where
     /// no backend can be asked, the first statement will tell.
     pub(crate) async fn check_schema(&mut self) -> Result<(), ProxyError> {
-        if self.want.schema.is_none() {
+        if self.state.want.schema.is_none() {
             return Ok(());
         }
         let Ok(primary) = self.resolve(delphinus_route::Target::Primary) else { return Ok(()) };
@@ -452,8 +466,8 @@ impl Session {
         };
         match checked {
             Ok(checkout) => {
-                self.info.runs_nowhere();
-                self.seats.put(checkout.backend(), checkout.give_back());
+                self.activity.runs_nowhere();
+                self.held.seats.put(checkout.backend(), checkout.give_back());
                 Ok(())
             }
             Err(ProxyError::Pool(error)) if is_about_schema(&error) => Err(ProxyError::Pool(error)),

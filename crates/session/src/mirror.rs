@@ -151,7 +151,7 @@ impl Session {
             return self.skip_copy(wanted);
         };
         let (statement, types) = (found.key.clone(), found.types.clone());
-        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let payload = match params {
             // The client has never sent any: the server will say what is wrong with that.
             Some(ExecuteParams { types: None, .. }) if types.is_empty() => return self.skip_copy(wanted),
@@ -168,8 +168,9 @@ impl Session {
             self.worker.counters.mirror_dropped.increment();
             return;
         };
-        let (identity, want) = (self.identity.clone(), self.want.clone());
-        let copied = Copied { asked, mirror, identity, rights: self.rights, _keys: self.keys.clone(), want };
+        let (identity, want) = (self.held.identity.clone(), self.state.want.clone());
+        let copied =
+            Copied { asked, mirror, identity, rights: self.held.rights, _keys: self.held.keys.clone(), want };
         rt::spawn_local(send(place, copied, wanted.clone()));
     }
 
@@ -185,10 +186,10 @@ impl Session {
         statement.access == Access::Read
             && statement.effects.is_empty()
             && !statement.uses.intersects(FOREIGN)
-            && self.pins.is_empty()
-            && self.bound.is_none()
-            && self.status.contains(Status::AUTOCOMMIT)
-            && !self.status.contains(Status::IN_TRANS)
+            && self.state.pins.is_empty()
+            && self.held.bound.is_none()
+            && self.state.status.contains(Status::AUTOCOMMIT)
+            && !self.state.status.contains(Status::IN_TRANS)
     }
 }
 

@@ -38,7 +38,7 @@ impl Session {
         let done = match self.wait_for(checkout, work).await {
             Ok(done) => done,
             Err(Break::Client(_)) => {
-                if self.info.is_killed() {
+                if self.activity.is_killed() {
                     checkout.note(Doing::Killed);
                 }
                 return Err(ProxyError::ClientGone);
@@ -59,7 +59,7 @@ impl Session {
         let backend = checkout.backend();
         let mut work = pin!(work(checkout));
         loop {
-            if let Either::First(done) = rt::either(work.as_mut(), self.info.disturbed()).await {
+            if let Either::First(done) = rt::either(work.as_mut(), self.activity.disturbed()).await {
                 return Ok(done);
             }
             self.attend(None);

@@ -39,11 +39,11 @@ impl Session {
         }
         match answered {
             Ok(None) => {
-                self.memory.row_count.set(0);
+                self.held.memory.row_count.set(0);
                 self.answer_ok().await?;
             }
             Ok(Some(result)) => {
-                self.memory.row_count.set(-1);
+                self.held.memory.row_count.set(-1);
                 self.answer_rows(&result).await?;
             }
             Err(error) => return Ok(Served::Error(error)),
@@ -53,7 +53,7 @@ impl Session {
 
     /// All of them or none.
     fn set_own(&mut self, sql: &[u8]) -> Result<(), ProxyError> {
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let mut own = self.steering.own.as_deref().cloned().unwrap_or_default();
         let (mut token, mut traces) = (None, self.steering.traces);
         for assignment in assignments(sql, lex) {

@@ -30,23 +30,23 @@ impl Published {
 impl Session {
     /// Lets others know of the oldest pin, where it is another one now.
     pub(crate) fn publish_pin(&mut self) {
-        let first = self.pins.iter().next();
+        let first = self.state.pins.iter().next();
         let key = first.map(|pin| (pin.reason, pin.since));
-        if key == self.published.pin {
+        if key == self.state.published.pin {
             return;
         }
         let now = rt::now();
         self.count_pin(now);
-        self.published.pin = key;
-        self.published.since = now;
-        self.info.is_pinned(first.cloned());
+        self.state.published.pin = key;
+        self.state.published.since = now;
+        self.activity.is_pinned(first.cloned());
     }
 
     /// Pins a session whose user does not share connections, from its first statement on.
     pub(crate) fn pin_if_dedicated(&mut self) {
-        let user = self.info.user();
+        let user = self.activity.user();
         if self.worker.users.find(&user).is_some_and(|user| !user.shares_connections) {
-            self.pins.add(PinReason::Dedicated, rt::now(), b"");
+            self.state.pins.add(PinReason::Dedicated, rt::now(), b"");
             self.publish_pin();
         }
     }
@@ -54,29 +54,29 @@ impl Session {
     /// Counts what the end of the session ends.
     pub(crate) fn count_end(&mut self) {
         let lived = self.count_time();
-        tracing::debug!(session.id = self.info.id.0, connected_us = micros(lived), "session ended");
+        tracing::debug!(session.id = self.activity.id.0, connected_us = micros(lived), "session ended");
     }
 
     /// Counts the time that the session was in its cluster, which ends now, or is counted anew.
     pub(crate) fn count_time(&mut self) -> Duration {
         let now = rt::now();
         self.count_pin(now);
-        self.published.pin = None;
-        let lived = now.saturating_duration_since(self.published.begun);
-        self.published.begun = now;
+        self.state.published.pin = None;
+        let lived = now.saturating_duration_since(self.state.published.begun);
+        self.state.published.begun = now;
         self.worker.counters.session_us.add(micros(lived));
         lived
     }
 
     fn count_pin(&self, now: Instant) {
-        let Some((reason, _)) = self.published.pin else { return };
-        let pinned_us = micros(now.saturating_duration_since(self.published.since));
+        let Some((reason, _)) = self.state.published.pin else { return };
+        let pinned_us = micros(now.saturating_duration_since(self.state.published.since));
         counter(&self.worker.counters, reason).add(pinned_us);
         if reason != PinReason::Transaction && tracing::enabled!(tracing::Level::DEBUG) {
             // Literals may be anything, passwords among them.
-            let pin = self.info.pin();
+            let pin = self.activity.pin();
             let statement = pin.map(|pin: Pin| self.normalised(pin.statement.as_bytes())).unwrap_or_default();
-            let (id, reason) = (self.info.id.0, reason.as_str());
+            let (id, reason) = (self.activity.id.0, reason.as_str());
             tracing::debug!(session.id = id, reason, pinned_us, %statement, "pin ended");
         }
     }

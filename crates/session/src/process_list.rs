@@ -53,16 +53,16 @@ impl Session {
     pub(crate) async fn show_process_list(&mut self, input: Input, sql: &[u8], shape: TextShape) -> Outcome {
         self.skip(input).await?;
         let is_full = sql.split(u8::is_ascii_whitespace).any(|word| word.eq_ignore_ascii_case(b"full"));
-        let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
-        let old_mode = self.want.vars.get("old_mode").map(|mode| String::from_utf8_lossy(mode));
+        let is_mariadb = self.state.lex.options(&self.state.want.vars).flavor == Flavor::MariaDb;
+        let old_mode = self.state.want.vars.get("old_mode").map(|mode| String::from_utf8_lossy(mode));
         let has_progress = is_mariadb && !old_mode.is_some_and(|mode| mode.contains("NO_PROGRESS_INFO"));
         let now_s = self.worker.registry.clock_s();
-        let sees_all = self.info.rank() == Rank::ConnectionAdmin;
+        let sees_all = self.activity.rank() == Rank::ConnectionAdmin;
         let sessions = self.worker.registry.list();
         let rows = sessions.iter().filter(|info| sees_all || self.is_own(info));
         let rows = rows.map(|info| self.row(info, (now_s, has_progress), sql, is_full)).collect();
         self.worker.counters.routed_local.increment();
-        self.memory.row_count.set(-1);
+        self.held.memory.row_count.set(-1);
         self.note_own_answer();
         self.answer_rows(&TextResult { columns: columns(has_progress, shape), rows }).await?;
         Ok(Served::Answered)
@@ -75,7 +75,7 @@ impl Session {
         sql: &[u8],
         is_full: bool,
     ) -> Vec<Option<Vec<u8>>> {
-        let is_own = info.id == self.info.id;
+        let is_own = info.id == self.activity.id;
         let runs = is_own || info.place().is_some();
         let text = |text: &str| Some(text.as_bytes().to_vec());
         let schema = info.schema();

@@ -48,7 +48,9 @@ enum Fate {
 impl Session {
     /// True if something holds the session to a replica, although its listener is for writing, too.
     pub(crate) fn is_held_on_replica(&self) -> bool {
-        self.steering.on_replica && self.bound.is_some() && self.login.listener.mode == ListenerMode::Split
+        self.steering.on_replica
+            && self.held.bound.is_some()
+            && self.login.listener.mode == ListenerMode::Split
     }
 
     /// A transaction has begun there.
@@ -66,7 +68,7 @@ impl Session {
         if !self.is_held_on_replica() {
             return Ok(());
         }
-        if !self.status.contains(Status::IN_TRANS) && self.holds_insert_id() {
+        if !self.state.status.contains(Status::IN_TRANS) && self.holds_insert_id() {
             return Box::pin(self.leave_replica()).await;
         }
         match self.fate(sql, statement) {
@@ -87,7 +89,7 @@ impl Session {
 
     /// The same for those who ask: whether the statement runs where the session is held; an error if nowhere.
     pub(crate) fn stays_on_replica(&mut self, sql: &[u8], statement: &Statement) -> Result<bool, Steered> {
-        if !self.status.contains(Status::IN_TRANS) && self.holds_insert_id() {
+        if !self.state.status.contains(Status::IN_TRANS) && self.holds_insert_id() {
             return Ok(false);
         }
         match self.fate(sql, statement) {
@@ -100,12 +102,12 @@ impl Session {
     }
 
     fn refused_like_everywhere(&mut self) -> Steered {
-        let is_mariadb = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
+        let is_mariadb = self.state.lex.options(&self.state.want.vars).flavor == Flavor::MariaDb;
         Steered::ReadOnlyTransaction { is_mariadb }
     }
 
     fn fate(&mut self, sql: &[u8], statement: &Statement) -> Fate {
-        let flavor = self.lex.options(&self.want.vars).flavor;
+        let flavor = self.state.lex.options(&self.state.want.vars).flavor;
         let (lists_changes, has_read) = (flavor == Flavor::MariaDb, self.steering.has_read);
         let fate = match in_read_only(statement, Progress { has_read, lists_changes }) {
             InReadOnly::Run
@@ -124,10 +126,10 @@ impl Session {
         };
         let goes_along = |reason| match reason {
             PinReason::Transaction => true,
-            PinReason::FixedVariable => self.pins.fixes_only(INSERT_ID),
+            PinReason::FixedVariable => self.state.pins.fixes_only(INSERT_ID),
             _ => false,
         };
-        let held = self.pins.iter().find(|pin| !goes_along(pin.reason));
+        let held = self.state.pins.iter().find(|pin| !goes_along(pin.reason));
         match (fate, held) {
             (InReadOnly::Run, _) => Fate::Stays,
             (InReadOnly::Refuse, _) if self.is_read_only() && has_read => Fate::Refused,
@@ -141,10 +143,10 @@ impl Session {
     /// True in a transaction that cannot write. Without autocommit one that could may be on a replica, too, if it began when there
     /// was no primary.
     fn is_read_only(&self) -> bool {
-        let is_open = self.status.contains(Status::IN_TRANS);
+        let is_open = self.state.status.contains(Status::IN_TRANS);
         is_open
-            && (self.status.contains(Status::IN_TRANS_READONLY)
-                || delphinus_state::reads_only(&self.want.vars))
+            && (self.state.status.contains(Status::IN_TRANS_READONLY)
+                || delphinus_state::reads_only(&self.state.want.vars))
     }
 
     /// To MySQL, what BEGIN begins in such a transaction cannot write either.
@@ -152,19 +154,19 @@ impl Session {
         let says_how = Effects::BEGINS_SPECIAL.union(Effects::BEGINS_READ_ONLY);
         matches!(statement.class, Class::Begin | Class::StartTransaction)
             && !statement.effects.intersects(says_how)
-            && self.status.contains(Status::IN_TRANS)
+            && self.state.status.contains(Status::IN_TRANS)
     }
 
     /// Nothing was read yet, or each statement has a view of its own, and the primary has all that the replica had.
     fn may_move(&self) -> bool {
         let views = ["READ-COMMITTED", "READ-UNCOMMITTED"];
-        !self.steering.has_read || !self.steering.is_rooted && isolation_is(&self.want.vars, &views)
+        !self.steering.has_read || !self.steering.is_rooted && isolation_is(&self.state.want.vars, &views)
     }
 
     /// A variable that no other connection can be given would hold the session there.
     fn fixes_variables(&mut self, sql: &[u8], statement: &Statement) -> bool {
         statement.effects.contains(Effects::SETS_SYSTEM_VARS)
-            && assignments(sql, self.lex.options(&self.want.vars)).iter().any(|one| {
+            && assignments(sql, self.state.lex.options(&self.state.want.vars)).iter().any(|one| {
                 fixes(one) && !matches!(&one.target, Target::System { name, .. } if name == INSERT_ID)
             })
     }
@@ -172,12 +174,12 @@ impl Session {
     /// True if it is all that holds the session to its connection, a transaction apart.
     fn holds_insert_id(&self) -> bool {
         let may_go = |reason| matches!(reason, PinReason::Transaction | PinReason::FixedVariable);
-        self.pins.fixes_only(INSERT_ID) && self.pins.iter().all(|pin| may_go(pin.reason))
+        self.state.pins.fixes_only(INSERT_ID) && self.state.pins.iter().all(|pin| may_go(pin.reason))
     }
 
     /// True for a read that must not, or that somebody does not want to, run on the replica.
     fn wants_to_move(&self, statement: &Statement) -> bool {
-        let Some(here) = self.bound.as_ref().map(Checkout::backend) else { return false };
+        let Some(here) = self.held.bound.as_ref().map(Checkout::backend) else { return false };
         if statement.access == Access::Write {
             return false;
         }
@@ -230,7 +232,7 @@ impl Session {
         {
             plan = Plan { target: RouteTarget::Primary, ..plan };
         }
-        let mut checkout = match self.bound.take() {
+        let mut checkout = match self.held.bound.take() {
             Some(primary) => primary,
             None => match self.checkout_planned(plan, &avoid).await {
                 // It is not there any more, or has not got yet what the session has to find.
@@ -242,8 +244,8 @@ impl Session {
             },
         };
         checkout.query(BEGIN).await.map_err(ProxyError::Pool)?;
-        self.status = self.status.with(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
-        self.pins.add(PinReason::Transaction, rt::now(), BEGIN.as_bytes());
+        self.state.status = self.state.status.with(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.state.pins.add(PinReason::Transaction, rt::now(), BEGIN.as_bytes());
         self.keep_or_give_back(checkout);
         Ok(())
     }
@@ -272,7 +274,7 @@ impl Session {
             Ok(answer) => answer,
             Err(error @ PoolError::Refused { .. }) => {
                 self.steering.on_replica = true;
-                self.bound = Some(replica);
+                self.held.bound = Some(replica);
                 return Err(ProxyError::Pool(error));
             }
             Err(error) => return Err(self.lost(&error.to_string(), false)),
@@ -301,7 +303,7 @@ impl Session {
             }
             Err(error) => {
                 self.steering.on_replica = true;
-                self.bound = Some(replica);
+                self.held.bound = Some(replica);
                 Err(error)
             }
         }
@@ -318,8 +320,8 @@ impl Session {
     async fn roll_back_on_replica(&mut self, mut checkout: Checkout) -> ProxyError {
         if !self.steering.needs_primary {
             tracing::info!(
-                session.id = self.info.id.0,
-                user = %self.info.user(),
+                session.id = self.activity.id.0,
+                user = %self.activity.user(),
                 "a READ ONLY transaction needed the primary after it had read on a replica: the session's next ones begin there"
             );
         }

@@ -166,7 +166,7 @@ impl Session {
             }
             Verdict::BeginAnew => match self.begin_on_next(checkout, relayed).await {
                 Ok(next) => {
-                    self.bound = Some(next);
+                    self.held.bound = Some(next);
                     Rescued::Again
                 }
                 Err(error) => Rescued::Never(Served::Error(error)),
@@ -198,7 +198,7 @@ impl Session {
         let why = error.to_string();
         self.worker.report_lost(backend, &why);
         self.worker.counters.error_backend_lost.increment();
-        self.info.waits_again();
+        self.activity.waits_again();
         match verdict {
             Verdict::Lost(loss) => {
                 let error = self.told_as(loss, &why);
@@ -216,7 +216,7 @@ impl Session {
         Situation {
             harm,
             parts: Parts::of(sent.statement),
-            is_at_hand: sent.input.is_whole() && !self.info.is_killed(),
+            is_at_hand: sent.input.is_whole() && !self.activity.is_killed(),
             holds: self.holds(),
             transaction,
             side: self.side(),
@@ -228,14 +228,18 @@ impl Session {
     }
 
     fn harm(&self, sent: Sent<'_>) -> Harm {
-        if sent.runs { Harm::of(sent.statement, self.status.contains(Status::IN_TRANS)) } else { Harm::None }
+        if sent.runs {
+            Harm::of(sent.statement, self.state.status.contains(Status::IN_TRANS))
+        } else {
+            Harm::None
+        }
     }
 
     /// What goes with the session's connection.
     pub(crate) fn holds(&self) -> Holds {
-        if self.pins.is_empty() {
+        if self.state.pins.is_empty() {
             Holds::Nothing
-        } else if self.pins.iter().all(|pin| can_go_on(pin.reason)) {
+        } else if self.state.pins.iter().all(|pin| can_go_on(pin.reason)) {
             Holds::Transaction
         } else {
             Holds::More
@@ -244,7 +248,7 @@ impl Session {
 
     /// The session's transaction: with a savepoint there is one for its client, whatever the server says.
     pub(crate) fn transaction(&self) -> Transaction {
-        if !self.status.contains(Status::IN_TRANS) && !self.pins.has(PinReason::Transaction) {
+        if !self.state.status.contains(Status::IN_TRANS) && !self.state.pins.has(PinReason::Transaction) {
             Transaction::None
         } else if self.just_begun.opening().is_some() {
             Transaction::JustBegun
@@ -276,7 +280,7 @@ impl Session {
             return Suspicion::None;
         }
         let is_second = matches!(trouble, Trouble::Cut(_))
-            && self.broke_on.replace(backend).is_some_and(|first| first != backend);
+            && self.held.broke_on.replace(backend).is_some_and(|first| first != backend);
         if self.has_run_long() && !self.worker.is_hung(backend) {
             return Suspicion::Killed;
         }
@@ -285,14 +289,14 @@ impl Session {
 
     /// True for a statement that somebody may have wanted to end.
     fn has_run_long(&self) -> bool {
-        self.info.since_s(self.worker.registry.clock_s()) >= LONG_S
+        self.activity.since_s(self.worker.registry.clock_s()) >= LONG_S
     }
 
     /// Closes the connection of a statement that runs again elsewhere.
     fn leave_broken_off(&mut self, checkout: Checkout, relayed: Relayed) -> BackendId {
         let backend = checkout.backend();
         drop(checkout);
-        self.info.waits_again();
+        self.activity.waits_again();
         self.worker.counters.error_backend_lost.increment();
         self.worker.report_lost(backend, "it breaks statements off");
         self.worker.buffers.give(relayed.rest);
@@ -312,7 +316,7 @@ impl Session {
     /// Takes in what is lost; what the client is told of that.
     fn told_as(&mut self, loss: Loss, how: &str) -> ProxyError {
         if loss == Loss::State {
-            let pin = self.pins.reason().map_or("state", PinReason::as_str);
+            let pin = self.state.pins.reason().map_or("state", PinReason::as_str);
             return ProxyError::LostState(how.to_owned(), pin);
         }
         if self.holds() == Holds::Transaction {
@@ -333,7 +337,7 @@ impl Session {
     /// What follows when the connection of an open cursor breaks, or one that a setting was sent on.
     pub(crate) fn after_loss(&mut self, why: &str) -> Served {
         if self.causality.is_writing()
-            && let Some(backend) = self.last_backend
+            && let Some(backend) = self.held.last_backend
         {
             self.may_have_written(backend);
         }

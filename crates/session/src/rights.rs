@@ -90,7 +90,7 @@ impl Session {
     /// Takes in that a text is about to run which may change rights.
     pub(crate) fn note_rights_of_query(&mut self, statement: &Statement, input: Input, text_at: usize) {
         let extent = if input.is_whole() { Extent::Whole } else { Extent::Beginning };
-        let sql = self.buffer.data()[text_at..input.held].to_vec();
+        let sql = self.client.buffer.data()[text_at..input.held].to_vec();
         self.note_rights(statement, &sql, extent);
     }
 
@@ -117,9 +117,9 @@ impl Session {
             let whose = self.whose(statement, sql)?;
             return Some(MayChange { whose, counts: counts(statement), ..unknown });
         }
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let texts = self.texts_executed(statement, sql, lex);
-        if texts.is_empty() && !self.pins.is_empty() {
+        if texts.is_empty() && !self.state.pins.is_empty() {
             // It is one that a routine has prepared, or none.
             return Some(unknown);
         }
@@ -136,7 +136,7 @@ impl Session {
 
     /// Whose rights a text changes, if it may change any.
     fn whose(&mut self, statement: &Statement, sql: &[u8]) -> Option<Whose> {
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let effects = statement.effects;
         // What is not recognised, or has a body: its words tell.
         let is_obscure = statement.class == Class::Unknown
@@ -153,7 +153,7 @@ impl Session {
         let is_own = (changed.own || !changed.named.is_empty())
             && !changed.anybody
             && !effects.intersects(RUNS_MORE)
-            && changed.named.iter().all(|name| *name == self.identity.user);
+            && changed.named.iter().all(|name| *name == self.held.identity.user);
         let whose = if is_own { Whose::Own } else { Whose::Anybody };
         Some(defaults.map_or(whose, |defaults| defaults.and(whose)))
     }
@@ -188,7 +188,7 @@ impl Session {
     fn rights_changed(&self, whose: Whose) -> Option<Epoch> {
         match whose {
             Whose::Defaults => return Some(self.worker.users.rights().defaults_have_changed()),
-            Whose::Own => self.keys.have_changed(),
+            Whose::Own => self.held.keys.have_changed(),
             Whose::Anybody => self.worker.users.accounts_changed(),
         }
         None

@@ -39,8 +39,8 @@ impl Session {
         Intent {
             access: statement.access,
             why: statement.why,
-            in_transaction: self.status.contains(Status::IN_TRANS),
-            autocommit_off: !self.status.contains(Status::AUTOCOMMIT),
+            in_transaction: self.state.status.contains(Status::IN_TRANS),
+            autocommit_off: !self.state.status.contains(Status::AUTOCOMMIT),
             pinned: self.reason_for_primary(),
             avoid,
             behind: &[],
@@ -54,7 +54,7 @@ impl Session {
     #[inline]
     pub(crate) fn reason_for_primary(&self) -> Option<PinReason> {
         let is_for_reading = self.login.listener.mode == ListenerMode::ReadOnly;
-        let mut reasons = self.pins.iter().map(|pin| pin.reason);
+        let mut reasons = self.state.pins.iter().map(|pin| pin.reason);
         reasons.find(|reason| *reason != PinReason::Dedicated || !is_for_reading)
     }
 
@@ -138,9 +138,9 @@ impl Session {
             return None;
         }
         let backend = self.resolve(target).ok()?;
-        let seat = (backend, self.seats.find(backend)?);
-        let checkout = self.worker.pool.retake_ready(seat, &self.memory, &self.want)?;
-        self.seats.take(backend);
+        let seat = (backend, self.held.seats.find(backend)?);
+        let checkout = self.worker.pool.retake_ready(seat, &self.held.memory, &self.state.want)?;
+        self.held.seats.take(backend);
         self.goes_to(target);
         Some(self.note(checkout))
     }
@@ -178,8 +178,8 @@ impl Session {
             Ok(checkout) if target != Target::Primary => self.reach(checkout).await,
             // It may have taken its time.
             Ok(checkout) if self.worker.primary() != Some(backend) => {
-                self.info.runs_nowhere();
-                self.seats.put(backend, checkout.give_back());
+                self.activity.runs_nowhere();
+                self.held.seats.put(backend, checkout.give_back());
                 Err(ProxyError::NoBackend("the primary has just become another one".to_owned()))
             }
             result => result,
@@ -189,7 +189,7 @@ impl Session {
     /// The schema of the session has been dropped, or taken from its user. On a server such a session lives on, and
     /// statements that need a schema fail: so it is here.
     async fn checkout_without_schema(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
-        let want = SessionState { schema: None, ..self.want.clone() };
+        let want = SessionState { schema: None, ..self.state.want.clone() };
         self.checkout_slow(backend, want, true).await
     }
 
@@ -201,11 +201,11 @@ impl Session {
         waits: bool,
     ) -> Result<Checkout, ProxyError> {
         if let Some(mut checkout) = self.retake(backend) {
-            if checkout.is_ready(&self.want, &self.memory) {
+            if checkout.is_ready(&self.state.want, &self.held.memory) {
                 return Ok(self.note(checkout));
             }
             self.keep_defaults();
-            match checkout.make_ready(&self.want, &self.memory).await {
+            match checkout.make_ready(&self.state.want, &self.held.memory).await {
                 Ok(_) => return Ok(self.note(checkout)),
                 // Nothing of this command was sent: another connection will do.
                 Err(error) if error.is_elsewhere_better() => {}
@@ -216,14 +216,14 @@ impl Session {
             }
         }
         self.keep_defaults();
-        self.checkout_slow(backend, self.want.clone(), waits).await
+        self.checkout_slow(backend, self.state.want.clone(), waits).await
     }
 
     /// The connection that the session is pinned to, or has left in its seat.
     #[inline]
     pub(crate) fn retake(&mut self, backend: BackendId) -> Option<Checkout> {
-        let seat = self.seats.take(backend)?;
-        self.worker.pool.retake(backend, seat, &self.memory)
+        let seat = self.held.seats.take(backend)?;
+        self.worker.pool.retake(backend, seat, &self.held.memory)
     }
 
     async fn checkout_slow(
@@ -232,8 +232,9 @@ impl Session {
         want: SessionState,
         waits_for_room: bool,
     ) -> Result<Checkout, ProxyError> {
-        let (identity, memory) = (&self.identity, &self.memory);
-        let request = Request { backend, identity, rights: self.rights, want: &want, memory, waits_for_room };
+        let (identity, memory) = (&self.held.identity, &self.held.memory);
+        let request =
+            Request { backend, identity, rights: self.held.rights, want: &want, memory, waits_for_room };
         // Off the usual path: boxed, so that an idle session does not carry its room.
         let found = Box::pin(self.worker.pool.checkout(request)).await;
         match found {
@@ -252,7 +253,7 @@ impl Session {
         if let Some(trace) = &self.steering.trace {
             trace.runs_on(checkout.backend());
         }
-        self.info.runs_on(checkout.backend(), thread);
+        self.activity.runs_on(checkout.backend(), thread);
         checkout
     }
 
@@ -283,9 +284,9 @@ impl Session {
     /// The pinned connection, if it still lives.
     pub(crate) fn take_bound(&mut self) -> Result<Option<Checkout>, ProxyError> {
         match self.why_unbound() {
-            None => Ok(self.bound.take().map(|checkout| self.note(checkout))),
+            None => Ok(self.held.bound.take().map(|checkout| self.note(checkout))),
             Some(why) => {
-                self.bound = None;
+                self.held.bound = None;
                 Err(self.lost(why, false))
             }
         }
@@ -294,7 +295,7 @@ impl Session {
     /// Why the session does not have the connection any more that it is pinned to.
     pub(crate) fn why_unbound(&mut self) -> Option<&'static str> {
         let is_only_kept = self.is_only_kept();
-        let Some(checkout) = &mut self.bound else {
+        let Some(checkout) = &mut self.held.bound else {
             // What the session was pinned for has gone with a connection that broke beside its statements: on another one
             // the rest of a transaction would be committed alone.
             return (!is_only_kept).then_some("it broke");
@@ -311,9 +312,9 @@ impl Session {
             return None;
         }
         self.worker.report_lost(backend, "closed by the backend while a session was pinned to it");
-        if is_only_kept && !self.status.contains(Status::IN_TRANS) {
+        if is_only_kept && !self.state.status.contains(Status::IN_TRANS) {
             // Any will do, with its state.
-            self.bound = None;
+            self.held.bound = None;
             return None;
         }
         Some("closed by the backend")
@@ -321,7 +322,7 @@ impl Session {
 
     /// True where nothing but an operator's wish, if anything, holds the session to a connection.
     pub(crate) fn is_only_kept(&self) -> bool {
-        self.pins.iter().all(|pin| pin.reason == PinReason::Dedicated)
+        self.state.pins.iter().all(|pin| pin.reason == PinReason::Dedicated)
     }
 }
 

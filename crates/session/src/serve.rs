@@ -40,26 +40,27 @@ impl Session {
             } else {
                 self.worker.counters.error_client_protocol.increment();
             }
-            tracing::debug!(session.id = self.info.id.0, %error, "client lost");
+            tracing::debug!(session.id = self.activity.id.0, %error, "client lost");
         }
         self.leave();
-        let _ = delphinus_net::rt::timeout(std::time::Duration::from_secs(1), self.stream.finish()).await;
+        let _ =
+            delphinus_net::rt::timeout(std::time::Duration::from_secs(1), self.client.stream.finish()).await;
     }
 
     /// Gives back what the session holds.
     pub(crate) fn leave(&mut self) {
         // A pinned connection is not clean: it is closed, and with it everything that pinned.
-        self.bound = None;
+        self.held.bound = None;
         self.end_rights();
         self.count_end();
         self.leave_seats();
-        self.worker.registry.leave(self.info.id);
+        self.worker.registry.leave(self.activity.id);
     }
 
     /// Leaves the connections that are held for the session to anybody.
     pub(crate) fn leave_seats(&mut self) {
-        for (backend, seat) in self.seats.take_all() {
-            if let Some(checkout) = self.worker.pool.retake(backend, seat, &self.memory) {
+        for (backend, seat) in self.held.seats.take_all() {
+            if let Some(checkout) = self.worker.pool.retake(backend, seat, &self.held.memory) {
                 checkout.release();
             }
         }
@@ -73,7 +74,7 @@ impl Session {
             }
             let input = match self.next_command().await? {
                 // It came after the KILL, whose answer its client may have seen: both can be found in one turn.
-                Waited::Command(_) if self.info.is_killed() => return self.say_goodbye().await,
+                Waited::Command(_) if self.activity.is_killed() => return self.say_goodbye().await,
                 Waited::Command(input) => input,
                 Waited::Crowded(input) => {
                     if self.refuse_crowded(input).await? {
@@ -88,8 +89,8 @@ impl Session {
                 Waited::Gone => return Ok(()),
                 Waited::Expired => return self.say_expired().await,
             };
-            self.info.touch(self.worker.registry.clock_s());
-            self.error_seq = Some(1);
+            self.activity.touch(self.worker.registry.clock_s());
+            self.client.error_seq = Some(1);
             let served = self.serve_command(input).await;
             if self.steering.trace.is_some() {
                 self.tell_trace(&served);
@@ -102,13 +103,13 @@ impl Session {
             }
             self.causality.end_command();
             self.just_begun.end_command();
-            self.may_send_file = false;
-            self.info.runs_nowhere();
+            self.client.may_send_file = false;
+            self.activity.runs_nowhere();
             match served {
                 Served::Answered => {}
                 Served::Error(error) => {
                     // ROW_COUNT() after any error.
-                    self.memory.row_count.set(-1);
+                    self.held.memory.row_count.set(-1);
                     self.note_own_error(&error);
                     self.answer_error(&error, false).await?;
                 }
@@ -122,7 +123,7 @@ impl Session {
     /// There is no memory for the rest of a command: it is passed over. True if the session ends with that.
     async fn refuse_crowded(&mut self, input: Input) -> Result<bool, NetError> {
         let error = ProxyError::MemoryFull(self.worker.settings.memory.limit());
-        self.error_seq = Some(1);
+        self.client.error_seq = Some(1);
         let (error, ends) = match Box::pin(self.refuse(input, error)).await? {
             Served::Error(error) => (error, false),
             Served::Fatal(error) => (error, true),
@@ -135,11 +136,12 @@ impl Session {
 
     /// A killed session ends at once; when the proxy stops, as soon as no transaction is open.
     fn must_end(&self) -> bool {
-        self.info.is_killed() || self.worker.is_stopping() && !self.status.contains(Status::IN_TRANS)
+        self.activity.is_killed()
+            || self.worker.is_stopping() && !self.state.status.contains(Status::IN_TRANS)
     }
 
     async fn say_goodbye(&mut self) -> Result<(), NetError> {
-        let error = if self.info.is_killed() { self.killed() } else { ProxyError::Shutdown };
+        let error = if self.activity.is_killed() { self.killed() } else { ProxyError::Shutdown };
         let mut out = Vec::new();
         crate::ClientError::from(&error).put(&mut out, 0, self.capabilities());
         self.write_client_bytes(&out).await
@@ -147,7 +149,7 @@ impl Session {
 
     /// MySQL says why it closes the connection, MariaDB closes it.
     async fn say_expired(&mut self) -> Result<(), NetError> {
-        if self.lex.options(&self.want.vars).flavor != Flavor::MySql {
+        if self.state.lex.options(&self.state.want.vars).flavor != Flavor::MySql {
             return Ok(());
         }
         let mut out = Vec::new();
@@ -161,7 +163,7 @@ impl Session {
             self.skip(input).await?;
             return Ok(Served::Fatal(ProxyError::PacketTooLarge));
         }
-        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let Ok(command) = Command::parse(payload) else {
             self.skip(input).await?;
             return Ok(Served::Error(ProxyError::Malformed));
@@ -183,7 +185,7 @@ impl Session {
     /// The statement that the client means by this id.
     #[inline]
     pub(crate) fn meant_by(&mut self, id: ClientStmtId) -> ClientStmtId {
-        if id != LAST_PREPARED || self.lex.options(&self.want.vars).flavor != Flavor::MariaDb {
+        if id != LAST_PREPARED || self.state.lex.options(&self.state.want.vars).flavor != Flavor::MariaDb {
             return id;
         }
         self.statements.last_prepared().unwrap_or(id)

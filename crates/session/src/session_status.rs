@@ -88,7 +88,7 @@ pub(crate) fn shows_counters(statement: &Statement, sql: &[u8]) -> bool {
 impl Session {
     /// The session has seen the counters of its connection.
     pub(crate) fn pin_for_counters(&mut self, sql: &[u8]) {
-        self.pins.add(PinReason::Status, rt::now(), sql);
+        self.state.pins.add(PinReason::Status, rt::now(), sql);
     }
 
     /// What SHOW STATUS says of the client's own TLS; `None` if the statement asks for something else.
@@ -100,8 +100,8 @@ impl Session {
     ) -> Option<Outcome> {
         let name = tls_variable(sql).filter(|_| statement.class == Class::Show)?;
         let value = match name {
-            "Ssl_version" => self.stream.tls_version().unwrap_or_default().to_owned(),
-            _ => self.stream.tls_cipher().unwrap_or_default(),
+            "Ssl_version" => self.client.stream.tls_version().unwrap_or_default().to_owned(),
+            _ => self.client.stream.tls_cipher().unwrap_or_default(),
         };
         let collation = self.text_shape().collation;
         let columns =

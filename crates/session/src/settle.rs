@@ -53,10 +53,10 @@ impl Session {
     #[inline]
     pub(crate) fn settle_at_once(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Option<Checkout> {
         let Ran { statement, response, .. } = ran;
-        self.last_backend = Some(checkout.backend());
+        self.held.last_backend = Some(checkout.backend());
         self.follow(checkout.backend(), statement, response);
         if let Some(status) = response.status {
-            self.status = status.of_session();
+            self.state.status = status.of_session();
         }
         let left = LeftBehind {
             rows: self.rows_left(ran),
@@ -65,11 +65,11 @@ impl Session {
         };
         checkout.connection().remember(response, left);
         let is_plain = statement.effects.is_empty() && response.changes.is_empty() && response.is_ok();
-        if !is_plain || !self.pins.is_empty() || self.status.contains(Status::IN_TRANS) {
+        if !is_plain || !self.state.pins.is_empty() || self.state.status.contains(Status::IN_TRANS) {
             return Some(checkout);
         }
-        self.info.runs_nowhere();
-        self.seats.put(checkout.backend(), checkout.give_back());
+        self.activity.runs_nowhere();
+        self.held.seats.put(checkout.backend(), checkout.give_back());
         None
     }
 
@@ -91,10 +91,10 @@ impl Session {
         }
         let hidden = Box::pin(self.hidden(ran)).await;
         let executed = Executed { statement, text, response, hidden: &hidden, now: rt::now() };
-        let (had, before) = (checkout.connection().have.schema.clone(), self.want.schema.clone());
+        let (had, before) = (checkout.connection().have.schema.clone(), self.state.want.schema.clone());
         let defaults_since = self.settle_rights(&executed);
         self.count_own_tables(checkout, ran);
-        self.asked_tracking.learn(ran);
+        self.state.asked_tracking.learn(ran);
         let learnt = self.learn_from(&executed);
         let may_change_vars = learnt.is_some() || !response.changes.is_empty();
         if let Some(learnt) = learnt {
@@ -104,20 +104,20 @@ impl Session {
             Box::pin(self.learn_defaults(checkout, &executed, epoch)).await?;
         }
         self.learn_sql(checkout, &executed);
-        if before != self.want.schema {
-            self.info.enters(self.want.schema.as_deref());
+        if before != self.state.want.schema {
+            self.activity.enters(self.state.want.schema.as_deref());
             self.check_entered();
         }
         if may_change_vars {
-            self.idle_limit_s = idle_limit_s(&self.want.vars);
+            self.state.idle_limit_s = idle_limit_s(&self.state.want.vars);
         }
         if may_change_vars || statement.effects.contains(Effects::SQL_PREPARES) {
             self.keep_state(checkout, text.sql);
         }
         let connection = checkout.connection();
-        connection.have = self.want.clone();
+        connection.have = self.state.want.clone();
         let has_entered = response.changes.iter().any(|change| matches!(change, Changed::Schema(_)));
-        if had != before && self.want.schema == before && !has_entered {
+        if had != before && self.state.want.schema == before && !has_entered {
             // It ran without the session's schema, which is gone: see `checkout_without_schema`.
             connection.have.schema = had;
         }
@@ -126,44 +126,52 @@ impl Session {
 
     /// True if the session has a statement of a name that the text runs: the error is of something in that one then.
     fn has_any_named(&self, executed: &Executed<'_>) -> bool {
-        executed.text.names().sql_prepared.run.iter().any(|name| self.sql.find(name).is_some())
+        executed.text.names().sql_prepared.run.iter().any(|name| self.state.sql.find(name).is_some())
     }
 
     /// Takes in what a statement has changed; what EXECUTE has run, where that is known, as if it had been sent by itself.
     fn learn_from(&mut self, executed: &Executed<'_>) -> Option<Learnt> {
         if has_run_nothing(executed) && !self.has_any_named(executed) {
             let nothing = Statement { effects: Effects::default(), ..*executed.statement };
-            return learn(&mut self.want, &mut self.pins, &Executed { statement: &nothing, ..*executed });
+            return learn(
+                &mut self.state.want,
+                &mut self.state.pins,
+                &Executed { statement: &nothing, ..*executed },
+            );
         }
         if let Some(known) = self.ran_by_execute(executed.statement, executed.text) {
             let (statement, sql) = known.runs();
             let text = &SqlText::new(sql, executed.text.lex);
-            return learn(&mut self.want, &mut self.pins, &Executed { statement, text, ..*executed });
+            return learn(
+                &mut self.state.want,
+                &mut self.state.pins,
+                &Executed { statement, text, ..*executed },
+            );
         }
-        learn(&mut self.want, &mut self.pins, executed)
+        learn(&mut self.state.want, &mut self.state.pins, executed)
     }
 
     /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another
     /// cluster either: its next statement would be run by the wrong servers.
     fn check_entered(&self) {
-        let Some(schema) = self.want.schema.as_deref() else { return };
+        let Some(schema) = self.state.want.schema.as_deref() else { return };
         if let Err(error) = self.clusters.check_schema(self.worker.cluster, schema) {
-            tracing::warn!(session.id = self.info.id.0, why = error.reason(), "session ended");
-            self.info.kill();
+            tracing::warn!(session.id = self.activity.id.0, why = error.reason(), "session ended");
+            self.activity.kill();
         }
     }
 
     /// Keeps the connection if the session is pinned to it. One that is in the middle of something is for nobody.
     pub(crate) fn keep_or_give_back(&mut self, checkout: Checkout) {
-        self.info.runs_nowhere();
+        self.activity.runs_nowhere();
         self.publish_pin();
         if checkout.is_amid_command() {
             // That is ended there. A session that is pinned to it finds it gone.
             drop(checkout);
-        } else if self.pins.is_empty() {
-            self.seats.put(checkout.backend(), checkout.give_back());
+        } else if self.state.pins.is_empty() {
+            self.held.seats.put(checkout.backend(), checkout.give_back());
         } else {
-            self.bound = Some(checkout);
+            self.held.bound = Some(checkout);
         }
     }
 
@@ -171,7 +179,7 @@ impl Session {
     pub(crate) fn leave_without(&mut self, checkout: Checkout, error: &ProxyError) {
         if let ProxyError::Pool(lost @ PoolError::Lost { .. }) = error {
             self.worker.report_lost(checkout.backend(), &lost.to_string());
-            self.info.runs_nowhere();
+            self.activity.runs_nowhere();
             drop(checkout);
         } else {
             self.keep_or_give_back(checkout);
@@ -180,8 +188,8 @@ impl Session {
 
     async fn ask(&mut self, checkout: &mut Checkout, learnt: &Learnt, ran: Ran<'_>) -> Result<(), PoolError> {
         // What is saved on the way is in the character set that the statement has left.
-        checkout.connection().have.vars = self.want.vars.clone();
-        if self.pins.are_recorded() {
+        checkout.connection().have.vars = self.state.want.vars.clone();
+        if self.state.pins.are_recorded() {
             if learnt.asks_by_statements() {
                 // The questions would be recorded, too.
                 self.leave_unasked(ran.text.sql);
@@ -195,8 +203,8 @@ impl Session {
         if learnt.ping {
             let answer = checkout.ping().await;
             if let Some((status, changes)) = self.unless_refused(answer, ran.text.sql)? {
-                self.status = status.of_session();
-                self.pins.follow(status, rt::now(), ran.text.sql);
+                self.state.status = status.of_session();
+                self.state.pins.follow(status, rt::now(), ran.text.sql);
                 self.apply_late(&changes, ran);
             }
         }
@@ -212,7 +220,7 @@ impl Session {
     ) -> Result<Option<T>, PoolError> {
         match answer {
             Err(error @ PoolError::Refused { .. }) => {
-                tracing::debug!(session.id = self.info.id.0, %error, "the state of this session cannot be asked for");
+                tracing::debug!(session.id = self.activity.id.0, %error, "the state of this session cannot be asked for");
                 self.leave_unasked(sql);
                 Ok(None)
             }
@@ -222,14 +230,14 @@ impl Session {
 
     /// What a statement has made of the session stays on the connection, and with it the session.
     fn leave_unasked(&mut self, sql: &[u8]) {
-        self.pins.add(PinReason::UnknownState, rt::now(), sql);
+        self.state.pins.add(PinReason::UnknownState, rt::now(), sql);
         // What they were before must not be taken for what they are.
-        self.want.user_vars = Rc::default();
+        self.state.want.user_vars = Rc::default();
     }
 
     /// False if answers come in a character set that the proxy cannot read: the session is pinned for it until the reset.
     pub(crate) fn reads_results(&self) -> bool {
-        !self.want.vars.get("character_set_results").is_some_and(|charset| is_wide(charset))
+        !self.state.want.vars.get("character_set_results").is_some_and(|charset| is_wide(charset))
     }
 
     async fn ask_about_session(
@@ -260,7 +268,7 @@ impl Session {
             let answer = checkout.query("SELECT DATABASE() LIMIT 1").await;
             if let Some(answer) = self.unless_refused(answer, ran.text.sql)? {
                 let name = answer.rows.first().and_then(|row| row.first()?.as_deref());
-                self.want.schema = name.map(|name| Rc::from(String::from_utf8_lossy(name)));
+                self.state.want.schema = name.map(|name| Rc::from(String::from_utf8_lossy(name)));
             }
         }
         if learnt.role {
@@ -280,7 +288,7 @@ impl Session {
     /// SET ROLE pins until the role is that of a new login again: none, where the user has no default roles. MySQL
     /// connections that have had a role were seen to refuse what the user may do: there it pins until the reset.
     async fn ask_role(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
-        if self.lex.options(&self.want.vars).flavor == Flavor::MySql {
+        if self.state.lex.options(&self.state.want.vars).flavor == Flavor::MySql {
             return Ok(());
         }
         let sql = "SELECT CURRENT_ROLE(), (SELECT COUNT(*) FROM information_schema.APPLICABLE_ROLES \
@@ -292,7 +300,7 @@ impl Session {
         if let Some([role, defaults]) = answer.rows.first().map(Vec::as_slice) {
             let has_none = role.as_deref().is_none_or(|role| matches!(role, b"" | b"NONE"));
             if has_none && defaults.as_deref() == Some(b"0") {
-                self.pins.remove(PinReason::Role);
+                self.state.pins.remove(PinReason::Role);
             }
         }
         Ok(())
@@ -312,7 +320,7 @@ impl Session {
             Err(error) => return Err(error),
         };
         let Some(row) = answer.rows.first() else { return Ok(()) };
-        let vars = Rc::make_mut(&mut self.want.vars);
+        let vars = Rc::make_mut(&mut self.state.want.vars);
         for (name, value) in names.iter().zip(row) {
             vars.insert(name.clone(), value.as_deref().unwrap_or_default().into());
         }
@@ -321,7 +329,7 @@ impl Session {
 
     /// SET NAMES hides the collation behind the character sets, too.
     fn learn_names_collation(&mut self, hidden: &[&'static str]) {
-        let Some(name) = self.want.vars.get("collation_connection").cloned() else { return };
+        let Some(name) = self.state.want.vars.get("collation_connection").cloned() else { return };
         self.learn_hidden(hidden, |all| all.by_name(std::str::from_utf8(&name).ok()?));
     }
 
@@ -340,12 +348,12 @@ impl Session {
             let value = HiddenCollation { name: &found.name, number: found.id }.to_value();
             Some((found.is_default, value))
         });
-        let vars = Rc::make_mut(&mut self.want.vars);
+        let vars = Rc::make_mut(&mut self.state.want.vars);
         match found {
             Some((true, _)) => {}
             Some((false, value)) => vars.extend(hidden.iter().map(|key| ((*key).into(), value.clone()))),
             // Nobody could set it on another connection.
-            None => self.pins.add(PinReason::UnknownState, rt::now(), b"a collation that nobody knows"),
+            None => self.state.pins.add(PinReason::UnknownState, rt::now(), b"a collation that nobody knows"),
         }
     }
 
@@ -366,9 +374,9 @@ impl Session {
                 };
             let Some([value, default]) = answer.rows.first().map(Vec::as_slice) else { continue };
             let key = name.trim_matches('`');
-            if value != default || self.want.vars.contains_key(key) {
+            if value != default || self.state.want.vars.contains_key(key) {
                 let value = value.as_deref().unwrap_or_default().into();
-                Rc::make_mut(&mut self.want.vars).insert(key.into(), value);
+                Rc::make_mut(&mut self.state.want.vars).insert(key.into(), value);
             }
         }
         Ok(())
@@ -380,13 +388,13 @@ impl Session {
             match change {
                 Changed::Var(name, value) => {
                     if delphinus_state::is_movable(name) && !delphinus_state::is_derived(name) {
-                        set_reported(Rc::make_mut(&mut self.want.vars), name, value);
+                        set_reported(Rc::make_mut(&mut self.state.want.vars), name, value);
                     }
                 }
-                Changed::Schema(schema) => self.want.schema = schema.as_deref().map(Rc::from),
+                Changed::Schema(schema) => self.state.want.schema = schema.as_deref().map(Rc::from),
                 // Of other statements it is known what they change.
                 Changed::State if ran.statement.effects.intersects(OPAQUE) => {
-                    self.pins.add(PinReason::UnknownState, rt::now(), ran.text.sql);
+                    self.state.pins.add(PinReason::UnknownState, rt::now(), ran.text.sql);
                 }
                 Changed::State | Changed::Gtids(_) => {}
             }

@@ -38,7 +38,7 @@ impl Session {
     pub(crate) fn may_touch_sql(&self, checkout: &mut Checkout, statement: &Statement) -> bool {
         !statement.effects.is_empty()
             && statement.effects.intersects(ABOUT.union(LEAVES_HOME).union(Effects::UNKNOWN))
-            && (!self.sql.is_empty() || !checkout.connection().sql.is_empty())
+            && (!self.state.sql.is_empty() || !checkout.connection().sql.is_empty())
     }
 
     /// Makes the connection have what the statement may touch, as the session has it.
@@ -60,7 +60,8 @@ impl Session {
             Touched::Own => self.bring_own_sql(checkout).await?,
             Touched::All => {
                 let there = checkout.connection().sql.names().map(str::to_owned);
-                let names: BTreeSet<String> = there.chain(self.sql.names().map(str::to_owned)).collect();
+                let names: BTreeSet<String> =
+                    there.chain(self.state.sql.names().map(str::to_owned)).collect();
                 self.bring_all(checkout, names).await?;
             }
         }
@@ -69,7 +70,7 @@ impl Session {
 
     /// The same for all that the session has: it is about to enter another state.
     pub(crate) async fn bring_own_sql(&mut self, checkout: &mut Checkout) -> Result<(), ProxyError> {
-        let names = self.sql.names().map(str::to_owned).collect();
+        let names = self.state.sql.names().map(str::to_owned).collect();
         self.bring_all(checkout, names).await
     }
 
@@ -92,7 +93,7 @@ impl Session {
     /// True for what leads to another state while some stand ready in this one: they would hold the session where it is.
     pub(crate) fn leaves_sql_behind(&self, statement: &Statement) -> bool {
         let leaves = Effects::SETS_SYSTEM_VARS.union(Effects::CHANGES_SCHEMA);
-        !self.sql.is_empty() && statement.effects.intersects(leaves)
+        !self.state.sql.is_empty() && statement.effects.intersects(leaves)
     }
 
     fn touched(&mut self, statement: &Statement, sql: &[u8]) -> Touched {
@@ -103,7 +104,7 @@ impl Session {
         if !effects.intersects(ABOUT) {
             return Touched::Own;
         }
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let mut found = sql_prepared(sql, lex);
         if prepared_from(sql, lex).is_none() {
             // Whether it replaces the one before, or is wrong itself, shows by that one.
@@ -124,7 +125,7 @@ impl Session {
         name: &str,
     ) -> Result<Option<Rc<SqlStatement>>, ProxyError> {
         let there = checkout.connection().sql.find(name).map(Option::<&Rc<_>>::cloned);
-        match (self.sql.find(name), there) {
+        match (self.state.sql.find(name), there) {
             // The session is pinned to where it is.
             (Some(None), _) | (None, None) => Ok(None),
             (Some(Some(own)), Some(Some(there))) if Rc::ptr_eq(own, &there) => Ok(None),
@@ -144,7 +145,7 @@ impl Session {
 
     async fn bring_one(&mut self, checkout: &mut Checkout, name: &str) -> Result<(), ProxyError> {
         let Some(own) = self.missing(checkout, name).await? else { return Ok(()) };
-        if !own.is_at_home(&self.want) {
+        if !own.is_at_home(&self.state.want) {
             // The session has left the state that it could be prepared in when it could not be.
             return Err(ProxyError::CannotPrepareAgain(name.to_owned()));
         }
@@ -183,10 +184,10 @@ impl Session {
         statement: &Statement,
         text: &SqlText<'_>,
     ) -> Option<Rc<SqlStatement>> {
-        if statement.class != Class::Execute || self.sql.is_empty() {
+        if statement.class != Class::Execute || self.state.sql.is_empty() {
             return None;
         }
-        self.sql.run_by(statement, text).cloned()
+        self.state.sql.run_by(statement, text).cloned()
     }
 
     /// Takes in what a statement has prepared and dropped, and whether the session has to stay with that.
@@ -195,20 +196,20 @@ impl Session {
         if effects.intersects(Effects::SQL_PREPARES.union(Effects::SQL_DEALLOCATES)) {
             let limit = self.worker.settings.max_prepared_statements;
             let left = limit.saturating_sub(self.statements.len());
-            let touched = self.sql.learn(&self.want, executed, left);
+            let touched = self.state.sql.learn(&self.state.want, executed, left);
             for name in &touched {
-                checkout.connection().sql.copy(name, &self.sql);
+                checkout.connection().sql.copy(name, &self.state.sql);
             }
             let is_cut_short = executed.statement.class == Class::Multi && !executed.response.is_ok();
             if touched.is_empty() || is_cut_short {
                 // Nobody knows which of them.
-                self.pins.add(PinReason::UnknownState, rt::now(), executed.text.sql);
+                self.state.pins.add(PinReason::UnknownState, rt::now(), executed.text.sql);
             }
-        } else if self.sql.is_empty() {
+        } else if self.state.sql.is_empty() {
             return;
         }
-        let holds = self.sql.hold(&self.want);
-        self.pins.set(PinReason::SqlPrepared, holds, executed.now, executed.text.sql);
+        let holds = self.state.sql.hold(&self.state.want);
+        self.state.pins.set(PinReason::SqlPrepared, holds, executed.now, executed.text.sql);
     }
 }
 

@@ -143,13 +143,13 @@ impl Session {
     #[inline]
     pub(crate) fn is_steered(&self, statement: &Statement) -> bool {
         self.steering.always
-            || self.steering.on_replica && self.bound.is_some()
+            || self.steering.on_replica && self.held.bound.is_some()
             || statement.uses.contains(Uses::HINTS)
     }
 
     /// Forgets the session's own settings.
     pub(crate) fn reset_steering(&mut self) {
-        let standing = self.worker.consistency_of(&self.info.user());
+        let standing = self.worker.consistency_of(&self.activity.user());
         // What its program does in transactions is the same after a reset.
         let needs_primary = self.steering.needs_primary;
         let fresh = Steering::new(self.worker.is_steered(&self.login.listener), standing);
@@ -160,7 +160,8 @@ impl Session {
     pub(crate) fn set_own_hints(&mut self, own: Hints, traces: bool) {
         let is_empty = own.is_empty();
         self.steering.traces = traces;
-        self.steering.standing = own.consistency.or_else(|| self.worker.consistency_of(&self.info.user()));
+        self.steering.standing =
+            own.consistency.or_else(|| self.worker.consistency_of(&self.activity.user()));
         self.steering.own = (!is_empty).then(|| Box::new(own));
         self.steering.always = !is_empty || traces || self.worker.is_steered(&self.login.listener);
     }
@@ -173,13 +174,13 @@ impl Session {
             ListenerMode::ReadOnly => return Scope::Replicas,
             ListenerMode::ReadWrite => return Scope::Primary,
         }
-        let autocommit_off = !self.status.contains(Status::AUTOCOMMIT);
+        let autocommit_off = !self.state.status.contains(Status::AUTOCOMMIT);
         let begins = matches!(statement.class, Class::Begin | Class::StartTransaction);
         let may_go =
             self.worker.settings.routing.replica_read_only_transactions && !self.steering.needs_primary;
         // Where every read locks, the locks of a replica keep nobody from writing.
-        if (begins || autocommit_off) && may_go && !isolation_is(&self.want.vars, &["SERIALIZABLE"]) {
-            let reads_only = delphinus_state::reads_only(&self.want.vars);
+        if (begins || autocommit_off) && may_go && !isolation_is(&self.state.want.vars, &["SERIALIZABLE"]) {
+            let reads_only = delphinus_state::reads_only(&self.state.want.vars);
             return Scope::of_transaction(statement, reads_only, autocommit_off);
         }
         Scope::Usual
@@ -200,9 +201,9 @@ impl Session {
         if statement.access == Access::Write {
             return statement.is_of_session;
         }
-        !self.status.contains(Status::AUTOCOMMIT)
+        !self.state.status.contains(Status::AUTOCOMMIT)
             && !self.steering.needs_primary
-            && !isolation_is(&self.want.vars, &["SERIALIZABLE"])
+            && !isolation_is(&self.state.want.vars, &["SERIALIZABLE"])
     }
 
     /// Finds out what is asked about a statement beside itself. An error means that it must not run; a text, that this is to
@@ -225,7 +226,7 @@ impl Session {
         if self.steering.is_rewritten {
             return Ok(None);
         }
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let in_text = if statement.uses.contains(Uses::HINTS) { hints(sql, lex) } else { Hints::default() };
         let asked = in_text.or(&attributes);
         for unknown in &asked.unknown {
@@ -278,12 +279,12 @@ impl Session {
         if !self.is_steered(statement) {
             return None;
         }
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let in_text = if statement.uses.contains(Uses::HINTS) { hints(sql, lex) } else { Hints::default() };
         let own = self.steering.own.as_ref().and_then(|own| own.timeout_ms);
         let asked = in_text.timeout_ms.or(own).filter(|limit| *limit > 0).map(Duration::from_millis);
         asked.or_else(|| {
-            let user = self.info.user();
+            let user = self.activity.user();
             let facts = self.facts(&user, sql, (statement, lex));
             self.worker.settings.routing.rules.look(&facts)?.then.timeout
         })
@@ -298,7 +299,7 @@ impl Session {
     ) -> Facts<'a> {
         Facts {
             user,
-            schema: self.want.schema.as_deref(),
+            schema: self.state.want.schema.as_deref(),
             client: self.login.client_ip,
             listener: &self.login.listener.name,
             statement,
@@ -321,7 +322,7 @@ impl Session {
 
     /// True if transactions may write after this `SET`.
     fn may_write_then(&mut self, sql: &[u8]) -> bool {
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         assignments(sql, lex).iter().any(|assignment| match &assignment.target {
             Target::System { name, .. } => name == "transaction_read_only" || name == "tx_read_only",
             Target::Transaction { .. } => assignment
@@ -372,7 +373,7 @@ impl Session {
         if !is_up {
             return self.cannot("the backend cannot be used");
         }
-        let (is_held, on_replica) = (self.bound.is_some(), self.steering.on_replica);
+        let (is_held, on_replica) = (self.held.bound.is_some(), self.steering.on_replica);
         if is_primary {
             let stays = is_held && on_replica && self.steering.has_read;
             let is_kept = stays || self.login.listener.mode == ListenerMode::ReadOnly;
@@ -396,7 +397,7 @@ impl Session {
             return Err(Steered::Hint(why.to_owned()).into());
         }
         if self.steering.ignored == 0 {
-            tracing::warn!(session.id = self.info.id.0, user = %self.info.user(), why, "a hint is ignored");
+            tracing::warn!(session.id = self.activity.id.0, user = %self.activity.user(), why, "a hint is ignored");
         }
         self.steering.ignored += 1;
         Ok(())
@@ -410,10 +411,10 @@ impl Session {
         attributes: &Hints,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
         let worker = self.worker.clone();
-        let lex = self.lex.options(&self.want.vars);
-        let user = self.info.user();
+        let lex = self.state.lex.options(&self.state.want.vars);
+        let user = self.activity.user();
         let facts = self.facts(&user, sql, (statement, lex));
-        let id = self.info.id.0;
+        let id = self.activity.id.0;
         let tell = |rule: &Rule, text: &str| {
             tracing::info!(session.id = id, user = %user, rule = %rule.name, class = statement.class.as_str(), "{text}");
         };
@@ -441,8 +442,8 @@ impl Session {
             self.steering.cache = Some(CacheWish::TtlMs(ttl_ms));
         }
         // A transaction on a replica is not to stay there when it has ended.
-        if rule.then.dedicates && !(self.steering.on_replica && self.bound.is_some()) {
-            self.pins.add(PinReason::Dedicated, rt::now(), sql);
+        if rule.then.dedicates && !(self.steering.on_replica && self.held.bound.is_some()) {
+            self.state.pins.add(PinReason::Dedicated, rt::now(), sql);
         }
         if !rule.then.delay.is_zero() {
             rt::sleep(rule.then.delay).await;

@@ -25,8 +25,8 @@ pub(crate) type TextExecuted = Option<(String, Statement)>;
 impl Session {
     /// Takes in that a text is about to run which may change code.
     pub(crate) fn note_code_of_query(&mut self, statement: &Statement, input: Input, text_at: usize) {
-        let lex = self.lex.options(&self.want.vars);
-        let sql = &self.buffer.data()[text_at..input.held];
+        let lex = self.state.lex.options(&self.state.want.vars);
+        let sql = &self.client.buffer.data()[text_at..input.held];
         self.note_code(CodeChange::of(statement, sql, lex, input.is_whole()));
     }
 
@@ -35,9 +35,9 @@ impl Session {
         let Some(found) = self.statements.find(id) else { return };
         let (statement, is_whole, key) = (found.statement, !found.is_large(), found.key.clone());
         // As it was read when it was prepared.
-        let lex = self.lex.options(&key.state().vars);
+        let lex = self.state.lex.options(&key.state().vars);
         let change = CodeChange::of(&statement, key.text(), lex, is_whole);
-        self.lex.options(&self.want.vars);
+        self.state.lex.options(&self.state.want.vars);
         self.note_code(change);
     }
 
@@ -80,9 +80,9 @@ impl Session {
     /// Takes in what the text at the front of the buffer does by code in the database; of one that is too long, what its beginning
     /// names.
     pub(crate) async fn uncover_query(&mut self, statement: &mut Statement, input: Input, text_at: usize) {
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let catalog = self.worker.stored_code.catalog().await;
-        catalog.uncover(statement, &self.buffer.data()[text_at..input.held], lex);
+        catalog.uncover(statement, &self.client.buffer.data()[text_at..input.held], lex);
     }
 
     /// True if `uncover_prepared` has to be asked about this one.
@@ -100,10 +100,10 @@ impl Session {
         let catalog = self.worker.stored_code.catalog().await;
         let Some(found) = self.statements.find(id) else { return };
         // As it was read when it was prepared.
-        let lex = self.lex.options(&found.key.state().vars);
+        let lex = self.state.lex.options(&found.key.state().vars);
         let text = found.key.text().clone();
         catalog.uncover(&mut found.statement, &text, lex);
-        self.lex.options(&self.want.vars);
+        self.state.lex.options(&self.state.want.vars);
     }
 
     /// What the statement that has run has left behind by such code.
@@ -136,8 +136,8 @@ impl Session {
             add(&mut hidden, text.as_ref().map(|(text, _)| &**text));
         }
         if hidden.executes {
-            for name in self.sql.names() {
-                add(&mut hidden, self.sql.text(name));
+            for name in self.state.sql.names() {
+                add(&mut hidden, self.state.sql.text(name));
             }
         }
         hidden
@@ -166,15 +166,15 @@ impl Session {
             return vec![None];
         }
         if let Some(from) = immediate_from(sql, lex) {
-            return vec![text_of(&from, &self.want)];
+            return vec![text_of(&from, &self.state.want)];
         }
         let names = sql_prepared(sql, lex).run;
         if names.is_empty() {
             return vec![None];
         }
         // Any other is not there, or a routine's, which pins.
-        let own = names.iter().filter(|name| self.sql.find(name).is_some());
-        own.map(|name| self.sql.text(name).map(str::to_owned)).collect()
+        let own = names.iter().filter(|name| self.state.sql.find(name).is_some());
+        own.map(|name| self.state.sql.text(name).map(str::to_owned)).collect()
     }
 }
 

@@ -22,9 +22,9 @@ impl Session {
         ran: Ran<'_>,
     ) -> Result<(), PoolError> {
         // MySQL counts them among all tables.
-        let answer = match self.lex.options(&self.want.vars).flavor {
+        let answer = match self.state.lex.options(&self.state.want.vars).flavor {
             Flavor::MySql => self.ask_mysql_status(checkout).await?,
-            Flavor::MariaDb if self.want.vars.contains_key("sql_select_limit") => {
+            Flavor::MariaDb if self.state.want.vars.contains_key("sql_select_limit") => {
                 // That cuts the answer of SHOW STATUS short, too.
                 let table = "information_schema.SESSION_STATUS";
                 let counter = "Com_create_temporary_table";
@@ -42,7 +42,7 @@ impl Session {
         let is_new = count != Some(*known);
         *known = count.unwrap_or_default();
         if is_new {
-            self.pins.add(PinReason::UnknownState, rt::now(), ran.text.sql);
+            self.state.pins.add(PinReason::UnknownState, rt::now(), ran.text.sql);
         }
         Ok(())
     }
@@ -53,7 +53,7 @@ impl Session {
         let known = self.ran_by_execute(ran.statement, ran.text);
         let statement = known.as_ref().map_or(ran.statement, |known| known.runs().0);
         let counts = match statement.class {
-            Class::CreateTable => self.lex.options(&self.want.vars).flavor == Flavor::MySql,
+            Class::CreateTable => self.state.lex.options(&self.state.want.vars).flavor == Flavor::MySql,
             _ => statement.effects.contains(Effects::CREATES_TEMP_TABLE),
         };
         if !counts {
@@ -69,7 +69,9 @@ impl Session {
     /// behind it.
     async fn ask_mysql_status(&self, checkout: &mut Checkout) -> Result<TextResult, PoolError> {
         let sql = "SHOW SESSION STATUS LIKE 'Com_create_table'";
-        let Some(limit) = self.want.vars.get("sql_select_limit") else { return checkout.query(sql).await };
+        let Some(limit) = self.state.want.vars.get("sql_select_limit") else {
+            return checkout.query(sql).await;
+        };
         let back = format!("SET SESSION sql_select_limit = {}", String::from_utf8_lossy(limit));
         checkout.query("SET SESSION sql_select_limit = 18446744073709551615").await?;
         let answer = checkout.query(sql).await;

@@ -67,7 +67,7 @@ impl Session {
             (trace.explanation.line(trace.way(), cluster), ran_on)
         });
         let ran_on = ran_on.as_deref().unwrap_or("-");
-        let user = self.info.user();
-        tracing::info!(session.id = self.info.id.0, %user, ran_on, took_us, error, %route, "trace");
+        let user = self.activity.user();
+        tracing::info!(session.id = self.activity.id.0, %user, ran_on, took_us, error, %route, "trace");
     }
 }

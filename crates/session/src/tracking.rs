@@ -167,7 +167,7 @@ fn may_match(pattern: &str) -> bool {
 impl Session {
     /// The part of a backend's report that this client is told.
     pub(crate) fn told(&self, changes: SessionChanges<'_>) -> Vec<u8> {
-        self.asked_tracking.told(changes)
+        self.state.asked_tracking.told(changes)
     }
 
     /// Hides what the proxy has set on the connection, for a statement that would show it.
@@ -194,15 +194,15 @@ impl Session {
         let told = self.unless_refused(tracked, text);
         if told.is_err() {
             // The end of the answer is still here: an error can stand in its place.
-            self.error_seq = rest.data().get(HEADER_LEN - 1).copied();
+            self.client.error_seq = rest.data().get(HEADER_LEN - 1).copied();
         }
         told.map(|_| ()).map_err(ProxyError::Pool)
     }
 
     fn tracking_statement(&mut self, to_defaults: bool) -> String {
-        let flavor = self.lex.options(&self.want.vars).flavor;
-        let in_transaction = self.status.contains(Status::IN_TRANS);
-        self.asked_tracking.set_those_of_the_proxy(to_defaults, flavor, in_transaction)
+        let flavor = self.state.lex.options(&self.state.want.vars).flavor;
+        let in_transaction = self.state.status.contains(Status::IN_TRANS);
+        self.state.asked_tracking.set_those_of_the_proxy(to_defaults, flavor, in_transaction)
     }
 }
 

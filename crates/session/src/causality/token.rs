@@ -25,7 +25,7 @@ impl Session {
                 Some(checkout) => checkout,
                 None => self.checkout(Target::Primary).await?,
             };
-            let variable = match self.lex.options(&self.want.vars).flavor {
+            let variable = match self.state.lex.options(&self.state.want.vars).flavor {
                 Flavor::MySql => "gtid_executed",
                 Flavor::MariaDb => "gtid_current_pos",
             };
@@ -46,7 +46,7 @@ impl Session {
 
     /// True if the servers here could have said this, and there is room for it beside what the session has to find already.
     pub(crate) fn is_causality_token(&mut self, text: &str) -> bool {
-        let flavor = self.lex.options(&self.want.vars).flavor;
+        let flavor = self.state.lex.options(&self.state.want.vars).flavor;
         let Ok(set) = GtidSet::parse(text) else { return false };
         let is_theirs = match set {
             GtidSet::MySql(_) => flavor == Flavor::MySql || set.is_empty(),
@@ -59,7 +59,7 @@ impl Session {
     fn has_room_for(&mut self, more: usize) -> bool {
         let parts = more + self.causality.token.as_ref().map_or(0, |token| token.parts());
         if parts > FREE_PARTS {
-            let Some(room) = self.share.keep(parts * PART_BYTES) else { return false };
+            let Some(room) = self.state.share.keep(parts * PART_BYTES) else { return false };
             self.causality.token_room = Some(Box::new(room));
         }
         true

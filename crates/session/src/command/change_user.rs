@@ -16,11 +16,13 @@ use crate::admission::Rank;
 use crate::causality::Causality;
 use crate::client_error::{ClientError, ProxyError};
 use crate::clusters::Destination;
+use crate::hold::Seats;
 use crate::input::Input;
 use crate::login::{first_state, lex, may_talk};
 use crate::login_attempt::LoginAttempt;
 use crate::serve::{Outcome, Served};
-use crate::session::{Lex, Seats, Session};
+use crate::session::Session;
+use crate::state::Lex;
 use crate::worker::Worker;
 
 /// So many refusals MariaDB lets a connection have; then COM_CHANGE_USER is an unknown command to it.
@@ -45,10 +47,10 @@ impl Session {
             self.skip(input).await?;
             return Ok(Served::Fatal(ProxyError::Malformed));
         }
-        let payload = self.buffer.data()[HEADER_LEN..input.held].to_vec();
+        let payload = self.client.buffer.data()[HEADER_LEN..input.held].to_vec();
         self.skip(input).await?;
         // Whatever comes of it, the old user's session is over.
-        let schema = self.want.schema.clone();
+        let schema = self.state.want.schema.clone();
         self.reset().await;
         if self.login.refused_changes >= MOST_REFUSALS {
             rt::sleep(REFUSAL_PAUSE).await;
@@ -60,7 +62,7 @@ impl Session {
         }
         let listener = self.login.listener.clone();
         let (clusters, client_ip) = (self.clusters.clone(), self.login.client_ip);
-        let (registry, info) = (self.worker.registry.clone(), self.info.clone());
+        let (registry, info) = (self.worker.registry.clone(), self.activity.clone());
         let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms);
         let attempt = LoginAttempt::new(&registry.failed_logins, &(), (info.visitor, &info.host), limit);
         let memory = self.worker.settings.memory.clone();
@@ -77,7 +79,9 @@ impl Session {
             },
         };
         let start = (self.login.settings.clone(), self.login.established);
-        let result = serve_change_user(&mut self.stream, &mut self.buffer, start, &payload, &services).await;
+        let result =
+            serve_change_user(&mut self.client.stream, &mut self.client.buffer, start, &payload, &services)
+                .await;
         if let Err(end) = &result {
             attempt.failed(end).await;
         }
@@ -111,7 +115,7 @@ impl Session {
         schema: Option<Rc<str>>,
     ) -> Outcome {
         self.worker.process.logins_denied.increment();
-        let goes_on = self.lex.options(&self.want.vars).flavor == Flavor::MariaDb;
+        let goes_on = self.state.lex.options(&self.state.want.vars).flavor == Flavor::MariaDb;
         if goes_on {
             rt::sleep(REFUSAL_PAUSE).await;
             self.login.refused_changes += 1;
@@ -143,10 +147,10 @@ impl Session {
         let user: Arc<str> = outcome.user.as_str().into();
         let (rank, limit) = worker.users.rank_and_limit(&user);
         let registry = self.worker.registry.clone();
-        let former: (Arc<str>, Rank) = (self.info.user(), self.info.rank());
+        let former: (Arc<str>, Rank) = (self.activity.user(), self.activity.rank());
         registry
-            .change_user(&self.info, (&user, rank, limit))
-            .map_err(|refusal| self.worker.refused(refusal, (&user, &self.info.host)))?;
+            .change_user(&self.activity, (&user, rank, limit))
+            .map_err(|refusal| self.worker.refused(refusal, (&user, &self.activity.host)))?;
         let keys = worker.users.keys(&outcome.user, &outcome.secret);
         let initial = worker.shared(first_state(&worker, &facts, outcome, self.login.listener.mode));
         let identity = worker.pool.identity(
@@ -160,8 +164,8 @@ impl Session {
         if checked.is_err() {
             let limit = before.worker.users.rank_and_limit(&former.0).1;
             // Its place may have been given to another one meanwhile.
-            if registry.change_user(&self.info, (&former.0, former.1, limit)).is_err() {
-                self.info.kill();
+            if registry.change_user(&self.activity, (&former.0, former.1, limit)).is_err() {
+                self.activity.kill();
             }
             self.switch_to(before);
         }
@@ -175,17 +179,17 @@ impl Session {
         if worker.cluster != before.cluster {
             self.move_to(worker);
         }
-        std::mem::swap(&mut self.lex, &mut lex);
-        std::mem::swap(&mut self.initial, &mut initial);
-        std::mem::swap(&mut self.keys, &mut keys);
-        std::mem::swap(&mut self.rights, &mut rights);
-        std::mem::swap(&mut self.identity, &mut identity);
-        self.seats = Seats::default();
-        self.memory = Memory::of(&self.share);
-        let multi_statements = self.want.multi_statements;
-        self.want = SessionState { multi_statements, ..self.initial.clone() };
+        std::mem::swap(&mut self.state.lex, &mut lex);
+        std::mem::swap(&mut self.state.initial, &mut initial);
+        std::mem::swap(&mut self.held.keys, &mut keys);
+        std::mem::swap(&mut self.held.rights, &mut rights);
+        std::mem::swap(&mut self.held.identity, &mut identity);
+        self.held.seats = Seats::default();
+        self.held.memory = Memory::of(&self.state.share);
+        let multi_statements = self.state.want.multi_statements;
+        self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };
         self.reset_steering();
-        self.pins.clear();
+        self.state.pins.clear();
         self.publish_pin();
         self.pin_if_dedicated();
         Who { worker: before, lex, initial, keys, rights, identity }
@@ -195,13 +199,13 @@ impl Session {
     /// to be found there.
     fn move_to(&mut self, worker: Rc<Worker>) {
         self.count_time();
-        self.info.moves_to(worker.cluster);
+        self.activity.moves_to(worker.cluster);
         self.worker = worker;
         self.causality = Causality::default();
     }
 
     fn stay_as_before(&mut self, schema: Option<Rc<str>>) {
-        self.want.schema = schema;
+        self.state.want.schema = schema;
         self.forget_login_charset();
     }
 }

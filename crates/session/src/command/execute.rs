@@ -216,7 +216,7 @@ impl Session {
             // Which values are in the packet then is not known here.
             Hints::default()
         } else {
-            let payload = &self.buffer.data()[HEADER_LEN..input.held];
+            let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
             hints_of(&execute_attributes(payload, found.params, capabilities))
         };
         self.steer_prepared(key.text(), &statement, attributes).await
@@ -254,7 +254,7 @@ impl Session {
         key: &Rc<StatementKey>,
     ) -> Result<Rc<StatementKey>, ProxyError> {
         let known = self.known_from_memory(statement)?;
-        match splice(&SqlText::new(key.text(), self.lex.options(&key.state().vars)), known) {
+        match splice(&SqlText::new(key.text(), self.state.lex.options(&key.state().vars)), known) {
             Some(text) if !statement.uses.contains(Uses::DIAGNOSTICS) => {
                 Ok(Rc::new(key.with_text(text.into())))
             }
@@ -266,7 +266,7 @@ impl Session {
     #[inline]
     pub(crate) fn write_stmt_id(&mut self, id: BackendStmtId) {
         let at = HEADER_LEN + STMT_ID_AT.start..HEADER_LEN + STMT_ID_AT.end;
-        self.buffer.data_mut()[at].copy_from_slice(&id.0.to_le_bytes());
+        self.client.buffer.data_mut()[at].copy_from_slice(&id.0.to_le_bytes());
     }
 
     async fn finish_execute(
@@ -276,7 +276,7 @@ impl Session {
         relayed: Relayed,
     ) -> Outcome {
         let Relayed { mut response, rest, len, is_untouched } = relayed;
-        let has_no_schema = self.want.schema.is_none();
+        let has_no_schema = self.state.want.schema.is_none();
         let Some(mut found) = self.statements.find(id) else { return Ok(Served::End) };
         let (key, statement) = (found.key.clone(), found.statement);
         if shows_tracking(&statement, key.text()) {
@@ -301,7 +301,7 @@ impl Session {
         if response.is_ok() && shows_counters(&statement, key.text()) {
             self.pin_for_counters(key.text());
         }
-        let text = SqlText::new(key.text(), self.lex.options(&self.want.vars));
+        let text = SqlText::new(key.text(), self.state.lex.options(&self.state.want.vars));
         let ran = Ran { statement: &statement, text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
         self.answer_last(settled, ran, (rest, len, is_untouched)).await
@@ -310,7 +310,7 @@ impl Session {
     /// Pins for open cursors and long data, or ends these pins. A statement that has neither any more is there for all
     /// again.
     pub(crate) async fn update_statement_pins(&mut self, checkout: &mut Checkout, id: ClientStmtId) {
-        if self.pins.is_empty() && !self.statements.may_pin() {
+        if self.state.pins.is_empty() && !self.statements.may_pin() {
             return;
         }
         let Some(found) = self.statements.find(id) else { return };
@@ -325,9 +325,9 @@ impl Session {
     /// Sets the pins that come from the state of statements.
     pub(crate) fn pin_for_statements(&mut self, text: &[u8]) {
         let now = rt::now();
-        self.pins.set(PinReason::Cursor, self.statements.has_cursor(), now, text);
-        self.pins.set(PinReason::LongData, self.statements.has_long_data(), now, text);
-        self.pins.set(PinReason::LargeStatement, self.statements.has_large(), now, text);
+        self.state.pins.set(PinReason::Cursor, self.statements.has_cursor(), now, text);
+        self.state.pins.set(PinReason::LongData, self.statements.has_long_data(), now, text);
+        self.state.pins.set(PinReason::LargeStatement, self.statements.has_large(), now, text);
         // A session without pins settles without a look at them.
         self.publish_pin();
     }

@@ -38,7 +38,7 @@ impl Session {
             found.has_cursor.set(false);
         }
         if let Some(status) = response.status {
-            self.status = status.of_session();
+            self.state.status = status.of_session();
         }
         self.update_statement_pins(&mut checkout, id).await;
         self.keep_or_give_back(checkout);

@@ -34,18 +34,18 @@ impl Session {
         let found = u32::try_from(id).ok().and_then(|id| self.worker.registry.find(ClientConnId(id)));
         let Some(victim) = found else { return Ok(Served::Error(ProxyError::NoSuchThread(id))) };
         if !self.is_own(&victim) {
-            if self.info.rank() != Rank::ConnectionAdmin {
+            if self.activity.rank() != Rank::ConnectionAdmin {
                 return Ok(Served::Error(ProxyError::NotOwner(id)));
             }
             // On the backends it may have no right to that: the session does so itself.
-            tracing::warn!(session.id = id, session.user = %victim.user(), user = %self.info.user(), ?scope, "KILL");
+            tracing::warn!(session.id = id, session.user = %victim.user(), user = %self.activity.user(), ?scope, "KILL");
             victim.kill_from_outside(scope == KillScope::Connection);
-            self.memory.row_count.set(0);
+            self.held.memory.row_count.set(0);
             self.note_own_answer();
             self.answer_ok().await?;
             return Ok(Served::Answered);
         }
-        if victim.id == self.info.id {
+        if victim.id == self.activity.id {
             return Ok(match scope {
                 KillScope::Connection => {
                     victim.kill();
@@ -70,7 +70,7 @@ impl Session {
             None => {}
         }
         // It is the last statement now, for ROW_COUNT().
-        self.memory.row_count.set(0);
+        self.held.memory.row_count.set(0);
         self.note_own_answer();
         self.answer_ok().await?;
         Ok(Served::Answered)
@@ -79,7 +79,7 @@ impl Session {
     /// True for a session of the same user. Where backends check the passwords, users of the same name in two clusters may be
     /// two people.
     pub(crate) fn is_own(&self, other: &SessionInfo) -> bool {
-        let user = self.info.user();
+        let user = self.activity.user();
         let is_same_account =
             || other.cluster() == self.worker.cluster || self.worker.users.has_own_password(&user);
         other.user() == user && is_same_account()
@@ -90,10 +90,10 @@ impl Session {
         let Kill { target, scope } = kill;
         match target {
             KillTarget::Connection(id) => self.kill(id, scope).await,
-            KillTarget::Own => self.kill(u64::from(self.info.id.0), scope).await,
+            KillTarget::Own => self.kill(u64::from(self.activity.id.0), scope).await,
             KillTarget::User(name, host) => self.kill_user(&name, host.as_deref(), scope).await,
             KillTarget::OwnUser => {
-                let user = self.info.user();
+                let user = self.activity.user();
                 self.kill_user(&user, None, scope).await
             }
             KillTarget::Parameter if value.is_some() => self.kill(value.unwrap_or_default(), scope).await,
@@ -107,19 +107,19 @@ impl Session {
             *one.user() == *name && host.is_none_or(|host| host.eq_ignore_ascii_case(&one.host))
         };
         let victims: Vec<_> = self.worker.registry.list().into_iter().filter(is_meant).collect();
-        let is_admin = self.info.rank() == Rank::ConnectionAdmin;
+        let is_admin = self.activity.rank() == Rank::ConnectionAdmin;
         if let Some(foreign) = victims.iter().find(|one| !is_admin && !self.is_own(one)) {
             return Ok(Served::Error(ProxyError::NotOwner(u64::from(foreign.id.0))));
         }
-        tracing::warn!(user = %self.info.user(), killed = name, sessions = victims.len(), ?scope, "KILL USER");
-        for victim in victims.iter().filter(|one| one.id != self.info.id) {
+        tracing::warn!(user = %self.activity.user(), killed = name, sessions = victims.len(), ?scope, "KILL USER");
+        for victim in victims.iter().filter(|one| one.id != self.activity.id) {
             victim.kill_from_outside(scope == KillScope::Connection);
         }
-        if victims.iter().any(|one| one.id == self.info.id) {
-            return self.kill(u64::from(self.info.id.0), scope).await;
+        if victims.iter().any(|one| one.id == self.activity.id) {
+            return self.kill(u64::from(self.activity.id.0), scope).await;
         }
         let count = victims.len() as u64;
-        self.memory.row_count.set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.held.memory.row_count.set(i64::try_from(count).unwrap_or(i64::MAX));
         self.note_own_answer();
         self.answer_ok_of(count).await?;
         Ok(Served::Answered)
@@ -128,7 +128,7 @@ impl Session {
     /// What a text that kills is aimed at: alone, and by an id that is the proxy's, or one that is the server's alone. On a
     /// server an id of the proxy's is somebody else's connection.
     pub(crate) fn kill_named_by(&mut self, sql: &[u8]) -> Result<Kill, ProxyError> {
-        kill_target(sql, self.lex.options(&self.want.vars)).ok_or(ProxyError::KillOfExpression)
+        kill_target(sql, self.state.lex.options(&self.state.want.vars)).ok_or(ProxyError::KillOfExpression)
     }
 
     /// Does what a prepared `KILL` says; `None` if that is the server's to do.
@@ -145,7 +145,7 @@ impl Session {
             Ok(kill) => kill,
             Err(error) => return Some(self.refuse(input, error).await),
         };
-        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let value = params.and_then(|params| first_integer(payload, params, &types));
         if let Err(error) = self.skip(input).await {
             return Some(Err(error));
@@ -161,7 +161,7 @@ impl Session {
         sql: &[u8],
         statement: &Statement,
     ) -> Option<Outcome> {
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let texts = match self.texts_run(statement, sql).await {
             Ok(texts) => texts,
             Err(error) => return Some(self.refuse(input, error).await),
@@ -187,8 +187,8 @@ impl Session {
         if !statement.effects.intersects(RUNS_TEXTS) {
             return Ok(());
         }
-        let lex = self.lex.options(&self.want.vars);
-        let vars = &self.want.user_vars;
+        let lex = self.state.lex.options(&self.state.want.vars);
+        let vars = &self.state.want.user_vars;
         // What kills is short, and a name may stand there very often.
         let value = |name: &str| vars.get(name).filter(|value| value.sql().len() <= LONG)?.ascii();
         if spells(sql, lex, "kill", value) { Err(ProxyError::KillOfExpression) } else { Ok(()) }
@@ -201,14 +201,14 @@ impl Session {
         statement: &Statement,
         sql: &[u8],
     ) -> Result<Rc<Vec<TextExecuted>>, ProxyError> {
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let is_one = matches!(statement.class, Class::Execute | Class::Prepare);
         if !is_one {
             self.check_spelled_kill(statement, sql)?;
             return Ok(Rc::default());
         }
         if statement.class == Class::Prepare
-            && prepared_from(sql, lex).is_some_and(|from| text_of(&from, &self.want).is_some())
+            && prepared_from(sql, lex).is_some_and(|from| text_of(&from, &self.state.want).is_some())
         {
             // It is done when it is run.
             return Ok(Rc::default());
@@ -262,7 +262,7 @@ impl Session {
 
     /// The error of a connection that was killed.
     pub(crate) fn killed(&mut self) -> ProxyError {
-        match self.lex.options(&self.want.vars).flavor {
+        match self.state.lex.options(&self.state.want.vars).flavor {
             Flavor::MySql => ProxyError::Killed,
             Flavor::MariaDb => ProxyError::ConnectionKilled,
         }
@@ -276,6 +276,10 @@ impl Session {
     ) -> Result<(), ProxyError> {
         // It may have ended meanwhile, and its connection may run somebody else's statement.
         let still_there = || (victim.place() == Some((backend, thread))).then_some(thread);
-        self.worker.pool.kill_query_if(backend, &self.identity, still_there).await.map_err(ProxyError::Pool)
+        self.worker
+            .pool
+            .kill_query_if(backend, &self.held.identity, still_there)
+            .await
+            .map_err(ProxyError::Pool)
     }
 }

@@ -26,7 +26,7 @@ impl Session {
         let (statement, key, own) = (found.statement, found.key.clone(), found.own.clone());
         if let Some(why) = self.why_unbound() {
             // What is lost with it is told by whatever comes next: here is no answer that could say so.
-            self.bound = None;
+            self.held.bound = None;
             return self.miss_piece(input, id, ProxyError::LostHarmless(why.to_owned())).await;
         }
         let mut checkout = match self.choose(&pinning(statement), &mut self.tries()).await {

@@ -24,7 +24,7 @@ impl Session {
         let capabilities = self.capabilities();
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
-        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let params =
             execute_params(payload, found.params, capabilities).map_err(|_| ProxyError::Malformed)?;
         if let Some(ExecuteParams { types: Some(types), .. }) = &params {
@@ -141,7 +141,7 @@ impl Session {
         if len >= MAX_PAYLOAD && shift == 0 {
             return Err(ProxyError::PacketTooLarge);
         }
-        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let packet = [&header(len, 0)[..], &with_types(payload, params.types_flag_at, &types)].concat();
         let held = packet.len();
         self.replace_command(input, &packet);

@@ -78,8 +78,8 @@ impl Session {
             return self.prepare_large(input).await;
         }
         // The text is needed to prepare it elsewhere.
-        let sent: Rc<[u8]> = self.buffer.data()[HEADER_LEN + 1..input.held].into();
-        let read = &SqlText::new(&sent, self.lex.options(&self.want.vars));
+        let sent: Rc<[u8]> = self.client.buffer.data()[HEADER_LEN + 1..input.held].into();
+        let read = &SqlText::new(&sent, self.state.lex.options(&self.state.want.vars));
         let statement = classify(read.sql, read.lex);
         let own = self.own_text(read, &statement);
         let (input, bytes) = match own {
@@ -97,24 +97,24 @@ impl Session {
     /// Room for a statement with this text, if there is any.
     fn keep(&self, text: &[u8]) -> Option<Rc<Kept>> {
         let parameters: usize = text.iter().map(|byte| usize::from(*byte == b'?')).sum();
-        let bytes = STATEMENT + text.len() + PARAMETER * parameters + bytes_of_vars(&self.want.vars);
-        Some(Rc::new(self.share.keep(bytes)?))
+        let bytes = STATEMENT + text.len() + PARAMETER * parameters + bytes_of_vars(&self.state.want.vars);
+        Some(Rc::new(self.state.share.keep(bytes)?))
     }
 
     /// A text that is too long to be held, or that there is no room for: only the connection that gets it has it, and keeps
     /// the session.
     async fn prepare_large(&mut self, input: Input) -> Outcome {
-        let Some(kept) = self.share.keep(STATEMENT) else {
+        let Some(kept) = self.state.share.keep(STATEMENT) else {
             let error = ProxyError::MemoryFull(self.worker.settings.memory.limit());
             return self.refuse(input, error).await;
         };
         let text_at = HEADER_LEN + 1;
-        let lex = self.lex.options(&self.want.vars);
+        let lex = self.state.lex.options(&self.state.want.vars);
         let mut statement = as_unknown(self.classify(input, text_at, lex));
         if self.worker.stored_code.concerns(&statement) {
             self.uncover_query(&mut statement, input, text_at).await;
         }
-        let bytes: Rc<[u8]> = self.buffer.data()[text_at..input.held].into();
+        let bytes: Rc<[u8]> = self.client.buffer.data()[text_at..input.held].into();
         let read = &SqlText::new(&bytes, lex);
         let text = Text { bytes: bytes.clone(), read, kept: Rc::new(kept), is_large: true };
         self.prepare_text(input, text, statement).await
@@ -161,7 +161,7 @@ impl Session {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         };
         let (input, bytes) = self.prepare_instead(input, text);
-        let read = &SqlText::new(&bytes, self.lex.options(&self.want.vars));
+        let read = &SqlText::new(&bytes, self.state.lex.options(&self.state.want.vars));
         let statement = classify(read.sql, read.lex);
         let text = Text { bytes: bytes.clone(), read, kept, is_large: false };
         self.prepare_text(input, text, statement).await
@@ -172,7 +172,7 @@ impl Session {
         if !statement.uses.contains(Uses::CONNECTION_ID) || kill_target(text.sql, text.lex).is_some() {
             return None;
         }
-        let known = Known { connection_id: self.info.id.0, found_rows: None, row_count: None };
+        let known = Known { connection_id: self.activity.id.0, found_rows: None, row_count: None };
         splice(text, known)
     }
 
@@ -202,9 +202,9 @@ impl Session {
         let assigns = response.prepared.is_some() && may_assign;
         if let Some(prepared) = response.prepared {
             let known = if is_large { Rc::default() } else { text.clone() };
-            let key = Rc::new(StatementKey::new(known, self.want.clone()).with_room(kept));
+            let key = Rc::new(StatementKey::new(known, self.state.want.clone()).with_room(kept));
             let own = if is_large {
-                self.pins.add(PinReason::LargeStatement, rt::now(), &text);
+                self.state.pins.add(PinReason::LargeStatement, rt::now(), &text);
                 Some(Own { key: key.clone(), statement: BackendStatement::new(prepared.id) })
             } else {
                 remember_prepared(&mut checkout, &key, prepared.id).await?;
@@ -224,7 +224,7 @@ impl Session {
             };
             self.statements.insert(id, statement);
         }
-        self.last_backend = Some(checkout.backend());
+        self.held.last_backend = Some(checkout.backend());
         let left = LeftBehind { rows: RowsLeft::Kept, list, sets_insert_id: false };
         checkout.connection().remember_prepared(&response, left);
         let settled = match assigns {
@@ -258,8 +258,8 @@ impl Session {
         checkout: &mut Checkout,
         key: &Rc<StatementKey>,
     ) -> Result<BackendStmtId, ProxyError> {
-        let (want, memory) = (self.want.clone(), self.memory.clone());
-        let means = if self.pins.is_empty() { Means::All } else { Means::Settings };
+        let (want, memory) = (self.state.want.clone(), self.held.memory.clone());
+        let means = if self.state.pins.is_empty() { Means::All } else { Means::Settings };
         let prepare = async |checkout: &mut Checkout| {
             self.watched(checkout, async |checkout: &mut Checkout| checkout.prepare(key.text()).await).await
         };

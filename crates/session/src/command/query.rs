@@ -82,8 +82,9 @@ impl Job for Text<'_> {
 impl Session {
     #[inline]
     pub(crate) async fn query(&mut self, input: Input) -> Outcome {
-        let lex = self.lex.options(&self.want.vars);
-        let Ok(text_at) = query_text_at(&self.buffer.data()[HEADER_LEN..input.held], self.capabilities())
+        let lex = self.state.lex.options(&self.state.want.vars);
+        let Ok(text_at) =
+            query_text_at(&self.client.buffer.data()[HEADER_LEN..input.held], self.capabilities())
         else {
             self.skip(input).await?;
             return Ok(Served::Error(ProxyError::Malformed));
@@ -126,7 +127,7 @@ impl Session {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
         (self.steering.rights, self.steering.code, self.steering.executed) = (None, None, None);
-        let payload = [&self.buffer.data()[HEADER_LEN..text_at], text].concat();
+        let payload = [&self.client.buffer.data()[HEADER_LEN..text_at], text].concat();
         let mut packet = Vec::with_capacity(len + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);
         self.replace_command(input, &packet);
@@ -139,9 +140,9 @@ impl Session {
         text_at: usize,
         statement: &Statement,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
-        let payload = &self.buffer.data()[HEADER_LEN..input.held];
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let attributes = hints_of(&query_attributes(payload, self.capabilities()));
-        let sql = self.buffer.data()[text_at..input.held].to_vec();
+        let sql = self.client.buffer.data()[text_at..input.held].to_vec();
         let instead = self.steer(&sql, statement, attributes).await?;
         if instead.is_none() && !statement.uses.contains(Uses::ROUTE) {
             self.check_where_it_is(&sql, statement).await?;
@@ -155,7 +156,7 @@ impl Session {
     /// What is not wholly in the buffer cannot be known: it goes to the primary, and whatever the server reports
     /// about it pins.
     pub(super) fn classify(&self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
-        let statement = classify(&self.buffer.data()[text_at..input.held], lex);
+        let statement = classify(&self.client.buffer.data()[text_at..input.held], lex);
         if input.is_whole() { statement } else { as_unknown(statement) }
     }
 
@@ -177,7 +178,7 @@ impl Session {
         (input, text_at): (Input, usize),
         statement: &Statement,
     ) -> Result<(), ProxyError> {
-        let sql = self.buffer.data()[text_at..input.held].to_vec();
+        let sql = self.client.buffer.data()[text_at..input.held].to_vec();
         self.bring_sql(checkout, statement, &sql).await
     }
 
@@ -196,7 +197,7 @@ impl Session {
             || matches!(statement.class, Class::Show | Class::Explain | Class::Do | Class::Multi)
             || checkout.connection().may_list();
         let sql = if needs_text { self.sent_text(input, text_at) } else { &[][..] }.to_vec();
-        let text = SqlText::new(&sql, self.lex.options(&self.want.vars));
+        let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
         self.finish_text(checkout, statement, &text, relayed).await
     }
 
@@ -232,7 +233,7 @@ impl Session {
     /// Posts the last bytes of a response, if they are few, as of most; false if they have to be written.
     #[inline]
     fn post_last(&mut self, rest: &mut Buffer, len: usize) -> bool {
-        let is_posted = self.stream.post(&rest.data()[..len]);
+        let is_posted = self.client.stream.post(&rest.data()[..len]);
         if is_posted {
             self.worker.counters.client_bytes_out.add(len as u64);
             self.worker.buffers.give(std::mem::take(rest));
@@ -270,7 +271,7 @@ impl Session {
         match settled {
             Ok(()) => Served::Answered,
             Err(error) => {
-                tracing::warn!(session.id = self.info.id.0, %error, "session state lost");
+                tracing::warn!(session.id = self.activity.id.0, %error, "session state lost");
                 Served::End
             }
         }
@@ -278,10 +279,12 @@ impl Session {
 
     /// The text of the statement just run, as far as it was held.
     pub(super) fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
-        if let Some(command) = self.before_file.as_deref().filter(|command| command.len() >= input.held) {
+        if let Some(command) =
+            self.client.before_file.as_deref().filter(|command| command.len() >= input.held)
+        {
             &command.data()[text_at..input.held]
-        } else if input.is_whole() && self.kept >= input.held {
-            &self.buffer.data()[text_at..input.held]
+        } else if input.is_whole() && self.client.kept >= input.held {
+            &self.client.buffer.data()[text_at..input.held]
         } else {
             &[]
         }

@@ -11,10 +11,10 @@ impl Session {
     pub(crate) async fn reset_connection(&mut self, input: Input) -> Outcome {
         self.skip(input).await?;
         // Servers keep the schema, and forget the one of the login.
-        let schema = self.want.schema.clone();
+        let schema = self.state.want.schema.clone();
         self.reset().await;
-        self.want.schema = schema;
-        if self.lex.options(&self.want.vars).flavor == Flavor::MySql {
+        self.state.want.schema = schema;
+        if self.state.lex.options(&self.state.want.vars).flavor == Flavor::MySql {
             // MySQL forgets the login's character set too, and goes back to its own.
             self.forget_login_charset();
         }
@@ -24,7 +24,7 @@ impl Session {
 
     /// The session's character sets are those that the server has by itself.
     pub(super) fn forget_login_charset(&mut self) {
-        let vars = std::rc::Rc::make_mut(&mut self.want.vars);
+        let vars = std::rc::Rc::make_mut(&mut self.state.want.vars);
         for name in ["character_set_client", "character_set_results", "collation_connection"] {
             vars.remove(name);
         }

@@ -65,7 +65,7 @@ impl Job for Simple {
         checkout: &mut Checkout,
         input: Input,
     ) -> Result<Input, ProxyError> {
-        if self.enters && !session.sql.is_empty() {
+        if self.enters && !session.state.sql.is_empty() {
             session.bring_own_sql(checkout).await?;
         }
         Ok(input)
@@ -77,12 +77,12 @@ impl Session {
         self.skip(input).await?;
         // A session that is pinned to a connection is only as alive as that is.
         match self.take_bound() {
-            Ok(checkout) => self.bound = checkout,
+            Ok(checkout) => self.held.bound = checkout,
             Err(error) => return Ok(Served::Fatal(error)),
         }
         self.worker.counters.routed_local.increment();
         // Its OK packet counts as one of a statement.
-        self.memory.row_count.set(0);
+        self.held.memory.row_count.set(0);
         self.answer_ok().await?;
         Ok(Served::Answered)
     }
@@ -92,26 +92,27 @@ impl Session {
         if option > 1 {
             return Ok(Served::Error(ProxyError::UnknownCommand));
         }
-        self.want.multi_statements = option == 0;
+        self.state.want.multi_statements = option == 0;
         let bound = match self.take_bound() {
             Ok(bound) => bound,
             Err(error) => return Ok(Served::Fatal(error)),
         };
         if let Some(mut checkout) = bound {
-            let memory = self.memory.clone();
-            if checkout.make_ready_by(&self.want, &memory, Means::Settings).await.is_err() {
+            let memory = self.held.memory.clone();
+            if checkout.make_ready_by(&self.state.want, &memory, Means::Settings).await.is_err() {
                 return Ok(self.after_loss("it broke"));
             }
-            self.bound = Some(checkout);
+            self.held.bound = Some(checkout);
         }
         // The answer is one without a count of rows.
-        self.memory.row_count.set(-1);
+        self.held.memory.row_count.set(-1);
         self.answer_eof().await?;
         Ok(Served::Answered)
     }
 
     pub(crate) async fn init_db(&mut self, input: Input) -> Outcome {
-        let name = String::from_utf8_lossy(&self.buffer.data()[HEADER_LEN + 1..input.held]).into_owned();
+        let name =
+            String::from_utf8_lossy(&self.client.buffer.data()[HEADER_LEN + 1..input.held]).into_owned();
         if let Err(error) = self.clusters.check_schema(self.worker.cluster, &name) {
             return self.refuse(input, error).await;
         }
@@ -135,7 +136,7 @@ impl Session {
     pub(crate) async fn refresh(&mut self, input: Input, what: u8) -> Outcome {
         let flushed = REFRESHED.iter().filter(|(bit, _)| what & bit != 0).map(|(_, name)| *name);
         let sql = format!("FLUSH {}", flushed.collect::<Vec<_>>().join(", "));
-        let statement = classify(sql.as_bytes(), self.lex.options(&self.want.vars));
+        let statement = classify(sql.as_bytes(), self.state.lex.options(&self.state.want.vars));
         if statement.effects.intersects(AT_RISK) {
             self.note_rights(&statement, sql.as_bytes(), Extent::Whole);
         }
@@ -169,7 +170,7 @@ impl Session {
         if statement.uses.contains(Uses::SESSION_STATUS) && response.is_ok() {
             self.pin_for_counters(sql);
         }
-        let text = SqlText::new(sql, self.lex.options(&self.want.vars));
+        let text = SqlText::new(sql, self.state.lex.options(&self.state.want.vars));
         let ran = Ran { statement: &statement, text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
         let rest = self.write_client(rest, len).await?;

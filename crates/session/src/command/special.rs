@@ -82,8 +82,8 @@ impl Job for Special<'_> {
 impl Special<'_> {
     /// What is written into the text in the place of functions.
     fn known(&self, session: &Session) -> Result<Known, ProxyError> {
-        let memory = &session.memory;
-        let connection_id = session.info.id.0;
+        let memory = &session.held.memory;
+        let connection_id = session.activity.id.0;
         if self.tells {
             let row_count = Some(memory.row_count.get());
             Ok(Known { connection_id, found_rows: memory.found_rows(), row_count })
@@ -103,8 +103,8 @@ impl Session {
         text_at: usize,
         statement: Statement,
     ) -> Outcome {
-        let sql = self.buffer.data()[text_at..input.held].to_vec();
-        let text = SqlText::new(&sql, self.lex.options(&self.want.vars));
+        let sql = self.client.buffer.data()[text_at..input.held].to_vec();
+        let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
         if statement.uses.contains(Uses::ROUTE) {
             return self.explain_route(input, text_at, &sql).await;
         }
@@ -230,18 +230,19 @@ impl Session {
 
     /// Puts another packet in the place of the command at the front of the buffer.
     pub(crate) fn replace_command(&mut self, input: Input, packet: &[u8]) {
-        let rest = self.buffer.data()[input.held..].to_vec();
-        self.buffer.clear();
-        self.buffer.extend(packet);
-        self.buffer.extend(&rest);
+        let rest = self.client.buffer.data()[input.held..].to_vec();
+        self.client.buffer.clear();
+        self.client.buffer.extend(packet);
+        self.client.buffer.extend(&rest);
     }
 
     pub(crate) fn text_shape(&mut self) -> TextShape {
-        let charset = self.want.vars.get("character_set_results").map(|name| String::from_utf8_lossy(name));
+        let charset =
+            self.state.want.vars.get("character_set_results").map(|name| String::from_utf8_lossy(name));
         // Not converted at all: the names and texts are in the servers' own character set then.
         let charset =
             charset.as_deref().map_or("utf8mb4", |name| if name.is_empty() { "utf8mb3" } else { name });
-        let hidden = self.want.vars.get(RESULTS_COLLATION);
+        let hidden = self.state.want.vars.get(RESULTS_COLLATION);
         let collation = self.worker.with_snapshot(|snapshot, _| {
             let collations = &snapshot.facts.as_ref()?.collations;
             match hidden {
@@ -249,7 +250,8 @@ impl Session {
                 None => Some(collations.default_of(charset)?.id),
             }
         });
-        let decimals = if self.lex.options(&self.want.vars).flavor == Flavor::MariaDb { 39 } else { 31 };
+        let decimals =
+            if self.state.lex.options(&self.state.want.vars).flavor == Flavor::MariaDb { 39 } else { 31 };
         TextShape { collation: collation.unwrap_or(45), decimals }
     }
 
@@ -257,30 +259,31 @@ impl Session {
     pub(super) async fn show_diagnostics(&mut self, input: Input, sql: &[u8], form: Form) -> Outcome {
         self.skip(input).await?;
         let shape = self.text_shape();
-        let warnings = self.memory.warnings();
-        let charset = self.want.vars.get("character_set_results").map(|name| &**name);
+        let warnings = self.held.memory.warnings();
+        let charset = self.state.want.vars.get("character_set_results").map(|name| &**name);
         let Some(mut result) = crate::diagnostics::answer(sql, &warnings, (shape, charset)) else {
             return Ok(Served::Error(ProxyError::DiagnosticsGone));
         };
         // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.
-        if !is_list(sql) && self.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
+        if !is_list(sql) && self.state.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0")
+        {
             result.rows.clear();
         }
         if !is_list(sql) {
-            self.memory.sent_rows(result.rows.len() as u64);
+            self.held.memory.sent_rows(result.rows.len() as u64);
         }
         if is_show(sql) {
-            self.memory.answered_itself(None);
+            self.held.memory.answered_itself(None);
         } else {
             // A SELECT that counts them leaves the counts and not what was counted, as on a server.
             self.note_own_answer();
         }
         self.worker.counters.routed_local.increment();
-        self.memory.row_count.set(-1);
+        self.held.memory.row_count.set(-1);
         let mut out = Vec::new();
         match form {
-            Form::Text => result.put(&mut out, 1, self.status, self.capabilities()),
-            Form::Binary => result.put_binary(&mut out, 1, self.status, self.capabilities()),
+            Form::Text => result.put(&mut out, 1, self.state.status, self.capabilities()),
+            Form::Binary => result.put_binary(&mut out, 1, self.state.status, self.capabilities()),
         }
         self.write_client_bytes(&out).await?;
         Ok(Served::Answered)

@@ -19,7 +19,7 @@ impl Session {
             self.skip(input).await?;
             self.worker.counters.routed_local.increment();
             // Its OK packet counts as one of a statement.
-            self.memory.row_count.set(0);
+            self.held.memory.row_count.set(0);
             self.answer_ok().await?;
             return Ok(Served::Answered);
         };

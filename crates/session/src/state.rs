@@ -1,0 +1,41 @@
+//! What the client wants its session to be like, and what keeps that on one connection.
+//!
+//! Owns: the state that the client wants and that it began with, the pins, the status flags, and how texts are read. Knows
+//! nothing of connections: what they have is in the pool's.
+
+mod lex;
+
+use std::rc::Rc;
+
+use delphinus_memory::{Kept, Share};
+use delphinus_state::{Pins, SessionState, SqlStatements};
+use delphinus_wire::response::Status;
+
+use crate::pinned::Published;
+use crate::tracking::AskedTracking;
+
+pub(crate) use lex::Lex;
+
+/// The state of one session.
+pub(crate) struct Wanted {
+    /// The state that the client wants.
+    pub want: SessionState,
+    /// The state to go back to with COM_RESET_CONNECTION.
+    pub initial: SessionState,
+    /// What the client has prepared in SQL text.
+    pub sql: SqlStatements,
+    pub pins: Pins,
+    /// The pin that others know of.
+    pub published: Published,
+    /// Status flags as the last answer of a backend had them.
+    pub status: Status,
+    pub lex: Lex,
+    /// What the client wants to be told of.
+    pub asked_tracking: AskedTracking,
+    /// The client's own `wait_timeout`, 0 if it has set none.
+    pub idle_limit_s: u32,
+    /// What the session may keep.
+    pub share: Share,
+    /// The room that its variables and the statements of SQL text take.
+    pub kept_state: Option<Rc<Kept>>,
+}

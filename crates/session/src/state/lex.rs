@@ -1,0 +1,59 @@
+//! How a session's texts are read: by the flavor of its servers, and by some of its variables.
+
+use std::rc::Rc;
+
+use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
+use delphinus_state::Vars;
+
+/// How this session's texts are read; follows its variables.
+#[derive(Debug)]
+pub(crate) struct Lex {
+    options: LexOptions,
+    /// `sql_select_limit` is set.
+    limits_rows: bool,
+    made_from: Rc<Vars>,
+}
+
+impl Lex {
+    pub(crate) fn new(flavor: Flavor, server_version: u32, vars: &Rc<Vars>) -> Self {
+        let options = LexOptions { flavor, server_version, ..LexOptions::default() };
+        let mut lex = Self { options, limits_rows: false, made_from: vars.clone() };
+        lex.read(vars);
+        lex
+    }
+
+    /// The options for a session with these variables.
+    #[inline]
+    pub(crate) fn options(&mut self, vars: &Rc<Vars>) -> LexOptions {
+        if !Rc::ptr_eq(vars, &self.made_from) {
+            self.read(vars);
+            self.made_from = vars.clone();
+        }
+        self.options
+    }
+
+    /// The options of the last text.
+    pub(crate) fn as_read(&self) -> LexOptions {
+        self.options
+    }
+
+    /// True if `sql_select_limit` cuts results short.
+    #[inline]
+    pub(crate) fn limits_rows(&mut self, vars: &Rc<Vars>) -> bool {
+        self.options(vars);
+        self.limits_rows
+    }
+
+    fn read(&mut self, vars: &Vars) {
+        let mode = vars.get("sql_mode").map(|mode| String::from_utf8_lossy(mode).to_ascii_uppercase());
+        let has =
+            |word: &str| mode.as_deref().is_some_and(|mode| mode.split(',').any(|one| one.trim() == word));
+        self.limits_rows = vars.contains_key("sql_select_limit");
+        let ansi = has("ANSI_QUOTES") || has("ANSI");
+        self.options.ansi_quotes = if ansi { Quotes::Ansi } else { Quotes::Standard };
+        let literal = has("NO_BACKSLASH_ESCAPES");
+        self.options.backslash = if literal { Backslash::Literal } else { Backslash::Escapes };
+        let charset = vars.get("character_set_client").map(|name| String::from_utf8_lossy(name));
+        self.options.charset = TextCharset::from_name(charset.as_deref().unwrap_or("utf8mb4"));
+    }
+}
