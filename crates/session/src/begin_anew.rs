@@ -11,7 +11,7 @@ use delphinus_state::PinReason;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
-use crate::forward::Relayed;
+use crate::io::Relayed;
 use crate::session::Session;
 
 /// How a transaction was begun. One WITH CONSISTENT SNAPSHOT has read, and is none of these.

@@ -25,11 +25,13 @@ use delphinus_wire::{Capabilities, ExecuteParams, HEADER_LEN};
 
 use crate::client_error::ProxyError;
 use crate::deadline::Deadline;
-use crate::forward::Relayed;
-use crate::input::Input;
+use crate::hold::Held;
+use crate::io::Input;
+use crate::io::Relayed;
 use crate::last_statement::counts_otherwise;
 use crate::session::Session;
-use crate::steering::Asked;
+use crate::steering::{Asked, Steering};
+use crate::worker::Worker;
 
 /// How long a statement waits for the same question of another session to be answered, before it asks, too.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -86,6 +88,34 @@ impl Keeping {
             self.transcript.push(bytes);
         } else {
             self.transcript.give_up();
+        }
+    }
+}
+
+impl Steering {
+    /// These bytes of an answer are about to reach the client.
+    pub(crate) fn passes(&mut self, bytes: &[u8], held: &Held, worker: &Worker) {
+        self.keep_more(bytes);
+        if let Some(rights) = &self.rights {
+            rights.answer_begins(&held.keys, &worker.users);
+        }
+        // Of a text of several statements, what is said there is done already.
+        if let Some(change) = &self.code {
+            worker.stored_code.change(change);
+        }
+    }
+
+    /// More of an answer has passed.
+    pub(crate) fn keep_more(&mut self, bytes: &[u8]) {
+        if let Some(keeping) = &mut self.keeping {
+            keeping.push(bytes);
+        }
+    }
+
+    /// What passes is not what others may see.
+    pub(crate) fn keep_nothing(&mut self) {
+        if let Some(keeping) = &mut self.keeping {
+            keeping.transcript.give_up();
         }
     }
 }
@@ -192,7 +222,7 @@ impl Session {
             user: &identity.user,
             rights: self.held.keys.epoch().0,
             told: &told,
-            capabilities: self.capabilities().0 & !CARRIAGE.0,
+            capabilities: self.client.capabilities.0 & !CARRIAGE.0,
         };
         Key::new(&asker, &settings(&self.state.want), self.cache_place().as_bytes(), command)
     }
@@ -286,7 +316,7 @@ impl Session {
         answer: Option<Answer>,
     ) -> Result<bool, NetError> {
         let Some(answer) = answer else { return Ok(false) };
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         if self.steering.consistency() != Some(Consistency::Eventual) {
             self.was_given(&answer.origin);
         }
@@ -297,7 +327,7 @@ impl Session {
         if self.client.stream.post(&answer.bytes) {
             self.worker.counters.client_bytes_out.add(answer.bytes.len() as u64);
         } else {
-            self.write_client_bytes(&answer.bytes).await?;
+            self.client.write_bytes(&answer.bytes).await?;
         }
         Ok(true)
     }
@@ -315,7 +345,7 @@ impl Session {
 
     /// The same at the end of the response.
     pub(crate) async fn end_extras(&mut self, deadline: Option<Deadline>, mut relayed: Relayed) -> Relayed {
-        self.keep_more(&relayed.rest.data()[..relayed.len]);
+        self.steering.keep_more(&relayed.rest.data()[..relayed.len]);
         if let Some(keeping) = self.steering.keeping.take() {
             self.end_keeping(*keeping, &relayed.response);
         }
@@ -343,20 +373,6 @@ impl Session {
         let is_there = snapshot.primary().is_some_and(|primary| primary.id == backend)
             || snapshot.readable_replicas().any(|replica| replica.id == backend);
         is_there && self.worker.is_at_rest(snapshot)
-    }
-
-    /// More of an answer has passed.
-    pub(crate) fn keep_more(&mut self, bytes: &[u8]) {
-        if let Some(keeping) = &mut self.steering.keeping {
-            keeping.push(bytes);
-        }
-    }
-
-    /// What passes is not what others may see.
-    pub(crate) fn keep_nothing(&mut self) {
-        if let Some(keeping) = &mut self.steering.keeping {
-            keeping.transcript.give_up();
-        }
     }
 
     fn end_keeping(&self, keeping: Keeping, response: &Response) {

@@ -20,7 +20,7 @@ use delphinus_wire::Command;
 use delphinus_wire::command::ClientStmtId;
 
 use crate::client_error::ProxyError;
-use crate::input::Input;
+use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
@@ -134,11 +134,11 @@ impl Session {
             Rare::Statistics => self.statistics(input).await,
             Rare::ProcessInfo | Rare::Debug => self.pass_through(input, command).await,
             Rare::ProcessKill(id) => {
-                self.skip(input).await?;
+                self.client.skip(input).await?;
                 self.kill(u64::from(id), delphinus_sql::KillScope::Connection).await
             }
             Rare::Unknown => {
-                self.skip(input).await?;
+                self.client.skip(input).await?;
                 Ok(Served::Error(ProxyError::UnknownCommand))
             }
         }

@@ -52,6 +52,23 @@ impl Drop for Deadline {
 }
 
 impl Session {
+    /// Runs `work` of the proxy's own on a backend in the time that the client's statement has, and watched over like that.
+    pub(crate) async fn watched<T>(
+        &mut self,
+        checkout: &mut Checkout,
+        work: impl AsyncFnOnce(&mut Checkout) -> Result<T, PoolError>,
+    ) -> Result<T, ProxyError> {
+        let deadline = self.steering.timeout.map(|limit| self.deadline(checkout, limit));
+        let (client, mut watch) = self.watch();
+        let done = client.attended(checkout, work, &mut watch).await;
+        match deadline {
+            Some(deadline) if !matches!(done, Err(ProxyError::ClientGone)) => {
+                self.end_own_deadline(deadline, done).await
+            }
+            _ => done,
+        }
+    }
+
     /// Begins to watch over the statement that runs on this connection.
     pub(crate) fn deadline(&self, checkout: &mut Checkout, limit: Duration) -> Deadline {
         let (stage, ends) = (Rc::new(Cell::new(Stage::Waiting)), rt::now() + limit);
@@ -84,7 +101,7 @@ impl Session {
         }
         let Some((at, seq)) = last_error(&rest.data()[..len]) else { return (rest, len) };
         let mut out = rest.data()[..at].to_vec();
-        ClientError::from(&self.took_too_long()).put(&mut out, seq, self.capabilities());
+        ClientError::from(&self.took_too_long()).put(&mut out, seq, self.client.capabilities);
         rest.clear();
         rest.extend(&out);
         (rest, out.len())

@@ -11,7 +11,7 @@ use delphinus_wire::response::{Column, Status, TextResult};
 use delphinus_wire::{HEADER_LEN, query_attributes};
 
 use crate::client_error::{ProxyError, Steered};
-use crate::input::Input;
+use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::steering::hints_of;
@@ -54,9 +54,9 @@ impl Session {
             statement.effects |= as_if_its_own(&catalog.hidden(&statement, asked, lex));
         }
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held.max(text_at)];
-        let attributes = hints_of(&query_attributes(payload, self.capabilities()));
+        let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
         let rows = self.explained(asked, &statement, &attributes, explain);
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         self.worker.counters.routed_local.increment();
         self.held.memory.row_count.set(-1);
         self.note_own_answer();

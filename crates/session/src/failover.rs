@@ -18,7 +18,7 @@ use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::{ClientError, ProxyError};
-use crate::forward::Relayed;
+use crate::io::Relayed;
 use crate::serve::Served;
 use crate::session::Session;
 use crate::settle::OPAQUE;
@@ -121,10 +121,11 @@ impl Session {
         let generation = self.worker.with_snapshot(|snapshot, _| snapshot.generation);
         let news = self.worker.news(|snapshot| is_there(snapshot) || snapshot.generation != generation);
         let woken = rt::either(rt::timeout(limit, news), self.activity.disturbed()).await;
-        if let Either::Second(()) = woken
-            && self.attend(None).kills_query()
-        {
-            return Err(ProxyError::Killed);
+        if let Either::Second(()) = woken {
+            let (client, watch) = self.watch();
+            if watch.attend(client, None).kills_query() {
+                return Err(ProxyError::Killed);
+            }
         }
         if self.activity.is_killed() {
             return Err(self.killed());
@@ -157,7 +158,7 @@ impl Session {
     /// Another error in the place of the one that is all of a response.
     fn told_instead(&self, error: &ProxyError, mut relayed: Relayed) -> Relayed {
         let (mut packet, error) = (Vec::new(), ClientError::from(error));
-        error.put(&mut packet, 1, self.capabilities());
+        error.put(&mut packet, 1, self.client.capabilities);
         relayed.rest.clear();
         relayed.rest.extend(&packet);
         relayed.len = packet.len();

@@ -1,7 +1,34 @@
 //! The client's end: its stream, and what it has sent and nobody has taken yet.
 
+mod beside;
+mod input;
+mod own_command;
+mod relay;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
 use delphinus_memory::Permit;
-use delphinus_net::{Buffer, Stream};
+use delphinus_net::{Buffer, BufferPool, Stream};
+use delphinus_telemetry::ClusterCounters;
+use delphinus_wire::command::{BackendStmtId, STMT_ID_AT};
+use delphinus_wire::{Capabilities, HEADER_LEN};
+
+pub(crate) use beside::{Beside, Break};
+pub(crate) use input::{Input, Waited};
+pub(crate) use relay::{Cut, Relayed};
+
+/// What the clients of one worker share.
+pub(crate) struct Equipment {
+    /// Spare buffers of its thread.
+    pub buffers: BufferPool,
+    /// Those of its cluster.
+    pub counters: Arc<ClusterCounters>,
+    /// How long it may take for the rest of a command, and to take an answer, in seconds.
+    pub net_timeout_s: u64,
+    /// Commands are no longer than this, in bytes.
+    pub max_command: u64,
+}
 
 /// One client's connection.
 pub(crate) struct Client {
@@ -16,6 +43,55 @@ pub(crate) struct Client {
     pub before_file: Option<Box<Buffer>>,
     /// The sequence id of an error that would be sent now; `None` where part of a packet has been sent.
     pub error_seq: Option<u8>,
+    /// What the client and the proxy agreed on.
+    pub capabilities: Capabilities,
+    pub equipment: Rc<Equipment>,
     /// The statement that runs may make a server ask for a file of the client's.
     pub may_send_file: bool,
+}
+
+impl Client {
+    /// Puts another packet in the place of the command at the front of the buffer.
+    pub(crate) fn replace_command(&mut self, input: Input, packet: &[u8]) {
+        let rest = self.buffer.data()[input.held..].to_vec();
+        self.buffer.clear();
+        self.buffer.extend(packet);
+        self.buffer.extend(&rest);
+    }
+
+    /// Forgets the command that was kept to be sent again.
+    #[inline]
+    pub(crate) fn drop_kept(&mut self) {
+        self.before_file = None;
+        self.buffer.consume(std::mem::take(&mut self.kept));
+    }
+
+    /// Puts the backend's id into the command at the front of the buffer.
+    #[inline]
+    pub(crate) fn write_stmt_id(&mut self, id: BackendStmtId) {
+        let at = HEADER_LEN + STMT_ID_AT.start..HEADER_LEN + STMT_ID_AT.end;
+        self.buffer.data_mut()[at].copy_from_slice(&id.0.to_le_bytes());
+    }
+
+    /// The text of the statement just run, as far as it was held.
+    pub(crate) fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
+        if let Some(command) = self.before_file.as_deref().filter(|command| command.len() >= input.held) {
+            &command.data()[text_at..input.held]
+        } else if input.is_whole() && self.kept >= input.held {
+            &self.buffer.data()[text_at..input.held]
+        } else {
+            &[]
+        }
+    }
+
+    /// Posts the last bytes of a response, if they are few, as of most; false if they have to be written.
+    #[inline]
+    pub(crate) fn post_last(&mut self, rest: &mut Buffer, len: usize) -> bool {
+        let is_posted = self.stream.post(&rest.data()[..len]);
+        if is_posted {
+            self.equipment.counters.client_bytes_out.add(len as u64);
+            self.equipment.buffers.give(std::mem::take(rest));
+        }
+        is_posted
+    }
 }

@@ -7,8 +7,8 @@
 //! | the way of a command to a server and back | `run` |
 //! | what becomes of it if something goes wrong | `rescue` |
 //! | where is COM_x | `command/x` |
-//! | how bytes go to a backend and back | `forward` |
-//! | what the proxy itself runs there, and may wait for | `own_command` |
+//! | how bytes go to a backend and back | `io/relay` |
+//! | what the proxy itself runs there, and may wait for | `io/own_command` |
 //! | hints, rules, listeners for one kind of backend | `steering` |
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `trace` |
 //! | copies of reads for mirrors | `mirror` |
@@ -18,7 +18,7 @@
 //! | how long a login waits where others have failed | `failed_logins`, `login_attempt` |
 //! | to which cluster a client gets | `clusters` |
 //! | who is connected, and how KILL finds them | `registry` |
-//! | what a session says of itself when it is asked | `inquiry` |
+//! | what a session says of itself when it is asked | `inquiry`, `watch` |
 
 mod admission;
 mod begin_anew;
@@ -33,9 +33,7 @@ mod diagnostics;
 mod explain;
 mod failed_logins;
 mod failover;
-mod forward;
 mod hold;
-mod input;
 mod inquiry;
 mod io;
 mod kept;
@@ -44,7 +42,6 @@ mod local;
 mod login;
 mod login_attempt;
 mod mirror;
-mod own_command;
 mod own_settings;
 mod pinned;
 mod process_list;
@@ -70,6 +67,7 @@ mod trace;
 mod tracking;
 mod user_variables;
 mod users;
+mod watch;
 mod worker;
 
 pub use admission::{Attendance, ClientLimits, Rank, Refusal};

@@ -21,30 +21,30 @@ impl Session {
         let mut out = Vec::new();
         let ok = OkPacket { affected_rows, status: self.state.status, ..OkPacket::default() };
         let at = begin_packet(&mut out);
-        ok.put(&mut out, 0, self.capabilities());
+        ok.put(&mut out, 0, self.client.capabilities);
         end_packet(&mut out, at, 1);
-        self.write_client_bytes(&out).await
+        self.client.write_bytes(&out).await
     }
 
     /// What ends a COM_SET_OPTION: an EOF packet, or the OK packet that has taken its place.
     pub(crate) async fn answer_eof(&mut self) -> Result<(), delphinus_net::NetError> {
         let mut out = Vec::new();
         let at = begin_packet(&mut out);
-        if self.capabilities().contains(Capabilities::DEPRECATE_EOF) {
+        if self.client.capabilities.contains(Capabilities::DEPRECATE_EOF) {
             let ok = OkPacket { status: self.state.status, ..OkPacket::default() };
-            ok.put(&mut out, delphinus_wire::response::EOF, self.capabilities());
+            ok.put(&mut out, delphinus_wire::response::EOF, self.client.capabilities);
         } else {
             EofPacket { warnings: 0, status: self.state.status }.put(&mut out);
         }
         end_packet(&mut out, at, 1);
-        self.write_client_bytes(&out).await
+        self.client.write_bytes(&out).await
     }
 
     /// A result set.
     pub(crate) async fn answer_rows(&mut self, result: &TextResult) -> Result<(), delphinus_net::NetError> {
         let mut out = Vec::new();
-        result.put(&mut out, 1, self.state.status, self.capabilities());
-        self.write_client_bytes(&out).await
+        result.put(&mut out, 1, self.state.status, self.client.capabilities);
+        self.client.write_bytes(&out).await
     }
 
     /// An error, behind which the session goes on or ends.
@@ -58,8 +58,8 @@ impl Session {
         let mut out = Vec::new();
         let error = ClientError::from(error);
         let error = if ends { error.that_ends() } else { error.that_goes_on() };
-        error.put(&mut out, seq, self.capabilities());
-        self.write_client_bytes(&out).await
+        error.put(&mut out, seq, self.client.capabilities);
+        self.client.write_bytes(&out).await
     }
 }
 

@@ -258,6 +258,8 @@ impl Seed {
             kept: 0,
             before_file: None,
             error_seq: Some(1),
+            capabilities: outcome.connection.capabilities,
+            equipment: worker.equipment.clone(),
             may_send_file: false,
         };
         let held = Held {
@@ -292,9 +294,8 @@ impl Seed {
             activity: self.info,
             client,
             login: LoginFacts {
-                capabilities: outcome.connection.capabilities,
                 established: outcome.connection,
-                settings: self.settings,
+                settings: Box::new(self.settings),
                 listener: self.listener,
                 client_ip: self.client_ip,
                 refused_changes: 0,
@@ -426,7 +427,7 @@ impl Session {
         }
         self.activity.enters(self.state.want.schema.as_deref());
         self.put_login_ok(&mut out, outcome.next_seq);
-        self.write_client_bytes(&out).await?;
+        self.client.write_bytes(&out).await?;
         self.start_compression();
         Ok(())
     }
@@ -434,7 +435,7 @@ impl Session {
     /// From the OK packet of the login on, as was agreed.
     fn start_compression(&mut self) {
         let level = self.login.established.zstd_level.clamp(1, MOST_ZSTD_LEVEL);
-        if let Some(algorithm) = Algorithm::agreed(self.capabilities(), level)
+        if let Some(algorithm) = Algorithm::agreed(self.client.capabilities, level)
             && !self.client.stream.is_compressed()
         {
             self.client
@@ -448,7 +449,7 @@ impl Session {
     fn put_login_ok(&self, out: &mut Vec<u8>, seq: u8) {
         let at = begin_packet(out);
         let ok = OkPacket { status: self.state.status, ..OkPacket::default() };
-        ok.put(out, 0, self.capabilities());
+        ok.put(out, 0, self.client.capabilities);
         end_packet(out, at, seq);
     }
 

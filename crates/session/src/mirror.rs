@@ -22,7 +22,7 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN};
 
 use self::asked::{Asked, Execution, NotAnswered, exchange};
 use crate::command::with_types;
-use crate::input::Input;
+use crate::io::Input;
 use crate::session::Session;
 use crate::worker::Worker;
 
@@ -143,7 +143,7 @@ impl Session {
         (id, statement): (ClientStmtId, &Statement),
         params: Option<&ExecuteParams>,
     ) {
-        let capabilities = self.capabilities();
+        let capabilities = self.client.capabilities;
         let can_be_copied = input.is_whole() && self.can_be_copied(statement);
         let Some(found) =
             self.statements.find(id).filter(|found| can_be_copied && !found.has_long_data.is_set())

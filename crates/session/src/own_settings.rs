@@ -5,7 +5,7 @@ use delphinus_sql::{CacheWish, Class, Consistency, Hints, Scope, Statement, Targ
 use delphinus_wire::response::{Column, TextResult};
 
 use crate::client_error::{ProxyError, Steered};
-use crate::input::Input;
+use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
@@ -32,7 +32,7 @@ impl Session {
             Class::Select => self.select_own(sql).await.map(Some),
             _ => Err(Steered::OwnSettingsMixed.into()),
         };
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         self.worker.counters.routed_local.increment();
         if answered.is_ok() {
             self.note_own_answer();

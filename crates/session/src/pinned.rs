@@ -75,7 +75,8 @@ impl Session {
         if reason != PinReason::Transaction && tracing::enabled!(tracing::Level::DEBUG) {
             // Literals may be anything, passwords among them.
             let pin = self.activity.pin();
-            let statement = pin.map(|pin: Pin| self.normalised(pin.statement.as_bytes())).unwrap_or_default();
+            let statement =
+                pin.map(|pin: Pin| self.state.lex.normalised(pin.statement.as_bytes())).unwrap_or_default();
             let (id, reason) = (self.activity.id.0, reason.as_str());
             tracing::debug!(session.id = id, reason, pinned_us, %statement, "pin ended");
         }

@@ -6,7 +6,7 @@ use delphinus_wire::response::{Column, TextResult};
 
 use crate::admission::Rank;
 use crate::diagnostics::TextShape;
-use crate::input::Input;
+use crate::io::Input;
 use crate::registry::SessionInfo;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -51,7 +51,7 @@ impl Session {
     /// Those of the same user, and for one with `connection_admin` all: what other rights a user has, only servers know.
     /// `Info` is known of this session alone.
     pub(crate) async fn show_process_list(&mut self, input: Input, sql: &[u8], shape: TextShape) -> Outcome {
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         let is_full = sql.split(u8::is_ascii_whitespace).any(|word| word.eq_ignore_ascii_case(b"full"));
         let is_mariadb = self.state.lex.options(&self.state.want.vars).flavor == Flavor::MariaDb;
         let old_mode = self.state.want.vars.get("old_mode").map(|mode| String::from_utf8_lossy(mode));

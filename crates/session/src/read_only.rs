@@ -14,7 +14,7 @@ use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::{ProxyError, Steered};
-use crate::forward::Relayed;
+use crate::io::Relayed;
 use crate::serve::Served;
 use crate::session::Session;
 use crate::worker::ListenerMode;

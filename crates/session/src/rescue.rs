@@ -17,8 +17,8 @@ use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
-use crate::forward::{Cut, Relayed};
-use crate::input::Input;
+use crate::io::Input;
+use crate::io::{Cut, Relayed};
 use crate::serve::Served;
 use crate::session::Session;
 use crate::worker::ListenerMode;

@@ -4,13 +4,14 @@
 //! Owns: which statements these are, whose rights they change, and whether one that has failed may have done so. The new epoch begins
 //! before the client knows of the change.
 
-use delphinus_pool::Epoch;
+use delphinus_pool::{Epoch, Keys};
 use delphinus_sql::{Body, Class, Effects, Statement, rights_changed};
 use delphinus_state::Executed;
 use delphinus_wire::error_code;
 
-use crate::input::Input;
+use crate::io::Input;
 use crate::session::Session;
+use crate::users::Users;
 
 /// What a statement has that may change rights, or what sessions begin with: by its own text, or by one that is elsewhere or unknown.
 pub(crate) const AT_RISK: Effects = Effects::CHANGES_RIGHTS
@@ -158,13 +159,6 @@ impl Session {
         Some(defaults.map_or(whose, |defaults| defaults.and(whose)))
     }
 
-    /// A part of the answer is about to reach the client.
-    pub(crate) fn answer_begins(&self) {
-        if let Some(MayChange { tells_parts: true, whose, .. }) = self.steering.rights {
-            self.rights_changed(whose);
-        }
-    }
-
     /// Takes in what a statement has done, as far as its answer tells. Of one that does nothing but SET GLOBAL, the epoch that it has begun.
     pub(crate) fn settle_rights(&mut self, executed: &Executed<'_>) -> Option<Epoch> {
         let noted = self.steering.rights.take();
@@ -174,28 +168,36 @@ impl Session {
             Some(noted) if noted.may_have(executed) => noted.whose,
             _ => return None,
         };
-        let epoch = self.rights_changed(whose)?;
+        let epoch = have_changed(whose, &self.held.keys, &self.worker.users)?;
         (!noted?.tells_parts).then_some(epoch)
     }
 
     /// The command has ended; how, is not known of one that was sent and not settled.
     pub(crate) fn end_rights(&mut self) {
         if let Some(MayChange { is_sent: true, whose, .. }) = self.steering.rights.take() {
-            self.rights_changed(whose);
+            have_changed(whose, &self.held.keys, &self.worker.users);
         }
-    }
-
-    fn rights_changed(&self, whose: Whose) -> Option<Epoch> {
-        match whose {
-            Whose::Defaults => return Some(self.worker.users.rights().defaults_have_changed()),
-            Whose::Own => self.held.keys.have_changed(),
-            Whose::Anybody => self.worker.users.accounts_changed(),
-        }
-        None
     }
 }
 
+/// Takes in that rights have changed. Of one that changes only what logins begin with, the epoch that it has begun.
+pub(crate) fn have_changed(whose: Whose, keys: &Keys, users: &Users) -> Option<Epoch> {
+    match whose {
+        Whose::Defaults => return Some(users.rights().defaults_have_changed()),
+        Whose::Own => keys.have_changed(),
+        Whose::Anybody => users.accounts_changed(),
+    }
+    None
+}
+
 impl MayChange {
+    /// A part of the answer is about to reach the client: of a text of several statements, some have run.
+    pub(crate) fn answer_begins(self, keys: &Keys, users: &Users) {
+        if self.tells_parts {
+            have_changed(self.whose, keys, users);
+        }
+    }
+
     /// False if the answer proves that nothing was changed.
     fn may_have(self, executed: &Executed<'_>) -> bool {
         let response = executed.response;

@@ -1,14 +1,13 @@
 //! The way of a command to a server: a connection is chosen and made ready, the command goes there, its answer comes back, and
 //! what goes wrong is rescued. What commands need beside that, each says as a [`Job`].
 
-use delphinus_net::NetError;
+use delphinus_net::{NetError, rt};
 use delphinus_pool::Checkout;
 use delphinus_sql::Statement;
 use delphinus_state::Shape;
 
 use crate::client_error::ProxyError;
-use crate::forward::Relayed;
-use crate::input::Input;
+use crate::io::{Cut, Input, Relayed};
 use crate::rescue::{Rescued, Sent, Tries, is_usual};
 use crate::serve::Served;
 use crate::session::Session;
@@ -85,5 +84,28 @@ impl Session {
                 Rescued::Never(served) => return Ok(Carried::Served(served)),
             }
         }
+    }
+
+    /// Forwards the command in `input` (whose bytes may have been changed in place) and relays the response.
+    #[inline]
+    pub(crate) async fn forward(
+        &mut self,
+        checkout: &mut Checkout,
+        input: Input,
+        shape: Shape,
+    ) -> Result<Relayed, Cut> {
+        self.count_write();
+        let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
+        let began = self.worker.needs_latency().then(rt::now);
+        let (client, mut watch) = self.watch();
+        let relayed = client.exchange(checkout, (input, shape), &mut watch).await?;
+        if let Some(began) = began {
+            self.worker.took(checkout.backend(), began);
+        }
+        if self.steering.is_asked {
+            // Boxed: few statements have anything to end.
+            return Ok(Box::pin(self.end_extras(deadline, relayed)).await);
+        }
+        Ok(relayed)
     }
 }

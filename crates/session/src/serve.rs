@@ -9,7 +9,7 @@ use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN};
 
 use crate::client_error::ProxyError;
-use crate::input::{Input, Waited};
+use crate::io::{Input, Waited};
 use crate::session::Session;
 use crate::statements::LAST_PREPARED;
 
@@ -67,12 +67,12 @@ impl Session {
     }
 
     async fn serve_commands(&mut self) -> Result<(), NetError> {
-        self.give_buffer_back();
+        self.client.give_buffer_back();
         loop {
             if self.must_end() {
                 return self.say_goodbye().await;
             }
-            let input = match self.next_command().await? {
+            let input = match self.client.next_command(&self.activity, self.state.idle_limit_s).await? {
                 // It came after the KILL, whose answer its client may have seen: both can be found in one turn.
                 Waited::Command(_) if self.activity.is_killed() => return self.say_goodbye().await,
                 Waited::Command(input) => input,
@@ -83,7 +83,8 @@ impl Session {
                     continue;
                 }
                 Waited::Disturbed => {
-                    self.attend(None);
+                    let (client, watch) = self.watch();
+                    watch.attend(client, None);
                     continue;
                 }
                 Waited::Gone => return Ok(()),
@@ -96,7 +97,7 @@ impl Session {
                 self.tell_trace(&served);
             }
             let served = served?;
-            self.drop_kept();
+            self.client.drop_kept();
             if self.steering.is_asked {
                 self.end_rights();
                 self.steering.end_command();
@@ -116,7 +117,7 @@ impl Session {
                 Served::Fatal(error) => return self.answer_error(&error, true).await,
                 Served::End => return Ok(()),
             }
-            self.give_buffer_back();
+            self.client.give_buffer_back();
         }
     }
 
@@ -130,7 +131,7 @@ impl Session {
             Served::Answered | Served::End => return Ok(true),
         };
         self.answer_error(&error, ends).await?;
-        self.give_buffer_back();
+        self.client.give_buffer_back();
         Ok(ends)
     }
 
@@ -143,8 +144,8 @@ impl Session {
     async fn say_goodbye(&mut self) -> Result<(), NetError> {
         let error = if self.activity.is_killed() { self.killed() } else { ProxyError::Shutdown };
         let mut out = Vec::new();
-        crate::ClientError::from(&error).put(&mut out, 0, self.capabilities());
-        self.write_client_bytes(&out).await
+        crate::ClientError::from(&error).put(&mut out, 0, self.client.capabilities);
+        self.client.write_bytes(&out).await
     }
 
     /// MySQL says why it closes the connection, MariaDB closes it.
@@ -153,19 +154,19 @@ impl Session {
             return Ok(());
         }
         let mut out = Vec::new();
-        crate::ClientError::from(&ProxyError::Expired).put(&mut out, 0, self.capabilities());
-        self.write_client_bytes(&out).await
+        crate::ClientError::from(&ProxyError::Expired).put(&mut out, 0, self.client.capabilities);
+        self.client.write_bytes(&out).await
     }
 
     #[inline]
     async fn serve_command(&mut self, input: Input) -> Outcome {
         if input.frame.len as u64 > self.worker.settings.max_allowed_packet {
-            self.skip(input).await?;
+            self.client.skip(input).await?;
             return Ok(Served::Fatal(ProxyError::PacketTooLarge));
         }
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let Ok(command) = Command::parse(payload) else {
-            self.skip(input).await?;
+            self.client.skip(input).await?;
             return Ok(Served::Error(ProxyError::Malformed));
         };
         match command {

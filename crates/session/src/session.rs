@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use delphinus_pool::Memory;
 use delphinus_state::{PinReason, SessionState};
-use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
@@ -45,9 +44,9 @@ pub struct Session {
 
 /// What the login settled for as long as the connection lives.
 pub(crate) struct LoginFacts {
-    pub(crate) capabilities: Capabilities,
     pub(crate) established: Established,
-    pub(crate) settings: ServerSettings,
+    /// For the next user. In a box: few sessions change theirs.
+    pub(crate) settings: Box<ServerSettings>,
     pub(crate) listener: Arc<ListenerSettings>,
     /// `None` on a Unix socket.
     pub(crate) client_ip: Option<IpAddr>,
@@ -73,12 +72,6 @@ const ENDS_WITH_ITS_USER: [PinReason; 13] = [
 ];
 
 impl Session {
-    /// What the client and the proxy agreed on.
-    #[inline]
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        self.login.capabilities
-    }
-
     /// Back to the state after login. A connection that the session was pinned to starts over: locks, transactions and
     /// temporary tables are gone when this ends, as they are on a server when it says OK.
     pub(crate) async fn reset(&mut self) {

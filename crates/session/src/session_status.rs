@@ -8,7 +8,7 @@ use delphinus_sql::{Class, Statement, Uses};
 use delphinus_state::PinReason;
 use delphinus_wire::response::{Column, TextResult};
 
-use crate::input::Input;
+use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
@@ -107,7 +107,7 @@ impl Session {
         let columns =
             vec![Column::text(b"Variable_name", 64, collation), Column::text(b"Value", 2048, collation)];
         let rows = vec![vec![Some(name.into()), Some(value.into_bytes())]];
-        if let Err(error) = self.skip(input).await {
+        if let Err(error) = self.client.skip(input).await {
             return Some(Err(error));
         }
         let answered = self.answer_rows(&TextResult { columns, rows }).await;

@@ -12,7 +12,7 @@ use delphinus_state::{Response, text_of};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::error_code;
 
-use crate::input::Input;
+use crate::io::Input;
 use crate::session::Session;
 use crate::settle::Ran;
 
@@ -52,13 +52,6 @@ impl Session {
             if let Some(other) = CodeChange::of(ran, text.as_bytes(), lex, true) {
                 self.steering.code.get_or_insert_default().add(other);
             }
-        }
-    }
-
-    /// A part of the answer is about to reach the client: of a text of several, what is said there is done already.
-    pub(crate) fn code_changes(&self) {
-        if let Some(change) = &self.steering.code {
-            self.worker.stored_code.change(change);
         }
     }
 

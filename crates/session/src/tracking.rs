@@ -74,7 +74,7 @@ impl AskedTracking {
     }
 
     /// The part of a backend's report that this client is told. What it has set, the server obeys.
-    fn told(mut self, changes: SessionChanges<'_>) -> Vec<u8> {
+    pub(crate) fn told(mut self, changes: SessionChanges<'_>) -> Vec<u8> {
         let mut told = Vec::new();
         for change in changes.iter().flatten() {
             // The statement that sets one is not settled yet.
@@ -165,11 +165,6 @@ fn may_match(pattern: &str) -> bool {
 }
 
 impl Session {
-    /// The part of a backend's report that this client is told.
-    pub(crate) fn told(&self, changes: SessionChanges<'_>) -> Vec<u8> {
-        self.state.asked_tracking.told(changes)
-    }
-
     /// Hides what the proxy has set on the connection, for a statement that would show it.
     pub(crate) async fn hide_own_tracking(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
         let sql = self.tracking_statement(true);

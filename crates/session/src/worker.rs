@@ -23,6 +23,7 @@ use delphinus_wire::gtid::GtidSet;
 use delphinus_wire::handshake::TlsMode;
 
 use crate::failover::{Failover, WaitingRoom};
+use crate::io::Equipment;
 use crate::mirror::Mirrors;
 use crate::reached::Reached;
 use crate::registry::{Connected, Registry};
@@ -143,6 +144,8 @@ pub struct Worker {
     pub rsa_key: Option<Arc<RsaKey>>,
     /// True when the proxy stops.
     pub stopping: rt::watch::Receiver<bool>,
+    /// What its clients share.
+    pub(crate) equipment: Rc<Equipment>,
     /// The statements of the cluster that wait for its primary.
     pub(crate) waiting: WaitingRoom,
     /// Copies on their way to mirrors.
@@ -215,8 +218,15 @@ impl Worker {
     pub fn new(parts: Parts) -> Rc<Self> {
         let snapshot = RefCell::new(parts.reader.cache());
         let balance = RefCell::new(Balance::new(*parts.policy.borrow()));
+        let equipment = Rc::new(Equipment {
+            buffers: parts.buffers.clone(),
+            counters: parts.counters.clone(),
+            net_timeout_s: parts.settings.net_timeout_s,
+            max_command: parts.settings.max_allowed_packet,
+        });
         Rc::new(Self {
             cluster: parts.cluster,
+            equipment,
             settings: parts.settings,
             users: parts.users,
             pool: parts.pool,

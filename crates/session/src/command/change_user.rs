@@ -17,7 +17,7 @@ use crate::causality::Causality;
 use crate::client_error::{ClientError, ProxyError};
 use crate::clusters::Destination;
 use crate::hold::Seats;
-use crate::input::Input;
+use crate::io::Input;
 use crate::login::{first_state, lex, may_talk};
 use crate::login_attempt::LoginAttempt;
 use crate::serve::{Outcome, Served};
@@ -44,11 +44,11 @@ struct Who {
 impl Session {
     pub(crate) async fn change_user(&mut self, input: Input) -> Outcome {
         if !input.is_whole() {
-            self.skip(input).await?;
+            self.client.skip(input).await?;
             return Ok(Served::Fatal(ProxyError::Malformed));
         }
         let payload = self.client.buffer.data()[HEADER_LEN..input.held].to_vec();
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         // Whatever comes of it, the old user's session is over.
         let schema = self.state.want.schema.clone();
         self.reset().await;
@@ -78,7 +78,7 @@ impl Session {
                 Box::pin(async move { worker.check_password(query, client_ip).await })
             },
         };
-        let start = (self.login.settings.clone(), self.login.established);
+        let start = ((*self.login.settings).clone(), self.login.established);
         let result =
             serve_change_user(&mut self.client.stream, &mut self.client.buffer, start, &payload, &services)
                 .await;
@@ -135,8 +135,8 @@ impl Session {
         if let Some(packet) = before {
             put_packet(&mut out, packet.seq, &packet.payload);
         }
-        error.put(&mut out, seq, self.capabilities());
-        self.write_client_bytes(&out).await
+        error.put(&mut out, seq, self.client.capabilities);
+        self.client.write_bytes(&out).await
     }
 
     /// Another user, in the cluster that it gets to. After an error, which is told by the caller, the session is the old user's as
@@ -200,6 +200,7 @@ impl Session {
     fn move_to(&mut self, worker: Rc<Worker>) {
         self.count_time();
         self.activity.moves_to(worker.cluster);
+        self.client.equipment = worker.equipment.clone();
         self.worker = worker;
         self.causality = Causality::default();
     }

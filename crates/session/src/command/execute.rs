@@ -6,14 +6,14 @@ use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, Connection, StatementKey};
 use delphinus_sql::{Access, Effects, Hints, SqlText, Statement, Uses, Why};
 use delphinus_state::{Changed, PinReason, Response, Shape};
-use delphinus_wire::command::{BackendStmtId, ClientStmtId, STMT_ID_AT};
+use delphinus_wire::command::{BackendStmtId, ClientStmtId};
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
 use super::prepare::{is_about_insert_id, is_about_last_statement};
 use super::special::Form;
 use crate::client_error::ProxyError;
-use crate::forward::Relayed;
-use crate::input::Input;
+use crate::io::Input;
+use crate::io::Relayed;
 use crate::local::splice;
 use crate::rescue::Tries;
 use crate::rights::{AT_RISK, Extent};
@@ -208,7 +208,7 @@ impl Session {
 
     /// The hints of a prepared statement are in its text, and in the query attributes of each execution.
     async fn steer_execute(&mut self, input: Input, id: ClientStmtId) -> Result<(), ProxyError> {
-        let capabilities = self.capabilities();
+        let capabilities = self.client.capabilities;
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
         let (statement, key) = (found.statement, found.key.clone());
@@ -260,13 +260,6 @@ impl Session {
             }
             _ => Err(ProxyError::DiagnosticsGone),
         }
-    }
-
-    /// Puts the backend's id into the command at the front of the buffer.
-    #[inline]
-    pub(crate) fn write_stmt_id(&mut self, id: BackendStmtId) {
-        let at = HEADER_LEN + STMT_ID_AT.start..HEADER_LEN + STMT_ID_AT.end;
-        self.client.buffer.data_mut()[at].copy_from_slice(&id.0.to_le_bytes());
     }
 
     async fn finish_execute(
@@ -389,7 +382,7 @@ impl Job for Bulk {
             Some(backend_id) => backend_id,
             None => session.ensure_prepared(checkout, &self.key).await?,
         };
-        session.write_stmt_id(backend_id);
+        session.client.write_stmt_id(backend_id);
         let bound = match self.own {
             Some(_) => {
                 session.statements.find(self.id).and_then(|found| Some(&mut found.own.as_mut()?.statement))

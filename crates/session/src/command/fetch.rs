@@ -5,8 +5,8 @@ use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
-use crate::forward::{Cut, Relayed};
-use crate::input::Input;
+use crate::io::Input;
+use crate::io::{Cut, Relayed};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
@@ -23,7 +23,7 @@ impl Session {
             Ok(None) => return self.refuse(input, ProxyError::NoOpenCursor(id.0)).await,
             Err(error) => return self.refuse(input, error).await,
         };
-        self.write_stmt_id(own);
+        self.client.write_stmt_id(own);
         let Relayed { response, rest, len, .. } = match self.forward(&mut checkout, input, Shape::Rows).await
         {
             Ok(relayed) => relayed,
@@ -42,7 +42,7 @@ impl Session {
         }
         self.update_statement_pins(&mut checkout, id).await;
         self.keep_or_give_back(checkout);
-        let rest = self.write_client(rest, len).await?;
+        let rest = self.client.write(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(Served::Answered)
     }

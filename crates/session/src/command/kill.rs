@@ -15,7 +15,7 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN, first_integer};
 
 use crate::admission::Rank;
 use crate::client_error::ProxyError;
-use crate::input::Input;
+use crate::io::Input;
 use crate::registry::{ClientConnId, SessionInfo};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -147,7 +147,7 @@ impl Session {
         };
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let value = params.and_then(|params| first_integer(payload, params, &types));
-        if let Err(error) = self.skip(input).await {
+        if let Err(error) = self.client.skip(input).await {
             return Some(Err(error));
         }
         Some(self.kill_as_told(kill, value).await)
@@ -176,7 +176,7 @@ impl Session {
             Some(kill) if kill.target != KillTarget::Parameter => kill,
             _ => return Some(self.refuse(input, ProxyError::KillOfExpression).await),
         };
-        if let Err(error) = self.skip(input).await {
+        if let Err(error) = self.client.skip(input).await {
             return Some(Err(error));
         }
         Some(self.kill_as_told(kill, None).await)

@@ -10,8 +10,8 @@ use delphinus_wire::command::ClientStmtId;
 
 use super::execute::pinning;
 use crate::client_error::ProxyError;
-use crate::forward::Cut;
-use crate::input::Input;
+use crate::io::Cut;
+use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::statements::Own;
@@ -20,7 +20,7 @@ impl Session {
     pub(crate) async fn long_data(&mut self, input: Input, id: ClientStmtId) -> Outcome {
         let Some(found) = self.statements.find(id).filter(|found| found.late_error.is_none()) else {
             // Servers say nothing of one that they do not know; an earlier piece is missing to the other one.
-            self.skip(input).await?;
+            self.client.skip(input).await?;
             return Ok(Served::Answered);
         };
         let (statement, key, own) = (found.statement, found.key.clone(), found.own.clone());
@@ -44,13 +44,13 @@ impl Session {
                 return self.miss_piece(input, id, error).await;
             }
         };
-        self.write_stmt_id(own.statement.id);
-        match self.send(&mut checkout, input).await {
+        self.client.write_stmt_id(own.statement.id);
+        match self.client.send(&mut checkout, input).await {
             Ok(()) => {}
             Err(Cut::Client(error)) => return Err(error),
             Err(Cut::Backend { .. }) => return Ok(Served::End),
         }
-        self.drop_kept();
+        self.client.drop_kept();
         if let Some(found) = self.statements.find(id) {
             found.has_long_data.set(true);
             found.own = Some(own);
@@ -65,7 +65,7 @@ impl Session {
         if matches!(error, ProxyError::ClientGone) {
             return Err(NetError::Closed);
         }
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         if let Some(found) = self.statements.find(id) {
             found.late_error = Some(Box::new(error));
         }

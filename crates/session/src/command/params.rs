@@ -10,7 +10,7 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, hea
 use super::execute::put_back;
 use super::prepare::{is_about_insert_id, is_about_last_statement};
 use crate::client_error::ProxyError;
-use crate::input::Input;
+use crate::io::Input;
 use crate::session::Session;
 
 impl Session {
@@ -21,7 +21,7 @@ impl Session {
         input: Input,
         id: ClientStmtId,
     ) -> Result<Option<ExecuteParams>, ProxyError> {
-        let capabilities = self.capabilities();
+        let capabilities = self.client.capabilities;
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
@@ -43,7 +43,7 @@ impl Session {
     /// MySQL gives a bare parameter the type of the first value, and converts later ones to it: 'abc' becomes 0 where
     /// somebody has sent a number before; MariaDB keeps flags of a result's columns. So only those share a statement whose parameters are of the same classes.
     fn note_classes(&mut self, id: ClientStmtId) {
-        let capabilities = self.capabilities();
+        let capabilities = self.client.capabilities;
         let Some(found) = self.statements.find(id) else { return };
         let before = found.key.classes();
         let classes = param_classes(&found.types, usize::from(found.params), capabilities, before);
@@ -92,7 +92,7 @@ impl Session {
             // To prepare it in a session without a schema the connection may have started over since it was chosen.
             self.restore_insert_id(checkout).await?;
         }
-        self.write_stmt_id(backend_id);
+        self.client.write_stmt_id(backend_id);
         let Some(params) = params else { return Ok(input) };
         let bound = match own_id {
             Some(_) => self.statements.find(id).and_then(|found| Some(&mut found.own.as_mut()?.statement)),
@@ -144,7 +144,7 @@ impl Session {
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let packet = [&header(len, 0)[..], &with_types(payload, params.types_flag_at, &types)].concat();
         let held = packet.len();
-        self.replace_command(input, &packet);
+        self.client.replace_command(input, &packet);
         Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held, shift })
     }
 }

@@ -16,8 +16,8 @@ use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use super::query::as_unknown;
 use crate::client_error::{ProxyError, Steered};
-use crate::forward::Relayed;
-use crate::input::Input;
+use crate::io::Input;
+use crate::io::Relayed;
 use crate::last_statement::ABOUT_LAST;
 use crate::local::{Known, splice};
 use crate::run::{Carried, Job};
@@ -182,7 +182,7 @@ impl Session {
         payload.extend_from_slice(&text);
         let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);
-        self.replace_command(input, &packet);
+        self.client.replace_command(input, &packet);
         let frame = Frame { len: payload.len(), seq: 0 };
         (Input { frame, held: packet.len(), shift: 0 }, text.into())
     }
@@ -234,7 +234,7 @@ impl Session {
         };
         let settled = self.unless_refused(settled, &text).map(|_| ());
         self.keep_or_give_back(checkout);
-        let rest = self.write_client(rest, len).await?;
+        let rest = self.client.write(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(self.after_settling(settled))
     }

@@ -8,8 +8,8 @@ use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attribute
 use super::kill::RUNS_TEXTS;
 use super::prepare::may_make_ids_unseen;
 use crate::client_error::ProxyError;
-use crate::forward::Relayed;
-use crate::input::Input;
+use crate::io::Input;
+use crate::io::Relayed;
 use crate::rights::AT_RISK;
 use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
@@ -84,9 +84,9 @@ impl Session {
     pub(crate) async fn query(&mut self, input: Input) -> Outcome {
         let lex = self.state.lex.options(&self.state.want.vars);
         let Ok(text_at) =
-            query_text_at(&self.client.buffer.data()[HEADER_LEN..input.held], self.capabilities())
+            query_text_at(&self.client.buffer.data()[HEADER_LEN..input.held], self.client.capabilities)
         else {
-            self.skip(input).await?;
+            self.client.skip(input).await?;
             return Ok(Served::Error(ProxyError::Malformed));
         };
         let has_attributes = text_at > EMPTY_ATTRIBUTES;
@@ -130,7 +130,7 @@ impl Session {
         let payload = [&self.client.buffer.data()[HEADER_LEN..text_at], text].concat();
         let mut packet = Vec::with_capacity(len + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);
-        self.replace_command(input, &packet);
+        self.client.replace_command(input, &packet);
         self.query(Input { frame: Frame { len, seq: 0 }, held: packet.len(), shift: 0 }).await
     }
 
@@ -141,7 +141,7 @@ impl Session {
         statement: &Statement,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
-        let attributes = hints_of(&query_attributes(payload, self.capabilities()));
+        let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
         let sql = self.client.buffer.data()[text_at..input.held].to_vec();
         let instead = self.steer(&sql, statement, attributes).await?;
         if instead.is_none() && !statement.uses.contains(Uses::ROUTE) {
@@ -196,7 +196,7 @@ impl Session {
         let needs_text = !statement.effects.is_empty()
             || matches!(statement.class, Class::Show | Class::Explain | Class::Do | Class::Multi)
             || checkout.connection().may_list();
-        let sql = if needs_text { self.sent_text(input, text_at) } else { &[][..] }.to_vec();
+        let sql = if needs_text { self.client.sent_text(input, text_at) } else { &[][..] }.to_vec();
         let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
         self.finish_text(checkout, statement, &text, relayed).await
     }
@@ -224,21 +224,10 @@ impl Session {
         if has_begun {
             self.note_opening(statement, text.sql);
         }
-        if settled.is_ok() && self.post_last(rest, *len) {
+        if settled.is_ok() && self.client.post_last(rest, *len) {
             return Ok(Served::Answered);
         }
         self.answer_last(settled, ran, (std::mem::take(rest), *len, *is_untouched)).await
-    }
-
-    /// Posts the last bytes of a response, if they are few, as of most; false if they have to be written.
-    #[inline]
-    fn post_last(&mut self, rest: &mut Buffer, len: usize) -> bool {
-        let is_posted = self.client.stream.post(&rest.data()[..len]);
-        if is_posted {
-            self.worker.counters.client_bytes_out.add(len as u64);
-            self.worker.buffers.give(std::mem::take(rest));
-        }
-        is_posted
     }
 
     /// Gives the client the last bytes of what the server said, or, where that is not the truth any more, an error.
@@ -260,7 +249,7 @@ impl Session {
             },
             settled => settled,
         };
-        let rest = self.write_client(rest, len).await?;
+        let rest = self.client.write(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(self.after_settling(settled))
     }
@@ -277,19 +266,6 @@ impl Session {
         }
     }
 
-    /// The text of the statement just run, as far as it was held.
-    pub(super) fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
-        if let Some(command) =
-            self.client.before_file.as_deref().filter(|command| command.len() >= input.held)
-        {
-            &command.data()[text_at..input.held]
-        } else if input.is_whole() && self.client.kept >= input.held {
-            &self.client.buffer.data()[text_at..input.held]
-        } else {
-            &[]
-        }
-    }
-
     /// An error for a command that was not sent. The session ends if it cannot go on.
     pub(crate) async fn refuse(&mut self, input: Input, mut error: ProxyError) -> Outcome {
         if matches!(error, ProxyError::ClientGone) {
@@ -297,7 +273,7 @@ impl Session {
         }
         // In its place: another one would be room in every idle session.
         error = self.told_of_loss(error);
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         self.count_error(&error);
         Ok(if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) })
     }

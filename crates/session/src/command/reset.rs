@@ -3,13 +3,13 @@
 use delphinus_sql::Flavor;
 use delphinus_state::set_names_collation;
 
-use crate::input::Input;
+use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
 impl Session {
     pub(crate) async fn reset_connection(&mut self, input: Input) -> Outcome {
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         // Servers keep the schema, and forget the one of the login.
         let schema = self.state.want.schema.clone();
         self.reset().await;

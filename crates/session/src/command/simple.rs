@@ -10,8 +10,8 @@ use delphinus_wire::HEADER_LEN;
 
 use super::Rare;
 use crate::client_error::ProxyError;
-use crate::forward::Relayed;
-use crate::input::Input;
+use crate::io::Input;
+use crate::io::Relayed;
 use crate::rights::{AT_RISK, Extent};
 use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
@@ -74,7 +74,7 @@ impl Job for Simple {
 
 impl Session {
     pub(crate) async fn ping(&mut self, input: Input) -> Outcome {
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         // A session that is pinned to a connection is only as alive as that is.
         match self.take_bound() {
             Ok(checkout) => self.held.bound = checkout,
@@ -88,7 +88,7 @@ impl Session {
     }
 
     pub(crate) async fn set_option(&mut self, input: Input, option: u16) -> Outcome {
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         if option > 1 {
             return Ok(Served::Error(ProxyError::UnknownCommand));
         }
@@ -173,7 +173,7 @@ impl Session {
         let text = SqlText::new(sql, self.state.lex.options(&self.state.want.vars));
         let ran = Ran { statement: &statement, text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
-        let rest = self.write_client(rest, len).await?;
+        let rest = self.client.write(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(if settled.is_ok() { Served::Answered } else { Served::End })
     }

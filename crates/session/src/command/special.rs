@@ -12,7 +12,7 @@ use super::prepare::is_about_insert_id;
 use super::query::is_ordinary;
 use crate::client_error::ProxyError;
 use crate::diagnostics::TextShape;
-use crate::input::Input;
+use crate::io::Input;
 use crate::last_statement::ABOUT_LAST;
 use crate::local::{Known, splice};
 use crate::rescue::Tries;
@@ -190,7 +190,7 @@ impl Session {
             match self.kill_named_by(sql) {
                 Ok(Kill { target: KillTarget::QueryId, .. }) => {}
                 Ok(kill) => {
-                    if let Err(error) = self.skip(input).await {
+                    if let Err(error) = self.client.skip(input).await {
                         return Some(Err(error));
                     }
                     return Some(self.kill_as_told(kill, None).await);
@@ -214,7 +214,7 @@ impl Session {
     /// Puts another text in the place of the client's, from which it differs in no name.
     fn replace_text(&mut self, input: Input, text: &[u8]) -> Result<Input, ProxyError> {
         let mut payload = vec![delphinus_wire::command::Code::Query as u8];
-        if self.capabilities().contains(delphinus_wire::Capabilities::QUERY_ATTRIBUTES) {
+        if self.client.capabilities.contains(delphinus_wire::Capabilities::QUERY_ATTRIBUTES) {
             payload.extend_from_slice(&[0, 1]);
         }
         payload.extend_from_slice(text);
@@ -223,17 +223,9 @@ impl Session {
         }
         let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);
-        self.replace_command(input, &packet);
+        self.client.replace_command(input, &packet);
         let frame = delphinus_wire::Frame { len: payload.len(), seq: 0 };
         Ok(Input { frame, held: packet.len(), shift: 0 })
-    }
-
-    /// Puts another packet in the place of the command at the front of the buffer.
-    pub(crate) fn replace_command(&mut self, input: Input, packet: &[u8]) {
-        let rest = self.client.buffer.data()[input.held..].to_vec();
-        self.client.buffer.clear();
-        self.client.buffer.extend(packet);
-        self.client.buffer.extend(&rest);
     }
 
     pub(crate) fn text_shape(&mut self) -> TextShape {
@@ -257,7 +249,7 @@ impl Session {
 
     /// SHOW WARNINGS and its kin, when only the memory knows the answer.
     pub(super) async fn show_diagnostics(&mut self, input: Input, sql: &[u8], form: Form) -> Outcome {
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         let shape = self.text_shape();
         let warnings = self.held.memory.warnings();
         let charset = self.state.want.vars.get("character_set_results").map(|name| &**name);
@@ -282,10 +274,10 @@ impl Session {
         self.held.memory.row_count.set(-1);
         let mut out = Vec::new();
         match form {
-            Form::Text => result.put(&mut out, 1, self.state.status, self.capabilities()),
-            Form::Binary => result.put_binary(&mut out, 1, self.state.status, self.capabilities()),
+            Form::Text => result.put(&mut out, 1, self.state.status, self.client.capabilities),
+            Form::Binary => result.put_binary(&mut out, 1, self.state.status, self.client.capabilities),
         }
-        self.write_client_bytes(&out).await?;
+        self.client.write_bytes(&out).await?;
         Ok(Served::Answered)
     }
 }

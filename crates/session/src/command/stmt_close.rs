@@ -2,13 +2,13 @@
 
 use delphinus_wire::command::ClientStmtId;
 
-use crate::input::Input;
+use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
 impl Session {
     pub(crate) async fn stmt_close(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        self.skip(input).await?;
+        self.client.skip(input).await?;
         // What is counted of it ends here.
         let closed = self.statements.remove(id);
         let Some((own, text)) = closed.and_then(|closed| Some((closed.own?, closed.key.text().clone())))

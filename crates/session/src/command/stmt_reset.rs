@@ -4,8 +4,8 @@ use delphinus_state::Shape;
 use delphinus_wire::command::ClientStmtId;
 
 use crate::client_error::ProxyError;
-use crate::forward::{Cut, Relayed};
-use crate::input::Input;
+use crate::io::Input;
+use crate::io::{Cut, Relayed};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
@@ -16,7 +16,7 @@ impl Session {
         };
         found.late_error = None;
         let Some(own) = found.own.as_ref().map(|own| own.statement.id) else {
-            self.skip(input).await?;
+            self.client.skip(input).await?;
             self.worker.counters.routed_local.increment();
             // Its OK packet counts as one of a statement.
             self.held.memory.row_count.set(0);
@@ -30,7 +30,7 @@ impl Session {
             }
             Err(error) => return self.refuse(input, error).await,
         };
-        self.write_stmt_id(own);
+        self.client.write_stmt_id(own);
         let Relayed { rest, len, .. } = match self.forward(&mut checkout, input, Shape::Single).await {
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
@@ -44,7 +44,7 @@ impl Session {
         }
         self.update_statement_pins(&mut checkout, id).await;
         self.keep_or_give_back(checkout);
-        let rest = self.write_client(rest, len).await?;
+        let rest = self.client.write(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(Served::Answered)
     }

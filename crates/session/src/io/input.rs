@@ -8,7 +8,8 @@ use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_wire::{Frame, HEADER_LEN, header, parse_header};
 
-use crate::session::Session;
+use super::Client;
+use crate::registry::SessionInfo;
 use crate::worker::BUFFER_SIZE;
 
 /// Commands up to this size are held whole, in bytes; of longer ones this much is classified.
@@ -63,17 +64,21 @@ enum Woken {
     Disturbed,
 }
 
-impl Session {
+impl Client {
     /// Waits for the next command; an idle session holds no buffer.
     #[inline]
-    pub(crate) async fn next_command(&mut self) -> Result<Waited, NetError> {
-        if self.client.buffer.is_empty() {
-            let woken = match self.state.idle_limit_s {
-                0 => self.wait_for_client().await?,
+    pub(crate) async fn next_command(
+        &mut self,
+        activity: &SessionInfo,
+        idle_limit_s: u32,
+    ) -> Result<Waited, NetError> {
+        if self.buffer.is_empty() {
+            let woken = match idle_limit_s {
+                0 => self.wait_for_client(activity).await?,
                 // Boxed, so that an idle session without a limit of its own does not carry the timer's room.
                 limit_s => {
                     let limit = Duration::from_secs(limit_s.into());
-                    match Box::pin(rt::timeout(limit, self.wait_for_client())).await {
+                    match Box::pin(rt::timeout(limit, self.wait_for_client(activity))).await {
                         Some(woken) => woken?,
                         None => return Ok(Waited::Expired),
                     }
@@ -82,18 +87,18 @@ impl Session {
             if woken == Woken::Disturbed {
                 return Ok(Waited::Disturbed);
             }
-            if self.client.buffer.capacity() == 0 {
-                self.client.buffer = self.worker.buffers.take();
+            if self.buffer.capacity() == 0 {
+                self.buffer = self.equipment.buffers.take();
             }
             if self.read_found().await? == 0 {
                 return Ok(Waited::Gone);
             }
         }
         loop {
-            if let Some(frame) = parse_header(self.client.buffer.data()) {
+            if let Some(frame) = parse_header(self.buffer.data()) {
                 let total = HEADER_LEN + frame.len;
                 let held = total.min(HELD);
-                let len = self.client.buffer.len();
+                let len = self.buffer.len();
                 // A spare buffer may be larger than it has to be.
                 if held > BUFFER_SIZE && !self.has_room() {
                     return Ok(Waited::Crowded(Input { frame, held: held.min(len), shift: 0 }));
@@ -107,8 +112,8 @@ impl Session {
     }
 
     #[inline]
-    async fn wait_for_client(&mut self) -> Result<Woken, NetError> {
-        match rt::either(self.client.stream.readable(), self.activity.disturbed()).await {
+    async fn wait_for_client(&mut self, activity: &SessionInfo) -> Result<Woken, NetError> {
+        match rt::either(self.stream.readable(), activity.disturbed()).await {
             Either::First(ready) => Ok(ready.map(|()| Woken::ByClient)?),
             Either::Second(()) => Ok(Woken::Disturbed),
         }
@@ -116,7 +121,7 @@ impl Session {
 
     /// Reads more of a command that has begun.
     pub(crate) async fn read_in_time(&mut self) -> Result<usize, NetError> {
-        let seconds = self.worker.settings.net_timeout_s;
+        let seconds = self.equipment.net_timeout_s;
         // Boxed, as writes are below: few commands come in pieces, and every session would carry the room.
         let read = Box::pin(rt::timeout(Duration::from_secs(seconds), self.read_rest())).await;
         match read.ok_or(NetError::TimedOut(seconds * 1000))?? {
@@ -127,18 +132,18 @@ impl Session {
 
     /// The same, however long that takes. Who waits holds what has come, and not the room for the rest: that may never come.
     async fn read_rest(&mut self) -> Result<usize, NetError> {
-        if let Some(result) = self.client.stream.read_at_once(&mut self.client.buffer) {
+        if let Some(result) = self.stream.read_at_once(&mut self.buffer) {
             return self.count_read(result);
         }
-        let size = self.client.buffer.capacity();
-        if self.client.buffer.len() <= SMALL && size > SMALL {
-            let held = self.client.buffer.take_exactly();
-            self.worker.buffers.give(std::mem::replace(&mut self.client.buffer, held));
-            self.client.stream.readable().await?;
-            let mut buffer = self.worker.buffers.take();
-            buffer.extend(self.client.buffer.data());
+        let size = self.buffer.capacity();
+        if self.buffer.len() <= SMALL && size > SMALL {
+            let held = self.buffer.take_exactly();
+            self.equipment.buffers.give(std::mem::replace(&mut self.buffer, held));
+            self.stream.readable().await?;
+            let mut buffer = self.equipment.buffers.take();
+            buffer.extend(self.buffer.data());
             buffer.reserve(size - buffer.len());
-            self.client.buffer = buffer;
+            self.buffer = buffer;
         }
         self.read_some().await
     }
@@ -147,46 +152,46 @@ impl Session {
     /// the command has ended.
     #[inline]
     fn has_room(&mut self) -> bool {
-        let size = self.client.buffer.capacity();
-        size <= BUFFER_SIZE || self.client.room.grow_to(size)
+        let size = self.buffer.capacity();
+        size <= BUFFER_SIZE || self.room.grow_to(size)
     }
 
     /// Gives back what was taken for more than the buffer, which has something in it if the client has sent more commands.
     fn keep_room(&mut self) {
-        let size = self.client.buffer.capacity();
-        self.client.room.shrink_to(if size > BUFFER_SIZE { size } else { 0 });
+        let size = self.buffer.capacity();
+        self.room.shrink_to(if size > BUFFER_SIZE { size } else { 0 });
     }
 
     /// Reads what `wait_for_client` has found.
     #[inline]
     async fn read_found(&mut self) -> Result<usize, NetError> {
-        match self.client.stream.read_at_once(&mut self.client.buffer) {
+        match self.stream.read_at_once(&mut self.buffer) {
             Some(result) => self.count_read(result),
             None => self.read_some().await,
         }
     }
 
     async fn read_some(&mut self) -> Result<usize, NetError> {
-        let buffer = std::mem::take(&mut self.client.buffer);
-        let (result, buffer) = self.client.stream.read(buffer).await;
-        self.client.buffer = buffer;
+        let buffer = std::mem::take(&mut self.buffer);
+        let (result, buffer) = self.stream.read(buffer).await;
+        self.buffer = buffer;
         self.count_read(result)
     }
 
     #[inline]
     fn count_read(&self, result: io::Result<usize>) -> Result<usize, NetError> {
         let n = result?;
-        self.worker.counters.client_bytes_in.add(n as u64);
+        self.equipment.counters.client_bytes_in.add(n as u64);
         Ok(n)
     }
 
     /// Gives the buffer back, unless the client has sent more already.
     #[inline]
     pub(crate) fn give_buffer_back(&mut self) {
-        if self.client.buffer.is_empty() {
-            self.worker.buffers.give(std::mem::take(&mut self.client.buffer));
+        if self.buffer.is_empty() {
+            self.equipment.buffers.give(std::mem::take(&mut self.buffer));
         }
-        if self.client.room.bytes() > 0 {
+        if self.room.bytes() > 0 {
             self.keep_room();
         }
     }
@@ -194,10 +199,10 @@ impl Session {
     /// The next frame of a command into whose first frame `shift` bytes were put: as many of the frame before are at the
     /// front of the buffer, and now get into this one. Its header is put before them.
     pub(crate) async fn next_frame(&mut self, shift: usize) -> Result<Frame, NetError> {
-        while self.client.buffer.len() < shift + HEADER_LEN {
+        while self.buffer.len() < shift + HEADER_LEN {
             self.read_in_time().await?;
         }
-        let bytes = self.client.buffer.data_mut();
+        let bytes = self.buffer.data_mut();
         let malformed = delphinus_wire::Malformed("a frame without a header");
         let mut frame = parse_header(&bytes[shift..]).ok_or(malformed)?;
         if shift == 0 {
@@ -218,13 +223,13 @@ impl Session {
     /// Passes over a command that is not forwarded, all of its frames.
     pub(crate) async fn skip(&mut self, input: Input) -> Result<(), NetError> {
         // It may have been sent, and kept to be sent again: what is behind it in the buffer is the next command.
-        self.client.kept = 0;
-        self.client.buffer.consume(input.held);
+        self.kept = 0;
+        self.buffer.consume(input.held);
         let (mut missing, mut continued) = (input.missing(), input.frame.is_continued());
         loop {
             while missing > 0 {
-                let n = missing.min(self.client.buffer.len());
-                self.client.buffer.consume(n);
+                let n = missing.min(self.buffer.len());
+                self.buffer.consume(n);
                 missing -= n;
                 if missing > 0 {
                     self.read_in_time().await?;
@@ -234,7 +239,7 @@ impl Session {
                 return Ok(());
             }
             let frame = loop {
-                match parse_header(self.client.buffer.data()) {
+                match parse_header(self.buffer.data()) {
                     Some(frame) => break frame,
                     None => self.read_in_time().await?,
                 };
@@ -242,31 +247,29 @@ impl Session {
             continued = frame.is_continued();
             missing = HEADER_LEN + frame.len;
             // The answer counts on from the last frame.
-            self.client.error_seq = Some(frame.seq.wrapping_add(1));
+            self.error_seq = Some(frame.seq.wrapping_add(1));
         }
     }
 
     /// Writes to the client, which may be slow but not for ever.
     #[inline]
-    pub(crate) async fn write_client(&mut self, buffer: Buffer, n: usize) -> Result<Buffer, NetError> {
-        self.worker.counters.client_bytes_out.add(n as u64);
-        if self.client.stream.post(&buffer.data()[..n]) {
+    pub(crate) async fn write(&mut self, buffer: Buffer, n: usize) -> Result<Buffer, NetError> {
+        self.equipment.counters.client_bytes_out.add(n as u64);
+        if self.stream.post(&buffer.data()[..n]) {
             return Ok(buffer);
         }
-        let seconds = self.worker.settings.net_timeout_s;
-        let write =
-            Box::pin(rt::timeout(Duration::from_secs(seconds), self.client.stream.write(buffer, 0..n)));
+        let seconds = self.equipment.net_timeout_s;
+        let write = Box::pin(rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, 0..n)));
         let (result, buffer) = write.await.ok_or(NetError::TimedOut(seconds * 1000))?;
         result?;
         Ok(buffer)
     }
 
     /// Writes packets that the proxy made.
-    pub(crate) async fn write_client_bytes(&mut self, bytes: &[u8]) -> Result<(), NetError> {
-        self.worker.counters.client_bytes_out.add(bytes.len() as u64);
-        let seconds = self.worker.settings.net_timeout_s;
-        let write =
-            Box::pin(rt::timeout(Duration::from_secs(seconds), self.client.stream.write_bytes(bytes)));
+    pub(crate) async fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), NetError> {
+        self.equipment.counters.client_bytes_out.add(bytes.len() as u64);
+        let seconds = self.equipment.net_timeout_s;
+        let write = Box::pin(rt::timeout(Duration::from_secs(seconds), self.stream.write_bytes(bytes)));
         write.await.ok_or(NetError::TimedOut(seconds * 1000))??;
         Ok(())
     }

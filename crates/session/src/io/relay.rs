@@ -1,21 +1,19 @@
 //! Sends a command to a backend and its response to the client, as they come: nothing is held whole.
 
-use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Doing};
 use delphinus_state::{Progress, Response, ResponseTracker, Shape};
-use delphinus_topology::BackendId;
 use delphinus_wire::error_code;
 use delphinus_wire::response::{ErrPacket, OkPacket};
 use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
 
 use crate::client_error::ClientError;
-use crate::input::Input;
-use crate::session::Session;
-use crate::worker::HUNG;
+
+use super::beside::{Beside, Break};
+use super::{Client, Input};
 
 /// A response that has come to its end. Its last bytes are kept back until the connection is settled.
 pub(crate) struct Relayed {
@@ -51,18 +49,6 @@ impl Cut {
     }
 }
 
-/// Why a response is not waited for to its end: whose connection broke.
-pub(crate) enum Break {
-    Client(NetError),
-    Backend(NetError),
-}
-
-impl<E: Into<NetError>> From<E> for Break {
-    fn from(error: E) -> Self {
-        Self::Backend(error.into())
-    }
-}
-
 /// Reads grow to this, in bytes, while a large result passes.
 const LARGE_READ: usize = 128 * 1024;
 
@@ -95,32 +81,25 @@ async fn last_words(checkout: &mut Checkout) -> Option<ErrPacket> {
     }
 }
 
-impl Session {
-    /// Forwards the command in `input` (whose bytes may have been changed in place) and relays the response.
-    pub(crate) async fn forward(
+impl Client {
+    /// Sends the command in `input` (whose bytes may have been changed in place) and relays the response, but for its last bytes.
+    pub(crate) async fn exchange(
         &mut self,
         checkout: &mut Checkout,
-        input: Input,
-        shape: Shape,
+        (input, shape): (Input, Shape),
+        beside: &mut impl Beside,
     ) -> Result<Relayed, Cut> {
-        self.count_write();
-        let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
         if !self.post(checkout, input) {
             self.send(checkout, input).await?;
         }
         checkout.note(Doing::Running);
-        let began = self.worker.needs_latency().then(rt::now);
-        let mut tracker =
-            ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities());
+        let mut tracker = ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities);
         // It is numbered behind the last packet of the command.
-        tracker.follow(self.client.error_seq.map_or(0, |seq| seq.wrapping_sub(1)));
+        tracker.follow(self.error_seq.map_or(0, |seq| seq.wrapping_sub(1)));
         let mut sent = false;
-        match self.relay(checkout, &mut tracker, &mut sent).await {
+        match self.relay(checkout, &mut tracker, (&mut sent, beside)).await {
             Ok((rest, len)) => {
                 checkout.note(Doing::Nothing);
-                if let Some(began) = began {
-                    self.worker.took(checkout.backend(), began);
-                }
                 let response = tracker.into_response();
                 if response.error == Some(error_code::NET_PACKET_TOO_LARGE) && !input.is_whole() && !sent {
                     // The last byte of the command has just found room in the socket.
@@ -130,16 +109,11 @@ impl Session {
                         Err(error) => Cut::Client(error.into()),
                     });
                 }
-                if self.steering.is_asked {
-                    // Boxed: few statements have anything to end.
-                    let relayed = Relayed { response, rest, len, is_untouched: !sent };
-                    return Ok(Box::pin(self.end_extras(deadline, relayed)).await);
-                }
                 Ok(Relayed { response, rest, len, is_untouched: !sent })
             }
             Err(Break::Backend(error)) => {
-                self.client.error_seq = self.client.error_seq.and(tracker.error_seq());
-                let takes_error = self.client.error_seq.is_some() && (!sent || tracker.takes_error());
+                self.error_seq = self.error_seq.and(tracker.error_seq());
+                let takes_error = self.error_seq.is_some() && (!sent || tracker.takes_error());
                 let is_whole = input.is_whole();
                 Err(Cut::Backend {
                     error,
@@ -155,10 +129,10 @@ impl Session {
     #[inline]
     fn post(&mut self, checkout: &mut Checkout, input: Input) -> bool {
         let stream = &mut checkout.connection().stream;
-        let is_posted = input.is_whole() && stream.post(&self.client.buffer.data()[..input.held]);
+        let is_posted = input.is_whole() && stream.post(&self.buffer.data()[..input.held]);
         if is_posted {
-            self.worker.counters.backend_bytes_out.add(input.held as u64);
-            self.client.kept = input.held;
+            self.equipment.counters.backend_bytes_out.add(input.held as u64);
+            self.kept = input.held;
         }
         is_posted
     }
@@ -170,19 +144,19 @@ impl Session {
         self.send_held(checkout, input.held).await.map_err(broken)?;
         if input.is_whole() {
             checkout.note(Doing::Nothing);
-            self.client.kept = input.held;
+            self.kept = input.held;
             return Ok(());
         }
-        self.client.buffer.consume(input.held);
+        self.buffer.consume(input.held);
         let (mut missing, mut frame) = (input.missing(), input.frame);
         let (mut total, mut stopped) = (input.frame.len as u64, None);
         loop {
             while missing > 0 {
-                if self.client.buffer.is_empty() {
+                if self.buffer.is_empty() {
                     self.reserve_for_stream();
                     self.read_in_time().await.map_err(Cut::Client)?;
                 }
-                let n = missing.min(self.client.buffer.len());
+                let n = missing.min(self.buffer.len());
                 if stopped.is_none()
                     && let Err(error) = self.send_held(checkout, n).await
                 {
@@ -190,10 +164,10 @@ impl Session {
                     let words = Box::pin(last_words(checkout)).await;
                     stopped = Some(Box::new((words, error)));
                 }
-                self.client.buffer.consume(n);
+                self.buffer.consume(n);
                 missing -= n;
             }
-            self.client.error_seq = Some(frame.seq.wrapping_add(1));
+            self.error_seq = Some(frame.seq.wrapping_add(1));
             if !frame.is_continued() {
                 let Some(stopped) = stopped else {
                     checkout.note(Doing::Nothing);
@@ -207,7 +181,7 @@ impl Session {
             frame = self.next_frame(input.shift).await.map_err(Cut::Client)?;
             missing = HEADER_LEN + frame.len;
             total += frame.len as u64;
-            if total > self.worker.settings.max_allowed_packet {
+            if total > self.equipment.max_command {
                 return Err(Cut::Client(NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX))));
             }
         }
@@ -218,36 +192,29 @@ impl Session {
     async fn tell_refusal(&mut self, refusal: &ErrPacket) -> Cut {
         let mut out = Vec::new();
         let error = ClientError::new(refusal.code, refusal.state, refusal.text());
-        error.put(&mut out, self.client.error_seq.unwrap_or(1), self.capabilities());
-        let told = self.write_client_bytes(&out).await;
+        error.put(&mut out, self.error_seq.unwrap_or(1), self.capabilities);
+        let told = self.write_bytes(&out).await;
         Cut::Client(told.err().unwrap_or(NetError::Closed))
     }
 
     /// Makes room for large reads, if there is any to be had.
     fn reserve_for_stream(&mut self) {
-        let before = self.client.before_file.as_ref().map_or(0, |before| before.capacity());
-        if self.client.room.grow_to(before + LARGE_READ / 2) {
-            self.client.buffer.reserve(LARGE_READ / 2);
+        let before = self.before_file.as_ref().map_or(0, |before| before.capacity());
+        if self.room.grow_to(before + LARGE_READ / 2) {
+            self.buffer.reserve(LARGE_READ / 2);
         }
-    }
-
-    /// Forgets the command that was kept to be sent again.
-    #[inline]
-    pub(crate) fn drop_kept(&mut self) {
-        self.client.before_file = None;
-        self.client.buffer.consume(std::mem::take(&mut self.client.kept));
     }
 
     #[inline]
     async fn send_held(&mut self, checkout: &mut Checkout, n: usize) -> Result<(), NetError> {
-        self.worker.counters.backend_bytes_out.add(n as u64);
+        self.equipment.counters.backend_bytes_out.add(n as u64);
         let stream = &mut checkout.connection().stream;
-        if stream.post(&self.client.buffer.data()[..n]) {
+        if stream.post(&self.buffer.data()[..n]) {
             return Ok(());
         }
         // Boxed: it is too large to be posted.
-        let (result, buffer) = Box::pin(stream.write(std::mem::take(&mut self.client.buffer), 0..n)).await;
-        self.client.buffer = buffer;
+        let (result, buffer) = Box::pin(stream.write(std::mem::take(&mut self.buffer), 0..n)).await;
+        self.buffer = buffer;
         Ok(result?)
     }
 
@@ -256,7 +223,7 @@ impl Session {
         &mut self,
         checkout: &mut Checkout,
         tracker: &mut ResponseTracker,
-        sent: &mut bool,
+        (sent, beside): (&mut bool, &mut impl Beside),
     ) -> Result<(Buffer, usize), Break> {
         let mut bytes = Buffer::default();
         let mut progress = Progress::More(0);
@@ -272,27 +239,30 @@ impl Session {
                 }
                 Progress::More(n) => {
                     if n > 0 {
-                        bytes = self.pass(bytes, n).await?;
+                        bytes = self.pass(bytes, n, beside).await?;
                         // Else the next read would have only the room behind what is left.
                         bytes.compact();
                         *sent = true;
                         // What comes without a pause leaves no other place to see it.
-                        if self.activity.is_killed() {
+                        if beside.activity().is_killed() {
                             checkout.note(Doing::Killed);
                             return Err(Break::Client(NetError::Closed));
                         }
                     }
-                    bytes = self.read_backend(checkout, bytes).await?;
+                    bytes = self.read_backend(checkout, bytes, beside).await?;
                 }
                 Progress::Rewrite(n, len) => {
-                    let out =
-                        self.rewritten(&bytes.data()[n..n + len], checkout.connection().capabilities)?;
+                    let out = self.rewritten(
+                        &bytes.data()[n..n + len],
+                        checkout.connection().capabilities,
+                        beside,
+                    )?;
                     if tracker.is_done() && n == 0 && len == bytes.len() {
                         bytes.clear();
                         bytes.extend(&out);
                         return Ok((bytes, out.len()));
                     }
-                    bytes = Box::pin(self.pass_with(bytes, (n, len), &out)).await?;
+                    bytes = Box::pin(self.pass_with(bytes, (n, len), (&out, beside))).await?;
                     *sent = true;
                     if tracker.is_done() {
                         return if bytes.is_empty() {
@@ -303,20 +273,20 @@ impl Session {
                     }
                 }
                 Progress::ResultEnd(n) => {
-                    bytes = self.pass(bytes, n).await?;
-                    self.client.stream.end_result();
+                    bytes = self.pass(bytes, n, beside).await?;
+                    self.stream.end_result();
                     *sent = true;
                 }
-                Progress::LocalInfile(_) if !self.client.may_send_file => {
+                Progress::LocalInfile(_) if !self.may_send_file => {
                     return Err(delphinus_wire::Malformed(NOT_ASKED_FOR).into());
                 }
                 Progress::LocalInfile(n) => {
-                    bytes = self.pass(bytes, n).await?;
+                    bytes = self.pass(bytes, n, beside).await?;
                     *sent = true;
                     // Until the backend answers, there is no place for an error.
-                    self.client.error_seq = None;
+                    self.error_seq = None;
                     tracker.follow(Box::pin(self.relay_file(checkout)).await?);
-                    self.client.error_seq = Some(1);
+                    self.error_seq = Some(1);
                 }
             }
             progress = tracker.advance(bytes.data_mut())?;
@@ -324,16 +294,12 @@ impl Session {
     }
 
     #[inline]
-    async fn pass(&mut self, bytes: Buffer, n: usize) -> Result<Buffer, Break> {
+    async fn pass(&mut self, bytes: Buffer, n: usize, beside: &mut impl Beside) -> Result<Buffer, Break> {
         if n == 0 {
             return Ok(bytes);
         }
-        if self.steering.is_asked {
-            self.keep_more(&bytes.data()[..n]);
-            self.answer_begins();
-            self.code_changes();
-        }
-        let mut bytes = self.write_client(bytes, n).await.map_err(Break::Client)?;
+        beside.passes(&bytes.data()[..n]);
+        let mut bytes = self.write(bytes, n).await.map_err(Break::Client)?;
         bytes.consume(n);
         Ok(bytes)
     }
@@ -343,32 +309,34 @@ impl Session {
         &mut self,
         mut bytes: Buffer,
         (n, len): (usize, usize),
-        ok: &[u8],
+        (ok, beside): (&[u8], &mut impl Beside),
     ) -> Result<Buffer, Break> {
-        // Changes of the session: they are its own.
-        self.keep_nothing();
-        self.answer_begins();
-        self.code_changes();
-        if self.client.stream.is_compressed() {
+        beside.changes();
+        if self.stream.is_compressed() {
             // In one write and so, as from a server, in one frame, if it is not too long for one.
             let all = [&bytes.data()[..n], ok].concat();
             bytes.consume(n + len);
-            self.write_client_bytes(&all).await.map_err(Break::Client)?;
-            self.client.stream.end_result();
+            self.write_bytes(&all).await.map_err(Break::Client)?;
+            self.stream.end_result();
             return Ok(bytes);
         }
-        bytes = self.pass(bytes, n).await?;
+        bytes = self.pass(bytes, n, beside).await?;
         bytes.consume(len);
-        self.write_client_bytes(ok).await.map_err(Break::Client)?;
+        self.write_bytes(ok).await.map_err(Break::Client)?;
         Ok(bytes)
     }
 
     /// Reads more of a response. What waits for its beginning holds no buffer.
     #[inline]
-    async fn read_backend(&mut self, checkout: &mut Checkout, mut bytes: Buffer) -> Result<Buffer, Break> {
-        self.await_backend(checkout).await?;
+    async fn read_backend(
+        &mut self,
+        checkout: &mut Checkout,
+        mut bytes: Buffer,
+        beside: &mut impl Beside,
+    ) -> Result<Buffer, Break> {
+        self.await_backend(checkout, beside).await?;
         if bytes.capacity() == 0 {
-            bytes = self.worker.buffers.take();
+            bytes = self.equipment.buffers.take();
         }
         let before = bytes.len();
         let stream = &mut checkout.connection().stream;
@@ -382,11 +350,11 @@ impl Session {
         if n == 0 {
             return Err(NetError::Closed.into());
         }
-        self.worker.counters.backend_bytes_in.add(n as u64);
+        self.equipment.counters.backend_bytes_in.add(n as u64);
         if bytes.spare() == 0
             && bytes.len() - before == n
             && bytes.capacity() < LARGE_READ
-            && self.client.room.grow_to(2 * bytes.capacity())
+            && self.room.grow_to(2 * bytes.capacity())
         {
             // It fills what it gets: a large result, for which fewer and larger reads are cheaper.
             bytes.reserve(bytes.capacity());
@@ -394,81 +362,21 @@ impl Session {
         Ok(bytes)
     }
 
-    /// Waits for the backend's next bytes, but not for those of one that hangs: the monitor's word ends that. Nor does it
-    /// wait on behalf of a client that has gone.
-    #[inline]
-    async fn await_backend(&mut self, checkout: &mut Checkout) -> Result<(), Break> {
-        let mut deposed: Option<Instant> = None;
-        loop {
-            let backend = checkout.backend();
-            let readable = checkout.connection().stream.readable();
-            if let Either::First(ready) = rt::either(readable, self.activity.disturbed()).await {
-                return Ok(ready?);
-            }
-            self.attend(Some(checkout));
-            if self.activity.is_killed() {
-                checkout.note(Doing::Killed);
-            }
-            self.may_wait(backend)?;
-            if self.causality.is_writing() && self.worker.is_left(backend) {
-                let why = "it has left its group, and another backend has taken its place";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());
-            }
-            if self.causality.is_writing() && self.worker.is_deposed(backend) {
-                // In a minority of a group a commit waits for ever; what becomes of it is not known.
-                if deposed.get_or_insert_with(rt::now).elapsed() >= HUNG {
-                    return Err(NetError::TimedOut(HUNG.as_millis() as u64).into());
-                }
-            }
-        }
-    }
-
-    /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for
-    /// that all the time would cost every statement something.
-    pub(crate) fn may_wait(&self, backend: BackendId) -> Result<(), Break> {
-        if self.activity.is_killed() {
-            // As on a server: the client of a killed connection is told nothing more, and finds it closed.
-            return Err(Break::Client(NetError::Closed));
-        }
-        if self.worker.is_hung(backend) {
-            let why = "it does not answer, or another backend has taken its place";
-            return Err(io::Error::new(io::ErrorKind::TimedOut, why).into());
-        }
-        if self.worker.settings.kills_abandoned && self.client.stream.is_gone() {
-            return Err(Break::Client(NetError::Closed));
-        }
-        Ok(())
-    }
-
-    /// An OK packet as this client has to see it: without the changes that it did not ask to be told of.
-    fn rewritten(&self, packet: &[u8], backend: Capabilities) -> Result<Vec<u8>, NetError> {
-        let frame = parse_header(packet).ok_or(delphinus_wire::Malformed("short packet"))?;
-        let payload = &packet[HEADER_LEN..];
-        let ok = OkPacket::parse(payload, backend)?;
-        let told = self.told(ok.changes);
-        let ok = OkPacket { changes: delphinus_wire::response::SessionChanges::new(&told), ..ok };
-        let mut out = Vec::with_capacity(packet.len());
-        let at = begin_packet(&mut out);
-        ok.put(&mut out, payload[0], self.capabilities());
-        end_packet(&mut out, at, frame.seq);
-        Ok(out)
-    }
-
     /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.
     async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Break> {
         // The command that asked for it has been sent; what follows is the file. Its text is still learnt from.
-        let kept = std::mem::take(&mut self.client.kept);
+        let kept = std::mem::take(&mut self.kept);
         if kept > 0 {
             // The buffer keeps it, and the room that it has; the file gets another one.
-            let mut before = std::mem::replace(&mut self.client.buffer, self.worker.buffers.take());
-            self.client.buffer.extend(&before.data()[kept..]);
+            let mut before = std::mem::replace(&mut self.buffer, self.equipment.buffers.take());
+            self.buffer.extend(&before.data()[kept..]);
             before.truncate(kept);
-            self.client.before_file = Some(Box::new(before));
+            self.before_file = Some(Box::new(before));
         }
         checkout.note(Doing::Sending);
         loop {
             let frame = loop {
-                if let Some(frame) = parse_header(self.client.buffer.data()) {
+                if let Some(frame) = parse_header(self.buffer.data()) {
                     break frame;
                 }
                 self.reserve_for_stream();
@@ -476,12 +384,12 @@ impl Session {
             };
             let mut missing = HEADER_LEN + frame.len;
             while missing > 0 {
-                if self.client.buffer.is_empty() {
+                if self.buffer.is_empty() {
                     self.read_in_time().await.map_err(Break::Client)?;
                 }
-                let n = missing.min(self.client.buffer.len());
+                let n = missing.min(self.buffer.len());
                 self.send_held(checkout, n).await?;
-                self.client.buffer.consume(n);
+                self.buffer.consume(n);
                 missing -= n;
             }
             if frame.len == 0 {
@@ -489,5 +397,37 @@ impl Session {
                 return Ok(frame.seq);
             }
         }
+    }
+
+    /// Waits for the backend's next bytes, as long as anybody wants them.
+    #[inline]
+    async fn await_backend(&self, checkout: &mut Checkout, beside: &mut impl Beside) -> Result<(), Break> {
+        loop {
+            let readable = checkout.connection().stream.readable();
+            if let Either::First(ready) = rt::either(readable, beside.activity().disturbed()).await {
+                return Ok(ready?);
+            }
+            let backend = checkout.backend();
+            beside.disturbed(self, Some(checkout), backend)?;
+        }
+    }
+
+    /// An OK packet as this client has to see it: without the changes that it did not ask to be told of.
+    fn rewritten(
+        &self,
+        packet: &[u8],
+        backend: Capabilities,
+        beside: &impl Beside,
+    ) -> Result<Vec<u8>, NetError> {
+        let frame = parse_header(packet).ok_or(delphinus_wire::Malformed("short packet"))?;
+        let payload = &packet[HEADER_LEN..];
+        let ok = OkPacket::parse(payload, backend)?;
+        let told = beside.told(ok.changes);
+        let ok = OkPacket { changes: delphinus_wire::response::SessionChanges::new(&told), ..ok };
+        let mut out = Vec::with_capacity(packet.len());
+        let at = begin_packet(&mut out);
+        ok.put(&mut out, payload[0], self.capabilities);
+        end_packet(&mut out, at, frame.seq);
+        Ok(out)
     }
 }

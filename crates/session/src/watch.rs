@@ -1,0 +1,201 @@
+//! What a session looks after while a command of it is on its way: others that ask, KILL, backends that do not answer any more,
+//! and what passes to its client.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use delphinus_net::{NetError, rt};
+use delphinus_pool::{Checkout, Doing, Thread};
+use delphinus_state::Pin;
+use delphinus_topology::BackendId;
+use delphinus_wire::command::BackendStmtId;
+use delphinus_wire::response::{SessionChanges, Status};
+use delphinus_wire::{Command, HEADER_LEN, query_text_at};
+
+use crate::causality::Causality;
+use crate::hold::Held;
+use crate::inquiry::Told;
+use crate::io::{Beside, Break, Client};
+use crate::registry::{SessionInfo, Wanted as Calls};
+use crate::session::Session;
+use crate::state::Wanted;
+use crate::steering::Steering;
+use crate::worker::{HUNG, Worker};
+
+/// The parts of a session that are looked at while its client's end is busy.
+pub(crate) struct Watch<'a> {
+    worker: &'a Worker,
+    activity: &'a Arc<SessionInfo>,
+    state: &'a Wanted,
+    held: &'a Held,
+    steering: &'a mut Steering,
+    causality: &'a Causality,
+    /// Since when the backend of a write is not the primary any more.
+    deposed: Option<Instant>,
+}
+
+impl Session {
+    /// The client's end, and what is looked after beside it.
+    #[inline]
+    pub(crate) fn watch(&mut self) -> (&mut Client, Watch<'_>) {
+        let watch = Watch {
+            worker: &self.worker,
+            activity: &self.activity,
+            state: &self.state,
+            held: &self.held,
+            steering: &mut self.steering,
+            causality: &self.causality,
+            deposed: None,
+        };
+        (&mut self.client, watch)
+    }
+}
+
+impl Beside for Watch<'_> {
+    #[inline]
+    fn activity(&self) -> &SessionInfo {
+        self.activity
+    }
+
+    fn disturbed(
+        &mut self,
+        client: &Client,
+        checkout: Option<&mut Checkout>,
+        backend: BackendId,
+    ) -> Result<(), Break> {
+        let Some(checkout) = checkout else {
+            self.attend(client, None);
+            return self.may_wait(client, backend);
+        };
+        self.attend(client, Some(checkout));
+        if self.activity.is_killed() {
+            checkout.note(Doing::Killed);
+        }
+        self.may_wait(client, backend)?;
+        self.may_wait_for_write(backend)
+    }
+
+    #[inline]
+    fn passes(&mut self, bytes: &[u8]) {
+        if self.steering.is_asked {
+            self.steering.passes(bytes, self.held, self.worker);
+        }
+    }
+
+    fn changes(&mut self) {
+        // Changes of the session: they are its own.
+        self.steering.keep_nothing();
+        self.steering.passes(&[], self.held, self.worker);
+    }
+
+    fn told(&self, changes: SessionChanges<'_>) -> Vec<u8> {
+        self.state.asked_tracking.told(changes)
+    }
+}
+
+impl Watch<'_> {
+    /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for
+    /// that all the time would cost every statement something.
+    fn may_wait(&self, client: &Client, backend: BackendId) -> Result<(), Break> {
+        if self.activity.is_killed() {
+            // As on a server: the client of a killed connection is told nothing more, and finds it closed.
+            return Err(Break::Client(NetError::Closed));
+        }
+        if self.worker.is_hung(backend) {
+            return Err(timed_out("it does not answer, or another backend has taken its place"));
+        }
+        if self.worker.settings.kills_abandoned && client.stream.is_gone() {
+            return Err(Break::Client(NetError::Closed));
+        }
+        Ok(())
+    }
+
+    /// The same for a write, whose backend has to be the primary still.
+    fn may_wait_for_write(&mut self, backend: BackendId) -> Result<(), Break> {
+        if !self.causality.is_writing() {
+            return Ok(());
+        }
+        if self.worker.is_left(backend) {
+            return Err(timed_out("it has left its group, and another backend has taken its place"));
+        }
+        // In a minority of a group a commit waits for ever; what becomes of it is not known.
+        if self.worker.is_deposed(backend) && self.deposed.get_or_insert_with(rt::now).elapsed() >= HUNG {
+            return Err(NetError::TimedOut(HUNG.as_millis() as u64).into());
+        }
+        Ok(())
+    }
+
+    /// Does what others want of the session; `checkout` is what its statement runs on. Returns what they want.
+    pub(crate) fn attend(&self, client: &Client, checkout: Option<&mut Checkout>) -> Calls {
+        let wanted = self.activity.take_wanted();
+        if wanted.asks() {
+            self.tell(client, checkout);
+        }
+        // With its session its connection is killed: see `Doing::Killed`.
+        if wanted.kills_query()
+            && !self.activity.is_killed()
+            && let Some((backend, thread)) = self.activity.place()
+        {
+            self.end_statement(backend, thread);
+        }
+        wanted
+    }
+
+    fn tell(&self, client: &Client, checkout: Option<&mut Checkout>) {
+        let Some(answers) = self.worker.registry.inquiry.answers().clone() else { return };
+        let backend = checkout.as_ref().map(|one| one.backend());
+        let bound = || self.held.bound.as_ref().map(Checkout::backend);
+        // What the proxy runs there itself has the connection.
+        let running = || self.activity.place().map(|(backend, _)| backend);
+        let pins = self
+            .state
+            .pins
+            .iter()
+            .map(|pin| Pin { statement: self.state.lex.normalised(pin.statement.as_bytes()), ..pin.clone() });
+        let told = Told {
+            id: self.activity.id,
+            backend: backend.or_else(bound).or_else(running),
+            is_in_transaction: self.state.status.contains(Status::IN_TRANS),
+            statement: checkout.and_then(|checkout| self.statement_on(client, checkout)).map(Into::into),
+            pins: pins.collect(),
+        };
+        // There is room for everybody who was asked; an answer that comes too late interests nobody.
+        let _ = answers.try_send(told);
+    }
+
+    /// The statement that runs, if it is still at the front of the buffer.
+    fn statement_on(&self, client: &Client, checkout: &mut Checkout) -> Option<Box<str>> {
+        let payload = client.buffer.data().get(HEADER_LEN..client.kept)?;
+        match Command::parse(payload).ok()? {
+            Command::Query(_) => {
+                let at = query_text_at(payload, client.capabilities).ok()?;
+                Some(self.state.lex.normalised(payload.get(at..)?))
+            }
+            Command::StmtPrepare(text) => Some(self.state.lex.normalised(text)),
+            // The id in it is the backend's.
+            Command::StmtExecute { id, .. } => {
+                let text = checkout.connection().statements.text_of(BackendStmtId(id.0))?;
+                Some(self.state.lex.normalised(&text))
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends on the backend what runs there; on a connection of its own, in the background.
+    fn end_statement(&self, backend: BackendId, thread: Thread) {
+        let (pool, identity, info) =
+            (self.worker.pool.clone(), self.held.identity.clone(), self.activity.clone());
+        rt::spawn_local(async move {
+            // It may have ended meanwhile, and its connection may run somebody else's statement.
+            let still_there = || (info.place() == Some((backend, thread))).then_some(thread);
+            if let Err(error) = pool.kill_query_if(backend, &identity, still_there).await {
+                tracing::warn!(session.id = info.id.0, %error, "an operator's KILL has not reached the backend");
+            }
+        });
+    }
+}
+
+fn timed_out(why: &'static str) -> Break {
+    io::Error::new(io::ErrorKind::TimedOut, why).into()
+}
