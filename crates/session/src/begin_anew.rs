@@ -105,7 +105,7 @@ impl Session {
         relayed: Relayed,
     ) -> Result<Checkout, ProxyError> {
         let (old, refused) = (checkout.backend(), rt::now());
-        self.worker.report_read_only(old);
+        self.worker.outlook.report_read_only(old);
         self.worker.buffers.give(relayed.rest);
         // A connection that cannot start over is closed, and that ends the transaction, too.
         let _ = checkout.start_over().await;

@@ -140,7 +140,7 @@ impl Session {
 
     /// Why the answer to a statement can neither come from the cache nor go there.
     fn why_not_cached(&mut self, statement: &Statement) -> Option<&'static str> {
-        let level = self.worker.with_snapshot(|snapshot, _| self.consistency(snapshot));
+        let level = self.worker.outlook.with_snapshot(|snapshot, _| self.consistency(snapshot));
         if self.worker.settings.cache.is_none() {
             Some("its cache is off")
         } else if !statement.is_repeatable() {
@@ -299,7 +299,7 @@ impl Session {
     /// reads next is not older than what it sees here. With `eventual`, its age is all that counts. Who asked for it had no older rights
     /// than this session.
     fn may_be_given(&self, origin: &Origin) -> bool {
-        self.worker.with_snapshot(|snapshot, _| {
+        self.worker.outlook.with_snapshot(|snapshot, _| {
             let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
             let level = self.consistency(snapshot);
             !is_fenced
@@ -358,8 +358,8 @@ impl Session {
     /// The statement is about to be sent: what its answer will have is what is there now, or more.
     fn begin_keeping(&mut self, backend: BackendId, rights: Epoch) {
         let began = rt::now();
-        let (position, had_all) = self.worker.with_snapshot(|snapshot, _| {
-            let position = self.worker.positions.of(backend).clone();
+        let (position, had_all) = self.worker.outlook.with_snapshot(|snapshot, _| {
+            let position = self.worker.outlook.progress.probed(backend).clone();
             (self.with_own(position, self.consistency(snapshot)), self.has_all(backend, snapshot))
         });
         if let Some(keeping) = &mut self.steering.keeping {
@@ -372,14 +372,14 @@ impl Session {
     fn has_all(&self, backend: BackendId, snapshot: &Snapshot) -> bool {
         let is_there = snapshot.primary().is_some_and(|primary| primary.id == backend)
             || snapshot.readable_replicas().any(|replica| replica.id == backend);
-        is_there && self.worker.is_at_rest(snapshot)
+        is_there && self.worker.outlook.progress.is_at_rest(snapshot)
     }
 
     fn end_keeping(&self, keeping: Keeping, response: &Response) {
         let Keeping { key, ttl, transcript, room: _room, origin, flight } = keeping;
         let counters = &self.worker.counters;
         let (Some(cache), Some(mut origin)) = (&self.worker.settings.cache, origin) else { return };
-        origin.probe = self.worker.positions.probe(origin.backend);
+        origin.probe = self.worker.outlook.progress.probe(origin.backend);
         if !is_fit(response) {
             counters.cache_unfit.increment();
             return;

@@ -172,7 +172,7 @@ impl Session {
             && !self.steering.on_replica
             && self.causality.write.is_none()
         {
-            self.causality.write = Some(self.worker.positions.write());
+            self.causality.write = Some(self.worker.outlook.progress.write());
         }
     }
 
@@ -213,7 +213,7 @@ impl Session {
 
     #[inline]
     fn everybody_has_all(&self, snapshot: &Snapshot) -> bool {
-        self.worker.is_at_rest(snapshot) && !self.causality.is_foreign
+        self.worker.outlook.progress.is_at_rest(snapshot) && !self.causality.is_foreign
     }
 
     /// What the session has to find, for those who ask; `None` if that is nothing.
@@ -234,7 +234,7 @@ impl Session {
         let replicas = snapshot.readable_replicas().map(|replica| replica.id);
         let replicas: Vec<_> = replicas.filter(|id| !avoid.contains(id)).collect();
         let may_wait = |id| self.may_wait_for(id);
-        let has = |id, set: &GtidSet| self.worker.is_known_to_have(id, set);
+        let has = |id, set: &GtidSet| self.worker.outlook.progress.has(id, set);
         let mut found = behind(&demand, &replicas, has, may_wait);
         if let (Demand::SameAs(backend), true) = (&demand, self.causality.is_foreign)
             && self.causality.token.as_ref().is_some_and(|token| !has(*backend, token))
@@ -254,30 +254,30 @@ impl Session {
     }
 
     fn may_wait_for(&self, replica: BackendId) -> bool {
-        let routing = &self.worker.settings.routing;
-        !self.causality.gave_up && !routing.consistency_timeout.is_zero() && !self.worker.is_late(replica)
+        let may_wait = !self.worker.settings.routing.consistency_timeout.is_zero();
+        may_wait && !self.causality.gave_up && !self.worker.outlook.progress.is_late(replica, rt::now())
     }
 
     fn demand(&self, level: Consistency, snapshot: &Snapshot, avoid: &[BackendId]) -> Demand {
         if level == Consistency::Global {
             return Demand::Everything;
         }
-        let positions = &self.worker.positions;
+        let progress = &self.worker.outlook.progress;
         let token = self.causality.token.clone();
         if let Some(rest) = snapshot.rest
-            && rest.writes == positions.writes()
-            && let Some(all) = snapshot.primary().and_then(|primary| positions.of(primary.id).clone())
+            && rest.writes == progress.writes()
+            && let Some(all) = snapshot.primary().and_then(|primary| progress.probed(primary.id).clone())
         {
             return Demand::Sets([Some(all), token].into_iter().flatten().collect());
         }
         let Some(seen) = self.causality.seen else { return Demand::Sets(token.into_iter().collect()) };
         let is_there = snapshot.backend(seen.backend).is_some_and(Backend::takes_statements)
             && !avoid.contains(&seen.backend);
-        if is_there && positions.probe(seen.backend) < seen.probe + 2 {
+        if is_there && progress.probe(seen.backend) < seen.probe + 2 {
             return Demand::SameAs(seen.backend);
         }
         // Of one that is gone the last that was heard has to do.
-        Demand::Sets([token, positions.of(seen.backend).clone()].into_iter().flatten().collect())
+        Demand::Sets([token, progress.probed(seen.backend).clone()].into_iter().flatten().collect())
     }
 
     /// Waits until the replica has what is demanded, if it is not known to have it. An error sends the read elsewhere.
@@ -289,7 +289,7 @@ impl Session {
     async fn wait_there(&mut self, mut checkout: Checkout) -> Result<Checkout, ProxyError> {
         let backend = checkout.backend();
         let demand =
-            self.worker.with_snapshot(|snapshot, _| self.demand(Consistency::Session, snapshot, &[]));
+            self.worker.outlook.with_snapshot(|snapshot, _| self.demand(Consistency::Session, snapshot, &[]));
         let sets = match demand {
             Demand::Sets(sets) => sets,
             Demand::SameAs(_) | Demand::Everything => self.causality.token.clone().into_iter().collect(),
@@ -302,12 +302,12 @@ impl Session {
         match self.ask_until(&mut checkout, &all).await {
             Ok(true) => {
                 counters.consistency_reached.increment();
-                self.worker.note_reached(backend, all);
+                self.worker.outlook.progress.found(backend, all);
                 Ok(checkout)
             }
             Ok(false) | Err(PoolError::Refused { .. }) => {
                 counters.consistency_timeout.increment();
-                self.worker.note_late(backend);
+                self.worker.outlook.progress.found_late(backend, rt::now());
                 self.causality.gave_up = true;
                 self.activity.runs_nowhere();
                 self.held.seats.put(backend, checkout.give_back());
@@ -342,7 +342,7 @@ impl Session {
     /// Everything that is on this backend now is what the session has to find from now on.
     #[inline]
     pub(crate) fn saw(&mut self, backend: BackendId) {
-        self.causality.seen = Some(Seen { backend, probe: self.worker.positions.probe(backend) });
+        self.causality.seen = Some(Seen { backend, probe: self.worker.outlook.progress.probe(backend) });
     }
 
     /// The same of an answer that was kept. It may be old enough that it is known by now what was in it.
@@ -440,8 +440,8 @@ impl Session {
     fn shorten_token(&mut self) {
         let Some(token) = &mut self.causality.token else { return };
         if token.parts() > MOST_PARTS
-            && let Some(primary) = self.worker.primary()
-            && let Some(all) = &*self.worker.positions.of(primary)
+            && let Some(primary) = self.worker.outlook.primary()
+            && let Some(all) = &*self.worker.outlook.progress.probed(primary)
         {
             Arc::make_mut(token).merge(all);
         }
@@ -449,7 +449,7 @@ impl Session {
 
     /// False where servers write to several replication domains, which do not wait for one another.
     fn is_one_history(&self, backend: BackendId) -> bool {
-        match &*self.worker.positions.of(backend) {
+        match &*self.worker.outlook.progress.probed(backend) {
             Some(position) => matches!(**position, GtidSet::MySql(_)) || position.parts() <= 1,
             None => false,
         }

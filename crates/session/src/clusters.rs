@@ -83,16 +83,16 @@ impl Clusters {
     pub(crate) async fn entrance(&self, listener: &ListenerSettings) -> Result<Entrance, ProxyError> {
         let first = self.first(listener);
         let behind = self.choice.behind(listener.cluster.as_ref());
-        let known = || behind.iter().filter_map(|id| self.worker(*id).facts_now());
+        let known = || behind.iter().filter_map(|id| self.worker(*id).outlook.facts_now());
         let look = async {
             if behind.len() > 1 {
-                first.news(|snapshot| snapshot.facts.is_some() || snapshot.settled).await;
+                first.outlook.news(|snapshot| snapshot.facts.is_some() || snapshot.settled).await;
                 let other = known().next();
-                if first.facts_now().is_none() && other.is_some() {
+                if first.outlook.facts_now().is_none() && other.is_some() {
                     return other;
                 }
             }
-            first.facts_known().await
+            first.outlook.facts_known().await
         };
         let not_reached = || ProxyError::NoBackend("no backend has been reached yet".into());
         let snapshot = rt::timeout(FIRST_CONTACT, look).await.flatten().ok_or_else(not_reached)?;
@@ -116,7 +116,7 @@ impl Clusters {
         if let Some(schema) = self.choice.first_schema(client) {
             self.check_schema(worker.cluster, schema)?;
         }
-        let Some(snapshot) = rt::timeout(FIRST_CONTACT, worker.facts_known()).await.flatten() else {
+        let Some(snapshot) = rt::timeout(FIRST_CONTACT, worker.outlook.facts_known()).await.flatten() else {
             let name = self.choice.name(worker.cluster);
             return Err(ProxyError::NoBackend(format!(
                 "no backend of cluster '{name}' has been reached yet"

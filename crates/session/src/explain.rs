@@ -88,10 +88,10 @@ impl Session {
     ) -> T {
         let lex = self.state.lex.options(&self.state.want.vars);
         let standing = self.standing(sql, statement);
-        let (user, avoid) = (self.activity.user(), self.worker.avoided());
+        let (user, avoid) = (self.activity.user(), self.worker.outlook.avoided());
         let routing = &self.worker.settings.routing;
         let of_user = self.worker.users.find(&user).and_then(|user| user.consistency);
-        self.worker.with_snapshot(|snapshot, balance| {
+        self.worker.outlook.with_snapshot(|snapshot, balance| {
             let demanded = |level| self.demanded(level, snapshot);
             let asker = Asker {
                 user: &user,

@@ -85,7 +85,7 @@ impl Session {
         // A read that only prefers the primary has been somewhere else first.
         let may_go_elsewhere =
             matches!(plan.reason, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
-                && self.worker.primary().is_none_or(|primary| !avoid.contains(&primary));
+                && self.worker.outlook.primary().is_none_or(|primary| !avoid.contains(&primary));
         plan.target == Target::Primary
             && plan.or_without.is_none()
             && !may_go_elsewhere
@@ -118,8 +118,9 @@ impl Session {
         limit: Duration,
         is_there: impl Fn(&Snapshot) -> bool,
     ) -> Result<(), ProxyError> {
-        let generation = self.worker.with_snapshot(|snapshot, _| snapshot.generation);
-        let news = self.worker.news(|snapshot| is_there(snapshot) || snapshot.generation != generation);
+        let generation = self.worker.outlook.with_snapshot(|snapshot, _| snapshot.generation);
+        let news =
+            self.worker.outlook.news(|snapshot| is_there(snapshot) || snapshot.generation != generation);
         let woken = rt::either(rt::timeout(limit, news), self.activity.disturbed()).await;
         if let Either::Second(()) = woken {
             let (client, watch) = self.watch();
@@ -168,7 +169,7 @@ impl Session {
 
     /// Rolls it back and tells the client to try it again, which the refusal does not tell a driver.
     pub(crate) async fn give_up_transaction(&mut self, checkout: Checkout, relayed: Relayed) -> Served {
-        self.worker.report_read_only(checkout.backend());
+        self.worker.outlook.report_read_only(checkout.backend());
         self.worker.buffers.give(relayed.rest);
         // A connection that cannot start over is closed, and that rolls back, too.
         let _ = checkout.start_over().await;
@@ -196,7 +197,7 @@ impl Session {
         let settings = self.worker.settings.failover;
         let Some(_place) = self.worker.waiting.enter(settings.queue) else { return Ok(false) };
         self.worker.counters.failover_waits.increment();
-        self.worker.report_lost(old, "it takes no writes any more");
+        self.worker.outlook.report_lost(old, "it takes no writes any more");
         self.activity.waits_again();
         let is_there = |snapshot: &Snapshot| {
             snapshot
@@ -204,12 +205,12 @@ impl Session {
                 .is_some_and(|primary| primary.takes_statements() && !primary.read_only && primary.id != old)
         };
         while refused.elapsed() < settings.wait {
-            if self.worker.with_snapshot(|snapshot, _| is_there(snapshot)) {
+            if self.worker.outlook.with_snapshot(|snapshot, _| is_there(snapshot)) {
                 return Ok(true);
             }
             self.pause(RETRY, is_there).await?;
             // It may have been set back: nothing but another try can tell.
-            if refused.elapsed() >= RETRY * 5 && self.worker.primary() == Some(old) {
+            if refused.elapsed() >= RETRY * 5 && self.worker.outlook.primary() == Some(old) {
                 return Ok(true);
             }
         }

@@ -42,11 +42,11 @@ mod local;
 mod login;
 mod login_attempt;
 mod mirror;
+mod outlook;
 mod own_settings;
 mod pinned;
 mod process_list;
 mod prove;
-mod reached;
 mod read_only;
 mod registry;
 mod rescue;
@@ -77,9 +77,8 @@ pub use failed_logins::{FailedLogins, LoginDelays, Visitor};
 pub use failover::{Failover, WaitingRoom};
 pub use inquiry::Told;
 pub use login_attempt::{LoginAttempt, LoginPlace};
+pub use outlook::is_hung;
 pub use registry::{ClientConnId, Registry, SessionInfo};
 pub use session::Session;
 pub use users::{BackendAuth, User, Users};
-pub use worker::{
-    Arrival, ListenerMode, ListenerSettings, Parts, Routing, Settings, Worker, is_hung, spare_buffers,
-};
+pub use worker::{Arrival, ListenerMode, ListenerSettings, Parts, Routing, Settings, Worker, spare_buffers};

@@ -75,7 +75,7 @@ impl Worker {
             Err(_) if was_verified() => Verdict::Right,
             Err(error) => {
                 if let PoolError::Unreachable { error: reason, .. } = &error {
-                    self.report_unreachable(primary, &reason.to_string());
+                    self.outlook.report_unreachable(primary, &reason.to_string());
                 }
                 unknown(&error.to_string(), "the primary cannot be asked")
             }
@@ -83,7 +83,7 @@ impl Worker {
     }
 
     fn primary_that_answers(&self) -> Result<BackendId, String> {
-        self.with_snapshot(|snapshot, _| match snapshot.primary() {
+        self.outlook.with_snapshot(|snapshot, _| match snapshot.primary() {
             Some(primary) if primary.is_up() => Ok(primary.id),
             Some(primary) => Err(format!("primary {} is down", primary.name)),
             None => Err(snapshot.why_no_primary().to_string()),

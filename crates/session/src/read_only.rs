@@ -201,7 +201,7 @@ impl Session {
     /// A token may have been given to the session after the transaction had begun.
     fn lacks_foreign(&self, here: BackendId) -> bool {
         self.has_foreign_token()
-            && self.worker.with_snapshot(|snapshot, _| {
+            && self.worker.outlook.with_snapshot(|snapshot, _| {
                 let (behind, must_wait) = self.who_is_behind(Consistency::Session, snapshot);
                 must_wait || behind.contains(&here)
             })
@@ -225,10 +225,13 @@ impl Session {
     }
 
     async fn begin_elsewhere(&mut self, statement: &Statement) -> Result<(), ProxyError> {
-        let avoid = self.worker.avoided();
+        let avoid = self.worker.outlook.avoided();
         let mut plan = self.plan(statement, &avoid);
         if let RouteTarget::Replica(id) = plan.target
-            && !self.worker.with_snapshot(|snapshot, _| snapshot.backend(id).is_some_and(|one| one.read_only))
+            && !self
+                .worker
+                .outlook
+                .with_snapshot(|snapshot, _| snapshot.backend(id).is_some_and(|one| one.read_only))
         {
             plan = Plan { target: RouteTarget::Primary, ..plan };
         }

@@ -196,7 +196,7 @@ impl Session {
             self.may_have_written(backend);
         }
         let why = error.to_string();
-        self.worker.report_lost(backend, &why);
+        self.worker.outlook.report_lost(backend, &why);
         self.worker.counters.error_backend_lost.increment();
         self.activity.waits_again();
         match verdict {
@@ -281,7 +281,7 @@ impl Session {
         }
         let is_second = matches!(trouble, Trouble::Cut(_))
             && self.held.broke_on.replace(backend).is_some_and(|first| first != backend);
-        if self.has_run_long() && !self.worker.is_hung(backend) {
+        if self.has_run_long() && !self.worker.outlook.is_hung(backend) {
             return Suspicion::Killed;
         }
         if is_second { Suspicion::Deadly } else { Suspicion::None }
@@ -298,7 +298,7 @@ impl Session {
         drop(checkout);
         self.activity.waits_again();
         self.worker.counters.error_backend_lost.increment();
-        self.worker.report_lost(backend, "it breaks statements off");
+        self.worker.outlook.report_lost(backend, "it breaks statements off");
         self.worker.buffers.give(relayed.rest);
         backend
     }

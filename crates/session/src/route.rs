@@ -18,7 +18,7 @@ impl Session {
     /// Decides where a statement goes. Made once; nothing looks at the text again.
     #[inline]
     pub(crate) fn plan(&self, statement: &Statement, avoid: &[BackendId]) -> Plan {
-        self.worker.with_snapshot(|snapshot, balance| {
+        self.worker.outlook.with_snapshot(|snapshot, balance| {
             let behind = self.behind(statement, snapshot, avoid);
             let scope = self.scope_to_plan(statement);
             let intent = Intent { behind: &behind, scope, ..self.intent(statement, avoid) };
@@ -61,7 +61,7 @@ impl Session {
     /// No try yet, and the backends that have just failed left out.
     #[inline]
     pub(crate) fn tries(&self) -> Tries {
-        Tries { attempt: 0, avoid: self.worker.avoided() }
+        Tries { attempt: 0, avoid: self.worker.outlook.avoided() }
     }
 
     /// A connection for a statement: the one that the session is held to, or one to where the statement belongs.
@@ -124,7 +124,7 @@ impl Session {
             (Target::Primary, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency)
                 if is_elsewhere_better =>
             {
-                self.worker.primary().filter(|primary| !tries.avoid.contains(primary))
+                self.worker.outlook.primary().filter(|primary| !tries.avoid.contains(primary))
             }
             _ => None,
         }
@@ -177,7 +177,7 @@ impl Session {
             }
             Ok(checkout) if target != Target::Primary => self.reach(checkout).await,
             // It may have taken its time.
-            Ok(checkout) if self.worker.primary() != Some(backend) => {
+            Ok(checkout) if self.worker.outlook.primary() != Some(backend) => {
                 self.activity.runs_nowhere();
                 self.held.seats.put(backend, checkout.give_back());
                 Err(ProxyError::NoBackend("the primary has just become another one".to_owned()))
@@ -241,7 +241,7 @@ impl Session {
             Ok(checkout) => Ok(self.note(checkout)),
             Err(error) => {
                 if let PoolError::Unreachable { error: reason, .. } = &error {
-                    self.worker.report_unreachable(backend, &reason.to_string());
+                    self.worker.outlook.report_unreachable(backend, &reason.to_string());
                 }
                 Err(ProxyError::Pool(error))
             }
@@ -260,7 +260,7 @@ impl Session {
     pub(crate) fn resolve(&self, target: Target) -> Result<BackendId, ProxyError> {
         match target {
             Target::Replica(backend) => Ok(backend),
-            Target::Primary => self.worker.with_snapshot(|snapshot, _| {
+            Target::Primary => self.worker.outlook.with_snapshot(|snapshot, _| {
                 let primary = snapshot
                     .primary()
                     .ok_or_else(|| ProxyError::NoBackend(snapshot.why_no_primary().to_string()))?;
@@ -303,6 +303,7 @@ impl Session {
         let backend = checkout.backend();
         let is_fenced = self
             .worker
+            .outlook
             .with_snapshot(|snapshot, _| snapshot.backend(backend).is_some_and(Backend::is_fenced));
         if is_fenced {
             // Another backend is the primary: what is written here now is lost, or worse.
@@ -311,7 +312,7 @@ impl Session {
         if checkout.connection().stream.is_quiet() {
             return None;
         }
-        self.worker.report_lost(backend, "closed by the backend while a session was pinned to it");
+        self.worker.outlook.report_lost(backend, "closed by the backend while a session was pinned to it");
         if is_only_kept && !self.state.status.contains(Status::IN_TRANS) {
             // Any will do, with its state.
             self.held.bound = None;

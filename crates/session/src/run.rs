@@ -96,11 +96,11 @@ impl Session {
     ) -> Result<Relayed, Cut> {
         self.count_write();
         let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
-        let began = self.worker.needs_latency().then(rt::now);
+        let began = self.worker.outlook.needs_latency().then(rt::now);
         let (client, mut watch) = self.watch();
         let relayed = client.exchange(checkout, (input, shape), &mut watch).await?;
         if let Some(began) = began {
-            self.worker.took(checkout.backend(), began);
+            self.worker.outlook.took(checkout.backend(), began);
         }
         if self.steering.is_asked {
             // Boxed: few statements have anything to end.

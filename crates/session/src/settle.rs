@@ -87,7 +87,7 @@ impl Session {
     async fn settle_changes(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
         let Ran { statement, text, response } = ran;
         if response.error.is_some_and(|code| READ_ONLY.contains(&code)) {
-            self.worker.report_read_only(checkout.backend());
+            self.worker.outlook.report_read_only(checkout.backend());
         }
         let hidden = Box::pin(self.hidden(ran)).await;
         let executed = Executed { statement, text, response, hidden: &hidden, now: rt::now() };
@@ -178,7 +178,7 @@ impl Session {
     /// The statement will not run, because of what came before it on this connection. One that broke is closed.
     pub(crate) fn leave_without(&mut self, checkout: Checkout, error: &ProxyError) {
         if let ProxyError::Pool(lost @ PoolError::Lost { .. }) = error {
-            self.worker.report_lost(checkout.backend(), &lost.to_string());
+            self.worker.outlook.report_lost(checkout.backend(), &lost.to_string());
             self.activity.runs_nowhere();
             drop(checkout);
         } else {
@@ -343,7 +343,7 @@ impl Session {
         hidden: &[&'static str],
         find: impl FnOnce(&Collations) -> Option<&Collation>,
     ) {
-        let found = self.worker.with_snapshot(|snapshot, _| {
+        let found = self.worker.outlook.with_snapshot(|snapshot, _| {
             let found = find(&snapshot.facts.as_ref()?.collations)?;
             let value = HiddenCollation { name: &found.name, number: found.id }.to_value();
             Some((found.is_default, value))

@@ -357,7 +357,7 @@ impl Session {
 
     /// The backend with this name.
     pub(crate) fn backend_named(&self, name: &str) -> Option<BackendId> {
-        self.worker.with_snapshot(|snapshot, _| snapshot.named(name).map(|backend| backend.id))
+        self.worker.outlook.with_snapshot(|snapshot, _| snapshot.named(name).map(|backend| backend.id))
     }
 
     /// A hint for a place where the statement must not run.
@@ -365,7 +365,7 @@ impl Session {
         let (is_primary, is_up) = match place {
             RulePlace::Primary => (true, true),
             RulePlace::Replica => (false, true),
-            RulePlace::Among(ids) => self.worker.with_snapshot(|snapshot, _| {
+            RulePlace::Among(ids) => self.worker.outlook.with_snapshot(|snapshot, _| {
                 let named: Vec<_> = snapshot.backends.iter().filter(|one| ids.contains(&one.id)).collect();
                 (named.iter().any(|one| one.role == Role::Primary), named.iter().any(|one| one.is_up()))
             }),

@@ -60,7 +60,7 @@ impl Session {
             Ok(Served::Error(error) | Served::Fatal(error)) => ClientError::from(error).code(),
             Ok(Served::Answered | Served::End) | Err(_) => 0,
         };
-        let (route, ran_on) = self.worker.with_snapshot(|snapshot, balance| {
+        let (route, ran_on) = self.worker.outlook.with_snapshot(|snapshot, balance| {
             let cluster = Cluster { snapshot, rules: &routing.rules, policy: *balance.policy() };
             let ran_on = trace.backend.get().and_then(|id| snapshot.backend(id));
             let ran_on = ran_on.map(|backend| backend.name.clone());

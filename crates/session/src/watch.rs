@@ -17,11 +17,12 @@ use crate::causality::Causality;
 use crate::hold::Held;
 use crate::inquiry::Told;
 use crate::io::{Beside, Break, Client};
+use crate::outlook::HUNG;
 use crate::registry::{SessionInfo, Wanted as Calls};
 use crate::session::Session;
 use crate::state::Wanted;
 use crate::steering::Steering;
-use crate::worker::{HUNG, Worker};
+use crate::worker::Worker;
 
 /// The parts of a session that are looked at while its client's end is busy.
 pub(crate) struct Watch<'a> {
@@ -102,7 +103,7 @@ impl Watch<'_> {
             // As on a server: the client of a killed connection is told nothing more, and finds it closed.
             return Err(Break::Client(NetError::Closed));
         }
-        if self.worker.is_hung(backend) {
+        if self.worker.outlook.is_hung(backend) {
             return Err(timed_out("it does not answer, or another backend has taken its place"));
         }
         if self.worker.settings.kills_abandoned && client.stream.is_gone() {
@@ -116,11 +117,13 @@ impl Watch<'_> {
         if !self.causality.is_writing() {
             return Ok(());
         }
-        if self.worker.is_left(backend) {
+        if self.worker.outlook.is_left(backend) {
             return Err(timed_out("it has left its group, and another backend has taken its place"));
         }
         // In a minority of a group a commit waits for ever; what becomes of it is not known.
-        if self.worker.is_deposed(backend) && self.deposed.get_or_insert_with(rt::now).elapsed() >= HUNG {
+        if self.worker.outlook.is_deposed(backend)
+            && self.deposed.get_or_insert_with(rt::now).elapsed() >= HUNG
+        {
             return Err(NetError::TimedOut(HUNG.as_millis() as u64).into());
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use delphinus_cache::{Cache, Flights};
 use delphinus_memory::Account;
@@ -11,21 +11,20 @@ use delphinus_net::rt::Notify;
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{BufferPool, Network, Peer, rt};
 use delphinus_pool::Pool;
-use delphinus_route::{Balance, Policy, Rules};
+use delphinus_route::{Policy, Rules};
 use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
 use delphinus_telemetry::{ClusterCounters, ProcessCounters};
-use delphinus_topology::{BackendId, ClusterId, Health, Snapshot};
-use delphinus_view::{Positions, SnapshotCache, SnapshotReader, StoredCode};
+use delphinus_topology::ClusterId;
+use delphinus_view::{SnapshotReader, StoredCode};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
-use delphinus_wire::gtid::GtidSet;
 use delphinus_wire::handshake::TlsMode;
 
 use crate::failover::{Failover, WaitingRoom};
 use crate::io::Equipment;
 use crate::mirror::Mirrors;
-use crate::reached::Reached;
+use crate::outlook::Outlook;
 use crate::registry::{Connected, Registry};
 use crate::users::Users;
 
@@ -150,17 +149,12 @@ pub struct Worker {
     pub(crate) waiting: WaitingRoom,
     /// Copies on their way to mirrors.
     pub(crate) mirrors: Mirrors,
-    /// What each backend has executed.
-    pub(crate) positions: Arc<Positions>,
+    /// How the cluster looks to its sessions.
+    pub(crate) outlook: Outlook,
     /// What is known of the code in the database.
     pub(crate) stored_code: Arc<StoredCode>,
     /// Questions that sessions of this worker are asking, whose answers are to be kept.
     pub(crate) flights: Flights<Notify>,
-    reader: SnapshotReader,
-    reached: Reached,
-    snapshot: RefCell<SnapshotCache>,
-    balance: RefCell<Balance>,
-    failed: RefCell<Vec<(BackendId, Instant)>>,
     tokens: Cell<u64>,
     first_states: RefCell<Vec<SessionState>>,
 }
@@ -201,12 +195,6 @@ pub(crate) const BUFFER_SIZE: usize = 16 * 1024;
 const SPARE_BUFFERS: usize = 64;
 /// How many states that sessions begin with are remembered.
 const FIRST_STATES: usize = 32;
-/// How long a replica that could not be reached is left out, until the monitor has looked.
-const AVOID: Duration = Duration::from_secs(2);
-/// A backend that has been down for so long will not answer what was sent to it before.
-pub(crate) const HUNG: Duration = Duration::from_secs(5);
-/// A member that has left its group answers for so long what it had committed before.
-const LEFT: Duration = Duration::from_millis(500);
 
 /// Spare buffers for the workers of one thread.
 pub fn spare_buffers() -> BufferPool {
@@ -216,8 +204,6 @@ pub fn spare_buffers() -> BufferPool {
 impl Worker {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Rc<Self> {
-        let snapshot = RefCell::new(parts.reader.cache());
-        let balance = RefCell::new(Balance::new(*parts.policy.borrow()));
         let equipment = Rc::new(Equipment {
             buffers: parts.buffers.clone(),
             counters: parts.counters.clone(),
@@ -238,14 +224,9 @@ impl Worker {
             stopping: parts.stopping,
             waiting: parts.waiting,
             mirrors: Mirrors::default(),
-            positions: parts.reader.positions().clone(),
             stored_code: parts.reader.stored_code().clone(),
+            outlook: Outlook::new(parts.reader, *parts.policy.borrow()),
             flights: Flights::default(),
-            reader: parts.reader,
-            reached: Reached::default(),
-            snapshot,
-            balance,
-            failed: RefCell::default(),
             tokens: Cell::new(0),
             first_states: RefCell::default(),
         })
@@ -264,55 +245,10 @@ impl Worker {
         state
     }
 
-    /// The cluster as it is now, and the balance of this worker.
-    #[inline]
-    pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot, &mut Balance) -> T) -> T {
-        let mut cache = self.snapshot.borrow_mut();
-        look(cache.current(), &mut self.balance.borrow_mut())
-    }
-
-    /// True while nothing is being written, and everybody has everything.
-    #[inline]
-    pub(crate) fn is_at_rest(&self, snapshot: &Snapshot) -> bool {
-        snapshot.rest.is_some_and(|rest| rest.is_even && rest.writes == self.positions.writes())
-    }
-
-    /// Waits until `is_there` holds of the cluster.
-    pub(crate) async fn news(&self, is_there: impl Fn(&Snapshot) -> bool) {
-        // None: the monitor has stopped, and with it the proxy.
-        let _ = self.reader.clone().wait_for(is_there).await;
-    }
-
-    /// The primary.
-    pub(crate) fn primary(&self) -> Option<BackendId> {
-        self.with_snapshot(|snapshot, _| snapshot.primary().map(|primary| primary.id))
-    }
-
     /// How old what this user reads may be, where that is said.
     pub(crate) fn consistency_of(&self, user: &str) -> Option<Consistency> {
         let own = self.users.find(user).and_then(|user| user.consistency);
         own.or(self.settings.routing.consistency)
-    }
-
-    /// True if a backend is known to have executed all of `set`.
-    pub(crate) fn is_known_to_have(&self, backend: BackendId, set: &GtidSet) -> bool {
-        let is_probed = self.positions.of(backend).as_ref().is_some_and(|own| own.contains(set));
-        is_probed || self.reached.has(backend, set)
-    }
-
-    /// A session has waited on this replica until it had all of `set`.
-    pub(crate) fn note_reached(&self, backend: BackendId, set: GtidSet) {
-        self.reached.note(backend, set, self.positions.probe(backend));
-    }
-
-    /// A session has waited on this replica in vain.
-    pub(crate) fn note_late(&self, backend: BackendId) {
-        self.reached.note_late(backend, rt::now());
-    }
-
-    /// True if it is not worth while to wait for this replica.
-    pub(crate) fn is_late(&self, backend: BackendId) -> bool {
-        self.reached.is_late(backend, rt::now())
     }
 
     /// True if rules or the listener have a say in every command of a session.
@@ -320,35 +256,12 @@ impl Worker {
         !self.settings.routing.rules.is_empty() || listener.mode != ListenerMode::Split
     }
 
-    /// True if statements have to be timed.
-    #[inline]
-    pub(crate) fn needs_latency(&self) -> bool {
-        self.balance.borrow().needs_latency()
-    }
-
     /// Spreads reads as the operator wants it, also when that changes; until nobody can change it any more.
     pub async fn follow(self: Rc<Self>, mut policy: rt::watch::Receiver<Policy>) {
         while policy.changed().await.is_ok() {
             let policy = *policy.borrow_and_update();
-            self.balance.borrow_mut().follow(policy);
+            self.outlook.spread_by(policy);
         }
-    }
-
-    /// Takes in that a statement has ended.
-    pub(crate) fn took(&self, backend: BackendId, began: Instant) {
-        let now = rt::now();
-        self.balance.borrow_mut().took(backend, now.saturating_duration_since(began), now);
-    }
-
-    /// Waits until something is known of the servers, which the greeting needs, or why nothing will be.
-    pub(crate) async fn facts_known(&self) -> Option<Arc<Snapshot>> {
-        let is_told = |snapshot: &Snapshot| snapshot.facts.is_some() || snapshot.why_unknown().is_some();
-        self.reader.clone().wait_for(is_told).await
-    }
-
-    /// The cluster, if anything is known of its servers.
-    pub(crate) fn facts_now(&self) -> Option<Arc<Snapshot>> {
-        Some(self.reader.load()).filter(|snapshot| snapshot.facts.is_some())
     }
 
     /// A number that no other statement of this worker has.
@@ -357,86 +270,10 @@ impl Worker {
         self.tokens.get()
     }
 
-    /// Backends that failed a moment ago.
-    pub(crate) fn avoided(&self) -> Vec<BackendId> {
-        let mut failed = self.failed.borrow_mut();
-        if failed.is_empty() {
-            return Vec::new();
-        }
-        let now = rt::now();
-        failed.retain(|(_, until)| *until > now);
-        failed.iter().map(|(backend, _)| *backend).collect()
-    }
-
-    /// Leaves a backend out of reads for a moment and tells the monitor to look at it.
-    pub(crate) fn report_unreachable(&self, backend: BackendId, reason: &str) {
-        let now = rt::now();
-        let mut failed = self.failed.borrow_mut();
-        // Once, however many sessions find it out at the same time: every statement looks at the list.
-        failed.retain(|(known, _)| *known != backend);
-        failed.push((backend, now + AVOID));
-        drop(failed);
-        self.reader.reporter().connect_failed(backend, now, reason);
-    }
-
-    /// Tells the monitor that a connection broke in use.
-    pub(crate) fn report_lost(&self, backend: BackendId, reason: &str) {
-        self.reader.reporter().connection_lost(backend, rt::now(), reason);
-    }
-
-    /// Tells the monitor that a backend has refused a write because it is read-only.
-    pub(crate) fn report_read_only(&self, backend: BackendId) {
-        self.reader.reporter().read_only(backend, rt::now());
-    }
-
-    /// True if nobody waits for this backend any more.
-    pub(crate) fn is_hung(&self, backend: BackendId) -> bool {
-        self.with_snapshot(|snapshot, _| is_hung(snapshot, backend, rt::now()))
-    }
-
-    /// True if a write is not waited for any more that was sent to this backend.
-    pub(crate) fn is_left(&self, backend: BackendId) -> bool {
-        self.with_snapshot(|snapshot, _| is_left(snapshot, backend, rt::now()))
-    }
-
-    /// True if another backend has become the primary.
-    pub(crate) fn is_deposed(&self, backend: BackendId) -> bool {
-        self.with_snapshot(|snapshot, _| {
-            snapshot.primary().is_some_and(|primary| primary.id != backend && primary.is_up())
-        })
-    }
-
     /// True when the proxy stops.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         // Asked before every command: to look at the value takes a lock that all workers share.
         self.stopping.has_changed().unwrap_or(true) && *self.stopping.borrow()
     }
-}
-
-/// True if a write that was sent there is not waited for any more: the backend was the primary of a group, has left it, and
-/// another one has been elected. What it had handed to the group is there or is not; it cannot commit anything else.
-fn is_left(snapshot: &Snapshot, backend: BackendId, now: Instant) -> bool {
-    snapshot.backend(backend).is_some_and(|found| match found.health {
-        Health::Shunned { since, .. } => {
-            found.was_primary()
-                && snapshot.primary().is_some_and(|primary| primary.id != backend && primary.is_up())
-                && now.saturating_duration_since(since) >= LEFT
-        }
-        _ => false,
-    })
-}
-
-/// True if what is under way there is not waited for any more: the backend has been down for longer than a pause, or it
-/// does not answer, or takes writes on its own account, while another one has its place as the primary. Its word would be
-/// worth nothing then: what it still acknowledges is not where everybody looks.
-pub fn is_hung(snapshot: &Snapshot, backend: BackendId, now: Instant) -> bool {
-    snapshot.backend(backend).is_some_and(|found| match found.health {
-        Health::Down { since, .. } => {
-            now.saturating_duration_since(since) >= HUNG
-                || (found.was_primary() && snapshot.primary().is_some())
-        }
-        Health::Fenced { .. } => true,
-        _ => false,
-    })
 }

@@ -235,7 +235,7 @@ impl Session {
         let charset =
             charset.as_deref().map_or("utf8mb4", |name| if name.is_empty() { "utf8mb3" } else { name });
         let hidden = self.state.want.vars.get(RESULTS_COLLATION);
-        let collation = self.worker.with_snapshot(|snapshot, _| {
+        let collation = self.worker.outlook.with_snapshot(|snapshot, _| {
             let collations = &snapshot.facts.as_ref()?.collations;
             match hidden {
                 Some(value) => Some(HiddenCollation::from_value(value)?.number),
