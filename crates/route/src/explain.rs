@@ -402,12 +402,9 @@ const MAY_PIN: [(Effects, PinReason); 11] = [
     (Effects::SETS_ROLE, PinReason::Role),
 ];
 
-/// What only the server can tell: it reports a change that nobody can name.
-const OPAQUE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
-
 fn pins(statement: &Statement) -> impl Iterator<Item = PinReason> + '_ {
     let known = MAY_PIN.iter().filter(|(effects, _)| statement.effects.intersects(*effects));
-    let opaque = statement.effects.intersects(OPAQUE).then_some(PinReason::UnknownState);
+    let opaque = statement.effects.intersects(Effects::OPAQUE).then_some(PinReason::UnknownState);
     known.map(|(_, reason)| *reason).chain(opaque)
 }
 

@@ -15,7 +15,7 @@ use delphinus_wire::error_code;
 use crate::client_error::{ClientError, ProxyError};
 use crate::local::Known;
 use crate::session::Session;
-use crate::settle::{OPAQUE, Ran};
+use crate::state::Ran;
 
 /// What only the last statement's connection or the session's memory can tell.
 pub(crate) const ABOUT_LAST: Uses = Uses::FOUND_ROWS.union(Uses::ROW_COUNT).union(Uses::DIAGNOSTICS);
@@ -165,7 +165,7 @@ impl Session {
         {
             return RowsLeft::Sent;
         }
-        if let Some(known) = self.ran_by_execute(statement, ran.text) {
+        if let Some(known) = self.state.ran_by_execute(statement, ran.text) {
             let (statement, sql) = known.runs();
             let text = &SqlText::new(sql, ran.text.lex);
             return self.rows_left(Ran { statement, text, ..ran });
@@ -195,7 +195,7 @@ impl Session {
         if statement.class == Class::Multi && !has_word(text.sql, b"show") {
             return ListLeft::UntoldOrKept;
         }
-        if are_several || statement.class == Class::Prepare || statement.effects.intersects(OPAQUE) {
+        if are_several || statement.class == Class::Prepare || statement.effects.intersects(Effects::OPAQUE) {
             return ListLeft::Untold;
         }
         if keeps_list(statement.class, text) { ListLeft::Kept } else { ListLeft::Own }
@@ -272,7 +272,7 @@ fn rows_left(ran: Ran<'_>, part: &Range<usize>, is_limited: bool) -> RowsLeft {
 fn several_leave(ran: Ran<'_>, is_limited: bool) -> RowsLeft {
     let Ran { statement, text, response } = ran;
     let is_begun = response.error.is_none_or(|code| !NOT_BEGUN.contains(&code));
-    if !is_begun && response.status.is_none() && !statement.effects.intersects(OPAQUE) {
+    if !is_begun && response.status.is_none() && !statement.effects.intersects(Effects::OPAQUE) {
         return RowsLeft::Kept;
     }
     let has_rows = response.result_sets > 0;

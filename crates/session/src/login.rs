@@ -273,6 +273,7 @@ impl Seed {
             broke_on: None,
         };
         let state = Wanted {
+            id: self.info.id,
             lex: lex(facts, &initial),
             want: initial.clone(),
             initial,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_route::{Balance, Policy};
-use delphinus_topology::{BackendId, Health, Snapshot};
+use delphinus_topology::{BackendId, Health, ServerFacts, Snapshot};
 use delphinus_view::{SnapshotCache, SnapshotReader};
 
 pub(crate) use progress::Progress;
@@ -48,6 +48,11 @@ impl Outlook {
     pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot, &mut Balance) -> T) -> T {
         let mut cache = self.snapshot.borrow_mut();
         look(cache.current(), &mut self.balance.borrow_mut())
+    }
+
+    /// What is known of the cluster's servers.
+    pub(crate) fn server_facts(&self) -> Option<Arc<ServerFacts>> {
+        self.with_snapshot(|snapshot, _| snapshot.facts.clone())
     }
 
     /// The primary.

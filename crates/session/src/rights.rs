@@ -118,7 +118,7 @@ impl Session {
             let whose = self.whose(statement, sql)?;
             return Some(MayChange { whose, counts: counts(statement), ..unknown });
         }
-        let lex = self.state.lex.options(&self.state.want.vars);
+        let lex = self.state.lex();
         let texts = self.texts_executed(statement, sql, lex);
         if texts.is_empty() && !self.state.pins.is_empty() {
             // It is one that a routine has prepared, or none.
@@ -137,7 +137,7 @@ impl Session {
 
     /// Whose rights a text changes, if it may change any.
     fn whose(&mut self, statement: &Statement, sql: &[u8]) -> Option<Whose> {
-        let lex = self.state.lex.options(&self.state.want.vars);
+        let lex = self.state.lex();
         let effects = statement.effects;
         // What is not recognised, or has a body: its words tell.
         let is_obscure = statement.class == Class::Unknown

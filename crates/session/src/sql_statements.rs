@@ -14,6 +14,7 @@ use delphinus_wire::error_code;
 
 use crate::client_error::ProxyError;
 use crate::session::Session;
+use crate::state::Wanted;
 
 /// Statements about them.
 const ABOUT: Effects = Effects::SQL_PREPARES.union(Effects::SQL_EXECUTES).union(Effects::SQL_DEALLOCATES);
@@ -104,7 +105,7 @@ impl Session {
         if !effects.intersects(ABOUT) {
             return Touched::Own;
         }
-        let lex = self.state.lex.options(&self.state.want.vars);
+        let lex = self.state.lex();
         let mut found = sql_prepared(sql, lex);
         if prepared_from(sql, lex).is_none() {
             // Whether it replaces the one before, or is wrong itself, shows by that one.
@@ -178,18 +179,6 @@ impl Session {
         self.watched(checkout, run).await
     }
 
-    /// What EXECUTE has run, where that is known.
-    pub(crate) fn ran_by_execute(
-        &self,
-        statement: &Statement,
-        text: &SqlText<'_>,
-    ) -> Option<Rc<SqlStatement>> {
-        if statement.class != Class::Execute || self.state.sql.is_empty() {
-            return None;
-        }
-        self.state.sql.run_by(statement, text).cloned()
-    }
-
     /// Takes in what a statement has prepared and dropped, and whether the session has to stay with that.
     pub(crate) fn learn_sql(&mut self, checkout: &mut Checkout, executed: &Executed<'_>) {
         let effects = executed.statement.effects;
@@ -226,4 +215,18 @@ const ENDS: [u16; 4] = [1053, 1317, 1969, 3024];
 
 fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$')
+}
+
+impl Wanted {
+    /// What EXECUTE has run, where that is known.
+    pub(crate) fn ran_by_execute(
+        &self,
+        statement: &Statement,
+        text: &SqlText<'_>,
+    ) -> Option<Rc<SqlStatement>> {
+        if statement.class != Class::Execute || self.sql.is_empty() {
+            return None;
+        }
+        self.sql.run_by(statement, text).cloned()
+    }
 }

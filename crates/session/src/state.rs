@@ -4,20 +4,26 @@
 //! nothing of connections: what they have is in the pool's.
 
 mod lex;
+mod ran;
 
 use std::rc::Rc;
 
 use delphinus_memory::{Kept, Share};
+use delphinus_sql::{Flavor, LexOptions};
 use delphinus_state::{Pins, SessionState, SqlStatements};
 use delphinus_wire::response::Status;
 
 use crate::pinned::Published;
+use crate::registry::ClientConnId;
 use crate::tracking::AskedTracking;
 
 pub(crate) use lex::Lex;
+pub(crate) use ran::Ran;
 
 /// The state of one session.
 pub(crate) struct Wanted {
+    /// Whose it is.
+    pub id: ClientConnId,
     /// The state that the client wants.
     pub want: SessionState,
     /// The state to go back to with COM_RESET_CONNECTION.
@@ -38,4 +44,18 @@ pub(crate) struct Wanted {
     pub share: Share,
     /// The room that its variables and the statements of SQL text take.
     pub kept_state: Option<Rc<Kept>>,
+}
+
+impl Wanted {
+    /// How the session's texts are read.
+    #[inline]
+    pub(crate) fn lex(&mut self) -> LexOptions {
+        self.lex.options(&self.want.vars)
+    }
+
+    /// The family of its servers, which does not change with its variables.
+    #[inline]
+    pub(crate) fn flavor(&self) -> Flavor {
+        self.lex.flavor()
+    }
 }

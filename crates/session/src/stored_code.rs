@@ -14,7 +14,7 @@ use delphinus_wire::error_code;
 
 use crate::io::Input;
 use crate::session::Session;
-use crate::settle::Ran;
+use crate::state::Ran;
 
 /// What a statement has that may change code by its own text.
 pub(crate) const MAY_CHANGE_CODE: Effects = Effects::IMPLICIT_COMMIT.union(Effects::UNKNOWN);
@@ -25,7 +25,7 @@ pub(crate) type TextExecuted = Option<(String, Statement)>;
 impl Session {
     /// Takes in that a text is about to run which may change code.
     pub(crate) fn note_code_of_query(&mut self, statement: &Statement, input: Input, text_at: usize) {
-        let lex = self.state.lex.options(&self.state.want.vars);
+        let lex = self.state.lex();
         let sql = &self.client.buffer.data()[text_at..input.held];
         self.note_code(CodeChange::of(statement, sql, lex, input.is_whole()));
     }
@@ -37,7 +37,7 @@ impl Session {
         // As it was read when it was prepared.
         let lex = self.state.lex.options(&key.state().vars);
         let change = CodeChange::of(&statement, key.text(), lex, is_whole);
-        self.state.lex.options(&self.state.want.vars);
+        self.state.lex();
         self.note_code(change);
     }
 
@@ -73,7 +73,7 @@ impl Session {
     /// Takes in what the text at the front of the buffer does by code in the database; of one that is too long, what its beginning
     /// names.
     pub(crate) async fn uncover_query(&mut self, statement: &mut Statement, input: Input, text_at: usize) {
-        let lex = self.state.lex.options(&self.state.want.vars);
+        let lex = self.state.lex();
         let catalog = self.worker.stored_code.catalog().await;
         catalog.uncover(statement, &self.client.buffer.data()[text_at..input.held], lex);
     }
@@ -96,7 +96,7 @@ impl Session {
         let lex = self.state.lex.options(&found.key.state().vars);
         let text = found.key.text().clone();
         catalog.uncover(&mut found.statement, &text, lex);
-        self.state.lex.options(&self.state.want.vars);
+        self.state.lex();
     }
 
     /// What the statement that has run has left behind by such code.

@@ -11,7 +11,7 @@ use delphinus_wire::{HEADER_LEN, Put};
 
 use crate::client_error::ProxyError;
 use crate::session::Session;
-use crate::settle::Ran;
+use crate::state::Ran;
 
 /// What the names of all of them begin with.
 const PREFIX: &str = "session_track_";
@@ -186,7 +186,7 @@ impl Session {
             return Ok(());
         }
         let tracked = checkout.query_in_between(&sql).await;
-        let told = self.unless_refused(tracked, text);
+        let told = self.state.unless_refused(tracked, text);
         if told.is_err() {
             // The end of the answer is still here: an error can stand in its place.
             self.client.error_seq = rest.data().get(HEADER_LEN - 1).copied();
@@ -195,7 +195,7 @@ impl Session {
     }
 
     fn tracking_statement(&mut self, to_defaults: bool) -> String {
-        let flavor = self.state.lex.options(&self.state.want.vars).flavor;
+        let flavor = self.state.lex().flavor;
         let in_transaction = self.state.status.contains(Status::IN_TRANS);
         self.state.asked_tracking.set_those_of_the_proxy(to_defaults, flavor, in_transaction)
     }

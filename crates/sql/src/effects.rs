@@ -98,3 +98,8 @@ bit_set! {
     /// A body of statements in which `EXECUTE` stands: what that runs is put together where it runs. See `spells`.
     BODY_EXECUTES = 41;
 }
+
+impl Effects {
+    /// What only the server can tell: it reports a change without its name.
+    pub const OPAQUE: Self = Self::CALLS_ROUTINE.union(Self::SQL_EXECUTES).union(Self::UNKNOWN);
+}

@@ -73,11 +73,15 @@ impl Learnt {
         !self.asks_by_statements() && !self.ping && !self.may_lose_transactions
     }
 
+    /// True if a collation is hidden that has to be looked up among those of the server.
+    pub fn has_hidden_collations(&self) -> bool {
+        !self.names_collation.is_empty() || !self.numbered_collations.is_empty()
+    }
+
     /// True if something has to be asked, or looked up, but by COM_PING.
     pub fn asks_by_statements(&self) -> bool {
         let asks = self.schema || self.role || self.temporary_tables || self.hidden_user_vars;
-        let hides = !self.names_collation.is_empty() || !self.numbered_collations.is_empty();
-        asks || hides || !self.vars.is_empty() || !self.user_vars.is_empty()
+        asks || self.has_hidden_collations() || !self.vars.is_empty() || !self.user_vars.is_empty()
     }
 }
 
@@ -175,10 +179,10 @@ fn may_lose_transactions(state: &SessionState, executed: &Executed<'_>) -> bool 
     let is_known = response.is_ok()
         && may_be_open(response)
         && statement.class != Class::Multi
-        && !statement.effects.intersects(OPAQUE);
+        && !statement.effects.intersects(Effects::OPAQUE);
     !is_known
         && (is_autocommit_off(state) || !response.is_ok())
-        && (statement.effects.intersects(OPAQUE) && response.is_ok() && is_reported()
+        && (statement.effects.intersects(Effects::OPAQUE) && response.is_ok() && is_reported()
             || statement.effects.contains(Effects::SETS_SYSTEM_VARS) && reads_and_sets_autocommit(executed))
 }
 
@@ -232,14 +236,11 @@ fn apply_changes(state: &mut SessionState, pins: &mut Pins, executed: &Executed<
     seen
 }
 
-/// Statements whose effect on the session only the server knows.
-const OPAQUE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
-
 fn learn_unreported(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_>, seen: Seen) {
     let effects = executed.statement.effects;
-    if effects.intersects(OPAQUE) || seen.state && changes_rows(executed.statement) {
+    if effects.intersects(Effects::OPAQUE) || seen.state && changes_rows(executed.statement) {
         // A prepared statement whose schema is not the session's makes servers report both, whatever it does.
-        let is_certain = effects.intersects(OPAQUE) || !seen.schema;
+        let is_certain = effects.intersects(Effects::OPAQUE) || !seen.schema;
         if seen.state && is_certain && !is_state_listed(executed) {
             pins.add(PinReason::UnknownState, executed.now, executed.text.sql);
         } else {
@@ -316,11 +317,11 @@ fn is_cut_short(executed: &Executed<'_>) -> bool {
 fn status_is_unknown(state: &SessionState, pins: &Pins, executed: &Executed<'_>) -> bool {
     // Without autocommit a statement that fails has begun a transaction all the same. A routine that fails has changed
     // the session up to there.
-    if is_autocommit_off(state) || executed.statement.effects.intersects(OPAQUE) {
+    if is_autocommit_off(state) || executed.statement.effects.intersects(Effects::OPAQUE) {
         return true;
     }
     let ends = Effects::IMPLICIT_COMMIT.union(Effects::ENDS_TRANSACTION).union(Effects::BEGINS_TRANSACTION);
-    let may_have_ended = executed.statement.effects.intersects(ends.union(OPAQUE))
+    let may_have_ended = executed.statement.effects.intersects(ends.union(Effects::OPAQUE))
         || executed.response.error.is_some_and(|code| ROLLED_BACK.contains(&code));
     pins.has(PinReason::Transaction) && may_have_ended || executed.statement.class == Class::Multi
 }

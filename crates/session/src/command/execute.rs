@@ -21,7 +21,7 @@ use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::session_status::shows_counters;
-use crate::settle::Ran;
+use crate::state::Ran;
 use crate::statements::Own;
 use crate::steering::hints_of;
 use crate::stored_code::MAY_CHANGE_CODE;

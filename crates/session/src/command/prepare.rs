@@ -23,7 +23,7 @@ use crate::local::{Known, splice};
 use crate::run::{Carried, Job};
 use crate::serve::Outcome;
 use crate::session::Session;
-use crate::settle::{OPAQUE, Ran};
+use crate::state::Ran;
 use crate::statements::{ClientStatement, Own};
 
 /// What a statement takes beside its text, in bytes: in its session, and on a connection.
@@ -228,11 +228,11 @@ impl Session {
         let left = LeftBehind { rows: RowsLeft::Kept, list, sets_insert_id: false };
         checkout.connection().remember_prepared(&response, left);
         let settled = match assigns {
-            _ if is_large => self.ask_hidden_user_vars(&mut checkout, ran).await,
-            true => self.ask_prepared_user_vars(&mut checkout, read).await,
+            _ if is_large => self.state.ask_hidden_user_vars(&mut checkout, ran).await,
+            true => self.state.ask_prepared_user_vars(&mut checkout, read).await,
             false => Ok(()),
         };
-        let settled = self.unless_refused(settled, &text).map(|_| ());
+        let settled = self.state.unless_refused(settled, &text).map(|_| ());
         self.keep_or_give_back(checkout);
         let rest = self.client.write(rest, len).await?;
         self.worker.buffers.give(rest);
@@ -355,7 +355,7 @@ pub(crate) fn is_about_insert_id(statement: &Statement) -> bool {
 /// makes, servers forget when it ends.
 #[inline]
 pub(crate) fn may_make_ids_unseen(statement: &Statement) -> bool {
-    statement.effects.intersects(OPAQUE)
+    statement.effects.intersects(Effects::OPAQUE)
         && (matches!(statement.class, Class::Call | Class::Multi)
             || statement.effects.intersects(Effects::SQL_EXECUTES.union(Effects::UNKNOWN)))
 }

@@ -14,7 +14,7 @@ use crate::rights::AT_RISK;
 use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
-use crate::settle::Ran;
+use crate::state::Ran;
 use crate::steering::hints_of;
 use crate::stored_code::MAY_CHANGE_CODE;
 

@@ -16,7 +16,7 @@ use crate::rights::{AT_RISK, Extent};
 use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
-use crate::settle::Ran;
+use crate::state::Ran;
 
 /// A command that is not SQL, as a statement without text.
 const ENTERS: (Statement, &[u8]) = (

@@ -35,6 +35,12 @@ impl Lex {
         self.options
     }
 
+    /// The family of the servers.
+    #[inline]
+    pub(crate) fn flavor(&self) -> Flavor {
+        self.options.flavor
+    }
+
     /// True if `sql_select_limit` cuts results short.
     #[inline]
     pub(crate) fn limits_rows(&mut self, vars: &Rc<Vars>) -> bool {

@@ -3,7 +3,7 @@
 use delphinus_sql::{Assignment, Class, Effects, Flavor};
 use delphinus_wire::error_code;
 
-use super::{Executed, NOT_RESOLVED_IN_LIST, OPAQUE};
+use super::{Executed, NOT_RESOLVED_IN_LIST};
 
 /// How much was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ fn may_have_locked(executed: &Executed<'_>, error: u16) -> bool {
     let not_evaluated = match statement.class {
         // They are resolved one by one.
         Class::Set => NOT_RESOLVED_IN_LIST,
-        Class::Select | Class::Do if !statement.effects.intersects(OPAQUE) => NOT_EVALUATED,
+        Class::Select | Class::Do if !statement.effects.intersects(Effects::OPAQUE) => NOT_EVALUATED,
         // The error may be that of a routine or a trigger.
         _ => &[SYNTAX],
     };
@@ -82,6 +82,6 @@ fn of_several(executed: &Executed<'_>, error: u16) -> Done {
     // An error alone is that of the first one, or of a client that may send only one.
     let is_refused = error == SYNTAX
         && executed.response.status.is_none()
-        && !executed.statement.effects.intersects(OPAQUE);
+        && !executed.statement.effects.intersects(Effects::OPAQUE);
     if is_refused { Done::Nothing } else { Done::Perhaps }
 }

@@ -44,7 +44,7 @@ fn may_be_left(executed: &Executed<'_>, hides: impl Fn(&Statement) -> bool) -> b
 }
 
 /// Nothing else can set one.
-const MAY: Effects = Effects::SETS_SAVEPOINT.union(super::OPAQUE);
+const MAY: Effects = Effects::SETS_SAVEPOINT.union(Effects::OPAQUE);
 
 fn sets(statement: &Statement) -> bool {
     statement.effects.contains(Effects::SETS_SAVEPOINT)

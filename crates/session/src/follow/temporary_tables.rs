@@ -8,23 +8,22 @@ use delphinus_sql::{Class, Effects, Flavor};
 use delphinus_state::PinReason;
 use delphinus_wire::response::TextResult;
 
-use crate::session::Session;
-use crate::settle::Ran;
+use crate::state::{Ran, Wanted};
 
 /// More than any server has counted: the next question shows another number.
 const UNKNOWN: u64 = u64::MAX;
 
-impl Session {
+impl Wanted {
     /// A routine that has made temporary tables pins, whatever has become of them.
-    pub(crate) async fn ask_temporary_tables(
+    pub(super) async fn ask_temporary_tables(
         &mut self,
         checkout: &mut Checkout,
         ran: Ran<'_>,
     ) -> Result<(), PoolError> {
         // MySQL counts them among all tables.
-        let answer = match self.state.lex.options(&self.state.want.vars).flavor {
+        let answer = match self.flavor() {
             Flavor::MySql => self.ask_mysql_status(checkout).await?,
-            Flavor::MariaDb if self.state.want.vars.contains_key("sql_select_limit") => {
+            Flavor::MariaDb if self.want.vars.contains_key("sql_select_limit") => {
                 // That cuts the answer of SHOW STATUS short, too.
                 let table = "information_schema.SESSION_STATUS";
                 let counter = "Com_create_temporary_table";
@@ -42,7 +41,7 @@ impl Session {
         let is_new = count != Some(*known);
         *known = count.unwrap_or_default();
         if is_new {
-            self.state.pins.add(PinReason::UnknownState, rt::now(), ran.text.sql);
+            self.pins.add(PinReason::UnknownState, rt::now(), ran.text.sql);
         }
         Ok(())
     }
@@ -53,7 +52,7 @@ impl Session {
         let known = self.ran_by_execute(ran.statement, ran.text);
         let statement = known.as_ref().map_or(ran.statement, |known| known.runs().0);
         let counts = match statement.class {
-            Class::CreateTable => self.state.lex.options(&self.state.want.vars).flavor == Flavor::MySql,
+            Class::CreateTable => self.flavor() == Flavor::MySql,
             _ => statement.effects.contains(Effects::CREATES_TEMP_TABLE),
         };
         if !counts {
@@ -69,7 +68,7 @@ impl Session {
     /// behind it.
     async fn ask_mysql_status(&self, checkout: &mut Checkout) -> Result<TextResult, PoolError> {
         let sql = "SHOW SESSION STATUS LIKE 'Com_create_table'";
-        let Some(limit) = self.state.want.vars.get("sql_select_limit") else {
+        let Some(limit) = self.want.vars.get("sql_select_limit") else {
             return checkout.query(sql).await;
         };
         let back = format!("SET SESSION sql_select_limit = {}", String::from_utf8_lossy(limit));

@@ -7,12 +7,11 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Flavor, SqlText};
 use delphinus_state::{MOST_USER_VARS, PinReason, READ_AT_ONCE, UserValue, read_back_sql, room_for_values};
 
-use crate::session::Session;
-use crate::settle::Ran;
+use crate::state::{Ran, Wanted};
 
-impl Session {
+impl Wanted {
     /// What the statement `sql` has made of these variables.
-    pub(crate) async fn ask_user_vars(
+    pub(super) async fn ask_user_vars(
         &mut self,
         checkout: &mut Checkout,
         names: &[Box<str>],
@@ -30,11 +29,11 @@ impl Session {
         names: &[Box<str>],
         sql: &[u8],
     ) -> Result<(), PoolError> {
-        if self.state.pins.has(PinReason::LargeVariables) {
+        if self.pins.has(PinReason::LargeVariables) {
             self.leave_user_vars(names, sql);
             return Ok(());
         }
-        let room = room_for_values(&self.state.want.user_vars);
+        let room = room_for_values(&self.want.user_vars);
         let question = read_back_sql(names.iter().map(|name| &**name), room);
         let answer = checkout.query(&question).await?;
         let Some(row) = answer.rows.first().filter(|_| room > 0) else {
@@ -48,14 +47,14 @@ impl Session {
         let Some(values) = values else {
             // A value that no other statement can make again: better to keep the connection than to lose it.
             tracing::debug!(
-                session.id = self.activity.id.0,
+                session.id = self.id.0,
                 ?names,
                 "a user variable of this session has a value that cannot be brought to another connection"
             );
-            self.state.pins.add(PinReason::UnknownState, rt::now(), sql);
+            self.pins.add(PinReason::UnknownState, rt::now(), sql);
             return Ok(());
         };
-        let vars = Rc::make_mut(&mut self.state.want.user_vars);
+        let vars = Rc::make_mut(&mut self.want.user_vars);
         for (name, value) in names.iter().zip(values) {
             vars.insert(name.clone(), value);
         }
@@ -64,9 +63,9 @@ impl Session {
 
     /// These variables stay on the connection, and with them the session.
     fn leave_user_vars(&mut self, names: &[Box<str>], sql: &[u8]) {
-        self.state.pins.add(PinReason::LargeVariables, rt::now(), sql);
+        self.pins.add(PinReason::LargeVariables, rt::now(), sql);
         // What they were before must not be taken for what they are.
-        let vars = Rc::make_mut(&mut self.state.want.user_vars);
+        let vars = Rc::make_mut(&mut self.want.user_vars);
         for name in names {
             vars.remove(name);
         }
@@ -83,7 +82,7 @@ impl Session {
         names.sort_unstable();
         if !names.is_empty() {
             self.ask_user_vars(checkout, &names, text.sql).await?;
-            checkout.connection().have.user_vars = self.state.want.user_vars.clone();
+            checkout.connection().have.user_vars = self.want.user_vars.clone();
         }
         Ok(())
     }
@@ -95,11 +94,11 @@ impl Session {
         checkout: &mut Checkout,
         ran: Ran<'_>,
     ) -> Result<(), PoolError> {
-        if self.state.lex.options(&self.state.want.vars).flavor == Flavor::MySql {
+        if self.flavor() == Flavor::MySql {
             checkout.connection().may_hide_user_vars = true;
             return Ok(());
         }
-        if self.state.pins.has(PinReason::LargeVariables) {
+        if self.pins.has(PinReason::LargeVariables) {
             return Ok(());
         }
         let all = MOST_USER_VARS + 1;
