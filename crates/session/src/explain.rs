@@ -14,7 +14,7 @@ use crate::client_error::{ProxyError, Steered};
 use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
-use crate::steering::hints_of;
+use crate::steer::hints_of;
 
 /// The longest values that columns are announced for, in characters.
 const WIDTHS: [u32; 2] = [64, 4096];

@@ -9,9 +9,9 @@
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `io/relay` |
 //! | what the proxy itself runs there, and may wait for | `io/own_command` |
-//! | hints, rules, listeners for one kind of backend | `steering` |
-//! | EXPLAIN ROUTE, and traces in the log | `explain`, `trace` |
-//! | copies of reads for mirrors | `mirror` |
+//! | hints, rules, listeners for one kind of backend | `steer` |
+//! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
+//! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
 //! | whether it has changed accounts or rights | `rights` |
 //! | which error does a client see | `client_error` |
@@ -22,12 +22,10 @@
 
 mod admission;
 mod begin_anew;
-mod cache;
 mod causality;
 mod client_error;
 mod clusters;
 mod command;
-mod deadline;
 mod defaults;
 mod diagnostics;
 mod explain;
@@ -41,7 +39,6 @@ mod last_statement;
 mod local;
 mod login;
 mod login_attempt;
-mod mirror;
 mod outlook;
 mod own_settings;
 mod pinned;
@@ -60,9 +57,8 @@ mod settle;
 mod sql_statements;
 mod state;
 mod statements;
-mod steering;
+mod steer;
 mod stored_code;
-mod trace;
 mod tracking;
 mod users;
 mod watch;

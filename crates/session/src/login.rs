@@ -39,7 +39,7 @@ use crate::route::is_about_schema;
 use crate::session::{LoginFacts, Session};
 use crate::state::{Lex, Wanted};
 use crate::statements::ClientStatements;
-use crate::steering::Steering;
+use crate::steer::Steering;
 use crate::tracking::AskedTracking;
 use crate::worker::{Arrival, ListenerMode, Worker};
 

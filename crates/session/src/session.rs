@@ -17,7 +17,7 @@ use crate::io::Client;
 use crate::registry::SessionInfo;
 use crate::state::Wanted;
 use crate::statements::ClientStatements;
-use crate::steering::Steering;
+use crate::steer::Steering;
 use crate::tracking::AskedTracking;
 use crate::worker::{ListenerSettings, Worker};
 

@@ -21,7 +21,7 @@ use crate::outlook::HUNG;
 use crate::registry::{SessionInfo, Wanted as Calls};
 use crate::session::Session;
 use crate::state::Wanted;
-use crate::steering::Steering;
+use crate::steer::Steering;
 use crate::worker::Worker;
 
 /// The parts of a session that are looked at while its client's end is busy.

@@ -23,9 +23,9 @@ use delphinus_wire::handshake::TlsMode;
 
 use crate::failover::{Failover, WaitingRoom};
 use crate::io::Equipment;
-use crate::mirror::Mirrors;
 use crate::outlook::Outlook;
 use crate::registry::{Connected, Registry};
+use crate::steer::Mirrors;
 use crate::users::Users;
 
 /// What an operator sets for sessions.

@@ -23,7 +23,7 @@ use crate::session::Session;
 use crate::session_status::shows_counters;
 use crate::state::Ran;
 use crate::statements::Own;
-use crate::steering::hints_of;
+use crate::steer::hints_of;
 use crate::stored_code::MAY_CHANGE_CODE;
 use crate::tracking::shows_tracking;
 

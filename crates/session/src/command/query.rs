@@ -15,7 +15,7 @@ use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
-use crate::steering::hints_of;
+use crate::steer::hints_of;
 use crate::stored_code::MAY_CHANGE_CODE;
 
 /// A text that begins later than this has query attributes before it.

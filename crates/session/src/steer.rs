@@ -2,6 +2,11 @@
 //!
 //! Nobody comes here with a statement without hints, where there are no rules and the listener is an ordinary one.
 
+mod cache;
+mod deadline;
+mod mirror;
+mod trace;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +21,17 @@ use delphinus_state::PinReason;
 use delphinus_topology::{BackendId, Role};
 use delphinus_wire::response::Status;
 
-use crate::cache::Keeping;
 use crate::client_error::{ProxyError, Steered};
-use crate::mirror::CopyWanted;
 use crate::read_only::isolation_is;
 use crate::rights::MayChange;
 use crate::session::Session;
 use crate::stored_code::TextExecuted;
-use crate::trace::Trace;
 use crate::worker::ListenerMode;
+
+use cache::Keeping;
+pub(crate) use deadline::Deadline;
+pub(crate) use mirror::{CopyWanted, Mirrors};
+use trace::Trace;
 
 /// What is asked about the command that runs, and what holds for all commands of the session.
 #[derive(Debug, Default)]

@@ -24,13 +24,13 @@ use delphinus_wire::response::Status;
 use delphinus_wire::{Capabilities, ExecuteParams, HEADER_LEN};
 
 use crate::client_error::ProxyError;
-use crate::deadline::Deadline;
 use crate::hold::Held;
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::last_statement::counts_otherwise;
 use crate::session::Session;
-use crate::steering::{Asked, Steering};
+use crate::steer::Deadline;
+use crate::steer::{Asked, Steering};
 use crate::worker::Worker;
 
 /// How long a statement waits for the same question of another session to be answered, before it asks, too.
