@@ -3,7 +3,7 @@
 //! Owns: what the session knows of itself for that, and who may ask. The words are `route`'s.
 
 use delphinus_pool::Checkout;
-use delphinus_route::{Asker, Cluster, Demand, Demanded, Question, Row, Usual, explain};
+use delphinus_route::{Asker, Behind, Cluster, Demand, Demanded, Question, Row, Usual, explain};
 use delphinus_sql::{Consistency, Effects, Hidden, Hints, Statement, classify, explained_route};
 use delphinus_state::PinReason;
 use delphinus_topology::{BackendId, Snapshot};
@@ -11,6 +11,7 @@ use delphinus_wire::response::{Column, Status, TextResult};
 use delphinus_wire::{HEADER_LEN, query_attributes};
 
 use crate::client_error::{ProxyError, Steered};
+use crate::fresh::Reading;
 use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -143,12 +144,13 @@ impl Session {
         if level == Consistency::Eventual {
             return Demanded::default();
         }
-        let Some(demand) = self.current_demand(level, snapshot) else {
+        let reading = Reading { level, ..self.reading(snapshot) };
+        if self.causality.is_free_to_read(&reading) {
             let known = snapshot.readable_replicas().map(|replica| replica.id).collect();
             let what = "nothing that a replica may not have yet".to_owned();
             return Demanded { what, known, ..Demanded::default() };
-        };
-        let what = match &demand {
+        }
+        let what = match &self.causality.demand(&reading, &[]) {
             Demand::Everything => "all that was committed: only the primary is known to have it".to_owned(),
             Demand::SameAs(id) => {
                 let name = snapshot.backend(*id).map_or("?", |backend| &*backend.name);
@@ -161,11 +163,10 @@ impl Session {
                 if sets.is_empty() { "nothing".to_owned() } else { sets.join(" and ") }
             }
         };
-        let (behind, waits) = self.who_is_behind(level, snapshot);
-        let limit = self.worker.settings.routing.consistency_timeout;
+        let Behind { replicas: behind, must_wait: waits } = self.causality.behind(&reading, &[]);
         let is_known = |id: &BackendId| !waits && !behind.contains(id);
         let known = snapshot.readable_replicas().map(|replica| replica.id).filter(is_known).collect();
-        Demanded { what, known, behind, wait_ms: waits.then_some(limit.as_millis()) }
+        Demanded { what, known, behind, wait_ms: waits.then_some(reading.patience.as_millis()) }
     }
 }
 

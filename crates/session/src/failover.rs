@@ -21,7 +21,6 @@ use crate::client_error::{ClientError, ProxyError};
 use crate::io::Relayed;
 use crate::serve::Served;
 use crate::session::Session;
-use crate::settle::OPAQUE;
 
 /// What an operator sets about failovers.
 #[derive(Debug, Clone, Copy, Default)]
@@ -240,7 +239,7 @@ impl Session {
     ) -> Result<Option<ProxyError>, ()> {
         let is_lost = matches!(lost, PoolError::Lost { .. });
         let is_only_transaction = self.holds() == Holds::Transaction;
-        let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS).union(OPAQUE);
+        let assigns = Effects::SETS_USER_VARS.union(Effects::SETS_SYSTEM_VARS).union(Effects::OPAQUE);
         let changes_session = statement.effects.intersects(assigns) || statement.class == Class::Multi;
         let (true, true, false, Some(code)) = (is_lost, is_only_transaction, changes_session, response.error)
         else {

@@ -9,6 +9,8 @@
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `io/relay` |
 //! | what the proxy itself runs there, and may wait for | `io/own_command` |
+//! | how the cluster looks to sessions, and what they report | `outlook` |
+//! | what a session has to find where it reads | `fresh` |
 //! | hints, rules, listeners for one kind of backend | `steer` |
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
@@ -22,7 +24,6 @@
 
 mod admission;
 mod begin_anew;
-mod causality;
 mod client_error;
 mod clusters;
 mod command;
@@ -32,6 +33,7 @@ mod explain;
 mod failed_logins;
 mod failover;
 mod follow;
+mod fresh;
 mod hold;
 mod inquiry;
 mod io;

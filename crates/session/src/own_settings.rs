@@ -1,10 +1,12 @@
 //! Settings of the proxy's own, in the place of system variables: `SET @@delphinus.mode = 'replica'`,
 //! `SELECT @@delphinus.mode`. No backend hears of them.
 
+use delphinus_route::Target as RouteTarget;
 use delphinus_sql::{CacheWish, Class, Consistency, Hints, Scope, Statement, Target, Wanted, assignments};
 use delphinus_wire::response::{Column, TextResult};
 
 use crate::client_error::{ProxyError, Steered};
+use crate::fresh::Token;
 use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -73,24 +75,42 @@ impl Session {
             }
         }
         self.set_own_hints(own, traces);
-        match token.as_deref() {
-            Some("") => self.forget_causality(),
-            Some(token) => self.take_causality_token(token),
+        match token {
+            Some(token) if token.is_empty() => self.causality.forget_all(),
+            Some(token) => self.causality.take_token(token),
             None => {}
         }
         Ok(())
     }
 
     /// A token of these servers; empty for none.
-    fn read_token(&mut self, value: &[u8]) -> Result<String, ProxyError> {
+    fn read_token(&mut self, value: &[u8]) -> Result<Token, ProxyError> {
         if value.eq_ignore_ascii_case(b"default") {
-            return Ok(String::new());
+            return Ok(Token::default());
         }
         let text = String::from_utf8_lossy(unquoted(value.trim_ascii())).into_owned();
-        if self.is_causality_token(&text) {
-            return Ok(text);
+        let flavor = self.state.lex.options(&self.state.want.vars).flavor;
+        let token = self.causality.read_token(&text, flavor, &self.state.share);
+        token.ok_or_else(|| Steered::OwnSettingValue(format!("{PREFIX}{TOKEN}"), text).into())
+    }
+
+    /// What another session has to find to see all that this one has seen.
+    async fn causality_token(&mut self) -> Result<String, ProxyError> {
+        if self.causality.is_unknown_in_part() {
+            // Not known yet: the primary has it all.
+            let mut checkout = match self.take_bound()? {
+                Some(checkout) => checkout,
+                None => self.checkout(RouteTarget::Primary).await?,
+            };
+            let flavor = self.state.lex.options(&self.state.want.vars).flavor;
+            if let Err(error) = self.causality.learn_position(&mut checkout, flavor).await {
+                let error = ProxyError::Pool(error);
+                self.leave_without(checkout, &error);
+                return Err(error);
+            }
+            self.keep_or_give_back(checkout);
         }
-        Err(Steered::OwnSettingValue(format!("{PREFIX}{TOKEN}"), text).into())
+        Ok(self.causality.token_text())
     }
 
     /// Whether statements are to be traced, where the user may ask for that.

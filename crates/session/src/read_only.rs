@@ -14,6 +14,7 @@ use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::{ProxyError, Steered};
+use crate::fresh::Reading;
 use crate::io::Relayed;
 use crate::serve::Served;
 use crate::session::Session;
@@ -195,16 +196,15 @@ impl Session {
             Some(Place::Among(ids)) => !ids.contains(&here),
             Some(Place::Replica) | None => false,
         };
-        is_first && (is_unwanted || self.lacks_foreign(here))
+        is_first && (is_unwanted || self.lacks_named(here))
     }
 
-    /// A token may have been given to the session after the transaction had begun.
-    fn lacks_foreign(&self, here: BackendId) -> bool {
-        self.has_foreign_token()
-            && self.worker.outlook.with_snapshot(|snapshot, _| {
-                let (behind, must_wait) = self.who_is_behind(Consistency::Session, snapshot);
-                must_wait || behind.contains(&here)
-            })
+    /// True if a client has named transactions that the replica is not known to have.
+    fn lacks_named(&self, here: BackendId) -> bool {
+        self.worker.outlook.with_snapshot(|snapshot, _| {
+            let reading = Reading { level: Consistency::Session, ..self.reading(snapshot) };
+            self.causality.lacks_foreign(here, &reading)
+        })
     }
 
     fn note_stay(&mut self, sql: &[u8], statement: &Statement) {

@@ -193,7 +193,7 @@ impl Session {
         };
         if may_have_written {
             // It may have been written, or be written yet.
-            self.may_have_written(backend);
+            self.causality.may_have_written(backend, &self.worker.outlook.progress);
         }
         let why = error.to_string();
         self.worker.outlook.report_lost(backend, &why);
@@ -339,7 +339,7 @@ impl Session {
         if self.causality.is_writing()
             && let Some(backend) = self.held.last_backend
         {
-            self.may_have_written(backend);
+            self.causality.may_have_written(backend, &self.worker.outlook.progress);
         }
         let error = self.lost(why, true);
         if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) }

@@ -2,14 +2,15 @@
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError, Request};
-use delphinus_route::{Intent, Plan, READ_ATTEMPTS, Reason, Target, plan};
-use delphinus_sql::Statement;
+use delphinus_route::{Behind, Intent, Plan, READ_ATTEMPTS, Reason, Scope, Target, plan};
+use delphinus_sql::{Access, Consistency, Statement};
 use delphinus_state::{PinReason, SessionState};
-use delphinus_topology::{Backend, BackendId, Health};
+use delphinus_topology::{Backend, BackendId, Health, Snapshot};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
+use crate::fresh::{Patience, Reading};
 use crate::rescue::Tries;
 use crate::session::Session;
 use crate::worker::ListenerMode;
@@ -19,7 +20,7 @@ impl Session {
     #[inline]
     pub(crate) fn plan(&self, statement: &Statement, avoid: &[BackendId]) -> Plan {
         self.worker.outlook.with_snapshot(|snapshot, balance| {
-            let behind = self.behind(statement, snapshot, avoid);
+            let behind = self.behind(statement, snapshot, avoid).replicas;
             let scope = self.scope_to_plan(statement);
             let intent = Intent { behind: &behind, scope, ..self.intent(statement, avoid) };
             if balance.needs_look() {
@@ -31,6 +32,30 @@ impl Session {
             }
             plan
         })
+    }
+
+    /// Replicas that a statement must not go to, because they have not got what the session has to find.
+    #[inline]
+    fn behind(&self, statement: &Statement, snapshot: &Snapshot, avoid: &[BackendId]) -> Behind {
+        let reading = self.reading(snapshot);
+        // What goes to the primary anyway needs no thought.
+        let is_free = self.causality.is_free_to_read(&reading)
+            || statement.access == Access::Write && self.scope(statement) == Scope::Usual;
+        let found = if is_free { Behind::default() } else { self.causality.behind(&reading, avoid) };
+        self.causality.is_planned(found.must_wait);
+        found
+    }
+
+    /// A read of the session in this cluster.
+    #[inline]
+    pub(crate) fn reading<'a>(&'a self, snapshot: &'a Snapshot) -> Reading<'a> {
+        let usual = if snapshot.tells_gtids { Consistency::Session } else { Consistency::Eventual };
+        Reading {
+            level: self.steering.consistency().unwrap_or(usual),
+            snapshot,
+            progress: &self.worker.outlook.progress,
+            patience: self.worker.settings.routing.consistency_timeout,
+        }
     }
 
     /// What the router has to know.
@@ -175,7 +200,10 @@ impl Session {
             Err(ProxyError::Pool(error)) if target == Target::Primary && is_about_schema(&error) => {
                 self.checkout_without_schema(backend).await
             }
-            Ok(checkout) if target != Target::Primary => self.reach(checkout).await,
+            Ok(checkout) if target != Target::Primary && self.causality.must_wait() => {
+                Box::pin(self.catch_up(checkout)).await
+            }
+            Ok(checkout) if target != Target::Primary => Ok(checkout),
             // It may have taken its time.
             Ok(checkout) if self.worker.outlook.primary() != Some(backend) => {
                 self.activity.runs_nowhere();
@@ -183,6 +211,23 @@ impl Session {
                 Err(ProxyError::NoBackend("the primary has just become another one".to_owned()))
             }
             result => result,
+        }
+    }
+
+    /// Waits until the replica has what the session has to find. An error sends the read elsewhere.
+    async fn catch_up(&mut self, mut checkout: Checkout) -> Result<Checkout, ProxyError> {
+        let limit = self.worker.settings.routing.consistency_timeout;
+        let patience = Patience { limit, flavor: self.state.lex.options(&self.state.want.vars).flavor };
+        let (outlook, counters) = (&self.worker.outlook, &self.worker.counters);
+        match self.causality.catch_up(&mut checkout, patience, outlook, counters).await {
+            Ok(true) => Ok(checkout),
+            Ok(false) => {
+                let backend = checkout.backend();
+                self.activity.runs_nowhere();
+                self.held.seats.put(backend, checkout.give_back());
+                Err(ProxyError::Behind(backend))
+            }
+            Err(error) => Err(ProxyError::Pool(error)),
         }
     }
 

@@ -3,8 +3,9 @@
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::Checkout;
-use delphinus_sql::Statement;
+use delphinus_sql::{Class, Effects, Statement, Why};
 use delphinus_state::Shape;
+use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::io::{Cut, Input, Relayed};
@@ -50,6 +51,15 @@ pub(crate) enum Carried {
 }
 
 impl Session {
+    /// Takes in what is about to run.
+    #[inline]
+    pub(crate) fn begin_statement(&mut self, statement: &Statement) {
+        self.just_begun.next();
+        self.held.broke_on = None;
+        self.client.may_send_file = may_ask_for_file(statement);
+        self.causality.begin_statement(statement, self.state.status.contains(Status::IN_TRANS));
+    }
+
     /// Carries a command to a server until there is an answer, or will be none.
     pub(crate) async fn carry(&mut self, mut input: Input, job: &mut impl Job) -> Result<Carried, NetError> {
         let mut tries = self.tries();
@@ -94,7 +104,7 @@ impl Session {
         input: Input,
         shape: Shape,
     ) -> Result<Relayed, Cut> {
-        self.count_write();
+        self.causality.count_write(&self.worker.outlook.progress, self.steering.on_replica);
         let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
         let began = self.worker.outlook.needs_latency().then(rt::now);
         let (client, mut watch) = self.watch();
@@ -107,5 +117,42 @@ impl Session {
             return Ok(Box::pin(self.end_extras(deadline, relayed)).await);
         }
         Ok(relayed)
+    }
+}
+
+/// True for what may make a server ask the client for a file, as far as that is known.
+#[inline]
+fn may_ask_for_file(statement: &Statement) -> bool {
+    let may = Effects::LOCAL_INFILE.union(Effects::SQL_EXECUTES).union(Effects::UNKNOWN);
+    statement.effects.intersects(may) || statement.class == Class::Multi || statement.why == Why::Unclassified
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
+    use super::*;
+
+    #[test]
+    fn only_what_loads_a_file_may_ask_for_one() {
+        let lex = LexOptions { flavor: delphinus_sql::Flavor::MariaDb, ..LexOptions::default() };
+        for (sql, expected) in [
+            ("LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
+            ("load xml low_priority local infile 'x' into table t", true),
+            ("/*! LOAD DATA LOCAL */ INFILE 'x' INTO TABLE t", true),
+            ("SET STATEMENT max_statement_time = 1 FOR LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
+            ("SELECT 1; LOAD DATA LOCAL INFILE 'x' INTO TABLE t", true),
+            ("EXECUTE s", true),
+            ("EXECUTE IMMEDIATE CONCAT('LOAD ', @x)", true),
+            ("NEW THING OF NEXT YEAR", true),
+            ("LOAD DATA INFILE 'x' INTO TABLE t", false),
+            ("SELECT 'LOAD DATA LOCAL INFILE'", false),
+            ("INSERT INTO t VALUES (1)", false),
+            ("SET @a = 1", false),
+            ("BEGIN", false),
+            ("CALL p()", false),
+        ] {
+            assert_eq!(may_ask_for_file(&classify(sql.as_bytes(), lex)), expected, "{sql}");
+        }
     }
 }

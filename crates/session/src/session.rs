@@ -10,8 +10,8 @@ use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
 use crate::begin_anew::JustBegun;
-use crate::causality::Causality;
 use crate::clusters::Clusters;
+use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::io::Client;
 use crate::registry::SessionInfo;

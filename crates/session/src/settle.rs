@@ -9,6 +9,7 @@ use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
+use crate::fresh::Done;
 use crate::session::Session;
 use crate::state::Ran;
 
@@ -38,7 +39,8 @@ impl Session {
     pub(crate) fn settle_at_once(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Option<Checkout> {
         let Ran { statement, response, .. } = ran;
         self.held.last_backend = Some(checkout.backend());
-        self.follow(checkout.backend(), statement, response);
+        let done = Done { backend: checkout.backend(), statement, response };
+        self.causality.follow(done, self.steering.consistency(), &self.worker.outlook);
         if let Some(status) = response.status {
             self.state.status = status.of_session();
         }
@@ -86,7 +88,7 @@ impl Session {
                 if learnt.has_hidden_collations() { self.worker.outlook.server_facts() } else { None };
             let collations = facts.as_ref().map(|facts| &facts.collations);
             let late = Box::pin(self.state.ask(checkout, &learnt, ran, collations)).await?;
-            self.take_gtids(&late);
+            self.causality.take_gtids(&late, &self.worker.outlook);
         }
         if let Some(epoch) = defaults_since.filter(|_| self.state.reads_results()) {
             Box::pin(self.learn_defaults(checkout, &executed, epoch)).await?;
@@ -188,9 +190,6 @@ fn may_set_insert_id(statement: &Statement, response: &Response) -> bool {
     let inserts = matches!(statement.class, Class::Insert | Class::Replace | Class::LoadData | Class::Multi);
     statement.effects.intersects(MAY_SET_INSERT_ID) || inserts && !response.is_ok()
 }
-
-/// See [`Effects::OPAQUE`].
-pub(crate) const OPAQUE: Effects = Effects::OPAQUE;
 
 /// Statements after which LAST_INSERT_ID() may be another one though the OK packet does not say so.
 const MAY_SET_INSERT_ID: Effects = Effects::SETS_LAST_INSERT_ID.union(Effects::OPAQUE);

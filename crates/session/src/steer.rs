@@ -248,10 +248,9 @@ impl Session {
             self.check_obstacle(statement, place)?;
         }
         if let Some(token) = &asked.causality_token {
-            if self.is_causality_token(token) {
-                self.take_causality_token(token);
-            } else {
-                self.cannot("the causality_token is none of these servers")?;
+            match self.causality.read_token(token, lex.flavor, &self.state.share) {
+                Some(token) => self.causality.take_token(token),
+                None => self.cannot("the causality_token is none of these servers")?,
             }
         }
         self.steering.asked = asked.consistency;

@@ -13,7 +13,7 @@ use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::response::{SessionChanges, Status};
 use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 
-use crate::causality::Causality;
+use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::inquiry::Told;
 use crate::io::{Beside, Break, Client};

@@ -13,9 +13,9 @@ use delphinus_wire::handshake::server::{LoginOutcome, Refusal};
 use delphinus_wire::{HEADER_LEN, put_packet};
 
 use crate::admission::Rank;
-use crate::causality::Causality;
 use crate::client_error::{ClientError, ProxyError};
 use crate::clusters::Destination;
+use crate::fresh::Causality;
 use crate::hold::Seats;
 use crate::io::Input;
 use crate::login::{first_state, lex, may_talk};

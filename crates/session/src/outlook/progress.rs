@@ -1,5 +1,5 @@
 //! How far each backend is: what the monitor's probes have told, and what sessions have found out by waiting for a replica,
-//! until the probes tell that, too. What a session has to find is decided in `causality`.
+//! until the probes tell that, too. What a session has to find is decided in `fresh`.
 
 use std::cell::RefCell;
 use std::ops::Deref;

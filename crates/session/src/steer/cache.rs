@@ -140,7 +140,7 @@ impl Session {
 
     /// Why the answer to a statement can neither come from the cache nor go there.
     fn why_not_cached(&mut self, statement: &Statement) -> Option<&'static str> {
-        let level = self.worker.outlook.with_snapshot(|snapshot, _| self.consistency(snapshot));
+        let level = self.worker.outlook.with_snapshot(|snapshot, _| self.reading(snapshot).level);
         if self.worker.settings.cache.is_none() {
             Some("its cache is off")
         } else if !statement.is_repeatable() {
@@ -301,11 +301,9 @@ impl Session {
     fn may_be_given(&self, origin: &Origin) -> bool {
         self.worker.outlook.with_snapshot(|snapshot, _| {
             let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
-            let level = self.consistency(snapshot);
             !is_fenced
                 && origin.rights >= self.held.rights.0
-                && (level == Consistency::Eventual
-                    || self.has_own(origin) && self.may_follow(origin.backend, level, snapshot))
+                && self.causality.may_read_kept(origin, &self.reading(snapshot))
         })
     }
 
@@ -318,7 +316,7 @@ impl Session {
         let Some(answer) = answer else { return Ok(false) };
         self.client.skip(input).await?;
         if self.steering.consistency() != Some(Consistency::Eventual) {
-            self.was_given(&answer.origin);
+            self.causality.was_given(&answer.origin, &self.worker.outlook.progress);
         }
         self.held.memory.answered_elsewhere(answer.rows);
         if counts_otherwise(statement) {
@@ -360,7 +358,8 @@ impl Session {
         let began = rt::now();
         let (position, had_all) = self.worker.outlook.with_snapshot(|snapshot, _| {
             let position = self.worker.outlook.progress.probed(backend).clone();
-            (self.with_own(position, self.consistency(snapshot)), self.has_all(backend, snapshot))
+            let level = self.reading(snapshot).level;
+            (self.causality.with_own(position, level), self.has_all(backend, snapshot))
         });
         if let Some(keeping) = &mut self.steering.keeping {
             keeping.origin = Some(Origin { backend, began, position, had_all, probe: 0, rights: rights.0 });

@@ -1,0 +1,183 @@
+//! What a session has to find where it reads: what it has written, and never less than it has read before.
+//!
+//! Owns: what is demanded, and that a replica that is not known to meet it is waited for. Which replicas meet a demand is
+//! decided in `route`, how far each one is says [`Progress`].
+//!
+//! A write leaves its GTIDs in the session's token. A read, and a write without GTIDs, leaves the backend where it ran: what was
+//! seen there is in its position as of the probe after the next one, and until then only that backend is known to have it.
+//! While the cluster is at rest (`topology::Rest`) everybody has everything, and nothing of this is asked for.
+//!
+//! | visit of a statement | what it asks | where |
+//! |---|---|---|
+//! | before it is planned | [`Causality::begin_statement`], [`Causality::is_free_to_read`], [`Causality::behind`] | `demand` |
+//! | a replica has to be waited for | [`Causality::catch_up`] | `catch_up` |
+//! | it is sent | [`Causality::count_write`] | |
+//! | it has run | [`Causality::follow`] | `follow` |
+//! | its answer comes from the cache, or goes there | [`Causality::may_read_kept`], [`Causality::was_given`] | `kept_answer` |
+//! | a client asks for the token, or brings one | [`Causality::token_text`], [`Causality::read_token`] | `token` |
+
+mod catch_up;
+mod demand;
+mod follow;
+mod kept_answer;
+#[cfg(test)]
+mod scene;
+mod token;
+mod touch;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use delphinus_cache::Write;
+use delphinus_memory::Kept;
+use delphinus_sql::Statement;
+use delphinus_topology::BackendId;
+use delphinus_view::Write as WriteUnderWay;
+use delphinus_wire::gtid::GtidSet;
+
+use crate::outlook::Progress;
+
+use touch::{Touch, is_plain_write};
+
+pub(crate) use catch_up::Patience;
+pub(crate) use demand::Reading;
+pub(crate) use follow::Done;
+pub(crate) use token::Token;
+
+/// One session's demands.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each looked at by itself")]
+pub(crate) struct Causality {
+    /// Transactions that it has to find.
+    token: Option<Arc<GtidSet>>,
+    /// Some of them were named by the client: it may be that no server has them.
+    is_foreign: bool,
+    token_room: Option<Box<Kept>>,
+    seen: Option<Seen>,
+    /// The last write, which what is read has to have.
+    last_write: Option<Write>,
+    /// The servers have not told the GTIDs of all writes.
+    has_untold: bool,
+    /// What the command that runs does with data.
+    touch: Touch,
+    /// The replica that was planned for is not known to have what is demanded.
+    must_wait: Cell<bool>,
+    /// The command that runs has waited in vain.
+    gave_up: bool,
+    /// The transaction that is open may have written something.
+    has_written: bool,
+    /// The command that runs may commit it.
+    may_commit: bool,
+    /// Held while a write runs.
+    write: Option<WriteUnderWay>,
+}
+
+/// Where the session last read, or wrote something that has no GTID.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    backend: BackendId,
+    /// The number of its last probe then.
+    probe: u64,
+}
+
+impl Causality {
+    /// Takes in what is about to run.
+    #[inline]
+    pub(crate) fn begin_statement(&mut self, statement: &Statement, in_transaction: bool) {
+        let has_written = self.has_written && in_transaction;
+        self.touch = Touch::of(statement, has_written);
+        self.may_commit = !is_plain_write(statement);
+        self.has_written = has_written || self.touch == Touch::Writes;
+    }
+
+    /// Takes in whether the replica that was planned for has to be waited for.
+    #[inline]
+    pub(crate) fn is_planned(&self, must_wait: bool) {
+        self.must_wait.set(must_wait);
+    }
+
+    /// True if the replica that was planned for is not known to have what is demanded.
+    #[inline]
+    pub(crate) fn must_wait(&self) -> bool {
+        self.must_wait.get()
+    }
+
+    /// The command is sent: counts a write until the command ends.
+    #[inline]
+    pub(crate) fn count_write(&mut self, progress: &Progress, on_replica: bool) {
+        if self.touch == Touch::Writes && !on_replica && self.write.is_none() {
+            self.write = Some(progress.write());
+        }
+    }
+
+    /// True while a write runs.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.write.is_some()
+    }
+
+    /// True if the command that runs may have committed something: its own, or a transaction that was open before it.
+    pub(crate) fn may_have_committed(&self, in_transaction: bool) -> bool {
+        self.touch == Touch::Writes && (self.may_commit || !in_transaction)
+    }
+
+    /// Forgets what was about one command.
+    #[inline]
+    pub(crate) fn end_command(&mut self) {
+        self.touch = Touch::Nothing;
+        self.gave_up = false;
+        self.write = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
+    use super::scene::{PRIMARY, Scene};
+    use super::*;
+
+    #[test]
+    fn writes_are_counted_from_when_they_are_sent_until_the_command_ends() {
+        let scene = Scene::new(None);
+        let progress = &scene.outlook.progress;
+        for (sql, on_replica, counts) in [
+            ("INSERT INTO t VALUES (1)", false, true),
+            ("INSERT INTO t VALUES (1)", true, false),
+            ("SELECT * FROM t", false, false),
+            ("COMMIT", false, false),
+        ] {
+            let mut causality = Causality::default();
+            causality.begin_statement(&classify(sql.as_bytes(), LexOptions::default()), false);
+            let before = progress.writes();
+            causality.count_write(progress, on_replica);
+            causality.count_write(progress, on_replica);
+            assert_eq!(
+                (progress.writes() - before, causality.is_writing()),
+                (u64::from(counts), counts),
+                "{sql}"
+            );
+            causality.end_command();
+            assert!(!causality.is_writing());
+        }
+    }
+
+    #[test]
+    fn what_may_have_committed_depends_on_the_transaction() {
+        let scene = Scene::new(None);
+        for (sql, after_a_write, in_transaction, may) in [
+            ("INSERT INTO t VALUES (1)", false, false, true),
+            ("INSERT INTO t VALUES (1)", true, true, false),
+            ("COMMIT", true, true, true),
+            ("COMMIT", false, true, false),
+            ("ROLLBACK", true, true, false),
+            ("CREATE TABLE t (a INT)", false, true, true),
+        ] {
+            let mut causality = Causality::default();
+            if after_a_write {
+                scene.run(&mut causality, PRIMARY, ("INSERT INTO t VALUES (1)", ""));
+            }
+            causality.begin_statement(&classify(sql.as_bytes(), LexOptions::default()), in_transaction);
+            assert_eq!(causality.may_have_committed(in_transaction), may, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A replica that is not known to have what the session has to find is waited for, on the connection that the read will run on.
+
+use std::time::Duration;
+
+use delphinus_net::rt;
+use delphinus_pool::{Checkout, PoolError};
+use delphinus_route::Demand;
+use delphinus_sql::{Consistency, Flavor};
+use delphinus_telemetry::ClusterCounters;
+use delphinus_wire::gtid::GtidSet;
+
+use crate::outlook::Outlook;
+
+use super::{Causality, Reading};
+
+/// How a replica is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// How long.
+    pub(crate) limit: Duration,
+    /// In whose words.
+    pub(crate) flavor: Flavor,
+}
+
+impl Causality {
+    /// Waits until the replica has what the session has to find; false if it does not get it in time.
+    pub(crate) async fn catch_up(
+        &mut self,
+        checkout: &mut Checkout,
+        patience: Patience,
+        outlook: &Outlook,
+        counters: &ClusterCounters,
+    ) -> Result<bool, PoolError> {
+        let backend = checkout.backend();
+        let set = self.to_wait_for(patience, outlook);
+        match ask_until(checkout, &set, patience).await {
+            Ok(true) => {
+                counters.consistency_reached.increment();
+                outlook.progress.found(backend, set);
+                Ok(true)
+            }
+            Ok(false) | Err(PoolError::Refused { .. }) => {
+                counters.consistency_timeout.increment();
+                outlook.progress.found_late(backend, rt::now());
+                self.gave_up = true;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All that is demanded, as one set.
+    fn to_wait_for(&self, patience: Patience, outlook: &Outlook) -> GtidSet {
+        let demand = outlook.with_snapshot(|snapshot, _| {
+            let progress = &outlook.progress;
+            let reading =
+                Reading { level: Consistency::Session, snapshot, progress, patience: patience.limit };
+            self.demand(&reading, &[])
+        });
+        let sets = match demand {
+            Demand::Sets(sets) => sets,
+            Demand::SameAs(_) | Demand::Everything => self.token.clone().into_iter().collect(),
+        };
+        let mut all = GtidSet::default();
+        for set in &sets {
+            all.merge(set);
+        }
+        all
+    }
+}
+
+/// True once the server says that it has executed all of `set`.
+async fn ask_until(checkout: &mut Checkout, set: &GtidSet, patience: Patience) -> Result<bool, PoolError> {
+    let limit_s = patience.limit.as_secs_f64();
+    let function = match patience.flavor {
+        Flavor::MySql => "WAIT_FOR_EXECUTED_GTID_SET",
+        Flavor::MariaDb => "MASTER_GTID_WAIT",
+    };
+    let answer = checkout.query(&format!("SELECT {function}('{set}', {limit_s:.3}) LIMIT 1")).await?;
+    let said = answer.rows.first().and_then(|row| row.first()?.as_deref());
+    Ok(said == Some(b"0"))
+}

@@ -1,0 +1,210 @@
+//! After a statement has run: what it has written, and where it has read, is what the session has to find from now on.
+
+use std::sync::Arc;
+
+use delphinus_cache::Write;
+use delphinus_net::rt;
+use delphinus_sql::{Class, Consistency, Effects, Statement};
+use delphinus_state::{Changed, Response};
+use delphinus_topology::BackendId;
+use delphinus_wire::gtid::GtidSet;
+
+use crate::outlook::{Outlook, Progress};
+
+use super::touch::{Touch, only_looks};
+use super::{Causality, Seen};
+
+/// A token with more parts is joined with the primary's position, which has them all in a few.
+const MOST_PARTS: usize = 32;
+
+/// A statement that has run.
+#[derive(Clone, Copy)]
+pub(crate) struct Done<'a> {
+    /// Where.
+    pub(crate) backend: BackendId,
+    /// What it was.
+    pub(crate) statement: &'a Statement,
+    /// What the backend said.
+    pub(crate) response: &'a Response,
+}
+
+impl Causality {
+    /// Takes in what has run: what it has written, and where it has read. `asked`: how old what it read was to be, where that
+    /// was said.
+    #[inline]
+    pub(crate) fn follow(&mut self, done: Done<'_>, asked: Option<Consistency>, outlook: &Outlook) {
+        match self.touch {
+            Touch::Reads if asked != Some(Consistency::Eventual) => self.saw(done.backend, &outlook.progress),
+            Touch::Reads | Touch::Nothing if done.response.changes.is_empty() => {}
+            _ => self.follow_write(done, outlook),
+        }
+    }
+
+    /// Everything that is on this backend now is what the session has to find from now on.
+    #[inline]
+    pub(super) fn saw(&mut self, backend: BackendId, progress: &Progress) {
+        self.seen = Some(Seen { backend, probe: progress.probe(backend) });
+    }
+
+    fn follow_write(&mut self, done: Done<'_>, outlook: &Outlook) {
+        let Done { backend, statement, response } = done;
+        let has_told = self.take_gtids(&response.changes, outlook);
+        if self.touch != Touch::Writes {
+            return;
+        }
+        let progress = &outlook.progress;
+        let is_plain = response.is_ok()
+            && statement.class != Class::Multi
+            && statement.class != Class::Call
+            && !statement.effects.intersects(Effects::OPAQUE);
+        if has_told && is_plain && is_one_history(backend, progress) {
+            // Who has this has all that was there before.
+            self.seen = None;
+            self.has_untold = false;
+            self.last_write = Some(Write { backend, ended: rt::now() });
+        } else if only_looks(statement) {
+            self.saw(backend, progress);
+        } else {
+            self.may_have_written(backend, progress);
+        }
+    }
+
+    /// Something was written there, or may have been, and its GTIDs are not known.
+    pub(crate) fn may_have_written(&mut self, backend: BackendId, progress: &Progress) {
+        self.saw(backend, progress);
+        self.has_untold = true;
+        self.last_write = Some(Write { backend, ended: rt::now() });
+    }
+
+    /// Adds what the server told of the session's own transactions; false if it told nothing.
+    pub(crate) fn take_gtids(&mut self, changes: &[Changed], outlook: &Outlook) -> bool {
+        let mut has_told = false;
+        for change in changes {
+            if let Changed::Gtids(text) = change {
+                has_told |= self.add(text);
+            }
+        }
+        if has_told {
+            self.shorten_token(outlook);
+        }
+        has_told
+    }
+
+    /// Adds transactions to the token; false if these are not understood.
+    pub(super) fn add(&mut self, text: &str) -> bool {
+        let Ok(set) = GtidSet::parse(text) else { return false };
+        self.merge(set);
+        true
+    }
+
+    /// Adds transactions to the token.
+    pub(super) fn merge(&mut self, set: GtidSet) {
+        match &mut self.token {
+            Some(token) => Arc::make_mut(token).merge(&set),
+            None => self.token = Some(Arc::new(set)),
+        }
+    }
+
+    /// Other sessions write between, and each of their transactions is a gap.
+    fn shorten_token(&mut self, outlook: &Outlook) {
+        let Some(token) = &mut self.token else { return };
+        if token.parts() > MOST_PARTS
+            && let Some(primary) = outlook.primary()
+            && let Some(all) = &*outlook.progress.probed(primary)
+        {
+            Arc::make_mut(token).merge(all);
+        }
+    }
+}
+
+/// False where servers write to several replication domains, which do not wait for one another.
+fn is_one_history(backend: BackendId, progress: &Progress) -> bool {
+    match &*progress.probed(backend) {
+        Some(position) => matches!(**position, GtidSet::MySql(_)) || position.parts() <= 1,
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
+    use super::super::scene::{ONE, PRIMARY, Scene};
+    use super::*;
+
+    fn token(causality: &Causality) -> Option<String> {
+        causality.token.as_ref().map(ToString::to_string)
+    }
+
+    #[test]
+    fn tokens_grow_by_what_is_understood() {
+        let mut causality = Causality::default();
+        assert!(causality.add("0-1-5") && causality.add("0-1-7") && causality.add("1-1-2"));
+        assert!(!causality.add("nonsense"));
+        assert_eq!(token(&causality).as_deref(), Some("0-1-7,1-1-2"));
+    }
+
+    #[test]
+    fn a_write_leaves_its_gtids_and_stands_for_what_was_seen_before_in_one_history() {
+        let scene = Scene::new(None);
+        for (position, told, is_still_seen) in [
+            ("0-1-4", "0-1-5", false),
+            // Two domains do not wait for one another.
+            ("0-1-4,1-1-2", "0-1-5", true),
+            // Without its GTID it is only known to be where it was done.
+            ("0-1-4", "", true),
+        ] {
+            let mut causality = Causality::default();
+            scene.probed(PRIMARY, position);
+            scene.run(&mut causality, ONE, ("SELECT * FROM t", ""));
+            scene.run(&mut causality, PRIMARY, ("INSERT INTO t VALUES (1)", told));
+            assert_eq!(causality.seen.is_some(), is_still_seen, "{position} {told}");
+            assert_eq!(causality.has_untold, is_still_seen, "{position} {told}");
+            assert_eq!(token(&causality).unwrap_or_default(), told);
+            assert!(causality.last_write.is_some());
+        }
+    }
+
+    #[test]
+    fn what_only_looks_leaves_where_it_looked_and_what_changes_the_session_leaves_nothing() {
+        let scene = Scene::new(None);
+        for (sql, is_seen) in
+            [("SHOW TABLES", true), ("SELECT @@server_id", true), ("SET NAMES utf8mb4", false)]
+        {
+            let mut causality = Causality::default();
+            scene.run(&mut causality, PRIMARY, (sql, ""));
+            assert_eq!((causality.seen.is_some(), causality.has_untold), (is_seen, false), "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_read_that_may_be_old_leaves_nothing() {
+        let scene = Scene::new(None);
+        let statement = classify(b"SELECT * FROM t", LexOptions::default());
+        for (asked, is_seen) in [(None, true), (Some(Consistency::Eventual), false)] {
+            let mut causality = Causality::default();
+            causality.begin_statement(&statement, false);
+            let done = Done { backend: ONE, statement: &statement, response: &Response::default() };
+            causality.follow(done, asked, &scene.outlook);
+            assert_eq!(causality.seen.is_some(), is_seen);
+        }
+    }
+
+    #[test]
+    fn a_token_of_many_parts_is_joined_with_what_the_primary_has() {
+        let scene = Scene::new(None);
+        scene.probed(PRIMARY, "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-200");
+        let mut causality = Causality::default();
+        for transaction in (1..100).step_by(2) {
+            let gtid = format!("3e11fa47-71ca-11e1-9e33-c80aa9429562:{transaction}");
+            scene.run(&mut causality, PRIMARY, ("INSERT INTO t VALUES (1)", &gtid));
+        }
+        assert!(causality.token.as_ref().unwrap().parts() <= MOST_PARTS);
+        assert!(
+            causality
+                .token
+                .unwrap()
+                .contains(&GtidSet::parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-99").unwrap())
+        );
+    }
+}
