@@ -24,6 +24,7 @@ use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
+pub(crate) use self::kill::RUNS_TEXTS;
 pub(crate) use self::params::with_types;
 pub(crate) use self::prepare::prepare_in;
 

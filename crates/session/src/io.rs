@@ -4,6 +4,7 @@ mod beside;
 mod input;
 mod own_command;
 mod relay;
+mod send;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use delphinus_wire::{Capabilities, HEADER_LEN};
 
 pub(crate) use beside::{Beside, Break};
 pub(crate) use input::{Input, Waited};
-pub(crate) use relay::{Cut, Relayed};
+pub(crate) use relay::{Cut, Heard, Relayed};
 
 /// What the clients of one worker share.
 pub(crate) struct Equipment {

@@ -4,7 +4,9 @@
 //! | question | file |
 //! |---|---|
 //! | what happens to a command, in order | `serve` |
-//! | the way of a command to a server and back | `run` |
+//! | the way of an ordinary command, which needs nothing | `ordinary` |
+//! | what other commands need | `needs` |
+//! | the way of those to a server and back | `run` |
 //! | what becomes of it if something goes wrong | `rescue` |
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `io/relay` |
@@ -41,6 +43,8 @@ mod last_statement;
 mod local;
 mod login;
 mod login_attempt;
+mod needs;
+mod ordinary;
 mod outlook;
 mod own_settings;
 mod pinned;

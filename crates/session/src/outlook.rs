@@ -89,6 +89,12 @@ impl Outlook {
         self.balance.borrow_mut().took(backend, now.saturating_duration_since(began), now);
     }
 
+    /// True if there may be some.
+    #[inline]
+    pub(crate) fn has_avoided(&self) -> bool {
+        !self.failed.borrow().is_empty()
+    }
+
     /// Backends that failed a moment ago.
     pub(crate) fn avoided(&self) -> Vec<BackendId> {
         let mut failed = self.failed.borrow_mut();

@@ -7,7 +7,7 @@
 use delphinus_net::NetError;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{
-    Ends, Harm, Holds, Loss, NextPrimary, Parts, READ_ATTEMPTS, Reached, Side, Situation, Suspicion,
+    Ends, Harm, Holds, Loss, NextPrimary, Parts, Plan, READ_ATTEMPTS, Reached, Side, Situation, Suspicion,
     Transaction, Trouble, Verdict, lost, rescue,
 };
 use delphinus_sql::{Access, Statement};
@@ -45,6 +45,8 @@ pub(crate) struct Tries {
     pub attempt: u32,
     /// Not these.
     pub avoid: Vec<BackendId>,
+    /// Where the first try goes, if that is decided.
+    pub planned: Option<Plan>,
 }
 
 impl Tries {

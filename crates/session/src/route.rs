@@ -86,7 +86,7 @@ impl Session {
     /// No try yet, and the backends that have just failed left out.
     #[inline]
     pub(crate) fn tries(&self) -> Tries {
-        Tries { attempt: 0, avoid: self.worker.outlook.avoided() }
+        Tries { attempt: 0, avoid: self.worker.outlook.avoided(), planned: None }
     }
 
     /// A connection for a statement: the one that the session is held to, or one to where the statement belongs.
@@ -102,7 +102,7 @@ impl Session {
             Err(error) => return Box::pin(self.begin_after_loss(error)).await,
         }
         loop {
-            let plan = self.plan(statement, &tries.avoid);
+            let plan = tries.planned.take().unwrap_or_else(|| self.plan(statement, &tries.avoid));
             let found = match self.checkout_at_once(plan.target) {
                 Some(checkout) => return Ok(checkout),
                 None => self.checkout_planned(plan, &tries.avoid).await,

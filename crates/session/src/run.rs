@@ -3,12 +3,13 @@
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::Checkout;
+use delphinus_route::Plan;
 use delphinus_sql::{Class, Effects, Statement, Why};
 use delphinus_state::Shape;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
-use crate::io::{Cut, Input, Relayed};
+use crate::io::{Cut, Heard, Input, Relayed};
 use crate::rescue::{Rescued, Sent, Tries, is_usual};
 use crate::serve::Served;
 use crate::session::Session;
@@ -50,6 +51,24 @@ pub(crate) enum Carried {
     Served(Served),
 }
 
+/// What has come of one try.
+enum Tried {
+    Forwarded(Checkout, Result<Relayed, Cut>),
+    /// The connection broke before anything was sent.
+    Again,
+    Refused(Served),
+}
+
+/// How far a command is on its way.
+pub(crate) enum Begun {
+    /// It has no connection yet; it was planned at most.
+    Planned(Option<Plan>),
+    /// It was sent.
+    Sent(Checkout, Heard),
+    /// It has an answer, which is not a usual one.
+    Answered(Checkout, Relayed),
+}
+
 impl Session {
     /// Takes in what is about to run.
     #[inline]
@@ -61,25 +80,37 @@ impl Session {
     }
 
     /// Carries a command to a server until there is an answer, or will be none.
-    pub(crate) async fn carry(&mut self, mut input: Input, job: &mut impl Job) -> Result<Carried, NetError> {
+    #[inline]
+    pub(crate) async fn carry(&mut self, input: Input, job: &mut impl Job) -> Result<Carried, NetError> {
+        self.carry_on(input, job, Begun::Planned(None)).await
+    }
+
+    /// The same with a command that is on its way already.
+    pub(crate) async fn carry_on(
+        &mut self,
+        mut input: Input,
+        job: &mut impl Job,
+        mut begun: Begun,
+    ) -> Result<Carried, NetError> {
         let mut tries = self.tries();
         loop {
             tries.begin();
-            let mut checkout = match job.choose(self, &mut tries).await {
-                Ok(checkout) => checkout,
-                Err(error) => return self.refuse(input, error).await.map(Carried::Served),
-            };
-            match job.ready(self, &mut checkout, input).await {
-                Ok(ready) => input = ready,
-                Err(error) => {
-                    self.leave_without(checkout, &error);
-                    if tries.are_left(&error) {
-                        continue;
+            let (checkout, forwarded) = match std::mem::replace(&mut begun, Begun::Planned(None)) {
+                Begun::Planned(plan) => {
+                    tries.planned = plan;
+                    match self.try_once(&mut input, job, &mut tries).await? {
+                        Tried::Forwarded(checkout, forwarded) => (checkout, forwarded),
+                        Tried::Again => continue,
+                        Tried::Refused(served) => return Ok(Carried::Served(served)),
                     }
-                    return self.refuse(input, error).await.map(Carried::Served);
                 }
-            }
-            let forwarded = self.forward(&mut checkout, input, job.shape()).await;
+                Begun::Sent(mut checkout, heard) => {
+                    let (client, mut watch) = self.watch();
+                    let forwarded = client.hear_out(&mut checkout, input, heard, &mut watch).await;
+                    (checkout, forwarded)
+                }
+                Begun::Answered(checkout, relayed) => (checkout, Ok(relayed)),
+            };
             let forwarded = match forwarded {
                 Ok(relayed) if is_usual(&relayed.response) => {
                     return Ok(Carried::Through(checkout, relayed, input));
@@ -94,6 +125,31 @@ impl Session {
                 Rescued::Never(served) => return Ok(Carried::Served(served)),
             }
         }
+    }
+
+    /// Chooses a connection, makes it ready, and forwards the command.
+    async fn try_once(
+        &mut self,
+        input: &mut Input,
+        job: &mut impl Job,
+        tries: &mut Tries,
+    ) -> Result<Tried, NetError> {
+        let mut checkout = match job.choose(self, tries).await {
+            Ok(checkout) => checkout,
+            Err(error) => return self.refuse(*input, error).await.map(Tried::Refused),
+        };
+        match job.ready(self, &mut checkout, *input).await {
+            Ok(ready) => *input = ready,
+            Err(error) => {
+                self.leave_without(checkout, &error);
+                if tries.are_left(&error) {
+                    return Ok(Tried::Again);
+                }
+                return self.refuse(*input, error).await.map(Tried::Refused);
+            }
+        }
+        let forwarded = self.forward(&mut checkout, *input, job.shape()).await;
+        Ok(Tried::Forwarded(checkout, forwarded))
     }
 
     /// Forwards the command in `input` (whose bytes may have been changed in place) and relays the response.

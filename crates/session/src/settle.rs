@@ -6,7 +6,6 @@ use delphinus_pool::{Checkout, LeftBehind, PoolError};
 use delphinus_sql::{Class, Effects, SqlText, Statement};
 use delphinus_state::{Changed, Executed, Learnt, Response, Vars, learn};
 use delphinus_wire::error_code;
-use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::fresh::Done;
@@ -51,10 +50,14 @@ impl Session {
         };
         checkout.connection().remember(response, left);
         let is_plain = statement.effects.is_empty() && response.changes.is_empty() && response.is_ok();
-        if !is_plain || !self.state.pins.is_empty() || self.state.status.contains(Status::IN_TRANS) {
+        if !is_plain || !self.state.stays_as_it_is(self.state.status) {
             return Some(checkout);
         }
         self.activity.runs_nowhere();
+        if !self.state.pins.is_empty() {
+            self.held.bound = Some(checkout);
+            return None;
+        }
         self.held.seats.put(checkout.backend(), checkout.give_back());
         None
     }

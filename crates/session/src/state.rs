@@ -58,4 +58,10 @@ impl Wanted {
     pub(crate) fn flavor(&self) -> Flavor {
         self.lex.flavor()
     }
+
+    /// True if what pins the session is the same after a plain statement that has left this status: nothing, or its transaction.
+    #[inline]
+    pub(crate) fn stays_as_it_is(&self, status: Status) -> bool {
+        if status.contains(Status::IN_TRANS) { self.pins.are_a_transaction() } else { self.pins.is_empty() }
+    }
 }

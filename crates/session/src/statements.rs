@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 use delphinus_pool::{BackendStatement, StatementKey};
@@ -82,10 +83,32 @@ pub(crate) struct Own {
     pub statement: BackendStatement,
 }
 
+/// Ids are given out one after another by the session itself: no client can choose some that meet.
+#[derive(Debug, Default)]
+struct ById(u64);
+
+impl Hasher for ById {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0 << 8 | u64::from(*byte);
+        }
+    }
+
+    #[inline]
+    fn write_u32(&mut self, id: u32) {
+        // By the golden ratio: the map looks at the highest bits, too.
+        self.0 = u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
 /// All statements of one client.
 #[derive(Debug, Default)]
 pub(crate) struct ClientStatements {
-    by_id: HashMap<ClientStmtId, ClientStatement>,
+    by_id: HashMap<ClientStmtId, ClientStatement, BuildHasherDefault<ById>>,
     cursors: Rc<Cell<usize>>,
     long_data: Rc<Cell<usize>>,
     last_id: u32,

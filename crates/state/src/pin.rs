@@ -173,6 +173,12 @@ impl Pins {
         self.add(PinReason::Transaction, since, statement);
     }
 
+    /// True if nothing pins but a transaction that the server knows of.
+    #[inline]
+    pub fn are_a_transaction(&self) -> bool {
+        !self.has_early_savepoint && matches!(&self.active[..], [Pin { reason: PinReason::Transaction, .. }])
+    }
+
     /// Pins or ends the reason, as `holds` says.
     #[inline]
     pub fn set(&mut self, reason: PinReason, holds: bool, since: Instant, statement: &[u8]) {

@@ -15,9 +15,10 @@ use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::local::splice;
+use crate::needs::Needs;
 use crate::rescue::Tries;
 use crate::rights::{AT_RISK, Extent};
-use crate::run::{Carried, Job};
+use crate::run::{Begun, Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::session_status::shows_counters;
@@ -29,6 +30,14 @@ use crate::tracking::shows_tracking;
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
+
+/// What the client has asked for.
+struct Asked {
+    id: ClientStmtId,
+    flags: u8,
+    statement: Statement,
+    params: Option<ExecuteParams>,
+}
 
 /// An execution on its way.
 struct Execution {
@@ -88,6 +97,11 @@ impl Job for Execution {
 }
 
 impl Execution {
+    /// `statement`: as it is planned.
+    fn new(Asked { id, flags, params, .. }: Asked, statement: Statement, key: Rc<StatementKey>) -> Self {
+        Self { id, flags, statement, params, key, telling: None, tells: false }
+    }
+
     /// The connection that tells what is asked about the last statement; `None` where that is written into the text.
     async fn telling(&mut self, session: &mut Session) -> Result<Option<Checkout>, ProxyError> {
         if let Some(checkout) = self.telling.take() {
@@ -120,17 +134,40 @@ fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
 impl Session {
     #[inline]
     pub(crate) async fn execute(&mut self, input: Input, id: ClientStmtId, flags: u8) -> Outcome {
-        if self.may_hide(id) {
+        let may_hide = self.may_hide(id);
+        if may_hide {
             Box::pin(self.uncover_prepared(id)).await;
         }
-        let (statement, params) = match self.start_execute(input, id) {
+        let (statement, key, params) = match self.start_execute(input, id) {
             Ok(started) => started,
-            Err(error) => return self.refuse(input, error).await,
+            Err(error) => return Box::pin(self.refuse(input, error)).await,
         };
-        let is_special = statement.effects.contains(Effects::KILLS) || self.is_steered(&statement);
-        if (flags & PARAMETER_COUNT_AVAILABLE != 0 || is_special)
+        let is_steered = flags & PARAMETER_COUNT_AVAILABLE != 0 || self.is_steered(&statement);
+        let needs = Needs::of(&statement)
+            .and_if(Needs::STEERING, is_steered)
+            .and_if(Needs::HIDDEN, may_hide)
+            .and_if(Needs::LEARNING, asks_for_cursor(flags) || !input.is_whole());
+        let asked = Asked { id, flags, statement, params };
+        if !needs.is_empty() {
+            return Box::pin(self.execute_with(needs, input, asked)).await;
+        }
+        let begun = match self.set_out_prepared(&statement, input, (id, &key), asked.params.as_ref()) {
+            Ok(under_way) => match self.come_back(under_way, &statement).await? {
+                None => return Ok(Served::Answered),
+                Some(begun) => begun,
+            },
+            Err(plan) => Begun::Planned(plan),
+        };
+        let job = Execution::new(asked, statement, key);
+        Box::pin(self.execute_on(input, job, begun)).await
+    }
+
+    /// An execution that needs more than a connection.
+    async fn execute_with(&mut self, needs: Needs, input: Input, asked: Asked) -> Outcome {
+        let Asked { id, flags, statement, .. } = asked;
+        if (needs.has(Needs::STEERING) || statement.effects.contains(Effects::KILLS))
             && let Some(served) =
-                Box::pin(self.execute_steered(input, (id, &statement), (flags, params.as_ref()))).await?
+                self.execute_steered(input, (id, &statement), (flags, asked.params.as_ref())).await?
         {
             return Ok(served);
         }
@@ -138,18 +175,21 @@ impl Session {
         let key = in_shape(found.key.clone(), flags);
         // A cursor pins, and what writes meanwhile has to find the primary there.
         let planned = if asks_for_cursor(flags) { pinning(statement) } else { statement };
-        let mut job = Execution { id, flags, statement: planned, params, key, telling: None, tells: false };
+        let mut job = Execution::new(asked, planned, key);
         if statement.uses.contains(Uses::DIAGNOSTICS) && is_about_last_statement(&statement) {
-            let found = Box::pin(self.connection_to_execute(id, &statement, &job.key)).await;
-            match found {
+            match self.connection_to_execute(id, &statement, &job.key).await {
                 Ok(None) => return self.answer_diagnostics(input, id).await,
                 Ok(found) => job.telling = found,
                 Err(error) => return self.refuse(input, error).await,
             }
         }
-        match self.carry(input, &mut job).await? {
+        self.execute_on(input, job, Begun::Planned(None)).await
+    }
+
+    async fn execute_on(&mut self, input: Input, mut job: Execution, begun: Begun) -> Outcome {
+        match self.carry_on(input, &mut job, begun).await? {
             Carried::Through(checkout, relayed, _) => {
-                self.finish_execute(checkout, (id, &job.key), relayed).await
+                self.finish_execute(checkout, (job.id, &job.key), relayed).await
             }
             Carried::Served(served) => Ok(served),
         }
@@ -161,7 +201,7 @@ impl Session {
         &mut self,
         input: Input,
         id: ClientStmtId,
-    ) -> Result<(Statement, Option<ExecuteParams>), ProxyError> {
+    ) -> Result<(Statement, Rc<StatementKey>, Option<ExecuteParams>), ProxyError> {
         let found =
             self.statements.find(id).ok_or(ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute"))?;
         if let Some(error) = found.late_error.take() {
@@ -176,7 +216,10 @@ impl Session {
             self.note_code_of_prepared(id);
         }
         self.begin_statement(&statement);
-        Ok((statement, self.note_types(input, id)?))
+        let params = self.note_types(input, id)?;
+        let unknown = ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute");
+        let key = self.statements.find(id).ok_or(unknown)?.key.clone();
+        Ok((statement, key, params))
     }
 
     /// Finds out what is asked about the execution; what was served where it need not run any more.

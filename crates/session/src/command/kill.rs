@@ -25,7 +25,7 @@ use crate::stored_code::{TextExecuted, with_kind};
 const LONG: usize = 1024;
 
 /// Statements that run texts, or prepare them.
-pub(super) const RUNS_TEXTS: Effects =
+pub(crate) const RUNS_TEXTS: Effects =
     Effects::SQL_EXECUTES.union(Effects::SQL_PREPARES).union(Effects::BODY_EXECUTES);
 
 impl Session {

@@ -5,37 +5,19 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Access, Class, Effects, LexOptions, SqlText, Statement, Uses, Why, classify};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
-use super::kill::RUNS_TEXTS;
 use super::prepare::may_make_ids_unseen;
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::io::Relayed;
-use crate::rights::AT_RISK;
-use crate::run::{Carried, Job};
+use crate::needs::{Needs, SPECIAL_USES};
+use crate::run::{Begun, Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 use crate::steer::hints_of;
-use crate::stored_code::MAY_CHANGE_CODE;
 
 /// A text that begins later than this has query attributes before it.
 const EMPTY_ATTRIBUTES: usize = 3;
-
-/// What a statement reads that its session's connection, or the proxy, has to provide.
-const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
-    .union(Uses::PROXY_SETTINGS)
-    .union(Uses::ROUTE)
-    .union(Uses::FOUND_ROWS)
-    .union(Uses::ROW_COUNT)
-    .union(Uses::DIAGNOSTICS)
-    .union(Uses::CONNECTION_ID)
-    .union(Uses::PROCESS_LIST)
-    .union(Uses::TRACKING)
-    .union(Uses::SESSION_STATUS);
-
-/// Statements that the proxy has to do something for before they run, or may have to refuse.
-const SPECIAL_EFFECTS: Effects =
-    Effects::KILLS.union(Effects::SETS_LAST_INSERT_ID).union(Effects::CHANGES_SCHEMA).union(RUNS_TEXTS);
 
 /// True if a statement is special for nothing but its schema.
 pub(super) fn is_ordinary(statement: &Statement) -> bool {
@@ -82,27 +64,51 @@ impl Job for Text<'_> {
 impl Session {
     #[inline]
     pub(crate) async fn query(&mut self, input: Input) -> Outcome {
-        let lex = self.state.lex.options(&self.state.want.vars);
-        let Ok(text_at) =
-            query_text_at(&self.client.buffer.data()[HEADER_LEN..input.held], self.client.capabilities)
-        else {
-            self.client.skip(input).await?;
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
+        let Ok(text_at) = query_text_at(payload, self.client.capabilities) else {
+            Box::pin(self.client.skip(input)).await?;
             return Ok(Served::Error(ProxyError::Malformed));
         };
         let has_attributes = text_at > EMPTY_ATTRIBUTES;
         let text_at = HEADER_LEN + text_at;
-        let mut statement = self.classify(input, text_at, lex);
-        if statement.effects.intersects(MAY_CHANGE_CODE) {
+        let lex = self.state.lex.options(&self.state.want.vars);
+        let statement = self.classify(input, text_at, lex);
+        let needs = Needs::of(&statement)
+            .and_if(Needs::STEERING, has_attributes || self.is_steered(&statement))
+            .and_if(Needs::HIDDEN, self.worker.stored_code.concerns(&statement))
+            .and_if(Needs::LEARNING, !input.is_whole());
+        if !needs.is_empty() {
+            return Box::pin(self.query_with(needs, (input, text_at), statement)).await;
+        }
+        self.begin_statement(&statement);
+        let begun = match self.set_out(&statement, input) {
+            Ok(under_way) => match self.come_back(under_way, &statement).await? {
+                None => return Ok(Served::Answered),
+                Some(begun) => begun,
+            },
+            Err(plan) => Begun::Planned(plan),
+        };
+        Box::pin(self.run_query_on((input, text_at), &statement, begun)).await
+    }
+
+    /// A text that needs more than a connection.
+    async fn query_with(
+        &mut self,
+        needs: Needs,
+        (input, text_at): (Input, usize),
+        mut statement: Statement,
+    ) -> Outcome {
+        if needs.has(Needs::CODE) {
             self.note_code_of_query(&statement, input, text_at);
         }
-        if self.worker.stored_code.concerns(&statement) {
+        if needs.has(Needs::HIDDEN) {
             Box::pin(self.uncover_query(&mut statement, input, text_at)).await;
         }
         self.begin_statement(&statement);
-        if statement.effects.intersects(AT_RISK) {
+        if needs.has(Needs::RIGHTS) {
             self.note_rights_of_query(&statement, input, text_at);
         }
-        if has_attributes || self.is_steered(&statement) {
+        if needs.has(Needs::STEERING) {
             match Box::pin(self.steer_query(input, text_at, &statement)).await {
                 Ok(None) if self.steering.cache.is_some() => {
                     if Box::pin(self.query_cache(input, text_at, &statement)).await? {
@@ -114,7 +120,7 @@ impl Session {
                 Err(error) => return self.refuse(input, error).await,
             }
         }
-        if statement.effects.intersects(SPECIAL_EFFECTS) || statement.uses.intersects(SPECIAL_USES) {
+        if needs.has(Needs::ANSWERS) {
             return Box::pin(self.special_query(input, text_at, statement)).await;
         }
         self.run_query(input, text_at, &statement).await
@@ -160,10 +166,20 @@ impl Session {
         if input.is_whole() { statement } else { as_unknown(statement) }
     }
 
-    /// Runs an ordinary text.
+    /// Runs a text that nothing is to be put into.
     #[inline]
     pub(super) async fn run_query(&mut self, input: Input, text_at: usize, statement: &Statement) -> Outcome {
-        match self.carry(input, &mut Text { statement, text_at }).await? {
+        self.run_query_on((input, text_at), statement, Begun::Planned(None)).await
+    }
+
+    /// The same with one that is on its way already.
+    async fn run_query_on(
+        &mut self,
+        (input, text_at): (Input, usize),
+        statement: &Statement,
+        begun: Begun,
+    ) -> Outcome {
+        match self.carry_on(input, &mut Text { statement, text_at }, begun).await? {
             Carried::Through(checkout, mut relayed, input) => {
                 self.finish(checkout, (input, text_at), statement, &mut relayed).await
             }

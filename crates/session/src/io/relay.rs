@@ -1,7 +1,5 @@
 //! Sends a command to a backend and its response to the client, as they come: nothing is held whole.
 
-use std::time::Duration;
-
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Doing};
@@ -9,8 +7,6 @@ use delphinus_state::{Progress, Response, ResponseTracker, Shape};
 use delphinus_wire::error_code;
 use delphinus_wire::response::{ErrPacket, OkPacket};
 use delphinus_wire::{Capabilities, HEADER_LEN, begin_packet, end_packet, parse_header};
-
-use crate::client_error::ClientError;
 
 use super::beside::{Beside, Break};
 use super::{Client, Input};
@@ -25,6 +21,30 @@ pub(crate) struct Relayed {
     pub len: usize,
     /// They are all of it: nothing has reached the client.
     pub is_untouched: bool,
+}
+
+/// A response as far as it has come.
+pub(crate) struct Heard {
+    tracker: ResponseTracker,
+    /// What has not been passed on yet.
+    bytes: Buffer,
+    /// What is to be done next, or why nothing more comes.
+    progress: Result<Progress, Break>,
+}
+
+impl Heard {
+    /// Nothing more comes.
+    pub(crate) fn breaks(&mut self, broken: Break) {
+        self.progress = Err(broken);
+    }
+
+    /// One that has come whole, and of which nothing has been passed on.
+    #[inline]
+    pub(crate) fn into_relayed(self, checkout: &mut Checkout) -> Relayed {
+        checkout.note(Doing::Nothing);
+        let len = self.bytes.len();
+        Relayed { response: self.tracker.into_response(), rest: self.bytes, len, is_untouched: true }
+    }
 }
 
 /// Why a command was not forwarded, or its response not to the end.
@@ -50,36 +70,11 @@ impl Cut {
 }
 
 /// Reads grow to this, in bytes, while a large result passes.
-const LARGE_READ: usize = 128 * 1024;
+pub(super) const LARGE_READ: usize = 128 * 1024;
 
 /// No server that is what it seems does that: another one would read what it likes from the client's machine.
 const NOT_ASKED_FOR: &str =
     "the server asks for a file of the client's, and the statement is no LOAD DATA LOCAL";
-
-/// How long a server has to say why it has closed a connection.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// Why a server takes no more of a command: the error that it has sent before it closed the connection.
-async fn last_words(checkout: &mut Checkout) -> Option<ErrPacket> {
-    let mut bytes = Buffer::with_capacity(1024);
-    let stream = &mut checkout.connection().stream;
-    loop {
-        if let Some(frame) = parse_header(bytes.data()) {
-            let end = HEADER_LEN + frame.len;
-            if let Some(packet) = bytes.data().get(HEADER_LEN..end) {
-                return ErrPacket::parse(packet).ok();
-            }
-            if bytes.spare() == 0 {
-                return None;
-            }
-        }
-        let (result, buffer) = rt::timeout(LAST_WORDS, stream.read(bytes)).await?;
-        bytes = buffer;
-        if result.ok()? == 0 {
-            return None;
-        }
-    }
-}
 
 impl Client {
     /// Sends the command in `input` (whose bytes may have been changed in place) and relays the response, but for its last bytes.
@@ -92,12 +87,53 @@ impl Client {
         if !self.post(checkout, input) {
             self.send(checkout, input).await?;
         }
+        let heard = self.begin_to_hear(checkout, shape);
+        self.hear_out(checkout, input, heard, beside).await
+    }
+
+    /// The command has been sent.
+    #[inline]
+    pub(crate) fn begin_to_hear(&self, checkout: &mut Checkout, shape: Shape) -> Heard {
         checkout.note(Doing::Running);
         let mut tracker = ResponseTracker::new(shape, checkout.connection().capabilities, self.capabilities);
         // It is numbered behind the last packet of the command.
         tracker.follow(self.error_seq.map_or(0, |seq| seq.wrapping_sub(1)));
+        Heard { tracker, bytes: Buffer::default(), progress: Ok(Progress::More(0)) }
+    }
+
+    /// Takes in what has come of a response, where that is all of it; false if there is more, or something else to do.
+    #[inline]
+    pub(crate) fn hear_at_once(&self, checkout: &mut Checkout, heard: &mut Heard) -> bool {
+        let mut bytes = self.equipment.buffers.take();
+        let read = checkout.connection().stream.read_at_once(&mut bytes);
+        heard.progress = match read {
+            None => Ok(Progress::More(0)),
+            Some(Ok(0)) => Err(NetError::Closed.into()),
+            Some(Err(error)) => Err(error.into()),
+            Some(Ok(n)) => {
+                self.equipment.counters.backend_bytes_in.add(n as u64);
+                heard.tracker.advance(bytes.data_mut()).map_err(Break::from)
+            }
+        };
+        heard.bytes = bytes;
+        matches!(heard.progress, Ok(Progress::Done(n)) if n == heard.bytes.len())
+    }
+
+    /// Relays the rest of a response, but for its last bytes.
+    pub(crate) async fn hear_out(
+        &mut self,
+        checkout: &mut Checkout,
+        input: Input,
+        heard: Heard,
+        beside: &mut impl Beside,
+    ) -> Result<Relayed, Cut> {
+        let Heard { mut tracker, bytes, progress } = heard;
         let mut sent = false;
-        match self.relay(checkout, &mut tracker, (&mut sent, beside)).await {
+        let relayed = match progress {
+            Ok(progress) => self.relay(checkout, &mut tracker, (bytes, progress), (&mut sent, beside)).await,
+            Err(broken) => Err(broken),
+        };
+        match relayed {
             Ok((rest, len)) => {
                 checkout.note(Doing::Nothing);
                 let response = tracker.into_response();
@@ -125,108 +161,14 @@ impl Client {
         }
     }
 
-    /// Posts a command that is whole and short, as most are; false if it has to be sent.
-    #[inline]
-    fn post(&mut self, checkout: &mut Checkout, input: Input) -> bool {
-        let stream = &mut checkout.connection().stream;
-        let is_posted = input.is_whole() && stream.post(&self.buffer.data()[..input.held]);
-        if is_posted {
-            self.equipment.counters.backend_bytes_out.add(input.held as u64);
-            self.kept = input.held;
-        }
-        is_posted
-    }
-
-    /// Sends a command. A whole one stays in the buffer, to be sent again should the connection break.
-    pub(crate) async fn send(&mut self, checkout: &mut Checkout, input: Input) -> Result<(), Cut> {
-        let broken = |error| Cut::before_response(error, input.is_whole());
-        checkout.note(Doing::Sending);
-        self.send_held(checkout, input.held).await.map_err(broken)?;
-        if input.is_whole() {
-            checkout.note(Doing::Nothing);
-            self.kept = input.held;
-            return Ok(());
-        }
-        self.buffer.consume(input.held);
-        let (mut missing, mut frame) = (input.missing(), input.frame);
-        let (mut total, mut stopped) = (input.frame.len as u64, None);
-        loop {
-            while missing > 0 {
-                if self.buffer.is_empty() {
-                    self.reserve_for_stream();
-                    self.read_in_time().await.map_err(Cut::Client)?;
-                }
-                let n = missing.min(self.buffer.len());
-                if stopped.is_none()
-                    && let Err(error) = self.send_held(checkout, n).await
-                {
-                    // No client looks for an answer before it has sent all of the command.
-                    let words = Box::pin(last_words(checkout)).await;
-                    stopped = Some(Box::new((words, error)));
-                }
-                self.buffer.consume(n);
-                missing -= n;
-            }
-            self.error_seq = Some(frame.seq.wrapping_add(1));
-            if !frame.is_continued() {
-                let Some(stopped) = stopped else {
-                    checkout.note(Doing::Nothing);
-                    return Ok(());
-                };
-                return Err(match *stopped {
-                    (Some(refusal), _) => Box::pin(self.tell_refusal(&refusal)).await,
-                    (None, error) => Cut::Backend { error, is_repeatable: false, is_in_step: true },
-                });
-            }
-            frame = self.next_frame(input.shift).await.map_err(Cut::Client)?;
-            missing = HEADER_LEN + frame.len;
-            total += frame.len as u64;
-            if total > self.equipment.max_command {
-                return Err(Cut::Client(NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX))));
-            }
-        }
-    }
-
-    /// Tells the client why the server has closed the connection without reading the command to its end, and ends the session
-    /// as the server does. The number of the packet is the one that the client expects behind all of its own.
-    async fn tell_refusal(&mut self, refusal: &ErrPacket) -> Cut {
-        let mut out = Vec::new();
-        let error = ClientError::new(refusal.code, refusal.state, refusal.text());
-        error.put(&mut out, self.error_seq.unwrap_or(1), self.capabilities);
-        let told = self.write_bytes(&out).await;
-        Cut::Client(told.err().unwrap_or(NetError::Closed))
-    }
-
-    /// Makes room for large reads, if there is any to be had.
-    fn reserve_for_stream(&mut self) {
-        let before = self.before_file.as_ref().map_or(0, |before| before.capacity());
-        if self.room.grow_to(before + LARGE_READ / 2) {
-            self.buffer.reserve(LARGE_READ / 2);
-        }
-    }
-
-    #[inline]
-    async fn send_held(&mut self, checkout: &mut Checkout, n: usize) -> Result<(), NetError> {
-        self.equipment.counters.backend_bytes_out.add(n as u64);
-        let stream = &mut checkout.connection().stream;
-        if stream.post(&self.buffer.data()[..n]) {
-            return Ok(());
-        }
-        // Boxed: it is too large to be posted.
-        let (result, buffer) = Box::pin(stream.write(std::mem::take(&mut self.buffer), 0..n)).await;
-        self.buffer = buffer;
-        Ok(result?)
-    }
-
     /// Relays until the response ends; returns the last bytes, not yet written. `sent`: something was written.
     async fn relay(
         &mut self,
         checkout: &mut Checkout,
         tracker: &mut ResponseTracker,
+        (mut bytes, mut progress): (Buffer, Progress),
         (sent, beside): (&mut bool, &mut impl Beside),
     ) -> Result<(Buffer, usize), Break> {
-        let mut bytes = Buffer::default();
-        let mut progress = Progress::More(0);
         loop {
             match progress {
                 Progress::Done(n) if n == bytes.len() => return Ok((bytes, n)),
@@ -362,46 +304,13 @@ impl Client {
         Ok(bytes)
     }
 
-    /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.
-    async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Break> {
-        // The command that asked for it has been sent; what follows is the file. Its text is still learnt from.
-        let kept = std::mem::take(&mut self.kept);
-        if kept > 0 {
-            // The buffer keeps it, and the room that it has; the file gets another one.
-            let mut before = std::mem::replace(&mut self.buffer, self.equipment.buffers.take());
-            self.buffer.extend(&before.data()[kept..]);
-            before.truncate(kept);
-            self.before_file = Some(Box::new(before));
-        }
-        checkout.note(Doing::Sending);
-        loop {
-            let frame = loop {
-                if let Some(frame) = parse_header(self.buffer.data()) {
-                    break frame;
-                }
-                self.reserve_for_stream();
-                self.read_in_time().await.map_err(Break::Client)?;
-            };
-            let mut missing = HEADER_LEN + frame.len;
-            while missing > 0 {
-                if self.buffer.is_empty() {
-                    self.read_in_time().await.map_err(Break::Client)?;
-                }
-                let n = missing.min(self.buffer.len());
-                self.send_held(checkout, n).await?;
-                self.buffer.consume(n);
-                missing -= n;
-            }
-            if frame.len == 0 {
-                checkout.note(Doing::Running);
-                return Ok(frame.seq);
-            }
-        }
-    }
-
     /// Waits for the backend's next bytes, as long as anybody wants them.
     #[inline]
-    async fn await_backend(&self, checkout: &mut Checkout, beside: &mut impl Beside) -> Result<(), Break> {
+    pub(crate) async fn await_backend(
+        &self,
+        checkout: &mut Checkout,
+        beside: &mut impl Beside,
+    ) -> Result<(), Break> {
         loop {
             let readable = checkout.connection().stream.readable();
             if let Either::First(ready) = rt::either(readable, beside.activity().disturbed()).await {

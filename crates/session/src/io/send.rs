@@ -1,0 +1,170 @@
+//! Sends a client's command to a backend, and the file that one may ask for: a short command at once, a long one as it comes.
+
+use std::time::Duration;
+
+use delphinus_net::{Buffer, NetError, rt};
+use delphinus_pool::{Checkout, Doing};
+use delphinus_wire::response::ErrPacket;
+use delphinus_wire::{HEADER_LEN, parse_header};
+
+use super::beside::Break;
+use super::relay::{Cut, LARGE_READ};
+use super::{Client, Input};
+use crate::client_error::ClientError;
+
+/// How long a server has to say why it has closed a connection.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Why a server takes no more of a command: the error that it has sent before it closed the connection.
+async fn last_words(checkout: &mut Checkout) -> Option<ErrPacket> {
+    let mut bytes = Buffer::with_capacity(1024);
+    let stream = &mut checkout.connection().stream;
+    loop {
+        if let Some(frame) = parse_header(bytes.data()) {
+            let end = HEADER_LEN + frame.len;
+            if let Some(packet) = bytes.data().get(HEADER_LEN..end) {
+                return ErrPacket::parse(packet).ok();
+            }
+            if bytes.spare() == 0 {
+                return None;
+            }
+        }
+        let (result, buffer) = rt::timeout(LAST_WORDS, stream.read(bytes)).await?;
+        bytes = buffer;
+        if result.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+impl Client {
+    /// Posts a command that is whole and short, as most are; false if it has to be sent.
+    #[inline]
+    pub(crate) fn post(&mut self, checkout: &mut Checkout, input: Input) -> bool {
+        let stream = &mut checkout.connection().stream;
+        let is_posted = input.is_whole() && stream.post(&self.buffer.data()[..input.held]);
+        if is_posted {
+            self.equipment.counters.backend_bytes_out.add(input.held as u64);
+            self.kept = input.held;
+        }
+        is_posted
+    }
+
+    /// Sends a command. A whole one stays in the buffer, to be sent again should the connection break.
+    pub(crate) async fn send(&mut self, checkout: &mut Checkout, input: Input) -> Result<(), Cut> {
+        let broken = |error| Cut::before_response(error, input.is_whole());
+        checkout.note(Doing::Sending);
+        self.send_held(checkout, input.held).await.map_err(broken)?;
+        if input.is_whole() {
+            checkout.note(Doing::Nothing);
+            self.kept = input.held;
+            return Ok(());
+        }
+        self.buffer.consume(input.held);
+        let (mut missing, mut frame) = (input.missing(), input.frame);
+        let (mut total, mut stopped) = (input.frame.len as u64, None);
+        loop {
+            while missing > 0 {
+                if self.buffer.is_empty() {
+                    self.reserve_for_stream();
+                    self.read_in_time().await.map_err(Cut::Client)?;
+                }
+                let n = missing.min(self.buffer.len());
+                if stopped.is_none()
+                    && let Err(error) = self.send_held(checkout, n).await
+                {
+                    // No client looks for an answer before it has sent all of the command.
+                    let words = Box::pin(last_words(checkout)).await;
+                    stopped = Some(Box::new((words, error)));
+                }
+                self.buffer.consume(n);
+                missing -= n;
+            }
+            self.error_seq = Some(frame.seq.wrapping_add(1));
+            if !frame.is_continued() {
+                let Some(stopped) = stopped else {
+                    checkout.note(Doing::Nothing);
+                    return Ok(());
+                };
+                return Err(match *stopped {
+                    (Some(refusal), _) => Box::pin(self.tell_refusal(&refusal)).await,
+                    (None, error) => Cut::Backend { error, is_repeatable: false, is_in_step: true },
+                });
+            }
+            frame = self.next_frame(input.shift).await.map_err(Cut::Client)?;
+            missing = HEADER_LEN + frame.len;
+            total += frame.len as u64;
+            if total > self.equipment.max_command {
+                return Err(Cut::Client(NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX))));
+            }
+        }
+    }
+
+    /// Tells the client why the server has closed the connection without reading the command to its end, and ends the session
+    /// as the server does. The number of the packet is the one that the client expects behind all of its own.
+    pub(super) async fn tell_refusal(&mut self, refusal: &ErrPacket) -> Cut {
+        let mut out = Vec::new();
+        let error = ClientError::new(refusal.code, refusal.state, refusal.text());
+        error.put(&mut out, self.error_seq.unwrap_or(1), self.capabilities);
+        let told = self.write_bytes(&out).await;
+        Cut::Client(told.err().unwrap_or(NetError::Closed))
+    }
+
+    /// Makes room for large reads, if there is any to be had.
+    fn reserve_for_stream(&mut self) {
+        let before = self.before_file.as_ref().map_or(0, |before| before.capacity());
+        if self.room.grow_to(before + LARGE_READ / 2) {
+            self.buffer.reserve(LARGE_READ / 2);
+        }
+    }
+
+    #[inline]
+    async fn send_held(&mut self, checkout: &mut Checkout, n: usize) -> Result<(), NetError> {
+        self.equipment.counters.backend_bytes_out.add(n as u64);
+        let stream = &mut checkout.connection().stream;
+        if stream.post(&self.buffer.data()[..n]) {
+            return Ok(());
+        }
+        // Boxed: it is too large to be posted.
+        let (result, buffer) = Box::pin(stream.write(std::mem::take(&mut self.buffer), 0..n)).await;
+        self.buffer = buffer;
+        Ok(result?)
+    }
+
+    /// Relays a file from the client to the backend: packets up to an empty one, whose sequence id is the answer.
+    pub(super) async fn relay_file(&mut self, checkout: &mut Checkout) -> Result<u8, Break> {
+        // The command that asked for it has been sent; what follows is the file. Its text is still learnt from.
+        let kept = std::mem::take(&mut self.kept);
+        if kept > 0 {
+            // The buffer keeps it, and the room that it has; the file gets another one.
+            let mut before = std::mem::replace(&mut self.buffer, self.equipment.buffers.take());
+            self.buffer.extend(&before.data()[kept..]);
+            before.truncate(kept);
+            self.before_file = Some(Box::new(before));
+        }
+        checkout.note(Doing::Sending);
+        loop {
+            let frame = loop {
+                if let Some(frame) = parse_header(self.buffer.data()) {
+                    break frame;
+                }
+                self.reserve_for_stream();
+                self.read_in_time().await.map_err(Break::Client)?;
+            };
+            let mut missing = HEADER_LEN + frame.len;
+            while missing > 0 {
+                if self.buffer.is_empty() {
+                    self.read_in_time().await.map_err(Break::Client)?;
+                }
+                let n = missing.min(self.buffer.len());
+                self.send_held(checkout, n).await?;
+                self.buffer.consume(n);
+                missing -= n;
+            }
+            if frame.len == 0 {
+                checkout.note(Doing::Running);
+                return Ok(frame.seq);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The ordinary command: one that needs nothing but a connection that is there, and changes nothing but rows.
+//!
+//! It is sent at once, and its answer, if that comes in one piece, is passed on at once: there is one wait in it, and no other
+//! future is made for it. Whatever else there is to do makes it a command with [`Needs`], or one that is on its way already
+//! ([`Begun`]), and goes by `run`.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use delphinus_net::{NetError, rt};
+use delphinus_pool::{Checkout, StatementKey};
+use delphinus_route::Plan;
+use delphinus_sql::{SqlText, Statement};
+use delphinus_state::{Response, Shape};
+use delphinus_wire::ExecuteParams;
+use delphinus_wire::command::{BackendStmtId, ClientStmtId};
+use delphinus_wire::response::Status;
+
+use crate::io::{Heard, Input};
+use crate::run::Begun;
+use crate::session::Session;
+use crate::state::Ran;
+
+/// A command that was sent.
+pub(crate) struct UnderWay {
+    checkout: Checkout,
+    heard: Heard,
+    /// Where its time counts.
+    began: Option<Instant>,
+}
+
+impl Session {
+    /// The connection for an ordinary command, where it can be had at once; else where the command is to go, if that was decided.
+    #[inline]
+    fn connection_at_once(&mut self, statement: &Statement) -> Result<Checkout, Option<Plan>> {
+        if self.held.bound.is_some() || !self.state.pins.is_empty() {
+            // What is wrong with it, if anything, is told by those that ask again.
+            return match self.why_unbound() {
+                None => self.held.bound.take().map(|checkout| self.note(checkout)).ok_or(None),
+                Some(_) => Err(None),
+            };
+        }
+        if self.worker.outlook.has_avoided() {
+            return Err(None);
+        }
+        let plan = self.plan(statement, &[]);
+        self.checkout_at_once(plan.target).ok_or(Some(plan))
+    }
+
+    /// Sends an ordinary text.
+    #[inline]
+    pub(crate) fn set_out(&mut self, statement: &Statement, input: Input) -> Result<UnderWay, Option<Plan>> {
+        let checkout = self.connection_at_once(statement)?;
+        self.send_off(checkout, input)
+    }
+
+    /// Sends an ordinary execution, if its connection has the statement, and the types of its parameters.
+    #[inline]
+    pub(crate) fn set_out_prepared(
+        &mut self,
+        statement: &Statement,
+        input: Input,
+        (id, key): (ClientStmtId, &Rc<StatementKey>),
+        params: Option<&ExecuteParams>,
+    ) -> Result<UnderWay, Option<Plan>> {
+        let mut checkout = self.connection_at_once(statement)?;
+        let Some(backend_id) = self.bind_at_once(&mut checkout, (id, key), params) else {
+            self.keep_or_give_back(checkout);
+            return Err(None);
+        };
+        self.client.write_stmt_id(backend_id);
+        self.send_off(checkout, input)
+    }
+
+    /// The statement's id on the connection, where that has it; it is noted whose types it has then.
+    #[inline]
+    fn bind_at_once(
+        &mut self,
+        checkout: &mut Checkout,
+        (id, key): (ClientStmtId, &Rc<StatementKey>),
+        params: Option<&ExecuteParams>,
+    ) -> Option<BackendStmtId> {
+        let found = self.statements.find(id)?;
+        if found.own.is_some() || found.has_long_data.is_set() {
+            return None;
+        }
+        let statement = checkout.connection().statements.find(key)?;
+        if let Some(params) = params {
+            if params.types.is_none() && statement.bound_by != found.token {
+                return None;
+            }
+            statement.bound_by = found.token;
+            statement.has_run_with_values = true;
+        }
+        Some(statement.id)
+    }
+
+    #[inline]
+    fn send_off(&mut self, mut checkout: Checkout, input: Input) -> Result<UnderWay, Option<Plan>> {
+        self.causality.count_write(&self.worker.outlook.progress, self.steering.on_replica);
+        if !self.client.post(&mut checkout, input) {
+            self.keep_or_give_back(checkout);
+            return Err(None);
+        }
+        let began = self.worker.outlook.needs_latency().then(rt::now);
+        let heard = self.client.begin_to_hear(&mut checkout, Shape::Results);
+        Ok(UnderWay { checkout, heard, began })
+    }
+
+    /// Waits for the answer, and passes it on if it is one that nothing has to be done about; else gives what is to be done more.
+    #[inline]
+    pub(crate) async fn come_back(
+        &mut self,
+        under_way: UnderWay,
+        statement: &Statement,
+    ) -> Result<Option<Begun>, NetError> {
+        let UnderWay { mut checkout, mut heard, began } = under_way;
+        let (client, mut watch) = self.watch();
+        if let Err(broken) = client.await_backend(&mut checkout, &mut watch).await {
+            heard.breaks(broken);
+            return Ok(Some(Begun::Sent(checkout, heard)));
+        }
+        if !client.hear_at_once(&mut checkout, &mut heard) {
+            return Ok(Some(Begun::Sent(checkout, heard)));
+        }
+        if let Some(began) = began {
+            self.worker.outlook.took(checkout.backend(), began);
+        }
+        let mut relayed = heard.into_relayed(&mut checkout);
+        if !self.changes_nothing(&relayed.response) || checkout.connection().may_list() {
+            return Ok(Some(Begun::Answered(checkout, relayed)));
+        }
+        let text = SqlText::new(&[], self.state.lex.options(&self.state.want.vars));
+        let ran = Ran { statement, text: &text, response: &relayed.response };
+        if let Some(checkout) = self.settle_at_once(checkout, ran) {
+            // Not to be: it would be settled twice.
+            debug_assert!(false, "an ordinary answer has changed something");
+            self.keep_or_give_back(checkout);
+        }
+        if !self.client.post_last(&mut relayed.rest, relayed.len) {
+            let rest = Box::pin(self.client.write(relayed.rest, relayed.len)).await?;
+            self.client.equipment.buffers.give(rest);
+        }
+        Ok(None)
+    }
+
+    /// True if an answer leaves the session, and what holds it to its connection, as they were.
+    #[inline]
+    fn changes_nothing(&self, response: &Response) -> bool {
+        let status = response.status.map_or(self.state.status, Status::of_session);
+        response.is_ok()
+            && !response.has_cursor
+            && response.changes.is_empty()
+            && self.state.stays_as_it_is(status)
+    }
+}
