@@ -184,7 +184,9 @@ mod tests {
         assert_eq!(demand, Demand::SameAs(ONE));
         // What is left out, or does not take statements any more, cannot be demanded.
         assert_eq!(causality.demand(&scene.reading(Consistency::Session), &[ONE]), Demand::Sets(vec![]));
+        // The probe that has ended may have begun before the read: another replica that has as much is not enough.
         scene.probed(ONE, "0-1-5");
+        scene.probed(TWO, "0-1-5");
         assert_eq!(scene.behind(&causality), (vec![TWO], false));
         scene.probed(ONE, "0-1-6");
         scene.probed(TWO, "0-1-6");
