@@ -11,7 +11,7 @@ pub enum Figure {
     CpuUsPerQuery,
     /// Statements per second.
     Qps,
-    /// The latency that half of the statements are not above, in ms.
+    /// The latency that half of the statements (of transactions: of these) are not above, in ms.
     P50Ms,
     /// That of 95 in 100.
     P95Ms,
@@ -33,10 +33,12 @@ pub enum Figure {
     WithoutP50Ms,
     /// `P99Ms` without the idle connections.
     WithoutP99Ms,
+    /// Transactions per second, where the load has some.
+    TransactionsPerSecond,
 }
 
 impl Figure {
-    const COUNT: usize = 13;
+    const COUNT: usize = 14;
 
     /// All of them.
     pub const ALL: [Self; Self::COUNT] = [
@@ -53,6 +55,7 @@ impl Figure {
         Self::WithoutCpuUsPerQuery,
         Self::WithoutP50Ms,
         Self::WithoutP99Ms,
+        Self::TransactionsPerSecond,
     ];
 
     /// The name in the results.
@@ -71,6 +74,7 @@ impl Figure {
             Self::WithoutCpuUsPerQuery => "without_cpu_us_per_query",
             Self::WithoutP50Ms => "without_p50_ms",
             Self::WithoutP99Ms => "without_p99_ms",
+            Self::TransactionsPerSecond => "transactions_per_s",
         }
     }
 }

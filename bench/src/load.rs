@@ -71,8 +71,10 @@ impl Shape {
 /// What a load has measured; `T` is what was sampled at the window's two ends.
 #[derive(Debug)]
 pub(crate) struct Measured<T> {
-    /// Latencies of all statements that ended in the window.
+    /// Latencies of all statements that ended in the window; of sysbench's transactions, where it makes some.
     pub latencies: Histogram,
+    /// The statements.
+    pub statements: u64,
     /// Bytes of their answers.
     pub received_bytes: u64,
     /// The window as it really was.
@@ -148,6 +150,7 @@ fn window_of<T>(
             total.received += tally.received;
         }
         let (before, after, took) = measured?;
-        Ok(Measured { latencies: total.histogram, received_bytes: total.received, took, before, after })
+        let (latencies, received_bytes) = (total.histogram, total.received);
+        Ok(Measured { statements: latencies.total(), latencies, received_bytes, took, before, after })
     })
 }

@@ -37,10 +37,14 @@ impl Task<'_> {
     pub(crate) fn measure(&self, target: &Target, pid: Option<u32>) -> Result<Sample> {
         let measured = self.load(target, pid)?;
         let mut sample = Sample::default();
-        let queries = measured.latencies.total();
+        let queries = measured.statements;
+        let per_second = |count| float(count) / measured.took.as_secs_f64();
         ensure!(queries > 0, "no statement ended in {:.1} s", measured.took.as_secs_f64());
         latencies(&measured, &mut sample);
-        sample.set(Figure::Qps, Some(float(queries) / measured.took.as_secs_f64()));
+        sample.set(Figure::Qps, Some(per_second(queries)));
+        let are_transactions = matches!(self.workload, Workload::Transactions(_));
+        let transactions = are_transactions.then(|| measured.latencies.total());
+        sample.set(Figure::TransactionsPerSecond, transactions.map(per_second));
         let per_query = |after: &Cpu, before: &Cpu| float(after.since_ns(before)) / 1e3 / float(queries);
         let ((before, own_before), (after, own_after)) = (&measured.before, &measured.after);
         let is_own = self.sysbench.is_none();

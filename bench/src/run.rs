@@ -126,7 +126,8 @@ impl<'a> Run<'a> {
             }
         }
         let schedule = options.schedule.fitted(&options.workloads, peers.len());
-        let cells = |workload: &Workload| workload.connections().len() * schedule.rounds_of(*workload);
+        let cells =
+            |workload: &Workload| schedule.connections_of(*workload).len() * schedule.rounds_of(*workload);
         let measurements = options.workloads.iter().map(cells).sum::<usize>() * peers.len();
         Ok(Self { site, peers, results, schedule, progress: ProgressLine::new(measurements), began })
     }
@@ -137,7 +138,7 @@ impl<'a> Run<'a> {
 
     /// A workload with every number of connections.
     fn workload(&mut self, workload: Workload, sysbench: Option<&Sysbench>) {
-        for connections in workload.connections() {
+        for connections in self.schedule.connections_of(workload) {
             let script = workload.script(*connections);
             let window = self.schedule.window;
             self.cell(&Task { workload, connections: *connections, script: &script, sysbench, window });

@@ -30,6 +30,8 @@ pub enum Workload {
     ReadWrite(Protocol),
     /// The same point selects, by sysbench itself.
     Sysbench(Protocol),
+    /// sysbench's oltp_read_write as it comes, by sysbench itself: those 18 statements between BEGIN and COMMIT.
+    Transactions(Protocol),
     /// Point selects on connections whose sessions differ in their variables.
     States(Hold),
     /// A result of 1,000 rows.
@@ -62,7 +64,7 @@ pub enum Protocol {
 
 impl Workload {
     /// All, in the order in which they are measured.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::PointSelect(Protocol::Text),
         Self::PointSelect(Protocol::Prepared),
         Self::Sysbench(Protocol::Text),
@@ -71,6 +73,8 @@ impl Workload {
         Self::ReadOnly(Protocol::Prepared),
         Self::ReadWrite(Protocol::Text),
         Self::ReadWrite(Protocol::Prepared),
+        Self::Transactions(Protocol::Text),
+        Self::Transactions(Protocol::Prepared),
         Self::States(Hold::Default),
         Self::States(Hold::None),
         Self::Rows1000,
@@ -86,6 +90,8 @@ impl Workload {
             Self::PointSelect(Protocol::Prepared) => "point-select-prepared",
             Self::Sysbench(Protocol::Text) => "sysbench-point-select-text",
             Self::Sysbench(Protocol::Prepared) => "sysbench-point-select-prepared",
+            Self::Transactions(Protocol::Text) => "transactions-text",
+            Self::Transactions(Protocol::Prepared) => "transactions-prepared",
             Self::ReadOnly(Protocol::Text) => "read-only-text",
             Self::ReadOnly(Protocol::Prepared) => "read-only-prepared",
             Self::ReadWrite(Protocol::Text) => "read-write-text",
@@ -117,6 +123,7 @@ impl Workload {
     pub fn connections(self) -> &'static [usize] {
         match self {
             Self::PointSelect(_) | Self::Sysbench(_) => &[64, 8],
+            Self::Transactions(_) => &[64, 16],
             Self::ReadOnly(_) | Self::ReadWrite(_) | Self::States(_) => &[64],
             Self::Rows1000 | Self::Connect => &[16],
             Self::Result10Mb => &[4],
@@ -126,15 +133,25 @@ impl Workload {
 
     /// The test of sysbench that makes the load, where it is not this process; brings the program.
     pub(crate) fn sysbench(self) -> Result<Option<Sysbench>> {
-        let Self::Sysbench(protocol) = self else { return Ok(None) };
+        let (protocol, test) = match self {
+            Self::Sysbench(protocol) => (protocol, "oltp_point_select"),
+            Self::Transactions(protocol) => (protocol, "oltp_read_write"),
+            _ => return Ok(None),
+        };
         let ps_mode = if protocol == Protocol::Text { "disable" } else { "auto" };
         let program = debian_program("sysbench")?;
-        Ok(Some(Sysbench { program, test: "oltp_point_select", ps_mode, rows: TABLE_ROWS }))
+        let can_deadlock = self.writes();
+        Ok(Some(Sysbench { program, test, ps_mode, rows: TABLE_ROWS, can_deadlock }))
+    }
+
+    /// True if sysbench makes the load.
+    pub(crate) fn is_by_sysbench(self) -> bool {
+        matches!(self, Self::Sysbench(_) | Self::Transactions(_))
     }
 
     /// True if a part of the statements changes rows.
     pub fn writes(self) -> bool {
-        matches!(self, Self::ReadWrite(_))
+        matches!(self, Self::ReadWrite(_) | Self::Transactions(_))
     }
 
     /// True if the workload says something about systems without a hold, too.
@@ -149,7 +166,10 @@ impl Workload {
                 Script::of(oltp::point_select(protocol))
             }
             Self::ReadOnly(protocol) => oltp::read_only(protocol),
-            Self::ReadWrite(protocol) => oltp::read_write(protocol, connections),
+            // Those of the transactions are sysbench's own.
+            Self::ReadWrite(protocol) | Self::Transactions(protocol) => {
+                oltp::read_write(protocol, connections)
+            }
             Self::States(_) => {
                 Script { set_up: states(connections), ..Script::of(oltp::point_select(Protocol::Text)) }
             }

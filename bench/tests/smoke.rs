@@ -51,7 +51,13 @@ fn a_quick_run_measures_and_writes_everything() {
     fs::create_dir(&folder.0).unwrap();
     // MySQL Router cannot stand before MariaDB: the run has to say so and go on.
     let options = ["--quick", "--flavor=mariadb", "--systems=direct,relay,router-ro,delphinus", "--rounds=2"];
-    let names = ["point-select-text", "sysbench-point-select-text", "read-write-prepared", "connect"];
+    let names = [
+        "point-select-text",
+        "sysbench-point-select-text",
+        "read-write-prepared",
+        "transactions-prepared",
+        "connect",
+    ];
     let only = names.map(|name| format!("--only={name}"));
     let only: Vec<&str> = only.iter().map(String::as_str).chain(["--write-docs"]).collect();
     let (is_success, said) = bench(&folder.0, &[&options[..], &only].concat());
@@ -60,13 +66,17 @@ fn a_quick_run_measures_and_writes_everything() {
     let list: Value =
         serde_json::from_str(&fs::read_to_string(folder.0.join("result.json")).unwrap()).unwrap();
     let list = list.as_array().unwrap();
-    // Point selects with two numbers of connections by both loads, and the two others, which the relay is not for.
-    assert_eq!(list.len(), 4 * 3 + 2 * 2, "{said}");
+    // Point selects with two numbers of connections, and one by sysbench; then what the relay is not for.
+    assert_eq!(list.len(), 3 * 3 + 3 * 2, "{said}");
     for row in list {
         assert!(row["qps"].as_f64().unwrap() > 10.0, "{row}");
         assert!(row["p50_ms"].as_f64().unwrap() <= row["p99_ms"].as_f64().unwrap(), "{row}");
-        let is_sysbench = row["workload"] == "sysbench-point-select-text";
+        let has_transactions = row["workload"] == "transactions-prepared";
+        let is_sysbench = has_transactions || row["workload"] == "sysbench-point-select-text";
         assert_eq!(row["rounds"], if is_sysbench { 1 } else { 2 }, "{row}");
+        // Ten point selects, four ranges, four writes, BEGIN and COMMIT; those that had begun or not ended are a few of them.
+        let statements = row["transactions_per_s"].as_f64().map(|rate| row["qps"].as_f64().unwrap() / rate);
+        assert_eq!(statements.is_some_and(|count| (15.0..=25.0).contains(&count)), has_transactions, "{row}");
         let is_proxy = row["system"] != "direct";
         assert_eq!(row["cpu_us_per_query"].as_f64().is_some_and(|cpu| cpu > 1.0), is_proxy, "{row}");
         assert_eq!(row["rss_kib"].as_f64().is_some_and(|kib| kib > 1000.0), is_proxy, "{row}");
@@ -77,6 +87,7 @@ fn a_quick_run_measures_and_writes_everything() {
     let page = fs::read_to_string(folder.0.join("bench.md")).unwrap();
     assert!(page.contains("a quick run, not the figures to quote, at most 2 rounds"), "{page}");
     assert!(page.contains("### `connect`, 16 connections"), "{page}");
+    assert!(page.contains("| transactions/s | of haproxy | of direct |"), "{page}");
 }
 
 #[test]

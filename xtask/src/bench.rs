@@ -23,7 +23,7 @@ pub(crate) struct BenchArgs {
     /// Measure only this workload; the beginning of a name is enough. May be repeated.
     ///
     /// point-select-text, point-select-prepared, sysbench-point-select-text, sysbench-point-select-prepared, read-only-text, read-only-prepared, read-write-text,
-    /// read-write-prepared, states, states-hold-0, rows-1000, result-10mb, connect, idle-10000
+    /// read-write-prepared, transactions-text, transactions-prepared, states, states-hold-0, rows-1000, result-10mb, connect, idle-10000
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Measure only these systems: direct, relay, haproxy, router-ro, router-split, proxysql, delphinus.

@@ -1,4 +1,4 @@
-//! A backend that takes any login and answers from memory, on a thread of its own.
+//! A backend that takes any login and answers from memory, on a thread of its own. It knows BEGIN, and nothing that ends it.
 
 use std::net::TcpListener;
 
@@ -57,8 +57,7 @@ struct Answers {
 }
 
 impl Answers {
-    fn new(agreed: Capabilities) -> Self {
-        let status = Status::AUTOCOMMIT;
+    fn new(agreed: Capabilities, status: Status) -> Self {
         let mut answers = Self { ok: Vec::new(), text: Vec::new(), binary: Vec::new(), prepared: Vec::new() };
         let mut ok = Vec::new();
         OkPacket { status, ..OkPacket::default() }.put(&mut ok, 0, agreed);
@@ -111,9 +110,13 @@ async fn serve(mut stream: Stream) -> Result<()> {
     let mut ok = Vec::new();
     OkPacket::default().put(&mut ok, 0, agreed);
     io.write(&ok).await?;
-    let answers = Answers::new(agreed);
+    let begun = Status(Status::AUTOCOMMIT.0 | Status::IN_TRANS.0);
+    let mut answers = Answers::new(agreed, Status::AUTOCOMMIT);
     loop {
         let command = PacketIo::new(&mut stream, &mut buffer, 0).read(65_536).await?;
+        if command.payload.ends_with(b"BEGIN") {
+            answers = Answers::new(agreed, begun);
+        }
         stream.write_bytes(answers.to(&command.payload)).await?;
     }
 }

@@ -36,12 +36,6 @@ const METHOD: &str = "## Method
   measured. Durability of the servers is switched down, since it is not they that are measured.
 - `relay` is no proxy, but a floor: one thread that passes on bytes and reads none, with the system calls of Delphinus
   (bench/src/relay.rs). What a proxy costs above it is its own work.
-- Every proxy is started anew for each workload. HAProxy has as many threads as the machine has cores, balances
-  reads over the replicas and sends writes to the primary, each on a port of its own; it knows no statements. MySQL
-  Router runs as its bootstrap configures it. Delphinus splits, pools, and counts, as it does without any setting: it
-  has one worker less than there are cores (`proxy.workers`), which wait for their turn (`proxy.scheduling`). Where its
-  version says `profile-guided`, it is the binary that `cargo xtask release` makes: compiled a second time by the counts of
-  short runs of some of these workloads. The others are as their makers compile them.
 - `sysbench-point-select-*` are the same point selects by sysbench's own `oltp_point_select`, with a thread for each
   connection, in a session of its own, as from a shell: the kernel shares the cores among sessions, and within that of the
   proxies they would wait longer, find more at once, and cost less (MySQL Router by a quarter, Delphinus hardly). It
@@ -51,9 +45,31 @@ const METHOD: &str = "## Method
 - `read-only` and `read-write` are the statements of sysbench's oltp tests, with its `--skip_trx=on`: inside BEGIN nobody
   may send reads to replicas, and it would be one connection to the primary that is measured. MySQL Router splits
   only texts; prepared statements all go to the primary there, which is cheaper for it.
+- `transactions` is sysbench's `oltp_read_write` as it comes: 18 statements between BEGIN and COMMIT, by sysbench itself
+  (`--rand-type=uniform` apart: few transactions wait for each other's locks then). All of it goes to the primary, and the
+  replicas follow. Processor time and rate are for each statement, BEGIN and COMMIT among them, as sysbench counts them;
+  latencies are those of whole transactions. The server ends one of two transactions that wait for each other, and sysbench
+  begins another: with more than one in twenty, the run fails.
 - Memory per idle connection is the growth of resident memory from 50 busy connections to the same and the idle ones
   beside them. The busy ones are measured three times in each round, before the idle ones come, beside them, and once
   they are gone: the columns `without` are the mean of the first and the last.
+
+## Peers
+
+Every proxy is started anew for each workload, and may have 11,000 clients (HAProxy fewer where the limit of open files is lower).
+
+- `haproxy`: TCP mode, as many threads (`nbthread`) as the machine has cores, `balance leastconn`. It knows no statements:
+  reads go to a port that leads to the replicas, and workloads with writes to one that leads to the primary.
+- `router-ro`, `router-split`: what MySQL Router's own bootstrap writes, for its port for reads and for the one that
+  splits. Only these are changed: one port for each process, REST and TLS to the servers (off), and the limit.
+- `proxysql`: `--idle-threads`, as in its makers' systemd unit, and `--no-version-check`, so that it asks no server of its makers for
+  news; as many `threads` as cores. The servers stand in two groups that follow `read_only`, and the two rules of its documentation
+  split: `^SELECT.*FOR UPDATE` goes to the primary, every other `^SELECT` to the replicas. All else is its default: a transaction
+  stays where it began, multiplexing and digests are on.
+- `delphinus` splits, pools, and counts, as it does without any setting: it has one worker less than there are cores
+  (`proxy.workers`), which wait for their turn (`proxy.scheduling`). Where its version says `profile-guided`, it is the binary
+  that `cargo xtask release` makes: compiled a second time by the counts of short runs of some of these workloads. The others are as
+  their makers compile them.
 
 ";
 
@@ -137,6 +153,7 @@ fn head(row: &Row) -> String {
 fn extra_heads(workload: Workload) -> &'static [&'static str] {
     match workload {
         Workload::Rows1000 | Workload::Result10Mb => &["CPU µs/MB", "of haproxy"],
+        Workload::Transactions(_) => &["transactions/s", "of haproxy", "of direct"],
         Workload::Idle10000 => &[
             "idle connections",
             "bytes for each",
@@ -166,6 +183,11 @@ fn cells(results: &Results, row: &Row) -> Vec<String> {
         Workload::Rows1000 | Workload::Result10Mb => {
             cells.push(number(row.median(Figure::CpuUsPerMb), 0));
             cells.push(ratio(Figure::CpuUsPerMb, System::Haproxy));
+        }
+        Workload::Transactions(_) => {
+            cells.push(row.spread(Figure::TransactionsPerSecond).map(with_range).unwrap_or_default());
+            cells.push(ratio(Figure::TransactionsPerSecond, System::Haproxy));
+            cells.push(ratio(Figure::TransactionsPerSecond, System::Direct));
         }
         Workload::Idle10000 => {
             cells.push(number(row.median(Figure::IdleConnections), 0));

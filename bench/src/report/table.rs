@@ -85,6 +85,11 @@ fn extra(results: &Results, row: &Row) -> String {
         let to_haproxy = results.ratio(row, Figure::CpuUsPerMb, System::Haproxy);
         parts.push(format!("{cpu:.0} us of CPU per MB ({} of haproxy)", ratio(to_haproxy)));
     }
+    if let Some(transactions) = row.median(Figure::TransactionsPerSecond) {
+        let to = |system| ratio(results.ratio(row, Figure::TransactionsPerSecond, system));
+        let (haproxy, direct) = (to(System::Haproxy), to(System::Direct));
+        parts.push(format!("{transactions:.0} transactions/s ({haproxy} of haproxy, {direct} of direct)"));
+    }
     if let Some(bytes) = row.median(Figure::BytesPerIdleConnection) {
         let count = row.median(Figure::IdleConnections).unwrap_or_default();
         parts.push(format!("{bytes:.0} bytes per idle connection ({count:.0} of them)"));
@@ -137,6 +142,11 @@ mod tests {
     #[test]
     fn figures_of_one_workload_have_their_own_line() {
         let mut results = results();
+        for (row, transactions) in [(1, 500.0), (2, 600.0)] {
+            results.rows[row].samples[0].set(Figure::TransactionsPerSecond, Some(transactions));
+        }
+        let text = table(&results);
+        assert!(text.contains("600 transactions/s (1.20 of haproxy, - of direct)"), "{text}");
         results.rows[1].samples[0].set(Figure::BytesPerIdleConnection, Some(7012.3));
         assert!(table(&results).contains("7012 bytes per idle connection"));
         assert!(table(&results).lines().all(|line| line == line.trim_end()));

@@ -43,10 +43,21 @@ impl Schedule {
     /// How often a workload is measured.
     pub(crate) fn rounds_of(&self, workload: Workload) -> usize {
         match workload {
-            // sysbench takes whole seconds only.
-            Workload::Idle10000 | Workload::Sysbench(_) if self.is_quick => 1,
+            Workload::Idle10000 if self.is_quick => 1,
+            _ if self.is_short_for(workload) => 1,
             _ => self.rounds,
         }
+    }
+
+    /// With which numbers of connections a workload is measured.
+    pub(crate) fn connections_of(&self, workload: Workload) -> &'static [usize] {
+        let all = workload.connections();
+        if self.is_short_for(workload) { &all[..1] } else { all }
+    }
+
+    /// True where a quick run has no time for a measurement more than is needed: sysbench takes whole seconds only.
+    fn is_short_for(&self, workload: Workload) -> bool {
+        self.is_quick && workload.is_by_sysbench()
     }
 
     /// True when what is left has to be short.
@@ -66,7 +77,7 @@ impl Schedule {
         }
         let cells = |workload: &Workload| {
             let loads = if *workload == Workload::Idle10000 { IDLE_LOADS } else { 1 };
-            workload.connections().len() * self.rounds_of(*workload) * loads
+            self.connections_of(*workload).len() * self.rounds_of(*workload) * loads
         };
         let measurements = workloads.iter().map(cells).sum::<usize>() * systems;
         let (shortest, longest) = QUICK_WINDOW;
@@ -79,6 +90,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Protocol;
 
     #[test]
     fn a_quick_run_stays_below_its_limit_and_uses_what_it_has() {
@@ -87,6 +99,8 @@ mod tests {
         let few = Schedule::quick(None).fitted(&[Workload::Rows1000], 2);
         assert_eq!(few.window.measure + few.window.warm_up, Duration::from_secs(2));
         assert_eq!(all.rounds_of(Workload::Idle10000), 1);
+        let transactions = Workload::Transactions(Protocol::Text);
+        assert_eq!((all.rounds_of(transactions), all.connections_of(transactions)), (1, &[64][..]));
         assert!(all.is_late(Duration::from_mins(2)) && !all.is_late(Duration::from_mins(1)));
     }
 
@@ -96,6 +110,7 @@ mod tests {
         assert_eq!((full.rounds, full.window.measure), (7, Duration::from_secs(3)));
         assert_eq!(full.rounds_of(Workload::Idle10000), 7);
         assert_eq!(full.rounds_of(Workload::Connect), 7);
+        assert_eq!(full.connections_of(Workload::Transactions(Protocol::Text)), [64, 16]);
         assert!(!full.is_late(Duration::from_hours(1)));
     }
 }

@@ -2,7 +2,7 @@
 //! and writing that its documentation gives.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use delphinus_sandbox::{PortLease, Role, Server};
@@ -25,11 +25,7 @@ pub(super) fn prepare(site: &Site<'_>) -> Result<Peer> {
     let (port, admin) = (PortLease::take()?, PortLease::take()?);
     let file = folder.join("proxysql.cnf");
     fs::write(&file, configuration(site, &folder.display().to_string(), (port.port(), admin.port())))?;
-    // In the foreground, and from the file whatever an earlier run has left in the folder.
-    let arguments =
-        ["-f", "--initial", "-D", &folder.display().to_string(), "-c", &file.display().to_string()]
-            .map(str::to_owned)
-            .to_vec();
+    let arguments = arguments(&folder, &file);
     Ok(Peer {
         system: System::Proxysql,
         version: version_of(&path, "--version")?,
@@ -40,6 +36,23 @@ pub(super) fn prepare(site: &Site<'_>) -> Result<Peer> {
         write_port: Some(port.port()),
         _leases: vec![port, admin],
     })
+}
+
+/// `--idle-threads` as in its makers' systemd unit: without it, every thread polls the connections that are idle, too. Beside that: in
+/// the foreground, from the file whatever an earlier run has left in the folder, and without a question to a server of its makers.
+fn arguments(folder: &Path, file: &Path) -> Vec<String> {
+    let (folder, file) = (folder.display().to_string(), file.display().to_string());
+    let words = [
+        "--idle-threads",
+        "--no-version-check",
+        "-f",
+        "--initial",
+        "-D",
+        folder.as_str(),
+        "-c",
+        file.as_str(),
+    ];
+    words.map(str::to_owned).to_vec()
 }
 
 fn configuration(site: &Site<'_>, folder: &str, (port, admin): (u16, u16)) -> String {
@@ -72,4 +85,15 @@ fn configuration(site: &Site<'_>, folder: &str, (port, admin): (u16, u16)) -> St
         user = cluster.app_user,
         password = cluster.app_password,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_started_as_its_makers_start_it() {
+        let words = arguments(Path::new("/d"), Path::new("/d/proxysql.cnf")).join(" ");
+        assert_eq!(words, "--idle-threads --no-version-check -f --initial -D /d -c /d/proxysql.cnf");
+    }
 }

@@ -11,8 +11,8 @@ const OWN_ROWS: usize = 16;
 /// Steps of the index into the statements: ten point selects and the ranges, one after the other.
 const READS: [usize; 14] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4];
 
-/// The table that nobody writes, and the one that read_write works on: what a load that failed has left undone there
-/// must not fail the others.
+/// The table that has all its rows at any time (sysbench's transactions write there, and each puts back the row that it deletes),
+/// and the one that read_write works on: what a load that failed has left undone there must not fail the others.
 const READ_TABLE: &str = "sbtest1";
 const WRITE_TABLE: &str = "sbtest2";
 
