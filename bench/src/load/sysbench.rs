@@ -135,7 +135,7 @@ fn report(said: &str, can_deadlock: bool) -> Result<Counted> {
         // Those that it forgives: deadlocks, and locks that it has waited for too long.
         let (errors, events): (u64, u64) =
             (number(part, "ignored errors:")?, number(part, "total number of events:")?);
-        let most = if can_deadlock { events / DEADLOCKS } else { 0 };
+        let most = if can_deadlock { events.div_ceil(DEADLOCKS) } else { 0 };
         ensure!(errors <= most, "{errors} statements failed");
     }
     let events: u64 = number(last, "total number of events:")?;
