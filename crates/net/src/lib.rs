@@ -29,7 +29,7 @@ pub use handshake::{
 pub use listen::{ListenAddress, Listener, Peer};
 pub use lookup::Resolver;
 pub use nonce::{fresh_bytes, fresh_nonce};
-pub use packet_io::{Packet, PacketIo};
+pub use packet_io::{Packet, PacketIo, Passed};
 pub use place::{Place, Spot};
 pub use proxy_protocol::{Network, read_proxy_header};
 pub use stream::Stream;

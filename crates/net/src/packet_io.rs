@@ -22,6 +22,15 @@ pub struct Packet {
     pub payload: Vec<u8>,
 }
 
+/// A payload that was passed over: nothing of it is held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Its first byte.
+    pub first: Option<u8>,
+    /// How long it was.
+    pub len: usize,
+}
+
 /// Reads and writes whole packets on a stream; `buffer` keeps what was read too much.
 #[derive(Debug)]
 pub struct PacketIo<'a> {
@@ -75,7 +84,7 @@ impl<'a> PacketIo<'a> {
 
     /// The same into a buffer that is used again, whose old contents go; gives back the sequence id of the last packet.
     pub async fn read_into(&mut self, limit: usize, payload: &mut Vec<u8>) -> Result<u8, NetError> {
-        self.read_frames(limit, payload, |_| true).await
+        self.read_frames(limit, payload, |_| true).await?.ok_or_else(no_room)
     }
 
     /// The same as `read`, if there is room for it: `take_room` is told its length, as far as that is known, before it is read.
@@ -85,16 +94,63 @@ impl<'a> PacketIo<'a> {
         take_room: impl FnMut(usize) -> bool,
     ) -> Result<Packet, NetError> {
         let mut payload = Vec::new();
-        let seq = self.read_frames(limit, &mut payload, take_room).await?;
+        let seq = self.read_frames(limit, &mut payload, take_room).await?.ok_or_else(no_room)?;
         Ok(Packet { seq, payload })
     }
 
+    /// The same; a payload for which there is no room is passed over, if it is no longer than the second limit.
+    pub async fn read_or_pass_over(
+        &mut self,
+        (limit, most_passed): (usize, usize),
+        take_room: impl FnMut(usize) -> bool,
+    ) -> Result<Result<Packet, Passed>, NetError> {
+        let mut payload = Vec::new();
+        if let Some(seq) = self.read_frames(limit, &mut payload, take_room).await? {
+            return Ok(Ok(Packet { seq, payload }));
+        }
+        let begun = Passed { first: payload.first().copied(), len: payload.len() };
+        drop(payload);
+        self.pass_over_rest(begun, limit.min(most_passed)).await.map(Err)
+    }
+
+    /// Reads a payload of at most `limit` bytes and holds nothing of it.
+    pub async fn pass_over(&mut self, limit: usize) -> Result<Passed, NetError> {
+        self.pass_over_rest(Passed::default(), limit).await
+    }
+
+    async fn pass_over_rest(&mut self, mut passed: Passed, limit: usize) -> Result<Passed, NetError> {
+        loop {
+            let frame = self.header().await?;
+            if passed.len + frame.len > limit {
+                return Err(NetError::TooLarge(passed.len + frame.len));
+            }
+            self.buffer.consume(HEADER_LEN);
+            let end = passed.len + frame.len;
+            while passed.len < end {
+                self.fill(1).await?;
+                let n = self.buffer.len().min(end - passed.len);
+                passed.first = passed.first.or(self.buffer.data().first().copied());
+                self.buffer.consume(n);
+                let turn = passed.len / TURN;
+                passed.len += n;
+                if passed.len / TURN != turn {
+                    rt::yield_now().await;
+                }
+            }
+            self.seq = frame.seq.wrapping_add(1);
+            if frame.len < MAX_PAYLOAD {
+                return Ok(passed);
+            }
+        }
+    }
+
+    /// The sequence id of the last packet; `None` where there is no room for the next one, which is not read then.
     async fn read_frames(
         &mut self,
         limit: usize,
         payload: &mut Vec<u8>,
         mut take_room: impl FnMut(usize) -> bool,
-    ) -> Result<u8, NetError> {
+    ) -> Result<Option<u8>, NetError> {
         payload.clear();
         loop {
             let frame = self.header().await?;
@@ -103,14 +159,14 @@ impl<'a> PacketIo<'a> {
                 return Err(NetError::TooLarge(len));
             }
             if !take_room(len) {
-                return Err(io::Error::other("memory_limit is reached: there is no room for a packet").into());
+                return Ok(None);
             }
             self.fill(HEADER_LEN + frame.len).await?;
             payload.extend_from_slice(&self.buffer.data()[HEADER_LEN..HEADER_LEN + frame.len]);
             self.buffer.consume(HEADER_LEN + frame.len);
             self.seq = frame.seq.wrapping_add(1);
             if frame.len < MAX_PAYLOAD {
-                return Ok(frame.seq);
+                return Ok(Some(frame.seq));
             }
         }
     }
@@ -148,4 +204,8 @@ impl<'a> PacketIo<'a> {
         self.stream.write_bytes(&bytes).await?;
         Ok(())
     }
+}
+
+fn no_room() -> NetError {
+    io::Error::other("memory_limit is reached: there is no room for a packet").into()
 }

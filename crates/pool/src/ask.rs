@@ -1,14 +1,15 @@
 //! Commands that the proxy runs on a backend connection on its own account, between those of clients. Answers
-//! are small and held whole.
+//! are small and held whole. One for which the account has no room is read to its end all the same, and nothing of it is kept:
+//! the connection stays in order, and the question counts as refused.
 
 use std::sync::Arc;
 
 use delphinus_memory::{Account, Owner, Permit};
-use delphinus_net::{NetError, PacketIo, rt};
+use delphinus_net::{NetError, PacketIo, Passed, rt};
 use delphinus_state::Changed;
 use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::response::{self, Column, EofPacket, ErrPacket, OkPacket, PrepareOk, Status, TextResult};
-use delphinus_wire::{Capabilities, Malformed, Reader};
+use delphinus_wire::{Capabilities, Malformed, Reader, error_code};
 
 use crate::connection::Connection;
 use crate::error::PoolError;
@@ -18,7 +19,7 @@ use crate::error::PoolError;
 pub(crate) enum AskError {
     /// The connection is unusable now.
     Broken(NetError),
-    /// The backend said no; the connection is as it was.
+    /// The backend said no, or there was no room for what it said (`error_code::CAPACITY_EXCEEDED`); the connection is as it was.
     Refused(ErrPacket),
 }
 
@@ -59,6 +60,8 @@ const MAX_ANSWER: usize = 64 << 20;
 const MAX_ROWS: usize = 70_000;
 /// The most columns of an answer, which is the most that a SELECT may have.
 const MAX_COLUMNS: u64 = 4096;
+/// So much more is read of an answer for which there is no room: an honest one is shorter.
+const MOST_PASSED: usize = 4 << 20;
 /// What a value or a definition takes beside its bytes.
 const OVERHEAD: usize = 32;
 /// So much of an answer takes no room of the account, in bytes: what usual sessions need must not end them where others have taken
@@ -68,35 +71,92 @@ const FREE: usize = 192 << 10;
 const STEP: usize = 64 << 10;
 /// After so many bytes of an answer others of the worker have their turn.
 const TURN: usize = 64 << 10;
+/// What is said where an answer found no room.
+const NO_ROOM: &[u8] = b"Memory capacity for 'memory_limit' exceeded. Delphinus: there is no room at the moment for what the server \
+    answers; try again later, or raise [proxy] memory_limit";
 /// The number of MariaDB's reports of progress, in the place of an error's.
 const PROGRESS: u16 = 0xffff;
 
 /// Reads an answer that a server may not make longer than was asked for.
 struct Bounded<'a> {
     io: PacketIo<'a>,
+    /// So much more may come.
     left: usize,
+    /// So much of what came is kept.
+    kept: usize,
     room: Permit,
+    place: Place,
+}
+
+/// Where in an answer the next packet is.
+#[derive(Clone, Copy)]
+enum Place {
+    /// It is all of it.
+    Only,
+    /// So many of these are before the rows.
+    Definitions(u64),
+    Rows,
 }
 
 impl<'a> Bounded<'a> {
     fn new(io: PacketIo<'a>, account: &Account) -> Self {
-        Self { io, left: MAX_ANSWER, room: account.open(Owner::Buffers) }
+        Self { io, left: MAX_ANSWER, kept: 0, room: account.open(Owner::Buffers), place: Place::Only }
     }
 
     async fn read(&mut self) -> Result<Vec<u8>, AskError> {
-        let (kept, room) = (MAX_ANSWER - self.left, &mut self.room);
+        let (before, kept, room) = (self.left, self.kept, &mut self.room);
         // A packet is in the buffer, which may have grown to twice as much, and in its payload or its values.
         let take_room = |len: usize| {
             let needed = kept + 3 * len;
             needed <= FREE || room.grow_to(needed.next_multiple_of(STEP))
         };
-        let payload = self.io.read_within(self.left, take_room).await?.payload;
-        self.spend(payload.len() + OVERHEAD)?;
-        if kept / TURN != (MAX_ANSWER - self.left) / TURN {
-            // What has arrived already is read without waiting.
+        let payload = match self.io.read_or_pass_over((self.left, MOST_PASSED), take_room).await? {
+            Ok(packet) => packet.payload,
+            Err(passed) => return Err(self.pass_over_rest(passed).await?),
+        };
+        self.keep(payload.len() + OVERHEAD)?;
+        if let Place::Definitions(count) = self.place {
+            self.place = if count > 1 { Place::Definitions(count - 1) } else { Place::Rows };
+        }
+        self.give_way(before).await;
+        Ok(payload)
+    }
+
+    /// There was no room for this packet: nor is anything kept of those that follow it.
+    async fn pass_over_rest(&mut self, mut passed: Passed) -> Result<AskError, AskError> {
+        self.left = self.left.min(MOST_PASSED);
+        self.spend(passed.len + OVERHEAD)?;
+        loop {
+            self.place = match (self.place, passed.first) {
+                (Place::Only, _) | (_, Some(response::ERR)) => break,
+                (Place::Rows, Some(response::EOF)) if passed.len < delphinus_wire::MAX_PAYLOAD => break,
+                (Place::Definitions(count @ 2..), _) => Place::Definitions(count - 1),
+                _ => Place::Rows,
+            };
+            passed = self.pass_over().await?;
+        }
+        let (code, message) = (error_code::CAPACITY_EXCEEDED, NO_ROOM.to_vec());
+        Ok(AskError::Refused(ErrPacket { code, state: *b"HY000", message }))
+    }
+
+    async fn pass_over(&mut self) -> Result<Passed, AskError> {
+        let before = self.left;
+        let passed = self.io.pass_over(self.left).await?;
+        self.spend(passed.len + OVERHEAD)?;
+        self.give_way(before).await;
+        Ok(passed)
+    }
+
+    /// What has arrived already is read without waiting.
+    async fn give_way(&self, left_before: usize) {
+        if left_before / TURN != self.left / TURN {
             rt::yield_now().await;
         }
-        Ok(payload)
+    }
+
+    fn keep(&mut self, bytes: usize) -> Result<(), AskError> {
+        self.kept += bytes;
+        self.spend(bytes)
     }
 
     fn spend(&mut self, bytes: usize) -> Result<(), AskError> {
@@ -140,7 +200,10 @@ async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer,
                 Ok(finished(TextResult { columns: vec![], rows: vec![] }, &first, capabilities)?)
             }
             Some(&response::ERR) => match ErrPacket::parse(&first)? {
-                report if report.code == PROGRESS => continue,
+                report if report.code == PROGRESS => {
+                    io.kept = 0;
+                    continue;
+                }
                 error => Err(AskError::Refused(error)),
             },
             _ => {
@@ -170,7 +233,7 @@ pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<
     for count in [prepared.params, prepared.columns] {
         let packets = if count > 0 { u32::from(count) + u32::from(has_eof) } else { 0 };
         for _ in 0..packets {
-            io.read().await?;
+            io.pass_over().await?;
         }
     }
     Ok(prepared.id)
@@ -185,11 +248,13 @@ async fn result_set(
     if count > MAX_COLUMNS {
         return Err(Malformed("more columns than asked for").into());
     }
+    let has_eof = !capabilities.contains(Capabilities::DEPRECATE_EOF);
+    io.place = Place::Definitions(count + u64::from(has_eof));
     let mut result = TextResult { columns: Vec::new(), rows: Vec::new() };
     for _ in 0..count {
         result.columns.push(Column::parse(&io.read().await?)?);
     }
-    if !capabilities.contains(Capabilities::DEPRECATE_EOF) {
+    if has_eof {
         io.read().await?;
     }
     loop {
@@ -201,7 +266,7 @@ async fn result_set(
             }
             _ if result.rows.len() >= MAX_ROWS => return Err(Malformed("more rows than asked for").into()),
             _ => {
-                io.spend(result.columns.len() * OVERHEAD)?;
+                io.keep(result.columns.len() * OVERHEAD)?;
                 result.rows.push(row(&packet, result.columns.len())?);
             }
         }

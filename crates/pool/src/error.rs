@@ -109,6 +109,11 @@ impl PoolError {
         }
     }
 
+    /// True if the backend has answered, and there was no room for that.
+    pub fn is_no_room(&self) -> bool {
+        matches!(self, Self::Refused { error, .. } if error.code == error_code::CAPACITY_EXCEEDED)
+    }
+
     /// True if the backend has no connection left for anybody.
     pub(crate) fn is_too_many(&self) -> bool {
         matches!(self, Self::Refused { error, .. } if error.code == error_code::CON_COUNT_ERROR)

@@ -327,7 +327,7 @@ fn memory_full(limit: u64) -> ClientError {
         "Memory capacity of {limit} bytes for 'memory_limit' exceeded. Delphinus: there is no room for this command at the moment, \
          and it has not run; try again later, or raise [proxy] memory_limit"
     );
-    ClientError::new(3170, *b"HY000", text)
+    ClientError::new(error_code::CAPACITY_EXCEEDED, *b"HY000", text)
 }
 
 /// What servers say of a wrong password.

@@ -64,5 +64,7 @@ pub const ACCESS_DENIED_NO_PASSWORD_ERROR: u16 = 1698;
 pub const READ_ONLY_MODE: u16 = 1836;
 /// MariaDB: KILL of the connection.
 pub const CONNECTION_KILLED: u16 = 1927;
+/// There is no room for more; of the proxy, that `memory_limit` is reached.
+pub const CAPACITY_EXCEEDED: u16 = 3170;
 /// MySQL: the connection was idle for too long.
 pub const CLIENT_INTERACTION_TIMEOUT: u16 = 4031;

@@ -35,7 +35,12 @@ impl Wanted {
         }
         let room = room_for_values(&self.want.user_vars);
         let question = read_back_sql(names.iter().map(|name| &**name), room);
-        let answer = checkout.query(&question).await?;
+        let answer = checkout.query(&question).await;
+        if answer.as_ref().is_err_and(PoolError::is_no_room) {
+            self.leave_user_vars(names, sql);
+            return Ok(());
+        }
+        let answer = answer?;
         let Some(row) = answer.rows.first().filter(|_| room > 0) else {
             self.leave_user_vars(names, sql);
             return Ok(());
