@@ -183,8 +183,10 @@ pub enum Either<A, B> {
     Second(B),
 }
 
-/// Lets other tasks of this thread run.
+/// Lets other tasks of this thread run. What they have posted leaves here: the thread does not sleep as long as one of its tasks goes
+/// on like this, and the outbox is not emptied by anything else.
 pub async fn yield_now() {
+    outbox::flush();
     tokio::task::yield_now().await;
 }
 
