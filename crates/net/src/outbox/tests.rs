@@ -57,6 +57,27 @@ fn what_is_posted_leaves_before_the_thread_sleeps() {
 }
 
 #[test]
+fn what_is_posted_leaves_though_a_task_has_always_more_to_do() {
+    both(|| async {
+        let (mut near, mut far) = Stream::pair().unwrap();
+        assert!(near.post(b"packet"));
+        let reader = async {
+            assert_eq!(read(&mut far, 6).await, b"packet");
+        };
+        let busy = async {
+            for _ in 0..10_000 {
+                rt::yield_now().await;
+            }
+        };
+        let mut busy = std::pin::pin!(busy);
+        tokio::select! {
+            () = reader => {}
+            () = &mut busy => panic!("it waited until there was nothing else to do"),
+        }
+    });
+}
+
+#[test]
 fn the_order_of_one_socket_stays() {
     both(|| async {
         let (mut a, mut a_far) = Stream::pair().unwrap();
