@@ -33,7 +33,7 @@ pub use error::PoolError;
 pub use forgotten::Transactions;
 pub use idle::Seat;
 pub use keys::{KeyId, Keys, Trust};
-pub use memory::{Memory, Warnings};
+pub use memory::{ListCounts, Memory, Warnings};
 pub use pool::{Pool, Request, Settings, Target};
 pub use ready::{Means, Ready};
 pub use rights::{Epoch, Rights};

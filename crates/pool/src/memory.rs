@@ -70,10 +70,31 @@ pub enum Warnings {
     Unclear(Box<Warnings>),
     /// Nobody knows: a statement has run on another connection that may have emptied the list, or left it.
     Gone,
-    /// What a server has listed, its texts in this `character_set_results`, if the session had set that.
-    Listed(TextResult, Option<Box<[u8]>>),
+    /// What a server has listed, its texts in this `character_set_results`, if the session had set that, and what it counts.
+    Listed(TextResult, Option<Box<[u8]>>, ListCounts),
     /// An error of the proxy's own, by its number and its text.
     Own(u16, Vec<u8>),
+}
+
+/// `@@warning_count` and `@@error_count`. Servers count what there was no room for in the list, too (`max_error_count`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ListCounts {
+    /// All of them.
+    pub warnings: u64,
+    /// Those that are errors.
+    pub errors: u64,
+}
+
+impl Warnings {
+    /// What is counted, if that is known here.
+    pub fn counts(&self) -> Option<ListCounts> {
+        match self {
+            Self::None => Some(ListCounts::default()),
+            Self::OnConnection | Self::Unclear(_) | Self::Gone => None,
+            Self::Listed(.., counts) => Some(*counts),
+            Self::Own(..) => Some(ListCounts { warnings: 1, errors: 1 }),
+        }
+    }
 }
 
 /// Which changes a connection knows; see `Memory`.
@@ -230,7 +251,7 @@ impl Memory {
     }
 
     /// What a server has listed, if there is room for it.
-    fn kept(&self, result: TextResult, charset: Option<Box<[u8]>>) -> Warnings {
+    fn kept(&self, result: TextResult, charset: Option<Box<[u8]>>, counts: ListCounts) -> Warnings {
         let cells = result.rows.iter().flatten();
         let bytes: usize = cells.map(|cell| EACH_CELL + cell.as_ref().map_or(0, Vec::len)).sum();
         let is_whole = result.rows.len() <= MOST_WARNINGS;
@@ -239,7 +260,7 @@ impl Memory {
             return Warnings::Gone;
         }
         self.room.replace(room);
-        Warnings::Listed(result, charset)
+        Warnings::Listed(result, charset, counts)
     }
 
     /// What the connection that has seen this much says of FOUND_ROWS(). Its session may have gone on meanwhile, elsewhere.
@@ -249,12 +270,17 @@ impl Memory {
         }
     }
 
-    /// What it lists, and the `character_set_results` that it was set to.
-    pub(crate) fn save_list(&self, seen: Seen, result: TextResult, charset: Option<Box<[u8]>>) {
+    /// What it lists and counts, and the `character_set_results` that it was set to.
+    pub(crate) fn save_list(
+        &self,
+        seen: Seen,
+        (result, counts): (TextResult, ListCounts),
+        charset: Option<Box<[u8]>>,
+    ) {
         if self.asks_for_list(seen) {
             let found = self.warnings.replace(Warnings::None);
             let found = match found {
-                _ if !result.rows.is_empty() => self.kept(result, charset),
+                _ if counts.warnings > 0 || !result.rows.is_empty() => self.kept(result, charset, counts),
                 Warnings::Unclear(or) => *or,
                 _ => Warnings::None,
             };
@@ -319,6 +345,11 @@ impl Memory {
     /// True if nobody knows FOUND_ROWS().
     pub fn are_rows_gone(&self) -> bool {
         self.found_rows.get() == FoundRows::Gone
+    }
+
+    /// `@@warning_count` and `@@error_count`, if they are known here.
+    pub fn list_counts(&self) -> Option<ListCounts> {
+        self.warnings.borrow().counts()
     }
 
     /// What SHOW WARNINGS lists.

@@ -10,7 +10,7 @@ use delphinus_wire::command::Code;
 use crate::ask::{Answer, AskError, command, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
-use crate::memory::{MOST_WARNINGS, Memory, Seen};
+use crate::memory::{ListCounts, MOST_WARNINGS, Memory, Seen};
 use crate::open::initialise;
 use crate::pool::Target;
 
@@ -222,24 +222,25 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
     // Every statement that follows here wipes out what FOUND_ROWS() and its kin tell.
     connection.seen = seen.without_answers();
     let unsaved = std::mem::take(&mut connection.unsaved);
+    let mut list = None;
     if connection.memory.asks_for_list(seen) {
         // First, because every other statement forgets the warnings.
         let sql = format!("SHOW WARNINGS LIMIT {}", MOST_WARNINGS + 1);
-        if let Some(answer) = unless_refused(query(connection, &sql).await)? {
-            let charset = connection.have.vars.get("character_set_results").cloned();
-            connection.memory.save_list(seen, answer.result, charset);
-        } else {
+        list = unless_refused(query(connection, &sql).await)?.map(|answer| Box::new(answer.result));
+        if list.is_none() {
             connection.memory.lose_list(seen);
         }
     }
-    if asks_for_insert_id || asks_for_rows {
-        let sql = "SELECT FOUND_ROWS(), LAST_INSERT_ID() LIMIT 1";
+    if asks_for_insert_id || asks_for_rows || list.is_some() {
+        // The counts are still those of the list, which a SELECT that asks for them leaves.
+        let sql = "SELECT FOUND_ROWS(), LAST_INSERT_ID(), @@warning_count, @@error_count LIMIT 1";
         let Some(answer) = unless_refused(query(connection, sql).await)? else {
             if connection.memory.asks_for_rows(seen) {
                 connection.memory.lose_rows();
             }
             // The id is still here, and otherwise what the OK packet has said has to do.
             connection.unsaved = unsaved;
+            connection.memory.lose_list(seen);
             return Ok(());
         };
         let number = |at: usize| {
@@ -248,6 +249,12 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
         };
         if let Some(rows) = number(0) {
             connection.memory.save_rows(seen, rows);
+        }
+        if let Some(list) = list {
+            let charset = connection.have.vars.get("character_set_results").cloned();
+            let counts = [number(2), number(3)].map(|count| count.unwrap_or(0));
+            let counts = ListCounts { warnings: counts[0], errors: counts[1] };
+            connection.memory.save_list(seen, (*list, counts), charset);
         }
         if asks_for_insert_id {
             let (id, is_there) = unsaved.reported.judge(number(1).unwrap_or(0));

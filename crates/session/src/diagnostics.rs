@@ -1,6 +1,6 @@
 //! SHOW WARNINGS, SHOW ERRORS and their counts, answered from what was saved of the statement before.
 
-use delphinus_pool::Warnings;
+use delphinus_pool::{ListCounts, Warnings};
 use delphinus_state::is_wide;
 use delphinus_wire::response::{Column, TextResult};
 
@@ -28,7 +28,7 @@ fn list(warnings: &Warnings, shape: TextShape) -> Option<TextResult> {
         Warnings::None => {}
         Warnings::OnConnection | Warnings::Unclear(_) | Warnings::Gone => return None,
         // Its columns are as the session wanted results when it was saved.
-        Warnings::Listed(listed, _) => result.rows.clone_from(&listed.rows),
+        Warnings::Listed(listed, ..) => result.rows.clone_from(&listed.rows),
         Warnings::Own(code, message) => {
             let code = code.to_string().into_bytes();
             result.rows.push(vec![Some(b"Error".to_vec()), Some(code), Some(message.clone())]);
@@ -42,7 +42,7 @@ const LONG: u8 = 3;
 
 /// True if a part of the texts means the same to a session that wants results in this character set.
 fn is_readable(part: &TextResult, warnings: &Warnings, charset: Option<&[u8]>) -> bool {
-    let Warnings::Listed(_, saved) = warnings else { return true };
+    let Warnings::Listed(_, saved, _) = warnings else { return true };
     let saved = saved.as_deref();
     let cells = || part.rows.iter().flatten().flatten();
     let both = |is: fn(&[u8]) -> bool| [saved, charset].into_iter().all(|one| one.is_some_and(is));
@@ -65,18 +65,18 @@ pub(crate) fn answer(
     (shape, charset): (TextShape, Option<&[u8]>),
 ) -> Option<TextResult> {
     let readable = |part: TextResult| is_readable(&part, warnings, charset).then_some(part);
-    let warnings = &list(warnings, shape)?;
+    let (warnings, counted) = (&list(warnings, shape)?, warnings.counts()?);
     let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
     let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
     let joined = words.join(" ").replace(" (", "(").replace("( ", "(").replace(" )", ")");
     match joined.as_str() {
         "show warnings" => readable(rows(warnings, |_| true)),
         "show errors" => readable(rows(warnings, is_error)),
-        "show count(*) warnings" => Some(count("@@session.warning_count", warnings.rows.len())),
-        "show count(*) errors" => Some(count("@@session.error_count", errors(warnings))),
+        "show count(*) warnings" => Some(count("@@session.warning_count", counted.warnings)),
+        "show count(*) errors" => Some(count("@@session.error_count", counted.errors)),
         _ => match limited(&joined, warnings) {
             Some(part) => readable(part),
-            None => counts(sql, warnings),
+            None => counts(sql, counted),
         },
     }
 }
@@ -100,14 +100,13 @@ fn limited(joined: &str, warnings: &TextResult) -> Option<TextResult> {
 }
 
 /// A SELECT of nothing but `@@warning_count` and `@@error_count`, with or without aliases.
-fn counts(sql: &[u8], warnings: &TextResult) -> Option<TextResult> {
+fn counts(sql: &[u8], counted: ListCounts) -> Option<TextResult> {
     let text = std::str::from_utf8(sql).ok()?.trim().trim_end_matches(';').trim_end();
     let (first, list) = text.split_once(char::is_whitespace)?;
     if !first.eq_ignore_ascii_case("select") {
         return None;
     }
     let mut result = TextResult { columns: Vec::new(), rows: vec![Vec::new()] };
-    let (all, errors) = (warnings.rows.len(), errors(warnings));
     for item in list.split(',') {
         let mut words = item.split_whitespace();
         let variable = words.next()?;
@@ -117,8 +116,8 @@ fn counts(sql: &[u8], warnings: &TextResult) -> Option<TextResult> {
             .trim_start_matches("@@session.")
             .trim_start_matches("@@local.")
         {
-            "warning_count" | "@@warning_count" => all,
-            "error_count" | "@@error_count" => errors,
+            "warning_count" | "@@warning_count" => counted.warnings,
+            "error_count" | "@@error_count" => counted.errors,
             _ => return None,
         };
         let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -143,11 +142,7 @@ fn rows(warnings: &TextResult, wanted: impl Fn(&[Option<Vec<u8>>]) -> bool) -> T
     TextResult { columns: warnings.columns.clone(), rows }
 }
 
-fn errors(warnings: &TextResult) -> usize {
-    warnings.rows.iter().filter(|row| is_error(row)).count()
-}
-
-fn count(name: &str, value: usize) -> TextResult {
+fn count(name: &str, value: u64) -> TextResult {
     let value = value.to_string().into_bytes();
     let column = Column { flags: 0xa0, ..Column::integer(name.as_bytes()) };
     TextResult { columns: vec![column], rows: vec![vec![Some(value)]] }
@@ -168,7 +163,8 @@ mod tests {
 
     #[test]
     fn plain_forms_are_answered() {
-        let listed = Warnings::Listed(saved(), None);
+        let counts = ListCounts { warnings: 100, errors: 1 };
+        let listed = Warnings::Listed(saved(), None, counts);
         let rows = |sql: &str| answer(sql.as_bytes(), &listed, (SHAPE, None)).map(|result| result.rows.len());
         assert_eq!(rows("SHOW WARNINGS;"), Some(2));
         assert_eq!(rows("show  errors"), Some(1));
@@ -179,11 +175,11 @@ mod tests {
         assert_eq!(rows("SELECT 1, @@warning_count"), None);
         let counts = answer(b"SELECT @@warning_count, @@session.error_count AS e;", &listed, (SHAPE, None))
             .expect("counts");
-        assert_eq!(counts.rows, [[Some(b"2".to_vec()), Some(b"1".to_vec())]]);
+        assert_eq!(counts.rows, [[Some(b"100".to_vec()), Some(b"1".to_vec())]]);
         assert_eq!(counts.columns[0].name, b"@@warning_count");
         assert_eq!(counts.columns[1].name, b"e");
         let count = answer(b"SHOW COUNT(*) WARNINGS", &listed, (SHAPE, None)).expect("a count");
-        assert_eq!(count.rows, [[Some(b"2".to_vec())]]);
+        assert_eq!(count.rows, [[Some(b"100".to_vec())]]);
         let koi8r = (SHAPE, Some(&b"koi8r"[..]));
         assert_eq!(answer(b"SHOW WARNINGS", &listed, koi8r).expect("ASCII").rows.len(), 2);
         assert_eq!(answer(b"SHOW WARNINGS", &Warnings::None, (SHAPE, None)).expect("none").rows.len(), 0);
@@ -196,7 +192,7 @@ mod tests {
     fn texts_of_another_character_set_are_not_passed_on() {
         let mut list = saved();
         list.rows[0][2] = Some(vec![0xe9]);
-        let listed = Warnings::Listed(list, Some((*b"latin1").into()));
+        let listed = Warnings::Listed(list, Some((*b"latin1").into()), ListCounts::default());
         for (sql, charset, is_told) in [
             ("SHOW WARNINGS", Some("latin1"), true),
             ("SHOW WARNINGS", Some("koi8r"), false),
@@ -219,7 +215,7 @@ mod tests {
         {
             let mut list = saved();
             list.rows[0][2] = Some(text.as_bytes().to_vec());
-            let listed = Warnings::Listed(list, Some((*b"utf8mb4").into()));
+            let listed = Warnings::Listed(list, Some((*b"utf8mb4").into()), ListCounts::default());
             let found = answer(b"SHOW WARNINGS", &listed, (SHAPE, Some(charset.as_bytes())));
             assert_eq!(found.is_some(), is_told, "{text} {charset}");
         }

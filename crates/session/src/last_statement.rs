@@ -146,11 +146,37 @@ impl Session {
         if found_rows.is_none() && statement.uses.contains(Uses::FOUND_ROWS) {
             return Err(ProxyError::DiagnosticsGone);
         }
-        Ok(Known {
-            connection_id: self.activity.id.0,
-            found_rows,
-            row_count: Some(self.held.memory.row_count.get()),
-        })
+        let list = self.held.memory.list_counts();
+        if list.is_none() && statement.uses.contains(Uses::DIAGNOSTICS) {
+            return Err(ProxyError::DiagnosticsGone);
+        }
+        let row_count = Some(self.held.memory.row_count.get());
+        Ok(Known { connection_id: self.activity.id.0, found_rows, row_count, list })
+    }
+
+    /// True if any connection answers what the statement asks about the list of warnings: the memory knows `@@warning_count` and
+    /// `@@error_count`, which are written into the text, or the list is empty, and is made so there.
+    pub(crate) fn can_ask_anywhere(&self, statement: &Statement, text: &SqlText<'_>) -> bool {
+        if statement.class == Class::Diagnostics {
+            let asks_more = statement.uses.contains(Uses::ROW_COUNT);
+            return self.held.memory.has_no_warnings() && !asks_more;
+        }
+        // On MariaDB, a statement with tables has emptied the list before it counts.
+        let is_of_before = text.lex.flavor == Flavor::MySql || !text.has_tables();
+        let is_one = matches!(
+            statement.class,
+            Class::Select
+                | Class::Set
+                | Class::Do
+                | Class::Insert
+                | Class::Replace
+                | Class::Update
+                | Class::Delete
+        );
+        is_one
+            && is_of_before
+            && !statement.effects.intersects(Effects::OPAQUE)
+            && self.held.memory.list_counts().is_some()
     }
 
     /// What becomes of FOUND_ROWS().

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use delphinus_pool::ListCounts;
 use delphinus_sql::{SessionFunction, SqlText, unnamed_columns};
 use delphinus_wire::response::{EofPacket, OkPacket, TextResult};
 use delphinus_wire::{Capabilities, begin_packet, end_packet};
@@ -71,6 +72,8 @@ pub(crate) struct Known {
     pub found_rows: Option<u64>,
     /// ROW_COUNT(), likewise.
     pub row_count: Option<i64>,
+    /// `@@warning_count` and `@@error_count`, likewise.
+    pub list: Option<ListCounts>,
 }
 
 /// The text with the functions that the proxy knows the answer of replaced by it; `None` if there are none. A
@@ -91,6 +94,12 @@ pub(crate) fn splice(text: &SqlText<'_>, known: Known) -> Option<Vec<u8>> {
                 known.found_rows.map(|rows| format!("IF(TRUE, {rows}, FOUND_ROWS())"))
             }
             SessionFunction::RowCount => known.row_count.map(|rows| format!("IF(TRUE, {rows}, ROW_COUNT())")),
+            SessionFunction::WarningCount => {
+                known.list.map(|list| counted(list.warnings, &sql[span.start..span.end]))
+            }
+            SessionFunction::ErrorCount => {
+                known.list.map(|list| counted(list.errors, &sql[span.start..span.end]))
+            }
             SessionFunction::LastInsertId => None,
         };
         let Some(value) = value else { continue };
@@ -118,6 +127,11 @@ pub(crate) fn splice(text: &SqlText<'_>, known: Known) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// A count in the place of `variable`, whose type it keeps.
+fn counted(count: u64, variable: &[u8]) -> String {
+    format!("IF(TRUE, CAST({count} AS UNSIGNED), {})", String::from_utf8_lossy(variable))
+}
+
 /// The longest alias, in bytes: servers take 256 characters.
 const LONGEST_ALIAS: usize = 255;
 
@@ -142,7 +156,7 @@ mod tests {
 
     fn spliced(sql: &str, counts: Option<(u64, i64)>) -> Option<String> {
         let (found_rows, row_count) = counts.unzip();
-        let known = Known { connection_id: 42, found_rows, row_count };
+        let known = Known { connection_id: 42, found_rows, row_count, list: None };
         splice(&SqlText::new(sql.as_bytes(), LexOptions::default()), known)
             .map(|out| String::from_utf8_lossy(&out).into_owned())
     }
@@ -152,7 +166,7 @@ mod tests {
     fn many_functions_cost_no_more_than_their_number() {
         let calls = 256 * 1024 / "CONNECTION_ID(),".len();
         let sql = format!("SELECT {}1", "CONNECTION_ID(),".repeat(calls));
-        let known = Known { connection_id: 42, found_rows: None, row_count: None };
+        let known = Known { connection_id: 42, found_rows: None, row_count: None, list: None };
         // Nanoseconds that this thread has run.
         let spent = || std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
         let spent = || spent().split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).expect("a number");

@@ -36,7 +36,7 @@ pub(crate) enum Event {
     Uses(Token),
     /// Accounts are changed, or what they may do.
     ChangesRights(Whose),
-    /// A session function without arguments, from its name to its closing parenthesis.
+    /// A session function without arguments, from its name to its closing parenthesis; or a variable of the kind.
     SessionCall { start: usize, end: usize, function: SessionFunction },
 }
 

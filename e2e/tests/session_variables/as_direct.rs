@@ -25,6 +25,23 @@ const SCRIPTS: &[&[&str]] = &[
     ],
     &["SELEC 1", "GET DIAGNOSTICS @a = NUMBER", "SELECT @a"],
     &["SELEC 1", "SHOW WARNINGS", "GET DIAGNOSTICS CONDITION 1 @a = MYSQL_ERRNO", "SELECT @a"],
+    // The proxy asks for the variables behind what is counted here.
+    &[
+        "CREATE TABLE IF NOT EXISTS numbers SELECT doubled(1) AS a",
+        "SET @had = @@warning_count != 0, @b = @@session.`error_count`",
+        "SELECT @had, @b",
+    ],
+    &["CREATE TABLE IF NOT EXISTS numbers SELECT doubled(1) AS a", "SELECT @@warning_count + 1, 'x'"],
+    &["CREATE TABLE IF NOT EXISTS numbers SELECT doubled(1) AS a", "DO @@warning_count", "SHOW WARNINGS"],
+    &["SELECT a FROM numbers WHERE a = 50 INTO @a", "SET @b = @@warning_count", "SELECT @a, @b"],
+    // More than servers list.
+    &[
+        "SET sql_mode = '', max_error_count = 2",
+        "INSERT INTO numbers SELECT doubled(CONCAT(a, 'x')) FROM numbers",
+        "SELECT @@warning_count, @@error_count",
+        "SHOW COUNT(*) WARNINGS",
+        "SHOW WARNINGS",
+    ],
     &["DELETE FROM numbers WHERE a < 3 AND doubled(a) > 0", "SELECT ROW_COUNT()"],
     &["DELETE FROM numbers WHERE a < 5 AND doubled(a) > 0", "DO 1", "SELECT ROW_COUNT()"],
     &["UPDATE numbers SET a = doubled(a) WHERE a > 90", "SELECT ROW_COUNT(), @last"],

@@ -178,7 +178,9 @@ impl Session {
         let mut job = Execution::new(asked, planned, key);
         if statement.uses.contains(Uses::DIAGNOSTICS) && is_about_last_statement(&statement) {
             match self.connection_to_execute(id, &statement, &job.key).await {
-                Ok(None) => return self.answer_diagnostics(input, id).await,
+                Ok(None) if self.needs_own_answer_prepared(&statement, &job.key) => {
+                    return self.answer_diagnostics(input, id).await;
+                }
                 Ok(found) => job.telling = found,
                 Err(error) => return self.refuse(input, error).await,
             }
@@ -285,6 +287,11 @@ impl Session {
         Ok(None)
     }
 
+    fn needs_own_answer_prepared(&mut self, statement: &Statement, key: &StatementKey) -> bool {
+        let lex = self.state.lex.options(&key.state().vars);
+        self.needs_own_answer(statement, &SqlText::new(key.text(), lex))
+    }
+
     async fn answer_diagnostics(&mut self, input: Input, id: ClientStmtId) -> Outcome {
         let text = self.statements.find(id).map(|found| found.key.text().clone()).unwrap_or_default();
         Box::pin(self.show_diagnostics(input, &text, Form::Binary)).await
@@ -297,10 +304,12 @@ impl Session {
         key: &Rc<StatementKey>,
     ) -> Result<Rc<StatementKey>, ProxyError> {
         let known = self.known_from_memory(statement)?;
-        match splice(&SqlText::new(key.text(), self.state.lex.options(&key.state().vars)), known) {
-            Some(text) if !statement.uses.contains(Uses::DIAGNOSTICS) => {
-                Ok(Rc::new(key.with_text(text.into())))
-            }
+        let text = SqlText::new(key.text(), self.state.lex.options(&key.state().vars));
+        if statement.uses.contains(Uses::DIAGNOSTICS) && !self.can_ask_anywhere(statement, &text) {
+            return Err(ProxyError::DiagnosticsGone);
+        }
+        match splice(&text, known) {
+            Some(text) => Ok(Rc::new(key.with_text(text.into()))),
             _ => Err(ProxyError::DiagnosticsGone),
         }
     }

@@ -172,7 +172,8 @@ impl Session {
         if !statement.uses.contains(Uses::CONNECTION_ID) || kill_target(text.sql, text.lex).is_some() {
             return None;
         }
-        let known = Known { connection_id: self.activity.id.0, found_rows: None, row_count: None };
+        let known =
+            Known { connection_id: self.activity.id.0, found_rows: None, row_count: None, list: None };
         splice(text, known)
     }
 

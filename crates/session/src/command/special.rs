@@ -68,6 +68,10 @@ impl Job for Special<'_> {
             }
         } else {
             session.ready_for(checkout, statement, sql).await?;
+            if statement.class == Class::Diagnostics {
+                // There is none, as `can_ask_anywhere` has seen.
+                Box::pin(checkout.forget_warnings()).await.map_err(ProxyError::Pool)?;
+            }
         }
         if !input.is_whole() {
             return Ok(input);
@@ -86,11 +90,11 @@ impl Special<'_> {
         let connection_id = session.activity.id.0;
         if self.tells {
             let row_count = Some(memory.row_count.get());
-            Ok(Known { connection_id, found_rows: memory.found_rows(), row_count })
+            Ok(Known { connection_id, found_rows: memory.found_rows(), row_count, list: None })
         } else if self.statement.uses.intersects(ABOUT_LAST) && self.statement.class != Class::Multi {
             session.known_from_memory(&self.statement)
         } else {
-            Ok(Known { connection_id, found_rows: None, row_count: None })
+            Ok(Known { connection_id, found_rows: None, row_count: None, list: None })
         }
     }
 }
@@ -127,7 +131,7 @@ impl Session {
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
             match self.connection_that_tells(&statement, &sql).await {
-                Ok(None) if statement.uses.contains(Uses::DIAGNOSTICS) => {
+                Ok(None) if self.needs_own_answer(&statement, &text) => {
                     return self.show_diagnostics(input, &sql, Form::Text).await;
                 }
                 Ok(found) => telling = found,
@@ -247,13 +251,24 @@ impl Session {
         TextShape { collation: collation.unwrap_or(45), decimals }
     }
 
-    /// SHOW WARNINGS and its kin, when only the memory knows the answer.
-    pub(super) async fn show_diagnostics(&mut self, input: Input, sql: &[u8], form: Form) -> Outcome {
-        self.client.skip(input).await?;
+    /// What the memory answers to SHOW WARNINGS and its kin.
+    fn own_list(&mut self, sql: &[u8]) -> Option<delphinus_wire::response::TextResult> {
         let shape = self.text_shape();
         let warnings = self.held.memory.warnings();
         let charset = self.state.want.vars.get("character_set_results").map(|name| &**name);
-        let Some(mut result) = crate::diagnostics::answer(sql, &warnings, (shape, charset)) else {
+        crate::diagnostics::answer(sql, &warnings, (shape, charset))
+    }
+
+    /// False for what a server can answer where no connection of the session tells the list, with what the memory knows.
+    pub(super) fn needs_own_answer(&mut self, statement: &Statement, text: &SqlText<'_>) -> bool {
+        statement.uses.contains(Uses::DIAGNOSTICS)
+            && (!self.can_ask_anywhere(statement, text) || self.own_list(text.sql).is_some())
+    }
+
+    /// SHOW WARNINGS and its kin, when only the memory knows the answer.
+    pub(super) async fn show_diagnostics(&mut self, input: Input, sql: &[u8], form: Form) -> Outcome {
+        self.client.skip(input).await?;
+        let Some(mut result) = self.own_list(sql) else {
             return Ok(Served::Error(ProxyError::DiagnosticsGone));
         };
         // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.

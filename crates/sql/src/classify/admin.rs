@@ -47,6 +47,8 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
                 } else {
                     self.uses |= Uses::USER_VARS;
                 }
+            } else if self.is_named(here, b"row_count") {
+                self.uses |= Uses::ROW_COUNT;
             }
             self.skip_token();
         }

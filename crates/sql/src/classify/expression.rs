@@ -149,6 +149,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         if !self.cursor.ahead.is_name() {
             return;
         }
+        let start = self.cursor.here.start;
         self.cursor.bump();
         let mut name = self.cursor.here;
         while self.cursor.ahead.is(TokenKind::Dot) {
@@ -161,13 +162,21 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
                 name = self.cursor.here;
             }
         }
-        self.uses |= match Keyword::of(self.bare(name)) {
+        let uses = match Keyword::of(self.bare(name)) {
             Keyword::LastInsertId | Keyword::Identity => Uses::LAST_INSERT_ID,
-            Keyword::WarningCount | Keyword::ErrorCount => Uses::DIAGNOSTICS,
+            Keyword::WarningCount => self.count_variable(start, SessionFunction::WarningCount),
+            Keyword::ErrorCount => self.count_variable(start, SessionFunction::ErrorCount),
             Keyword::PseudoThreadId => Uses::CONNECTION_ID,
             _ if super::session::is_tracking(self.bare(name)) => Uses::TRACKING,
             _ => Uses::empty(),
         };
+        self.uses |= uses;
+    }
+
+    /// `@@warning_count` and `@@error_count`, whose last token is here. Another scope than the session is refused by servers.
+    fn count_variable(&mut self, start: usize, function: SessionFunction) -> Uses {
+        self.emit(Event::SessionCall { start, end: self.cursor.here.end, function });
+        Uses::DIAGNOSTICS
     }
 
     /// A name: a call where a parenthesis follows, a schema where a dot follows.

@@ -4,12 +4,12 @@ use crate::LexOptions;
 use crate::classify::walk;
 use crate::event::Event;
 
-/// A call without arguments of a function about the session.
+/// A call without arguments of a function about the session, or a variable that tells the same kind of thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Offset of the function's first byte.
+    /// Offset of its first byte.
     pub start: usize,
-    /// Offset after the closing parenthesis.
+    /// Offset after its last byte.
     pub end: usize,
     /// Which function.
     pub function: SessionFunction,
@@ -26,6 +26,10 @@ pub enum SessionFunction {
     RowCount,
     /// `CONNECTION_ID()`
     ConnectionId,
+    /// `@@warning_count`
+    WarningCount,
+    /// `@@error_count`
+    ErrorCount,
 }
 
 /// The places where the text calls one of [`SessionFunction`] without arguments, in the order of the text, so that a

@@ -193,6 +193,16 @@ fn session_functions_are_found_with_their_parentheses() {
     );
     let update = b"UPDATE t SET a = CONNECTION_ID()";
     assert_eq!(builtin_calls(update, DEFAULT).len(), 1);
+    let sql = "SET @had = @@warning_count != 0, @b = @@session . `error_count`, @c = '@@warning_count'";
+    let found = builtin_calls(sql.as_bytes(), DEFAULT);
+    let found: Vec<_> = found.iter().map(|span| (&sql[span.start..span.end], span.function)).collect();
+    assert_eq!(
+        found,
+        [
+            ("@@warning_count", SessionFunction::WarningCount),
+            ("@@session . `error_count`", SessionFunction::ErrorCount)
+        ]
+    );
 }
 
 #[test]
