@@ -15,15 +15,16 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use delphinus_clients::{
+    Arrival, BackendAuth, ClientLimits, Clusters, ListenerMode, ListenerSettings, LoginDelays, Rank,
+    Registry, User, Users,
+};
 use delphinus_memory::Account;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_net::{Address, ListenAddress, Listener, Place};
 use delphinus_pool::{BackendLimits, Budget, Pool, Target};
 use delphinus_route::{ClusterChoice, Policy};
-use delphinus_session::{
-    Arrival, BackendAuth, ClientLimits, Clusters, Failover, ListenerMode, ListenerSettings, LoginDelays,
-    Parts, Rank, Registry, Routing, Session, Settings, User, Users, WaitingRoom, Worker, spare_buffers,
-};
+use delphinus_session::{Failover, Parts, Routing, Session, Settings, WaitingRoom, Worker, spare_buffers};
 use delphinus_testkit::{Client, Login, Param, Reply};
 use delphinus_topology::{ClusterId, Health, Member, Rest, Role, ServerFacts, Snapshot};
 use delphinus_view::{StoredCode, TrafficReporter, channel};

@@ -143,7 +143,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         &["SHOW PINS"],
         "reason",
         "Why sessions keep their backend connection, since when, and because of which statement (without literals).",
-        Run::Asking(|call| Box::pin(sessions::show_pins(call))),
+        Run::Showing(sessions::show_pins),
     ),
     look(
         &["SHOW POOLS"],

@@ -4,9 +4,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::{ListenerSettings, LoginAttempt, Visitor};
 use delphinus_net::rt::Either;
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, PacketIo, Peer, Stream, rt, serve_login};
-use delphinus_session::{ClientError, ListenerSettings, LoginAttempt, Visitor};
+use delphinus_session::ClientError;
 use delphinus_wire::handshake::Transport;
 use delphinus_wire::handshake::server::{LoginOutcome, PasswordQuery, ServerSettings, Step, Verdict};
 use delphinus_wire::response::{EofPacket, ErrPacket, OkPacket, Status};

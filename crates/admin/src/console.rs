@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_cache::Cache;
+use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry};
 use delphinus_memory::Account;
-use delphinus_session::{ClientConnId, FailedLogins, LoginDelays, Registry, SessionInfo, Told};
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
 use delphinus_wire::auth::{Plugin, RsaKey};
@@ -122,10 +122,9 @@ impl Console {
         Self { parts, users, started: now, places: Default::default(), failed_logins }
     }
 
-    /// What those sessions say that have more to say than everybody can see.
-    pub(crate) async fn told(&self, sessions: &[Arc<SessionInfo>]) -> HashMap<ClientConnId, Told> {
-        let is_busy = |info: &&Arc<SessionInfo>| info.place().is_some() || info.pin().is_some();
-        let busy: Vec<_> = sessions.iter().filter(is_busy).cloned().collect();
+    /// The statements that sessions run, of those that tell in time.
+    pub(crate) async fn statements(&self, sessions: &[Arc<Activity>]) -> HashMap<ClientConnId, String> {
+        let busy: Vec<_> = sessions.iter().filter(|one| one.place().is_some()).cloned().collect();
         self.parts.registry.ask(&busy, PATIENCE).await
     }
 
@@ -135,7 +134,7 @@ impl Console {
     }
 
     /// The cluster of a session.
-    pub(crate) fn cluster_of(&self, info: &SessionInfo) -> &ClusterView {
+    pub(crate) fn cluster_of(&self, info: &Activity) -> &ClusterView {
         &self.parts.clusters[info.cluster().index()]
     }
 

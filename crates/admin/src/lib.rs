@@ -33,4 +33,4 @@ pub use cluster::ClusterView;
 pub use command::{reference, status_reference};
 pub use console::{ChangedOption, ClientUser, Console, ListenerRow, OptionsDoor, Parts};
 pub use users::{AdminRole, AdminUser};
-pub use worker::{Questions, WorkerLine, answer_questions, drain_as_wished, worker_line};
+pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

@@ -8,9 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::{ListenerSettings, LoginPlace};
 use delphinus_net::rt::Bell;
 use delphinus_net::{Listener, Peer, rt};
-use delphinus_session::{ListenerSettings, LoginPlace};
 use delphinus_telemetry::Pace;
 
 use crate::connection;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use delphinus_clients::{Arrival, ListenerSettings, Registry};
 use delphinus_net::rt::{self, mpsc};
 use delphinus_net::{Listener, Peer};
-use delphinus_session::{Arrival, ListenerSettings, Registry};
 use delphinus_telemetry::{Pace, ProcessCounters};
 
 /// A worker as the acceptor sees it.

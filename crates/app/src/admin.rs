@@ -7,10 +7,10 @@ use std::time::Duration;
 use delphinus_admin::{
     AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, OptionsDoor, Parts,
 };
+use delphinus_clients::{ListenerSettings, Registry};
 use delphinus_config::{self as config, Config};
 use delphinus_net::rt;
 use delphinus_net::{ListenAddress, Listener};
-use delphinus_session::{ListenerSettings, Registry};
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
@@ -35,7 +35,7 @@ pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<Liste
         let mode = if is_unix { config::ClientTls::Disabled } else { admin.tls };
         let settings = ListenerSettings {
             name: "admin".into(),
-            mode: delphinus_session::ListenerMode::default(),
+            mode: delphinus_clients::ListenerMode::default(),
             tls_mode: tls_mode(mode),
             tls: tls.clone().filter(|_| !is_unix),
             compression: Capabilities::default(),

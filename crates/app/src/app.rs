@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use delphinus_admin::Console;
+use delphinus_clients::{ListenerSettings, Registry, Users};
 use delphinus_config::Config;
 use delphinus_net::rt::{self, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
 use delphinus_route::ClusterChoice;
-use delphinus_session::{ListenerSettings, Registry, Users};
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
 use delphinus_view::SnapshotReader;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use delphinus_clients::ListenerSettings;
 use delphinus_config::Config;
 use delphinus_route::{ClusterChoice, Home};
-use delphinus_session::ListenerSettings;
 use delphinus_topology::{ClusterId, Flavor};
 use delphinus_view::SnapshotReader;
 

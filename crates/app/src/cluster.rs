@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_admin::{ClusterView, Questions, WorkerLine, worker_line};
+use delphinus_clients::{Registry, Users};
 use delphinus_config::{Cluster, Compression, Config};
 use delphinus_monitor::Monitor;
 use delphinus_net::rt::{self, Notify, watch};
 use delphinus_pool::{Budget, Target};
 use delphinus_route::Policy;
-use delphinus_session::{Registry, Users, WaitingRoom, is_hung};
+use delphinus_session::{WaitingRoom, is_hung};
 use delphinus_topology::{ClusterId, Snapshot};
 use delphinus_view::SnapshotReader;
 use delphinus_wire::Capabilities;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::Registry;
 use delphinus_net::rt::{self, watch};
-use delphinus_session::Registry;
 
 /// Waits until all clients are gone, or `limit` is over; says which.
 pub(crate) async fn drain(registry: &Arc<Registry>, stopping: &watch::Sender<bool>, limit: Duration) -> bool {

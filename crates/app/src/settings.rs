@@ -5,6 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::{
+    BackendAuth, ClientLimits, ListenerMode, ListenerSettings, LoginDelays, Rank, User, Users,
+};
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_memory::Account;
@@ -13,9 +16,6 @@ use delphinus_net::rt::{Manner, watch};
 use delphinus_net::tls::ServerTls;
 use delphinus_net::{Address, ListenAddress, Network, Place, Resolver};
 use delphinus_pool::{KeepOpen, Target};
-use delphinus_session::{
-    BackendAuth, ClientLimits, ListenerMode, ListenerSettings, LoginDelays, Rank, User, Users,
-};
 use delphinus_topology::{ClusterId, Discovery, Flapping, Kind, Lag, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};

@@ -5,13 +5,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use delphinus_admin::{answer_questions, drain_as_wished};
+use delphinus_admin::answer_questions;
+use delphinus_clients::{Arrival, Clusters, Registry};
 use delphinus_net::BufferPool;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_pool::Pool;
 use delphinus_route::ClusterChoice;
-use delphinus_session::{Arrival, Clusters, Parts, Registry, Session, Worker, spare_buffers};
+use delphinus_session::{Parts, Session, Worker, spare_buffers};
 use delphinus_telemetry::ThreadCounters;
+use delphinus_view::SnapshotReader;
 use delphinus_wire::auth::RsaKey;
 
 use crate::cluster::{ClusterSeed, SharedCluster};
@@ -99,8 +101,23 @@ fn start(
     let beside = [
         rt::spawn_local(tended.tend()),
         rt::spawn_local(answer_questions(asked, questions)),
-        rt::spawn_local(drain_as_wished(drained, wished)),
+        rt::spawn_local(follow_snapshots(drained, wished)),
         rt::spawn_local(worker.clone().follow(policy)),
     ];
     (worker, beside)
+}
+
+/// Tells a pool what the monitor publishes: which backends are there, and which of them operators have taken out of use.
+async fn follow_snapshots(pool: Rc<Pool>, mut reader: SnapshotReader) {
+    let mut seen = 0;
+    while let Some(snapshot) = reader.wait_for(|snapshot| snapshot.generation > seen).await {
+        seen = snapshot.generation;
+        for backend in &snapshot.backends {
+            pool.set_draining(backend.id, backend.is_offline() || !backend.origin.is_present());
+            pool.set_up(backend.id, backend.is_up());
+        }
+        if snapshot.settled {
+            pool.expect_users(snapshot.common_capabilities());
+        }
+    }
 }

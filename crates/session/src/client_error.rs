@@ -2,16 +2,14 @@
 //! for the case, so that drivers know what to do; docs/errors.md has what drivers make of them. Never 2000 to 2999: those are
 //! the clients' own, and libmariadb takes a packet with one for broken.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::{Elsewhere, Refusal};
 use delphinus_pool::PoolError;
 use delphinus_topology::BackendId;
 use delphinus_wire::error_code;
 use delphinus_wire::response::ErrPacket;
 use delphinus_wire::{Capabilities, begin_packet, end_packet};
-
-use crate::admission::Refusal;
 
 /// What a client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,14 +106,7 @@ pub enum ProxyError {
     /// A login with the name of a schema that is invalid in the client's character set, or in that of names.
     SchemaName(String, Box<[u8]>),
     /// A schema that a session of one cluster cannot enter, because another has it.
-    OtherCluster {
-        /// The schema.
-        schema: String,
-        /// The cluster that has it.
-        owner: Arc<str>,
-        /// The cluster of the session.
-        own: Arc<str>,
-    },
+    OtherCluster(Elsewhere),
     /// What the statement asks for beside itself, or where its session came in, forbids it.
     Steered(Steered),
 }
@@ -175,6 +166,12 @@ impl ProxyError {
 impl From<PoolError> for ProxyError {
     fn from(error: PoolError) -> Self {
         Self::Pool(error)
+    }
+}
+
+impl From<Elsewhere> for ProxyError {
+    fn from(schema: Elsewhere) -> Self {
+        Self::OtherCluster(schema)
     }
 }
 
@@ -311,7 +308,7 @@ impl From<&ProxyError> for ClientError {
             E::ProxyHeader(what, host) => Self::new(1105, *b"HY000", format!("Delphinus: {what} {host}")),
             E::NotCompressed => Self::new(3922, *b"HY000", "Invalid compression algorithm 'uncompressed'."),
             E::Steered(why) => steered(why),
-            E::OtherCluster { schema, owner, own } => other_cluster(schema, owner, own),
+            E::OtherCluster(elsewhere) => other_cluster(elsewhere),
             E::DiagnosticsGone => Self::new(
                 1105,
                 *b"HY000",
@@ -373,7 +370,7 @@ fn lost(error: &ProxyError) -> ClientError {
 }
 
 /// The number of "access denied to database": programs that get "unknown database" may try to create it.
-fn other_cluster(schema: &str, owner: &str, own: &str) -> ClientError {
+fn other_cluster(Elsewhere { schema, owner, own }: &Elsewhere) -> ClientError {
     let text = format!(
         "Delphinus: schema '{schema}' is in cluster '{owner}', and this session is in cluster '{own}': connect anew and name \
          the schema at login, with a user and by a listener that have no other cluster"

@@ -263,8 +263,8 @@ impl Session {
     /// The transaction is gone, and the session goes on.
     pub(crate) fn forget_transaction(&mut self) {
         self.state.pins.remove(PinReason::Transaction);
-        self.publish_pin();
         self.state.status = self.state.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.publish_pin();
     }
 
     /// What is told of a transaction that is to be tried again.

@@ -1,13 +1,19 @@
 //! From a new client to a session: greeting, user lookup, the first state.
 
+mod entrance;
 mod greeting;
 mod origin;
+mod password;
 
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::{
+    Activity, Arrival, ClientConnId, Clusters, Connected, Entry, ListenerMode, ListenerSettings,
+    LoginAttempt, Rank, Refusal, Visitor,
+};
 use delphinus_memory::{Owner, Share};
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
@@ -22,33 +28,29 @@ use delphinus_wire::handshake::server::{LoginOutcome, ServerSettings};
 use delphinus_wire::response::{OkPacket, Status};
 use delphinus_wire::{Capabilities, begin_packet, end_packet, put_packet};
 
-pub(crate) use self::greeting::SHARED;
+use self::entrance::entrance;
+pub(crate) use self::entrance::{Destination, destination};
 use self::greeting::server_settings;
 use self::origin::Origin;
-use crate::admission::{Newcomer, Rank, Refusal};
 use crate::client_error::{ClientError, ProxyError};
-use crate::clusters::{Clusters, Destination};
-use crate::failed_logins::Visitor;
 use crate::fresh::Causality;
 use crate::hold::{Held, Seats};
 use crate::io::Client;
-use crate::login_attempt::LoginAttempt;
 use crate::pinned::Published;
-use crate::registry::{ClientConnId, Connected};
 use crate::route::is_about_schema;
 use crate::session::{LoginFacts, Session};
 use crate::state::{Lex, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
 use crate::tracking::AskedTracking;
-use crate::worker::{Arrival, ListenerMode, Worker};
+use crate::worker::Worker;
 
 /// Clients choose the level that answers to them are compressed with; from 10 on, a worker would do little else.
 const MOST_ZSTD_LEVEL: u8 = 9;
 
 impl Session {
     /// Serves a client from its first byte to its last.
-    pub async fn run(clusters: Rc<Clusters>, arrival: Arrival) {
+    pub async fn run(clusters: Rc<Clusters<Worker>>, arrival: Arrival) {
         let Arrival { peer, listener, connected } = arrival;
         let worker = clusters.first(&listener).clone();
         let origin = Origin { host: peer.host(), ip: peer.ip, system_user: peer.system_user };
@@ -96,9 +98,9 @@ fn note_failure(worker: &Worker, host: &str, error: &NetError) {
 }
 
 async fn log_in(
-    clusters: Rc<Clusters>,
+    clusters: Rc<Clusters<Worker>>,
     mut stream: Stream,
-    listener: Arc<crate::ListenerSettings>,
+    listener: Arc<ListenerSettings>,
     (peer, connected): (Origin, &Connected),
 ) -> Result<Session, NetError> {
     let mut buffer = Buffer::default();
@@ -113,7 +115,7 @@ async fn log_in(
         return Err(NetError::Closed);
     }
     let id = worker.registry.next_id();
-    let entrance = match clusters.entrance(&listener).await {
+    let entrance = match entrance(&clusters, &listener).await {
         Ok(entrance) => entrance,
         Err(error) => {
             refuse(&mut stream, &ClientError::from(&error), 0, Capabilities::default()).await;
@@ -123,7 +125,7 @@ async fn log_in(
     let settings = server_settings(&worker, &entrance, &listener, (&stream, id, host.clone()))?;
     let visitor = Visitor::of(ip, system_user);
     let limit = Duration::from_millis(limit);
-    let attempt = LoginAttempt::new(&worker.registry.failed_logins, connected, (visitor, &host), limit);
+    let attempt = LoginAttempt::new(worker.registry.failed_logins(), connected, (visitor, &host), limit);
     let services = LoginServices {
         memory: &worker.settings.memory,
         tls: listener.tls.as_ref(),
@@ -187,8 +189,8 @@ async fn refuse_login(
 
 /// A client whose password was right, and what else is asked of it.
 struct Admitting<'a> {
-    clusters: &'a Clusters,
-    listener: &'a crate::ListenerSettings,
+    clusters: &'a Clusters<Worker>,
+    listener: &'a ListenerSettings,
     host: &'a str,
     visitor: Visitor,
 }
@@ -199,7 +201,7 @@ impl Admitting<'_> {
         &self,
         (connected, id): (&Connected, ClientConnId),
         outcome: &LoginOutcome,
-    ) -> Result<(Destination, Arc<crate::SessionInfo>), ProxyError> {
+    ) -> Result<(Destination, Arc<Activity>), ProxyError> {
         let counters = &self.clusters.first(self.listener).process;
         let agreed = outcome.connection.capabilities;
         if self.listener.must_compress && Algorithm::agreed(agreed, 0).is_none() {
@@ -207,7 +209,7 @@ impl Admitting<'_> {
             tracing::info!(client.host = %self.host, "login refused: the client does not compress");
             return Err(ProxyError::NotCompressed);
         }
-        let to = self.clusters.destination(self.listener, outcome).await.inspect_err(|error| {
+        let to = destination(self.clusters, self.listener, outcome).await.inspect_err(|error| {
             counters.logins_denied.increment();
             let why = error.reason();
             tracing::info!(client.host = %self.host, user = outcome.user, why, "login refused: cluster");
@@ -215,15 +217,9 @@ impl Admitting<'_> {
         may_talk(&to.facts, outcome)?;
         check_name(&to.facts, outcome)?;
         let worker = &to.worker;
-        let user: Arc<str> = outcome.user.as_str().into();
-        let (rank, limit) = worker.users.rank_and_limit(&user);
-        let newcomer = Newcomer { user, rank, limit, source: self.visitor.source() };
-        let entered = worker.registry.enter(
-            connected,
-            id,
-            newcomer,
-            (self.host.to_owned(), self.visitor, worker.cluster),
-        );
+        let entry = Entry { id, host: self.host.to_owned(), visitor: self.visitor, cluster: worker.cluster };
+        let entered =
+            worker.registry.enter(connected, worker.users.newcomer(&outcome.user, self.visitor), entry);
         let info = entered.map_err(|refusal| worker.refused(refusal, (&outcome.user, self.host)))?;
         Ok((to, info))
     }
@@ -231,12 +227,12 @@ impl Admitting<'_> {
 
 /// The parts of a session that are there before its user is known.
 struct Seed {
-    clusters: Rc<Clusters>,
+    clusters: Rc<Clusters<Worker>>,
     stream: Stream,
     buffer: Buffer,
-    listener: Arc<crate::ListenerSettings>,
+    listener: Arc<ListenerSettings>,
     settings: ServerSettings,
-    info: Arc<crate::SessionInfo>,
+    info: Arc<Activity>,
     client_ip: Option<IpAddr>,
 }
 

@@ -50,6 +50,11 @@ impl Outlook {
         look(cache.current(), &mut self.balance.borrow_mut())
     }
 
+    /// By which the cluster is seen from elsewhere.
+    pub(crate) fn reader(&self) -> &SnapshotReader {
+        &self.reader
+    }
+
     /// What is known of the cluster's servers.
     pub(crate) fn server_facts(&self) -> Option<Arc<ServerFacts>> {
         self.with_snapshot(|snapshot, _| snapshot.facts.clone())

@@ -5,14 +5,19 @@
 use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
-use delphinus_state::{Pin, PinReason};
+use delphinus_pool::Checkout;
+use delphinus_state::PinReason;
 use delphinus_telemetry::{ClusterCounters, Counter};
+use delphinus_topology::BackendId;
+use delphinus_wire::response::Status;
 
 use crate::session::Session;
 
 /// What of a session's pins others know of, and since when it is counted.
 #[derive(Debug)]
 pub(crate) struct Published {
+    /// What was noted last: see `Pins::revision`.
+    noted: (u32, bool, Option<BackendId>),
     /// Reason and time of the oldest pin.
     pin: Option<(PinReason, Instant)>,
     /// When it became the oldest.
@@ -23,23 +28,33 @@ pub(crate) struct Published {
 
 impl Published {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { pin: None, since: now, begun: now }
+        Self { noted: Default::default(), pin: None, since: now, begun: now }
     }
 }
 
 impl Session {
-    /// Lets others know of the oldest pin, where it is another one now.
+    /// Lets others know what holds the session to its connection, where that has changed.
     pub(crate) fn publish_pin(&mut self) {
+        let backend = self.held.bound.as_ref().map(Checkout::backend);
+        let is_in_transaction = self.state.status.contains(Status::IN_TRANS);
+        let noted = (self.state.pins.revision(), is_in_transaction, backend);
+        if noted != self.state.published.noted {
+            self.publish(noted);
+        }
+    }
+
+    #[inline(never)]
+    fn publish(&mut self, noted: (u32, bool, Option<BackendId>)) {
         let first = self.state.pins.iter().next();
         let key = first.map(|pin| (pin.reason, pin.since));
-        if key == self.state.published.pin {
-            return;
+        if key != self.state.published.pin {
+            let now = rt::now();
+            self.count_pin(now);
+            self.state.published.pin = key;
+            self.state.published.since = now;
         }
-        let now = rt::now();
-        self.count_pin(now);
-        self.state.published.pin = key;
-        self.state.published.since = now;
-        self.activity.is_pinned(first.cloned());
+        self.state.published.noted = noted;
+        self.activity.is_held(noted.2, noted.1, &self.state.pins, self.state.lex.as_read());
     }
 
     /// Pins a session whose user does not share connections, from its first statement on.
@@ -74,9 +89,8 @@ impl Session {
         counter(&self.worker.counters, reason).add(pinned_us);
         if reason != PinReason::Transaction && tracing::enabled!(tracing::Level::DEBUG) {
             // Literals may be anything, passwords among them.
-            let pin = self.activity.pin();
-            let statement =
-                pin.map(|pin: Pin| self.state.lex.normalised(pin.statement.as_bytes())).unwrap_or_default();
+            let pin = self.activity.hold().pins.into_iter().next();
+            let statement = pin.map(|pin| pin.statement).unwrap_or_default();
             let (id, reason) = (self.activity.id.0, reason.as_str());
             tracing::debug!(session.id = id, reason, pinned_us, %statement, "pin ended");
         }

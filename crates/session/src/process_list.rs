@@ -1,13 +1,12 @@
 //! SHOW PROCESSLIST: the sessions of this proxy, with the ids that their clients know. Servers would show their
 //! connections instead, which are nobody's for long, and whose ids KILL does not take here.
 
+use delphinus_clients::{Activity, Rank};
 use delphinus_sql::Flavor;
 use delphinus_wire::response::{Column, TextResult};
 
-use crate::admission::Rank;
 use crate::diagnostics::TextShape;
 use crate::io::Input;
-use crate::registry::SessionInfo;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
@@ -70,7 +69,7 @@ impl Session {
 
     fn row(
         &self,
-        info: &SessionInfo,
+        info: &Activity,
         (now_s, has_progress): (u32, bool),
         sql: &[u8],
         is_full: bool,
@@ -88,7 +87,7 @@ impl Session {
             text(if runs { "Query" } else { "Sleep" }),
             text(&info.since_s(now_s).to_string()),
             match info.pin() {
-                Some(pin) => text(&format!("pinned: {}", pin.reason.as_str())),
+                Some(reason) => text(&format!("pinned: {}", reason.as_str())),
                 None => text(if is_own { "starting" } else { "" }),
             },
             statement,

@@ -5,6 +5,7 @@
 //! elsewhere: what a primary would refuse as well is refused (1792), and what only a primary can do ends it with the error that
 //! programs know to try again (1213); from then on the session's transactions begin on the primary.
 
+use delphinus_clients::ListenerMode;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{InReadOnly, Place, Plan, Progress, Reason, Target as RouteTarget, Wish, in_read_only};
@@ -18,7 +19,6 @@ use crate::fresh::Reading;
 use crate::io::Relayed;
 use crate::serve::Served;
 use crate::session::Session;
-use crate::worker::ListenerMode;
 
 /// Whatever `completion_type` is.
 const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";

@@ -4,6 +4,7 @@
 //! Owns: the reading of a trouble, and the carrying out of a verdict. Which verdict it is, is decided in `route`; how a primary is
 //! waited for is in `failover`, how a transaction begins anew in `begin_anew`.
 
+use delphinus_clients::ListenerMode;
 use delphinus_net::NetError;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{
@@ -21,7 +22,6 @@ use crate::io::Input;
 use crate::io::{Cut, Relayed};
 use crate::serve::Served;
 use crate::session::Session;
-use crate::worker::ListenerMode;
 
 /// Of the network: the server cannot talk on this connection any more.
 const NET_ERRORS: std::ops::RangeInclusive<u16> =

@@ -4,6 +4,7 @@
 //! Owns: which statements these are, whose rights they change, and whether one that has failed may have done so. The new epoch begins
 //! before the client knows of the change.
 
+use delphinus_clients::Users;
 use delphinus_pool::{Epoch, Keys};
 use delphinus_sql::{Body, Class, Effects, Statement, rights_changed};
 use delphinus_state::Executed;
@@ -11,7 +12,6 @@ use delphinus_wire::error_code;
 
 use crate::io::Input;
 use crate::session::Session;
-use crate::users::Users;
 
 /// What a statement has that may change rights, or what sessions begin with: by its own text, or by one that is elsewhere or unknown.
 pub(crate) const AT_RISK: Effects = Effects::CHANGES_RIGHTS

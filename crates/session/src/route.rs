@@ -1,5 +1,6 @@
 //! Finds a backend and a connection for a command, and says what is wrong where there is none.
 
+use delphinus_clients::ListenerMode;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError, Request};
 use delphinus_route::{Behind, Intent, Plan, READ_ATTEMPTS, Reason, Scope, Target, plan};
@@ -13,7 +14,6 @@ use crate::client_error::ProxyError;
 use crate::fresh::{Patience, Reading};
 use crate::rescue::Tries;
 use crate::session::Session;
-use crate::worker::ListenerMode;
 
 impl Session {
     /// Decides where a statement goes. Made once; nothing looks at the text again.

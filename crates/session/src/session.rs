@@ -4,31 +4,30 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use delphinus_clients::{Activity, Clusters, ListenerSettings};
 use delphinus_pool::Memory;
 use delphinus_state::{PinReason, SessionState};
 use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
 use crate::begin_anew::JustBegun;
-use crate::clusters::Clusters;
 use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::io::Client;
-use crate::registry::SessionInfo;
 use crate::state::Wanted;
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
 use crate::tracking::AskedTracking;
-use crate::worker::{ListenerSettings, Worker};
+use crate::worker::Worker;
 
 /// A session. Its life is in `serve`.
 pub struct Session {
     /// That of its cluster.
     pub(crate) worker: Rc<Worker>,
     /// Where it may move to with COM_CHANGE_USER.
-    pub(crate) clusters: Rc<Clusters>,
+    pub(crate) clusters: Rc<Clusters<Worker>>,
     /// What others may know of it.
-    pub(crate) activity: Arc<SessionInfo>,
+    pub(crate) activity: Arc<Activity>,
     pub(crate) client: Client,
     pub(crate) login: LoginFacts,
     pub(crate) state: Wanted,

@@ -149,7 +149,11 @@ impl Session {
     fn check_entered(&self) {
         let Some(schema) = self.state.want.schema.as_deref() else { return };
         if let Err(error) = self.clusters.check_schema(self.worker.cluster, schema) {
-            tracing::warn!(session.id = self.activity.id.0, why = error.reason(), "session ended");
+            tracing::warn!(
+                session.id = self.activity.id.0,
+                why = ProxyError::from(error).reason(),
+                "session ended"
+            );
             self.activity.kill();
         }
     }
@@ -157,7 +161,6 @@ impl Session {
     /// Keeps the connection if the session is pinned to it. One that is in the middle of something is for nobody.
     pub(crate) fn keep_or_give_back(&mut self, checkout: Checkout) {
         self.activity.runs_nowhere();
-        self.publish_pin();
         if checkout.is_amid_command() {
             // That is ended there. A session that is pinned to it finds it gone.
             drop(checkout);
@@ -166,6 +169,7 @@ impl Session {
         } else {
             self.held.bound = Some(checkout);
         }
+        self.publish_pin();
     }
 
     /// The statement will not run, because of what came before it on this connection. One that broke is closed.

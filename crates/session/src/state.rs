@@ -8,13 +8,13 @@ mod ran;
 
 use std::rc::Rc;
 
+use delphinus_clients::ClientConnId;
 use delphinus_memory::{Kept, Share};
 use delphinus_sql::{Flavor, LexOptions};
 use delphinus_state::{Pins, SessionState, SqlStatements};
 use delphinus_wire::response::Status;
 
 use crate::pinned::Published;
-use crate::registry::ClientConnId;
 use crate::tracking::AskedTracking;
 
 pub(crate) use lex::Lex;

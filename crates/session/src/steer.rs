@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::ListenerMode;
 use delphinus_net::rt;
 use delphinus_route::{Facts, Rule, RulePlace, Scope, Wish, is_for_readers, obstacle};
 use delphinus_sql::{
@@ -26,7 +27,6 @@ use crate::read_only::isolation_is;
 use crate::rights::MayChange;
 use crate::session::Session;
 use crate::stored_code::TextExecuted;
-use crate::worker::ListenerMode;
 
 use cache::Keeping;
 pub(crate) use deadline::Deadline;
@@ -450,6 +450,7 @@ impl Session {
         // A transaction on a replica is not to stay there when it has ended.
         if rule.then.dedicates && !(self.steering.on_replica && self.held.bound.is_some()) {
             self.state.pins.add(PinReason::Dedicated, rt::now(), sql);
+            self.publish_pin();
         }
         if !rule.then.delay.is_zero() {
             rt::sleep(rule.then.delay).await;

@@ -5,20 +5,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use delphinus_clients::{Activity, Calls, without_literals};
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, Doing, Thread};
-use delphinus_state::Pin;
 use delphinus_topology::BackendId;
 use delphinus_wire::command::BackendStmtId;
-use delphinus_wire::response::{SessionChanges, Status};
+use delphinus_wire::response::SessionChanges;
 use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 
 use crate::fresh::Causality;
 use crate::hold::Held;
-use crate::inquiry::Told;
 use crate::io::{Beside, Break, Client};
 use crate::outlook::HUNG;
-use crate::registry::{SessionInfo, Wanted as Calls};
 use crate::session::Session;
 use crate::state::Wanted;
 use crate::steer::Steering;
@@ -27,7 +25,7 @@ use crate::worker::Worker;
 /// The parts of a session that are looked at while its client's end is busy.
 pub(crate) struct Watch<'a> {
     worker: &'a Worker,
-    activity: &'a Arc<SessionInfo>,
+    activity: &'a Arc<Activity>,
     state: &'a Wanted,
     held: &'a Held,
     steering: &'a mut Steering,
@@ -55,7 +53,7 @@ impl Session {
 
 impl Beside for Watch<'_> {
     #[inline]
-    fn activity(&self) -> &SessionInfo {
+    fn activity(&self) -> &Activity {
         self.activity
     }
 
@@ -131,55 +129,39 @@ impl Watch<'_> {
 
     /// Does what others want of the session; `checkout` is what its statement runs on. Returns what they want.
     pub(crate) fn attend(&self, client: &Client, checkout: Option<&mut Checkout>) -> Calls {
-        let wanted = self.activity.take_wanted();
-        if wanted.asks() {
+        let calls = self.activity.take_calls();
+        if calls.asks() {
             self.tell(client, checkout);
         }
         // With its session its connection is killed: see `Doing::Killed`.
-        if wanted.kills_query()
+        if calls.kills_query()
             && !self.activity.is_killed()
             && let Some((backend, thread)) = self.activity.place()
         {
             self.end_statement(backend, thread);
         }
-        wanted
+        calls
     }
 
     fn tell(&self, client: &Client, checkout: Option<&mut Checkout>) {
-        let Some(answers) = self.worker.registry.inquiry.answers().clone() else { return };
-        let backend = checkout.as_ref().map(|one| one.backend());
-        let bound = || self.held.bound.as_ref().map(Checkout::backend);
-        // What the proxy runs there itself has the connection.
-        let running = || self.activity.place().map(|(backend, _)| backend);
-        let pins = self
-            .state
-            .pins
-            .iter()
-            .map(|pin| Pin { statement: self.state.lex.normalised(pin.statement.as_bytes()), ..pin.clone() });
-        let told = Told {
-            id: self.activity.id,
-            backend: backend.or_else(bound).or_else(running),
-            is_in_transaction: self.state.status.contains(Status::IN_TRANS),
-            statement: checkout.and_then(|checkout| self.statement_on(client, checkout)).map(Into::into),
-            pins: pins.collect(),
-        };
-        // There is room for everybody who was asked; an answer that comes too late interests nobody.
-        let _ = answers.try_send(told);
+        let statement = || checkout.and_then(|checkout| self.statement_on(client, checkout));
+        self.worker.registry.answer(self.activity.id, statement);
     }
 
     /// The statement that runs, if it is still at the front of the buffer.
-    fn statement_on(&self, client: &Client, checkout: &mut Checkout) -> Option<Box<str>> {
+    fn statement_on(&self, client: &Client, checkout: &mut Checkout) -> Option<String> {
+        let shown = |text: &[u8]| without_literals(text, self.state.lex.as_read());
         let payload = client.buffer.data().get(HEADER_LEN..client.kept)?;
         match Command::parse(payload).ok()? {
             Command::Query(_) => {
                 let at = query_text_at(payload, client.capabilities).ok()?;
-                Some(self.state.lex.normalised(payload.get(at..)?))
+                Some(shown(payload.get(at..)?))
             }
-            Command::StmtPrepare(text) => Some(self.state.lex.normalised(text)),
+            Command::StmtPrepare(text) => Some(shown(text)),
             // The id in it is the backend's.
             Command::StmtExecute { id, .. } => {
                 let text = checkout.connection().statements.text_of(BackendStmtId(id.0))?;
-                Some(self.state.lex.normalised(&text))
+                Some(shown(&text))
             }
             _ => None,
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_cache::{Cache, Flights};
+use delphinus_clients::{ListenerMode, ListenerSettings, Prover, Registry, Users};
 use delphinus_memory::Account;
 use delphinus_net::rt::Notify;
-use delphinus_net::tls::ServerTls;
-use delphinus_net::{BufferPool, Network, Peer, rt};
+use delphinus_net::{BufferPool, rt};
 use delphinus_pool::Pool;
 use delphinus_route::{Policy, Rules};
 use delphinus_sql::Consistency;
@@ -17,16 +17,12 @@ use delphinus_state::SessionState;
 use delphinus_telemetry::{ClusterCounters, ProcessCounters};
 use delphinus_topology::ClusterId;
 use delphinus_view::{SnapshotReader, StoredCode};
-use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
-use delphinus_wire::handshake::TlsMode;
 
 use crate::failover::{Failover, WaitingRoom};
 use crate::io::Equipment;
 use crate::outlook::Outlook;
-use crate::registry::{Connected, Registry};
 use crate::steer::Mirrors;
-use crate::users::Users;
 
 /// What an operator sets for sessions.
 #[derive(Debug, Clone)]
@@ -75,50 +71,6 @@ pub struct Routing {
     pub explain_route: bool,
     /// Transactions that cannot write may run on replicas.
     pub replica_read_only_transactions: bool,
-}
-
-/// Which backends the clients of a listener get to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ListenerMode {
-    /// Reads to replicas, the rest to the primary.
-    #[default]
-    Split,
-    /// The primary only.
-    ReadWrite,
-    /// Replicas only; what writes is refused.
-    ReadOnly,
-}
-
-/// One listener, as far as its clients notice.
-#[derive(Debug, Clone)]
-pub struct ListenerSettings {
-    /// Its name in logs.
-    pub name: Arc<str>,
-    /// Whether clients may or must use TLS.
-    pub tls_mode: TlsMode,
-    /// With which certificate.
-    pub tls: Option<ServerTls>,
-    /// Which compression clients may ask for: `COMPRESS` (zlib), `ZSTD_COMPRESSION`, both or none.
-    pub compression: Capabilities,
-    /// Clients that ask for none of it are refused.
-    pub must_compress: bool,
-    /// Load balancers, which have to tell by the PROXY protocol whom they connect for.
-    pub balancers: Vec<Network>,
-    /// Which backends its clients get to.
-    pub mode: ListenerMode,
-    /// Which cluster they get to, if that is not up to user and schema.
-    pub cluster: Option<ClusterId>,
-}
-
-/// A client on its way from the acceptor to its worker.
-#[derive(Debug)]
-pub struct Arrival {
-    /// The socket.
-    pub peer: Peer,
-    /// Where it came in.
-    pub listener: Arc<ListenerSettings>,
-    /// Its place among all clients.
-    pub connected: Connected,
 }
 
 /// One worker: everything its sessions need, without locks. A thread has one for each cluster.
@@ -243,6 +195,12 @@ impl Worker {
         }
         known.push(state.clone());
         state
+    }
+
+    /// What the primary is asked with about passwords.
+    pub(crate) fn prover(&self) -> Prover<'_> {
+        let patience = Duration::from_millis(self.settings.connect_timeout_ms);
+        Prover { users: &self.users, pool: &self.pool, reader: self.outlook.reader(), patience }
     }
 
     /// How old what this user reads may be, where that is said.

@@ -1,6 +1,7 @@
 //! Why a session has to keep its backend connection, since when, because of which statement, and what ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use delphinus_wire::response::Status;
@@ -83,13 +84,15 @@ pub struct Pin {
     /// Since when.
     pub since: Instant,
     /// The start of the statement that caused it.
-    pub statement: Box<str>,
+    pub statement: Arc<str>,
 }
 
 /// All pins of a session, and the names that tell when they end.
 #[derive(Debug, Default)]
 pub struct Pins {
     active: Vec<Pin>,
+    /// Counts the changes of these.
+    revision: u32,
     /// Temporary tables by name.
     pub(crate) temporary_tables: BTreeSet<String>,
     /// Advisory locks by name, and how often GET_LOCK has taken each; `None` where the name was an expression.
@@ -110,6 +113,12 @@ impl Pins {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.active.is_empty()
+    }
+
+    /// Another number after each change of the pins.
+    #[inline]
+    pub fn revision(&self) -> u32 {
+        self.revision
     }
 
     /// True if pinned for this reason.
@@ -141,8 +150,9 @@ impl Pins {
     pub fn add(&mut self, reason: PinReason, since: Instant, statement: &[u8]) {
         if !self.has(reason) {
             let shown = &statement[..statement.len().min(SHOWN)];
-            let statement = String::from_utf8_lossy(shown).into_owned().into_boxed_str();
+            let statement = String::from_utf8_lossy(shown).as_ref().into();
             self.active.push(Pin { reason, since, statement });
+            self.revision = self.revision.wrapping_add(1);
         }
     }
 
@@ -150,7 +160,9 @@ impl Pins {
     #[inline]
     pub fn remove(&mut self, reason: PinReason) {
         if !self.active.is_empty() {
+            let before = self.active.len();
             self.active.retain(|pin| pin.reason != reason);
+            self.revision = self.revision.wrapping_add(u32::from(self.active.len() != before));
             self.has_early_savepoint &= reason != PinReason::Transaction;
         }
     }
@@ -191,6 +203,7 @@ impl Pins {
 
     /// Ends everything: the connection was reset or is gone.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        let revision = self.revision.wrapping_add(u32::from(!self.is_empty()));
+        *self = Self { revision, ..Self::default() };
     }
 }

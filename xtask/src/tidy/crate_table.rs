@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 20] = [
+const TABLE: [(&str, &[&str]); 21] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -30,9 +30,23 @@ const TABLE: [(&str, &[&str]); 20] = [
     ("pool", &["memory", "wire", "state", "net", "topology", "telemetry"]),
     ("view", &["memory", "wire", "sql", "topology", "net"]),
     ("monitor", &["memory", "wire", "sql", "topology", "net", "view", "telemetry"]),
+    ("clients", &["wire", "sql", "state", "topology", "route", "net", "pool", "view"]),
     (
         "session",
-        &["memory", "wire", "sql", "state", "topology", "cache", "route", "net", "pool", "view", "telemetry"],
+        &[
+            "memory",
+            "wire",
+            "sql",
+            "state",
+            "topology",
+            "cache",
+            "route",
+            "net",
+            "pool",
+            "view",
+            "clients",
+            "telemetry",
+        ],
     ),
     (
         "admin",
@@ -47,6 +61,7 @@ const TABLE: [(&str, &[&str]); 20] = [
             "net",
             "pool",
             "view",
+            "clients",
             "session",
             "telemetry",
         ],
@@ -67,6 +82,7 @@ const TABLE: [(&str, &[&str]); 20] = [
             "pool",
             "view",
             "monitor",
+            "clients",
             "session",
             "admin",
         ],

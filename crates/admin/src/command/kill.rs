@@ -1,6 +1,6 @@
 //! `KILL`.
 
-use delphinus_session::ClientConnId;
+use delphinus_clients::ClientConnId;
 
 use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};

@@ -4,10 +4,10 @@ mod reference;
 
 use std::sync::Arc;
 
+use delphinus_clients::{Activity, Attendance, ClientLimits};
 use delphinus_memory::{Account, Owner};
 use delphinus_net::rt;
 use delphinus_pool::Budget;
-use delphinus_session::{Attendance, ClientLimits, SessionInfo};
 use delphinus_telemetry::{CLUSTER, series};
 use delphinus_topology::{Backend, ClusterId};
 
@@ -43,7 +43,7 @@ pub(super) enum Of {
 /// What gauges are read from.
 pub(super) struct Now<'a> {
     pub(super) console: &'a Console,
-    sessions: Vec<Arc<SessionInfo>>,
+    sessions: Vec<Arc<Activity>>,
     limits: ClientLimits,
     attendance: Attendance,
 }
@@ -144,7 +144,7 @@ impl<'a> Now<'a> {
         }
     }
 
-    fn sessions_of(&self, cluster: ClusterId) -> impl Iterator<Item = &Arc<SessionInfo>> {
+    fn sessions_of(&self, cluster: ClusterId) -> impl Iterator<Item = &Arc<Activity>> {
         self.sessions.iter().filter(move |info| info.cluster() == cluster)
     }
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::LoginDelays;
 use delphinus_monitor::{Monitor, Settings};
 use delphinus_net::rt;
 use delphinus_route::{Action, Kind as RuleKind, Policy, Rule, RulePlace, Rules, When};
-use delphinus_session::{LoginDelays, Routing};
+use delphinus_session::Routing;
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 

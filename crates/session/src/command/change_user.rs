@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::{LoginAttempt, Rank};
 use delphinus_net::{LoginEnd, LoginServices, NetError, rt, serve_change_user};
 use delphinus_pool::{Epoch, Identity, Keys, Memory};
 use delphinus_sql::Flavor;
@@ -12,14 +13,11 @@ use delphinus_wire::handshake::Packet;
 use delphinus_wire::handshake::server::{LoginOutcome, Refusal};
 use delphinus_wire::{HEADER_LEN, put_packet};
 
-use crate::admission::Rank;
 use crate::client_error::{ClientError, ProxyError};
-use crate::clusters::Destination;
 use crate::fresh::Causality;
 use crate::hold::Seats;
 use crate::io::Input;
-use crate::login::{first_state, lex, may_talk};
-use crate::login_attempt::LoginAttempt;
+use crate::login::{Destination, destination, first_state, lex, may_talk};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Lex;
@@ -64,7 +62,7 @@ impl Session {
         let (clusters, client_ip) = (self.clusters.clone(), self.login.client_ip);
         let (registry, info) = (self.worker.registry.clone(), self.activity.clone());
         let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms);
-        let attempt = LoginAttempt::new(&registry.failed_logins, &(), (info.visitor, &info.host), limit);
+        let attempt = LoginAttempt::new(registry.failed_logins(), &(), (info.visitor, &info.host), limit);
         let memory = self.worker.settings.memory.clone();
         let services = LoginServices {
             memory: &memory,
@@ -142,29 +140,30 @@ impl Session {
     /// Another user, in the cluster that it gets to. After an error, which is told by the caller, the session is the old user's as
     /// before.
     async fn become_user(&mut self, outcome: &LoginOutcome) -> Result<(), ProxyError> {
-        let Destination { worker, facts } = self.clusters.destination(&self.login.listener, outcome).await?;
+        let Destination { worker, facts } =
+            destination(&self.clusters, &self.login.listener, outcome).await?;
         may_talk(&facts, outcome)?;
-        let user: Arc<str> = outcome.user.as_str().into();
-        let (rank, limit) = worker.users.rank_and_limit(&user);
-        let registry = self.worker.registry.clone();
-        let former: (Arc<str>, Rank) = (self.activity.user(), self.activity.rank());
+        let newcomer = worker.users.newcomer(&outcome.user, self.activity.visitor);
+        let (registry, former) = (self.worker.registry.clone(), self.activity.user());
         registry
-            .change_user(&self.activity, (&user, rank, limit))
-            .map_err(|refusal| self.worker.refused(refusal, (&user, &self.activity.host)))?;
+            .change_user(&self.activity, newcomer)
+            .map_err(|refusal| self.worker.refused(refusal, (&outcome.user, &self.activity.host)))?;
         let keys = worker.users.keys(&outcome.user, &outcome.secret);
         let initial = worker.shared(first_state(&worker, &facts, outcome, self.login.listener.mode));
         let identity = worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
                 .of_client(self.login.client_ip, outcome.attributes.clone())
-                .of_admin(rank == Rank::ConnectionAdmin),
+                .of_admin(self.activity.rank() == Rank::ConnectionAdmin),
         );
         let now = Who { lex: lex(&facts, &initial), rights: keys.epoch(), worker, initial, keys, identity };
         let before = self.switch_to(now);
         let checked = self.check_schema().await;
         if checked.is_err() {
-            let limit = before.worker.users.rank_and_limit(&former.0).1;
             // Its place may have been given to another one meanwhile.
-            if registry.change_user(&self.activity, (&former.0, former.1, limit)).is_err() {
+            if registry
+                .change_user(&self.activity, before.worker.users.newcomer(&former, self.activity.visitor))
+                .is_err()
+            {
                 self.activity.kill();
             }
             self.switch_to(before);

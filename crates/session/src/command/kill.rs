@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use delphinus_clients::{Activity, ClientConnId, Rank};
 use delphinus_pool::{PoolError, Thread};
 use delphinus_sql::{
     Class, Effects, Flavor, Kill, KillScope, KillTarget, Statement, dynamic_expression, kill_target,
@@ -13,10 +14,8 @@ use delphinus_topology::BackendId;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, first_integer};
 
-use crate::admission::Rank;
 use crate::client_error::ProxyError;
 use crate::io::Input;
-use crate::registry::{ClientConnId, SessionInfo};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::stored_code::{TextExecuted, with_kind};
@@ -78,7 +77,7 @@ impl Session {
 
     /// True for a session of the same user. Where backends check the passwords, users of the same name in two clusters may be
     /// two people.
-    pub(crate) fn is_own(&self, other: &SessionInfo) -> bool {
+    pub(crate) fn is_own(&self, other: &Activity) -> bool {
         let user = self.activity.user();
         let is_same_account =
             || other.cluster() == self.worker.cluster || self.worker.users.has_own_password(&user);
@@ -103,7 +102,7 @@ impl Session {
 
     /// Ends the sessions of a user at this proxy, or what they run.
     async fn kill_user(&mut self, name: &str, host: Option<&str>, scope: KillScope) -> Outcome {
-        let is_meant = |one: &Arc<SessionInfo>| {
+        let is_meant = |one: &Arc<Activity>| {
             *one.user() == *name && host.is_none_or(|host| host.eq_ignore_ascii_case(&one.host))
         };
         let victims: Vec<_> = self.worker.registry.list().into_iter().filter(is_meant).collect();
@@ -270,7 +269,7 @@ impl Session {
 
     async fn kill_on_backend(
         &mut self,
-        victim: &Arc<SessionInfo>,
+        victim: &Arc<Activity>,
         backend: BackendId,
         thread: Thread,
     ) -> Result<(), ProxyError> {

@@ -114,7 +114,7 @@ impl Session {
         let name =
             String::from_utf8_lossy(&self.client.buffer.data()[HEADER_LEN + 1..input.held]).into_owned();
         if let Err(error) = self.clusters.check_schema(self.worker.cluster, &name) {
-            return self.refuse(input, error).await;
+            return self.refuse(input, error.into()).await;
         }
         self.simple(input, Shape::Single, Some(name), ENTERS).await
     }

@@ -180,7 +180,8 @@ impl Session {
             return Ok(());
         }
         let own = self.worker.cluster;
-        text.names().used_schemas.iter().try_for_each(|schema| self.clusters.check_schema(own, schema))
+        let mut schemas = text.names().used_schemas.iter();
+        Ok(schemas.try_for_each(|schema| self.clusters.check_schema(own, schema))?)
     }
 
     /// KILL, SHOW PROCESSLIST, and the counters of the session: `None` for any other statement.

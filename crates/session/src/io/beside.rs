@@ -1,17 +1,17 @@
 //! What goes on beside a command that is on its way: others ask, or end it, and what passes may be looked at.
 
+use delphinus_clients::Activity;
 use delphinus_net::NetError;
 use delphinus_pool::Checkout;
 use delphinus_topology::BackendId;
 use delphinus_wire::response::SessionChanges;
 
 use super::Client;
-use crate::registry::SessionInfo;
 
 /// Whoever sends a command says by this what has to be looked at meanwhile.
 pub(crate) trait Beside {
     /// By which others reach whoever waits.
-    fn activity(&self) -> &SessionInfo;
+    fn activity(&self) -> &Activity;
 
     /// Somebody wants something of the one that waits for this backend, or a second has gone by. An error if nothing is waited
     /// for any more.

@@ -4,12 +4,12 @@
 use std::io;
 use std::time::Duration;
 
+use delphinus_clients::Activity;
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_wire::{Frame, HEADER_LEN, header, parse_header};
 
 use super::Client;
-use crate::registry::SessionInfo;
 use crate::worker::BUFFER_SIZE;
 
 /// Commands up to this size are held whole, in bytes; of longer ones this much is classified.
@@ -69,7 +69,7 @@ impl Client {
     #[inline]
     pub(crate) async fn next_command(
         &mut self,
-        activity: &SessionInfo,
+        activity: &Activity,
         idle_limit_s: u32,
     ) -> Result<Waited, NetError> {
         if self.buffer.is_empty() {
@@ -112,7 +112,7 @@ impl Client {
     }
 
     #[inline]
-    async fn wait_for_client(&mut self, activity: &SessionInfo) -> Result<Woken, NetError> {
+    async fn wait_for_client(&mut self, activity: &Activity) -> Result<Woken, NetError> {
         match rt::either(self.stream.readable(), activity.disturbed()).await {
             Either::First(ready) => Ok(ready.map(|()| Woken::ByClient)?),
             Either::Second(()) => Ok(Woken::Disturbed),

@@ -1,5 +1,6 @@
 //! What a client is greeted with: version, capabilities, plugin.
 
+use delphinus_clients::{ClientConnId, ListenerSettings};
 use delphinus_net::{NetError, Stream};
 use delphinus_topology::{Flavor, ServerFacts};
 use delphinus_wire::Capabilities;
@@ -7,9 +8,8 @@ use delphinus_wire::auth::Plugin;
 use delphinus_wire::handshake::Transport;
 use delphinus_wire::handshake::server::ServerSettings;
 
-use crate::clusters::Entrance;
-use crate::registry::ClientConnId;
-use crate::worker::{ListenerSettings, Worker};
+use super::entrance::Entrance;
+use crate::worker::Worker;
 
 /// What clients may agree on with the proxy, as far as all backends can do it.
 pub(crate) const SHARED: Capabilities = Capabilities::of(&[

@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use delphinus_clients::ListenerSettings;
 use delphinus_net::{Buffer, NetError, Stream, read_proxy_header};
 use delphinus_wire::Capabilities;
 use delphinus_wire::proxy_header::{ProxyOrigin, version_of};
 
 use super::refuse;
 use crate::client_error::{ClientError, ProxyError};
-use crate::worker::ListenerSettings;
 
 /// Where a client comes from.
 pub(super) struct Origin {

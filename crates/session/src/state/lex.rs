@@ -2,11 +2,8 @@
 
 use std::rc::Rc;
 
-use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset, digest};
+use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 use delphinus_state::Vars;
-
-/// How much of a statement is told, in bytes.
-const SHOWN: usize = 1024;
 
 /// How this session's texts are read; follows its variables.
 #[derive(Debug)]
@@ -48,12 +45,9 @@ impl Lex {
         self.limits_rows
     }
 
-    /// A statement without its literals, as far as it is shown to anybody.
-    pub(crate) fn normalised(&self, text: &[u8]) -> Box<str> {
-        let mut out = Vec::new();
-        digest(text, self.options, &mut out);
-        let text = String::from_utf8_lossy(&out);
-        text.char_indices().take_while(|(at, _)| *at < SHOWN).map(|(_, one)| one).collect()
+    /// The options of the last text.
+    pub(crate) fn as_read(&self) -> LexOptions {
+        self.options
     }
 
     fn read(&mut self, vars: &Vars) {

@@ -12,8 +12,9 @@ use delphinus_sql::Consistency;
 use delphinus_wire::auth::{BackendSecret, Credential, Password, Plugin};
 use delphinus_wire::handshake::server::{Decoys, UserRecord};
 
-use crate::admission::Rank;
+use crate::admission::{Newcomer, Rank};
 use crate::defaults::Defaults;
+use crate::failed_logins::Visitor;
 
 /// A user that the configuration lists.
 #[derive(Debug)]
@@ -116,7 +117,7 @@ impl Users {
     }
 
     /// What a login is compared with.
-    pub(crate) fn record(&self, name: &str) -> UserRecord {
+    pub fn record(&self, name: &str) -> UserRecord {
         let now = rt::now();
         let Some(Listed { user, keys }) = self.listed.get(name) else {
             if !self.settings.unlisted {
@@ -141,22 +142,24 @@ impl Users {
     }
 
     /// The listed user.
-    pub(crate) fn find(&self, name: &str) -> Option<&User> {
+    pub fn find(&self, name: &str) -> Option<&User> {
         self.listed.get(name).map(|listed| &listed.user)
     }
 
     /// True if the configuration has what the user's password is compared with.
-    pub(crate) fn has_own_password(&self, name: &str) -> bool {
+    pub fn has_own_password(&self, name: &str) -> bool {
         self.listed.get(name).is_some_and(|listed| listed.keys.is_some())
     }
 
-    /// What a user may do about connections, and its own limit.
-    pub(crate) fn rank_and_limit(&self, name: &str) -> (Rank, Option<u32>) {
-        self.find(name).map_or((Rank::Ordinary, None), |user| (user.rank, user.max_connections))
+    /// One who comes in as this user, from there.
+    pub fn newcomer(&self, name: &str, visitor: Visitor) -> Newcomer {
+        let user = self.find(name);
+        let (rank, limit) = user.map_or((Rank::Ordinary, None), |user| (user.rank, user.max_connections));
+        Newcomer { user: name.into(), rank, limit, source: visitor.source() }
     }
 
     /// What sessions of this user log in to backends with, after a login that left `secret`.
-    pub(crate) fn keys(&self, name: &str, secret: &BackendSecret) -> Arc<Keys> {
+    pub fn keys(&self, name: &str, secret: &BackendSecret) -> Arc<Keys> {
         if let Some(Listed { user, keys: Some(keys) }) = self.listed.get(name) {
             // The other passwords of a listed user are in the file.
             let is_hash = !matches!(user.credential, Credential::Plain(_));
@@ -176,7 +179,7 @@ impl Users {
     }
 
     /// What sessions began with.
-    pub(crate) fn defaults(&self) -> &Defaults {
+    pub fn defaults(&self) -> &Defaults {
         &self.defaults
     }
 
@@ -249,7 +252,7 @@ impl Users {
 
     /// An account was changed, or may have been: every password is checked again at its next login, and new logins get only
     /// connections that are authenticated after this.
-    pub(crate) fn accounts_changed(&self) {
+    pub fn accounts_changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
         self.rights.have_changed();
         for one in self.checked().values_mut() {

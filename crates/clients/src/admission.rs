@@ -56,7 +56,7 @@ pub enum Refusal {
 
 /// Who wants to come in, at the end of a login.
 #[derive(Debug, Clone)]
-pub(crate) struct Newcomer {
+pub struct Newcomer {
     pub(crate) user: Arc<str>,
     pub(crate) rank: Rank,
     /// The user's own limit.

@@ -1,0 +1,350 @@
+//! What a session does at this moment, as anybody may see it, and how others reach it. Owns the cells that the session writes: on the
+//! path of a query one store each where it begins, runs and ends, and nothing for the rest unless that changes.
+
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use delphinus_net::rt::Bell;
+use delphinus_pool::Thread;
+use delphinus_sql::LexOptions;
+use delphinus_state::{Pin, PinReason, Pins};
+use delphinus_topology::{BackendId, ClusterId};
+
+use crate::admission::{Newcomer, Rank};
+use crate::failed_logins::Visitor;
+use crate::inquiry::without_literals;
+
+/// A client connection's id: what the client sees as its connection id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientConnId(pub u32);
+
+/// What a session has from its login on, beside its user.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its id.
+    pub id: ClientConnId,
+    /// The client's host.
+    pub host: String,
+    /// By which it is counted.
+    pub visitor: Visitor,
+    /// Whose backends it uses.
+    pub cluster: ClusterId,
+}
+
+/// What others may know of a session, and how they reach it. The session writes it as it goes; any thread may read it.
+#[derive(Debug)]
+pub struct Activity {
+    /// Its id.
+    pub id: ClientConnId,
+    /// Its user, and what that may do; changes with COM_CHANGE_USER.
+    user: Mutex<(Arc<str>, Rank)>,
+    /// The client's host.
+    pub host: String,
+    /// By which it is counted.
+    pub visitor: Visitor,
+    /// Whose backends it uses; changes with COM_CHANGE_USER.
+    cluster: AtomicU16,
+    /// The schema that it is in; changes rarely.
+    schema: Mutex<Option<Arc<str>>>,
+    /// What holds it to its connection.
+    hold: Mutex<Noted>,
+    /// Where its statement runs: backend in the high half, thread id there in the low half; 0 is nowhere, `WAITING` not
+    /// yet anywhere.
+    running: AtomicU64,
+    /// When it last began a command, by the registry's clock.
+    active_s: AtomicU32,
+    /// What others want of it: the bits below.
+    signals: AtomicU8,
+    bell: Bell,
+}
+
+/// What holds a session to its connection, as others may see it.
+#[derive(Debug, Clone)]
+pub struct Hold {
+    /// The backend that it is held to, if it has a connection there.
+    pub backend: Option<BackendId>,
+    /// A transaction is open.
+    pub is_in_transaction: bool,
+    /// All of its pins, oldest first; their statements are without literals.
+    pub pins: Vec<Pin>,
+}
+
+/// The same as the session notes it: statements are as they came, beside how they are read.
+#[derive(Debug, Default)]
+struct Noted {
+    backend: Option<BackendId>,
+    is_in_transaction: bool,
+    pins: Vec<(Pin, LexOptions)>,
+}
+
+/// A command has begun, and is on no backend: the session waits for a connection, as a rule.
+const WAITING: u64 = 1;
+
+/// The session has to end.
+const KILLED: u8 = 1;
+/// What it runs on a backend has to end.
+const KILL_QUERY: u8 = 2;
+/// It shall tell what only it knows: see `inquiry`.
+const TELL: u8 = 4;
+
+/// What somebody wanted of a session that has heard it now.
+#[derive(Debug, Clone, Copy)]
+pub struct Calls(u8);
+
+impl Calls {
+    /// The statement has to end.
+    #[inline]
+    pub fn kills_query(self) -> bool {
+        self.0 & KILL_QUERY != 0
+    }
+
+    /// Somebody asks.
+    #[inline]
+    pub fn asks(self) -> bool {
+        self.0 & TELL != 0
+    }
+}
+
+impl Activity {
+    /// Of a session that begins now.
+    pub(crate) fn new(entry: Entry, newcomer: Newcomer, now_s: u32) -> Self {
+        let Entry { id, host, visitor, cluster } = entry;
+        Self {
+            id,
+            user: Mutex::new((newcomer.user, newcomer.rank)),
+            host,
+            visitor,
+            cluster: AtomicU16::new(cluster.0),
+            schema: Mutex::default(),
+            hold: Mutex::default(),
+            running: AtomicU64::new(0),
+            active_s: AtomicU32::new(now_s),
+            signals: AtomicU8::new(0),
+            bell: Bell::default(),
+        }
+    }
+
+    /// Its user and rank, to be changed.
+    pub(crate) fn user_and_rank(&self) -> MutexGuard<'_, (Arc<str>, Rank)> {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a command begins.
+    #[inline]
+    pub fn touch(&self, clock_s: u32) {
+        self.active_s.store(clock_s, Ordering::Relaxed);
+        self.running.store(WAITING, Ordering::Relaxed);
+    }
+
+    /// Makes the session look whether it has to end.
+    pub fn disturb(&self) {
+        self.bell.ring();
+    }
+
+    /// Its user.
+    pub fn user(&self) -> Arc<str> {
+        self.user_and_rank().0.clone()
+    }
+
+    /// What its user may do.
+    pub fn rank(&self) -> Rank {
+        self.user_and_rank().1
+    }
+
+    /// The cluster whose backends it uses.
+    pub fn cluster(&self) -> ClusterId {
+        ClusterId(self.cluster.load(Ordering::Relaxed))
+    }
+
+    /// Notes that it has moved to another cluster. It runs nothing then.
+    pub fn moves_to(&self, cluster: ClusterId) {
+        self.cluster.store(cluster.0, Ordering::Relaxed);
+    }
+
+    /// The schema that it is in.
+    pub fn schema(&self) -> Option<Arc<str>> {
+        self.schema.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that it is in another schema.
+    pub fn enters(&self, schema: Option<&str>) {
+        *self.schema.lock().unwrap_or_else(PoisonError::into_inner) = schema.map(Arc::from);
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The oldest of the reasons why it keeps its connection.
+    pub fn pin(&self) -> Option<PinReason> {
+        self.noted().pins.first().map(|(pin, _)| pin.reason)
+    }
+
+    /// What holds it to its connection.
+    pub fn hold(&self) -> Hold {
+        let (backend, is_in_transaction, pins) = {
+            let noted = self.noted();
+            (noted.backend, noted.is_in_transaction, noted.pins.clone())
+        };
+        let shown = |(pin, lex): (Pin, _)| Pin {
+            statement: without_literals(pin.statement.as_bytes(), lex).into(),
+            ..pin
+        };
+        Hold { backend, is_in_transaction, pins: pins.into_iter().map(shown).collect() }
+    }
+
+    /// Notes what holds it, to which backend, and how the statements of the pins that are new are read.
+    pub fn is_held(&self, backend: Option<BackendId>, is_in_transaction: bool, pins: &Pins, lex: LexOptions) {
+        let mut noted = self.noted();
+        (noted.backend, noted.is_in_transaction) = (backend, is_in_transaction);
+        // New ones stand behind those that stay.
+        let is_same = |one: &Pin, other: &Pin| (one.reason, one.since) == (other.reason, other.since);
+        noted.pins.retain(|(known, _)| pins.iter().any(|pin| is_same(known, pin)));
+        let known = noted.pins.len();
+        noted.pins.extend(pins.iter().skip(known).map(|pin| (pin.clone(), lex)));
+    }
+
+    /// Seconds since it last began a command.
+    #[inline]
+    pub fn since_s(&self, now_s: u32) -> u32 {
+        now_s.saturating_sub(self.active_s.load(Ordering::Relaxed))
+    }
+
+    /// Says where its statement runs now.
+    #[inline]
+    pub fn runs_on(&self, backend: BackendId, thread: Thread) {
+        let place = u64::from(thread.moves) << 48 | (u64::from(backend.0) + 1) << 32 | u64::from(thread.id);
+        self.running.store(place, Ordering::Relaxed);
+    }
+
+    /// Says that no statement runs.
+    #[inline]
+    pub fn runs_nowhere(&self) {
+        self.running.store(0, Ordering::Relaxed);
+    }
+
+    /// Says that its statement runs on no backend any more, and is to run again: a KILL has to reach the session itself.
+    #[inline]
+    pub fn waits_again(&self) {
+        self.running.store(WAITING, Ordering::Relaxed);
+    }
+
+    /// Where its statement runs.
+    #[inline]
+    pub fn place(&self) -> Option<(BackendId, Thread)> {
+        let place = self.running.load(Ordering::Relaxed);
+        let backend = ((place >> 32) as u16).checked_sub(1)?;
+        Some((BackendId(backend), Thread { id: place as u32, moves: (place >> 48) as u16 }))
+    }
+
+    /// True if a command has begun that is on no backend yet.
+    pub fn is_waiting(&self) -> bool {
+        self.running.load(Ordering::Relaxed) == WAITING
+    }
+
+    /// True if the session has to end.
+    #[inline]
+    pub fn is_killed(&self) -> bool {
+        self.signals.load(Ordering::Relaxed) & KILLED != 0
+    }
+
+    /// Ends the session as soon as it can see it: when its statement has come to its end.
+    pub fn kill(&self) {
+        self.signal(KILLED);
+    }
+
+    /// Makes the session end its statement on the backend, and itself as well if `ends_session`.
+    pub fn kill_from_outside(&self, ends_session: bool) {
+        self.signal(if ends_session { KILLED | KILL_QUERY } else { KILL_QUERY });
+    }
+
+    /// Makes the session tell what it knows.
+    pub(crate) fn ask(&self) {
+        self.signal(TELL);
+    }
+
+    fn signal(&self, bits: u8) {
+        self.signals.fetch_or(bits, Ordering::Relaxed);
+        self.bell.ring();
+    }
+
+    /// What others want of the session, taken note of.
+    #[inline]
+    pub fn take_calls(&self) -> Calls {
+        Calls(self.signals.fetch_and(KILLED, Ordering::Relaxed))
+    }
+
+    /// Waits until somebody wants something of this session.
+    #[inline]
+    pub async fn disturbed(&self) {
+        self.bell.rung().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use delphinus_sql::Backslash;
+
+    use super::*;
+    use crate::admission::Source;
+
+    fn activity() -> Activity {
+        let user =
+            Newcomer { user: "app".into(), rank: Rank::Ordinary, limit: None, source: Source::default() };
+        let (host, visitor) = ("h".to_owned(), Visitor::of(None, None));
+        Activity::new(Entry { id: ClientConnId(1), host, visitor, cluster: ClusterId(1) }, user, 0)
+    }
+
+    #[test]
+    fn others_see_where_it_runs_and_reach_it() {
+        let activity = activity();
+        assert_eq!(activity.place(), None);
+        let thread = Thread { id: 7, moves: u16::MAX };
+        activity.runs_on(BackendId(0), thread);
+        assert_eq!(activity.place(), Some((BackendId(0), thread)));
+        activity.runs_nowhere();
+        assert_eq!((activity.place(), activity.is_waiting()), (None, false));
+        activity.touch(1);
+        assert_eq!((activity.place(), activity.is_waiting()), (None, true));
+        activity.runs_on(BackendId(0), thread);
+        activity.waits_again();
+        assert_eq!((activity.place(), activity.is_waiting()), (None, true));
+        activity.kill_from_outside(false);
+        activity.ask();
+        let calls = activity.take_calls();
+        assert!(calls.kills_query() && calls.asks() && !activity.is_killed());
+        activity.kill_from_outside(true);
+        assert!(
+            activity.take_calls().kills_query()
+                && !activity.take_calls().kills_query()
+                && activity.is_killed()
+        );
+    }
+
+    #[test]
+    fn pins_are_seen_without_literals_as_their_statements_were_read() {
+        let (activity, now) = (activity(), Instant::now());
+        let escapes = LexOptions::default();
+        let literal = LexOptions { backslash: Backslash::Literal, ..escapes };
+        let mut pins = Pins::default();
+        pins.add(PinReason::Handler, now, b"HANDLER t OPEN");
+        pins.add(PinReason::UnknownState, now, b"SET @a = 'x\\', @b = 'secret'");
+        activity.is_held(Some(BackendId(2)), true, &pins, literal);
+        pins.remove(PinReason::Handler);
+        pins.add(PinReason::AdvisoryLock, now, b"SELECT GET_LOCK('a\\'b', 10)");
+        activity.is_held(Some(BackendId(2)), false, &pins, escapes);
+        let hold = activity.hold();
+        let shown: Vec<_> = hold.pins.iter().map(|pin| (pin.reason, &*pin.statement)).collect();
+        assert_eq!(
+            shown,
+            [
+                (PinReason::UnknownState, "SET @a = ?, @b = ?"),
+                (PinReason::AdvisoryLock, "SELECT GET_LOCK(?, ...)"),
+            ]
+        );
+        assert_eq!((hold.backend, hold.is_in_transaction), (Some(BackendId(2)), false));
+        assert_eq!(activity.pin(), Some(PinReason::UnknownState));
+    }
+}

@@ -1,0 +1,217 @@
+//! Who is connected, over all workers: for limits, KILL and the process list. Locked when a client comes or
+//! goes and when somebody asks, never on the path of a query.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use delphinus_net::rt::Bell;
+use delphinus_topology::{BackendId, ClusterId};
+
+use crate::activity::{Activity, ClientConnId, Entry};
+use crate::admission::{Admission, Attendance, ClientLimits, Newcomer, Refusal, Source};
+use crate::failed_logins::{FailedLogins, LoginDelays};
+use crate::inquiry::Inquiry;
+use crate::login_attempt::LoginPlace;
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub struct Registry {
+    sessions: Mutex<HashMap<ClientConnId, Arc<Activity>>>,
+    next_id: AtomicU32,
+    connected: AtomicU32,
+    admission: Admission,
+    failed_logins: FailedLogins,
+    /// Seconds since the start, advanced by `tick`: reading a clock for each command would cost more.
+    clock_s: AtomicU32,
+    pub(crate) inquiry: Inquiry,
+}
+
+/// Counts one client as connected, from accept to the end.
+#[derive(Debug)]
+pub struct Connected {
+    registry: Arc<Registry>,
+    number: u64,
+    evicted: Arc<Bell>,
+}
+
+impl Connected {
+    /// Waits until its login has to make way for that of another.
+    pub async fn evicted(&self) {
+        self.evicted.rung().await;
+    }
+
+    /// Says where the client comes from; an error if too many do.
+    pub fn is_from(&self, ip: Option<IpAddr>) -> Result<(), Refusal> {
+        self.registry.admission.is_from(self.number, Source::of(ip))
+    }
+}
+
+impl LoginPlace for Connected {
+    fn rest(&self) {
+        self.registry.admission.rest(self.number);
+    }
+
+    fn resume(&self) -> bool {
+        self.registry.admission.resume(self.number).is_ok()
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.registry.admission.login_ends(self.number);
+        self.registry.connected.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Registry {
+    /// With these limits.
+    pub fn new(limits: ClientLimits, delays: LoginDelays) -> Self {
+        let (admission, failed_logins) = (Admission::new(limits), FailedLogins::new(delays));
+        Self { admission, failed_logins, ..Self::default() }
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> ClientLimits {
+        self.admission.limits()
+    }
+
+    /// How many clients of which kind there are.
+    pub fn attendance(&self) -> Attendance {
+        self.admission.attendance()
+    }
+
+    /// Where logins have failed.
+    pub fn failed_logins(&self) -> &FailedLogins {
+        &self.failed_logins
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<ClientConnId, Arc<Activity>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seconds since the start.
+    #[inline]
+    pub fn clock_s(&self) -> u32 {
+        self.clock_s.load(Ordering::Relaxed)
+    }
+
+    /// Advances the clock, ends the sessions that have been idle for `limit_s`, and wakes those whose statement has run
+    /// for a second and more: they look whether their client is still there.
+    pub fn tick(&self, now_s: u32, limit_s: u64) {
+        self.clock_s.store(now_s, Ordering::Relaxed);
+        self.failed_logins.tick(delphinus_net::rt::now());
+        for activity in self.sessions().values() {
+            let since_s = activity.since_s(now_s);
+            match activity.place() {
+                None if u64::from(since_s) >= limit_s => activity.kill(),
+                Some(_) if since_s >= 1 => activity.disturb(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Wakes the sessions of a cluster whose statement runs where nothing will come from any more.
+    pub fn disturb_those_on(&self, cluster: ClusterId, is_hung: impl Fn(BackendId) -> bool) {
+        for activity in self.sessions().values().filter(|activity| activity.cluster() == cluster) {
+            if activity.place().is_some_and(|(backend, _)| is_hung(backend)) {
+                activity.disturb();
+            }
+        }
+    }
+
+    /// A new id: never 0, and not one in use.
+    pub fn next_id(&self) -> ClientConnId {
+        loop {
+            let id = ClientConnId(self.next_id.fetch_add(1, Ordering::Relaxed).wrapping_add(1));
+            if id.0 != 0 && !self.sessions().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Counts a client that comes from this address, as far as is known yet; `None` if there is no room.
+    pub fn connect(self: &Arc<Self>, ip: Option<IpAddr>) -> Option<Connected> {
+        let (number, evicted) = self.admission.arrive(Source::of(ip))?;
+        self.connected.fetch_add(1, Ordering::AcqRel);
+        Some(Connected { registry: self.clone(), number, evicted })
+    }
+
+    /// How many clients are connected.
+    pub fn connected(&self) -> u32 {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// Enters a session that has logged in, unless a limit has been reached.
+    pub fn enter(
+        &self,
+        connected: &Connected,
+        newcomer: Newcomer,
+        entry: Entry,
+    ) -> Result<Arc<Activity>, Refusal> {
+        self.admission.enter(connected.number, &newcomer)?;
+        let activity = Arc::new(Activity::new(entry, newcomer, self.clock_s()));
+        self.sessions().insert(activity.id, activity.clone());
+        Ok(activity)
+    }
+
+    /// Changes a session's user, unless a limit has been reached.
+    pub fn change_user(&self, activity: &Activity, newcomer: Newcomer) -> Result<(), Refusal> {
+        let mut now = activity.user_and_rank();
+        self.admission.change((&now.0, now.1), &newcomer)?;
+        *now = (newcomer.user, newcomer.rank);
+        Ok(())
+    }
+
+    /// Removes a session.
+    pub fn leave(&self, id: ClientConnId) {
+        let left = self.sessions().remove(&id);
+        if let Some(activity) = left {
+            self.admission.leave(&activity.user(), activity.rank(), activity.visitor.source());
+        }
+    }
+
+    /// The session with this id.
+    pub fn find(&self, id: ClientConnId) -> Option<Arc<Activity>> {
+        self.sessions().get(&id).cloned()
+    }
+
+    /// All sessions, by id.
+    pub fn list(&self) -> Vec<Arc<Activity>> {
+        let mut list: Vec<_> = self.sessions().values().cloned().collect();
+        list.sort_by_key(|activity| activity.id);
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::Rank;
+    use crate::failed_logins::Visitor;
+
+    #[test]
+    fn limits_hold_and_places_are_kept() {
+        let registry = Arc::new(Registry::new(
+            ClientLimits { max_connections: 1, ..ClientLimits::default() },
+            LoginDelays::default(),
+        ));
+        let one = registry.connect(None);
+        assert!(one.is_some() && registry.connect(None).is_none());
+        drop(one);
+        let connected = registry.connect(None).expect("room again");
+        assert_eq!(registry.connected(), 1);
+
+        let id = registry.next_id();
+        let newcomer =
+            Newcomer { user: "app".into(), rank: Rank::Ordinary, limit: Some(1), source: Source::default() };
+        let visitor = Visitor::of(None, None);
+        let entry = Entry { id, host: "h".into(), visitor, cluster: ClusterId(1) };
+        registry.enter(&connected, newcomer, entry).expect("room for one");
+        assert!(registry.connect(None).is_none());
+        registry.leave(id);
+        assert!(registry.find(id).is_none());
+        assert!(registry.connect(None).is_some());
+    }
+}
