@@ -75,6 +75,16 @@ fn global_values_do_not_pin(stage: &Stage) {
     assert!(connected.starts_with("Threads_connected "), "{connected}");
     assert_eq!(status(&mut client, "SHOW STATUS LIKE 'Ssl_cipher'"), "Ssl_cipher \n");
     assert_eq!(pin(&mut client), "starting");
+    let asked = |client: &mut Client| {
+        let mut told = Vec::new();
+        for sql in ["SELECT FOUND_ROWS(), ROW_COUNT()", "SHOW COUNT(*) WARNINGS"] {
+            client.run("SELECT 1 / 0, CAST('x' AS SIGNED) UNION ALL SELECT 2, 3").unwrap();
+            status(client, "SHOW STATUS LIKE 'Ssl_cipher'");
+            told.push(client.run(sql).unwrap().remove(0).rows().unwrap());
+        }
+        told
+    };
+    assert_eq!(asked(&mut client), asked(&mut connect(&stage.primary_address())));
     status(&mut client, "SHOW STATUS LIKE 'Bytes_sent'");
     assert_eq!(pin(&mut client), "pinned: session_status");
     client.reset_connection().unwrap();

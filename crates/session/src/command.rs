@@ -15,6 +15,7 @@ mod special;
 mod stmt_close;
 mod stmt_reset;
 
+use delphinus_sql::{Kill, KillScope, KillTarget};
 use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::Command;
 use delphinus_wire::command::ClientStmtId;
@@ -24,7 +25,6 @@ use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 
-pub(crate) use self::kill::RUNS_TEXTS;
 pub(crate) use self::params::with_types;
 pub(crate) use self::prepare::prepare_in;
 
@@ -136,7 +136,8 @@ impl Session {
             Rare::ProcessInfo | Rare::Debug => self.pass_through(input, command).await,
             Rare::ProcessKill(id) => {
                 self.client.skip(input).await?;
-                self.kill(u64::from(id), delphinus_sql::KillScope::Connection).await
+                let target = KillTarget::Connection(u64::from(id));
+                self.kill(&Kill { target, scope: KillScope::Connection }, None).await
             }
             Rare::Unknown => {
                 self.client.skip(input).await?;

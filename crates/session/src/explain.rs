@@ -10,10 +10,11 @@ use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::response::{Column, Status, TextResult};
 use delphinus_wire::{HEADER_LEN, query_attributes};
 
+use crate::answer::Answer;
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Reading;
 use crate::io::Input;
-use crate::serve::{Outcome, Served};
+use crate::serve::Outcome;
 use crate::session::Session;
 use crate::steer::hints_of;
 
@@ -58,12 +59,8 @@ impl Session {
         let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
         let rows = self.explained(asked, &statement, &attributes, explain);
         self.client.skip(input).await?;
-        self.worker.counters.routed_local.increment();
-        self.held.memory.row_count.set(-1);
-        self.note_own_answer();
         let result = self.table_of(rows);
-        self.answer_rows(&result).await?;
-        Ok(Served::Answered)
+        self.answer(&Answer::rows(result)).await
     }
 
     fn table_of(&mut self, rows: Vec<Row>) -> TextResult {

@@ -17,6 +17,7 @@ use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
+use crate::answer::killed;
 use crate::client_error::{ClientError, ProxyError};
 use crate::io::Relayed;
 use crate::serve::Served;
@@ -128,7 +129,7 @@ impl Session {
             }
         }
         if self.activity.is_killed() {
-            return Err(self.killed());
+            return Err(killed(self.state.flavor()));
         }
         if self.worker.is_stopping() {
             return Err(ProxyError::Shutdown);

@@ -5,15 +5,15 @@
 
 use std::ops::Range;
 
-use delphinus_pool::{Checkout, ListLeft, RowsLeft, Warnings};
+use delphinus_pool::{Checkout, ListLeft, RowsLeft};
 use delphinus_route::Target;
 use delphinus_sql::{Class, Effects, Flavor, LexOptions, SqlText, Statement, Uses, bare_words};
 use delphinus_state::Response;
 use delphinus_topology::BackendId;
 use delphinus_wire::error_code;
 
-use crate::client_error::{ClientError, ProxyError};
-use crate::local::Known;
+use crate::answer::Known;
+use crate::client_error::ProxyError;
 use crate::session::Session;
 use crate::state::Ran;
 
@@ -225,19 +225,6 @@ impl Session {
             return ListLeft::Untold;
         }
         if keeps_list(statement.class, text) { ListLeft::Kept } else { ListLeft::Own }
-    }
-
-    /// The proxy has answered a statement itself, without an error: diagnostics are about that one from now on.
-    pub(crate) fn note_own_answer(&mut self) {
-        // To MariaDB, it has no tables.
-        let clears = self.state.lex.options(&self.state.want.vars).flavor == Flavor::MySql;
-        self.held.memory.answered_itself(clears.then_some(Warnings::None));
-    }
-
-    /// Diagnostics are about this error from now on.
-    pub(crate) fn note_own_error(&self, error: &ProxyError) {
-        let error = ClientError::from(error).into_packet();
-        self.held.memory.answered_itself(Some(Warnings::Own(error.code, error.message)));
     }
 }
 

@@ -11,6 +11,7 @@
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `io/relay` |
 //! | what the proxy itself runs there, and may wait for | `io/own_command` |
+//! | what the proxy answers itself | `answer/x` |
 //! | how the cluster looks to sessions, and what they report | `outlook` |
 //! | what a session has to find where it reads | `fresh` |
 //! | hints, rules, listeners for one kind of backend | `steer` |
@@ -21,11 +22,11 @@
 //! | which error does a client see | `client_error` |
 //! | what a session says of itself when it is asked | `watch` |
 
+mod answer;
 mod begin_anew;
 mod client_error;
 mod command;
 mod defaults;
-mod diagnostics;
 mod explain;
 mod failover;
 mod follow;
@@ -33,14 +34,12 @@ mod fresh;
 mod hold;
 mod io;
 mod last_statement;
-mod local;
 mod login;
 mod needs;
 mod ordinary;
 mod outlook;
 mod own_settings;
 mod pinned;
-mod process_list;
 mod read_only;
 mod rescue;
 mod rights;
@@ -48,7 +47,6 @@ mod route;
 mod run;
 mod serve;
 mod session;
-mod session_status;
 mod settle;
 mod sql_statements;
 mod state;

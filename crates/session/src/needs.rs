@@ -3,7 +3,7 @@
 
 use delphinus_sql::{Class, Effects, Statement, Uses};
 
-use crate::command::RUNS_TEXTS;
+use crate::answer::RUNS_TEXTS;
 use crate::rights::AT_RISK;
 use crate::stored_code::MAY_CHANGE_CODE;
 

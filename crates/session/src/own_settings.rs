@@ -5,6 +5,7 @@ use delphinus_route::Target as RouteTarget;
 use delphinus_sql::{CacheWish, Class, Consistency, Hints, Scope, Statement, Target, Wanted, assignments};
 use delphinus_wire::response::{Column, TextResult};
 
+use crate::answer::Answer;
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Token;
 use crate::io::Input;
@@ -30,27 +31,15 @@ impl Session {
     ) -> Outcome {
         let answered = match statement.class {
             _ if !input.is_whole() => Err(ProxyError::PacketTooLarge),
-            Class::Set => self.set_own(sql).map(|()| None),
-            Class::Select => self.select_own(sql).await.map(Some),
+            Class::Set => self.set_own(sql).map(|()| Answer::ok(0)),
+            Class::Select => self.select_own(sql).await.map(Answer::rows),
             _ => Err(Steered::OwnSettingsMixed.into()),
         };
         self.client.skip(input).await?;
-        self.worker.counters.routed_local.increment();
-        if answered.is_ok() {
-            self.note_own_answer();
-        }
         match answered {
-            Ok(None) => {
-                self.held.memory.row_count.set(0);
-                self.answer_ok().await?;
-            }
-            Ok(Some(result)) => {
-                self.held.memory.row_count.set(-1);
-                self.answer_rows(&result).await?;
-            }
-            Err(error) => return Ok(Served::Error(error)),
+            Ok(answer) => self.answer(&answer).await,
+            Err(error) => Ok(Served::Error(error)),
         }
-        Ok(Served::Answered)
     }
 
     /// All of them or none.

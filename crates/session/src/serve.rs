@@ -8,6 +8,7 @@ use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN};
 
+use crate::answer::{self, Answer, Sessions, TextShape};
 use crate::client_error::ProxyError;
 use crate::io::{Input, Waited};
 use crate::session::Session;
@@ -109,12 +110,10 @@ impl Session {
             match served {
                 Served::Answered => {}
                 Served::Error(error) => {
-                    // ROW_COUNT() after any error.
-                    self.held.memory.row_count.set(-1);
-                    self.note_own_error(&error);
-                    self.answer_error(&error, false).await?;
+                    answer::remember_error(&self.held.memory, &error);
+                    answer::give_error(&mut self.client, &error, false).await?;
                 }
-                Served::Fatal(error) => return self.answer_error(&error, true).await,
+                Served::Fatal(error) => return answer::give_error(&mut self.client, &error, true).await,
                 Served::End => return Ok(()),
             }
             self.client.give_buffer_back();
@@ -130,7 +129,7 @@ impl Session {
             Served::Fatal(error) => (error, true),
             Served::Answered | Served::End => return Ok(true),
         };
-        self.answer_error(&error, ends).await?;
+        answer::give_error(&mut self.client, &error, ends).await?;
         self.client.give_buffer_back();
         Ok(ends)
     }
@@ -142,7 +141,11 @@ impl Session {
     }
 
     async fn say_goodbye(&mut self) -> Result<(), NetError> {
-        let error = if self.activity.is_killed() { self.killed() } else { ProxyError::Shutdown };
+        let error = if self.activity.is_killed() {
+            answer::killed(self.state.flavor())
+        } else {
+            ProxyError::Shutdown
+        };
         let mut out = Vec::new();
         crate::ClientError::from(&error).put(&mut out, 0, self.client.capabilities);
         self.client.write_bytes(&out).await
@@ -150,7 +153,7 @@ impl Session {
 
     /// MySQL says why it closes the connection, MariaDB closes it.
     async fn say_expired(&mut self) -> Result<(), NetError> {
-        if self.state.lex.options(&self.state.want.vars).flavor != Flavor::MySql {
+        if self.state.flavor() != Flavor::MySql {
             return Ok(());
         }
         let mut out = Vec::new();
@@ -181,6 +184,22 @@ impl Session {
             }
             other => Box::pin(self.serve_rare(input, other.into())).await,
         }
+    }
+
+    /// Gives the client the answer to a statement.
+    pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
+        answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
+        Ok(Served::Answered)
+    }
+
+    /// All sessions, for this one.
+    pub(crate) fn sessions(&self) -> Sessions<'_> {
+        Sessions { own: &self.activity, registry: &self.worker.registry, users: &self.worker.users }
+    }
+
+    /// How columns of text are described.
+    pub(crate) fn text_shape(&self) -> TextShape {
+        self.worker.outlook.with_snapshot(|snapshot, _| TextShape::of(&self.state, snapshot))
     }
 
     /// The statement that the client means by this id.

@@ -3,6 +3,7 @@
 //! Owns: reading the text of statements. Must not know sessions, backends or rules; it does no I/O and keeps no state.
 //! Everything here is a function of the text and of [`LexOptions`].
 
+mod asked;
 mod assignments;
 mod bit_set;
 mod classify;
@@ -24,6 +25,10 @@ mod uses;
 mod word_table;
 mod work;
 
+pub use asked::{
+    DiagnosticsShown, SelectedVariable, diagnostics_shown, selected_variables, shows_counters_of_session,
+    status_named,
+};
 pub use assignments::{Assignment, Scope, Target, TransactionScope, assignments};
 pub use classify::explain::explained_route;
 pub use classify::{classify, classify_and_digest};

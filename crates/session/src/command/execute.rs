@@ -10,18 +10,16 @@ use delphinus_wire::command::{BackendStmtId, ClientStmtId};
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
 use super::prepare::{is_about_insert_id, is_about_last_statement};
-use super::special::Form;
+use crate::answer::{Form, shows_counters, splice};
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::io::Relayed;
-use crate::local::splice;
 use crate::needs::Needs;
 use crate::rescue::Tries;
 use crate::rights::{AT_RISK, Extent};
 use crate::run::{Begun, Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
-use crate::session_status::shows_counters;
 use crate::state::Ran;
 use crate::statements::Own;
 use crate::steer::hints_of;
@@ -343,10 +341,10 @@ impl Session {
             found.own = own.map(|statement| Own { key: ran_as.clone(), statement });
         }
         self.update_statement_pins(&mut checkout, id).await;
-        if response.is_ok() && shows_counters(&statement, key.text()) {
-            self.pin_for_counters(key.text());
-        }
         let text = SqlText::new(key.text(), self.state.lex.options(&self.state.want.vars));
+        if response.is_ok() && shows_counters(&statement, &text) {
+            self.state.pins.add(PinReason::Status, rt::now(), text.sql);
+        }
         let ran = Ran { statement: &statement, text: &text, response: &response };
         let settled = self.settle(checkout, ran).await;
         self.answer_last(settled, ran, (rest, len, is_untouched)).await

@@ -15,11 +15,11 @@ use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use super::query::as_unknown;
+use crate::answer::{Known, check_spelled_kill, kill_named_by, splice};
 use crate::client_error::{ProxyError, Steered};
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::last_statement::ABOUT_LAST;
-use crate::local::{Known, splice};
 use crate::run::{Carried, Job};
 use crate::serve::Outcome;
 use crate::session::Session;
@@ -128,11 +128,11 @@ impl Session {
             return self.refuse(input, error).await;
         }
         if statement.effects.contains(Effects::KILLS)
-            && let Err(error) = self.kill_named_by(&text.bytes)
+            && let Err(error) = kill_named_by(&text.bytes, text.read.lex)
         {
             return self.refuse(input, error).await;
         }
-        if let Err(error) = self.check_spelled_kill(&statement, &text.bytes) {
+        if let Err(error) = check_spelled_kill(&statement, &text.bytes, &mut self.state) {
             return self.refuse(input, error).await;
         }
         if self.is_steered(&statement) {

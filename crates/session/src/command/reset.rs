@@ -3,6 +3,7 @@
 use delphinus_sql::Flavor;
 use delphinus_state::set_names_collation;
 
+use crate::answer::give_ok;
 use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -18,7 +19,7 @@ impl Session {
             // MySQL forgets the login's character set too, and goes back to its own.
             self.forget_login_charset();
         }
-        self.answer_ok().await?;
+        give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
         Ok(Served::Answered)
     }
 

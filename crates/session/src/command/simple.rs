@@ -3,12 +3,14 @@
 
 use std::rc::Rc;
 
+use delphinus_net::rt;
 use delphinus_pool::{Checkout, Means};
 use delphinus_sql::{Access, Class, Effects, SqlText, Statement, Uses, Why, classify};
-use delphinus_state::{Changed, Shape};
+use delphinus_state::{Changed, PinReason, Shape};
 use delphinus_wire::HEADER_LEN;
 
 use super::Rare;
+use crate::answer::{give_eof, give_ok};
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::io::Relayed;
@@ -81,9 +83,7 @@ impl Session {
             Err(error) => return Ok(Served::Fatal(error)),
         }
         self.worker.counters.routed_local.increment();
-        // Its OK packet counts as one of a statement.
-        self.held.memory.row_count.set(0);
-        self.answer_ok().await?;
+        give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
         Ok(Served::Answered)
     }
 
@@ -104,9 +104,7 @@ impl Session {
             }
             self.held.bound = Some(checkout);
         }
-        // The answer is one without a count of rows.
-        self.held.memory.row_count.set(-1);
-        self.answer_eof().await?;
+        give_eof(&mut self.client, self.state.status, &self.held.memory).await?;
         Ok(Served::Answered)
     }
 
@@ -168,7 +166,7 @@ impl Session {
             }
         }
         if statement.uses.contains(Uses::SESSION_STATUS) && response.is_ok() {
-            self.pin_for_counters(sql);
+            self.state.pins.add(PinReason::Status, rt::now(), sql);
         }
         let text = SqlText::new(sql, self.state.lex.options(&self.state.want.vars));
         let ran = Ran { statement: &statement, text: &text, response: &response };

@@ -1,33 +1,27 @@
 //! Statements about the session itself: KILL, SHOW PROCESSLIST, SHOW STATUS, the proxy's own settings, and those that
 //! read what the one before left behind.
 
+use delphinus_net::rt;
 use delphinus_pool::Checkout;
-use delphinus_sql::{Class, Effects, Flavor, Kill, KillTarget, SqlText, Statement, Uses};
-use delphinus_state::{HiddenCollation, RESULTS_COLLATION};
+use delphinus_sql::{Class, Effects, Kill, KillTarget, SqlText, Statement, Uses};
+use delphinus_state::PinReason;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use super::execute::pinning;
-use super::kill::RUNS_TEXTS;
 use super::prepare::is_about_insert_id;
 use super::query::is_ordinary;
+use crate::answer::{
+    Answer, Form, Known, RUNS_TEXTS, about_tls, kill_named_by, process_list, show_diagnostics,
+    shows_counters, splice,
+};
 use crate::client_error::ProxyError;
-use crate::diagnostics::TextShape;
 use crate::io::Input;
 use crate::last_statement::ABOUT_LAST;
-use crate::local::{Known, splice};
 use crate::rescue::Tries;
 use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
-use crate::session_status::shows_counters;
 use crate::tracking::shows_tracking;
-
-/// How rows are sent: as the answer to a text, or to a prepared statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Text,
-    Binary,
-}
 
 /// A statement that asks for what only its session knows, or its session's last connection.
 struct Special<'a> {
@@ -123,10 +117,10 @@ impl Session {
         if is_ordinary(&statement) {
             return self.run_query(input, text_at, &statement).await;
         }
-        if let Some(outcome) = self.answer_about_sessions(input, &sql, statement).await {
+        if let Some(outcome) = self.answer_about_sessions(input, &text, statement).await {
             return outcome;
         }
-        let statement = if shows_counters(&statement, &sql) { pinning(statement) } else { statement };
+        let statement = if shows_counters(&statement, &text) { pinning(statement) } else { statement };
         let mut telling = None;
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
@@ -147,8 +141,8 @@ impl Session {
         // it is not known by its beginning.
         let of_long = SqlText::new(&[], text.lex);
         let text = if input.is_whole() { &text } else { &of_long };
-        if shows_counters(&statement, text.sql) && relayed.response.is_ok() {
-            self.pin_for_counters(text.sql);
+        if shows_counters(&statement, text) && relayed.response.is_ok() {
+            self.state.pins.add(PinReason::Status, rt::now(), text.sql);
         }
         if shows_tracking(&statement, text.sql)
             && let Err(error) = Box::pin(self.track_again(&mut checkout, &relayed.rest, text.sql)).await
@@ -184,36 +178,43 @@ impl Session {
         Ok(schemas.try_for_each(|schema| self.clusters.check_schema(own, schema))?)
     }
 
-    /// KILL, SHOW PROCESSLIST, and the counters of the session: `None` for any other statement.
+    /// KILL, SHOW PROCESSLIST, the proxy's own settings, and the client's TLS: `None` for any other statement.
     async fn answer_about_sessions(
         &mut self,
         input: Input,
-        sql: &[u8],
+        text: &SqlText<'_>,
         statement: Statement,
     ) -> Option<Outcome> {
         if statement.effects.contains(Effects::KILLS) {
-            match self.kill_named_by(sql) {
+            match kill_named_by(text.sql, text.lex) {
                 Ok(Kill { target: KillTarget::QueryId, .. }) => {}
                 Ok(kill) => {
                     if let Err(error) = self.client.skip(input).await {
                         return Some(Err(error));
                     }
-                    return Some(self.kill_as_told(kill, None).await);
+                    return Some(self.kill(&kill, None).await);
                 }
                 Err(error) => return Some(self.refuse(input, error).await),
             }
         }
         if statement.uses.contains(Uses::PROXY_SETTINGS) {
-            return Some(self.answer_own_settings(input, sql, &statement).await);
+            return Some(self.answer_own_settings(input, text.sql, &statement).await);
         }
-        if statement.uses.contains(Uses::PROCESS_LIST) && statement.class == Class::Show {
-            let shape = self.text_shape();
-            return Some(self.show_process_list(input, sql, shape).await);
+        if statement.class != Class::Show {
+            return None;
         }
-        if statement.uses.contains(Uses::SESSION_STATUS) {
-            return self.answer_about_tls(input, sql, &statement).await;
+        let shape = self.text_shape();
+        let answer = if statement.uses.contains(Uses::PROCESS_LIST) {
+            process_list(&self.sessions(), text, &self.state.want.vars, shape)
+        } else if statement.uses.contains(Uses::SESSION_STATUS) {
+            about_tls(text, &self.client.stream, shape)?
+        } else {
+            return None;
+        };
+        if let Err(error) = self.client.skip(input).await {
+            return Some(Err(error));
         }
-        None
+        Some(self.answer(&answer).await)
     }
 
     /// Puts another text in the place of the client's, from which it differs in no name.
@@ -233,76 +234,24 @@ impl Session {
         Ok(Input { frame, held: packet.len(), shift: 0 })
     }
 
-    pub(crate) fn text_shape(&mut self) -> TextShape {
-        let charset =
-            self.state.want.vars.get("character_set_results").map(|name| String::from_utf8_lossy(name));
-        // Not converted at all: the names and texts are in the servers' own character set then.
-        let charset =
-            charset.as_deref().map_or("utf8mb4", |name| if name.is_empty() { "utf8mb3" } else { name });
-        let hidden = self.state.want.vars.get(RESULTS_COLLATION);
-        let collation = self.worker.outlook.with_snapshot(|snapshot, _| {
-            let collations = &snapshot.facts.as_ref()?.collations;
-            match hidden {
-                Some(value) => Some(HiddenCollation::from_value(value)?.number),
-                None => Some(collations.default_of(charset)?.id),
-            }
-        });
-        let decimals =
-            if self.state.lex.options(&self.state.want.vars).flavor == Flavor::MariaDb { 39 } else { 31 };
-        TextShape { collation: collation.unwrap_or(45), decimals }
-    }
-
     /// What the memory answers to SHOW WARNINGS and its kin.
-    fn own_list(&mut self, sql: &[u8]) -> Option<delphinus_wire::response::TextResult> {
+    fn own_list(&mut self, sql: &[u8], form: Form) -> Option<Answer> {
         let shape = self.text_shape();
-        let warnings = self.held.memory.warnings();
-        let charset = self.state.want.vars.get("character_set_results").map(|name| &**name);
-        crate::diagnostics::answer(sql, &warnings, (shape, charset))
+        show_diagnostics(sql, form, &mut self.state, (&self.held.memory, shape))
     }
 
     /// False for what a server can answer where no connection of the session tells the list, with what the memory knows.
     pub(super) fn needs_own_answer(&mut self, statement: &Statement, text: &SqlText<'_>) -> bool {
         statement.uses.contains(Uses::DIAGNOSTICS)
-            && (!self.can_ask_anywhere(statement, text) || self.own_list(text.sql).is_some())
+            && (!self.can_ask_anywhere(statement, text) || self.own_list(text.sql, Form::Text).is_some())
     }
 
     /// SHOW WARNINGS and its kin, when only the memory knows the answer.
     pub(super) async fn show_diagnostics(&mut self, input: Input, sql: &[u8], form: Form) -> Outcome {
         self.client.skip(input).await?;
-        let Some(mut result) = self.own_list(sql) else {
-            return Ok(Served::Error(ProxyError::DiagnosticsGone));
-        };
-        // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.
-        if !is_list(sql) && self.state.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0")
-        {
-            result.rows.clear();
+        match self.own_list(sql, form) {
+            Some(answer) => self.answer(&answer).await,
+            None => Ok(Served::Error(ProxyError::DiagnosticsGone)),
         }
-        if !is_list(sql) {
-            self.held.memory.sent_rows(result.rows.len() as u64);
-        }
-        if is_show(sql) {
-            self.held.memory.answered_itself(None);
-        } else {
-            // A SELECT that counts them leaves the counts and not what was counted, as on a server.
-            self.note_own_answer();
-        }
-        self.worker.counters.routed_local.increment();
-        self.held.memory.row_count.set(-1);
-        let mut out = Vec::new();
-        match form {
-            Form::Text => result.put(&mut out, 1, self.state.status, self.client.capabilities),
-            Form::Binary => result.put_binary(&mut out, 1, self.state.status, self.client.capabilities),
-        }
-        self.client.write_bytes(&out).await?;
-        Ok(Served::Answered)
     }
-}
-
-/// True for SHOW WARNINGS and SHOW ERRORS, false for statements that count them.
-fn is_list(sql: &[u8]) -> bool {
-    is_show(sql) && !sql.contains(&b'(')
-}
-
-fn is_show(sql: &[u8]) -> bool {
-    sql.trim_ascii_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"show"))
 }

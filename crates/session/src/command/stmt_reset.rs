@@ -3,6 +3,7 @@
 use delphinus_state::Shape;
 use delphinus_wire::command::ClientStmtId;
 
+use crate::answer::give_ok;
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::io::{Cut, Relayed};
@@ -18,9 +19,7 @@ impl Session {
         let Some(own) = found.own.as_ref().map(|own| own.statement.id) else {
             self.client.skip(input).await?;
             self.worker.counters.routed_local.increment();
-            // Its OK packet counts as one of a statement.
-            self.held.memory.row_count.set(0);
-            self.answer_ok().await?;
+            give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
             return Ok(Served::Answered);
         };
         let mut checkout = match self.take_bound() {

@@ -1,68 +1,9 @@
-//! Answers that the proxy gives by itself, and the values that it puts into a text in the place of functions
-//! whose answer only the proxy knows.
+//! Values that are written into a text in the place of functions about the session, whose answer only the proxy knows.
 
 use std::ops::Range;
 
 use delphinus_pool::ListCounts;
 use delphinus_sql::{SessionFunction, SqlText, unnamed_columns};
-use delphinus_wire::response::{EofPacket, OkPacket, TextResult};
-use delphinus_wire::{Capabilities, begin_packet, end_packet};
-
-use crate::client_error::{ClientError, ProxyError};
-use crate::session::Session;
-
-impl Session {
-    /// An OK packet.
-    pub(crate) async fn answer_ok(&mut self) -> Result<(), delphinus_net::NetError> {
-        self.answer_ok_of(0).await
-    }
-
-    /// The same that tells a count.
-    pub(crate) async fn answer_ok_of(&mut self, affected_rows: u64) -> Result<(), delphinus_net::NetError> {
-        let mut out = Vec::new();
-        let ok = OkPacket { affected_rows, status: self.state.status, ..OkPacket::default() };
-        let at = begin_packet(&mut out);
-        ok.put(&mut out, 0, self.client.capabilities);
-        end_packet(&mut out, at, 1);
-        self.client.write_bytes(&out).await
-    }
-
-    /// What ends a COM_SET_OPTION: an EOF packet, or the OK packet that has taken its place.
-    pub(crate) async fn answer_eof(&mut self) -> Result<(), delphinus_net::NetError> {
-        let mut out = Vec::new();
-        let at = begin_packet(&mut out);
-        if self.client.capabilities.contains(Capabilities::DEPRECATE_EOF) {
-            let ok = OkPacket { status: self.state.status, ..OkPacket::default() };
-            ok.put(&mut out, delphinus_wire::response::EOF, self.client.capabilities);
-        } else {
-            EofPacket { warnings: 0, status: self.state.status }.put(&mut out);
-        }
-        end_packet(&mut out, at, 1);
-        self.client.write_bytes(&out).await
-    }
-
-    /// A result set.
-    pub(crate) async fn answer_rows(&mut self, result: &TextResult) -> Result<(), delphinus_net::NetError> {
-        let mut out = Vec::new();
-        result.put(&mut out, 1, self.state.status, self.client.capabilities);
-        self.client.write_bytes(&out).await
-    }
-
-    /// An error, behind which the session goes on or ends.
-    pub(crate) async fn answer_error(
-        &mut self,
-        error: &ProxyError,
-        ends: bool,
-    ) -> Result<(), delphinus_net::NetError> {
-        // After part of a packet, only the end of the connection is an error.
-        let Some(seq) = self.client.error_seq else { return Ok(()) };
-        let mut out = Vec::new();
-        let error = ClientError::from(error);
-        let error = if ends { error.that_ends() } else { error.that_goes_on() };
-        error.put(&mut out, seq, self.client.capabilities);
-        self.client.write_bytes(&out).await
-    }
-}
 
 /// What the proxy knows of its session, for `splice`.
 #[derive(Debug, Clone, Copy)]

@@ -1,22 +1,53 @@
 //! SHOW WARNINGS, SHOW ERRORS and their counts, answered from what was saved of the statement before.
 
-use delphinus_pool::{ListCounts, Warnings};
+use delphinus_pool::{ListCounts, Memory, Warnings};
+use delphinus_sql::{DiagnosticsShown, LexOptions, SelectedVariable, diagnostics_shown, selected_variables};
 use delphinus_state::is_wide;
 use delphinus_wire::response::{Column, TextResult};
 
-/// What the servers of this cluster say about columns of text.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TextShape {
-    /// Id of the default collation of the client's `character_set_results`.
-    pub collation: u16,
-    /// "Not fixed": 31, and 39 in newer MariaDB servers.
-    pub decimals: u8,
+use super::{Answer, Form, List, Said, TextShape};
+use crate::state::Wanted;
+
+/// What a statement asks for.
+enum Asked {
+    Shown(DiagnosticsShown),
+    /// `SELECT @@warning_count` and its kin.
+    Selected(Vec<SelectedVariable>),
+}
+
+/// The answer to a statement about the warnings of the one before; `None` for GET DIAGNOSTICS and the like, and where nobody
+/// knows.
+pub(crate) fn show_diagnostics(
+    sql: &[u8],
+    form: Form,
+    state: &mut Wanted,
+    (memory, shape): (&Memory, TextShape),
+) -> Option<Answer> {
+    let asked = asked(sql, state.lex())?;
+    let charset = state.want.vars.get("character_set_results").map(|name| &**name);
+    let mut result = answer(&asked, &memory.warnings(), (shape, charset))?;
+    let is_list = matches!(asked, Asked::Shown(DiagnosticsShown::List { .. }));
+    // It limits what is a SELECT to the servers; other values than 0 leave the one row of counts.
+    if !is_list && state.want.vars.get("sql_select_limit").is_some_and(|limit| **limit == *b"0") {
+        result.rows.clear();
+    }
+    let list = match asked {
+        Asked::Shown(_) => List::Kept,
+        // A SELECT that counts them leaves the counts and not what was counted, as on a server.
+        Asked::Selected(_) => List::OfNoTables,
+    };
+    let found_rows = (!is_list).then_some(result.rows.len() as u64);
+    Some(Answer { said: Said::Rows(result, form), found_rows, list })
+}
+
+fn asked(sql: &[u8], lex: LexOptions) -> Option<Asked> {
+    let shown = diagnostics_shown(sql, lex).map(Asked::Shown);
+    shown.or_else(|| selected_variables(sql, lex).map(Asked::Selected))
 }
 
 /// No warnings.
 fn none(shape: TextShape) -> TextResult {
-    let text =
-        |name, chars| Column { decimals: shape.decimals, ..Column::text(name, chars, shape.collation) };
+    let text = |name: &[u8], chars| shape.column(name, chars);
     let code = Column { length: 4, kind: LONG, flags: 0xa1, ..Column::integer(b"Code") };
     TextResult { columns: vec![text(b"Level", 7), code, text(b"Message", 512)], rows: vec![] }
 }
@@ -57,76 +88,41 @@ fn is_utf8(charset: &[u8]) -> bool {
     [&b"utf8mb4"[..], b"utf8mb3", b"utf8"].contains(&charset)
 }
 
-/// The answer to `sql` if it is one of the plain forms; `None` for GET DIAGNOSTICS and the like, and where nobody knows, or
-/// only in another character set than this `character_set_results`.
-pub(crate) fn answer(
-    sql: &[u8],
+/// The rows that are asked for; `None` where nobody knows them, or only in another character set than this
+/// `character_set_results`.
+fn answer(
+    asked: &Asked,
     warnings: &Warnings,
     (shape, charset): (TextShape, Option<&[u8]>),
 ) -> Option<TextResult> {
-    let readable = |part: TextResult| is_readable(&part, warnings, charset).then_some(part);
-    let (warnings, counted) = (&list(warnings, shape)?, warnings.counts()?);
-    let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
-    let words: Vec<&str> = text.trim().trim_end_matches(';').split_whitespace().collect();
-    let joined = words.join(" ").replace(" (", "(").replace("( ", "(").replace(" )", ")");
-    match joined.as_str() {
-        "show warnings" => readable(rows(warnings, |_| true)),
-        "show errors" => readable(rows(warnings, is_error)),
-        "show count(*) warnings" => Some(count("@@session.warning_count", counted.warnings)),
-        "show count(*) errors" => Some(count("@@session.error_count", counted.errors)),
-        _ => match limited(&joined, warnings) {
-            Some(part) => readable(part),
-            None => counts(sql, counted),
-        },
+    let (listed, counted) = (list(warnings, shape)?, warnings.counts()?);
+    match asked {
+        Asked::Shown(DiagnosticsShown::List { only_errors, skip, most }) => {
+            let mut part = listed;
+            part.rows.retain(|row| !only_errors || is_error(row));
+            part.rows = part.rows.into_iter().skip(*skip).take(*most).collect();
+            is_readable(&part, warnings, charset).then_some(part)
+        }
+        Asked::Shown(DiagnosticsShown::Count { only_errors: false }) => {
+            Some(count("@@session.warning_count", counted.warnings))
+        }
+        Asked::Shown(DiagnosticsShown::Count { only_errors: true }) => {
+            Some(count("@@session.error_count", counted.errors))
+        }
+        Asked::Selected(columns) => counts(columns, counted),
     }
 }
 
-/// `SHOW WARNINGS LIMIT ..` and `SHOW ERRORS LIMIT ..`.
-fn limited(joined: &str, warnings: &TextResult) -> Option<TextResult> {
-    let (limit, mut result) = match joined.strip_prefix("show warnings limit ") {
-        Some(limit) => (limit, rows(warnings, |_| true)),
-        None => (joined.strip_prefix("show errors limit ")?, rows(warnings, is_error)),
-    };
-    let number = |text: &str| text.trim().parse::<usize>().ok();
-    let (skipped, count) = if let Some((offset, count)) = limit.split_once(',') {
-        (number(offset)?, number(count)?)
-    } else if let Some((count, offset)) = limit.split_once(" offset ") {
-        (number(offset)?, number(count)?)
-    } else {
-        (0, number(limit)?)
-    };
-    result.rows = result.rows.into_iter().skip(skipped).take(count).collect();
-    Some(result)
-}
-
-/// A SELECT of nothing but `@@warning_count` and `@@error_count`, with or without aliases.
-fn counts(sql: &[u8], counted: ListCounts) -> Option<TextResult> {
-    let text = std::str::from_utf8(sql).ok()?.trim().trim_end_matches(';').trim_end();
-    let (first, list) = text.split_once(char::is_whitespace)?;
-    if !first.eq_ignore_ascii_case("select") {
-        return None;
-    }
+/// What is selected, if that is nothing but `@@warning_count` and `@@error_count`.
+fn counts(columns: &[SelectedVariable], counted: ListCounts) -> Option<TextResult> {
     let mut result = TextResult { columns: Vec::new(), rows: vec![Vec::new()] };
-    for item in list.split(',') {
-        let mut words = item.split_whitespace();
-        let variable = words.next()?;
-        let alias: Vec<&str> = words.filter(|word| !word.eq_ignore_ascii_case("as")).collect();
-        let of = match variable
-            .to_ascii_lowercase()
-            .trim_start_matches("@@session.")
-            .trim_start_matches("@@local.")
-        {
-            "warning_count" | "@@warning_count" => counted.warnings,
-            "error_count" | "@@error_count" => counted.errors,
+    for selected in columns {
+        let of = match selected.name.as_str() {
+            "warning_count" => counted.warnings,
+            "error_count" => counted.errors,
             _ => return None,
         };
-        let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        let name = match alias.as_slice() {
-            [] => variable,
-            [alias] if is_name(alias) => alias,
-            _ => return None,
-        };
-        let mut column = count(name, of);
+        let mut column = count(&selected.column, of);
         result.columns.append(&mut column.columns);
         result.rows[0].append(&mut column.rows[0]);
     }
@@ -135,11 +131,6 @@ fn counts(sql: &[u8], counted: ListCounts) -> Option<TextResult> {
 
 fn is_error(row: &[Option<Vec<u8>>]) -> bool {
     row.first().is_some_and(|level| level.as_deref() == Some(b"Error"))
-}
-
-fn rows(warnings: &TextResult, wanted: impl Fn(&[Option<Vec<u8>>]) -> bool) -> TextResult {
-    let rows = warnings.rows.iter().filter(|row| wanted(row)).cloned().collect();
-    TextResult { columns: warnings.columns.clone(), rows }
 }
 
 fn count(name: &str, value: u64) -> TextResult {
@@ -154,6 +145,11 @@ mod tests {
 
     const SHAPE: TextShape = TextShape { collation: 45, decimals: 31 };
 
+    fn told(sql: &str, warnings: &Warnings, charset: Option<&str>) -> Option<TextResult> {
+        let asked = asked(sql.as_bytes(), LexOptions::default())?;
+        answer(&asked, warnings, (SHAPE, charset.map(str::as_bytes)))
+    }
+
     fn saved() -> TextResult {
         let row = |level: &str, code: &str| {
             [level, code, "text"].map(|cell| Some(cell.as_bytes().to_vec())).to_vec()
@@ -165,7 +161,7 @@ mod tests {
     fn plain_forms_are_answered() {
         let counts = ListCounts { warnings: 100, errors: 1 };
         let listed = Warnings::Listed(saved(), None, counts);
-        let rows = |sql: &str| answer(sql.as_bytes(), &listed, (SHAPE, None)).map(|result| result.rows.len());
+        let rows = |sql: &str| told(sql, &listed, None).map(|result| result.rows.len());
         assert_eq!(rows("SHOW WARNINGS;"), Some(2));
         assert_eq!(rows("show  errors"), Some(1));
         assert_eq!(rows("SHOW WARNINGS LIMIT 1"), Some(1));
@@ -173,19 +169,18 @@ mod tests {
         assert_eq!(rows("SHOW WARNINGS LIMIT 1 OFFSET 2"), Some(0));
         assert_eq!(rows("SHOW WARNINGS LIMIT ?"), None);
         assert_eq!(rows("SELECT 1, @@warning_count"), None);
-        let counts = answer(b"SELECT @@warning_count, @@session.error_count AS e;", &listed, (SHAPE, None))
-            .expect("counts");
+        let counts =
+            told("SELECT @@warning_count, @@session.error_count AS e;", &listed, None).expect("counts");
         assert_eq!(counts.rows, [[Some(b"100".to_vec()), Some(b"1".to_vec())]]);
         assert_eq!(counts.columns[0].name, b"@@warning_count");
         assert_eq!(counts.columns[1].name, b"e");
-        let count = answer(b"SHOW COUNT(*) WARNINGS", &listed, (SHAPE, None)).expect("a count");
+        let count = told("SHOW COUNT(*) WARNINGS", &listed, None).expect("a count");
         assert_eq!(count.rows, [[Some(b"100".to_vec())]]);
-        let koi8r = (SHAPE, Some(&b"koi8r"[..]));
-        assert_eq!(answer(b"SHOW WARNINGS", &listed, koi8r).expect("ASCII").rows.len(), 2);
-        assert_eq!(answer(b"SHOW WARNINGS", &Warnings::None, (SHAPE, None)).expect("none").rows.len(), 0);
+        assert_eq!(told("SHOW WARNINGS", &listed, Some("koi8r")).expect("ASCII").rows.len(), 2);
+        assert_eq!(told("SHOW WARNINGS", &Warnings::None, None).expect("none").rows.len(), 0);
         let own = Warnings::Own(1094, b"Unknown".to_vec());
-        assert_eq!(answer(b"SHOW ERRORS", &own, (SHAPE, None)).expect("an error").rows.len(), 1);
-        assert_eq!(answer(b"SHOW ERRORS", &Warnings::OnConnection, (SHAPE, None)), None);
+        assert_eq!(told("SHOW ERRORS", &own, None).expect("an error").rows.len(), 1);
+        assert_eq!(told("SHOW ERRORS", &Warnings::OnConnection, None), None);
     }
 
     #[test]
@@ -207,7 +202,7 @@ mod tests {
             ("SHOW COUNT(*) WARNINGS", None, true),
             ("SELECT @@warning_count", None, true),
         ] {
-            let found = answer(sql.as_bytes(), &listed, (SHAPE, charset.map(str::as_bytes)));
+            let found = told(sql, &listed, charset);
             assert_eq!(found.is_some(), is_told, "{sql} {charset:?}");
         }
         for (text, charset, is_told) in
@@ -216,7 +211,7 @@ mod tests {
             let mut list = saved();
             list.rows[0][2] = Some(text.as_bytes().to_vec());
             let listed = Warnings::Listed(list, Some((*b"utf8mb4").into()), ListCounts::default());
-            let found = answer(b"SHOW WARNINGS", &listed, (SHAPE, Some(charset.as_bytes())));
+            let found = told("SHOW WARNINGS", &listed, Some(charset));
             assert_eq!(found.is_some(), is_told, "{text} {charset}");
         }
     }
