@@ -72,7 +72,7 @@ const STEP: usize = 64 << 10;
 /// After so many bytes of an answer others of the worker have their turn.
 const TURN: usize = 64 << 10;
 /// What is said where an answer found no room.
-const NO_ROOM: &[u8] = b"Memory capacity for 'memory_limit' exceeded. Delphinus: there is no room at the moment for what the server \
+const NO_ROOM: &str = "Memory capacity for 'memory_limit' exceeded. Delphinus: there is no room at the moment for what the server \
     answers; try again later, or raise [proxy] memory_limit";
 /// The number of MariaDB's reports of progress, in the place of an error's.
 const PROGRESS: u16 = 0xffff;
@@ -135,8 +135,7 @@ impl<'a> Bounded<'a> {
             };
             passed = self.pass_over().await?;
         }
-        let (code, message) = (error_code::CAPACITY_EXCEEDED, NO_ROOM.to_vec());
-        Ok(AskError::Refused(ErrPacket { code, state: *b"HY000", message }))
+        Ok(AskError::Refused(ErrPacket::in_place_of_answer(error_code::CAPACITY_EXCEEDED, NO_ROOM)))
     }
 
     async fn pass_over(&mut self) -> Result<Passed, AskError> {

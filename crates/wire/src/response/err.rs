@@ -15,6 +15,12 @@ pub struct ErrPacket {
 }
 
 impl ErrPacket {
+    /// An error that a server might have given, in the place of an answer that could not be taken in. Errors for clients are made
+    /// elsewhere.
+    pub fn in_place_of_answer(code: u16, message: &str) -> Self {
+        Self { code, state: *b"HY000", message: message.as_bytes().to_vec() }
+    }
+
     /// Reads a payload that starts with 0xFF. The SQLSTATE may be missing (a server that is full says so before
     /// it knows the client's capabilities); it is `HY000` then.
     pub fn parse(payload: &[u8]) -> Result<Self, Malformed> {
