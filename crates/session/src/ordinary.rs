@@ -29,27 +29,38 @@ pub(crate) struct UnderWay {
     began: Option<Instant>,
 }
 
+/// How far a command has come that was not sent.
+pub(crate) enum Unsent {
+    /// It was planned at most.
+    Planned(Option<Plan>),
+    /// It has its connection, which lacks something.
+    Chosen(Checkout),
+}
+
 impl Session {
     /// The connection for an ordinary command, where it can be had at once; else where the command is to go, if that was decided.
     #[inline]
-    fn connection_at_once(&mut self, statement: &Statement) -> Result<Checkout, Option<Plan>> {
+    fn connection_at_once(&mut self, statement: &Statement) -> Result<Checkout, Unsent> {
         if self.held.bound.is_some() || !self.state.pins.is_empty() {
             // What is wrong with it, if anything, is told by those that ask again.
             return match self.why_unbound() {
-                None => self.held.bound.take().map(|checkout| self.note(checkout)).ok_or(None),
-                Some(_) => Err(None),
+                None => match self.held.bound.take() {
+                    Some(checkout) => Ok(self.note(checkout)),
+                    None => Err(Unsent::Planned(None)),
+                },
+                Some(_) => Err(Unsent::Planned(None)),
             };
         }
         if self.worker.outlook.has_avoided() {
-            return Err(None);
+            return Err(Unsent::Planned(None));
         }
         let plan = self.plan(statement, &[]);
-        self.checkout_at_once(plan.target).ok_or(Some(plan))
+        self.checkout_at_once(plan.target).ok_or(Unsent::Planned(Some(plan)))
     }
 
     /// Sends an ordinary text.
     #[inline]
-    pub(crate) fn set_out(&mut self, statement: &Statement, input: Input) -> Result<UnderWay, Option<Plan>> {
+    pub(crate) fn set_out(&mut self, statement: &Statement, input: Input) -> Result<UnderWay, Unsent> {
         let checkout = self.connection_at_once(statement)?;
         self.send_off(checkout, input)
     }
@@ -62,11 +73,10 @@ impl Session {
         input: Input,
         (id, key): (ClientStmtId, &Rc<StatementKey>),
         params: Option<&ExecuteParams>,
-    ) -> Result<UnderWay, Option<Plan>> {
+    ) -> Result<UnderWay, Unsent> {
         let mut checkout = self.connection_at_once(statement)?;
         let Some(backend_id) = self.bind_at_once(&mut checkout, (id, key), params) else {
-            self.keep_or_give_back(checkout);
-            return Err(None);
+            return Err(Unsent::Chosen(checkout));
         };
         self.client.write_stmt_id(backend_id);
         self.send_off(checkout, input)
@@ -96,11 +106,10 @@ impl Session {
     }
 
     #[inline]
-    fn send_off(&mut self, mut checkout: Checkout, input: Input) -> Result<UnderWay, Option<Plan>> {
+    fn send_off(&mut self, mut checkout: Checkout, input: Input) -> Result<UnderWay, Unsent> {
         self.causality.count_write(&self.worker.outlook.progress, self.steering.on_replica);
         if !self.client.post(&mut checkout, input) {
-            self.keep_or_give_back(checkout);
-            return Err(None);
+            return Err(Unsent::Chosen(checkout));
         }
         let began = self.worker.outlook.needs_latency().then(rt::now);
         let heard = self.client.begin_to_hear(&mut checkout, Shape::Results);

@@ -3,13 +3,13 @@
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::Checkout;
-use delphinus_route::Plan;
 use delphinus_sql::{Class, Effects, Statement, Why};
 use delphinus_state::Shape;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::io::{Cut, Heard, Input, Relayed};
+use crate::ordinary::Unsent;
 use crate::rescue::{Rescued, Sent, Tries, is_usual};
 use crate::serve::Served;
 use crate::session::Session;
@@ -61,12 +61,16 @@ enum Tried {
 
 /// How far a command is on its way.
 pub(crate) enum Begun {
-    /// It has no connection yet; it was planned at most.
-    Planned(Option<Plan>),
+    /// It was not sent.
+    Not(Unsent),
     /// It was sent.
     Sent(Checkout, Heard),
     /// It has an answer, which is not a usual one.
     Answered(Checkout, Relayed),
+}
+
+impl Begun {
+    pub(crate) const NOTHING: Self = Self::Not(Unsent::Planned(None));
 }
 
 impl Session {
@@ -82,7 +86,7 @@ impl Session {
     /// Carries a command to a server until there is an answer, or will be none.
     #[inline]
     pub(crate) async fn carry(&mut self, input: Input, job: &mut impl Job) -> Result<Carried, NetError> {
-        self.carry_on(input, job, Begun::Planned(None)).await
+        self.carry_on(input, job, Begun::NOTHING).await
     }
 
     /// The same with a command that is on its way already.
@@ -95,15 +99,12 @@ impl Session {
         let mut tries = self.tries();
         loop {
             tries.begin();
-            let (checkout, forwarded) = match std::mem::replace(&mut begun, Begun::Planned(None)) {
-                Begun::Planned(plan) => {
-                    tries.planned = plan;
-                    match self.try_once(&mut input, job, &mut tries).await? {
-                        Tried::Forwarded(checkout, forwarded) => (checkout, forwarded),
-                        Tried::Again => continue,
-                        Tried::Refused(served) => return Ok(Carried::Served(served)),
-                    }
-                }
+            let (checkout, forwarded) = match std::mem::replace(&mut begun, Begun::NOTHING) {
+                Begun::Not(unsent) => match self.try_once(&mut input, job, (unsent, &mut tries)).await? {
+                    Tried::Forwarded(checkout, forwarded) => (checkout, forwarded),
+                    Tried::Again => continue,
+                    Tried::Refused(served) => return Ok(Carried::Served(served)),
+                },
                 Begun::Sent(mut checkout, heard) => {
                     let (client, mut watch) = self.watch();
                     let forwarded = client.hear_out(&mut checkout, input, heard, &mut watch).await;
@@ -132,9 +133,16 @@ impl Session {
         &mut self,
         input: &mut Input,
         job: &mut impl Job,
-        tries: &mut Tries,
+        (unsent, tries): (Unsent, &mut Tries),
     ) -> Result<Tried, NetError> {
-        let mut checkout = match job.choose(self, tries).await {
+        let chosen = match unsent {
+            Unsent::Chosen(checkout) => Ok(checkout),
+            Unsent::Planned(plan) => {
+                tries.planned = plan;
+                job.choose(self, tries).await
+            }
+        };
+        let mut checkout = match chosen {
             Ok(checkout) => checkout,
             Err(error) => return self.refuse(*input, error).await.map(Tried::Refused),
         };

@@ -154,7 +154,7 @@ impl Session {
                 None => return Ok(Served::Answered),
                 Some(begun) => begun,
             },
-            Err(plan) => Begun::Planned(plan),
+            Err(unsent) => Begun::Not(unsent),
         };
         let job = Execution::new(asked, statement, key);
         Box::pin(self.execute_on(input, job, begun)).await
@@ -183,7 +183,7 @@ impl Session {
                 Err(error) => return self.refuse(input, error).await,
             }
         }
-        self.execute_on(input, job, Begun::Planned(None)).await
+        self.execute_on(input, job, Begun::NOTHING).await
     }
 
     async fn execute_on(&mut self, input: Input, mut job: Execution, begun: Begun) -> Outcome {

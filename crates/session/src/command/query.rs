@@ -86,7 +86,7 @@ impl Session {
                 None => return Ok(Served::Answered),
                 Some(begun) => begun,
             },
-            Err(plan) => Begun::Planned(plan),
+            Err(unsent) => Begun::Not(unsent),
         };
         Box::pin(self.run_query_on((input, text_at), &statement, begun)).await
     }
@@ -169,7 +169,7 @@ impl Session {
     /// Runs a text that nothing is to be put into.
     #[inline]
     pub(super) async fn run_query(&mut self, input: Input, text_at: usize, statement: &Statement) -> Outcome {
-        self.run_query_on((input, text_at), statement, Begun::Planned(None)).await
+        self.run_query_on((input, text_at), statement, Begun::NOTHING).await
     }
 
     /// The same with one that is on its way already.
