@@ -16,7 +16,7 @@ use crate::fresh::Reading;
 use crate::io::Input;
 use crate::serve::Outcome;
 use crate::session::Session;
-use crate::steer::hints_of;
+use crate::steer::{check_listener, hints_of};
 
 /// The longest values that columns are announced for, in characters.
 const WIDTHS: [u32; 2] = [64, 4096];
@@ -105,7 +105,7 @@ impl Session {
                 held: standing.held,
                 pins: self.state.pins.iter().map(|pin| pin.reason).collect(),
                 avoid,
-                scope: self.scope_to_plan(statement),
+                scope: self.steering.scope_to_plan(statement, self.around()),
                 refused: standing.refused,
                 demanded: Some(&demanded),
             };
@@ -117,11 +117,13 @@ impl Session {
     /// Where the session is for this statement. One that does not belong into a transaction on a replica ends it, or
     /// begins it again on the primary.
     fn standing(&mut self, sql: &[u8], statement: &Statement) -> Standing {
-        let refused = self.check_listener(sql, statement).err().map(|error| error.reason());
+        let question = Question { sql, lex: self.state.lex(), statement };
+        let refused = check_listener(self.login.listener.mode, &question).err();
+        let refused = refused.map(|why| ProxyError::from(why).reason());
         let mut standing = Standing {
             held: self.held.bound.as_ref().map(Checkout::backend),
             in_transaction: self.state.status.contains(Status::IN_TRANS),
-            pinned: self.reason_for_primary(),
+            pinned: self.around().reason_for_primary(),
             refused,
         };
         if self.is_held_on_replica() {

@@ -14,7 +14,7 @@
 //! | what the proxy answers itself | `answer/x` |
 //! | how the cluster looks to sessions, and what they report | `outlook` |
 //! | what a session has to find where it reads | `fresh` |
-//! | hints, rules, listeners for one kind of backend | `steer` |
+//! | hints, rules, listeners for one kind of backend | `steer`, carried out by `extras` |
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
@@ -28,6 +28,7 @@ mod client_error;
 mod command;
 mod defaults;
 mod explain;
+mod extras;
 mod failover;
 mod follow;
 mod fresh;

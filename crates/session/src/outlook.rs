@@ -65,6 +65,11 @@ impl Outlook {
         self.with_snapshot(|snapshot, _| snapshot.primary().map(|primary| primary.id))
     }
 
+    /// The backend with this name.
+    pub(crate) fn named(&self, name: &str) -> Option<BackendId> {
+        self.with_snapshot(|snapshot, _| snapshot.named(name).map(|backend| backend.id))
+    }
+
     /// Waits until `is_there` holds of the cluster.
     pub(crate) async fn news(&self, is_there: impl Fn(&Snapshot) -> bool) {
         // None: the monitor has stopped, and with it the proxy.

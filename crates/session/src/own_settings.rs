@@ -124,7 +124,7 @@ impl Session {
             "cache_ttl" | "cache_ttl_ms" if is_default => own.cache = None,
             "mode" | "backend" | "consistency" | "timeout_ms" | "cache_ttl" | "cache_ttl_ms" => {
                 let is_there = match name {
-                    "backend" => self.backend_named(&String::from_utf8_lossy(value)).is_some(),
+                    "backend" => self.worker.outlook.named(&String::from_utf8_lossy(value)).is_some(),
                     "cache_ttl" | "cache_ttl_ms" => value == b"0" || self.worker.settings.cache.is_some(),
                     _ => true,
                 };

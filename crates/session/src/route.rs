@@ -1,6 +1,5 @@
 //! Finds a backend and a connection for a command, and says what is wrong where there is none.
 
-use delphinus_clients::ListenerMode;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError, Request};
 use delphinus_route::{Behind, Intent, Plan, READ_ATTEMPTS, Reason, Scope, Target, plan};
@@ -21,8 +20,9 @@ impl Session {
     pub(crate) fn plan(&self, statement: &Statement, avoid: &[BackendId]) -> Plan {
         self.worker.outlook.with_snapshot(|snapshot, balance| {
             let behind = self.behind(statement, snapshot, avoid).replicas;
-            let scope = self.scope_to_plan(statement);
-            let intent = Intent { behind: &behind, scope, ..self.intent(statement, avoid) };
+            let around = self.around();
+            let scope = self.steering.scope_to_plan(statement, around);
+            let intent = Intent { behind: &behind, scope, ..self.steering.intent(statement, avoid, around) };
             if balance.needs_look() {
                 balance.look(snapshot, rt::now(), |backend| self.worker.pool.in_use(backend));
             }
@@ -40,7 +40,8 @@ impl Session {
         let reading = self.reading(snapshot);
         // What goes to the primary anyway needs no thought.
         let is_free = self.causality.is_free_to_read(&reading)
-            || statement.access == Access::Write && self.scope(statement) == Scope::Usual;
+            || statement.access == Access::Write
+                && self.steering.scope(statement, self.around()) == Scope::Usual;
         let found = if is_free { Behind::default() } else { self.causality.behind(&reading, avoid) };
         self.causality.is_planned(found.must_wait);
         found
@@ -56,31 +57,6 @@ impl Session {
             progress: &self.worker.outlook.progress,
             patience: self.worker.settings.routing.consistency_timeout,
         }
-    }
-
-    /// What the router has to know.
-    #[inline]
-    pub(crate) fn intent<'a>(&'a self, statement: &Statement, avoid: &'a [BackendId]) -> Intent<'a> {
-        Intent {
-            access: statement.access,
-            why: statement.why,
-            in_transaction: self.state.status.contains(Status::IN_TRANS),
-            autocommit_off: !self.state.status.contains(Status::AUTOCOMMIT),
-            pinned: self.reason_for_primary(),
-            avoid,
-            behind: &[],
-            wish: self.steering.wish(),
-            scope: self.scope(statement),
-        }
-    }
-
-    /// Why the session has to be on the primary. Where it keeps a connection only because an operator wants that, one that
-    /// came in by a listener for reading keeps one to a replica.
-    #[inline]
-    pub(crate) fn reason_for_primary(&self) -> Option<PinReason> {
-        let is_for_reading = self.login.listener.mode == ListenerMode::ReadOnly;
-        let mut reasons = self.state.pins.iter().map(|pin| pin.reason);
-        reasons.find(|reason| *reason != PinReason::Dedicated || !is_for_reading)
     }
 
     /// No try yet, and the backends that have just failed left out.

@@ -66,7 +66,7 @@ impl Session {
                 self.bring_all(checkout, names).await?;
             }
         }
-        self.in_time()
+        self.steering.in_time(self.state.flavor())
     }
 
     /// The same for all that the session has: it is about to enter another state.
@@ -89,12 +89,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// True for what leads to another state while some stand ready in this one: they would hold the session where it is.
-    pub(crate) fn leaves_sql_behind(&self, statement: &Statement) -> bool {
-        let leaves = Effects::SETS_SYSTEM_VARS.union(Effects::CHANGES_SCHEMA);
-        !self.state.sql.is_empty() && statement.effects.intersects(leaves)
     }
 
     fn touched(&mut self, statement: &Statement, sql: &[u8]) -> Touched {

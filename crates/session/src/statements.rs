@@ -133,6 +133,11 @@ impl ClientStatements {
         }
     }
 
+    /// The statement, to be looked at only.
+    pub(crate) fn look(&self, id: ClientStmtId) -> Option<&ClientStatement> {
+        self.by_id.get(&id)
+    }
+
     /// The statement that was prepared last, if that has succeeded and the statement is still there.
     pub(crate) fn last_prepared(&self) -> Option<ClientStmtId> {
         self.last_prepared

@@ -78,14 +78,14 @@ impl Beside for Watch<'_> {
     #[inline]
     fn passes(&mut self, bytes: &[u8]) {
         if self.steering.is_asked {
-            self.steering.passes(bytes, self.held, self.worker);
+            self.pass(bytes);
         }
     }
 
     fn changes(&mut self) {
         // Changes of the session: they are its own.
         self.steering.keep_nothing();
-        self.steering.passes(&[], self.held, self.worker);
+        self.pass(&[]);
     }
 
     fn told(&self, changes: SessionChanges<'_>) -> Vec<u8> {
@@ -94,6 +94,11 @@ impl Beside for Watch<'_> {
 }
 
 impl Watch<'_> {
+    /// Looks after what passes to the client.
+    fn pass(&mut self, bytes: &[u8]) {
+        self.steering.passes(bytes, &self.held.keys, &self.worker.users, &self.worker.stored_code);
+    }
+
     /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for
     /// that all the time would cost every statement something.
     fn may_wait(&self, client: &Client, backend: BackendId) -> Result<(), Break> {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use delphinus_cache::{Cache, Flights};
 use delphinus_clients::{ListenerMode, ListenerSettings, Prover, Registry, Users};
 use delphinus_memory::Account;
-use delphinus_net::rt::Notify;
 use delphinus_net::{BufferPool, rt};
 use delphinus_pool::Pool;
 use delphinus_route::{Policy, Rules};
@@ -22,7 +21,7 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 use crate::failover::{Failover, WaitingRoom};
 use crate::io::Equipment;
 use crate::outlook::Outlook;
-use crate::steer::Mirrors;
+use crate::steer::{Answers, Mirrors};
 
 /// What an operator sets for sessions.
 #[derive(Debug, Clone)]
@@ -100,13 +99,13 @@ pub struct Worker {
     /// The statements of the cluster that wait for its primary.
     pub(crate) waiting: WaitingRoom,
     /// Copies on their way to mirrors.
-    pub(crate) mirrors: Mirrors,
+    pub(crate) mirrors: Rc<Mirrors>,
     /// How the cluster looks to its sessions.
     pub(crate) outlook: Outlook,
     /// What is known of the code in the database.
     pub(crate) stored_code: Arc<StoredCode>,
-    /// Questions that sessions of this worker are asking, whose answers are to be kept.
-    pub(crate) flights: Flights<Notify>,
+    /// Answers that are kept; `None`: none are.
+    pub(crate) answers: Option<Answers>,
     tokens: Cell<u64>,
     first_states: RefCell<Vec<SessionState>>,
 }
@@ -162,6 +161,19 @@ impl Worker {
             net_timeout_s: parts.settings.net_timeout_s,
             max_command: parts.settings.max_allowed_packet,
         });
+        let answers = parts.settings.cache.clone().map(|cache| Answers {
+            cache,
+            flights: Flights::default(),
+            counters: parts.counters.clone(),
+            memory: parts.settings.memory.clone(),
+            cluster: parts.cluster,
+        });
+        let mirrors = Mirrors::new(
+            parts.pool.clone(),
+            parts.buffers.clone(),
+            parts.counters.clone(),
+            parts.settings.memory.clone(),
+        );
         Rc::new(Self {
             cluster: parts.cluster,
             equipment,
@@ -175,10 +187,10 @@ impl Worker {
             rsa_key: parts.rsa_key,
             stopping: parts.stopping,
             waiting: parts.waiting,
-            mirrors: Mirrors::default(),
+            mirrors,
             stored_code: parts.reader.stored_code().clone(),
             outlook: Outlook::new(parts.reader, *parts.policy.borrow()),
-            flights: Flights::default(),
+            answers,
             tokens: Cell::new(0),
             first_states: RefCell::default(),
         })

@@ -191,6 +191,14 @@ pub fn reads_only(vars: &Vars) -> bool {
         .any(|value| matches!(&**value, b"1" | b"ON"))
 }
 
+/// True if the session has set one of these isolation levels.
+pub fn isolation_is(vars: &Vars, levels: &[&str]) -> bool {
+    ["transaction_isolation", "tx_isolation"]
+        .iter()
+        .filter_map(|name| vars.get(*name))
+        .any(|value| levels.iter().any(|level| level.as_bytes().eq_ignore_ascii_case(value)))
+}
+
 /// `value` as a literal: numbers bare, NULL for the only variable that can be NULL, everything else as text.
 pub(crate) fn put_value(out: &mut String, name: &str, value: &[u8]) {
     if value.is_empty() && name == "character_set_results" {

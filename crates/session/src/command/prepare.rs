@@ -265,7 +265,7 @@ impl Session {
             self.watched(checkout, async |checkout: &mut Checkout| checkout.prepare(key.text()).await).await
         };
         let id = prepare_in(checkout, key, (&want, &memory), means, prepare).await?;
-        self.in_time()?;
+        self.steering.in_time(self.state.flavor())?;
         Ok(id)
     }
 }

@@ -230,7 +230,7 @@ impl Session {
         let Relayed { response, rest, len, is_untouched } = relayed;
         let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);
         if self.steering.on_replica && has_begun {
-            self.begin_on_replica();
+            self.steering.begin_on_replica();
         }
         let ran = Ran { statement, text, response };
         let settled = match self.settle_at_once(checkout, ran) {

@@ -3,16 +3,19 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use delphinus_net::{Buffer, rt};
-use delphinus_pool::{Checkout, PoolError};
+use delphinus_net::rt;
+use delphinus_pool::{Checkout, Identity, Pool, PoolError};
 use delphinus_sql::Flavor;
+use delphinus_telemetry::ClusterCounters;
 use delphinus_wire::error_code;
-use delphinus_wire::{HEADER_LEN, parse_header, response};
+use delphinus_wire::{Capabilities, HEADER_LEN, parse_header, response};
 
+use super::Steering;
 use crate::client_error::{ClientError, ProxyError, Steered};
-use crate::session::Session;
+use crate::io::Relayed;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -32,6 +35,68 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
+    /// Begins to watch over the statement that runs on this connection; it is ended as this identity.
+    pub(crate) fn begin(
+        limit: Duration,
+        checkout: &mut Checkout,
+        identity: &Rc<Identity>,
+        pool: &Rc<Pool>,
+        counters: &Arc<ClusterCounters>,
+    ) -> Self {
+        let (stage, ends) = (Rc::new(Cell::new(Stage::Waiting)), rt::now() + limit);
+        let (pool, counters, identity) = (pool.clone(), counters.clone(), identity.clone());
+        let seen = stage.clone();
+        let (backend, thread) = (checkout.backend(), checkout.connection().thread());
+        let task = rt::spawn_local(async move {
+            rt::sleep(limit).await;
+            if seen.get() == Stage::Over {
+                return;
+            }
+            seen.set(Stage::Killing);
+            counters.statement_timeouts.increment();
+            let still = || (seen.get() == Stage::Killing).then_some(thread);
+            if let Err(error) = pool.kill_query_if(backend, &identity, still).await {
+                tracing::warn!(%error, "a statement that has run for too long could not be ended");
+            }
+        });
+        Self { stage, task, ends }
+    }
+
+    /// The end of a response, in the words of a server whose own limit was reached, if that is why it ended.
+    pub(crate) async fn end(self, mut relayed: Relayed, flavor: Flavor, client: Capabilities) -> Relayed {
+        if !self.over().await {
+            return relayed;
+        }
+        let bytes = &relayed.rest.data()[..relayed.len];
+        let Some((at, seq)) = last_error(bytes) else { return relayed };
+        let mut out = bytes[..at].to_vec();
+        ClientError::from(&took_too_long(flavor)).put(&mut out, seq, client);
+        relayed.rest.clear();
+        relayed.rest.extend(&out);
+        relayed.len = out.len();
+        relayed
+    }
+
+    /// The same where the proxy has run something of its own for the statement, which has the rest of the time that is returned:
+    /// zero, if there is none. What was run may have come to its end all the same; see `in_time`.
+    pub(crate) async fn end_own<T>(
+        self,
+        done: Result<T, ProxyError>,
+        flavor: Flavor,
+    ) -> (Duration, Result<T, ProxyError>) {
+        let rest = self.ends.saturating_duration_since(rt::now());
+        let is_over = self.over().await;
+        let done = done.map_err(|error| match error {
+            ProxyError::Pool(PoolError::Refused { error, .. })
+                if is_over && error.code == error_code::QUERY_INTERRUPTED =>
+            {
+                took_too_long(flavor)
+            }
+            error => error,
+        });
+        (if is_over { Duration::ZERO } else { rest }, done)
+    }
+
     /// The statement has ended. Returns when no KILL can reach the next one on its connection; true if this one was
     /// ended, or nearly so.
     async fn over(mut self) -> bool {
@@ -51,91 +116,15 @@ impl Drop for Deadline {
     }
 }
 
-impl Session {
-    /// Runs `work` of the proxy's own on a backend in the time that the client's statement has, and watched over like that.
-    pub(crate) async fn watched<T>(
-        &mut self,
-        checkout: &mut Checkout,
-        work: impl AsyncFnOnce(&mut Checkout) -> Result<T, PoolError>,
-    ) -> Result<T, ProxyError> {
-        let deadline = self.steering.timeout.map(|limit| self.deadline(checkout, limit));
-        let (client, mut watch) = self.watch();
-        let done = client.attended(checkout, work, &mut watch).await;
-        match deadline {
-            Some(deadline) if !matches!(done, Err(ProxyError::ClientGone)) => {
-                self.end_own_deadline(deadline, done).await
-            }
-            _ => done,
-        }
-    }
-
-    /// Begins to watch over the statement that runs on this connection.
-    pub(crate) fn deadline(&self, checkout: &mut Checkout, limit: Duration) -> Deadline {
-        let (stage, ends) = (Rc::new(Cell::new(Stage::Waiting)), rt::now() + limit);
-        let (worker, identity, seen) = (self.worker.clone(), self.held.identity.clone(), stage.clone());
-        let (backend, thread) = (checkout.backend(), checkout.connection().thread());
-        let task = rt::spawn_local(async move {
-            rt::sleep(limit).await;
-            if seen.get() == Stage::Over {
-                return;
-            }
-            seen.set(Stage::Killing);
-            worker.counters.statement_timeouts.increment();
-            let still = || (seen.get() == Stage::Killing).then_some(thread);
-            if let Err(error) = worker.pool.kill_query_if(backend, &identity, still).await {
-                tracing::warn!(%error, "a statement that has run for too long could not be ended");
-            }
-        });
-        Deadline { stage, task, ends }
-    }
-
-    /// The end of a response, in the words of a server whose own limit was reached, if that is why it ended.
-    pub(crate) async fn end_deadline(
-        &mut self,
-        deadline: Deadline,
-        mut rest: Buffer,
-        len: usize,
-    ) -> (Buffer, usize) {
-        if !deadline.over().await {
-            return (rest, len);
-        }
-        let Some((at, seq)) = last_error(&rest.data()[..len]) else { return (rest, len) };
-        let mut out = rest.data()[..at].to_vec();
-        ClientError::from(&self.took_too_long()).put(&mut out, seq, self.client.capabilities);
-        rest.clear();
-        rest.extend(&out);
-        (rest, out.len())
-    }
-
-    /// The same where the proxy has run something of its own for the statement, which has the rest of the time: zero, if there is
-    /// none. What was run may have come to its end all the same; see `in_time`.
-    pub(crate) async fn end_own_deadline<T>(
-        &mut self,
-        deadline: Deadline,
-        done: Result<T, ProxyError>,
-    ) -> Result<T, ProxyError> {
-        let rest = deadline.ends.saturating_duration_since(rt::now());
-        let is_over = deadline.over().await;
-        self.steering.timeout = Some(if is_over { Duration::ZERO } else { rest });
-        done.map_err(|error| match error {
-            ProxyError::Pool(PoolError::Refused { error, .. })
-                if is_over && error.code == error_code::QUERY_INTERRUPTED =>
-            {
-                self.took_too_long()
-            }
-            error => error,
-        })
-    }
-
+impl Steering {
     /// An error if nothing is left of the statement's time, where something was run for it before: it is not begun then.
-    pub(crate) fn in_time(&mut self) -> Result<(), ProxyError> {
-        if self.steering.timeout == Some(Duration::ZERO) { Err(self.took_too_long()) } else { Ok(()) }
+    pub(crate) fn in_time(&self, flavor: Flavor) -> Result<(), ProxyError> {
+        if self.timeout == Some(Duration::ZERO) { Err(took_too_long(flavor)) } else { Ok(()) }
     }
+}
 
-    fn took_too_long(&mut self) -> ProxyError {
-        let is_mariadb = self.state.lex.options(&self.state.want.vars).flavor == Flavor::MariaDb;
-        Steered::StatementTimeout { is_mariadb }.into()
-    }
+fn took_too_long(flavor: Flavor) -> ProxyError {
+    Steered::StatementTimeout { is_mariadb: flavor == Flavor::MariaDb }.into()
 }
 
 /// Where the packet begins that says that the statement was interrupted, and its sequence id, if the bytes end with it.

@@ -10,21 +10,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use delphinus_memory::{Owner, Permit};
-use delphinus_net::rt;
-use delphinus_pool::{Doing, Epoch, Identity, Keys, Memory, Request};
+use delphinus_memory::{Account, Owner, Permit};
+use delphinus_net::{BufferPool, rt};
+use delphinus_pool::{Doing, Epoch, Identity, Keys, Memory, Pool, Request};
 use delphinus_route::{Copies, Mirror, MirrorGroup, Rule};
 use delphinus_sql::{Access, Statement, Uses};
 use delphinus_state::SessionState;
-use delphinus_wire::command::ClientStmtId;
+use delphinus_telemetry::ClusterCounters;
 use delphinus_wire::response::Status;
-use delphinus_wire::{ExecuteParams, HEADER_LEN};
 
-use self::asked::{Asked, Execution, NotAnswered, exchange};
-use crate::command::with_types;
-use crate::io::Input;
-use crate::session::Session;
-use crate::worker::Worker;
+use self::asked::{NotAnswered, exchange};
+use crate::hold::Held;
+use crate::state::Wanted;
+
+pub(crate) use self::asked::Asked;
 
 /// So many copies of one worker may wait or run.
 const MOST: usize = 1000;
@@ -58,15 +57,28 @@ impl CopyWanted {
     }
 }
 
-/// Copies of one worker that are on their way.
-#[derive(Debug, Default)]
+/// Copies of one worker that are on their way, and what sends them.
 pub(crate) struct Mirrors {
+    pool: Rc<Pool>,
+    buffers: BufferPool,
+    counters: Arc<ClusterCounters>,
+    memory: Account,
     count: Cell<usize>,
     bytes: Cell<usize>,
     turn: Cell<usize>,
 }
 
 impl Mirrors {
+    pub(crate) fn new(
+        pool: Rc<Pool>,
+        buffers: BufferPool,
+        counters: Arc<ClusterCounters>,
+        memory: Account,
+    ) -> Rc<Self> {
+        let (count, bytes, turn) = (Cell::default(), Cell::default(), Cell::default());
+        Rc::new(Self { pool, buffers, counters, memory, count, bytes, turn })
+    }
+
     fn has_room(&self, bytes: usize) -> bool {
         self.count.get() < MOST && self.bytes.get() + bytes <= MOST_BYTES
     }
@@ -81,28 +93,27 @@ impl Mirrors {
 
 /// A copy's place among those that are on their way, until it is dropped.
 struct Place {
-    worker: Rc<Worker>,
+    mirrors: Rc<Mirrors>,
     bytes: usize,
     _room: Permit,
 }
 
 impl Place {
-    fn take(worker: &Rc<Worker>, bytes: usize) -> Option<Self> {
-        let mirrors = &worker.mirrors;
+    fn take(mirrors: &Rc<Mirrors>, bytes: usize) -> Option<Self> {
         if !mirrors.has_room(bytes) {
             return None;
         }
         // It is held as it was sent, and once more as the mirror gets it.
-        let room = worker.settings.memory.take(Owner::Mirrors, 2 * bytes)?;
+        let room = mirrors.memory.take(Owner::Mirrors, 2 * bytes)?;
         mirrors.count.set(mirrors.count.get() + 1);
         mirrors.bytes.set(mirrors.bytes.get() + bytes);
-        Some(Self { worker: worker.clone(), bytes, _room: room })
+        Some(Self { mirrors: mirrors.clone(), bytes, _room: room })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mirrors = &self.worker.mirrors;
+        let mirrors = &self.mirrors;
         mirrors.count.set(mirrors.count.get() - 1);
         mirrors.bytes.set(mirrors.bytes.get() - self.bytes);
     }
@@ -119,78 +130,34 @@ struct Copied {
     want: SessionState,
 }
 
-impl Session {
-    /// Sends a copy of the text that is about to run, if it can be the same there.
-    pub(crate) fn copy_to_mirror(
-        &mut self,
-        wanted: &CopyWanted,
-        input: Input,
-        sql: &[u8],
-        statement: &Statement,
-    ) {
-        if !input.is_whole() || !self.can_be_copied(statement) {
-            return self.skip_copy(wanted);
-        }
-        self.send_copy(wanted, Asked::Text(sql.to_vec()));
-    }
-
-    /// The same for an execution of a prepared statement, which is prepared on the mirror, too. One with a cursor, or with
-    /// parameters that came ahead of it, is not copied.
-    pub(crate) fn copy_execution(
-        &mut self,
-        wanted: &CopyWanted,
-        input: Input,
-        (id, statement): (ClientStmtId, &Statement),
-        params: Option<&ExecuteParams>,
-    ) {
-        let capabilities = self.client.capabilities;
-        let can_be_copied = input.is_whole() && self.can_be_copied(statement);
-        let Some(found) =
-            self.statements.find(id).filter(|found| can_be_copied && !found.has_long_data.is_set())
-        else {
-            return self.skip_copy(wanted);
+impl CopyWanted {
+    /// Sends a copy of what is about to run; `None` is a statement that is not copied, and only counted.
+    pub(crate) fn send(&self, mirrors: &Rc<Mirrors>, asked: Option<Asked>, state: &Wanted, held: &Held) {
+        let Some(asked) = asked else {
+            count(&self.copies.skipped);
+            return mirrors.counters.mirror_skipped.increment();
         };
-        let (statement, types) = (found.key.clone(), found.types.clone());
-        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
-        let payload = match params {
-            // The client has never sent any: the server will say what is wrong with that.
-            Some(ExecuteParams { types: None, .. }) if types.is_empty() => return self.skip_copy(wanted),
-            Some(ExecuteParams { types: None, types_flag_at }) => with_types(payload, *types_flag_at, &types),
-            _ => payload.to_vec(),
+        let Some(mirror) = mirrors.next_of(&self.group) else { return };
+        let Some(place) = Place::take(mirrors, asked.bytes()) else {
+            count(&self.copies.dropped);
+            return mirrors.counters.mirror_dropped.increment();
         };
-        self.send_copy(wanted, Asked::Execution(Execution { statement, payload, capabilities }));
+        let (identity, rights, want) = (held.identity.clone(), held.rights, state.want.clone());
+        let copied = Copied { asked, mirror, identity, rights, _keys: held.keys.clone(), want };
+        rt::spawn_local(send(place, copied, self.clone()));
     }
+}
 
-    fn send_copy(&mut self, wanted: &CopyWanted, asked: Asked) {
-        let Some(mirror) = self.worker.mirrors.next_of(&wanted.group) else { return };
-        let Some(place) = Place::take(&self.worker, asked.bytes()) else {
-            count(&wanted.copies.dropped);
-            self.worker.counters.mirror_dropped.increment();
-            return;
-        };
-        let (identity, want) = (self.held.identity.clone(), self.state.want.clone());
-        let copied =
-            Copied { asked, mirror, identity, rights: self.held.rights, _keys: self.held.keys.clone(), want };
-        rt::spawn_local(send(place, copied, wanted.clone()));
-    }
-
-    /// Counts a statement that is not copied.
-    pub(crate) fn skip_copy(&self, wanted: &CopyWanted) {
-        count(&wanted.copies.skipped);
-        self.worker.counters.mirror_skipped.increment();
-    }
-
-    /// Only what is known to read, and what any connection in the session's state answers alike. A write is never copied: the
-    /// mirror may be a replica of the same cluster.
-    fn can_be_copied(&self, statement: &Statement) -> bool {
-        statement.access == Access::Read
-            && statement.effects.is_empty()
-            && !statement.uses.intersects(FOREIGN)
-            && self.state.pins.is_empty()
-            && self.held.bound.is_none()
-            && self.state.status.contains(Status::AUTOCOMMIT)
-            && !self.state.status.contains(Status::IN_TRANS)
-    }
+/// True for what is known to read, and what any connection in the session's state answers alike. A write is never copied: the
+/// mirror may be a replica of the same cluster.
+pub(crate) fn can_be_copied(statement: &Statement, state: &Wanted, held: &Held) -> bool {
+    statement.access == Access::Read
+        && statement.effects.is_empty()
+        && !statement.uses.intersects(FOREIGN)
+        && state.pins.is_empty()
+        && held.bound.is_none()
+        && state.status.contains(Status::AUTOCOMMIT)
+        && !state.status.contains(Status::IN_TRANS)
 }
 
 fn count(counter: &AtomicU64) -> u64 {
@@ -199,8 +166,8 @@ fn count(counter: &AtomicU64) -> u64 {
 
 async fn send(place: Place, copied: Copied, wanted: CopyWanted) {
     let limit = copied.mirror.timeout;
-    let sent = rt::timeout(limit, run(&place.worker, &copied)).await;
-    let counters = &place.worker.counters;
+    let sent = rt::timeout(limit, run(&place.mirrors, &copied)).await;
+    let counters = &place.mirrors.counters;
     match sent.unwrap_or_else(|| Err(format!("not answered in {} ms", limit.as_millis()))) {
         Ok(()) => {
             count(&wanted.copies.mirrored);
@@ -218,12 +185,12 @@ async fn send(place: Place, copied: Copied, wanted: CopyWanted) {
     }
 }
 
-async fn run(worker: &Rc<Worker>, copied: &Copied) -> Result<(), String> {
+async fn run(mirrors: &Mirrors, copied: &Copied) -> Result<(), String> {
     let memory = Rc::<Memory>::default();
     let (backend, identity, want) = (copied.mirror.id, &copied.identity, &copied.want);
     let rights = copied.rights;
     let request = Request { backend, identity, rights, want, memory: &memory, waits_for_room: true };
-    let mut checkout = worker.pool.checkout(request).await.map_err(|error| error.to_string())?;
+    let mut checkout = mirrors.pool.checkout(request).await.map_err(|error| error.to_string())?;
     checkout.note(Doing::Sending);
     let command = match copied.asked.command(&mut checkout, (want, &memory)).await {
         Ok(command) => command,
@@ -234,7 +201,8 @@ async fn run(worker: &Rc<Worker>, copied: &Copied) -> Result<(), String> {
         Err(NotAnswered::Broken(why)) => return Err(why),
     };
     checkout.note(Doing::Running);
-    let response = exchange(worker, &mut checkout, &command).await.map_err(|error| error.to_string())?;
+    let response =
+        exchange(&mirrors.buffers, &mut checkout, &command).await.map_err(|error| error.to_string())?;
     checkout.note(Doing::Nothing);
     if response.changes.is_empty() && response.status.is_none_or(|status| !status.contains(Status::IN_TRANS))
     {

@@ -4,14 +4,10 @@
 use std::cell::Cell;
 use std::time::Instant;
 
+use delphinus_clients::Activity;
 use delphinus_net::rt;
 use delphinus_route::{Cluster, Explanation, Plan, Way};
-use delphinus_sql::{Hints, Statement};
 use delphinus_topology::BackendId;
-
-use crate::client_error::ClientError;
-use crate::serve::{Outcome, Served};
-use crate::session::Session;
 
 /// What the log will be told of a command.
 #[derive(Debug)]
@@ -23,6 +19,12 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
+    /// Of a statement that begins now.
+    pub(crate) fn of(explanation: Explanation) -> Box<Self> {
+        let (plan, backend) = (Cell::default(), Cell::default());
+        Box::new(Self { explanation, plan, backend, began: rt::now() })
+    }
+
     /// The last plan is the one that was followed.
     pub(crate) fn is_planned(&self, plan: Plan) {
         self.plan.set(Some(plan));
@@ -33,41 +35,22 @@ impl Trace {
         self.backend.set(Some(backend));
     }
 
+    /// Tells the log: whose the command was, and the number of its error, 0 if it had none.
+    #[cold]
+    pub(crate) fn tell(&self, error: u16, whose: &Activity, cluster: Cluster<'_>) {
+        let took_us = self.began.elapsed().as_micros();
+        let ran_on = self.backend.get().and_then(|id| cluster.snapshot.backend(id));
+        let ran_on = ran_on.map_or("-", |backend| &*backend.name);
+        let route = self.explanation.line(self.way(), cluster);
+        let user = whose.user();
+        tracing::info!(session.id = whose.id.0, %user, ran_on, took_us, error, %route, "trace");
+    }
+
     fn way(&self) -> Way {
         match (self.plan.get(), self.backend.get()) {
             (Some(plan), _) => Way::Planned(plan),
             (None, Some(backend)) => Way::Held(backend),
             (None, None) => Way::Proxy,
         }
-    }
-}
-
-impl Session {
-    /// Notes what is known of a statement before it runs.
-    pub(crate) fn begin_trace(&mut self, sql: &[u8], statement: &Statement, attributes: &Hints) {
-        let explanation = self.explained(sql, statement, attributes, Explanation::new);
-        let (plan, backend) = (Cell::default(), Cell::default());
-        self.steering.trace = Some(Box::new(Trace { explanation, plan, backend, began: rt::now() }));
-    }
-
-    /// Tells the log.
-    #[cold]
-    pub(crate) fn tell_trace(&mut self, served: &Outcome) {
-        let Some(trace) = self.steering.trace.take() else { return };
-        let routing = &self.worker.settings.routing;
-        let took_us = trace.began.elapsed().as_micros();
-        let error = match served {
-            Ok(Served::Error(error) | Served::Fatal(error)) => ClientError::from(error).code(),
-            Ok(Served::Answered | Served::End) | Err(_) => 0,
-        };
-        let (route, ran_on) = self.worker.outlook.with_snapshot(|snapshot, balance| {
-            let cluster = Cluster { snapshot, rules: &routing.rules, policy: *balance.policy() };
-            let ran_on = trace.backend.get().and_then(|id| snapshot.backend(id));
-            let ran_on = ran_on.map(|backend| backend.name.clone());
-            (trace.explanation.line(trace.way(), cluster), ran_on)
-        });
-        let ran_on = ran_on.as_deref().unwrap_or("-");
-        let user = self.activity.user();
-        tracing::info!(session.id = self.activity.id.0, %user, ran_on, took_us, error, %route, "trace");
     }
 }

@@ -2,17 +2,17 @@
 
 use std::rc::Rc;
 
-use delphinus_net::NetError;
+use delphinus_net::{BufferPool, NetError};
 use delphinus_pool::{Checkout, Means, Memory, PoolError, StatementKey};
 use delphinus_state::{Progress, Response, ResponseTracker, SessionState, Shape};
 use delphinus_wire::command::{Code, STMT_ID_AT};
-use delphinus_wire::{Capabilities, put_packet};
+use delphinus_wire::{Capabilities, ExecuteParams, put_packet};
 
-use crate::command::prepare_in;
-use crate::worker::Worker;
+use crate::command::{prepare_in, with_types};
+use crate::statements::ClientStatement;
 
 /// What a session has asked.
-pub(super) enum Asked {
+pub(crate) enum Asked {
     /// A text.
     Text(Vec<u8>),
     /// An execution.
@@ -20,7 +20,7 @@ pub(super) enum Asked {
 }
 
 /// An execution of a prepared statement.
-pub(super) struct Execution {
+pub(crate) struct Execution {
     /// What is executed.
     pub(super) statement: Rc<StatementKey>,
     /// The whole command, with the types of the parameters.
@@ -53,6 +53,27 @@ impl From<PoolError> for NotAnswered {
 }
 
 impl Asked {
+    /// An execution of this statement, which is prepared on the mirror, too; `None` for one with parameters that came ahead of it,
+    /// and for one whose types the client has never sent: the server will say what is wrong with that.
+    pub(crate) fn execution(
+        found: &ClientStatement,
+        payload: &[u8],
+        params: Option<&ExecuteParams>,
+        capabilities: Capabilities,
+    ) -> Option<Self> {
+        if found.has_long_data.is_set() {
+            return None;
+        }
+        let payload = match params {
+            Some(ExecuteParams { types: None, .. }) if found.types.is_empty() => return None,
+            Some(ExecuteParams { types: None, types_flag_at }) => {
+                with_types(payload, *types_flag_at, &found.types)
+            }
+            _ => payload.to_vec(),
+        };
+        Some(Self::Execution(Execution { statement: found.key.clone(), payload, capabilities }))
+    }
+
     /// So much it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
@@ -101,7 +122,7 @@ impl Asked {
 
 /// Sends a command and reads its answer to the end.
 pub(super) async fn exchange(
-    worker: &Worker,
+    buffers: &BufferPool,
     checkout: &mut Checkout,
     payload: &[u8],
 ) -> Result<Response, NetError> {
@@ -110,7 +131,7 @@ pub(super) async fn exchange(
     put_packet(&mut packet, 0, payload);
     checkout.connection().stream.write_bytes(&packet).await?;
     let mut tracker = ResponseTracker::new(Shape::Results, capabilities, capabilities);
-    let mut bytes = worker.buffers.take();
+    let mut bytes = buffers.take();
     loop {
         let read = match tracker.advance(bytes.data_mut())? {
             Progress::Rewrite(n, len) if !tracker.is_done() => n + len,
@@ -131,6 +152,6 @@ pub(super) async fn exchange(
         }
     }
     bytes.clear();
-    worker.buffers.give(bytes);
+    buffers.give(bytes);
     Ok(tracker.into_response())
 }

@@ -1,0 +1,381 @@
+//! What a session does for a statement beside running it, where something is asked beside the statement: it finds out what that is,
+//! answers from the cache, sends copies to mirrors, keeps time and tells the log. The parts of that are in `steer`.
+//!
+//! No statement comes here where no rules, no hints and no listener for one kind of backend have a say.
+
+use std::time::Duration;
+
+use delphinus_cache::{Answer, Command, Key, Origin};
+use delphinus_net::{NetError, rt};
+use delphinus_pool::{Checkout, Epoch, PoolError};
+use delphinus_route::{Cluster, Explanation, Question, Rule};
+use delphinus_sql::{CacheWish, Class, Consistency, Hints, Statement, Uses};
+use delphinus_state::PinReason;
+use delphinus_topology::{Backend, BackendId, Snapshot};
+use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::{ExecuteParams, HEADER_LEN};
+
+use crate::client_error::{ClientError, ProxyError};
+use crate::io::{Input, Relayed};
+use crate::last_statement::counts_otherwise;
+use crate::serve::{Outcome, Served};
+use crate::session::Session;
+use crate::steer::{
+    Around, Asking, Consulted, Copied, CopyWanted, Deadline, Trace, can_be_copied, check_listener, execution,
+    hints_in, why_not_cached,
+};
+
+impl Session {
+    /// What is around a statement of this session.
+    #[inline]
+    pub(crate) fn around(&self) -> Around<'_> {
+        let routing = &self.worker.settings.routing;
+        Around { state: &self.state, held: &self.held, login: &self.login, routing }
+    }
+
+    /// True if [`Session::steer`] has to be asked about this statement.
+    #[inline]
+    pub(crate) fn is_steered(&self, statement: &Statement) -> bool {
+        self.steering.is_for(statement, &self.held)
+    }
+
+    /// Finds out what is asked about a statement beside itself. An error means that it must not run; a text, that this is to
+    /// run in its place, once it has been steered, too.
+    pub(crate) async fn steer(
+        &mut self,
+        sql: &[u8],
+        statement: &Statement,
+        attributes: Hints,
+    ) -> Result<Option<Vec<u8>>, ProxyError> {
+        self.steering.is_asked = true;
+        if statement.uses.contains(Uses::ROUTE) && statement.class == Class::Explain {
+            // Not this one is about to run.
+            return Ok(None);
+        }
+        if self.steering.wants_trace() {
+            self.begin_trace(sql, statement, &attributes);
+        }
+        let question = Question { sql, lex: self.state.lex(), statement };
+        check_listener(self.login.listener.mode, &question)?;
+        if self.steering.is_rewritten {
+            return Ok(None);
+        }
+        self.take_hints(&question, &hints_in(&question).or(&attributes))?;
+        if !self.worker.settings.routing.rules.is_empty()
+            && let Some(text) = self.follow_rule(&question, &attributes).await?
+        {
+            self.steering.is_rewritten = true;
+            return Ok(Some(text));
+        }
+        Ok(None)
+    }
+
+    /// The same for a statement that was prepared before: its text is what a rule made of it then.
+    pub(crate) async fn steer_prepared(
+        &mut self,
+        sql: &[u8],
+        statement: &Statement,
+        attributes: Hints,
+    ) -> Result<(), ProxyError> {
+        self.steer(sql, statement, attributes).await?;
+        self.check_where_it_is(sql, statement).await
+    }
+
+    /// How long a statement that was prepared before may run, for what is done for it before it runs.
+    pub(crate) fn time_limit(&mut self, sql: &[u8], statement: &Statement) -> Option<Duration> {
+        if !self.is_steered(statement) {
+            return None;
+        }
+        let question = Question { sql, lex: self.state.lex(), statement };
+        self.steering.time_limit(&question, &self.activity.user(), self.around())
+    }
+
+    /// Does what hints say.
+    fn take_hints(&mut self, question: &Question<'_>, asked: &Hints) -> Result<(), ProxyError> {
+        let routing = &self.worker.settings.routing;
+        let around = Around { state: &self.state, held: &self.held, login: &self.login, routing };
+        let ignored = self.steering.take_hints(question, asked, around, &self.worker.outlook);
+        for why in ignored {
+            self.cannot(&why)?;
+        }
+        if let Some(token) = &asked.causality_token {
+            match self.causality.read_token(token, question.lex.flavor, &self.state.share) {
+                Some(token) => self.causality.take_token(token),
+                None => self.cannot("the causality_token is none of these servers")?,
+            }
+        }
+        if let Some(CacheWish::TtlMs(1..)) = asked.cache
+            && let Some(why) = self.why_not_cached(question.statement)
+        {
+            self.steering.cache = Some(CacheWish::Never);
+            self.cannot(why)?;
+        }
+        Ok(())
+    }
+
+    fn cannot(&mut self, why: &str) -> Result<(), ProxyError> {
+        let is_strict = self.worker.settings.routing.strict_hints;
+        Ok(self.steering.cannot(why, is_strict, &self.worker.counters, &self.activity)?)
+    }
+
+    /// Does what the first rule that matches says. Returns the text that it puts in the place of this one.
+    async fn follow_rule(
+        &mut self,
+        question: &Question<'_>,
+        attributes: &Hints,
+    ) -> Result<Option<Vec<u8>>, ProxyError> {
+        let worker = self.worker.clone();
+        let (id, user) = (self.activity.id.0, self.activity.user());
+        let class = question.statement.class.as_str();
+        let tell = |rule: &Rule| {
+            tracing::info!(session.id = id, user = %user, rule = %rule.name, class, "a rule would match");
+        };
+        let found = worker.settings.routing.rules.find(&self.around().facts(question, &user), tell);
+        let Some(rule) = found else { return Ok(None) };
+        if rule.then.log && self.steering.trace.is_none() {
+            self.begin_trace(question.sql, question.statement, attributes);
+        }
+        self.steering.take_rule(rule)?;
+        if self.steering.is_dedicated_by(rule, &self.held) {
+            self.state.pins.add(PinReason::Dedicated, rt::now(), question.sql);
+            self.publish_pin();
+        }
+        if !rule.then.delay.is_zero() {
+            rt::sleep(rule.then.delay).await;
+        }
+        Ok(rule.rewritten(question.sql))
+    }
+
+    /// Forgets the session's own settings.
+    pub(crate) fn reset_steering(&mut self) {
+        let standing = self.worker.consistency_of(&self.activity.user());
+        self.steering.reset(self.worker.is_steered(&self.login.listener), standing);
+    }
+
+    /// Takes over new settings of the session.
+    pub(crate) fn set_own_hints(&mut self, own: Hints, traces: bool) {
+        let standing = self.worker.consistency_of(&self.activity.user());
+        self.steering.set_own(own, traces, self.worker.is_steered(&self.login.listener), standing);
+    }
+}
+
+/// Traces, copies and time.
+impl Session {
+    /// Notes what is known of a statement before it runs.
+    fn begin_trace(&mut self, sql: &[u8], statement: &Statement, attributes: &Hints) {
+        let explanation = self.explained(sql, statement, attributes, Explanation::new);
+        self.steering.trace = Some(Trace::of(explanation));
+    }
+
+    /// Tells the log.
+    #[cold]
+    pub(crate) fn tell_trace(&mut self, served: &Outcome) {
+        let Some(trace) = self.steering.trace.take() else { return };
+        let error = match served {
+            Ok(Served::Error(error) | Served::Fatal(error)) => ClientError::from(error).code(),
+            Ok(Served::Answered | Served::End) | Err(_) => 0,
+        };
+        let rules = &self.worker.settings.routing.rules;
+        self.worker.outlook.with_snapshot(|snapshot, balance| {
+            trace.tell(error, &self.activity, Cluster { snapshot, rules, policy: *balance.policy() });
+        });
+    }
+
+    /// Sends a copy of the text that is about to run, if it can be the same there.
+    pub(crate) fn copy_to_mirror(
+        &self,
+        wanted: &CopyWanted,
+        input: Input,
+        sql: &[u8],
+        statement: &Statement,
+    ) {
+        let can_be = input.is_whole() && can_be_copied(statement, &self.state, &self.held);
+        let copied = can_be.then(|| Copied::Text(sql.to_vec()));
+        wanted.send(&self.worker.mirrors, copied, &self.state, &self.held);
+    }
+
+    /// The same for an execution of a prepared statement.
+    pub(crate) fn copy_execution(
+        &mut self,
+        wanted: &CopyWanted,
+        input: Input,
+        (id, statement): (ClientStmtId, &Statement),
+        params: Option<&ExecuteParams>,
+    ) {
+        let can_be = input.is_whole() && can_be_copied(statement, &self.state, &self.held);
+        let found = self.statements.find(id).filter(|_| can_be);
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
+        let copied =
+            found.and_then(|found| Copied::execution(found, payload, params, self.client.capabilities));
+        wanted.send(&self.worker.mirrors, copied, &self.state, &self.held);
+    }
+
+    /// Counts a statement that is not copied.
+    pub(crate) fn skip_copy(&self, wanted: &CopyWanted) {
+        wanted.send(&self.worker.mirrors, None, &self.state, &self.held);
+    }
+
+    /// Runs `work` of the proxy's own on a backend in the time that the client's statement has, and watched over like that.
+    pub(crate) async fn watched<T>(
+        &mut self,
+        checkout: &mut Checkout,
+        work: impl AsyncFnOnce(&mut Checkout) -> Result<T, PoolError>,
+    ) -> Result<T, ProxyError> {
+        let deadline = self.begin_deadline(checkout);
+        let (client, mut watch) = self.watch();
+        let done = client.attended(checkout, work, &mut watch).await;
+        match deadline {
+            Some(deadline) if !matches!(done, Err(ProxyError::ClientGone)) => {
+                let (rest, done) = deadline.end_own(done, self.state.flavor()).await;
+                self.steering.timeout = Some(rest);
+                done
+            }
+            _ => done,
+        }
+    }
+
+    /// Begins to watch over what runs on this connection, if it has only so much time.
+    fn begin_deadline(&self, checkout: &mut Checkout) -> Option<Deadline> {
+        let limit = self.steering.timeout?;
+        let worker = &self.worker;
+        Some(Deadline::begin(limit, checkout, &self.held.identity, &worker.pool, &worker.counters))
+    }
+
+    /// What is done beside sending a statement of which something was asked.
+    pub(crate) fn begin_extras(&mut self, checkout: &mut Checkout) -> Option<Deadline> {
+        if self.steering.keeping.is_some() {
+            self.begin_keeping(checkout.backend(), checkout.connection().rights());
+        }
+        if let Some(rights) = &mut self.steering.rights {
+            rights.is_sent = true;
+        }
+        self.begin_deadline(checkout)
+    }
+
+    /// The same at the end of the response.
+    pub(crate) async fn end_extras(&mut self, deadline: Option<Deadline>, relayed: Relayed) -> Relayed {
+        self.steering.keep_more(&relayed.rest.data()[..relayed.len]);
+        if let (Some(keeping), Some(answers)) = (self.steering.keeping.take(), &self.worker.answers) {
+            keeping.end(&relayed.response, answers, &self.worker.outlook.progress);
+        }
+        match deadline {
+            Some(deadline) => deadline.end(relayed, self.state.flavor(), self.client.capabilities).await,
+            None => relayed,
+        }
+    }
+}
+
+/// Answers from the cache, and answers for it.
+impl Session {
+    /// Answers a COM_QUERY from the cache; if it cannot, and may later, the answer that follows will be kept.
+    pub(crate) async fn query_cache(
+        &mut self,
+        input: Input,
+        text_at: usize,
+        statement: &Statement,
+    ) -> Result<bool, NetError> {
+        let Some(ttl) = self.cache_ttl(input, statement) else { return Ok(false) };
+        let command = Command::Query(&self.client.buffer.data()[text_at..input.held]);
+        let key = self.cache_key(command);
+        self.consult(input, key, (statement, ttl)).await
+    }
+
+    /// The same for a COM_STMT_EXECUTE.
+    pub(crate) async fn execute_cache(
+        &mut self,
+        input: Input,
+        (id, statement): (ClientStmtId, &Statement),
+        params: Option<&ExecuteParams>,
+    ) -> Result<bool, NetError> {
+        let Some(ttl) = self.cache_ttl(input, statement) else { return Ok(false) };
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
+        let found = self.statements.look(id);
+        let command = found.and_then(|found| execution(found, payload, params));
+        let Some(key) = command.map(|command| self.cache_key(command)) else { return Ok(false) };
+        self.consult(input, key, (statement, ttl)).await
+    }
+
+    /// For how long the answer may be kept, where it may.
+    fn cache_ttl(&mut self, input: Input, statement: &Statement) -> Option<Duration> {
+        let ttl = self.steering.cache_ttl()?;
+        (input.is_whole() && self.why_not_cached(statement).is_none()).then_some(ttl)
+    }
+
+    fn why_not_cached(&mut self, statement: &Statement) -> Option<&'static str> {
+        let level = self.worker.outlook.with_snapshot(|snapshot, _| self.reading(snapshot).level);
+        why_not_cached(self.worker.answers.as_ref(), statement, &mut self.state, &self.held, level)
+    }
+
+    fn cache_key(&self, command: Command<'_>) -> Option<Key> {
+        let place = &self.steering.cache_place(self.login.listener.mode);
+        let (want, capabilities) = (&self.state.want, self.client.capabilities);
+        let asking = Asking { held: &self.held, want, capabilities, place };
+        Some(self.worker.answers.as_ref()?.key(&asking, command))
+    }
+
+    /// Answers from the cache, or sees to it that the answer that follows is kept.
+    async fn consult(
+        &mut self,
+        input: Input,
+        key: Option<Key>,
+        (statement, ttl): (&Statement, Duration),
+    ) -> Result<bool, NetError> {
+        let (Some(answers), Some(key)) = (&self.worker.answers, key) else { return Ok(false) };
+        match answers.consult(key, ttl, |origin| self.may_be_given(origin)).await {
+            Consulted::Knows(answer) => {
+                self.give(input, statement, answer).await?;
+                return Ok(true);
+            }
+            Consulted::Wants(keeping) => self.steering.keeping = Some(keeping),
+            Consulted::Nothing => {}
+        }
+        Ok(false)
+    }
+
+    /// True if an answer that is kept has what this session has to find. Who asked for it had no older rights than this session.
+    fn may_be_given(&self, origin: &Origin) -> bool {
+        self.worker.outlook.with_snapshot(|snapshot, _| {
+            let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
+            !is_fenced
+                && origin.rights >= self.held.rights.0
+                && self.causality.may_read_kept(origin, &self.reading(snapshot))
+        })
+    }
+
+    /// Gives the client an answer that was kept.
+    async fn give(&mut self, input: Input, statement: &Statement, answer: Answer) -> Result<(), NetError> {
+        self.client.skip(input).await?;
+        if self.steering.consistency() != Some(Consistency::Eventual) {
+            self.causality.was_given(&answer.origin, &self.worker.outlook.progress);
+        }
+        self.held.memory.answered_elsewhere(answer.rows);
+        if counts_otherwise(statement) {
+            self.held.memory.lose_rows();
+        }
+        if self.client.stream.post(&answer.bytes) {
+            self.worker.counters.client_bytes_out.add(answer.bytes.len() as u64);
+            return Ok(());
+        }
+        self.client.write_bytes(&answer.bytes).await
+    }
+
+    /// The statement is about to be sent: what its answer will have is what is there now, or more.
+    fn begin_keeping(&mut self, backend: BackendId, rights: Epoch) {
+        let began = rt::now();
+        let (position, had_all) = self.worker.outlook.with_snapshot(|snapshot, _| {
+            let position = self.worker.outlook.progress.probed(backend).clone();
+            let level = self.reading(snapshot).level;
+            (self.causality.with_own(position, level), self.has_all(backend, snapshot))
+        });
+        if let Some(keeping) = &mut self.steering.keeping {
+            keeping.begin(Origin { backend, began, position, had_all, probe: 0, rights: rights.0 });
+        }
+    }
+
+    /// True while this backend has everything that was written through the proxy.
+    fn has_all(&self, backend: BackendId, snapshot: &Snapshot) -> bool {
+        let is_there = snapshot.primary().is_some_and(|primary| primary.id == backend)
+            || snapshot.readable_replicas().any(|replica| replica.id == backend);
+        is_there && self.worker.outlook.progress.is_at_rest(snapshot)
+    }
+}

@@ -1,0 +1,53 @@
+//! What the operator's rules say about a statement.
+
+use delphinus_route::{Facts, Question, Rule};
+use delphinus_sql::CacheWish;
+
+use super::{Around, Asked, CopyWanted, Steering};
+use crate::client_error::Steered;
+use crate::hold::Held;
+
+impl<'a> Around<'a> {
+    /// What rules look at.
+    pub(crate) fn facts(self, question: &Question<'a>, user: &'a str) -> Facts<'a> {
+        Facts {
+            user,
+            schema: self.state.want.schema.as_deref(),
+            client: self.login.client_ip,
+            listener: &self.login.listener.name,
+            statement: question.statement,
+            sql: question.sql,
+            lex: question.lex,
+        }
+    }
+}
+
+impl Steering {
+    /// Takes over what a rule that matches says, where hints say nothing else.
+    pub(crate) fn take_rule(&mut self, rule: &Rule) -> Result<(), Steered> {
+        self.mirror = CopyWanted::by(rule);
+        if let Some(message) = &rule.then.reject {
+            return Err(Steered::RejectedByRule(message.clone()));
+        }
+        if self.wish.is_none() {
+            self.wish = rule.then.place.clone().map(Asked::Rule);
+        }
+        if self.timeout.is_none() {
+            self.timeout = rule.then.timeout;
+        }
+        let own = self.own.as_ref().and_then(|own| own.consistency);
+        if self.asked.is_none() && own.is_none() {
+            self.asked = rule.then.consistency;
+        }
+        if let (None, Some(ttl)) = (self.cache, rule.then.cache_ttl) {
+            let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+            self.cache = Some(CacheWish::TtlMs(ttl_ms));
+        }
+        Ok(())
+    }
+
+    /// True if the rule wants the session to keep its connection. A transaction on a replica is not to stay there when it has ended.
+    pub(crate) fn is_dedicated_by(&self, rule: &Rule, held: &Held) -> bool {
+        rule.then.dedicates && !(self.on_replica && held.bound.is_some())
+    }
+}
