@@ -5,6 +5,7 @@
 
 mod diagnostics;
 mod kill;
+pub(crate) mod own_settings;
 mod process_list;
 mod session_status;
 mod sessions;
