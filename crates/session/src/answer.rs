@@ -23,7 +23,7 @@ use crate::io::Client;
 use crate::state::Wanted;
 
 pub(crate) use diagnostics::show_diagnostics;
-pub(crate) use kill::{Killed, RUNS_TEXTS, check_spelled_kill, kill_named_by, killed};
+pub(crate) use kill::{Killed, check_spelled_kill, kill_named_by, killed};
 pub(crate) use process_list::process_list;
 pub(crate) use session_status::{about_tls, shows_counters};
 pub(crate) use sessions::Sessions;

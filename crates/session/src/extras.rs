@@ -246,9 +246,7 @@ impl Session {
         if self.steering.keeping.is_some() {
             self.begin_keeping(checkout.backend(), checkout.connection().rights());
         }
-        if let Some(rights) = &mut self.steering.rights {
-            rights.is_sent = true;
-        }
+        self.noted.is_sent();
         self.begin_deadline(checkout)
     }
 

@@ -18,7 +18,7 @@
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
-//! | whether it has changed accounts or rights | `rights` |
+//! | whether it has changed accounts or rights | `follow/rights` |
 //! | which error does a client see | `client_error` |
 //! | what a session says of itself when it is asked | `watch` |
 
@@ -26,7 +26,6 @@ mod answer;
 mod begin_anew;
 mod client_error;
 mod command;
-mod defaults;
 mod explain;
 mod extras;
 mod failover;
@@ -43,18 +42,14 @@ mod own_settings;
 mod pinned;
 mod read_only;
 mod rescue;
-mod rights;
 mod route;
 mod run;
 mod serve;
 mod session;
 mod settle;
-mod sql_statements;
 mod state;
 mod statements;
 mod steer;
-mod stored_code;
-mod tracking;
 mod watch;
 mod worker;
 

@@ -33,6 +33,7 @@ pub(crate) use self::entrance::{Destination, destination};
 use self::greeting::server_settings;
 use self::origin::Origin;
 use crate::client_error::{ClientError, ProxyError};
+use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::{Held, Seats};
 use crate::io::Client;
@@ -42,7 +43,6 @@ use crate::session::{LoginFacts, Session};
 use crate::state::{Lex, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
-use crate::tracking::AskedTracking;
 use crate::worker::Worker;
 
 /// Clients choose the level that answers to them are compressed with; from 10 on, a worker would do little else.
@@ -284,6 +284,7 @@ impl Seed {
         };
         Session {
             steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
+            noted: Noted::default(),
             causality: Causality::default(),
             just_begun: crate::begin_anew::JustBegun::default(),
             worker,

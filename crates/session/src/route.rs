@@ -225,7 +225,7 @@ impl Session {
             if checkout.is_ready(&self.state.want, &self.held.memory) {
                 return Ok(self.note(checkout));
             }
-            self.keep_defaults();
+            self.state.keep_defaults(self.worker.users.defaults(), self.held.rights);
             match checkout.make_ready(&self.state.want, &self.held.memory).await {
                 Ok(_) => return Ok(self.note(checkout)),
                 // Nothing of this command was sent: another connection will do.
@@ -236,7 +236,7 @@ impl Session {
                 }
             }
         }
-        self.keep_defaults();
+        self.state.keep_defaults(self.worker.users.defaults(), self.held.rights);
         self.checkout_slow(backend, self.state.want.clone(), waits).await
     }
 

@@ -52,7 +52,7 @@ impl Session {
     pub(crate) fn leave(&mut self) {
         // A pinned connection is not clean: it is closed, and with it everything that pinned.
         self.held.bound = None;
-        self.end_rights();
+        self.noted.end(&self.held.keys, &self.worker.users);
         self.count_end();
         self.leave_seats();
         self.worker.registry.leave(self.activity.id);
@@ -100,7 +100,7 @@ impl Session {
             let served = served?;
             self.client.drop_kept();
             if self.steering.is_asked {
-                self.end_rights();
+                self.noted.end(&self.held.keys, &self.worker.users);
                 self.steering.end_command();
             }
             self.causality.end_command();

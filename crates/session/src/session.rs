@@ -11,13 +11,13 @@ use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
 use crate::begin_anew::JustBegun;
+use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::io::Client;
 use crate::state::Wanted;
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
-use crate::tracking::AskedTracking;
 use crate::worker::Worker;
 
 /// A session. Its life is in `serve`.
@@ -35,6 +35,8 @@ pub struct Session {
     pub(crate) statements: ClientStatements,
     /// What is asked beside the statements.
     pub(crate) steering: Steering,
+    /// What was noted about the command that runs.
+    pub(crate) noted: Noted,
     /// What it has to find where it reads.
     pub(crate) causality: Causality,
     /// Whether its transaction can be begun anew.
@@ -91,7 +93,8 @@ impl Session {
         // Servers keep this one: it belongs to the protocol, not to the session's variables.
         let multi_statements = self.state.want.multi_statements;
         self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };
-        self.take_new_defaults();
+        // Back to what new sessions begin with: no older connection has that.
+        self.held.rights = self.held.rights.max(self.worker.users.defaults().latest());
         self.state.kept_state = None;
         self.state.status = Status::AUTOCOMMIT;
         self.held.last_backend = None;

@@ -1,23 +1,15 @@
 //! After a response: what it changed is learnt, what the backend did not say is asked, and the connection goes
 //! back to the pool or stays with the session.
 
-use delphinus_net::rt;
 use delphinus_pool::{Checkout, LeftBehind, PoolError};
-use delphinus_sql::{Class, Effects, SqlText, Statement};
-use delphinus_state::{Changed, Executed, Learnt, Response, Vars, learn};
-use delphinus_wire::error_code;
+use delphinus_sql::{Class, Effects, Statement};
+use delphinus_state::Response;
 
 use crate::client_error::ProxyError;
+use crate::follow::{self, Around};
 use crate::fresh::Done;
 use crate::session::Session;
 use crate::state::Ran;
-
-/// The `wait_timeout` that the session has set, 0 if none. The connection to the backend is shared, and its own clock
-/// says nothing of the client.
-fn idle_limit_s(vars: &Vars) -> u32 {
-    let value = vars.get("wait_timeout").and_then(|value| std::str::from_utf8(value).ok());
-    value.and_then(|value| value.parse().ok()).unwrap_or(0)
-}
 
 /// A server refuses a write because it is read-only: ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE.
 const READ_ONLY: &[u16] = &[1290, 1836];
@@ -74,74 +66,24 @@ impl Session {
     }
 
     async fn settle_changes(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
-        let Ran { statement, text, response } = ran;
-        if response.error.is_some_and(|code| READ_ONLY.contains(&code)) {
+        if ran.response.error.is_some_and(|code| READ_ONLY.contains(&code)) {
             self.worker.outlook.report_read_only(checkout.backend());
         }
-        let hidden = Box::pin(self.hidden(ran)).await;
-        let executed = Executed { statement, text, response, hidden: &hidden, now: rt::now() };
-        let (had, before) = (checkout.connection().have.schema.clone(), self.state.want.schema.clone());
-        let defaults_since = self.settle_rights(&executed);
-        self.state.count_own_tables(checkout, ran);
-        self.state.asked_tracking.learn(ran);
-        let learnt = self.learn_from(&executed);
-        let may_change_vars = learnt.is_some() || !response.changes.is_empty();
-        if let Some(learnt) = learnt {
-            let facts =
-                if learnt.has_hidden_collations() { self.worker.outlook.server_facts() } else { None };
-            let collations = facts.as_ref().map(|facts| &facts.collations);
-            let late = Box::pin(self.state.ask(checkout, &learnt, ran, collations)).await?;
-            self.causality.take_gtids(&late, &self.worker.outlook);
-        }
-        if let Some(epoch) = defaults_since.filter(|_| self.state.reads_results()) {
-            Box::pin(self.learn_defaults(checkout, &executed, epoch)).await?;
-        }
-        self.learn_sql(checkout, &executed);
+        let before = self.state.want.schema.clone();
+        let around = Around {
+            stored_code: &self.worker.stored_code,
+            users: &self.worker.users,
+            keys: &self.held.keys,
+            outlook: &self.worker.outlook,
+            most_prepared: self.worker.settings.max_prepared_statements.saturating_sub(self.statements.len()),
+        };
+        let late = follow::settle(&mut self.state, &mut self.noted, checkout, ran, around).await?;
+        self.causality.take_gtids(&late, &self.worker.outlook);
         if before != self.state.want.schema {
             self.activity.enters(self.state.want.schema.as_deref());
             self.check_entered();
         }
-        if may_change_vars {
-            self.state.idle_limit_s = idle_limit_s(&self.state.want.vars);
-        }
-        if may_change_vars || statement.effects.contains(Effects::SQL_PREPARES) {
-            self.state.keep_state(checkout, text.sql);
-        }
-        let connection = checkout.connection();
-        connection.have = self.state.want.clone();
-        let has_entered = response.changes.iter().any(|change| matches!(change, Changed::Schema(_)));
-        if had != before && self.state.want.schema == before && !has_entered {
-            // It ran without the session's schema, which is gone: see `checkout_without_schema`.
-            connection.have.schema = had;
-        }
         Ok(())
-    }
-
-    /// True if the session has a statement of a name that the text runs: the error is of something in that one then.
-    fn has_any_named(&self, executed: &Executed<'_>) -> bool {
-        executed.text.names().sql_prepared.run.iter().any(|name| self.state.sql.find(name).is_some())
-    }
-
-    /// Takes in what a statement has changed; what EXECUTE has run, where that is known, as if it had been sent by itself.
-    fn learn_from(&mut self, executed: &Executed<'_>) -> Option<Learnt> {
-        if has_run_nothing(executed) && !self.has_any_named(executed) {
-            let nothing = Statement { effects: Effects::default(), ..*executed.statement };
-            return learn(
-                &mut self.state.want,
-                &mut self.state.pins,
-                &Executed { statement: &nothing, ..*executed },
-            );
-        }
-        if let Some(known) = self.state.ran_by_execute(executed.statement, executed.text) {
-            let (statement, sql) = known.runs();
-            let text = &SqlText::new(sql, executed.text.lex);
-            return learn(
-                &mut self.state.want,
-                &mut self.state.pins,
-                &Executed { statement, text, ..*executed },
-            );
-        }
-        learn(&mut self.state.want, &mut self.state.pins, executed)
     }
 
     /// What hides a `USE` from the proxy, such as EXECUTE IMMEDIATE, does not bring a session into a schema of another
@@ -182,13 +124,6 @@ impl Session {
             self.keep_or_give_back(checkout);
         }
     }
-}
-
-/// True for an EXECUTE of a statement that is not there, and nothing else.
-fn has_run_nothing(Executed { statement, response, .. }: &Executed<'_>) -> bool {
-    statement.class == Class::Execute
-        && response.error == Some(error_code::UNKNOWN_STMT_HANDLER)
-        && statement.effects.without(Effects::SQL_EXECUTES).is_empty()
 }
 
 /// True if LAST_INSERT_ID() may be another one though the answer does not say so.

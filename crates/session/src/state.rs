@@ -14,8 +14,8 @@ use delphinus_sql::{Flavor, LexOptions};
 use delphinus_state::{Pins, SessionState, SqlStatements};
 use delphinus_wire::response::Status;
 
+use crate::follow::AskedTracking;
 use crate::pinned::Published;
-use crate::tracking::AskedTracking;
 
 pub(crate) use lex::Lex;
 pub(crate) use ran::Ran;

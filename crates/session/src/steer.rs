@@ -12,15 +12,12 @@ mod rules;
 mod scope;
 mod trace;
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use delphinus_route::{RulePlace, Wish};
-use delphinus_sql::{CacheWish, CodeChange, Consistency, Hints, Statement, Uses};
+use delphinus_sql::{CacheWish, Consistency, Hints, Statement, Uses};
 
 use crate::hold::Held;
-use crate::rights::MayChange;
-use crate::stored_code::TextExecuted;
 
 pub(crate) use cache::{Answers, Asking, Consulted, Keeping, execution, why_not_cached};
 pub(crate) use deadline::Deadline;
@@ -69,12 +66,6 @@ pub(crate) struct Steering {
     pub(crate) traces: bool,
     /// What the log will be told of the command that runs.
     pub(crate) trace: Option<Box<Trace>>,
-    /// The command that runs may change rights.
-    pub(crate) rights: Option<MayChange>,
-    /// What it may change of the code in the database.
-    pub(crate) code: Option<Box<CodeChange>>,
-    /// The texts that the command runs by EXECUTE, once they were looked for.
-    pub(crate) executed: Option<Rc<Vec<TextExecuted>>>,
     /// Hints of this session that came to nothing.
     ignored: u64,
 }
@@ -136,8 +127,6 @@ impl Steering {
             self.cache = None;
             self.keeping = None;
             self.mirror = None;
-            self.code = None;
-            self.executed = None;
         }
     }
 

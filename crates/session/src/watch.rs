@@ -13,6 +13,7 @@ use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::response::SessionChanges;
 use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 
+use crate::follow::Noted;
 use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::io::{Beside, Break, Client};
@@ -29,6 +30,7 @@ pub(crate) struct Watch<'a> {
     state: &'a Wanted,
     held: &'a Held,
     steering: &'a mut Steering,
+    noted: &'a Noted,
     causality: &'a Causality,
     /// Since when the backend of a write is not the primary any more.
     deposed: Option<Instant>,
@@ -44,6 +46,7 @@ impl Session {
             state: &self.state,
             held: &self.held,
             steering: &mut self.steering,
+            noted: &self.noted,
             causality: &self.causality,
             deposed: None,
         };
@@ -78,14 +81,15 @@ impl Beside for Watch<'_> {
     #[inline]
     fn passes(&mut self, bytes: &[u8]) {
         if self.steering.is_asked {
-            self.pass(bytes);
+            self.steering.keep_more(bytes);
+            self.answer_begins();
         }
     }
 
     fn changes(&mut self) {
         // Changes of the session: they are its own.
         self.steering.keep_nothing();
-        self.pass(&[]);
+        self.answer_begins();
     }
 
     fn told(&self, changes: SessionChanges<'_>) -> Vec<u8> {
@@ -94,9 +98,8 @@ impl Beside for Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// Looks after what passes to the client.
-    fn pass(&mut self, bytes: &[u8]) {
-        self.steering.passes(bytes, &self.held.keys, &self.worker.users, &self.worker.stored_code);
+    fn answer_begins(&self) {
+        self.noted.answer_begins(&self.worker.stored_code, &self.held.keys, &self.worker.users);
     }
 
     /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for

@@ -39,8 +39,8 @@ pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
 pub use names::{
     AdvisoryLocks, Handlers, Kill, KillScope, KillTarget, PreparedFrom, RightsChanged, SessionFunction, Span,
     SqlPrepared, TableName, TemporaryTables, advisory_locks, bare_words, builtin_calls, dynamic_expression,
-    handlers, immediate_from, kill_target, parameters, prepared_from, rights_changed, spells, sql_prepared,
-    tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
+    handlers, immediate_from, kill_target, may_list_variable, parameters, prepared_from, rights_changed,
+    spells, sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
 pub use split::split;

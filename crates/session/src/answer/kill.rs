@@ -4,21 +4,16 @@ use std::sync::Arc;
 
 use delphinus_clients::{Activity, ClientConnId};
 use delphinus_pool::Thread;
-use delphinus_sql::{
-    Effects, Flavor, Kill, KillScope, KillTarget, LexOptions, Statement, kill_target, spells,
-};
+use delphinus_sql::{Flavor, Kill, KillScope, KillTarget, LexOptions, Statement, kill_target, spells};
 use delphinus_topology::BackendId;
 
 use super::Sessions;
 use crate::client_error::ProxyError;
+use crate::follow::RUNS_TEXTS;
 use crate::state::Wanted;
 
 /// Longer values of user variables are not looked at for what they spell, in bytes of SQL.
 const LONG: usize = 1024;
-
-/// Statements that run texts, or prepare them.
-pub(crate) const RUNS_TEXTS: Effects =
-    Effects::SQL_EXECUTES.union(Effects::SQL_PREPARES).union(Effects::BODY_EXECUTES);
 
 /// What a KILL has come to.
 pub(crate) enum Killed {

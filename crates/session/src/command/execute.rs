@@ -12,19 +12,17 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 use super::prepare::{is_about_insert_id, is_about_last_statement};
 use crate::answer::{Form, shows_counters, splice};
 use crate::client_error::ProxyError;
+use crate::follow::{AT_RISK, MAY_CHANGE_CODE};
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::needs::Needs;
 use crate::rescue::Tries;
-use crate::rights::{AT_RISK, Extent};
 use crate::run::{Begun, Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 use crate::statements::Own;
 use crate::steer::hints_of;
-use crate::stored_code::MAY_CHANGE_CODE;
-use crate::tracking::shows_tracking;
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
@@ -87,8 +85,8 @@ impl Job for Execution {
             // Should it run again elsewhere, it has the types already.
             self.params = session.note_types(bound, self.id).unwrap_or_default();
         }
-        if shows_tracking(&self.statement, self.key.text()) {
-            Box::pin(session.hide_own_tracking(checkout)).await?;
+        if session.state.shows_tracking(&self.statement, self.key.text()) {
+            Box::pin(session.state.hide_own_tracking(checkout)).await?;
         }
         Ok(bound)
     }
@@ -210,7 +208,7 @@ impl Session {
         let statement = found.statement;
         if statement.effects.intersects(AT_RISK) {
             let text = found.key.text().clone();
-            self.note_rights(&statement, &text, Extent::Whole);
+            self.note_rights(&statement, &text);
         }
         if statement.effects.intersects(MAY_CHANGE_CODE) {
             self.note_code_of_prepared(id);
@@ -322,8 +320,8 @@ impl Session {
         let has_no_schema = self.state.want.schema.is_none();
         let Some(mut found) = self.statements.find(id) else { return Ok(Served::End) };
         let (key, statement) = (found.key.clone(), found.statement);
-        if shows_tracking(&statement, key.text()) {
-            if let Err(error) = Box::pin(self.track_again(&mut checkout, &rest, key.text())).await {
+        if self.state.shows_tracking(&statement, key.text()) {
+            if let Err(error) = self.track_again(&mut checkout, &rest, key.text()).await {
                 return Ok(Served::Fatal(error));
             }
             let Some(again) = self.statements.find(id) else { return Ok(Served::End) };

@@ -3,19 +3,16 @@
 use std::rc::Rc;
 
 use delphinus_pool::PoolError;
-use delphinus_sql::{
-    Class, Effects, Kill, KillTarget, Statement, dynamic_expression, kill_target, prepared_from,
-};
-use delphinus_state::text_of;
+use delphinus_sql::{Class, Effects, Kill, KillTarget, SqlText, Statement, kill_target};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, first_integer};
 
-use crate::answer::{Answer, Killed, RUNS_TEXTS, check_spelled_kill, kill_named_by, killed};
+use crate::answer::{Answer, Killed, check_spelled_kill, kill_named_by, killed};
 use crate::client_error::ProxyError;
+use crate::follow::{TextExecuted, TextsRun, with_kind};
 use crate::io::Input;
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
-use crate::stored_code::{TextExecuted, with_kind};
 
 impl Session {
     /// A `KILL` of any kind; `value`: that of its parameter.
@@ -95,34 +92,16 @@ impl Session {
         statement: &Statement,
         sql: &[u8],
     ) -> Result<Rc<Vec<TextExecuted>>, ProxyError> {
-        let lex = self.state.lex.options(&self.state.want.vars);
-        let is_one = matches!(statement.class, Class::Execute | Class::Prepare);
-        if !is_one {
-            check_spelled_kill(statement, sql, &mut self.state)?;
-            return Ok(Rc::default());
-        }
-        if statement.class == Class::Prepare
-            && prepared_from(sql, lex).is_some_and(|from| text_of(&from, &self.state.want).is_some())
-        {
-            // It is done when it is run.
-            return Ok(Rc::default());
-        }
-        let known = if statement.class == Class::Execute {
-            self.texts_executed(statement, sql, lex)
-        } else {
-            Rc::new(vec![None])
-        };
-        let is_unknown = known.iter().any(Option::is_none);
-        let expression = if is_unknown { dynamic_expression(sql, lex) } else { None };
-        match expression.and_then(|expression| std::str::from_utf8(expression).ok()) {
-            // What was prepared of an unknown text was looked at then.
-            None => Ok(known),
-            Some(expression) if statement.effects.without(RUNS_TEXTS.union(Effects::UNKNOWN)).is_empty() => {
-                let text = self.value_of(statement, expression).await?;
-                Ok(Rc::new(vec![text.map(|text| with_kind(text, lex))]))
+        let text = SqlText::new(sql, self.state.lex());
+        let texts = self.noted.texts_run(statement, &text, &self.state);
+        self.steering.is_asked |= !self.noted.is_empty();
+        match texts {
+            TextsRun::Known(texts) => Ok(texts),
+            TextsRun::MadeBy(expression) => {
+                let made = self.value_of(statement, &expression).await?;
+                Ok(Rc::new(vec![made.map(|made| with_kind(made, text.lex))]))
             }
-            // It does more than to make a text, and not twice.
-            Some(_) => check_spelled_kill(statement, sql, &mut self.state).map(|()| Rc::default()),
+            TextsRun::Spelled => check_spelled_kill(statement, sql, &mut self.state).map(|()| Rc::default()),
         }
     }
 

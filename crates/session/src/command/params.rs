@@ -82,7 +82,7 @@ impl Session {
         };
         let statement = self.statements.find(id).map(|found| found.statement);
         if let Some(statement) = statement
-            && self.may_touch_sql(checkout, &statement)
+            && self.state.may_touch_sql(checkout, &statement)
         {
             Box::pin(self.bring_sql(checkout, &statement, key.text())).await?;
         }

@@ -17,6 +17,7 @@ use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 use super::query::as_unknown;
 use crate::answer::{Known, check_spelled_kill, kill_named_by, splice};
 use crate::client_error::{ProxyError, Steered};
+use crate::follow::uncover;
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::last_statement::ABOUT_LAST;
@@ -112,7 +113,8 @@ impl Session {
         let lex = self.state.lex.options(&self.state.want.vars);
         let mut statement = as_unknown(self.classify(input, text_at, lex));
         if self.worker.stored_code.concerns(&statement) {
-            self.uncover_query(&mut statement, input, text_at).await;
+            let sql = &self.client.buffer.data()[text_at..input.held];
+            uncover(&self.worker.stored_code, &mut statement, sql, lex).await;
         }
         let bytes: Rc<[u8]> = self.client.buffer.data()[text_at..input.held].into();
         let read = &SqlText::new(&bytes, lex);

@@ -7,6 +7,7 @@ use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attribute
 
 use super::prepare::may_make_ids_unseen;
 use crate::client_error::ProxyError;
+use crate::follow::{Noted, uncover};
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::needs::{Needs, SPECIAL_USES};
@@ -50,7 +51,7 @@ impl Job for Text<'_> {
         checkout: &mut Checkout,
         input: Input,
     ) -> Result<Input, ProxyError> {
-        if session.may_touch_sql(checkout, self.statement) {
+        if session.state.may_touch_sql(checkout, self.statement) {
             Box::pin(session.bring_sql_of(checkout, (input, self.text_at), self.statement)).await?;
         }
         // What it leaves could not be told from what another session has left there.
@@ -102,7 +103,9 @@ impl Session {
             self.note_code_of_query(&statement, input, text_at);
         }
         if needs.has(Needs::HIDDEN) {
-            Box::pin(self.uncover_query(&mut statement, input, text_at)).await;
+            let lex = self.state.lex();
+            let sql = &self.client.buffer.data()[text_at..input.held];
+            Box::pin(uncover(&self.worker.stored_code, &mut statement, sql, lex)).await;
         }
         self.begin_statement(&statement);
         if needs.has(Needs::RIGHTS) {
@@ -132,7 +135,7 @@ impl Session {
         if !input.is_whole() || len >= MAX_PAYLOAD {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
-        (self.steering.rights, self.steering.code, self.steering.executed) = (None, None, None);
+        self.noted = Noted::default();
         let payload = [&self.client.buffer.data()[HEADER_LEN..text_at], text].concat();
         let mut packet = Vec::with_capacity(len + HEADER_LEN);
         put_packet(&mut packet, 0, &payload);
@@ -244,6 +247,22 @@ impl Session {
             return Ok(Served::Answered);
         }
         self.answer_last(settled, ran, (std::mem::take(rest), *len, *is_untouched)).await
+    }
+
+    /// Has everything reported again, behind the answer to a statement that shows what the client is told of; its last bytes are in
+    /// `rest`.
+    pub(super) async fn track_again(
+        &mut self,
+        checkout: &mut Checkout,
+        rest: &Buffer,
+        text: &[u8],
+    ) -> Result<(), ProxyError> {
+        let tracked = Box::pin(self.state.track_again(checkout, text)).await;
+        if tracked.is_err() {
+            // The end of the answer is still here: an error can stand in its place.
+            self.client.error_seq = rest.data().get(HEADER_LEN - 1).copied();
+        }
+        tracked.map_err(ProxyError::Pool)
     }
 
     /// Gives the client the last bytes of what the server said, or, where that is not the truth any more, an error.

@@ -12,9 +12,9 @@ use delphinus_wire::HEADER_LEN;
 use super::Rare;
 use crate::answer::{give_eof, give_ok};
 use crate::client_error::ProxyError;
+use crate::follow::AT_RISK;
 use crate::io::Input;
 use crate::io::Relayed;
-use crate::rights::{AT_RISK, Extent};
 use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
@@ -68,7 +68,8 @@ impl Job for Simple {
         input: Input,
     ) -> Result<Input, ProxyError> {
         if self.enters && !session.state.sql.is_empty() {
-            session.bring_own_sql(checkout).await?;
+            let all = session.state.to_bring_all();
+            session.bring(checkout, all).await?;
         }
         Ok(input)
     }
@@ -136,7 +137,7 @@ impl Session {
         let sql = format!("FLUSH {}", flushed.collect::<Vec<_>>().join(", "));
         let statement = classify(sql.as_bytes(), self.state.lex.options(&self.state.want.vars));
         if statement.effects.intersects(AT_RISK) {
-            self.note_rights(&statement, sql.as_bytes(), Extent::Whole);
+            self.note_rights(&statement, sql.as_bytes());
         }
         self.begin_statement(&statement);
         self.simple(input, Shape::Single, None, (statement, sql.as_bytes())).await

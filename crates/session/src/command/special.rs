@@ -11,17 +11,16 @@ use super::execute::pinning;
 use super::prepare::is_about_insert_id;
 use super::query::is_ordinary;
 use crate::answer::{
-    Answer, Form, Known, RUNS_TEXTS, about_tls, kill_named_by, process_list, show_diagnostics,
-    shows_counters, splice,
+    Answer, Form, Known, about_tls, kill_named_by, process_list, show_diagnostics, shows_counters, splice,
 };
 use crate::client_error::ProxyError;
+use crate::follow::RUNS_TEXTS;
 use crate::io::Input;
 use crate::last_statement::ABOUT_LAST;
 use crate::rescue::Tries;
 use crate::run::{Carried, Job};
 use crate::serve::{Outcome, Served};
 use crate::session::Session;
-use crate::tracking::shows_tracking;
 
 /// A statement that asks for what only its session knows, or its session's last connection.
 struct Special<'a> {
@@ -53,7 +52,7 @@ impl Job for Special<'_> {
         input: Input,
     ) -> Result<Input, ProxyError> {
         let (statement, sql) = (&self.statement, self.text.sql);
-        if session.may_touch_sql(checkout, statement) {
+        if session.state.may_touch_sql(checkout, statement) {
             session.bring_sql(checkout, statement, sql).await?;
         }
         if self.tells {
@@ -144,8 +143,8 @@ impl Session {
         if shows_counters(&statement, text) && relayed.response.is_ok() {
             self.state.pins.add(PinReason::Status, rt::now(), text.sql);
         }
-        if shows_tracking(&statement, text.sql)
-            && let Err(error) = Box::pin(self.track_again(&mut checkout, &relayed.rest, text.sql)).await
+        if self.state.shows_tracking(&statement, text.sql)
+            && let Err(error) = self.track_again(&mut checkout, &relayed.rest, text.sql).await
         {
             return Ok(Served::Fatal(error));
         }
@@ -162,8 +161,8 @@ impl Session {
         if is_about_insert_id(statement) {
             self.restore_insert_id(checkout).await?;
         }
-        if shows_tracking(statement, sql) {
-            self.hide_own_tracking(checkout).await?;
+        if self.state.shows_tracking(statement, sql) {
+            self.state.hide_own_tracking(checkout).await?;
         }
         Ok(())
     }

@@ -32,6 +32,16 @@ impl Lex {
         self.options
     }
 
+    /// The options for a text that was read when the session had these variables.
+    pub(crate) fn options_with(&self, vars: &Rc<Vars>) -> LexOptions {
+        if Rc::ptr_eq(vars, &self.made_from) {
+            return self.options;
+        }
+        let mut then = Self { options: self.options, limits_rows: false, made_from: vars.clone() };
+        then.read(vars);
+        then.options
+    }
+
     /// The family of the servers.
     #[inline]
     pub(crate) fn flavor(&self) -> Flavor {

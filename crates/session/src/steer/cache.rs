@@ -13,16 +13,14 @@ use std::time::Duration;
 use delphinus_cache::{
     Answer, Asker, Cache, Command, Flights, Found, Key, Origin, Settings, Takeoff, Transcript,
 };
-use delphinus_clients::{ListenerMode, Users};
+use delphinus_clients::ListenerMode;
 use delphinus_memory::{Account, Owner};
 use delphinus_net::rt::{self, Notify};
-use delphinus_pool::Keys;
 use delphinus_route::RulePlace;
 use delphinus_sql::{CacheWish, Consistency, Statement};
 use delphinus_state::SessionState;
 use delphinus_telemetry::ClusterCounters;
 use delphinus_topology::ClusterId;
-use delphinus_view::StoredCode;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Capabilities, ExecuteParams};
 
@@ -140,18 +138,6 @@ impl Answers {
 }
 
 impl Steering {
-    /// These bytes of an answer are about to reach the client.
-    pub(crate) fn passes(&mut self, bytes: &[u8], keys: &Keys, users: &Users, code: &StoredCode) {
-        self.keep_more(bytes);
-        if let Some(rights) = &self.rights {
-            rights.answer_begins(keys, users);
-        }
-        // Of a text of several statements, what is said there is done already.
-        if let Some(change) = &self.code {
-            code.change(change);
-        }
-    }
-
     /// More of an answer has passed.
     pub(crate) fn keep_more(&mut self, bytes: &[u8]) {
         if let Some(keeping) = &mut self.keeping {

@@ -291,3 +291,28 @@ fn whose_rights_are_changed() {
         assert_eq!(effects.contains(crate::Effects::CHANGES_RIGHTS), changed != none(), "{sql}");
     }
 }
+
+#[test]
+fn the_variables_that_are_asked_for_are_found() {
+    let ansi = LexOptions { ansi_quotes: Quotes::Ansi, ..DEFAULT };
+    let may_list = |sql: &str, options| may_list_variable(sql.as_bytes(), options, "session_track_");
+    for sql in [
+        "SHOW VARIABLES",
+        "show session variables like 'session%'",
+        "SHOW VARIABLES LIKE '%track%'",
+        "SHOW LOCAL VARIABLES WHERE Variable_name = 'session_track_schema'",
+        "SHOW VARIABLES WHERE Variable_name LIKE 'x%' OR Variable_name LIKE 's%'",
+        r"SHOW VARIABLES LIKE 'SESSION\_track\_gtids'",
+        "SHOW VARIABLES LIKE ?",
+    ] {
+        assert!(may_list(sql, DEFAULT), "{sql}");
+    }
+    for sql in [
+        "SHOW VARIABLES LIKE 'sql_mode'",
+        "SHOW VARIABLES LIKE \"max%\"",
+        "SHOW VARIABLES /* it's session_track_schema */ LIKE 'max%'",
+    ] {
+        assert!(!may_list(sql, DEFAULT), "{sql}");
+    }
+    assert!(may_list("SHOW VARIABLES WHERE \"Variable_name\" LIKE @a", ansi), "a name is no string");
+}

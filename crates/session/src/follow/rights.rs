@@ -6,12 +6,12 @@
 
 use delphinus_clients::Users;
 use delphinus_pool::{Epoch, Keys};
-use delphinus_sql::{Body, Class, Effects, Statement, rights_changed};
+use delphinus_sql::{Body, Class, Effects, SqlText, Statement, rights_changed};
 use delphinus_state::Executed;
 use delphinus_wire::error_code;
 
-use crate::io::Input;
-use crate::session::Session;
+use super::noted::Noted;
+use crate::state::Wanted;
 
 /// What a statement has that may change rights, or what sessions begin with: by its own text, or by one that is elsewhere or unknown.
 pub(crate) const AT_RISK: Effects = Effects::CHANGES_RIGHTS
@@ -42,7 +42,7 @@ const SET_NOTHING: [u16; 7] = [1193, 1228, 1229, 1230, 1231, 1232, 1238];
 
 /// Whose rights may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+enum Whose {
     /// Nobody's: sessions that begin later have other variables, by SET GLOBAL.
     Defaults,
     /// Those of the session's own user.
@@ -56,13 +56,6 @@ impl Whose {
     fn and(self, other: Self) -> Self {
         if self == other { self } else { Self::Anybody }
     }
-}
-
-/// How much of a text is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    Whole,
-    Beginning,
 }
 
 /// When a statement that has run counts as one that has changed something.
@@ -79,34 +72,33 @@ enum Counts {
 
 /// The command that runs may change rights.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MayChange {
+pub(super) struct MayChange {
     whose: Whose,
     counts: Counts,
     /// The client is told of parts before the whole has run.
     tells_parts: bool,
-    pub(crate) is_sent: bool,
+    pub(super) is_sent: bool,
 }
 
-impl Session {
-    /// Takes in that a text is about to run which may change rights.
-    pub(crate) fn note_rights_of_query(&mut self, statement: &Statement, input: Input, text_at: usize) {
-        let extent = if input.is_whole() { Extent::Whole } else { Extent::Beginning };
-        let sql = self.client.buffer.data()[text_at..input.held].to_vec();
-        self.note_rights(statement, &sql, extent);
+impl Noted {
+    /// Takes in that a statement is about to run which may change rights. `sql` is empty where it is not known to its end; `user` runs
+    /// it.
+    pub(crate) fn note_rights(&mut self, statement: &Statement, sql: &[u8], state: &mut Wanted, user: &str) {
+        self.executed = None;
+        self.rights = self.may_change(statement, &SqlText::new(sql, state.lex()), state, user);
     }
 
-    /// The same for a statement that was prepared.
-    pub(crate) fn note_rights(&mut self, statement: &Statement, sql: &[u8], extent: Extent) {
-        self.steering.executed = None;
-        self.steering.rights = self.may_change(statement, sql, extent);
-        self.steering.is_asked |= self.steering.rights.is_some();
-    }
-
-    fn may_change(&mut self, statement: &Statement, sql: &[u8], extent: Extent) -> Option<MayChange> {
+    fn may_change(
+        &mut self,
+        statement: &Statement,
+        text: &SqlText<'_>,
+        state: &Wanted,
+        user: &str,
+    ) -> Option<MayChange> {
         let tells_parts = statement.class == Class::Multi;
         let unknown =
             MayChange { whose: Whose::Anybody, counts: Counts::Always, tells_parts, is_sent: false };
-        if extent == Extent::Beginning || sql.is_empty() {
+        if text.sql.is_empty() {
             let is_safe = !statement.effects.intersects(AT_RISK.without(Effects::UNKNOWN))
                 && !matches!(statement.class, Class::Unknown | Class::Multi);
             return Some(MayChange {
@@ -115,19 +107,18 @@ impl Session {
             });
         }
         if statement.class != Class::Execute {
-            let whose = self.whose(statement, sql)?;
+            let whose = whose(statement, text, user)?;
             return Some(MayChange { whose, counts: counts(statement), ..unknown });
         }
-        let lex = self.state.lex();
-        let texts = self.texts_executed(statement, sql, lex);
-        if texts.is_empty() && !self.state.pins.is_empty() {
+        let texts = self.texts_executed(statement, text, state);
+        if texts.is_empty() && !state.pins.is_empty() {
             // It is one that a routine has prepared, or none.
             return Some(unknown);
         }
         let mut found: Option<MayChange> = None;
-        for text in &*texts {
-            let Some((text, ran)) = text else { return Some(unknown) };
-            let Some(whose) = self.whose(ran, text.as_bytes()) else { continue };
+        for executed in &*texts {
+            let Some((sql, ran)) = executed else { return Some(unknown) };
+            let Some(whose) = whose(ran, &SqlText::new(sql.as_bytes(), text.lex), user) else { continue };
             let counts = if found.is_none() { counts(ran) } else { Counts::Always };
             let whose = found.map_or(whose, |before| before.whose.and(whose));
             found = Some(MayChange { whose, counts, ..unknown });
@@ -135,53 +126,59 @@ impl Session {
         found
     }
 
-    /// Whose rights a text changes, if it may change any.
-    fn whose(&mut self, statement: &Statement, sql: &[u8]) -> Option<Whose> {
-        let lex = self.state.lex();
-        let effects = statement.effects;
-        // What is not recognised, or has a body: its words tell.
-        let is_obscure = statement.class == Class::Unknown
-            || statement.class == Class::Multi && effects.intersects(RUNS_MORE.union(Effects::UNKNOWN));
-        let changes = effects.contains(Effects::CHANGES_RIGHTS);
-        if is_obscure && (changes || Body::read(sql, lex).may_change_rights()) {
-            return Some(Whose::Anybody);
-        }
-        let defaults = effects.contains(Effects::SETS_GLOBAL_VARS).then_some(Whose::Defaults);
-        if !changes {
-            return defaults;
-        }
-        let changed = rights_changed(sql, lex);
-        let is_own = (changed.own || !changed.named.is_empty())
-            && !changed.anybody
-            && !effects.intersects(RUNS_MORE)
-            && changed.named.iter().all(|name| *name == self.held.identity.user);
-        let whose = if is_own { Whose::Own } else { Whose::Anybody };
-        Some(defaults.map_or(whose, |defaults| defaults.and(whose)))
-    }
-
-    /// Takes in what a statement has done, as far as its answer tells. Of one that does nothing but SET GLOBAL, the epoch that it has begun.
-    pub(crate) fn settle_rights(&mut self, executed: &Executed<'_>) -> Option<Epoch> {
-        let noted = self.steering.rights.take();
+    /// Takes in what a statement has done, as far as its answer tells. Of one that does nothing but SET GLOBAL, the epoch that it has
+    /// begun.
+    pub(super) fn settle_rights(
+        &mut self,
+        executed: &Executed<'_>,
+        keys: &Keys,
+        users: &Users,
+    ) -> Option<Epoch> {
+        let noted = self.rights.take();
         let by_code = executed.statement.class == Class::Execute && executed.hidden.may_change_rights();
         let whose = match noted {
             _ if by_code => Whose::Anybody,
             Some(noted) if noted.may_have(executed) => noted.whose,
             _ => return None,
         };
-        let epoch = have_changed(whose, &self.held.keys, &self.worker.users)?;
+        let epoch = have_changed(whose, keys, users)?;
         (!noted?.tells_parts).then_some(epoch)
     }
 
     /// The command has ended; how, is not known of one that was sent and not settled.
-    pub(crate) fn end_rights(&mut self) {
-        if let Some(MayChange { is_sent: true, whose, .. }) = self.steering.rights.take() {
-            have_changed(whose, &self.held.keys, &self.worker.users);
+    pub(super) fn end_rights(&mut self, keys: &Keys, users: &Users) {
+        if let Some(MayChange { is_sent: true, whose, .. }) = self.rights.take() {
+            have_changed(whose, keys, users);
         }
     }
 }
 
+/// Whose rights a text of `user` changes, if it may change any.
+fn whose(statement: &Statement, text: &SqlText<'_>, user: &str) -> Option<Whose> {
+    let SqlText { sql, lex, .. } = *text;
+    let effects = statement.effects;
+    // What is not recognised, or has a body: its words tell.
+    let is_obscure = statement.class == Class::Unknown
+        || statement.class == Class::Multi && effects.intersects(RUNS_MORE.union(Effects::UNKNOWN));
+    let changes = effects.contains(Effects::CHANGES_RIGHTS);
+    if is_obscure && (changes || Body::read(sql, lex).may_change_rights()) {
+        return Some(Whose::Anybody);
+    }
+    let defaults = effects.contains(Effects::SETS_GLOBAL_VARS).then_some(Whose::Defaults);
+    if !changes {
+        return defaults;
+    }
+    let changed = rights_changed(sql, lex);
+    let is_own = (changed.own || !changed.named.is_empty())
+        && !changed.anybody
+        && !effects.intersects(RUNS_MORE)
+        && changed.named.iter().all(|name| name == user);
+    let whose = if is_own { Whose::Own } else { Whose::Anybody };
+    Some(defaults.map_or(whose, |defaults| defaults.and(whose)))
+}
+
 /// Takes in that rights have changed. Of one that changes only what logins begin with, the epoch that it has begun.
-pub(crate) fn have_changed(whose: Whose, keys: &Keys, users: &Users) -> Option<Epoch> {
+fn have_changed(whose: Whose, keys: &Keys, users: &Users) -> Option<Epoch> {
     match whose {
         Whose::Defaults => return Some(users.rights().defaults_have_changed()),
         Whose::Own => keys.have_changed(),
@@ -192,7 +189,7 @@ pub(crate) fn have_changed(whose: Whose, keys: &Keys, users: &Users) -> Option<E
 
 impl MayChange {
     /// A part of the answer is about to reach the client: of a text of several statements, some have run.
-    pub(crate) fn answer_begins(self, keys: &Keys, users: &Users) {
+    pub(super) fn answer_begins(self, keys: &Keys, users: &Users) {
         if self.tells_parts {
             have_changed(self.whose, keys, users);
         }

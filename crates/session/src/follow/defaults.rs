@@ -1,15 +1,17 @@
 //! What a session began with, of that which SET GLOBAL has changed since: a running session keeps its variables, though it may get
-//! connections that are authenticated later. What is remembered of that is in `delphinus_clients::Defaults`.
+//! connections that are authenticated later.
 //!
-//! Owns: which variables this is done for.
+//! Owns: which variables this is done for. What is remembered of them is in `delphinus_clients::Defaults`.
 
 use std::rc::Rc;
 
+use delphinus_clients::Defaults;
 use delphinus_pool::{Checkout, Epoch, PoolError};
 use delphinus_sql::{Class, Flavor, Scope, SqlText, Target, TransactionScope};
 use delphinus_state::{Executed, Vars, quote_identifier};
 
-use crate::session::Session;
+use super::noted::Noted;
+use crate::state::Wanted;
 
 /// Any user may set these for itself, on both families of servers or on one. What needs a right to be set could not be given back to a
 /// running session: it follows the server.
@@ -68,46 +70,33 @@ const OF_TRANSACTIONS: [[&str; 2]; 2] =
     [["transaction_isolation", "transaction_read_only"], ["tx_isolation", "tx_read_only"]];
 const TWO_NAMES: u32 = 110_100;
 
-impl Session {
-    /// Before the session gets a connection that may be of a later login: it wants what it began with.
+impl Wanted {
+    /// Before the session gets a connection that may be of a later login than its own, which is of the epoch `rights`: it wants what it
+    /// began with.
     #[inline]
-    pub(crate) fn keep_defaults(&mut self) {
-        if self.worker.users.defaults().is_before(self.held.rights) {
-            self.want_what_it_began_with();
+    pub(crate) fn keep_defaults(&mut self, defaults: &Defaults, rights: Epoch) {
+        if defaults.is_before(rights) {
+            self.want_what_it_began_with(defaults, rights);
         }
     }
 
     #[inline(never)]
-    fn want_what_it_began_with(&mut self) {
-        let mut missing = self.worker.users.defaults().of(self.held.rights);
-        missing.retain(|(name, _)| !self.state.want.vars.contains_key(name));
+    fn want_what_it_began_with(&mut self, defaults: &Defaults, rights: Epoch) {
+        let mut missing = defaults.of(rights);
+        missing.retain(|(name, _)| !self.want.vars.contains_key(name));
         if !missing.is_empty() {
-            Rc::make_mut(&mut self.state.want.vars).extend(missing);
+            Rc::make_mut(&mut self.want.vars).extend(missing);
         }
-    }
-
-    /// Back to what new sessions begin with: no older connection has that.
-    pub(crate) fn take_new_defaults(&mut self) {
-        self.held.rights = self.held.rights.max(self.worker.users.defaults().latest());
     }
 
     /// A SET GLOBAL has run, and ended an epoch: what it has changed is looked up for sessions that run.
-    pub(crate) async fn learn_defaults(
-        &mut self,
+    pub(super) async fn learn_defaults(
+        &self,
         checkout: &mut Checkout,
-        executed: &Executed<'_>,
+        names: Vec<Box<str>>,
+        defaults: &Defaults,
         epoch: Epoch,
     ) -> Result<(), PoolError> {
-        let SqlText { sql, lex, .. } = *executed.text;
-        let mut names = Vec::new();
-        if executed.statement.class == Class::Execute {
-            let texts = self.texts_executed(executed.statement, sql, lex);
-            for (text, _) in texts.iter().flatten() {
-                names.extend(set_globally(&SqlText::new(text.as_bytes(), lex)));
-            }
-        } else {
-            names = set_globally(executed.text);
-        }
         for name in names {
             let quoted = quote_identifier(&name);
             let ask = format!("SELECT @@session.{quoted}, @@global.{quoted} LIMIT 1");
@@ -118,10 +107,22 @@ impl Session {
                 Err(error) => return Err(error),
             };
             let Some([Some(own), Some(now)]) = answer.rows.first().map(Vec::as_slice) else { continue };
-            let own = is_as_begun(&self.state.want.vars, &name).then_some(&**own);
-            self.worker.users.defaults().learn(&name, epoch, (own, now));
+            let own = is_as_begun(&self.want.vars, &name).then_some(&**own);
+            defaults.learn(&name, epoch, (own, now));
         }
         Ok(())
+    }
+}
+
+impl Noted {
+    /// The variables that the statement has set for sessions that begin later, as far as they are kept.
+    pub(super) fn set_globally(&mut self, executed: &Executed<'_>, state: &Wanted) -> Vec<Box<str>> {
+        if executed.statement.class != Class::Execute {
+            return set_globally(executed.text);
+        }
+        let texts = self.texts_executed(executed.statement, executed.text, state);
+        let texts = texts.iter().flatten();
+        texts.flat_map(|(text, _)| set_globally(&SqlText::new(text.as_bytes(), executed.text.lex))).collect()
     }
 }
 

@@ -2,16 +2,13 @@
 //! are the proxy's: it has everything reported. The client is told what it would be told there by itself, and SHOW
 //! VARIABLES shows what it has set.
 
-use delphinus_net::Buffer;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Class, Effects, Flavor, Statement, Uses};
+use delphinus_sql::{Class, Effects, Flavor, Statement, Uses, may_list_variable};
 use delphinus_state::Changed;
+use delphinus_wire::Put;
 use delphinus_wire::response::{SessionChange, SessionChanges, Status};
-use delphinus_wire::{HEADER_LEN, Put};
 
-use crate::client_error::ProxyError;
-use crate::session::Session;
-use crate::state::Ran;
+use crate::state::{Ran, Wanted};
 
 /// What the names of all of them begin with.
 const PREFIX: &str = "session_track_";
@@ -142,29 +139,16 @@ impl AskedTracking {
 /// What a statement may do while these variables are not the proxy's. Of anything else it would be told nothing.
 const IS_SEEN: Effects = Effects::SETS_USER_VARS.union(Effects::MAY_COUNT_ROWS);
 
-/// True if the statement may show these variables, and they can be hidden while it runs.
-#[inline]
-pub(crate) fn shows_tracking(statement: &Statement, sql: &[u8]) -> bool {
-    statement.uses.contains(Uses::TRACKING)
-        && statement.effects.without(IS_SEEN).is_empty()
-        && (statement.class != Class::Show || lists_tracking(sql))
-}
+impl Wanted {
+    /// True if the statement may show these variables, and they can be hidden while it runs.
+    #[inline]
+    pub(crate) fn shows_tracking(&self, statement: &Statement, sql: &[u8]) -> bool {
+        statement.uses.contains(Uses::TRACKING)
+            && statement.effects.without(IS_SEEN).is_empty()
+            && (statement.class != Class::Show
+                || may_list_variable(sql, self.lex.options_with(&self.want.vars), PREFIX))
+    }
 
-fn lists_tracking(sql: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(sql).to_ascii_lowercase();
-    let asked = text.split(['\'', '"']).skip(1).step_by(2);
-    let mut asked = asked.map(|pattern| pattern.replace('\\', "")).peekable();
-    asked.peek().is_none() || asked.any(|pattern| may_match(&pattern))
-}
-
-/// True if a pattern, which may be that of LIKE, may stand for one of them.
-fn may_match(pattern: &str) -> bool {
-    let fixed = pattern.split(['%', '_']).next().unwrap_or_default();
-    let prefix = PREFIX.split('_').next().unwrap_or_default();
-    fixed.starts_with(prefix) || prefix.starts_with(fixed)
-}
-
-impl Session {
     /// Hides what the proxy has set on the connection, for a statement that would show it.
     pub(crate) async fn hide_own_tracking(&mut self, checkout: &mut Checkout) -> Result<(), PoolError> {
         let sql = self.tracking_statement(true);
@@ -174,30 +158,23 @@ impl Session {
         Ok(())
     }
 
-    /// Has everything reported again, behind the answer to such a statement, whose last bytes are in `rest`. What that has left on the connection is not asked for.
+    /// Has everything reported again, behind the answer to such a statement. What that has left on the connection is not asked for.
     pub(crate) async fn track_again(
         &mut self,
         checkout: &mut Checkout,
-        rest: &Buffer,
         text: &[u8],
-    ) -> Result<(), ProxyError> {
+    ) -> Result<(), PoolError> {
         let sql = self.tracking_statement(false);
         if sql.is_empty() {
             return Ok(());
         }
         let tracked = checkout.query_in_between(&sql).await;
-        let told = self.state.unless_refused(tracked, text);
-        if told.is_err() {
-            // The end of the answer is still here: an error can stand in its place.
-            self.client.error_seq = rest.data().get(HEADER_LEN - 1).copied();
-        }
-        told.map(|_| ()).map_err(ProxyError::Pool)
+        self.unless_refused(tracked, text).map(|_| ())
     }
 
-    fn tracking_statement(&mut self, to_defaults: bool) -> String {
-        let flavor = self.state.lex().flavor;
-        let in_transaction = self.state.status.contains(Status::IN_TRANS);
-        self.state.asked_tracking.set_those_of_the_proxy(to_defaults, flavor, in_transaction)
+    fn tracking_statement(&self, to_defaults: bool) -> String {
+        let in_transaction = self.status.contains(Status::IN_TRANS);
+        self.asked_tracking.set_those_of_the_proxy(to_defaults, self.flavor(), in_transaction)
     }
 }
 
@@ -220,37 +197,5 @@ mod tests {
         assert_eq!(told("set @@session_track_state_change=1, a=2"), state);
         let all = "session_track_state_change session_track_system_variables session_track_transaction_info";
         assert_eq!(told(all), report);
-    }
-
-    #[test]
-    fn what_shows_the_variables() {
-        let shows = |sql: &str| {
-            shows_tracking(
-                &delphinus_sql::classify(sql.as_bytes(), delphinus_sql::LexOptions::default()),
-                sql.as_bytes(),
-            )
-        };
-        for sql in [
-            "SHOW VARIABLES",
-            "show session variables like 'session%'",
-            "SHOW VARIABLES LIKE '%track%'",
-            "SHOW LOCAL VARIABLES WHERE Variable_name = 'session_track_schema'",
-            "SHOW VARIABLES WHERE Variable_name LIKE 'x%' OR Variable_name LIKE 's%'",
-            "SELECT @@session_track_schema",
-            "SET @a = CONCAT(@@session.session_track_gtids, 'x')",
-        ] {
-            assert!(shows(sql), "{sql}");
-        }
-        for sql in [
-            "SHOW VARIABLES LIKE 'sql_mode'",
-            "SHOW GLOBAL VARIABLES",
-            "SHOW VARIABLES LIKE 'max%'",
-            "SELECT 1",
-            "SELECT @@sql_mode",
-            // What it sets must be told.
-            "SET sql_mode = CONCAT(@@sql_mode, @@session_track_schema)",
-        ] {
-            assert!(!shows(sql), "{sql}");
-        }
     }
 }

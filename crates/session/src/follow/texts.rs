@@ -1,0 +1,102 @@
+//! The texts that a statement runs by EXECUTE, or prepares: they are facts of the session's state, not of the statement.
+
+use std::rc::Rc;
+
+use delphinus_sql::{
+    Class, Effects, LexOptions, SqlText, Statement, classify, dynamic_expression, immediate_from,
+    prepared_from,
+};
+use delphinus_state::text_of;
+
+use super::noted::Noted;
+use crate::state::Wanted;
+
+/// Statements that run texts, or prepare them.
+pub(crate) const RUNS_TEXTS: Effects =
+    Effects::SQL_EXECUTES.union(Effects::SQL_PREPARES).union(Effects::BODY_EXECUTES);
+
+/// A text that EXECUTE runs, and what it is; `None` for one that is not known.
+pub(crate) type TextExecuted = Option<(String, Statement)>;
+
+/// The texts that a statement runs, or prepares to run.
+pub(crate) enum TextsRun {
+    /// These, as far as they are not known to be looked at elsewhere.
+    Known(Rc<Vec<TextExecuted>>),
+    /// The one that the server makes of this expression.
+    MadeBy(String),
+    /// They are put together where they run: what the statement spells tells something of them.
+    Spelled,
+}
+
+impl Noted {
+    /// The texts that the command's EXECUTE runs: they are looked for once.
+    pub(crate) fn texts_executed(
+        &mut self,
+        statement: &Statement,
+        text: &SqlText<'_>,
+        state: &Wanted,
+    ) -> Rc<Vec<TextExecuted>> {
+        if let Some(found) = &self.executed {
+            return found.clone();
+        }
+        let texts = find_executed(statement, text, state).into_iter();
+        let found: Rc<Vec<_>> =
+            Rc::new(texts.map(|executed| executed.map(|one| with_kind(one, text.lex))).collect());
+        self.executed = Some(found.clone());
+        found
+    }
+
+    /// The texts that a statement runs, or prepares to run.
+    pub(crate) fn texts_run(
+        &mut self,
+        statement: &Statement,
+        text: &SqlText<'_>,
+        state: &Wanted,
+    ) -> TextsRun {
+        let SqlText { sql, lex, .. } = *text;
+        let known = match statement.class {
+            Class::Execute => self.texts_executed(statement, text, state),
+            // It is looked at when it is run.
+            Class::Prepare
+                if prepared_from(sql, lex).is_some_and(|from| text_of(&from, &state.want).is_some()) =>
+            {
+                return TextsRun::Known(Rc::default());
+            }
+            Class::Prepare => Rc::new(vec![None]),
+            _ => return TextsRun::Spelled,
+        };
+        let is_unknown = known.iter().any(Option::is_none);
+        let expression = if is_unknown { dynamic_expression(sql, lex) } else { None };
+        match expression.and_then(|expression| std::str::from_utf8(expression).ok()) {
+            // What was prepared of an unknown text was looked at then.
+            None => TextsRun::Known(known),
+            Some(expression) if statement.effects.without(RUNS_TEXTS.union(Effects::UNKNOWN)).is_empty() => {
+                TextsRun::MadeBy(expression.to_owned())
+            }
+            // It does more than to make a text, and not twice.
+            Some(_) => TextsRun::Spelled,
+        }
+    }
+}
+
+fn find_executed(statement: &Statement, text: &SqlText<'_>, state: &Wanted) -> Vec<Option<String>> {
+    if statement.class != Class::Execute {
+        return vec![None];
+    }
+    if let Some(from) = immediate_from(text.sql, text.lex) {
+        return vec![text_of(&from, &state.want)];
+    }
+    let names = &text.names().sql_prepared.run;
+    if names.is_empty() {
+        return vec![None];
+    }
+    // Any other is not there, or a routine's, which pins.
+    let own = names.iter().filter(|name| state.sql.find(name).is_some());
+    own.map(|name| state.sql.text(name).map(str::to_owned)).collect()
+}
+
+/// A text, and what it is.
+pub(crate) fn with_kind(text: String, lex: LexOptions) -> (String, Statement) {
+    let statement = classify(text.as_bytes(), lex);
+    (text, statement)
+}
