@@ -70,8 +70,9 @@ pub enum Warnings {
     Unclear(Box<Warnings>),
     /// Nobody knows: a statement has run on another connection that may have emptied the list, or left it.
     Gone,
-    /// What a server has listed, its texts in this `character_set_results`, if the session had set that, and what it counts.
-    Listed(TextResult, Option<Box<[u8]>>, ListCounts),
+    /// What a server has listed, its texts in this `character_set_results`, if the session had set that, and what it counts, if that
+    /// follows from the list.
+    Listed(TextResult, Option<Box<[u8]>>, Option<ListCounts>),
     /// An error of the proxy's own, by its number and its text.
     Own(u16, Vec<u8>),
 }
@@ -85,13 +86,28 @@ pub struct ListCounts {
     pub errors: u64,
 }
 
+/// The shortest list that servers cut, unless the session has set another length.
+const SHORTEST_CUT: usize = 64;
+
+impl ListCounts {
+    /// What is counted of this list; `None` where it may have been cut: what was left out counts, too. `most`: the session's
+    /// `max_error_count`, if it has set that.
+    pub(crate) fn of(list: &TextResult, most: Option<usize>) -> Option<Self> {
+        let is_error =
+            |row: &&Vec<Option<Vec<u8>>>| matches!(row.first(), Some(Some(level)) if level == b"Error");
+        let errors = list.rows.iter().filter(is_error).count() as u64;
+        let is_whole = list.rows.len() < most.unwrap_or(SHORTEST_CUT);
+        is_whole.then_some(Self { warnings: list.rows.len() as u64, errors })
+    }
+}
+
 impl Warnings {
     /// What is counted, if that is known here.
     pub fn counts(&self) -> Option<ListCounts> {
         match self {
             Self::None => Some(ListCounts::default()),
             Self::OnConnection | Self::Unclear(_) | Self::Gone => None,
-            Self::Listed(.., counts) => Some(*counts),
+            Self::Listed(.., counts) => *counts,
             Self::Own(..) => Some(ListCounts { warnings: 1, errors: 1 }),
         }
     }
@@ -251,7 +267,7 @@ impl Memory {
     }
 
     /// What a server has listed, if there is room for it.
-    fn kept(&self, result: TextResult, charset: Option<Box<[u8]>>, counts: ListCounts) -> Warnings {
+    fn kept(&self, result: TextResult, charset: Option<Box<[u8]>>, counts: Option<ListCounts>) -> Warnings {
         let cells = result.rows.iter().flatten();
         let bytes: usize = cells.map(|cell| EACH_CELL + cell.as_ref().map_or(0, Vec::len)).sum();
         let is_whole = result.rows.len() <= MOST_WARNINGS;
@@ -274,13 +290,13 @@ impl Memory {
     pub(crate) fn save_list(
         &self,
         seen: Seen,
-        (result, counts): (TextResult, ListCounts),
+        (result, counts): (TextResult, Option<ListCounts>),
         charset: Option<Box<[u8]>>,
     ) {
         if self.asks_for_list(seen) {
             let found = self.warnings.replace(Warnings::None);
             let found = match found {
-                _ if counts.warnings > 0 || !result.rows.is_empty() => self.kept(result, charset, counts),
+                _ if counts.is_none() || !result.rows.is_empty() => self.kept(result, charset, counts),
                 Warnings::Unclear(or) => *or,
                 _ => Warnings::None,
             };

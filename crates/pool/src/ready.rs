@@ -222,25 +222,29 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
     // Every statement that follows here wipes out what FOUND_ROWS() and its kin tell.
     connection.seen = seen.without_answers();
     let unsaved = std::mem::take(&mut connection.unsaved);
-    let mut list = None;
     if connection.memory.asks_for_list(seen) {
         // First, because every other statement forgets the warnings.
         let sql = format!("SHOW WARNINGS LIMIT {}", MOST_WARNINGS + 1);
-        list = unless_refused(query(connection, &sql).await)?.map(|answer| Box::new(answer.result));
-        if list.is_none() {
+        if let Some(answer) = unless_refused(query(connection, &sql).await)? {
+            let vars = &connection.have.vars;
+            let charset = vars.get("character_set_results").cloned();
+            let most =
+                vars.get("max_error_count").and_then(|most| std::str::from_utf8(most).ok()?.parse().ok());
+            let counts = ListCounts::of(&answer.result, most);
+            connection.memory.save_list(seen, (answer.result, counts), charset);
+        } else {
             connection.memory.lose_list(seen);
         }
     }
-    if asks_for_insert_id || asks_for_rows || list.is_some() {
-        // The counts are still those of the list, which a SELECT that asks for them leaves.
-        let sql = "SELECT FOUND_ROWS(), LAST_INSERT_ID(), @@warning_count, @@error_count LIMIT 1";
+    if asks_for_insert_id || asks_for_rows {
+        // Nothing else is asked with it: MySQL warns of FOUND_ROWS(), before it counts warnings.
+        let sql = "SELECT FOUND_ROWS(), LAST_INSERT_ID() LIMIT 1";
         let Some(answer) = unless_refused(query(connection, sql).await)? else {
             if connection.memory.asks_for_rows(seen) {
                 connection.memory.lose_rows();
             }
             // The id is still here, and otherwise what the OK packet has said has to do.
             connection.unsaved = unsaved;
-            connection.memory.lose_list(seen);
             return Ok(());
         };
         let number = |at: usize| {
@@ -249,12 +253,6 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
         };
         if let Some(rows) = number(0) {
             connection.memory.save_rows(seen, rows);
-        }
-        if let Some(list) = list {
-            let charset = connection.have.vars.get("character_set_results").cloned();
-            let counts = [number(2), number(3)].map(|count| count.unwrap_or(0));
-            let counts = ListCounts { warnings: counts[0], errors: counts[1] };
-            connection.memory.save_list(seen, (*list, counts), charset);
         }
         if asks_for_insert_id {
             let (id, is_there) = unsaved.reported.judge(number(1).unwrap_or(0));

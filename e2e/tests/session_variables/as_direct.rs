@@ -38,8 +38,6 @@ const SCRIPTS: &[&[&str]] = &[
     &[
         "SET sql_mode = '', max_error_count = 2",
         "INSERT INTO numbers SELECT doubled(CONCAT(a, 'x')) FROM numbers",
-        "SELECT @@warning_count, @@error_count",
-        "SHOW COUNT(*) WARNINGS",
         "SHOW WARNINGS",
     ],
     &["DELETE FROM numbers WHERE a < 3 AND doubled(a) > 0", "SELECT ROW_COUNT()"],

@@ -95,7 +95,7 @@ fn answer(
     warnings: &Warnings,
     (shape, charset): (TextShape, Option<&[u8]>),
 ) -> Option<TextResult> {
-    let (listed, counted) = (list(warnings, shape)?, warnings.counts()?);
+    let listed = list(warnings, shape)?;
     match asked {
         Asked::Shown(DiagnosticsShown::List { only_errors, skip, most }) => {
             let mut part = listed;
@@ -104,12 +104,12 @@ fn answer(
             is_readable(&part, warnings, charset).then_some(part)
         }
         Asked::Shown(DiagnosticsShown::Count { only_errors: false }) => {
-            Some(count("@@session.warning_count", counted.warnings))
+            Some(count("@@session.warning_count", warnings.counts()?.warnings))
         }
         Asked::Shown(DiagnosticsShown::Count { only_errors: true }) => {
-            Some(count("@@session.error_count", counted.errors))
+            Some(count("@@session.error_count", warnings.counts()?.errors))
         }
-        Asked::Selected(columns) => counts(columns, counted),
+        Asked::Selected(columns) => counts(columns, warnings.counts()?),
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn plain_forms_are_answered() {
         let counts = ListCounts { warnings: 100, errors: 1 };
-        let listed = Warnings::Listed(saved(), None, counts);
+        let listed = Warnings::Listed(saved(), None, Some(counts));
         let rows = |sql: &str| told(sql, &listed, None).map(|result| result.rows.len());
         assert_eq!(rows("SHOW WARNINGS;"), Some(2));
         assert_eq!(rows("show  errors"), Some(1));
@@ -187,7 +187,7 @@ mod tests {
     fn texts_of_another_character_set_are_not_passed_on() {
         let mut list = saved();
         list.rows[0][2] = Some(vec![0xe9]);
-        let listed = Warnings::Listed(list, Some((*b"latin1").into()), ListCounts::default());
+        let listed = Warnings::Listed(list, Some((*b"latin1").into()), Some(ListCounts::default()));
         for (sql, charset, is_told) in [
             ("SHOW WARNINGS", Some("latin1"), true),
             ("SHOW WARNINGS", Some("koi8r"), false),
@@ -210,7 +210,7 @@ mod tests {
         {
             let mut list = saved();
             list.rows[0][2] = Some(text.as_bytes().to_vec());
-            let listed = Warnings::Listed(list, Some((*b"utf8mb4").into()), ListCounts::default());
+            let listed = Warnings::Listed(list, Some((*b"utf8mb4").into()), Some(ListCounts::default()));
             let found = told("SHOW WARNINGS", &listed, Some(charset));
             assert_eq!(found.is_some(), is_told, "{text} {charset}");
         }
