@@ -41,8 +41,8 @@ const PASSWORD: &str = "secret";
 /// Until every buffer has its size and every connection is open.
 const WARM_UP: usize = 100;
 
-/// What a command in a transaction takes from the heap. It has to become 0.
-const IN_TRANSACTION: u64 = 2;
+/// What a command in a transaction takes from the heap.
+const IN_TRANSACTION: u64 = 0;
 
 /// How the client asks.
 #[derive(Debug, Clone, Copy)]
