@@ -63,6 +63,11 @@ impl Needs {
         Self(self.0 | (need.0 * u8::from(is_there)))
     }
 
+    /// These and those.
+    pub(crate) fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     /// True for an ordinary command.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {

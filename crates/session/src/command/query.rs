@@ -95,7 +95,7 @@ impl Session {
     /// A text that needs more than a connection.
     async fn query_with(
         &mut self,
-        needs: Needs,
+        mut needs: Needs,
         (input, text_at): (Input, usize),
         mut statement: Statement,
     ) -> Outcome {
@@ -106,6 +106,8 @@ impl Session {
             let lex = self.state.lex();
             let sql = &self.client.buffer.data()[text_at..input.held];
             Box::pin(uncover(&self.worker.stored_code, &mut statement, sql, lex)).await;
+            // Code does more than its text says.
+            needs = needs.and(Needs::of(&statement));
         }
         self.begin_statement(&statement);
         if needs.has(Needs::RIGHTS) {
