@@ -13,6 +13,20 @@
 //! | what commands know of the proxy | `console`, `cluster` |
 //! | what workers are asked | `worker` |
 //! | the client of `delphinus ctl` | `ask` |
+//!
+//! ## How operators see and act
+//!
+//! `admin` is a MySQL listener of its own on the control plane's thread, with its own users and its own limit on
+//! connections: what applications do cannot keep an operator out. Nothing is kept or counted for it on the path of a
+//! query. What is published anyway (snapshot, counters, registry, budgets) is read; a worker is asked for its pool's
+//! census over a bounded channel, and each session writes its `Activity` (`clients/src/activity.rs`: where it runs, whom
+//! for, what holds it there), which is read; only for the text of its statement a session that runs one is rung
+//! (`clients/src/inquiry.rs`, `session/src/watch.rs`); who does not answer in time is left out. KILL rings the session,
+//! too: it ends its own statement on the backend.
+//!
+//! `SET BACKEND .. OFFLINE` is a `Wish`, told to the monitor like an observation and decided on in `topology`; the router
+//! leaves the backend out, and each worker's pool, which follows the snapshot, closes what is idle there and what comes
+//! back (`pool/src/census.rs`).
 
 mod answer;
 mod ask;

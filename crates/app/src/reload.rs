@@ -1,4 +1,11 @@
 //! The configuration read again while the proxy runs: what of it is hot takes effect, the rest is told.
+//!
+//! ## Hot options
+//!
+//! `RELOAD CONFIG` and SIGHUP read the file again (`app/src/reload.rs`). Which options are hot is said where they are
+//! declared; `config::Config::take_hot` takes those over and tells all that differs. How reads are spread
+//! (`route::Policy`) goes to the workers over a `watch`, and a task beside the sessions gives it to the worker's
+//! `Balance`: nothing is looked up for a query.
 
 use std::cell::RefCell;
 use std::rc::Rc;

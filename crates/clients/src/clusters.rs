@@ -1,5 +1,18 @@
 //! The clusters as one thread sees them, each with what serves its clients there. Says with `route::ClusterChoice` which one a client
 //! gets to, at its login and at COM_CHANGE_USER; a session keeps what it has got, and does not come here with a query.
+//!
+//! ## Several clusters in one process
+//!
+//! A process has one or more clusters. Of each there is a monitor (all on the control plane's thread), a snapshot,
+//! positions, budgets, `Users` (what is known of passwords that its primary checks), and in each thread a pool, a
+//! `session::Worker` and its `ClusterCounters` (what is counted before a client has a cluster is in the thread's
+//! `ProcessCounters`); `app/src/cluster.rs` builds and starts them. `route::ClusterChoice` decides once, at login, which
+//! one a client gets to (`clients/src/clusters.rs`), and a session keeps its `Worker`: nothing is looked up for a query.
+//! COM_CHANGE_USER may put another `Worker` in its place, when the session holds nothing any more. A `BackendId` means
+//! something only together with a `ClusterId`: what crosses sessions (`registry`, `admin`) has both. A schema that one
+//! cluster claims is checked where a session would enter it: before `USE` and COM_INIT_DB, and after a statement that has
+//! changed the schema unseen. What the greeting offers is what all clusters can do that the listener leads to. The
+//! configuration reads `[cluster.pool]` and its kin as a table over the one for all (`config/src/parse/cluster.rs`).
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -2,6 +2,15 @@
 //! semi-sync or a lock holds no probe up, and one that fails says nothing about the life of a server.
 //!
 //! Owns: where it is written, and when. What follows from the beats, and who writes them, is decided in `topology`.
+//!
+//! ## Lag by the heartbeat
+//!
+//! Off by default. A task of the monitor with a connection of its own (`monitor/src/heartbeat.rs`, the `Pacemaker`)
+//! writes a row on the primary, or looks at it where another proxy does; `topology::Watch` says which, by what stood
+//! still for how long by this proxy's clock, and the `UPDATE` makes sure of it. `topology::Beats` keeps when each beat
+//! was seen on the primary; a probe of a replica reads the row there and asks `Beats` how late that is, and only that
+//! (`Heartbeat` in the `Answer`) goes into `decide`. A beat is no evidence of anybody's life. Each statement has its own
+//! guard against servers that are read-only, so that a role that moves in between costs nothing.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, RandomState};

@@ -2,6 +2,18 @@
 //! A connection leaves the pool as a `Checkout` and comes back only through it; one that is dropped without a
 //! word is closed. The numbers are bounded over all workers by `Budget`.
 //! Must not know statements, plans or clients' sockets.
+//!
+//! ## Sharing
+//!
+//! One pool per worker, one `Budget` per backend over all workers: each worker is sure of its share, may borrow what
+//! others do not use, and gives it back when they wait (`pool/src/budget.rs`). Of each budget a part may be taken only by
+//! users with `connection_admin`; each user may have a limit; what the monitor has learnt of the server lowers it. Who
+//! waits gets its turn by identity: administrators first, and nobody stands in the way of others who could use what is
+//! there (`pool/src/waiters.rs`). Connections of the same user and protocol shape (`pool::SHAPE`: the capabilities that
+//! change packets or meanings) are shared. Where a backend is told of the client (its address, by the PROXY protocol, or
+//! chosen attributes), that is part of the identity, too (`pool/src/identities.rs`). A connection waits in a seat where
+//! its session finds it again without a search; the hold (`hold_ms`) is a preference, never a lock. One that is found
+//! closed is replaced before anything is sent on it.
 
 mod ask;
 mod budget;

@@ -3,6 +3,14 @@
 //! it now, and the variables.
 //!
 //! Owns: the numbers, and when they grow by themselves. Which statements change rights is the session's affair.
+//!
+//! ## Epochs
+//!
+//! A connection is of an epoch of rights (`pool/src/rights.rs`), that of its login; a session of that of its own, and it
+//! gets no connection of an older one. An epoch ends with a statement that changes accounts, or with SET GLOBAL
+//! (`session/src/follow/rights.rs`), before its client knows of that, and by age. What running sessions began with is
+//! kept for them (`clients/src/defaults.rs`; which variables, and for whom: `session/src/follow/defaults.rs`). What finds
+//! its own seat compares nothing; what takes another one, two numbers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -15,6 +15,17 @@
 //! | it has run | [`Causality::follow`] | `follow` |
 //! | its answer comes from the cache, or goes there | [`Causality::may_read_kept`], [`Causality::was_given`] | `kept_answer` |
 //! | a client asks for the token, or brings one | [`Causality::token_text`], [`Causality::read_token`] | `token` |
+//!
+//! ## Where the facts come from
+//!
+//! `session/src/fresh.rs` (`Causality`) keeps what a session has to find: the GTIDs of its writes, and the backend where
+//! it last read. `view::Positions` holds the newest position of each backend beside the snapshot (which would have to be
+//! made anew with each probe) and counts the writes that this proxy has on their way; `topology/src/rest.rs` tells from
+//! both whether anything is being written: if not, everybody has everything and nobody asks. `route/src/causality.rs`
+//! finds the replicas to leave out. A statement is visited before it is planned, when it is sent, and when it has run;
+//! its methods take what they need and know no session. How sessions see the cluster, and what they report of it, is each
+//! worker's `session/src/outlook.rs`; how far each backend is, with what sessions have found out by waiting,
+//! `outlook/progress.rs`.
 
 mod catch_up;
 mod demand;

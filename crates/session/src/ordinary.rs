@@ -1,7 +1,7 @@
 //! The ordinary command: one that needs nothing but a connection that is there, and changes nothing but rows.
 //!
 //! It is sent at once, and its answer, if that comes in one piece, is passed on at once: there is one wait in it, and no other
-//! future is made for it. Whatever else there is to do makes it a command with [`Needs`], or one that is on its way already
+//! future is made for it. Whatever else there is to do makes it a command with `Needs`, or one that is on its way already
 //! ([`Begun`]), and goes by `run`.
 
 use std::rc::Rc;

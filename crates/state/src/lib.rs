@@ -2,6 +2,19 @@
 //! backend connection is in. `diff` tells what to run to get from one to the other; `tracker` finds where a
 //! response ends and what it changed; `learn` turns that into state, pins and questions to ask the backend.
 //! Pure: knows no connection, no pool, no clock.
+//!
+//! ## How a session is followed
+//!
+//! `state::SessionState` is one type for both sides: what a client wants, and what a backend connection has. Backend
+//! connections report every change (`session_track_system_variables='*'`, `_schema`, `_state_change`; what the client is
+//! told of that, and sees of these variables: `session/src/follow/tracking.rs`), so values are learnt from the server.
+//! What servers do not report (user variables, the collation of SET NAMES) is read back on the same connection right
+//! after the statement. The collation that servers keep behind the character sets, which no variable shows, stands beside
+//! the variables and is set by SET NAMES. Maps are shared pointers: in the steady state "is this connection in the right
+//! state" is a few pointer comparisons.
+//!
+//! What cannot move pins the session to its connection, with reason, time and statement (`state/src/pin.rs`,
+//! docs/pinning.md). A change that the server reports and nobody can name pins too (`unknown_state`).
 
 mod diff;
 mod learn;

@@ -1,6 +1,19 @@
 //! What sessions know of the code in the database: what was read of it, and what has changed since.
 //!
 //! Owns: for whom that matters. When it is read is the monitor's; what follows from a text is in `delphinus_sql::Catalog`.
+//!
+//! ## From a text in the database to a pin
+//!
+//! What code in the database does without a word of the server is found by its text: `monitor/src/stored_code.rs` has
+//! routines, triggers and views read on the primary (`probe/stored_code.rs`) and puts them into
+//! `view/src/stored_code.rs`, `sql/src/stored` makes a `Catalog` of those that leave something behind, by the names that
+//! run them, and `session/src/follow/stored_code.rs` asks it before a statement runs (`Effects::HIDDEN`, or a call that a
+//! view hides) and when it has (`Hidden`). No statement waits for a reading: what a session changes is added to the
+//! catalogue as its statement has it (`CodeChange`, `Changes`), before its client is told, and stays beside what was read
+//! until a reading has begun after that. While there are such changes, a statement's names are followed through the words
+//! of all code (`sql/src/stored/walk.rs`). Who else runs a statement pays for the load of one byte and, as servers bring
+//! routines of their own along, a few comparisons with its class; the text is looked at again where it may run code of a
+//! kind that hides something.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -4,6 +4,15 @@
 //! Owns: which statements that can be, what makes two of them the same, and the copy that is made of an answer on its way to the
 //! client. The answers are in `delphinus-cache`; whether one that is there may be given to a session says its causality.
 //! Nobody comes here with a statement of which nothing is said.
+//!
+//! ## Answers that are kept
+//!
+//! `cache` holds the answers of all workers (`quick_cache`: bounded by bytes, whole keys compared, a lock for each shard,
+//! which only those take of whom something is to be kept). `session/src/steer/cache.rs` makes the key of all that an
+//! answer depends on, and the copy while the answer passes (`watch.rs` looks at one flag, which steering has set). An
+//! answer carries its `Origin`: when it was asked for, where, what that backend was known to have then. With `session`,
+//! it is given only if that proves the session's own writes (`Origin::has`), and if the session could read there now. Who
+//! asks the same on the same worker waits for the first (`cache/src/flights.rs`).
 
 mod keeping;
 

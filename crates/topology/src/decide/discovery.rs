@@ -7,6 +7,16 @@
 //! | the same server is a configured backend | the one that was found goes at once: one server is never two backends |
 //! | another server answers at the address | it counts as one that does not answer |
 //! | one that was found is missing | after a time it goes |
+//!
+//! ## Places of backends that are found
+//!
+//! `topology/src/decide/discovery.rs` decides who becomes a backend without being configured, and who is none any more
+//! (`Origin`): `discovery/group.rs` by what members of a group say, `discovery/replicas.rs` by what a primary and its
+//! replicas say of each other. Places for them exist from the start, behind the configured ones and before the mirrors:
+//! everything that is numbered by `BackendId` has its size then. A place that was once a server's is never another's, so
+//! that whatever remembers the number means that server. Where a backend listens is in its `net::Place`, which the
+//! monitor writes and pools and probes read; a connection that was opened before the last move is closed when it comes
+//! back. `monitor/src/names.rs` looks up the names of backends; one that leads elsewhere is an `Observation::Moved`.
 
 mod group;
 mod replicas;
