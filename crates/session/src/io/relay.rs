@@ -116,7 +116,15 @@ impl Client {
             }
         };
         heard.bytes = bytes;
-        matches!(heard.progress, Ok(Progress::Done(n)) if n == heard.bytes.len())
+        match heard.progress {
+            Ok(Progress::Done(n)) => n == heard.bytes.len(),
+            // As nearly all of MySQL's, which report the number of each statement.
+            Ok(Progress::Shortened(n, len)) => {
+                heard.bytes.truncate(n + len);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Relays the rest of a response, but for its last bytes.
