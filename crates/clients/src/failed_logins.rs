@@ -4,6 +4,7 @@
 //! A place is an address (of IPv6, a network), which a load balancer may have told, or the system user at the other end of a
 //! Unix socket. Many clients may share one. So a user that has logged in from there since does not wait there before its
 //! password is looked at, but only for the answer if that is wrong: an application that keeps failing delays others once.
+//! A few wrong passwords between right ones do not change that: one mistake must not delay a whole pool of the same user.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -80,8 +81,17 @@ struct Failures {
     count: u32,
     last: Instant,
     waiting: u32,
-    /// Users that have logged in since, the latest last; by a hash.
-    good: Vec<u64>,
+    /// Users that have logged in since, the latest last.
+    good: Vec<Good>,
+}
+
+/// A user that has logged in from a place.
+#[derive(Debug)]
+struct Good {
+    /// A hash of its name.
+    user: u64,
+    /// Its wrong passwords from there since.
+    misses: u32,
 }
 
 /// The first delay.
@@ -92,8 +102,10 @@ const HALF_LIFE: Duration = Duration::from_mins(1);
 const MOST_PLACES: usize = 4096;
 /// Users that are remembered for each.
 const MOST_GOOD: usize = 32;
-/// Logins that wait at the same time, of one place and of all.
-const MOST_WAITING: (u32, u32) = (16, 256);
+/// After so many wrong passwords without a right one, it is like any other.
+const MOST_MISSES: u32 = 3;
+/// Logins that wait at the same time, of one place and of all: an application's pool has to fit.
+const MOST_WAITING: (u32, u32) = (128, 1024);
 
 /// What stands for a user's name, of whatever length.
 pub(crate) fn user_key(user: &str) -> u64 {
@@ -125,7 +137,7 @@ impl FailedLogins {
         }
         let mut state = self.state();
         match state.places.get(&visitor) {
-            Some(failures) if !failures.good.contains(&user) => self.wait(&mut state, visitor, now),
+            Some(failures) if !failures.good.iter().any(|good| good.user == user) => self.wait(&mut state, visitor, now),
             _ => Delay::None,
         }
     }
@@ -144,7 +156,7 @@ impl FailedLogins {
         failures.fade(now);
         failures.count = failures.count.saturating_add(1);
         failures.last = now;
-        failures.good.retain(|known| *known != user);
+        failures.missed(user);
         self.known.store(state.places.len(), Ordering::Relaxed);
         if has_waited { Delay::None } else { self.wait(&mut state, visitor, now) }
     }
@@ -155,11 +167,11 @@ impl FailedLogins {
             return;
         }
         if let Some(failures) = self.state().places.get_mut(&visitor) {
-            failures.good.retain(|known| *known != user);
+            failures.good.retain(|good| good.user != user);
             if failures.good.len() == MOST_GOOD {
                 failures.good.remove(0);
             }
-            failures.good.push(user);
+            failures.good.push(Good { user, misses: 0 });
         }
     }
 
@@ -212,6 +224,14 @@ impl State {
 }
 
 impl Failures {
+    fn missed(&mut self, user: u64) {
+        let mut good = self.good.iter_mut();
+        if let Some(known) = good.find(|good| good.user == user) {
+            known.misses += 1;
+        }
+        self.good.retain(|good| good.misses <= MOST_MISSES);
+    }
+
     fn fade(&mut self, now: Instant) {
         while self.count > 0 && now.saturating_duration_since(self.last) >= HALF_LIFE {
             self.count /= 2;
@@ -269,8 +289,12 @@ mod tests {
         table.succeeded(here, 2);
         assert_eq!(table.before(here, 2, now), Delay::None);
         // No difference to a user that is not known there.
+        for _ in 0..MOST_MISSES {
+            assert_eq!(fails(&table, here, 2, now), Some(4000));
+        }
+        assert_eq!(table.before(here, 2, now), Delay::None, "some mistakes");
         assert_eq!(fails(&table, here, 2, now), Some(4000));
-        assert_eq!(fails(&table, here, 2, now), Some(4000));
+        assert_eq!(table.before(here, 2, now), Delay::Wait(Duration::from_secs(4)), "too many");
     }
 
     #[test]
@@ -284,12 +308,12 @@ mod tests {
         }
         assert_eq!(table.state().places.len(), MOST_PLACES);
         let waits = |_| table.before(at("10.9.9.9"), 1, now);
-        let delays: Vec<_> = (0..20).map(waits).collect();
+        let delays: Vec<_> = (0..132).map(waits).collect();
         assert_eq!(
             delays.iter().filter(|one| **one == Delay::Refused).count(),
             4,
             "a known attacker stays known"
         );
-        assert_eq!(table.state().waiting, 16);
+        assert_eq!(table.state().waiting, 128);
     }
 }

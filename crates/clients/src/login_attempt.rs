@@ -10,6 +10,9 @@ use delphinus_wire::handshake::server::Refusal;
 
 use crate::failed_logins::{Delay, FailedLogins, Visitor, user_key};
 
+/// The wait of an answer where too many wait already.
+const CROWDED: Duration = Duration::from_secs(1);
+
 /// The place of a login, which others may need.
 pub trait LoginPlace {
     /// Gives it back for a while.
@@ -92,11 +95,12 @@ impl<'a> LoginAttempt<'a> {
             return;
         }
         let delay = self.failures.failed(self.visitor, user, self.has_waited.get(), rt::now());
-        if let Delay::Wait(time) = delay {
-            match end {
-                LoginEnd::Refused(_) => Box::pin(self.wait(time)).await,
-                LoginEnd::Broken(_) => self.failures.has_waited(self.visitor),
-            }
+        match (delay, end) {
+            (Delay::Wait(time), LoginEnd::Refused(_)) => Box::pin(self.wait(time)).await,
+            (Delay::Wait(_), LoginEnd::Broken(_)) => self.failures.has_waited(self.visitor),
+            // Too many wait already: this one keeps its place.
+            (Delay::Refused, LoginEnd::Refused(_)) => rt::sleep(CROWDED.min(self.most)).await,
+            (Delay::None, _) | (Delay::Refused, LoginEnd::Broken(_)) => {}
         }
     }
 }
