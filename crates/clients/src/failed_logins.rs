@@ -137,7 +137,9 @@ impl FailedLogins {
         }
         let mut state = self.state();
         match state.places.get(&visitor) {
-            Some(failures) if !failures.good.iter().any(|good| good.user == user) => self.wait(&mut state, visitor, now),
+            Some(failures) if !failures.good.iter().any(|good| good.user == user) => {
+                self.wait(&mut state, visitor, now)
+            }
             _ => Delay::None,
         }
     }

@@ -5,8 +5,10 @@
 
 mod diagnostics;
 mod kill;
+mod list_left;
 pub(crate) mod own_settings;
 mod process_list;
+mod rows_left;
 mod session_status;
 mod sessions;
 mod splice;
@@ -24,7 +26,9 @@ use crate::state::Wanted;
 
 pub(crate) use diagnostics::show_diagnostics;
 pub(crate) use kill::{Killed, check_spelled_kill, kill_named_by, killed};
+pub(crate) use list_left::list_left;
 pub(crate) use process_list::process_list;
+pub(crate) use rows_left::{counts_otherwise, rows_left};
 pub(crate) use session_status::{about_tls, shows_counters};
 pub(crate) use sessions::Sessions;
 pub(crate) use splice::{Known, splice};

@@ -22,7 +22,7 @@ use delphinus_wire::command::ClientStmtId;
 
 use crate::client_error::ProxyError;
 use crate::io::Input;
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 
 pub(crate) use self::params::with_types;
@@ -103,13 +103,14 @@ impl Rare {
 }
 
 impl Session {
-    fn as_meant(&mut self, command: Rare) -> Rare {
+    fn as_meant(&self, command: Rare) -> Rare {
+        let flavor = self.state.flavor();
         match command {
-            Rare::BulkExecute(id) => Rare::BulkExecute(self.meant_by(id)),
-            Rare::LongData(id) => Rare::LongData(self.meant_by(id)),
-            Rare::StmtClose(id) => Rare::StmtClose(self.meant_by(id)),
-            Rare::StmtReset(id) => Rare::StmtReset(self.meant_by(id)),
-            Rare::Fetch(id) => Rare::Fetch(self.meant_by(id)),
+            Rare::BulkExecute(id) => Rare::BulkExecute(self.statements.meant_by(id, flavor)),
+            Rare::LongData(id) => Rare::LongData(self.statements.meant_by(id, flavor)),
+            Rare::StmtClose(id) => Rare::StmtClose(self.statements.meant_by(id, flavor)),
+            Rare::StmtReset(id) => Rare::StmtReset(self.statements.meant_by(id, flavor)),
+            Rare::Fetch(id) => Rare::Fetch(self.statements.meant_by(id, flavor)),
             other => other,
         }
     }

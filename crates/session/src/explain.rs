@@ -14,7 +14,7 @@ use crate::answer::Answer;
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Reading;
 use crate::io::Input;
-use crate::serve::Outcome;
+use crate::served::Outcome;
 use crate::session::Session;
 use crate::steer::{check_listener, hints_of};
 

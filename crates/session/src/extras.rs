@@ -15,10 +15,10 @@ use delphinus_topology::{Backend, BackendId, Snapshot};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN};
 
+use crate::answer::counts_otherwise;
 use crate::client_error::{ClientError, ProxyError};
 use crate::io::{Input, Relayed};
-use crate::last_statement::counts_otherwise;
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{
     Around, Asking, Consulted, Copied, CopyWanted, Deadline, Trace, can_be_copied, check_listener, execution,

@@ -20,7 +20,7 @@ use delphinus_wire::response::Status;
 use crate::answer::killed;
 use crate::client_error::{ClientError, ProxyError};
 use crate::io::Relayed;
-use crate::serve::Served;
+use crate::served::Served;
 use crate::session::Session;
 
 /// What an operator sets about failovers.

@@ -45,6 +45,7 @@ mod rescue;
 mod route;
 mod run;
 mod serve;
+mod served;
 mod session;
 mod settle;
 mod state;

@@ -11,7 +11,7 @@ use crate::answer::own_settings::{
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Token;
 use crate::io::Input;
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 
 impl Session {

@@ -17,7 +17,7 @@ use delphinus_wire::response::Status;
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Reading;
 use crate::io::Relayed;
-use crate::serve::Served;
+use crate::served::Served;
 use crate::session::Session;
 use crate::steer::{Fate, holds_insert_id};
 

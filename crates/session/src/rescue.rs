@@ -20,7 +20,7 @@ use delphinus_wire::response::Status;
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::io::{Cut, Relayed};
-use crate::serve::Served;
+use crate::served::Served;
 use crate::session::Session;
 
 /// Of the network: the server cannot talk on this connection any more.

@@ -12,7 +12,7 @@ use crate::follow::Bringing;
 use crate::io::{Cut, Heard, Input, Relayed};
 use crate::ordinary::Unsent;
 use crate::rescue::{Rescued, Sent, Tries, is_usual};
-use crate::serve::Served;
+use crate::served::Served;
 use crate::session::Session;
 
 /// What is to be done for one command.

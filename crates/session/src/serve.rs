@@ -4,31 +4,14 @@
 
 use delphinus_net::NetError;
 use delphinus_sql::Flavor;
-use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN};
 
-use crate::answer::{self, Answer, Sessions, TextShape};
+use crate::answer;
 use crate::client_error::ProxyError;
 use crate::io::{Input, Waited};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::statements::LAST_PREPARED;
-
-/// How a command ended.
-#[derive(Debug)]
-pub(crate) enum Served {
-    /// The client has its answer; the session goes on.
-    Answered,
-    /// The client gets this error; the session goes on.
-    Error(ProxyError),
-    /// The client gets this error, and the session ends: its state cannot be told or kept any more.
-    Fatal(ProxyError),
-    /// The session ends.
-    End,
-}
-
-/// Commands end with an answer, or with the end of the client.
-pub(crate) type Outcome = Result<Served, NetError>;
 
 impl Session {
     /// Serves the client until it goes.
@@ -179,36 +162,11 @@ impl Session {
             }
             Command::StmtExecute { id, flags } => {
                 self.worker.counters.command_stmt_execute.increment();
-                let id = self.meant_by(id);
+                let id = self.statements.meant_by(id, self.state.flavor());
                 self.execute(input, id, flags).await
             }
             other => Box::pin(self.serve_rare(input, other.into())).await,
         }
-    }
-
-    /// Gives the client the answer to a statement.
-    pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
-        answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
-        Ok(Served::Answered)
-    }
-
-    /// All sessions, for this one.
-    pub(crate) fn sessions(&self) -> Sessions<'_> {
-        Sessions { own: &self.activity, registry: &self.worker.registry, users: &self.worker.users }
-    }
-
-    /// How columns of text are described.
-    pub(crate) fn text_shape(&self) -> TextShape {
-        self.worker.outlook.with_snapshot(|snapshot, _| TextShape::of(&self.state, snapshot))
-    }
-
-    /// The statement that the client means by this id.
-    #[inline]
-    pub(crate) fn meant_by(&mut self, id: ClientStmtId) -> ClientStmtId {
-        if id != LAST_PREPARED || self.state.lex.options(&self.state.want.vars).flavor != Flavor::MariaDb {
-            return id;
-        }
-        self.statements.last_prepared().unwrap_or(id)
     }
 }
 

@@ -10,11 +10,13 @@ use delphinus_state::{PinReason, SessionState};
 use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
+use crate::answer::{self, Answer, Sessions, TextShape};
 use crate::begin_anew::JustBegun;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::io::Client;
+use crate::served::{Outcome, Served};
 use crate::state::Wanted;
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
@@ -101,5 +103,21 @@ impl Session {
         self.state.idle_limit_s = 0;
         self.state.asked_tracking = AskedTracking::default();
         self.reset_steering();
+    }
+
+    /// Gives the client the answer to a statement.
+    pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
+        answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
+        Ok(Served::Answered)
+    }
+
+    /// All sessions, for this one.
+    pub(crate) fn sessions(&self) -> Sessions<'_> {
+        Sessions { own: &self.activity, registry: &self.worker.registry, users: &self.worker.users }
+    }
+
+    /// How columns of text are described.
+    pub(crate) fn text_shape(&self) -> TextShape {
+        self.worker.outlook.with_snapshot(|snapshot, _| TextShape::of(&self.state, snapshot))
     }
 }

@@ -5,6 +5,7 @@ use delphinus_pool::{Checkout, LeftBehind, PoolError};
 use delphinus_sql::{Class, Effects, Statement};
 use delphinus_state::Response;
 
+use crate::answer::{list_left, rows_left};
 use crate::client_error::ProxyError;
 use crate::follow::{self, Around};
 use crate::fresh::Done;
@@ -36,8 +37,8 @@ impl Session {
             self.state.status = status.of_session();
         }
         let left = LeftBehind {
-            rows: self.rows_left(ran),
-            list: Self::list_left(&mut checkout, ran),
+            rows: rows_left(ran, &mut self.state),
+            list: list_left(&mut checkout, ran),
             sets_insert_id: may_set_insert_id(statement, response),
         };
         checkout.connection().remember(response, left);

@@ -53,6 +53,12 @@ impl Wanted {
         self.lex.options(&self.want.vars)
     }
 
+    /// True if `sql_select_limit` cuts its results short.
+    #[inline]
+    pub(crate) fn limits_rows(&mut self) -> bool {
+        self.lex.limits_rows(&self.want.vars)
+    }
+
     /// The family of its servers, which does not change with its variables.
     #[inline]
     pub(crate) fn flavor(&self) -> Flavor {

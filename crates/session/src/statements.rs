@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 use delphinus_pool::{BackendStatement, StatementKey};
-use delphinus_sql::Statement;
+use delphinus_sql::{Flavor, Statement};
 use delphinus_wire::command::ClientStmtId;
 
 use crate::client_error::ProxyError;
@@ -119,7 +119,7 @@ pub(crate) struct ClientStatements {
 }
 
 /// What MariaDB's clients name the statement by that was prepared last: one that runs it before it has read its number.
-pub(crate) const LAST_PREPARED: ClientStmtId = ClientStmtId(u32::MAX);
+const LAST_PREPARED: ClientStmtId = ClientStmtId(u32::MAX);
 
 impl ClientStatements {
     /// The id that the next statement gets: never 0, never one in use.
@@ -138,9 +138,14 @@ impl ClientStatements {
         self.by_id.get(&id)
     }
 
-    /// The statement that was prepared last, if that has succeeded and the statement is still there.
-    pub(crate) fn last_prepared(&self) -> Option<ClientStmtId> {
-        self.last_prepared
+    /// The statement that the client of such servers means by this id.
+    #[inline]
+    pub(crate) fn meant_by(&self, id: ClientStmtId, flavor: Flavor) -> ClientStmtId {
+        if id != LAST_PREPARED || flavor != Flavor::MariaDb {
+            return id;
+        }
+        // None, if the last preparation has failed, or the statement was closed.
+        self.last_prepared.unwrap_or(id)
     }
 
     /// Another one is being prepared: if that fails, none is the last.

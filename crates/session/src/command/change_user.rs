@@ -18,7 +18,7 @@ use crate::fresh::Causality;
 use crate::hold::Seats;
 use crate::io::Input;
 use crate::login::{Destination, destination, first_state, lex, may_talk};
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Lex;
 use crate::worker::Worker;

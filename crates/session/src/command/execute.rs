@@ -18,7 +18,7 @@ use crate::io::Relayed;
 use crate::needs::Needs;
 use crate::rescue::Tries;
 use crate::run::{Begun, Carried, Job};
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 use crate::statements::Own;

@@ -11,7 +11,7 @@ use crate::answer::{Answer, Killed, check_spelled_kill, kill_named_by, killed};
 use crate::client_error::ProxyError;
 use crate::follow::{TextExecuted, TextsRun, with_kind};
 use crate::io::Input;
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 
 impl Session {

@@ -12,7 +12,7 @@ use super::execute::pinning;
 use crate::client_error::ProxyError;
 use crate::io::Cut;
 use crate::io::Input;
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::statements::Own;
 

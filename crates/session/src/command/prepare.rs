@@ -15,14 +15,14 @@ use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use super::query::as_unknown;
-use crate::answer::{Known, check_spelled_kill, kill_named_by, splice};
+use crate::answer::{Known, check_spelled_kill, kill_named_by, list_left, splice};
 use crate::client_error::{ProxyError, Steered};
 use crate::follow::uncover;
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::last_statement::ABOUT_LAST;
 use crate::run::{Carried, Job};
-use crate::serve::Outcome;
+use crate::served::Outcome;
 use crate::session::Session;
 use crate::state::Ran;
 use crate::statements::{ClientStatement, Own};
@@ -198,7 +198,7 @@ impl Session {
         statement: Statement,
     ) -> Outcome {
         let ran = Ran { statement: &statement, text: read, response: &response };
-        let list = Self::list_left(&mut checkout, ran);
+        let list = list_left(&mut checkout, ran);
         // To prepare GET DIAGNOSTICS makes nothing of its variables, and it may be about the statement before.
         let may_assign =
             statement.effects.contains(Effects::SETS_USER_VARS) && statement.class != Class::Diagnostics;

@@ -12,7 +12,7 @@ use crate::io::Input;
 use crate::io::Relayed;
 use crate::needs::{Needs, SPECIAL_USES};
 use crate::run::{Begun, Carried, Job};
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 use crate::steer::hints_of;

@@ -5,7 +5,7 @@ use delphinus_state::set_names_collation;
 
 use crate::answer::give_ok;
 use crate::io::Input;
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 
 impl Session {

@@ -16,7 +16,7 @@ use crate::follow::AT_RISK;
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::run::{Carried, Job};
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 

@@ -19,7 +19,7 @@ use crate::io::Input;
 use crate::last_statement::ABOUT_LAST;
 use crate::rescue::Tries;
 use crate::run::{Carried, Job};
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 
 /// A statement that asks for what only its session knows, or its session's last connection.

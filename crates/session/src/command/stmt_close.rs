@@ -3,7 +3,7 @@
 use delphinus_wire::command::ClientStmtId;
 
 use crate::io::Input;
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 
 impl Session {

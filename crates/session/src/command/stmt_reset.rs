@@ -7,7 +7,7 @@ use crate::answer::give_ok;
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::io::{Cut, Relayed};
-use crate::serve::{Outcome, Served};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 
 impl Session {
