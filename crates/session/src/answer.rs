@@ -4,6 +4,7 @@
 //! the server. Knows no session: the root decides what is answered here, and says what is asked about.
 
 mod diagnostics;
+mod from_memory;
 mod kill;
 mod list_left;
 pub(crate) mod own_settings;
@@ -25,6 +26,7 @@ use crate::io::Client;
 use crate::state::Wanted;
 
 pub(crate) use diagnostics::show_diagnostics;
+pub(crate) use from_memory::{ABOUT_LAST, can_ask_anywhere, known_from};
 pub(crate) use kill::{Killed, check_spelled_kill, kill_named_by, killed};
 pub(crate) use list_left::list_left;
 pub(crate) use process_list::process_list;

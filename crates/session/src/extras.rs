@@ -138,7 +138,7 @@ impl Session {
         self.steering.take_rule(rule)?;
         if self.steering.is_dedicated_by(rule, &self.held) {
             self.state.pins.add(PinReason::Dedicated, rt::now(), question.sql);
-            self.publish_pin();
+            self.state.publish(self.held.bound_to());
         }
         if !rule.then.delay.is_zero() {
             rt::sleep(rule.then.delay).await;
@@ -164,6 +164,7 @@ impl Session {
     /// Notes what is known of a statement before it runs.
     fn begin_trace(&mut self, sql: &[u8], statement: &Statement, attributes: &Hints) {
         let explanation = self.explained(sql, statement, attributes, Explanation::new);
+        self.held.taken.set(None);
         self.steering.trace = Some(Trace::of(explanation));
     }
 
@@ -177,7 +178,12 @@ impl Session {
         };
         let rules = &self.worker.settings.routing.rules;
         self.worker.outlook.with_snapshot(|snapshot, balance| {
-            trace.tell(error, &self.activity, Cluster { snapshot, rules, policy: *balance.policy() });
+            trace.tell(
+                error,
+                &self.activity,
+                self.held.taken.get(),
+                Cluster { snapshot, rules, policy: *balance.policy() },
+            );
         });
     }
 

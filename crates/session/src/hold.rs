@@ -1,17 +1,36 @@
 //! The connections of one session: those that it finds again, the one that it is held to, and by what it gets others.
+//!
+//! Owns: the one door by which a session takes a connection, keeps it, and gives it back. Knows nothing of why a statement goes
+//! to a backend, and nothing of what a lost connection comes to: that is `crate::rescue`'s.
 
+mod recall;
 mod seats;
+mod source;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory};
-use delphinus_topology::BackendId;
+use delphinus_clients::Activity;
+use delphinus_net::rt;
+use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError, Request};
+use delphinus_state::SessionState;
+use delphinus_topology::{Backend, BackendId};
+use delphinus_wire::error_code;
+use delphinus_wire::response::Status;
+
+use crate::client_error::ProxyError;
+use crate::state::Wanted;
 
 pub(crate) use seats::Seats;
+pub(crate) use source::Source;
 
 /// What a session has of the pool.
 pub(crate) struct Held {
+    /// What it gets connections by.
+    pub source: Rc<Source>,
+    /// Where others look for the backend that its statement runs on.
+    pub activity: Arc<Activity>,
     pub seats: Seats,
     /// The connection that the session is pinned to.
     pub bound: Option<Checkout>,
@@ -25,4 +44,204 @@ pub(crate) struct Held {
     pub last_backend: Option<BackendId>,
     /// Where the connection of the statement that runs has broken last.
     pub broke_on: Option<BackendId>,
+    /// The backend of the connection that was taken last.
+    pub taken: Cell<Option<BackendId>>,
+}
+
+/// Takes connections.
+impl Held {
+    /// The backend of the connection that the session is pinned to.
+    #[inline]
+    pub(crate) fn bound_to(&self) -> Option<BackendId> {
+        self.bound.as_ref().map(Checkout::backend)
+    }
+
+    /// The pinned connection, if it still lives; an error says why the session does not have it any more.
+    pub(crate) fn take_bound(&mut self, state: &Wanted) -> Result<Option<Checkout>, &'static str> {
+        match self.why_unbound(state) {
+            None => Ok(self.bound.take().map(|checkout| self.runs_on(checkout))),
+            Some(why) => {
+                self.bound = None;
+                Err(why)
+            }
+        }
+    }
+
+    /// Why the session does not have the connection any more that it is pinned to.
+    pub(crate) fn why_unbound(&mut self, state: &Wanted) -> Option<&'static str> {
+        let is_only_kept = state.is_only_kept();
+        let outlook = &self.source.outlook;
+        let Some(checkout) = &mut self.bound else {
+            // What the session was pinned for has gone with a connection that broke beside its statements: on another one
+            // the rest of a transaction would be committed alone.
+            return (!is_only_kept).then_some("it broke");
+        };
+        let backend = checkout.backend();
+        let is_fenced =
+            outlook.with_snapshot(|snapshot, _| snapshot.backend(backend).is_some_and(Backend::is_fenced));
+        if is_fenced {
+            // Another backend is the primary: what is written here now is lost, or worse.
+            return Some("on a backend that is not the primary any more, and is fenced");
+        }
+        if checkout.connection().stream.is_quiet() {
+            return None;
+        }
+        outlook.report_lost(backend, "closed by the backend while a session was pinned to it");
+        if is_only_kept && !state.status.contains(Status::IN_TRANS) {
+            // Any will do, with its state.
+            self.bound = None;
+            return None;
+        }
+        Some("closed by the backend")
+    }
+
+    /// The connection that the session has left in its seat.
+    #[inline]
+    pub(crate) fn retake(&mut self, backend: BackendId) -> Option<Checkout> {
+        let seat = self.seats.take(backend)?;
+        self.source.pool.retake(backend, seat, &self.memory)
+    }
+
+    /// The same, if it can be used as it is; else it stays there.
+    #[inline]
+    pub(crate) fn retake_ready(&mut self, backend: BackendId, want: &SessionState) -> Option<Checkout> {
+        let seat = (backend, self.seats.find(backend)?);
+        let checkout = self.source.pool.retake_ready(seat, &self.memory, want)?;
+        self.seats.take(backend);
+        Some(self.runs_on(checkout))
+    }
+
+    /// A connection in the state that the session wants; `waits` for one where the server has none left.
+    #[inline]
+    pub(crate) async fn checkout(
+        &mut self,
+        backend: BackendId,
+        state: &mut Wanted,
+        waits: bool,
+    ) -> Result<Checkout, PoolError> {
+        if let Some(mut checkout) = self.retake(backend) {
+            if checkout.is_ready(&state.want, &self.memory) {
+                return Ok(self.runs_on(checkout));
+            }
+            state.keep_defaults(self.source.users.defaults(), self.rights);
+            match checkout.make_ready(&state.want, &self.memory).await {
+                Ok(_) => return Ok(self.runs_on(checkout)),
+                // Nothing of this command was sent: another connection will do.
+                Err(error) if error.is_elsewhere_better() => {}
+                Err(error) => {
+                    checkout.release();
+                    return Err(error);
+                }
+            }
+        }
+        state.keep_defaults(self.source.users.defaults(), self.rights);
+        self.checkout_new(backend, state.want.clone(), waits).await
+    }
+
+    /// The same where the schema of the session has been dropped, or taken from its user. On a server such a session lives on, and
+    /// statements that need a schema fail: so it is here.
+    pub(crate) async fn checkout_without_schema(
+        &mut self,
+        backend: BackendId,
+        state: &Wanted,
+    ) -> Result<Checkout, PoolError> {
+        self.checkout_new(backend, SessionState { schema: None, ..state.want.clone() }, true).await
+    }
+
+    async fn checkout_new(
+        &mut self,
+        backend: BackendId,
+        want: SessionState,
+        waits_for_room: bool,
+    ) -> Result<Checkout, PoolError> {
+        let (identity, memory) = (&self.identity, &self.memory);
+        let request = Request { backend, identity, rights: self.rights, want: &want, memory, waits_for_room };
+        // Off the usual path: boxed, so that an idle session does not carry its room.
+        let found = Box::pin(self.source.pool.checkout(request)).await;
+        if let Err(PoolError::Unreachable { error: reason, .. }) = &found {
+            self.source.outlook.report_unreachable(backend, &reason.to_string());
+        }
+        Ok(self.runs_on(found?))
+    }
+
+    /// Lets others know that the session's statement runs on this connection.
+    #[inline]
+    pub(crate) fn runs_on(&self, mut checkout: Checkout) -> Checkout {
+        let thread = checkout.connection().thread();
+        self.taken.set(Some(checkout.backend()));
+        self.activity.runs_on(checkout.backend(), thread);
+        checkout
+    }
+}
+
+/// What runs on them.
+impl Held {
+    /// Ends on its backend what the session runs there; on a connection of its own, in the background.
+    pub(crate) fn end_statement(&self) {
+        let Some((backend, thread)) = self.activity.place() else { return };
+        let (pool, identity, info) = (self.source.pool.clone(), self.identity.clone(), self.activity.clone());
+        rt::spawn_local(async move {
+            // It may have ended meanwhile, and its connection may run somebody else's statement.
+            let still_there = || (info.place() == Some((backend, thread))).then_some(thread);
+            if let Err(error) = pool.kill_query_if(backend, &identity, still_there).await {
+                tracing::warn!(session.id = info.id.0, %error, "an operator's KILL has not reached the backend");
+            }
+        });
+    }
+}
+
+/// Keeps connections, and gives them back.
+impl Held {
+    /// Leaves a connection in its seat.
+    #[inline]
+    pub(crate) fn give_back(&mut self, checkout: Checkout) {
+        self.activity.runs_nowhere();
+        self.seats.put(checkout.backend(), checkout.give_back());
+    }
+
+    /// Keeps the connection if the session is pinned to it. One that is in the middle of something is for nobody.
+    pub(crate) fn keep_or_give_back(&mut self, checkout: Checkout, state: &mut Wanted) {
+        self.activity.runs_nowhere();
+        if checkout.is_amid_command() {
+            // That is ended there. A session that is pinned to it finds it gone.
+            drop(checkout);
+        } else if state.pins.is_empty() {
+            self.seats.put(checkout.backend(), checkout.give_back());
+        } else {
+            self.bound = Some(checkout);
+        }
+        state.publish(self.bound_to());
+    }
+
+    /// The statement will not run, because of what came before it on this connection. One that broke is closed.
+    pub(crate) fn leave_without(&mut self, checkout: Checkout, error: &ProxyError, state: &mut Wanted) {
+        if let ProxyError::Pool(lost @ PoolError::Lost { .. }) = error {
+            self.source.outlook.report_lost(checkout.backend(), &lost.to_string());
+            self.activity.runs_nowhere();
+            drop(checkout);
+        } else {
+            self.keep_or_give_back(checkout, state);
+        }
+    }
+
+    /// Leaves the connections that are held for the session to anybody.
+    pub(crate) fn leave_seats(&mut self) {
+        for (backend, seat) in self.seats.take_all() {
+            if let Some(checkout) = self.source.pool.retake(backend, seat, &self.memory) {
+                checkout.release();
+            }
+        }
+    }
+}
+
+/// Unknown database, and access denied to it.
+pub(crate) fn is_about_schema(error: &PoolError) -> bool {
+    let PoolError::Refused { error, .. } = error else { return false };
+    matches!(
+        error.code,
+        error_code::DBACCESS_DENIED_ERROR
+            | error_code::BAD_DB_ERROR
+            | error_code::TOO_LONG_IDENT
+            | error_code::WRONG_DB_NAME
+    )
 }

@@ -8,6 +8,7 @@
 //! | what other commands need | `needs` |
 //! | the way of those to a server and back | `run` |
 //! | what becomes of it if something goes wrong | `rescue` |
+//! | how connections are taken, kept and given back | `hold` |
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `io/relay` |
 //! | what the proxy itself runs there, and may wait for | `io/own_command` |
@@ -23,23 +24,20 @@
 //! | what a session says of itself when it is asked | `watch` |
 
 mod answer;
-mod begin_anew;
+mod calls;
 mod client_error;
 mod command;
 mod explain;
 mod extras;
-mod failover;
 mod follow;
 mod fresh;
 mod hold;
 mod io;
-mod last_statement;
 mod login;
 mod needs;
 mod ordinary;
 mod outlook;
 mod own_settings;
-mod pinned;
 mod read_only;
 mod rescue;
 mod route;
@@ -55,7 +53,7 @@ mod watch;
 mod worker;
 
 pub use client_error::{ClientError, ProxyError, Steered};
-pub use failover::{Failover, WaitingRoom};
 pub use outlook::is_hung;
+pub use rescue::WaitingRoom;
 pub use session::Session;
-pub use worker::{Parts, Routing, Settings, Worker, spare_buffers};
+pub use worker::{Failover, Parts, Routing, Settings, Worker, spare_buffers};

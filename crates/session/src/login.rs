@@ -5,6 +5,7 @@ mod greeting;
 mod origin;
 mod password;
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,12 +36,10 @@ use self::origin::Origin;
 use crate::client_error::{ClientError, ProxyError};
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
-use crate::hold::{Held, Seats};
+use crate::hold::{Held, Seats, is_about_schema};
 use crate::io::Client;
-use crate::pinned::Published;
-use crate::route::is_about_schema;
 use crate::session::{LoginFacts, Session};
-use crate::state::{Lex, Wanted};
+use crate::state::{JustBegun, Lex, Published, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
 use crate::worker::Worker;
@@ -156,7 +155,7 @@ async fn log_in(
     worker.process.logins_ok.increment();
     let seed = Seed { clusters, stream, buffer, listener, settings, info, client_ip: ip };
     let mut session = seed.grow(worker, &facts, &outcome);
-    session.pin_if_dedicated();
+    session.state.pin_if_dedicated(&session.worker.users);
     // Boxed for the same reason: it may have to check a connection out, which takes most of the room.
     if let Err(error) = Box::pin(session.finish_login(&outcome)).await {
         session.leave();
@@ -259,6 +258,8 @@ impl Seed {
             may_send_file: false,
         };
         let held = Held {
+            source: worker.source.clone(),
+            activity: self.info.clone(),
             seats: Seats::default(),
             bound: None,
             identity,
@@ -267,6 +268,7 @@ impl Seed {
             memory: Memory::of(&share),
             last_backend: None,
             broke_on: None,
+            taken: Cell::default(),
         };
         let state = Wanted {
             id: self.info.id,
@@ -275,7 +277,8 @@ impl Seed {
             initial,
             sql: SqlStatements::default(),
             pins: Pins::default(),
-            published: Published::new(rt::now()),
+            published: Published::new(self.info.clone(), worker.counters.clone()),
+            just_begun: JustBegun::default(),
             status: Status::AUTOCOMMIT,
             asked_tracking: AskedTracking::default(),
             idle_limit_s: 0,
@@ -286,7 +289,6 @@ impl Seed {
             steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
             noted: Noted::default(),
             causality: Causality::default(),
-            just_begun: crate::begin_anew::JustBegun::default(),
             worker,
             clusters: self.clusters,
             activity: self.info,
@@ -457,19 +459,19 @@ impl Session {
         if self.state.want.schema.is_none() {
             return Ok(());
         }
-        let Ok(primary) = self.resolve(delphinus_route::Target::Primary) else { return Ok(()) };
+        let Ok(primary) = self.worker.outlook.usable_primary() else { return Ok(()) };
         // Not for the whole time of a login: one that is right must not fail because the pool is full.
         let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms / 2);
-        let Some(checked) = rt::timeout(limit, self.checkout_in_state(primary, true)).await else {
+        let Some(checked) = rt::timeout(limit, self.held.checkout(primary, &mut self.state, true)).await
+        else {
             return Ok(());
         };
         match checked {
             Ok(checkout) => {
-                self.activity.runs_nowhere();
-                self.held.seats.put(checkout.backend(), checkout.give_back());
+                self.held.give_back(checkout);
                 Ok(())
             }
-            Err(ProxyError::Pool(error)) if is_about_schema(&error) => Err(ProxyError::Pool(error)),
+            Err(error) if is_about_schema(&error) => Err(ProxyError::Pool(error)),
             Err(_) => Ok(()),
         }
     }

@@ -43,9 +43,9 @@ impl Session {
     fn connection_at_once(&mut self, statement: &Statement) -> Result<Checkout, Unsent> {
         if self.held.bound.is_some() || !self.state.pins.is_empty() {
             // What is wrong with it, if anything, is told by those that ask again.
-            return match self.why_unbound() {
+            return match self.held.why_unbound(&self.state) {
                 None => match self.held.bound.take() {
-                    Some(checkout) => Ok(self.note(checkout)),
+                    Some(checkout) => Ok(self.held.runs_on(checkout)),
                     None => Err(Unsent::Planned(None)),
                 },
                 Some(_) => Err(Unsent::Planned(None)),
@@ -144,7 +144,7 @@ impl Session {
         if let Some(checkout) = self.settle_at_once(checkout, ran) {
             // Not to be: it would be settled twice.
             debug_assert!(false, "an ordinary answer has changed something");
-            self.keep_or_give_back(checkout);
+            self.held.keep_or_give_back(checkout, &mut self.state);
         }
         if !self.client.post_last(&mut relayed.rest, relayed.len) {
             let rest = Box::pin(self.client.write(relayed.rest, relayed.len)).await?;

@@ -12,6 +12,8 @@ use delphinus_route::{Balance, Policy};
 use delphinus_topology::{BackendId, Health, ServerFacts, Snapshot};
 use delphinus_view::{SnapshotCache, SnapshotReader};
 
+use crate::client_error::ProxyError;
+
 pub(crate) use progress::Progress;
 
 /// How long a replica that could not be reached is left out, until the monitor has looked.
@@ -63,6 +65,22 @@ impl Outlook {
     /// The primary.
     pub(crate) fn primary(&self) -> Option<BackendId> {
         self.with_snapshot(|snapshot, _| snapshot.primary().map(|primary| primary.id))
+    }
+
+    /// The primary that statements can be sent to; an error says why there is none.
+    pub(crate) fn usable_primary(&self) -> Result<BackendId, ProxyError> {
+        self.with_snapshot(|snapshot, _| {
+            let primary = snapshot
+                .primary()
+                .ok_or_else(|| ProxyError::NoBackend(snapshot.why_no_primary().to_string()))?;
+            if primary.is_offline() {
+                return Err(ProxyError::NoBackend(format!("the primary {} is set OFFLINE", primary.name)));
+            }
+            if let Health::Down { reason, .. } = &primary.health {
+                return Err(ProxyError::NoBackend(format!("the primary {} is down: {reason}", primary.name)));
+            }
+            Ok(primary.id)
+        })
     }
 
     /// The backend with this name.

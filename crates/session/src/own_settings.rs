@@ -11,6 +11,7 @@ use crate::answer::own_settings::{
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Token;
 use crate::io::Input;
+use crate::rescue::take_bound;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 
@@ -82,17 +83,21 @@ impl Session {
     async fn causality_token(&mut self) -> Result<String, ProxyError> {
         if self.causality.is_unknown_in_part() {
             // Not known yet: the primary has it all.
-            let mut checkout = match self.take_bound()? {
-                Some(checkout) => checkout,
-                None => self.checkout(RouteTarget::Primary).await?,
+            let bound = take_bound(&mut self.held, &mut self.state)?;
+            let mut checkout = if let Some(checkout) = bound {
+                checkout
+            } else {
+                let found = self.seeking().checkout(true).await?;
+                self.steering.goes_to(RouteTarget::Primary);
+                found
             };
             let flavor = self.state.flavor();
             if let Err(error) = self.causality.learn_position(&mut checkout, flavor).await {
                 let error = ProxyError::Pool(error);
-                self.leave_without(checkout, &error);
+                self.held.leave_without(checkout, &error, &mut self.state);
                 return Err(error);
             }
-            self.keep_or_give_back(checkout);
+            self.held.keep_or_give_back(checkout, &mut self.state);
         }
         Ok(self.causality.token_text())
     }

@@ -16,14 +16,12 @@ use delphinus_wire::response::Status;
 
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Reading;
-use crate::io::Relayed;
-use crate::served::Served;
+use crate::rescue::{lost, roll_back_on_replica, take_bound};
 use crate::session::Session;
 use crate::steer::{Fate, holds_insert_id};
 
 /// Whatever `completion_type` is.
 const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
-pub(crate) const ROLLBACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
 const BEGIN: &str = "START TRANSACTION READ ONLY";
 
 impl Session {
@@ -50,8 +48,11 @@ impl Session {
             Fate::Moves => Box::pin(self.move_from_replica(statement)).await,
             Fate::Refused => Err(self.refused_like_everywhere().into()),
             Fate::Held(what) => Err(Steered::HeldOnReplica(what).into()),
-            Fate::Restarts => match self.take_bound()? {
-                Some(checkout) => Err(self.roll_back_on_replica(checkout).await),
+            Fate::Restarts => match take_bound(&mut self.held, &mut self.state)? {
+                Some(checkout) => {
+                    let (held, state) = (&mut self.held, &mut self.state);
+                    Err(roll_back_on_replica(checkout, &mut self.steering, held, state).await)
+                }
                 None => Err(Steered::NeedsPrimary.into()),
             },
         }
@@ -91,7 +92,7 @@ impl Session {
         self.begin_elsewhere(statement).await.map_err(|error| match error {
             ProxyError::Killed => error,
             // It has ended, and a client that is not told so would go on without one.
-            error => self.lost_transaction(&error.reason()),
+            error => self.held.source.failover.lost_transaction(&error.reason()),
         })
     }
 
@@ -120,13 +121,13 @@ impl Session {
         checkout.query(BEGIN).await.map_err(ProxyError::Pool)?;
         self.state.status = self.state.status.with(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
         self.state.pins.add(PinReason::Transaction, rt::now(), BEGIN.as_bytes());
-        self.keep_or_give_back(checkout);
+        self.held.keep_or_give_back(checkout, &mut self.state);
         Ok(())
     }
 
     /// Ends the transaction on the replica. That has nothing to lose: where its connection is gone, it has ended.
     async fn leave_replica(&mut self) -> Result<(), ProxyError> {
-        let checkout = match self.take_bound() {
+        let checkout = match take_bound(&mut self.held, &mut self.state) {
             Err(ProxyError::LostTransaction { .. } | ProxyError::LostHarmless(_)) => return Ok(()),
             found => found?,
         };
@@ -135,9 +136,9 @@ impl Session {
             return self.leave_with_insert_id(checkout).await;
         }
         let has_ended = checkout.query(COMMIT).await.is_ok();
-        self.forget_transaction();
+        self.state.forget_transaction(self.held.bound_to());
         if has_ended {
-            self.keep_or_give_back(checkout);
+            self.held.keep_or_give_back(checkout, &mut self.state);
         }
         Ok(())
     }
@@ -151,7 +152,7 @@ impl Session {
                 self.held.bound = Some(replica);
                 return Err(ProxyError::Pool(error));
             }
-            Err(error) => return Err(self.lost(&error.to_string(), false)),
+            Err(error) => return Err(lost(&error.to_string(), &self.held, &mut self.state)),
         };
         let id = answer.rows.first().and_then(|row| row.first()?.as_deref().map(<[u8]>::to_vec));
         let id = id.and_then(|id| String::from_utf8(id).ok()).unwrap_or_default();
@@ -171,8 +172,8 @@ impl Session {
             Ok(primary) => {
                 // It has the id, too, and starts over before anybody gets it; one that cannot is closed.
                 let _ = replica.start_over().await;
-                self.forget_transaction();
-                self.keep_or_give_back(primary);
+                self.state.forget_transaction(self.held.bound_to());
+                self.held.keep_or_give_back(primary, &mut self.state);
                 Ok(())
             }
             Err(error) => {
@@ -181,32 +182,5 @@ impl Session {
                 Err(error)
             }
         }
-    }
-
-    /// Rolls the transaction back after such a refusal.
-    pub(crate) async fn restart_on_primary(&mut self, checkout: Checkout, relayed: Relayed) -> Served {
-        self.worker.buffers.give(relayed.rest);
-        let error = self.roll_back_on_replica(checkout).await;
-        if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) }
-    }
-
-    /// The transaction is to be tried again, on the primary.
-    async fn roll_back_on_replica(&mut self, mut checkout: Checkout) -> ProxyError {
-        if !self.steering.needs_primary {
-            tracing::info!(
-                session.id = self.activity.id.0,
-                user = %self.activity.user(),
-                "a READ ONLY transaction needed the primary after it had read on a replica: the session's next ones begin there"
-            );
-        }
-        self.steering.needs_primary = true;
-        self.worker.counters.read_only_restarts.increment();
-        if let Err(error) = checkout.query(ROLLBACK).await {
-            return self.lost(&error.to_string(), false);
-        }
-        // What goes along is taken along before the next statement.
-        self.forget_transaction();
-        self.keep_or_give_back(checkout);
-        Steered::NeedsPrimary.into()
     }
 }

@@ -2,26 +2,37 @@
 //! All ways of a statement come here.
 //!
 //! Owns: the reading of a trouble, and the carrying out of a verdict. Which verdict it is, is decided in `route`; how a primary is
-//! waited for is in `failover`, how a transaction begins anew in `begin_anew`.
+//! waited for, and a transaction begun on it anew, is in `failover`, what is told of a lost connection in `loss`.
+
+mod failover;
+mod loss;
+mod on_replica;
 
 use delphinus_clients::ListenerMode;
 use delphinus_net::NetError;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{
-    Ends, Harm, Holds, Loss, NextPrimary, Parts, Plan, READ_ATTEMPTS, Reached, Side, Situation, Suspicion,
-    Transaction, Trouble, Verdict, lost, rescue,
+    Ends, Harm, NextPrimary, Parts, Plan, READ_ATTEMPTS, Reached, Side, Situation, Suspicion, Target,
+    Transaction, Trouble, Verdict, rescue,
 };
-use delphinus_sql::{Access, Statement};
-use delphinus_state::{PinReason, Response};
+use delphinus_sql::Statement;
+use delphinus_state::Response;
 use delphinus_topology::BackendId;
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
-use crate::io::Input;
-use crate::io::{Cut, Relayed};
+use crate::hold::Held;
+use crate::io::{Cut, Input, Relayed};
 use crate::served::Served;
 use crate::session::Session;
+use crate::state::Wanted;
+use crate::worker::Failover;
+
+pub use failover::WaitingRoom;
+pub(crate) use failover::{Seeking, Waits};
+pub(crate) use loss::{Stakes, lost, lost_after_refusal, take_bound, told_of_loss};
+pub(crate) use on_replica::roll_back_on_replica;
 
 /// Of the network: the server cannot talk on this connection any more.
 const NET_ERRORS: std::ops::RangeInclusive<u16> =
@@ -30,13 +41,6 @@ const NET_ERRORS: std::ops::RangeInclusive<u16> =
 /// A read that has run for so long when its connection breaks may be one that somebody wanted to end. By a clock that ticks once a
 /// second: one that has run for less than a second never is.
 const LONG_S: u32 = 2;
-
-/// What the client of such a read is told beside how its connection broke.
-const KILLED: &str =
-    "it has run for long, so that somebody may have killed it, and it does not run again elsewhere";
-
-/// There are statements that servers die of.
-const DEADLY: &str = "it is the second server on which that happens, and it does not run on a third";
 
 /// How often a command was tried, and the backends that it is not tried on any more.
 #[derive(Debug, Default)]
@@ -137,14 +141,24 @@ impl Session {
             None => Verdict::Tell,
             Some(trouble) => {
                 let harm = self.harm(sent);
-                let suspicion = self.suspicion(trouble, checkout.backend(), harm);
+                let ran_s = self.activity.since_s(self.worker.registry.clock_s());
+                let suspicion = match harm {
+                    Harm::None => suspicion(trouble, checkout.backend(), ran_s, &mut self.held),
+                    _ => Suspicion::None,
+                };
                 rescue(trouble, self.situation(sent, harm, suspicion))
             }
         };
         match forwarded {
             Err(Cut::Client(error)) => Err(error),
             Err(Cut::Backend { error, is_in_step, .. }) => {
-                Ok(self.after_cut(checkout, sent.statement, verdict, (&error, is_in_step)))
+                let backend = checkout.backend();
+                // It is closed.
+                drop(checkout);
+                Ok(match self.stakes().after_cut(backend, sent.statement, verdict, (&error, is_in_step)) {
+                    Some(served) => Rescued::Never(served),
+                    None => Rescued::Elsewhere(backend),
+                })
             }
             Ok(relayed) => Ok(self.after_answer(checkout, relayed, sent, verdict).await),
         }
@@ -157,72 +171,55 @@ impl Session {
         sent: Sent<'_>,
         verdict: Verdict,
     ) -> Rescued {
+        let buffers = &self.worker.buffers;
         match verdict {
-            Verdict::Elsewhere => Rescued::Elsewhere(self.leave_broken_off(checkout, relayed)),
+            Verdict::Elsewhere => {
+                buffers.give(relayed.rest);
+                Rescued::Elsewhere(leave_broken_off(checkout, &self.held))
+            }
             Verdict::OnNextPrimary => {
-                if let Some(refusal) = self.before_next_primary(&checkout, relayed).await {
+                if let Some(refusal) = self.seeking().before_next(&checkout, relayed).await {
                     return Rescued::Told(checkout, refusal);
                 }
-                self.leave_refused(checkout, sent.statement).await;
+                leave_refused(checkout, sent.statement, &self.state).await;
                 Rescued::Again
             }
-            Verdict::BeginAnew => match self.begin_on_next(checkout, relayed).await {
-                Ok(next) => {
-                    self.held.bound = Some(next);
-                    Rescued::Again
+            Verdict::BeginAnew => {
+                buffers.give(relayed.rest);
+                match self.seeking().begin_on_next(checkout).await {
+                    Ok(next) => {
+                        self.steering.goes_to(Target::Primary);
+                        self.held.bound = Some(next);
+                        Rescued::Again
+                    }
+                    Err(error) => Rescued::Never(Served::Error(error)),
                 }
-                Err(error) => Rescued::Never(Served::Error(error)),
-            },
-            Verdict::GiveUp => Rescued::Never(self.give_up_transaction(checkout, relayed).await),
-            Verdict::ToPrimary => Rescued::Never(self.restart_on_primary(checkout, relayed).await),
-            Verdict::Tell | Verdict::Lost(_) => Rescued::Told(checkout, relayed),
-        }
-    }
-
-    /// The connection broke: it is closed, and what was on it is told as lost.
-    fn after_cut(
-        &mut self,
-        checkout: Checkout,
-        statement: &Statement,
-        verdict: Verdict,
-        (error, is_in_step): (&NetError, bool),
-    ) -> Rescued {
-        let backend = checkout.backend();
-        drop(checkout);
-        let may_have_written = match self.holds() {
-            Holds::Nothing => statement.access == Access::Write,
-            Holds::Transaction | Holds::More => self.causality.is_writing(),
-        };
-        if may_have_written {
-            // It may have been written, or be written yet.
-            self.causality.may_have_written(backend, &self.worker.outlook.progress);
-        }
-        let why = error.to_string();
-        self.worker.outlook.report_lost(backend, &why);
-        self.worker.counters.error_backend_lost.increment();
-        self.activity.waits_again();
-        match verdict {
-            Verdict::Lost(loss) => {
-                let error = self.told_as(loss, &why);
-                // After half a row, or half a command, nothing can follow on this connection.
-                let goes_on = is_in_step && !error.ends_session();
-                Rescued::Never(if goes_on { Served::Error(error) } else { Served::Fatal(error) })
             }
-            _ => Rescued::Elsewhere(backend),
+            Verdict::GiveUp => {
+                buffers.give(relayed.rest);
+                Rescued::Never(give_up_transaction(checkout, &self.held, &mut self.state).await)
+            }
+            Verdict::ToPrimary => {
+                buffers.give(relayed.rest);
+                let rolled_back =
+                    roll_back_on_replica(checkout, &mut self.steering, &mut self.held, &mut self.state);
+                Rescued::Never(Served::refused(rolled_back.await))
+            }
+            Verdict::Tell | Verdict::Lost(_) => Rescued::Told(checkout, relayed),
         }
     }
 
     /// What the session is in, when something goes wrong with what it has sent.
     fn situation(&self, sent: Sent<'_>, harm: Harm, suspicion: Suspicion) -> Situation {
-        let transaction = self.transaction();
+        let transaction = self.state.transaction();
         Situation {
             harm,
             parts: Parts::of(sent.statement),
             is_at_hand: sent.input.is_whole() && !self.activity.is_killed(),
-            holds: self.holds(),
+            holds: self.state.holds(),
             transaction,
             side: self.side(),
-            next: self.next_primary(),
+            next: next_primary(self.held.source.failover),
             suspicion,
             may_have_committed: self.causality.may_have_committed(transaction != Transaction::None),
             attempt: sent.attempt,
@@ -237,28 +234,6 @@ impl Session {
         }
     }
 
-    /// What goes with the session's connection.
-    pub(crate) fn holds(&self) -> Holds {
-        if self.state.pins.is_empty() {
-            Holds::Nothing
-        } else if self.state.pins.iter().all(|pin| can_go_on(pin.reason)) {
-            Holds::Transaction
-        } else {
-            Holds::More
-        }
-    }
-
-    /// The session's transaction: with a savepoint there is one for its client, whatever the server says.
-    pub(crate) fn transaction(&self) -> Transaction {
-        if !self.state.status.contains(Status::IN_TRANS) && !self.state.pins.has(PinReason::Transaction) {
-            Transaction::None
-        } else if self.just_begun.opening().is_some() {
-            Transaction::JustBegun
-        } else {
-            Transaction::Open
-        }
-    }
-
     fn side(&self) -> Side {
         if self.steering.on_replica {
             Side::Replica { may_leave: self.login.listener.mode == ListenerMode::Split }
@@ -266,91 +241,53 @@ impl Session {
             Side::Primary
         }
     }
+}
 
-    fn next_primary(&self) -> NextPrimary {
-        let settings = &self.worker.settings.failover;
-        match (settings.roles_move, settings.wait.is_zero()) {
-            (false, _) => NextPrimary::Never,
-            (true, true) => NextPrimary::NotAwaited,
-            (true, false) => NextPrimary::Awaited,
-        }
-    }
-
-    /// Why a read does not run again. Servers say nothing of who closes a connection, or why.
-    fn suspicion(&mut self, trouble: Trouble, backend: BackendId, harm: Harm) -> Suspicion {
-        if harm != Harm::None {
-            return Suspicion::None;
-        }
-        let is_second = matches!(trouble, Trouble::Cut(_))
-            && self.held.broke_on.replace(backend).is_some_and(|first| first != backend);
-        if self.has_run_long() && !self.worker.outlook.is_hung(backend) {
-            return Suspicion::Killed;
-        }
-        if is_second { Suspicion::Deadly } else { Suspicion::None }
-    }
-
-    /// True for a statement that somebody may have wanted to end.
-    fn has_run_long(&self) -> bool {
-        self.activity.since_s(self.worker.registry.clock_s()) >= LONG_S
-    }
-
-    /// Closes the connection of a statement that runs again elsewhere.
-    fn leave_broken_off(&mut self, checkout: Checkout, relayed: Relayed) -> BackendId {
-        let backend = checkout.backend();
-        drop(checkout);
-        self.activity.waits_again();
-        self.worker.counters.error_backend_lost.increment();
-        self.worker.outlook.report_lost(backend, "it breaks statements off");
-        self.worker.buffers.give(relayed.rest);
-        backend
-    }
-
-    /// The error for a connection that is gone with what the session was held to it for. A transaction alone ends, and
-    /// the session goes on; anything else ends the session. `sent`: the command has been sent.
-    pub(crate) fn lost(&mut self, how: &str, sent: bool) -> ProxyError {
-        self.worker.counters.error_backend_lost.increment();
-        let transaction = self.transaction();
-        let may_have_committed = sent && self.causality.may_have_committed(transaction != Transaction::None);
-        let loss = lost(self.holds(), transaction, may_have_committed);
-        self.told_as(loss, how)
-    }
-
-    /// Takes in what is lost; what the client is told of that.
-    fn told_as(&mut self, loss: Loss, how: &str) -> ProxyError {
-        if loss == Loss::State {
-            let pin = self.state.pins.reason().map_or("state", PinReason::as_str);
-            return ProxyError::LostState(how.to_owned(), pin);
-        }
-        if self.holds() == Holds::Transaction {
-            self.forget_transaction();
-        }
-        let how = how.to_owned();
-        match loss {
-            Loss::Answer(Suspicion::None) => ProxyError::LostHarmless(how),
-            Loss::Answer(Suspicion::Killed) => ProxyError::LostHarmless(format!("{how}; {KILLED}")),
-            Loss::Answer(Suspicion::Deadly) => ProxyError::LostHarmless(format!("{how}; {DEADLY}")),
-            // Nothing has begun, as without a primary.
-            Loss::Beginning => ProxyError::NoBackend(how),
-            Loss::Outcome => ProxyError::LostUnknown(how),
-            Loss::Transaction | Loss::State => self.lost_transaction(&how),
-        }
-    }
-
-    /// What follows when the connection of an open cursor breaks, or one that a setting was sent on.
-    pub(crate) fn after_loss(&mut self, why: &str) -> Served {
-        if self.causality.is_writing()
-            && let Some(backend) = self.held.last_backend
-        {
-            self.causality.may_have_written(backend, &self.worker.outlook.progress);
-        }
-        let error = self.lost(why, true);
-        if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) }
+/// Leaves a connection on which a statement was refused because the server takes no writes any more.
+async fn leave_refused(checkout: Checkout, statement: &Statement, state: &Wanted) {
+    if state.status.contains(Status::AUTOCOMMIT) && statement.effects.is_empty() {
+        checkout.release();
+    } else {
+        // The refused statement may have opened a transaction there, or a function in it may have changed the session before
+        // another part was refused. One that cannot start over is closed.
+        let _ = checkout.start_over().await;
     }
 }
 
-/// True if a session that loses this with its connection can go on.
-pub(crate) fn can_go_on(reason: PinReason) -> bool {
-    matches!(reason, PinReason::Transaction | PinReason::Dedicated)
+/// Rolls a transaction back and tells the client to try it again, which the refusal does not tell a driver.
+async fn give_up_transaction(checkout: Checkout, held: &Held, state: &mut Wanted) -> Served {
+    held.source.outlook.report_read_only(checkout.backend());
+    // A connection that cannot start over is closed, and that rolls back, too.
+    let _ = checkout.start_over().await;
+    Served::Error(lost("it takes no writes any more", held, state))
+}
+
+/// Closes the connection of a statement that runs again elsewhere.
+fn leave_broken_off(checkout: Checkout, held: &Held) -> BackendId {
+    let (backend, source) = (checkout.backend(), &held.source);
+    drop(checkout);
+    held.activity.waits_again();
+    source.counters.error_backend_lost.increment();
+    source.outlook.report_lost(backend, "it breaks statements off");
+    backend
+}
+
+fn next_primary(settings: Failover) -> NextPrimary {
+    match (settings.roles_move, settings.wait.is_zero()) {
+        (false, _) => NextPrimary::Never,
+        (true, true) => NextPrimary::NotAwaited,
+        (true, false) => NextPrimary::Awaited,
+    }
+}
+
+/// Why a read does not run again. Servers say nothing of who closes a connection, or why. `ran_s`: for how long it has run.
+fn suspicion(trouble: Trouble, backend: BackendId, ran_s: u32, held: &mut Held) -> Suspicion {
+    let is_second = matches!(trouble, Trouble::Cut(_))
+        && held.broke_on.replace(backend).is_some_and(|first| first != backend);
+    if ran_s >= LONG_S && !held.source.outlook.is_hung(backend) {
+        return Suspicion::Killed;
+    }
+    if is_second { Suspicion::Deadly } else { Suspicion::None }
 }
 
 /// 1290 has other causes, too: `secure_file_priv`, `skip_grant_tables`.

@@ -1,17 +1,14 @@
 //! Finds a backend and a connection for a command, and says what is wrong where there is none.
 
 use delphinus_net::rt;
-use delphinus_pool::{Checkout, PoolError, Request};
+use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Behind, Intent, Plan, READ_ATTEMPTS, Reason, Scope, Target, plan};
-use delphinus_sql::{Access, Consistency, Statement};
-use delphinus_state::{PinReason, SessionState};
-use delphinus_topology::{Backend, BackendId, Health, Snapshot};
-use delphinus_wire::error_code;
-use delphinus_wire::response::Status;
+use delphinus_sql::{Access, Class, Consistency, Effects, Statement};
+use delphinus_topology::{BackendId, Snapshot};
 
 use crate::client_error::ProxyError;
 use crate::fresh::{Patience, Reading};
-use crate::rescue::Tries;
+use crate::rescue::{Tries, take_bound};
 use crate::session::Session;
 
 impl Session {
@@ -72,7 +69,7 @@ impl Session {
         statement: &Statement,
         tries: &mut Tries,
     ) -> Result<Checkout, ProxyError> {
-        match self.take_bound() {
+        match take_bound(&mut self.held, &mut self.state) {
             Ok(None) => {}
             Ok(Some(checkout)) => return Ok(checkout),
             Err(error) => return Box::pin(self.begin_after_loss(error)).await,
@@ -139,223 +136,126 @@ impl Session {
             return None;
         }
         let backend = self.resolve(target).ok()?;
-        let seat = (backend, self.held.seats.find(backend)?);
-        let checkout = self.worker.pool.retake_ready(seat, &self.held.memory, &self.state.want)?;
-        self.held.seats.take(backend);
-        self.goes_to(target);
-        Some(self.note(checkout))
+        let checkout = self.held.retake_ready(backend, &self.state.want)?;
+        self.count_route(target);
+        self.steering.goes_to(target);
+        Some(checkout)
     }
 
-    /// Takes in where a statement goes.
     #[inline]
-    fn goes_to(&mut self, target: Target) {
+    fn count_route(&self, target: Target) {
         match target {
             Target::Primary => self.worker.counters.routed_primary.increment(),
             Target::Replica(_) => self.worker.counters.routed_replica.increment(),
         }
-        self.steering.on_replica = target != Target::Primary;
-        self.steering.has_read = true;
     }
 
-    /// A connection to where the plan leads, in the state that the session wants.
+    /// A connection to where the plan leads, in the state that the session wants; where it is the primary that is missing, the
+    /// statement waits for one.
     #[inline]
-    pub(crate) async fn checkout(&mut self, target: Target) -> Result<Checkout, ProxyError> {
-        self.checkout_or_wait(target, target == Target::Primary).await
-    }
-
-    /// The same; `waits` for a connection where the server has none left.
-    #[inline]
-    pub(crate) async fn checkout_or_wait(
+    pub(crate) async fn checkout_planned(
         &mut self,
-        target: Target,
-        waits: bool,
+        plan: Plan,
+        avoid: &[BackendId],
     ) -> Result<Checkout, ProxyError> {
-        let backend = self.resolve(target)?;
-        self.goes_to(target);
-        match self.checkout_in_state(backend, waits).await {
-            Err(ProxyError::Pool(error)) if target == Target::Primary && is_about_schema(&error) => {
-                self.checkout_without_schema(backend).await
-            }
-            Ok(checkout) if target != Target::Primary && self.causality.must_wait() => {
-                Box::pin(self.catch_up(checkout)).await
-            }
-            Ok(checkout) if target != Target::Primary => Ok(checkout),
-            // It may have taken its time.
-            Ok(checkout) if self.worker.outlook.primary() != Some(backend) => {
-                self.activity.runs_nowhere();
-                self.held.seats.put(backend, checkout.give_back());
-                Err(ProxyError::NoBackend("the primary has just become another one".to_owned()))
-            }
-            result => result,
+        if let Target::Replica(backend) = plan.target {
+            return self.checkout_replica(backend).await;
         }
+        // A read that only prefers the primary goes to a replica rather than wait.
+        let only_prefers =
+            matches!(plan.reason, Reason::PrimaryPreferred | Reason::ReadShare | Reason::Consistency);
+        // Such a read has been somewhere else first.
+        let may_go_elsewhere = plan.or_without.is_some()
+            || only_prefers && self.worker.outlook.primary().is_none_or(|primary| !avoid.contains(&primary));
+        let mut seeking = self.seeking();
+        let found = match seeking.checkout(!only_prefers).await {
+            Err(error) if !may_go_elsewhere && seeking.can_wait(&error) => {
+                Box::pin(seeking.wait(error)).await
+            }
+            found => found,
+        };
+        if found.is_ok() {
+            self.steering.goes_to(Target::Primary);
+        }
+        found
     }
 
-    /// Waits until the replica has what the session has to find. An error sends the read elsewhere.
-    async fn catch_up(&mut self, mut checkout: Checkout) -> Result<Checkout, ProxyError> {
+    /// A connection to a replica, that has what the session has to find.
+    async fn checkout_replica(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
+        let target = Target::Replica(backend);
+        self.count_route(target);
+        self.steering.goes_to(target);
+        let mut checkout = self.held.checkout(backend, &mut self.state, false).await?;
+        if !self.causality.must_wait() {
+            return Ok(checkout);
+        }
         let limit = self.worker.settings.routing.consistency_timeout;
-        let patience = Patience { limit, flavor: self.state.lex.options(&self.state.want.vars).flavor };
+        let patience = Patience { limit, flavor: self.state.flavor() };
         let (outlook, counters) = (&self.worker.outlook, &self.worker.counters);
-        match self.causality.catch_up(&mut checkout, patience, outlook, counters).await {
-            Ok(true) => Ok(checkout),
-            Ok(false) => {
-                let backend = checkout.backend();
-                self.activity.runs_nowhere();
-                self.held.seats.put(backend, checkout.give_back());
-                Err(ProxyError::Behind(backend))
-            }
-            Err(error) => Err(ProxyError::Pool(error)),
+        // An error sends the read elsewhere.
+        if Box::pin(self.causality.catch_up(&mut checkout, patience, outlook, counters)).await? {
+            return Ok(checkout);
         }
+        self.held.give_back(checkout);
+        Err(ProxyError::Behind(backend))
     }
 
-    /// The schema of the session has been dropped, or taken from its user. On a server such a session lives on, and
-    /// statements that need a schema fail: so it is here.
-    async fn checkout_without_schema(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
-        let want = SessionState { schema: None, ..self.state.want.clone() };
-        self.checkout_slow(backend, want, true).await
-    }
-
-    /// A connection in the state that the session wants, or an error.
-    #[inline]
-    pub(crate) async fn checkout_in_state(
-        &mut self,
-        backend: BackendId,
-        waits: bool,
-    ) -> Result<Checkout, ProxyError> {
-        if let Some(mut checkout) = self.retake(backend) {
-            if checkout.is_ready(&self.state.want, &self.held.memory) {
-                return Ok(self.note(checkout));
-            }
-            self.state.keep_defaults(self.worker.users.defaults(), self.held.rights);
-            match checkout.make_ready(&self.state.want, &self.held.memory).await {
-                Ok(_) => return Ok(self.note(checkout)),
-                // Nothing of this command was sent: another connection will do.
-                Err(error) if error.is_elsewhere_better() => {}
-                Err(error) => {
-                    checkout.release();
-                    return Err(ProxyError::Pool(error));
-                }
-            }
-        }
-        self.state.keep_defaults(self.worker.users.defaults(), self.held.rights);
-        self.checkout_slow(backend, self.state.want.clone(), waits).await
-    }
-
-    /// The connection that the session is pinned to, or has left in its seat.
-    #[inline]
-    pub(crate) fn retake(&mut self, backend: BackendId) -> Option<Checkout> {
-        let seat = self.held.seats.take(backend)?;
-        self.worker.pool.retake(backend, seat, &self.held.memory)
-    }
-
-    async fn checkout_slow(
-        &mut self,
-        backend: BackendId,
-        want: SessionState,
-        waits_for_room: bool,
-    ) -> Result<Checkout, ProxyError> {
-        let (identity, memory) = (&self.held.identity, &self.held.memory);
-        let request =
-            Request { backend, identity, rights: self.held.rights, want: &want, memory, waits_for_room };
-        // Off the usual path: boxed, so that an idle session does not carry its room.
-        let found = Box::pin(self.worker.pool.checkout(request)).await;
-        match found {
-            Ok(checkout) => Ok(self.note(checkout)),
-            Err(error) => {
-                if let PoolError::Unreachable { error: reason, .. } = &error {
-                    self.worker.outlook.report_unreachable(backend, &reason.to_string());
-                }
-                Err(ProxyError::Pool(error))
-            }
-        }
-    }
-
-    pub(crate) fn note(&self, mut checkout: Checkout) -> Checkout {
-        let thread = checkout.connection().thread();
-        if let Some(trace) = &self.steering.trace {
-            trace.runs_on(checkout.backend());
-        }
-        self.activity.runs_on(checkout.backend(), thread);
-        checkout
-    }
-
-    pub(crate) fn resolve(&self, target: Target) -> Result<BackendId, ProxyError> {
+    fn resolve(&self, target: Target) -> Result<BackendId, ProxyError> {
         match target {
             Target::Replica(backend) => Ok(backend),
-            Target::Primary => self.worker.outlook.with_snapshot(|snapshot, _| {
-                let primary = snapshot
-                    .primary()
-                    .ok_or_else(|| ProxyError::NoBackend(snapshot.why_no_primary().to_string()))?;
-                if primary.is_offline() {
-                    return Err(ProxyError::NoBackend(format!(
-                        "the primary {} is set OFFLINE",
-                        primary.name
-                    )));
-                }
-                if let Health::Down { reason, .. } = &primary.health {
-                    return Err(ProxyError::NoBackend(format!(
-                        "the primary {} is down: {reason}",
-                        primary.name
-                    )));
-                }
-                Ok(primary.id)
-            }),
+            Target::Primary => self.worker.outlook.usable_primary(),
         }
     }
 
-    /// The pinned connection, if it still lives.
-    pub(crate) fn take_bound(&mut self) -> Result<Option<Checkout>, ProxyError> {
-        match self.why_unbound() {
-            None => Ok(self.held.bound.take().map(|checkout| self.note(checkout))),
-            Some(why) => {
-                self.held.bound = None;
-                Err(self.lost(why, false))
+    /// The session's connection is gone, and with it, as `error` says, a transaction. If that had only begun, it is begun on
+    /// the next primary.
+    pub(crate) async fn begin_after_loss(&mut self, error: ProxyError) -> Result<Checkout, ProxyError> {
+        let Some(opening) = self.state.just_begun.after_loss(&error) else { return Err(error) };
+        let begun = self.seeking().begin(opening).await?;
+        self.steering.goes_to(Target::Primary);
+        Ok(begun)
+    }
+
+    /// The connection that tells all that `statement` asks about the one before, if it may run there. Otherwise the memory knows
+    /// what can be known from here on.
+    pub(crate) async fn connection_that_tells(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+    ) -> Result<Option<Checkout>, ProxyError> {
+        let last = match take_bound(&mut self.held, &mut self.state) {
+            Ok(bound) => self.held.connection_of_last_statement(bound, &self.state),
+            Err(error) => {
+                self.held.bound = Some(self.begin_after_loss(error).await?);
+                None
             }
-        }
-    }
-
-    /// Why the session does not have the connection any more that it is pinned to.
-    pub(crate) fn why_unbound(&mut self) -> Option<&'static str> {
-        let is_only_kept = self.is_only_kept();
-        let Some(checkout) = &mut self.held.bound else {
-            // What the session was pinned for has gone with a connection that broke beside its statements: on another one
-            // the rest of a transaction would be committed alone.
-            return (!is_only_kept).then_some("it broke");
         };
-        let backend = checkout.backend();
-        let is_fenced = self
-            .worker
-            .outlook
-            .with_snapshot(|snapshot, _| snapshot.backend(backend).is_some_and(Backend::is_fenced));
-        if is_fenced {
-            // Another backend is the primary: what is written here now is lost, or worse.
-            return Some("on a backend that is not the primary any more, and is fenced");
+        let Some(mut checkout) = last else {
+            self.held.recall().await;
+            return Ok(None);
+        };
+        // What locks or writes has to run on the primary, wherever the last one ran.
+        let is_primary = self.worker.outlook.usable_primary().is_ok_and(|id| id == checkout.backend());
+        if is_primary || !self.state.pins.is_empty() || only_reads(statement, sql) {
+            if self.held.tells(&mut checkout, statement).await? {
+                return Ok(Some(checkout));
+            }
+        } else {
+            checkout.save().await?;
         }
-        if checkout.connection().stream.is_quiet() {
-            return None;
-        }
-        self.worker.outlook.report_lost(backend, "closed by the backend while a session was pinned to it");
-        if is_only_kept && !self.state.status.contains(Status::IN_TRANS) {
-            // Any will do, with its state.
-            self.held.bound = None;
-            return None;
-        }
-        Some("closed by the backend")
-    }
-
-    /// True where nothing but an operator's wish, if anything, holds the session to a connection.
-    pub(crate) fn is_only_kept(&self) -> bool {
-        self.state.pins.iter().all(|pin| pin.reason == PinReason::Dedicated)
+        self.held.keep_or_give_back(checkout, &mut self.state);
+        self.held.recall().await;
+        Ok(None)
     }
 }
 
-/// Unknown database, and access denied to it.
-pub(crate) fn is_about_schema(error: &PoolError) -> bool {
-    let PoolError::Refused { error, .. } = error else { return false };
-    matches!(
-        error.code,
-        error_code::DBACCESS_DENIED_ERROR
-            | error_code::BAD_DB_ERROR
-            | error_code::TOO_LONG_IDENT
-            | error_code::WRONG_DB_NAME
-    )
+/// False for what must not run on a replica, beside being about the statement before.
+fn only_reads(statement: &Statement, sql: &[u8]) -> bool {
+    let reads = matches!(statement.class, Class::Select | Class::Show | Class::Set | Class::Do);
+    let may_write = Effects::CALLS_ROUTINE.union(Effects::UNKNOWN).union(Effects::GETS_LOCK);
+    let mut words = sql.split(|byte| !byte.is_ascii_alphanumeric());
+    // FOR UPDATE, FOR SHARE, LOCK IN SHARE MODE: in a text that names none of them nothing locks.
+    let mut locks =
+        || words.any(|word| [&b"update"[..], b"share"].iter().any(|lock| word.eq_ignore_ascii_case(lock)));
+    reads && !statement.effects.intersects(may_write) && !locks()
 }

@@ -78,7 +78,7 @@ impl Session {
     /// Takes in what is about to run.
     #[inline]
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
-        self.just_begun.next();
+        self.state.just_begun.next();
         self.held.broke_on = None;
         self.client.may_send_file = may_ask_for_file(statement);
         self.causality.begin_statement(statement, self.state.status.contains(Status::IN_TRANS));
@@ -150,7 +150,7 @@ impl Session {
         match job.ready(self, &mut checkout, *input).await {
             Ok(ready) => *input = ready,
             Err(error) => {
-                self.leave_without(checkout, &error);
+                self.held.leave_without(checkout, &error, &mut self.state);
                 if tries.are_left(&error) {
                     return Ok(Tried::Again);
                 }

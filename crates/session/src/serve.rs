@@ -8,6 +8,7 @@ use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN};
 
 use crate::answer;
+use crate::calls::attend;
 use crate::client_error::ProxyError;
 use crate::io::{Input, Waited};
 use crate::served::{Outcome, Served};
@@ -36,18 +37,9 @@ impl Session {
         // A pinned connection is not clean: it is closed, and with it everything that pinned.
         self.held.bound = None;
         self.noted.end(&self.held.keys, &self.worker.users);
-        self.count_end();
-        self.leave_seats();
+        self.state.published.count_end();
+        self.held.leave_seats();
         self.worker.registry.leave(self.activity.id);
-    }
-
-    /// Leaves the connections that are held for the session to anybody.
-    pub(crate) fn leave_seats(&mut self) {
-        for (backend, seat) in self.held.seats.take_all() {
-            if let Some(checkout) = self.worker.pool.retake(backend, seat, &self.held.memory) {
-                checkout.release();
-            }
-        }
     }
 
     async fn serve_commands(&mut self) -> Result<(), NetError> {
@@ -67,8 +59,7 @@ impl Session {
                     continue;
                 }
                 Waited::Disturbed => {
-                    let (client, watch) = self.watch();
-                    watch.attend(client, None);
+                    attend(&self.held, &self.worker.registry, || None);
                     continue;
                 }
                 Waited::Gone => return Ok(()),
@@ -87,7 +78,7 @@ impl Session {
                 self.steering.end_command();
             }
             self.causality.end_command();
-            self.just_begun.end_command();
+            self.state.just_begun.end_command();
             self.client.may_send_file = false;
             self.activity.runs_nowhere();
             match served {
@@ -120,7 +111,7 @@ impl Session {
     /// A killed session ends at once; when the proxy stops, as soon as no transaction is open.
     fn must_end(&self) -> bool {
         self.activity.is_killed()
-            || self.worker.is_stopping() && !self.state.status.contains(Status::IN_TRANS)
+            || self.worker.waits.is_stopping() && !self.state.status.contains(Status::IN_TRANS)
     }
 
     async fn say_goodbye(&mut self) -> Result<(), NetError> {

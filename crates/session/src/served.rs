@@ -19,3 +19,10 @@ pub(crate) enum Served {
 
 /// Commands end with an answer, or with the end of the client.
 pub(crate) type Outcome = Result<Served, NetError>;
+
+impl Served {
+    /// The client gets this error; the session ends if it cannot go on.
+    pub(crate) fn refused(error: ProxyError) -> Self {
+        if error.ends_session() { Self::Fatal(error) } else { Self::Error(error) }
+    }
+}

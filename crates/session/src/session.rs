@@ -11,11 +11,11 @@ use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
 use crate::answer::{self, Answer, Sessions, TextShape};
-use crate::begin_anew::JustBegun;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::io::Client;
+use crate::rescue::{Seeking, Stakes};
 use crate::served::{Outcome, Served};
 use crate::state::Wanted;
 use crate::statements::ClientStatements;
@@ -41,8 +41,6 @@ pub struct Session {
     pub(crate) noted: Noted,
     /// What it has to find where it reads.
     pub(crate) causality: Causality,
-    /// Whether its transaction can be begun anew.
-    pub(crate) just_begun: JustBegun,
 }
 
 /// What the login settled for as long as the connection lives.
@@ -86,11 +84,11 @@ impl Session {
             let _ = Box::pin(checkout.start_over()).await;
         }
         self.state.pins.clear();
-        self.publish_pin();
-        self.pin_if_dedicated();
+        self.state.publish(None);
+        self.state.pin_if_dedicated(&self.worker.users);
         self.statements.clear();
         self.state.sql.clear();
-        self.leave_seats();
+        self.held.leave_seats();
         self.held.memory = Memory::of(&self.state.share);
         // Servers keep this one: it belongs to the protocol, not to the session's variables.
         let multi_statements = self.state.want.multi_statements;
@@ -109,6 +107,17 @@ impl Session {
     pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
         answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
         Ok(Served::Answered)
+    }
+
+    /// What it does where it needs the primary.
+    pub(crate) fn seeking(&mut self) -> Seeking<'_> {
+        let (held, state) = (&mut self.held, &mut self.state);
+        Seeking { held, state, client: &self.client, waits: &self.worker.waits }
+    }
+
+    /// What it may lose with a connection.
+    pub(crate) fn stakes(&mut self) -> Stakes<'_> {
+        Stakes { held: &self.held, state: &mut self.state, causality: &mut self.causality }
     }
 
     /// All sessions, for this one.

@@ -62,7 +62,7 @@ impl Session {
         ran: Ran<'_>,
     ) -> Result<(), PoolError> {
         self.settle_changes(&mut checkout, ran).await?;
-        self.keep_or_give_back(checkout);
+        self.held.keep_or_give_back(checkout, &mut self.state);
         Ok(())
     }
 
@@ -98,31 +98,6 @@ impl Session {
                 "session ended"
             );
             self.activity.kill();
-        }
-    }
-
-    /// Keeps the connection if the session is pinned to it. One that is in the middle of something is for nobody.
-    pub(crate) fn keep_or_give_back(&mut self, checkout: Checkout) {
-        self.activity.runs_nowhere();
-        if checkout.is_amid_command() {
-            // That is ended there. A session that is pinned to it finds it gone.
-            drop(checkout);
-        } else if self.state.pins.is_empty() {
-            self.held.seats.put(checkout.backend(), checkout.give_back());
-        } else {
-            self.held.bound = Some(checkout);
-        }
-        self.publish_pin();
-    }
-
-    /// The statement will not run, because of what came before it on this connection. One that broke is closed.
-    pub(crate) fn leave_without(&mut self, checkout: Checkout, error: &ProxyError) {
-        if let ProxyError::Pool(lost @ PoolError::Lost { .. }) = error {
-            self.worker.outlook.report_lost(checkout.backend(), &lost.to_string());
-            self.activity.runs_nowhere();
-            drop(checkout);
-        } else {
-            self.keep_or_give_back(checkout);
         }
     }
 }

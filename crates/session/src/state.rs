@@ -1,23 +1,29 @@
 //! What the client wants its session to be like, and what keeps that on one connection.
 //!
-//! Owns: the state that the client wants and that it began with, the pins, the status flags, and how texts are read. Knows
-//! nothing of connections: what they have is in the pool's.
+//! Owns: the state that the client wants and that it began with, the pins and what others know of them, the status flags, whether
+//! a transaction has only begun, and how texts are read. Knows nothing of connections: what they have is in the pool's.
 
+mod just_begun;
 mod lex;
+mod pinned;
 mod ran;
 
 use std::rc::Rc;
 
 use delphinus_clients::ClientConnId;
 use delphinus_memory::{Kept, Share};
-use delphinus_sql::{Flavor, LexOptions};
-use delphinus_state::{Pins, SessionState, SqlStatements};
+use delphinus_net::rt;
+use delphinus_route::{Holds, Transaction};
+use delphinus_sql::{Flavor, LexOptions, Statement};
+use delphinus_state::{PinReason, Pins, SessionState, SqlStatements};
+use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
 use crate::follow::AskedTracking;
-use crate::pinned::Published;
 
+pub(crate) use just_begun::{JustBegun, Opening};
 pub(crate) use lex::Lex;
+pub(crate) use pinned::Published;
 pub(crate) use ran::Ran;
 
 /// The state of one session.
@@ -33,6 +39,8 @@ pub(crate) struct Wanted {
     pub pins: Pins,
     /// The pin that others know of.
     pub published: Published,
+    /// Whether its transaction can be begun anew.
+    pub just_begun: JustBegun,
     /// Status flags as the last answer of a backend had them.
     pub status: Status,
     pub lex: Lex,
@@ -70,4 +78,57 @@ impl Wanted {
     pub(crate) fn stays_as_it_is(&self, status: Status) -> bool {
         if status.contains(Status::IN_TRANS) { self.pins.are_a_transaction() } else { self.pins.is_empty() }
     }
+
+    /// True where nothing but an operator's wish, if anything, holds the session to a connection.
+    pub(crate) fn is_only_kept(&self) -> bool {
+        self.pins.iter().all(|pin| pin.reason == PinReason::Dedicated)
+    }
+
+    /// What goes with the session's connection.
+    pub(crate) fn holds(&self) -> Holds {
+        if self.pins.is_empty() {
+            Holds::Nothing
+        } else if self.pins.iter().all(|pin| can_go_on(pin.reason)) {
+            Holds::Transaction
+        } else {
+            Holds::More
+        }
+    }
+
+    /// The session's transaction: with a savepoint there is one for its client, whatever the server says.
+    pub(crate) fn transaction(&self) -> Transaction {
+        if !self.status.contains(Status::IN_TRANS) && !self.pins.has(PinReason::Transaction) {
+            Transaction::None
+        } else if self.just_begun.opening().is_some() {
+            Transaction::JustBegun
+        } else {
+            Transaction::Open
+        }
+    }
+
+    /// Takes in that a transaction has begun. One that the server has refused to begin may leave an older one open, with all that
+    /// was written in it.
+    pub(crate) fn note_opening(&mut self, statement: &Statement, sql: &[u8]) {
+        if self.status.contains(Status::IN_TRANS) {
+            self.just_begun.note(statement, sql);
+        }
+    }
+
+    /// Takes in that the proxy has begun a transaction by this text; `status`: the flags of that.
+    pub(crate) fn begins(&mut self, sql: &str, status: Status) {
+        self.status = self.status.with(status);
+        self.pins.add(PinReason::Transaction, rt::now(), sql.as_bytes());
+    }
+
+    /// The transaction is gone, and the session goes on.
+    pub(crate) fn forget_transaction(&mut self, backend: Option<BackendId>) {
+        self.pins.remove(PinReason::Transaction);
+        self.status = self.status.without(Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.publish(backend);
+    }
+}
+
+/// True if a session that loses this with its connection can go on.
+fn can_go_on(reason: PinReason) -> bool {
+    matches!(reason, PinReason::Transaction | PinReason::Dedicated)
 }

@@ -5,14 +5,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use delphinus_clients::{Activity, Calls, without_literals};
+use delphinus_clients::{Activity, without_literals};
 use delphinus_net::{NetError, rt};
-use delphinus_pool::{Checkout, Doing, Thread};
+use delphinus_pool::{Checkout, Doing};
 use delphinus_topology::BackendId;
 use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::response::SessionChanges;
 use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 
+use crate::calls::attend;
 use crate::follow::Noted;
 use crate::fresh::Causality;
 use crate::hold::Held;
@@ -135,25 +136,10 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Does what others want of the session; `checkout` is what its statement runs on. Returns what they want.
-    pub(crate) fn attend(&self, client: &Client, checkout: Option<&mut Checkout>) -> Calls {
-        let calls = self.activity.take_calls();
-        if calls.asks() {
-            self.tell(client, checkout);
-        }
-        // With its session its connection is killed: see `Doing::Killed`.
-        if calls.kills_query()
-            && !self.activity.is_killed()
-            && let Some((backend, thread)) = self.activity.place()
-        {
-            self.end_statement(backend, thread);
-        }
-        calls
-    }
-
-    fn tell(&self, client: &Client, checkout: Option<&mut Checkout>) {
+    /// Does what others want of the session; `checkout` is what its statement runs on.
+    fn attend(&self, client: &Client, checkout: Option<&mut Checkout>) {
         let statement = || checkout.and_then(|checkout| self.statement_on(client, checkout));
-        self.worker.registry.answer(self.activity.id, statement);
+        attend(self.held, &self.worker.registry, statement);
     }
 
     /// The statement that runs, if it is still at the front of the buffer.
@@ -173,19 +159,6 @@ impl Watch<'_> {
             }
             _ => None,
         }
-    }
-
-    /// Ends on the backend what runs there; on a connection of its own, in the background.
-    fn end_statement(&self, backend: BackendId, thread: Thread) {
-        let (pool, identity, info) =
-            (self.worker.pool.clone(), self.held.identity.clone(), self.activity.clone());
-        rt::spawn_local(async move {
-            // It may have ended meanwhile, and its connection may run somebody else's statement.
-            let still_there = || (info.place() == Some((backend, thread))).then_some(thread);
-            if let Err(error) = pool.kill_query_if(backend, &identity, still_there).await {
-                tracing::warn!(session.id = info.id.0, %error, "an operator's KILL has not reached the backend");
-            }
-        });
     }
 }
 

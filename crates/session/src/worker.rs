@@ -18,9 +18,11 @@ use delphinus_topology::ClusterId;
 use delphinus_view::{SnapshotReader, StoredCode};
 use delphinus_wire::auth::{Plugin, RsaKey};
 
-use crate::failover::{Failover, WaitingRoom};
+use crate::client_error::ProxyError;
+use crate::hold::Source;
 use crate::io::Equipment;
 use crate::outlook::Outlook;
+use crate::rescue::{WaitingRoom, Waits};
 use crate::steer::{Answers, Mirrors};
 
 /// What an operator sets for sessions.
@@ -52,6 +54,27 @@ pub struct Settings {
     pub cache: Option<Arc<Cache>>,
     /// What memory there is for what is kept.
     pub memory: Account,
+}
+
+/// What an operator sets about failovers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Failover {
+    /// How long a statement waits for a primary; zero: not at all.
+    pub wait: Duration,
+    /// So many statements wait at the same time.
+    pub queue: u32,
+    /// A lost transaction is told by the error of a lost connection, and not by that of a deadlock.
+    pub lost_transaction_is_lost_connection: bool,
+    /// Another backend can become the primary: a statement that is refused because the server takes no writes runs there.
+    pub roles_move: bool,
+}
+
+impl Failover {
+    /// What is told of a transaction that is to be tried again.
+    pub(crate) fn lost_transaction(self, how: &str) -> ProxyError {
+        let as_deadlock = !self.lost_transaction_is_lost_connection;
+        ProxyError::LostTransaction { how: how.to_owned(), as_deadlock }
+    }
 }
 
 /// What an operator sets about routing.
@@ -92,16 +115,16 @@ pub struct Worker {
     pub process: Arc<ProcessCounters>,
     /// For logins with a password in RSA.
     pub rsa_key: Option<Arc<RsaKey>>,
-    /// True when the proxy stops.
-    pub stopping: rt::watch::Receiver<bool>,
     /// What its clients share.
     pub(crate) equipment: Rc<Equipment>,
-    /// The statements of the cluster that wait for its primary.
-    pub(crate) waiting: WaitingRoom,
+    /// What its sessions get connections by.
+    pub(crate) source: Rc<Source>,
+    /// What its sessions wait by.
+    pub(crate) waits: Waits,
     /// Copies on their way to mirrors.
     pub(crate) mirrors: Rc<Mirrors>,
     /// How the cluster looks to its sessions.
-    pub(crate) outlook: Outlook,
+    pub(crate) outlook: Rc<Outlook>,
     /// What is known of the code in the database.
     pub(crate) stored_code: Arc<StoredCode>,
     /// Answers that are kept; `None`: none are.
@@ -174,9 +197,22 @@ impl Worker {
             parts.counters.clone(),
             parts.settings.memory.clone(),
         );
+        let stored_code = parts.reader.stored_code().clone();
+        let outlook = Rc::new(Outlook::new(parts.reader, *parts.policy.borrow()));
+        let source = Rc::new(Source {
+            pool: parts.pool.clone(),
+            outlook: outlook.clone(),
+            users: parts.users.clone(),
+            counters: parts.counters.clone(),
+            failover: parts.settings.failover,
+        });
+        let (room, stopping) = (parts.waiting, parts.stopping);
+        let waits = Waits { room, registry: parts.registry.clone(), stopping };
         Rc::new(Self {
             cluster: parts.cluster,
             equipment,
+            source,
+            waits,
             settings: parts.settings,
             users: parts.users,
             pool: parts.pool,
@@ -185,11 +221,9 @@ impl Worker {
             counters: parts.counters,
             process: parts.process,
             rsa_key: parts.rsa_key,
-            stopping: parts.stopping,
-            waiting: parts.waiting,
             mirrors,
-            stored_code: parts.reader.stored_code().clone(),
-            outlook: Outlook::new(parts.reader, *parts.policy.borrow()),
+            stored_code,
+            outlook,
             answers,
             tokens: Cell::new(0),
             first_states: RefCell::default(),
@@ -238,12 +272,5 @@ impl Worker {
     pub(crate) fn token(&self) -> u64 {
         self.tokens.set(self.tokens.get() + 1);
         self.tokens.get()
-    }
-
-    /// True when the proxy stops.
-    #[inline]
-    pub(crate) fn is_stopping(&self) -> bool {
-        // Asked before every command: to look at the value takes a lock that all workers share.
-        self.stopping.has_changed().unwrap_or(true) && *self.stopping.borrow()
     }
 }

@@ -189,17 +189,18 @@ impl Session {
         self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };
         self.reset_steering();
         self.state.pins.clear();
-        self.publish_pin();
-        self.pin_if_dedicated();
+        self.state.publish(None);
+        self.state.pin_if_dedicated(&self.worker.users);
         Who { worker: before, lex, initial, keys, rights, identity }
     }
 
     /// To another cluster. The session holds nothing in its own any more: its state was reset, and what it had to find is not
     /// to be found there.
     fn move_to(&mut self, worker: Rc<Worker>) {
-        self.count_time();
         self.activity.moves_to(worker.cluster);
+        self.state.published.moves_to(worker.counters.clone());
         self.client.equipment = worker.equipment.clone();
+        self.held.source = worker.source.clone();
         self.worker = worker;
         self.causality = Causality::default();
     }

@@ -10,7 +10,7 @@ use delphinus_wire::command::{BackendStmtId, ClientStmtId};
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
 use super::prepare::{is_about_insert_id, is_about_last_statement};
-use crate::answer::{Form, shows_counters, splice};
+use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
 use crate::follow::{AT_RISK, MAY_CHANGE_CODE};
 use crate::io::Input;
@@ -78,7 +78,7 @@ impl Job for Execution {
         input: Input,
     ) -> Result<Input, ProxyError> {
         if !self.tells && is_about_insert_id(&self.statement) {
-            session.restore_insert_id(checkout).await?;
+            session.held.restore_insert_id(checkout).await?;
         }
         let bound = session.bind(checkout, input, (self.id, self.params.as_ref()), &self.key).await?;
         if bound.held != input.held {
@@ -279,7 +279,7 @@ impl Session {
             return Ok(Some(checkout));
         }
         checkout.save().await.map_err(ProxyError::Pool)?;
-        self.keep_or_give_back(checkout);
+        self.held.keep_or_give_back(checkout, &mut self.state);
         Ok(None)
     }
 
@@ -299,9 +299,11 @@ impl Session {
         statement: &Statement,
         key: &Rc<StatementKey>,
     ) -> Result<Rc<StatementKey>, ProxyError> {
-        let known = self.known_from_memory(statement)?;
+        let known = known_from(&self.held.memory, self.activity.id.0, statement)?;
         let text = SqlText::new(key.text(), self.state.lex.options(&key.state().vars));
-        if statement.uses.contains(Uses::DIAGNOSTICS) && !self.can_ask_anywhere(statement, &text) {
+        if statement.uses.contains(Uses::DIAGNOSTICS)
+            && !can_ask_anywhere(&self.held.memory, statement, &text)
+        {
             return Err(ProxyError::DiagnosticsGone);
         }
         match splice(&text, known) {
@@ -370,7 +372,7 @@ impl Session {
         self.state.pins.set(PinReason::LongData, self.statements.has_long_data(), now, text);
         self.state.pins.set(PinReason::LargeStatement, self.statements.has_large(), now, text);
         // A session without pins settles without a look at them.
-        self.publish_pin();
+        self.state.publish(self.held.bound_to());
     }
 
     /// An array of parameters: always on the primary, for it writes.

@@ -7,6 +7,7 @@ use delphinus_wire::response::Status;
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::io::{Cut, Relayed};
+use crate::rescue::take_bound;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 
@@ -18,7 +19,7 @@ impl Session {
         let Some(own) = found.own.as_ref().map(|own| own.statement.id) else {
             return self.refuse(input, ProxyError::NoOpenCursor(id.0)).await;
         };
-        let mut checkout = match self.take_bound() {
+        let mut checkout = match take_bound(&mut self.held, &mut self.state) {
             Ok(Some(checkout)) => checkout,
             Ok(None) => return self.refuse(input, ProxyError::NoOpenCursor(id.0)).await,
             Err(error) => return self.refuse(input, error).await,
@@ -30,7 +31,7 @@ impl Session {
             Err(Cut::Client(error)) => return Err(error),
             Err(Cut::Backend { error, .. }) => {
                 // The cursor is gone, whatever else there was.
-                return Ok(self.after_loss(&error.to_string()));
+                return Ok(self.stakes().after_loss(&error));
             }
         };
         let at_end = response.status.is_none_or(|status| status.contains(Status::LAST_ROW_SENT));
@@ -41,7 +42,7 @@ impl Session {
             self.state.status = status.of_session();
         }
         self.update_statement_pins(&mut checkout, id).await;
-        self.keep_or_give_back(checkout);
+        self.held.keep_or_give_back(checkout, &mut self.state);
         let rest = self.client.write(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(Served::Answered)

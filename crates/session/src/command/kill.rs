@@ -116,18 +116,18 @@ impl Session {
         let mut checkout = self.choose(statement, &mut tries).await?;
         match checkout.query(&format!("SELECT {expression} LIMIT 1")).await {
             Ok(answer) => {
-                self.keep_or_give_back(checkout);
+                self.held.keep_or_give_back(checkout, &mut self.state);
                 let value = answer.rows.into_iter().next().and_then(|row| row.into_iter().next()?);
                 Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
             }
             // So does it refuse to run that.
             Err(PoolError::Refused { .. }) => {
-                self.keep_or_give_back(checkout);
+                self.held.keep_or_give_back(checkout, &mut self.state);
                 Ok(None)
             }
             Err(error) => {
                 let error = ProxyError::Pool(error);
-                self.leave_without(checkout, &error);
+                self.held.leave_without(checkout, &error, &mut self.state);
                 Err(error)
             }
         }

@@ -24,7 +24,7 @@ impl Session {
             return Ok(Served::Answered);
         };
         let (statement, key, own) = (found.statement, found.key.clone(), found.own.clone());
-        if let Some(why) = self.why_unbound() {
+        if let Some(why) = self.held.why_unbound(&self.state) {
             // What is lost with it is told by whatever comes next: here is no answer that could say so.
             self.held.bound = None;
             return self.miss_piece(input, id, ProxyError::LostHarmless(why.to_owned())).await;
@@ -40,7 +40,7 @@ impl Session {
         let own = match prepared {
             Ok(own) => own,
             Err(error) => {
-                self.leave_without(checkout, &error);
+                self.held.leave_without(checkout, &error, &mut self.state);
                 return self.miss_piece(input, id, error).await;
             }
         };
@@ -56,7 +56,7 @@ impl Session {
             found.own = Some(own);
         }
         self.pin_for_statements(key.text());
-        self.keep_or_give_back(checkout);
+        self.held.keep_or_give_back(checkout, &mut self.state);
         Ok(Served::Answered)
     }
 

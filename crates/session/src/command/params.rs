@@ -90,7 +90,7 @@ impl Session {
             && !is_about_last_statement(&statement)
         {
             // To prepare it in a session without a schema the connection may have started over since it was chosen.
-            self.restore_insert_id(checkout).await?;
+            self.held.restore_insert_id(checkout).await?;
         }
         self.client.write_stmt_id(backend_id);
         let Some(params) = params else { return Ok(input) };

@@ -15,12 +15,11 @@ use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
 use super::query::as_unknown;
-use crate::answer::{Known, check_spelled_kill, kill_named_by, list_left, splice};
+use crate::answer::{ABOUT_LAST, Known, check_spelled_kill, kill_named_by, list_left, splice};
 use crate::client_error::{ProxyError, Steered};
 use crate::follow::uncover;
 use crate::io::Input;
 use crate::io::Relayed;
-use crate::last_statement::ABOUT_LAST;
 use crate::run::{Carried, Job};
 use crate::served::Outcome;
 use crate::session::Session;
@@ -236,7 +235,7 @@ impl Session {
             false => Ok(()),
         };
         let settled = self.state.unless_refused(settled, &text).map(|_| ());
-        self.keep_or_give_back(checkout);
+        self.held.keep_or_give_back(checkout, &mut self.state);
         let rest = self.client.write(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(self.after_settling(settled))

@@ -11,6 +11,7 @@ use crate::follow::{Noted, uncover};
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::needs::{Needs, SPECIAL_USES};
+use crate::rescue::{lost_after_refusal, told_of_loss};
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
@@ -56,7 +57,7 @@ impl Job for Text<'_> {
         }
         // What it leaves could not be told from what another session has left there.
         if may_make_ids_unseen(self.statement) {
-            Box::pin(session.restore_insert_id(checkout)).await?;
+            Box::pin(session.held.restore_insert_id(checkout)).await?;
         }
         Ok(input)
     }
@@ -243,7 +244,7 @@ impl Session {
             Some(checkout) => self.settle_changed(checkout, ran).await,
         };
         if has_begun {
-            self.note_opening(statement, text.sql);
+            self.state.note_opening(statement, text.sql);
         }
         if settled.is_ok() && self.client.post_last(rest, *len) {
             return Ok(Served::Answered);
@@ -276,14 +277,16 @@ impl Session {
         (rest, len, is_untouched): (Buffer, usize, bool),
     ) -> Outcome {
         let settled = match settled {
-            Err(lost) if is_untouched => match self.lost_after_refusal(&lost, statement, response) {
-                Ok(None) => Ok(()),
-                Ok(Some(error)) => {
-                    self.worker.buffers.give(rest);
-                    return Ok(Served::Error(error));
+            Err(lost) if is_untouched => {
+                match lost_after_refusal(&lost, (statement, response), &self.held, &mut self.state) {
+                    Ok(None) => Ok(()),
+                    Ok(Some(error)) => {
+                        self.worker.buffers.give(rest);
+                        return Ok(Served::Error(error));
+                    }
+                    Err(()) => Err(lost),
                 }
-                Err(()) => Err(lost),
-            },
+            }
             settled => settled,
         };
         let rest = self.client.write(rest, len).await?;
@@ -309,10 +312,10 @@ impl Session {
             return Err(NetError::Closed);
         }
         // In its place: another one would be room in every idle session.
-        error = self.told_of_loss(error);
+        error = told_of_loss(error, &self.held, &mut self.state);
         self.client.skip(input).await?;
         self.count_error(&error);
-        Ok(if error.ends_session() { Served::Fatal(error) } else { Served::Error(error) })
+        Ok(Served::refused(error))
     }
 
     fn count_error(&self, error: &ProxyError) {

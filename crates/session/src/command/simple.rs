@@ -15,6 +15,7 @@ use crate::client_error::ProxyError;
 use crate::follow::AT_RISK;
 use crate::io::Input;
 use crate::io::Relayed;
+use crate::rescue::{lost, take_bound};
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
@@ -79,7 +80,7 @@ impl Session {
     pub(crate) async fn ping(&mut self, input: Input) -> Outcome {
         self.client.skip(input).await?;
         // A session that is pinned to a connection is only as alive as that is.
-        match self.take_bound() {
+        match take_bound(&mut self.held, &mut self.state) {
             Ok(checkout) => self.held.bound = checkout,
             Err(error) => return Ok(Served::Fatal(error)),
         }
@@ -94,14 +95,14 @@ impl Session {
             return Ok(Served::Error(ProxyError::UnknownCommand));
         }
         self.state.want.multi_statements = option == 0;
-        let bound = match self.take_bound() {
+        let bound = match take_bound(&mut self.held, &mut self.state) {
             Ok(bound) => bound,
             Err(error) => return Ok(Served::Fatal(error)),
         };
         if let Some(mut checkout) = bound {
             let memory = self.held.memory.clone();
             if checkout.make_ready_by(&self.state.want, &memory, Means::Settings).await.is_err() {
-                return Ok(self.after_loss("it broke"));
+                return Ok(Served::refused(lost("it broke", &self.held, &mut self.state)));
             }
             self.held.bound = Some(checkout);
         }

@@ -11,12 +11,12 @@ use super::execute::pinning;
 use super::prepare::is_about_insert_id;
 use super::query::is_ordinary;
 use crate::answer::{
-    Answer, Form, Known, about_tls, kill_named_by, process_list, show_diagnostics, shows_counters, splice,
+    ABOUT_LAST, Answer, Form, Known, about_tls, can_ask_anywhere, kill_named_by, known_from, process_list,
+    show_diagnostics, shows_counters, splice,
 };
 use crate::client_error::ProxyError;
 use crate::follow::RUNS_TEXTS;
 use crate::io::Input;
-use crate::last_statement::ABOUT_LAST;
 use crate::rescue::Tries;
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
@@ -85,7 +85,7 @@ impl Special<'_> {
             let row_count = Some(memory.row_count.get());
             Ok(Known { connection_id, found_rows: memory.found_rows(), row_count, list: None })
         } else if self.statement.uses.intersects(ABOUT_LAST) && self.statement.class != Class::Multi {
-            session.known_from_memory(&self.statement)
+            known_from(&session.held.memory, session.activity.id.0, &self.statement)
         } else {
             Ok(Known { connection_id, found_rows: None, row_count: None, list: None })
         }
@@ -159,7 +159,7 @@ impl Session {
         sql: &[u8],
     ) -> Result<(), ProxyError> {
         if is_about_insert_id(statement) {
-            self.restore_insert_id(checkout).await?;
+            self.held.restore_insert_id(checkout).await?;
         }
         if self.state.shows_tracking(statement, sql) {
             self.state.hide_own_tracking(checkout).await?;
@@ -242,7 +242,8 @@ impl Session {
     /// False for what a server can answer where no connection of the session tells the list, with what the memory knows.
     pub(super) fn needs_own_answer(&mut self, statement: &Statement, text: &SqlText<'_>) -> bool {
         statement.uses.contains(Uses::DIAGNOSTICS)
-            && (!self.can_ask_anywhere(statement, text) || self.own_list(text.sql, Form::Text).is_some())
+            && (!can_ask_anywhere(&self.held.memory, statement, text)
+                || self.own_list(text.sql, Form::Text).is_some())
     }
 
     /// SHOW WARNINGS and its kin, when only the memory knows the answer.

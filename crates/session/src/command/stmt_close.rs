@@ -3,6 +3,7 @@
 use delphinus_wire::command::ClientStmtId;
 
 use crate::io::Input;
+use crate::rescue::take_bound;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 
@@ -15,14 +16,14 @@ impl Session {
         else {
             return Ok(Served::Answered);
         };
-        match self.take_bound() {
+        match take_bound(&mut self.held, &mut self.state) {
             // It has an open cursor or pieces of a parameter, which nobody else may find.
             Ok(Some(mut checkout)) => {
                 if checkout.close_statement(own.statement.id).await.is_err() {
                     return Ok(Served::End);
                 }
                 self.pin_for_statements(&text);
-                self.keep_or_give_back(checkout);
+                self.held.keep_or_give_back(checkout, &mut self.state);
                 Ok(Served::Answered)
             }
             Ok(None) => Ok(Served::Answered),

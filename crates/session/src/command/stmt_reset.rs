@@ -7,6 +7,7 @@ use crate::answer::give_ok;
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::io::{Cut, Relayed};
+use crate::rescue::take_bound;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 
@@ -22,7 +23,7 @@ impl Session {
             give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
             return Ok(Served::Answered);
         };
-        let mut checkout = match self.take_bound() {
+        let mut checkout = match take_bound(&mut self.held, &mut self.state) {
             Ok(Some(checkout)) => checkout,
             Ok(None) => {
                 return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_reset")).await;
@@ -34,7 +35,7 @@ impl Session {
             Ok(relayed) => relayed,
             Err(Cut::Client(error)) => return Err(error),
             Err(Cut::Backend { error, .. }) => {
-                return Ok(self.after_loss(&error.to_string()));
+                return Ok(self.stakes().after_loss(&error));
             }
         };
         if let Some(found) = self.statements.find(id) {
@@ -42,7 +43,7 @@ impl Session {
             found.has_long_data.set(false);
         }
         self.update_statement_pins(&mut checkout, id).await;
-        self.keep_or_give_back(checkout);
+        self.held.keep_or_give_back(checkout, &mut self.state);
         let rest = self.client.write(rest, len).await?;
         self.worker.buffers.give(rest);
         Ok(Served::Answered)

@@ -3,7 +3,7 @@
 
 use delphinus_clients::ListenerMode;
 use delphinus_pool::Checkout;
-use delphinus_route::{InReadOnly, Place, Progress, Question, Wish, in_read_only};
+use delphinus_route::{InReadOnly, Place, Progress, Question, Target as RouteTarget, Wish, in_read_only};
 use delphinus_sql::{
     Access, Class, Consistency, Effects, Flavor, Statement, Target, Why, assignments, looks_at_data,
     may_lock_to_share,
@@ -39,6 +39,13 @@ impl Steering {
     /// True if something holds the session to a replica, although its listener is for writing, too.
     pub(crate) fn is_held_on_replica(&self, around: Around<'_>) -> bool {
         self.on_replica && around.held.bound.is_some() && around.login.listener.mode == ListenerMode::Split
+    }
+
+    /// Takes in where the next statement goes.
+    #[inline]
+    pub(crate) fn goes_to(&mut self, target: RouteTarget) {
+        self.on_replica = target != RouteTarget::Primary;
+        self.has_read = true;
     }
 
     /// A transaction has begun there.

@@ -14,15 +14,13 @@ use delphinus_topology::BackendId;
 pub(crate) struct Trace {
     explanation: Explanation,
     plan: Cell<Option<Plan>>,
-    backend: Cell<Option<BackendId>>,
     began: Instant,
 }
 
 impl Trace {
     /// Of a statement that begins now.
     pub(crate) fn of(explanation: Explanation) -> Box<Self> {
-        let (plan, backend) = (Cell::default(), Cell::default());
-        Box::new(Self { explanation, plan, backend, began: rt::now() })
+        Box::new(Self { explanation, plan: Cell::default(), began: rt::now() })
     }
 
     /// The last plan is the one that was followed.
@@ -30,24 +28,25 @@ impl Trace {
         self.plan.set(Some(plan));
     }
 
-    /// The command has a connection to this backend.
-    pub(crate) fn runs_on(&self, backend: BackendId) {
-        self.backend.set(Some(backend));
-    }
-
-    /// Tells the log: whose the command was, and the number of its error, 0 if it had none.
+    /// Tells the log: whose the command was, to which backend it had a connection, and the number of its error, 0 if it had none.
     #[cold]
-    pub(crate) fn tell(&self, error: u16, whose: &Activity, cluster: Cluster<'_>) {
+    pub(crate) fn tell(
+        &self,
+        error: u16,
+        whose: &Activity,
+        backend: Option<BackendId>,
+        cluster: Cluster<'_>,
+    ) {
         let took_us = self.began.elapsed().as_micros();
-        let ran_on = self.backend.get().and_then(|id| cluster.snapshot.backend(id));
+        let ran_on = backend.and_then(|id| cluster.snapshot.backend(id));
         let ran_on = ran_on.map_or("-", |backend| &*backend.name);
-        let route = self.explanation.line(self.way(), cluster);
+        let route = self.explanation.line(self.way(backend), cluster);
         let user = whose.user();
         tracing::info!(session.id = whose.id.0, %user, ran_on, took_us, error, %route, "trace");
     }
 
-    fn way(&self) -> Way {
-        match (self.plan.get(), self.backend.get()) {
+    fn way(&self, backend: Option<BackendId>) -> Way {
+        match (self.plan.get(), backend) {
             (Some(plan), _) => Way::Planned(plan),
             (None, Some(backend)) => Way::Held(backend),
             (None, None) => Way::Proxy,

@@ -1,18 +1,11 @@
-//! A transaction that has only begun when its server stops taking writes, or goes away, is begun anew on the next primary:
+//! A transaction that has only begun when its server stops taking writes, or goes away, can be begun anew on the next primary:
 //! nothing was read or written in it, so that nobody can tell the difference.
 //!
-//! Owns: which transactions these are. What becomes of all others is in `failover`.
+//! Owns: which transactions these are. How one begins anew is in `crate::begin_anew`.
 
-use delphinus_net::rt;
-use delphinus_pool::Checkout;
-use delphinus_route::{Plan, Reason, Target};
 use delphinus_sql::{Class, Effects, Statement};
-use delphinus_state::PinReason;
-use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
-use crate::io::Relayed;
-use crate::session::Session;
 
 /// How a transaction was begun. One WITH CONSISTENT SNAPSHOT has read, and is none of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +32,7 @@ impl Opening {
         }
     }
 
-    fn sql(self) -> &'static str {
+    pub(crate) fn sql(self) -> &'static str {
         match self {
             Self::Plain => "START TRANSACTION",
             Self::ReadOnly => "START TRANSACTION READ ONLY",
@@ -65,7 +58,7 @@ impl JustBegun {
     }
 
     /// `statement` has begun a transaction.
-    fn note(&mut self, statement: &Statement, sql: &[u8]) {
+    pub(super) fn note(&mut self, statement: &Statement, sql: &[u8]) {
         self.by_last = Opening::of(statement, sql);
     }
 
@@ -83,60 +76,8 @@ impl JustBegun {
 
     /// The same, where its connection is gone, and the client would be told by this error: whatever else has gone with it does not
     /// begin anew.
-    fn after_loss(&self, error: &ProxyError) -> Option<Opening> {
+    pub(crate) fn after_loss(&self, error: &ProxyError) -> Option<Opening> {
         self.opening().filter(|_| matches!(error, ProxyError::LostTransaction { .. }))
-    }
-}
-
-impl Session {
-    /// Takes in that a transaction has begun. One that the server has refused to begin may leave an older one open, with all that
-    /// was written in it.
-    pub(crate) fn note_opening(&mut self, statement: &Statement, sql: &[u8]) {
-        if self.state.status.contains(Status::IN_TRANS) {
-            self.just_begun.note(statement, sql);
-        }
-    }
-
-    /// The first statement of a transaction was refused because the server takes no writes any more: a connection to the next
-    /// primary, on which the transaction has begun.
-    pub(crate) async fn begin_on_next(
-        &mut self,
-        checkout: Checkout,
-        relayed: Relayed,
-    ) -> Result<Checkout, ProxyError> {
-        let (old, refused) = (checkout.backend(), rt::now());
-        self.worker.outlook.report_read_only(old);
-        self.worker.buffers.give(relayed.rest);
-        // A connection that cannot start over is closed, and that ends the transaction, too.
-        let _ = checkout.start_over().await;
-        let opening = self.just_begun.opening();
-        let is_there = matches!(self.await_next_primary(old, refused).await, Ok(true));
-        let Some(opening) = opening.filter(|_| is_there) else {
-            return Err(self.lost("it takes no writes any more", false));
-        };
-        self.forget_transaction();
-        self.begin_there(opening).await
-    }
-
-    /// The session's connection is gone, and with it, as `error` says, a transaction. If that had only begun, it is begun on
-    /// the next primary.
-    pub(crate) async fn begin_after_loss(&mut self, error: ProxyError) -> Result<Checkout, ProxyError> {
-        match self.just_begun.after_loss(&error) {
-            Some(opening) => self.begin_there(opening).await,
-            None => Err(error),
-        }
-    }
-
-    pub(crate) async fn begin_there(&mut self, opening: Opening) -> Result<Checkout, ProxyError> {
-        let plan = Plan { target: Target::Primary, reason: Reason::InTransaction, or_without: None };
-        let mut checkout = self.checkout_planned(plan, &[]).await?;
-        if let Err(error) = checkout.query(opening.sql()).await {
-            return Err(self.lost_transaction(&error.to_string()));
-        }
-        self.state.status = self.state.status.with(Status::IN_TRANS);
-        self.state.pins.add(PinReason::Transaction, rt::now(), opening.sql().as_bytes());
-        self.publish_pin();
-        Ok(checkout)
     }
 }
 

@@ -1,0 +1,238 @@
+//! Waiting for a primary: for statements that were not sent because there is none, and for those that it has refused because it
+//! takes no writes any more.
+//!
+//! Owns: which statements wait, how many, and for how long, and how a transaction is begun anew on a primary. What becomes of a statement under which something goes wrong is
+//! decided in `delphinus_route::rescue`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use delphinus_clients::Registry;
+use delphinus_net::rt::{self, Either};
+use delphinus_pool::{Checkout, PoolError};
+use delphinus_topology::{BackendId, Snapshot};
+use delphinus_wire::error_code;
+use delphinus_wire::response::Status;
+
+use super::loss::lost;
+use crate::answer::killed;
+use crate::calls::attend;
+use crate::client_error::{ClientError, ProxyError};
+use crate::hold::{Held, is_about_schema};
+use crate::io::{Client, Relayed};
+use crate::state::{Opening, Wanted};
+
+/// The statements of one cluster that wait for its primary, over all workers.
+#[derive(Debug, Clone, Default)]
+pub struct WaitingRoom(Arc<AtomicU32>);
+
+/// A place in it.
+#[derive(Debug)]
+struct WaitPlace(WaitingRoom);
+
+impl WaitingRoom {
+    /// A place, if less than `limit` are taken.
+    fn enter(&self, limit: u32) -> Option<WaitPlace> {
+        let add = |n| (n < limit).then_some(n + 1);
+        let entered = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add);
+        entered.ok().map(|_| WaitPlace(self.clone()))
+    }
+}
+
+impl Drop for WaitPlace {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What the sessions of one worker wait by.
+pub(crate) struct Waits {
+    pub room: WaitingRoom,
+    /// Others reach a session that waits by it.
+    pub registry: Arc<Registry>,
+    /// True when the proxy stops.
+    pub stopping: rt::watch::Receiver<bool>,
+}
+
+impl Waits {
+    /// True when the proxy stops.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        // Asked before every command: to look at the value takes a lock that all workers share.
+        self.stopping.has_changed().unwrap_or(true) && *self.stopping.borrow()
+    }
+}
+
+/// How often a primary that is said to be there is tried while statements wait for it.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// A session that needs the primary, and waits where there is none.
+pub(crate) struct Seeking<'a> {
+    pub held: &'a mut Held,
+    pub state: &'a mut Wanted,
+    pub client: &'a Client,
+    pub waits: &'a Waits,
+}
+
+impl Seeking<'_> {
+    /// A connection to the primary, in the state that the session wants; `waits` for one where the server has none left.
+    #[inline]
+    pub(crate) async fn checkout(&mut self, waits: bool) -> Result<Checkout, ProxyError> {
+        let primary = self.held.source.outlook.usable_primary()?;
+        self.held.source.counters.routed_primary.increment();
+        match self.held.checkout(primary, self.state, waits).await {
+            Err(error) if is_about_schema(&error) => {
+                Ok(self.held.checkout_without_schema(primary, self.state).await?)
+            }
+            // It may have taken its time.
+            Ok(checkout) if self.held.source.outlook.primary() != Some(primary) => {
+                self.held.give_back(checkout);
+                Err(ProxyError::NoBackend("the primary has just become another one".to_owned()))
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// True if the statement may wait: it is the primary that is missing, and nothing has been sent to it.
+    pub(crate) fn can_wait(&self, error: &ProxyError) -> bool {
+        !self.held.source.failover.wait.is_zero() && is_missing(error)
+    }
+
+    /// Waits for a primary to which there is a connection; `first` is what has kept the session from one.
+    pub(crate) async fn wait(&mut self, first: ProxyError) -> Result<Checkout, ProxyError> {
+        let source = self.held.source.clone();
+        let (settings, counters) = (source.failover, &source.counters);
+        let Some(_place) = self.waits.room.enter(settings.queue) else {
+            return Err(ProxyError::NoPrimary(Duration::ZERO, first.reason()));
+        };
+        counters.failover_waits.increment();
+        let (began, mut last) = (rt::now(), first);
+        while began.elapsed() < settings.wait {
+            let left = settings.wait.saturating_sub(began.elapsed());
+            self.pause(RETRY.min(left), |_| false).await?;
+            match self.checkout(true).await {
+                Err(error) if is_missing(&error) => last = error,
+                result => return result,
+            }
+        }
+        counters.failover_timeouts.increment();
+        Err(ProxyError::NoPrimary(began.elapsed(), last.reason()))
+    }
+
+    /// Waits for the next look at the cluster, or until `is_there`; an error if nobody waits for the answer any more.
+    async fn pause(&self, limit: Duration, is_there: impl Fn(&Snapshot) -> bool) -> Result<(), ProxyError> {
+        let (outlook, activity) = (&self.held.source.outlook, &self.held.activity);
+        let generation = outlook.with_snapshot(|snapshot, _| snapshot.generation);
+        let news = outlook.news(|snapshot| is_there(snapshot) || snapshot.generation != generation);
+        let woken = rt::either(rt::timeout(limit, news), activity.disturbed()).await;
+        if let Either::Second(()) = woken
+            && attend(self.held, &self.waits.registry, || None).kills_query()
+        {
+            return Err(ProxyError::Killed);
+        }
+        if activity.is_killed() {
+            return Err(killed(self.state.flavor()));
+        }
+        if self.waits.is_stopping() {
+            return Err(ProxyError::Shutdown);
+        }
+        if self.client.stream.is_gone() {
+            return Err(ProxyError::NoBackend("the client has gone".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Waits until another backend is the primary, or this one was seen to take writes after `refused`; false if that
+    /// did not come in time.
+    async fn await_next(&self, old: BackendId, refused: Instant) -> Result<bool, ProxyError> {
+        let (source, activity) = (&self.held.source, &self.held.activity);
+        let settings = source.failover;
+        let Some(_place) = self.waits.room.enter(settings.queue) else { return Ok(false) };
+        source.counters.failover_waits.increment();
+        source.outlook.report_lost(old, "it takes no writes any more");
+        activity.waits_again();
+        let is_there = |snapshot: &Snapshot| {
+            snapshot
+                .primary()
+                .is_some_and(|primary| primary.takes_statements() && !primary.read_only && primary.id != old)
+        };
+        while refused.elapsed() < settings.wait {
+            if source.outlook.with_snapshot(|snapshot, _| is_there(snapshot)) {
+                return Ok(true);
+            }
+            self.pause(RETRY, is_there).await?;
+            // It may have been set back: nothing but another try can tell.
+            if refused.elapsed() >= RETRY * 5 && source.outlook.primary() == Some(old) {
+                return Ok(true);
+            }
+        }
+        source.counters.failover_timeouts.increment();
+        Ok(false)
+    }
+
+    /// Waits for the primary that a refused statement can run on. Gives the refusal back if none comes in time.
+    pub(super) async fn before_next(&self, checkout: &Checkout, relayed: Relayed) -> Option<Relayed> {
+        match self.await_next(checkout.backend(), rt::now()).await {
+            Ok(true) => {
+                self.client.equipment.buffers.give(relayed.rest);
+                None
+            }
+            Err(error @ ProxyError::Killed) => Some(self.told_instead(&error, relayed)),
+            Ok(false) | Err(_) => Some(relayed),
+        }
+    }
+
+    /// Another error in the place of the one that is all of a response.
+    fn told_instead(&self, error: &ProxyError, mut relayed: Relayed) -> Relayed {
+        let (mut packet, error) = (Vec::new(), ClientError::from(error));
+        error.put(&mut packet, 1, self.client.capabilities);
+        relayed.rest.clear();
+        relayed.rest.extend(&packet);
+        relayed.len = packet.len();
+        relayed.response.error = Some(error.code());
+        relayed
+    }
+
+    /// The first statement of a transaction was refused because the server takes no writes any more: a connection to the next
+    /// primary, on which the transaction has begun.
+    pub(super) async fn begin_on_next(&mut self, checkout: Checkout) -> Result<Checkout, ProxyError> {
+        let (old, refused) = (checkout.backend(), rt::now());
+        self.held.source.outlook.report_read_only(old);
+        // A connection that cannot start over is closed, and that ends the transaction, too.
+        let _ = checkout.start_over().await;
+        let opening = self.state.just_begun.opening();
+        let is_there = matches!(self.await_next(old, refused).await, Ok(true));
+        let Some(opening) = opening.filter(|_| is_there) else {
+            return Err(lost("it takes no writes any more", self.held, self.state));
+        };
+        self.state.forget_transaction(self.held.bound_to());
+        self.begin(opening).await
+    }
+
+    /// A connection to the primary, on which a transaction has begun.
+    pub(crate) async fn begin(&mut self, opening: Opening) -> Result<Checkout, ProxyError> {
+        let mut checkout = match self.checkout(true).await {
+            Err(error) if self.can_wait(&error) => Box::pin(self.wait(error)).await?,
+            found => found?,
+        };
+        if let Err(error) = checkout.query(opening.sql()).await {
+            return Err(self.held.source.failover.lost_transaction(&error.to_string()));
+        }
+        self.state.begins(opening.sql(), Status::IN_TRANS);
+        self.state.publish(self.held.bound_to());
+        Ok(checkout)
+    }
+}
+
+/// True where it is the primary that is missing, and nothing has been sent to it.
+fn is_missing(error: &ProxyError) -> bool {
+    match error {
+        ProxyError::NoBackend(_)
+        | ProxyError::Pool(
+            PoolError::Unreachable { .. } | PoolError::Lost { .. } | PoolError::Offline { .. },
+        ) => true,
+        ProxyError::Pool(PoolError::Refused { error, .. }) => error.code == error_code::SERVER_SHUTDOWN,
+        _ => false,
+    }
+}

@@ -1,0 +1,137 @@
+//! How long sessions keep their connections, and why: counted by reason, and in the log at the level `debug`.
+//!
+//! Time counts for the oldest pin of a session. Transactions are counted, and not logged.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use delphinus_clients::{Activity, Users};
+use delphinus_net::rt;
+use delphinus_state::PinReason;
+use delphinus_telemetry::{ClusterCounters, Counter};
+use delphinus_topology::BackendId;
+use delphinus_wire::response::Status;
+
+use super::Wanted;
+
+/// What of a session's pins others know of, and since when it is counted.
+pub(crate) struct Published {
+    /// Where others look.
+    activity: Arc<Activity>,
+    /// Those of its cluster.
+    counters: Arc<ClusterCounters>,
+    /// What was noted last: see `Pins::revision`.
+    noted: (u32, bool, Option<BackendId>),
+    /// Reason and time of the oldest pin.
+    pin: Option<(PinReason, Instant)>,
+    /// When it became the oldest.
+    since: Instant,
+    /// When the session began, or came into its cluster.
+    begun: Instant,
+}
+
+impl Published {
+    /// Nothing is known of a session that begins now.
+    pub(crate) fn new(activity: Arc<Activity>, counters: Arc<ClusterCounters>) -> Self {
+        let now = rt::now();
+        Self { activity, counters, noted: Default::default(), pin: None, since: now, begun: now }
+    }
+
+    fn count_pin(&self, now: Instant) {
+        let Some((reason, _)) = self.pin else { return };
+        let pinned_us = micros(now.saturating_duration_since(self.since));
+        counter(&self.counters, reason).add(pinned_us);
+        if reason != PinReason::Transaction && tracing::enabled!(tracing::Level::DEBUG) {
+            // Literals may be anything, passwords among them.
+            let pin = self.activity.hold().pins.into_iter().next();
+            let statement = pin.map(|pin| pin.statement).unwrap_or_default();
+            let (id, reason) = (self.activity.id.0, reason.as_str());
+            tracing::debug!(session.id = id, reason, pinned_us, %statement, "pin ended");
+        }
+    }
+
+    /// Counts the time that the session was in its cluster, which ends now, or is counted anew.
+    fn count_time(&mut self) -> Duration {
+        let now = rt::now();
+        self.count_pin(now);
+        self.pin = None;
+        let lived = now.saturating_duration_since(self.begun);
+        self.begun = now;
+        self.counters.session_us.add(micros(lived));
+        lived
+    }
+
+    /// Counts what the end of the session ends.
+    pub(crate) fn count_end(&mut self) {
+        let lived = self.count_time();
+        tracing::debug!(session.id = self.activity.id.0, connected_us = micros(lived), "session ended");
+    }
+
+    /// The session goes on in another cluster, which counts like this.
+    pub(crate) fn moves_to(&mut self, counters: Arc<ClusterCounters>) {
+        self.count_time();
+        self.counters = counters;
+    }
+}
+
+impl Wanted {
+    /// Lets others know what holds the session to its connection, where that has changed. The connection is one to `backend`.
+    pub(crate) fn publish(&mut self, backend: Option<BackendId>) {
+        let is_in_transaction = self.status.contains(Status::IN_TRANS);
+        let noted = (self.pins.revision(), is_in_transaction, backend);
+        if noted != self.published.noted {
+            self.publish_change(noted);
+        }
+    }
+
+    #[inline(never)]
+    fn publish_change(&mut self, noted: (u32, bool, Option<BackendId>)) {
+        let published = &mut self.published;
+        let key = self.pins.iter().next().map(|pin| (pin.reason, pin.since));
+        if key != published.pin {
+            let now = rt::now();
+            published.count_pin(now);
+            published.pin = key;
+            published.since = now;
+        }
+        published.noted = noted;
+        published.activity.is_held(noted.2, noted.1, &self.pins, self.lex.as_read());
+    }
+
+    /// Pins a session whose user does not share connections, from its first statement on. It has none yet.
+    pub(crate) fn pin_if_dedicated(&mut self, users: &Users) {
+        let user = self.published.activity.user();
+        if users.find(&user).is_some_and(|user| !user.shares_connections) {
+            self.pins.add(PinReason::Dedicated, rt::now(), b"");
+            self.publish(None);
+        }
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn counter(counters: &ClusterCounters, reason: PinReason) -> &Counter {
+    match reason {
+        PinReason::Transaction => &counters.pinned_us_transaction,
+        PinReason::NextTransaction => &counters.pinned_us_set_transaction,
+        PinReason::TemporaryTable => &counters.pinned_us_temporary_table,
+        PinReason::TableLock => &counters.pinned_us_lock_tables,
+        PinReason::ReadLock => &counters.pinned_us_read_lock,
+        PinReason::AdvisoryLock => &counters.pinned_us_get_lock,
+        PinReason::Handler => &counters.pinned_us_handler,
+        PinReason::SqlPrepared => &counters.pinned_us_sql_prepare,
+        PinReason::Cursor => &counters.pinned_us_cursor,
+        PinReason::LongData => &counters.pinned_us_long_data,
+        PinReason::LargeStatement => &counters.pinned_us_large_statement,
+        PinReason::LargeVariables => &counters.pinned_us_large_variables,
+        PinReason::Xa => &counters.pinned_us_xa,
+        PinReason::FixedVariable => &counters.pinned_us_fixed_variable,
+        PinReason::Tracking => &counters.pinned_us_session_track,
+        PinReason::Role => &counters.pinned_us_set_role,
+        PinReason::Status => &counters.pinned_us_session_status,
+        PinReason::UnknownState => &counters.pinned_us_unknown_state,
+        PinReason::Dedicated => &counters.pinned_us_multiplex_off,
+    }
+}
