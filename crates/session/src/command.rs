@@ -20,6 +20,7 @@ use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::Command;
 use delphinus_wire::command::ClientStmtId;
 
+use crate::answer;
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::served::{Outcome, Served};
@@ -120,17 +121,26 @@ impl Session {
         let command = self.as_meant(command);
         match command {
             Rare::Quit => Ok(Served::End),
-            Rare::Ping => self.ping(input).await,
+            Rare::Ping => {
+                self.client.skip(input).await?;
+                simple::ping(&mut self.client, &mut self.held, &mut self.state).await
+            }
             Rare::InitDb => self.init_db(input).await,
             Rare::Prepare => self.prepare(input).await,
-            Rare::StmtClose(id) => self.stmt_close(input, id).await,
+            Rare::StmtClose(id) => {
+                self.client.skip(input).await?;
+                Ok(stmt_close::close(id, &mut self.statements, &mut self.held, &mut self.state).await)
+            }
             Rare::StmtReset(id) => self.stmt_reset(input, id).await,
             Rare::LongData(id) => self.long_data(input, id).await,
-            Rare::Fetch(id) => self.fetch(input, id).await,
+            Rare::Fetch(id) => self.carry_to_own(input, id, &fetch::FETCH).await,
             Rare::BulkExecute(id) => self.bulk_execute(input, id).await,
             Rare::ChangeUser => self.change_user(input).await,
             Rare::ResetConnection => self.reset_connection(input).await,
-            Rare::SetOption(option) => self.set_option(input, option).await,
+            Rare::SetOption(option) => {
+                self.client.skip(input).await?;
+                simple::set_option(option, &mut self.client, &mut self.held, &mut self.state).await
+            }
             Rare::FieldList => self.field_list(input).await,
             Rare::Refresh(what) => self.refresh(input, what).await,
             Rare::Statistics => self.statistics(input).await,
@@ -145,5 +155,27 @@ impl Session {
                 Ok(Served::Error(ProxyError::UnknownCommand))
             }
         }
+    }
+
+    async fn stmt_reset(&mut self, input: Input, id: ClientStmtId) -> Outcome {
+        if let Some(found) = self.statements.find(id) {
+            found.late_error = None;
+            if found.own.is_none() {
+                self.client.skip(input).await?;
+                self.worker.counters.routed_local.increment();
+                answer::give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
+                return Ok(Served::Answered);
+            }
+        }
+        self.carry_to_own(input, id, &stmt_reset::RESET).await
+    }
+
+    async fn reset_connection(&mut self, input: Input) -> Outcome {
+        self.client.skip(input).await?;
+        let schema = self.state.want.schema.clone();
+        self.reset().await;
+        reset::keeps(schema, &mut self.state);
+        answer::give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
+        Ok(Served::Answered)
     }
 }

@@ -3,14 +3,14 @@
 //! Owns: what the session knows of itself for that, and who may ask. The words are `route`'s.
 
 use delphinus_pool::Checkout;
-use delphinus_route::{Asker, Behind, Cluster, Demand, Demanded, Question, Row, Usual, explain};
-use delphinus_sql::{Consistency, Effects, Hidden, Hints, Statement, classify, explained_route};
+use delphinus_route::{Asker, Cluster, Question, Row, Usual, explain};
+use delphinus_sql::{Effects, Hidden, Hints, Statement, classify, explained_route};
 use delphinus_state::PinReason;
-use delphinus_topology::{BackendId, Snapshot};
-use delphinus_wire::response::{Column, Status, TextResult};
+use delphinus_topology::BackendId;
+use delphinus_wire::response::{Status, TextResult};
 use delphinus_wire::{HEADER_LEN, query_attributes};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, TextShape};
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Reading;
 use crate::io::Input;
@@ -59,21 +59,8 @@ impl Session {
         let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
         let rows = self.explained(asked, &statement, &attributes, explain);
         self.client.skip(input).await?;
-        let result = self.table_of(rows);
+        let result = table_of(rows, self.text_shape());
         self.answer(&Answer::rows(result)).await
-    }
-
-    fn table_of(&mut self, rows: Vec<Row>) -> TextResult {
-        let shape = self.text_shape();
-        let column = |(name, width): (&str, u32)| {
-            let column = Column::text(name.as_bytes(), width, shape.collation);
-            Column { decimals: shape.decimals, ..column }
-        };
-        let cell = |text: String| Some(text.into_bytes());
-        TextResult {
-            columns: ["item", "value"].into_iter().zip(WIDTHS).map(column).collect(),
-            rows: rows.into_iter().map(|(item, value)| vec![cell(item.to_owned()), cell(value)]).collect(),
-        }
     }
 
     /// What `look` makes of a statement, of the cluster, and of what this session is.
@@ -85,12 +72,13 @@ impl Session {
         look: impl FnOnce(&Question<'_>, Cluster<'_>, &Asker<'_>) -> T,
     ) -> T {
         let lex = self.state.lex.options(&self.state.want.vars);
-        let standing = self.standing(sql, statement);
+        let standing = self.where_it_stands(sql, statement);
         let (user, avoid) = (self.activity.user(), self.worker.outlook.avoided());
         let routing = &self.worker.settings.routing;
         let of_user = self.worker.users.find(&user).and_then(|user| user.consistency);
         self.worker.outlook.with_snapshot(|snapshot, balance| {
-            let demanded = |level| self.demanded(level, snapshot);
+            let reading = self.reading(snapshot);
+            let demanded = |level| self.causality.demanded(&Reading { level, ..reading });
             let asker = Asker {
                 user: &user,
                 schema: self.state.want.schema.as_deref(),
@@ -116,7 +104,7 @@ impl Session {
 
     /// Where the session is for this statement. One that does not belong into a transaction on a replica ends it, or
     /// begins it again on the primary.
-    fn standing(&mut self, sql: &[u8], statement: &Statement) -> Standing {
+    fn where_it_stands(&mut self, sql: &[u8], statement: &Statement) -> Standing {
         let question = Question { sql, lex: self.state.lex(), statement };
         let refused = check_listener(self.login.listener.mode, &question).err();
         let refused = refused.map(|why| ProxyError::from(why).reason());
@@ -137,35 +125,15 @@ impl Session {
         }
         standing
     }
+}
 
-    /// What the session has to find where it reads, and who is known to have it.
-    fn demanded(&self, level: Consistency, snapshot: &Snapshot) -> Demanded {
-        if level == Consistency::Eventual {
-            return Demanded::default();
-        }
-        let reading = Reading { level, ..self.reading(snapshot) };
-        if self.causality.is_free_to_read(&reading) {
-            let known = snapshot.readable_replicas().map(|replica| replica.id).collect();
-            let what = "nothing that a replica may not have yet".to_owned();
-            return Demanded { what, known, ..Demanded::default() };
-        }
-        let what = match &self.causality.demand(&reading, &[]) {
-            Demand::Everything => "all that was committed: only the primary is known to have it".to_owned(),
-            Demand::SameAs(id) => {
-                let name = snapshot.backend(*id).map_or("?", |backend| &*backend.name);
-                format!("what it has read or written on {name} a moment ago")
-            }
-            Demand::Sets(sets) => {
-                let mut sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-                // What it has written may be all that there was where it has read.
-                sets.dedup();
-                if sets.is_empty() { "nothing".to_owned() } else { sets.join(" and ") }
-            }
-        };
-        let Behind { replicas: behind, must_wait: waits } = self.causality.behind(&reading, &[]);
-        let is_known = |id: &BackendId| !waits && !behind.contains(id);
-        let known = snapshot.readable_replicas().map(|replica| replica.id).filter(is_known).collect();
-        Demanded { what, known, behind, wait_ms: waits.then_some(reading.patience.as_millis()) }
+/// As a table.
+fn table_of(rows: Vec<Row>, shape: TextShape) -> TextResult {
+    let column = |(name, width): (&str, u32)| shape.column(name.as_bytes(), width);
+    let cell = |text: String| Some(text.into_bytes());
+    TextResult {
+        columns: ["item", "value"].into_iter().zip(WIDTHS).map(column).collect(),
+        rows: rows.into_iter().map(|(item, value)| vec![cell(item.to_owned()), cell(value)]).collect(),
     }
 }
 

@@ -26,14 +26,7 @@ use crate::steer::{
 };
 
 impl Session {
-    /// What is around a statement of this session.
-    #[inline]
-    pub(crate) fn around(&self) -> Around<'_> {
-        let routing = &self.worker.settings.routing;
-        Around { state: &self.state, held: &self.held, login: &self.login, routing }
-    }
-
-    /// True if [`Session::steer`] has to be asked about this statement.
+    /// True if [`Session::steer_statement`] has to be asked about this statement.
     #[inline]
     pub(crate) fn is_steered(&self, statement: &Statement) -> bool {
         self.steering.is_for(statement, &self.held)
@@ -41,7 +34,7 @@ impl Session {
 
     /// Finds out what is asked about a statement beside itself. An error means that it must not run; a text, that this is to
     /// run in its place, once it has been steered, too.
-    pub(crate) async fn steer(
+    pub(crate) async fn steer_statement(
         &mut self,
         sql: &[u8],
         statement: &Statement,
@@ -77,7 +70,7 @@ impl Session {
         statement: &Statement,
         attributes: Hints,
     ) -> Result<(), ProxyError> {
-        self.steer(sql, statement, attributes).await?;
+        self.steer_statement(sql, statement, attributes).await?;
         self.check_where_it_is(sql, statement).await
     }
 
@@ -144,18 +137,6 @@ impl Session {
             rt::sleep(rule.then.delay).await;
         }
         Ok(rule.rewritten(question.sql))
-    }
-
-    /// Forgets the session's own settings.
-    pub(crate) fn reset_steering(&mut self) {
-        let standing = self.worker.consistency_of(&self.activity.user());
-        self.steering.reset(self.worker.is_steered(&self.login.listener), standing);
-    }
-
-    /// Takes over new settings of the session.
-    pub(crate) fn set_own_hints(&mut self, own: Hints, traces: bool) {
-        let standing = self.worker.consistency_of(&self.activity.user());
-        self.steering.set_own(own, traces, self.worker.is_steered(&self.login.listener), standing);
     }
 }
 

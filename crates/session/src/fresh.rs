@@ -34,6 +34,7 @@ mod kept_answer;
 #[cfg(test)]
 mod scene;
 mod token;
+mod told;
 mod touch;
 
 use std::cell::Cell;

@@ -21,7 +21,7 @@
 //! | what a statement changed | `settle` |
 //! | whether it has changed accounts or rights | `follow/rights` |
 //! | which error does a client see | `client_error` |
-//! | what a session says of itself when it is asked | `watch` |
+//! | what others want of a session while it waits | `calls`, and `watch` while a command is on its way |
 
 mod answer;
 mod calls;
@@ -37,7 +37,6 @@ mod login;
 mod needs;
 mod ordinary;
 mod outlook;
-mod own_settings;
 mod read_only;
 mod rescue;
 mod route;

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_clients::{
-    Activity, Arrival, ClientConnId, Clusters, Connected, Entry, ListenerMode, ListenerSettings,
-    LoginAttempt, Rank, Refusal, Visitor,
+    Activity, ClientConnId, Clusters, Connected, Entry, ListenerMode, ListenerSettings, LoginAttempt, Rank,
+    Refusal, Visitor,
 };
-use delphinus_memory::{Owner, Share};
+use delphinus_memory::{Account, Owner, Share};
 use delphinus_net::rt::{self, Either};
-use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Stream, serve_login};
+use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, Peer, Stream, serve_login};
 use delphinus_pool::{Identity, Memory};
 use delphinus_sql::Flavor as SqlFlavor;
 use delphinus_state::{
@@ -47,33 +47,29 @@ use crate::worker::Worker;
 /// Clients choose the level that answers to them are compressed with; from 10 on, a worker would do little else.
 const MOST_ZSTD_LEVEL: u8 = 9;
 
-impl Session {
-    /// Serves a client from its first byte to its last.
-    pub async fn run(clusters: Rc<Clusters<Worker>>, arrival: Arrival) {
-        let Arrival { peer, listener, connected } = arrival;
-        let worker = clusters.first(&listener).clone();
-        let origin = Origin { host: peer.host(), ip: peer.ip, system_user: peer.system_user };
-        let host = origin.host.clone();
-        worker.process.sessions_opened.increment();
-        if let Ok(stream) = peer.into_stream() {
-            let limit = Duration::from_millis(worker.settings.connect_timeout_ms);
-            let login = Box::pin(log_in(clusters, stream, listener, (origin, &connected)));
-            match rt::either(rt::timeout(limit, login), connected.evicted()).await {
-                // Boxed, so that a client that has not logged in does not carry the room of one that has.
-                Either::First(Some(Ok(session))) => Box::pin(Box::new(session).serve()).await,
-                Either::First(Some(Err(error))) => note_failure(&worker, &host, &error),
-                Either::First(None) => {
-                    note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64));
-                }
-                Either::Second(()) => {
-                    worker.process.logins_evicted.increment();
-                    tracing::debug!(client.host = %host, "login has to make way for another");
-                }
-            }
+/// The session of a client that has arrived, if it gets one.
+pub(crate) async fn enter(
+    clusters: Rc<Clusters<Worker>>,
+    (peer, listener): (Peer, Arc<ListenerSettings>),
+    connected: &Connected,
+) -> Option<Box<Session>> {
+    let worker = clusters.first(&listener).clone();
+    let origin = Origin { host: peer.host(), ip: peer.ip, system_user: peer.system_user };
+    let host = origin.host.clone();
+    let stream = peer.into_stream().ok()?;
+    let limit = Duration::from_millis(worker.settings.connect_timeout_ms);
+    let login = Box::pin(log_in(clusters, stream, listener, (origin, connected)));
+    match rt::either(rt::timeout(limit, login), connected.evicted()).await {
+        // Boxed, so that a client that has not logged in does not carry the room of one that has.
+        Either::First(Some(Ok(session))) => return Some(Box::new(session)),
+        Either::First(Some(Err(error))) => note_failure(&worker, &host, &error),
+        Either::First(None) => note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64)),
+        Either::Second(()) => {
+            worker.process.logins_evicted.increment();
+            tracing::debug!(client.host = %host, "login has to make way for another");
         }
-        worker.process.sessions_closed.increment();
-        drop(connected);
     }
+    None
 }
 
 impl Worker {
@@ -157,7 +153,7 @@ async fn log_in(
     let mut session = seed.grow(worker, &facts, &outcome);
     session.state.pin_if_dedicated(&session.worker.users);
     // Boxed for the same reason: it may have to check a connection out, which takes most of the room.
-    if let Err(error) = Box::pin(session.finish_login(&outcome)).await {
+    if let Err(error) = Box::pin(finish_login(&mut session, &outcome)).await {
         session.leave();
         return Err(error);
     }
@@ -409,70 +405,66 @@ async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities:
     let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
 }
 
-impl Session {
-    /// Checks the schema, where the client names one, and says OK.
-    async fn finish_login(&mut self, outcome: &LoginOutcome) -> Result<(), NetError> {
-        if let Err(error) = self.check_schema().await {
-            refuse_known(&mut self.client.stream, &error, outcome).await;
-            return Err(NetError::Closed);
-        }
-        self.say_welcome(outcome).await
+/// Checks the schema, where the client names one, and says OK.
+async fn finish_login(session: &mut Session, outcome: &LoginOutcome) -> Result<(), NetError> {
+    let Session { worker, client, held, state, .. } = session;
+    if let Err(error) = check_schema(held, state, worker.settings.connect_timeout_ms).await {
+        refuse_known(&mut client.stream, &error, outcome).await;
+        return Err(NetError::Closed);
     }
+    held.activity.enters(state.want.schema.as_deref());
+    say_welcome(client, state.status, outcome, &worker.settings.memory).await
+}
 
-    /// Says OK.
-    pub(crate) async fn say_welcome(&mut self, outcome: &LoginOutcome) -> Result<(), NetError> {
-        let mut out = Vec::new();
-        if let Some(packet) = &outcome.before_ok {
-            put_packet(&mut out, packet.seq, &packet.payload);
-        }
-        self.activity.enters(self.state.want.schema.as_deref());
-        self.put_login_ok(&mut out, outcome.next_seq);
-        self.client.write_bytes(&out).await?;
-        self.start_compression();
-        Ok(())
+/// Says OK; from then on, the connection is compressed as was agreed.
+pub(crate) async fn say_welcome(
+    client: &mut Client,
+    status: Status,
+    outcome: &LoginOutcome,
+    account: &Account,
+) -> Result<(), NetError> {
+    let mut out = Vec::new();
+    if let Some(packet) = &outcome.before_ok {
+        put_packet(&mut out, packet.seq, &packet.payload);
     }
-
-    /// From the OK packet of the login on, as was agreed.
-    fn start_compression(&mut self) {
-        let level = self.login.established.zstd_level.clamp(1, MOST_ZSTD_LEVEL);
-        if let Some(algorithm) = Algorithm::agreed(self.client.capabilities, level)
-            && !self.client.stream.is_compressed()
-        {
-            self.client
-                .stream
-                .start_compression(CompressedLink::new(algorithm, Side::Server), self.client.buffer.data());
-            self.client.stream.limit_unpacked(&self.worker.settings.memory);
-            self.client.buffer.clear();
-        }
+    let at = begin_packet(&mut out);
+    OkPacket { status, ..OkPacket::default() }.put(&mut out, 0, client.capabilities);
+    end_packet(&mut out, at, outcome.next_seq);
+    client.write_bytes(&out).await?;
+    let level = outcome.connection.zstd_level.clamp(1, MOST_ZSTD_LEVEL);
+    if let Some(algorithm) = Algorithm::agreed(client.capabilities, level)
+        && !client.stream.is_compressed()
+    {
+        let link = CompressedLink::new(algorithm, Side::Server);
+        client.stream.start_compression(link, client.buffer.data());
+        client.stream.limit_unpacked(account);
+        client.buffer.clear();
     }
+    Ok(())
+}
 
-    fn put_login_ok(&self, out: &mut Vec<u8>, seq: u8) {
-        let at = begin_packet(out);
-        let ok = OkPacket { status: self.state.status, ..OkPacket::default() };
-        ok.put(out, 0, self.client.capabilities);
-        end_packet(out, at, seq);
+/// A schema that does not exist, or is not for this user, is an error of the login, as servers have it. Where
+/// no backend can be asked, the first statement will tell. `limit_ms`: for the whole login.
+pub(crate) async fn check_schema(
+    held: &mut Held,
+    state: &mut Wanted,
+    limit_ms: u64,
+) -> Result<(), ProxyError> {
+    if state.want.schema.is_none() {
+        return Ok(());
     }
-
-    /// A schema that does not exist, or is not for this user, is an error of the login, as servers have it. Where
-    /// no backend can be asked, the first statement will tell.
-    pub(crate) async fn check_schema(&mut self) -> Result<(), ProxyError> {
-        if self.state.want.schema.is_none() {
-            return Ok(());
+    let Ok(primary) = held.source.outlook.usable_primary() else { return Ok(()) };
+    // Not for the whole time of a login: one that is right must not fail because the pool is full.
+    let limit = Duration::from_millis(limit_ms / 2);
+    let Some(checked) = rt::timeout(limit, held.checkout(primary, state, true)).await else {
+        return Ok(());
+    };
+    match checked {
+        Ok(checkout) => {
+            held.give_back(checkout);
+            Ok(())
         }
-        let Ok(primary) = self.worker.outlook.usable_primary() else { return Ok(()) };
-        // Not for the whole time of a login: one that is right must not fail because the pool is full.
-        let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms / 2);
-        let Some(checked) = rt::timeout(limit, self.held.checkout(primary, &mut self.state, true)).await
-        else {
-            return Ok(());
-        };
-        match checked {
-            Ok(checkout) => {
-                self.held.give_back(checkout);
-                Ok(())
-            }
-            Err(error) if is_about_schema(&error) => Err(ProxyError::Pool(error)),
-            Err(_) => Ok(()),
-        }
+        Err(error) if is_about_schema(&error) => Err(ProxyError::Pool(error)),
+        Err(_) => Ok(()),
     }
 }

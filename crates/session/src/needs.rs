@@ -1,12 +1,9 @@
 //! What a command needs beside a connection: found out once, from its statement and its session. One that needs nothing is
 //! ordinary, as nearly all are.
 
-use delphinus_sql::{Class, CodeChange, Effects, Statement, Uses};
-use delphinus_wire::command::ClientStmtId;
+use delphinus_sql::{Class, Effects, Statement, Uses};
 
-use crate::follow::{AT_RISK, MAY_CHANGE_CODE, RUNS_TEXTS, may_hide, uncover_prepared};
-use crate::io::Input;
-use crate::session::Session;
+use crate::follow::{AT_RISK, MAY_CHANGE_CODE, RUNS_TEXTS};
 
 /// What a statement reads that its session's connection, or the proxy, has to provide.
 pub(crate) const SPECIAL_USES: Uses = Uses::LAST_INSERT_ID
@@ -89,50 +86,6 @@ fn changes_rows_at_most(statement: &Statement) -> bool {
         Class::Select | Class::Insert | Class::Update | Class::Delete | Class::Replace | Class::With
     );
     is_of_rows && statement.effects.is_empty() && statement.count == 1
-}
-
-impl Session {
-    /// Takes in that a text is about to run which may change code.
-    pub(crate) fn note_code_of_query(&mut self, statement: &Statement, input: Input, text_at: usize) {
-        let sql = &self.client.buffer.data()[text_at..input.held];
-        self.noted.note_code(CodeChange::of(statement, sql, self.state.lex(), input.is_whole()));
-        self.steering.is_asked |= !self.noted.is_empty();
-    }
-
-    /// The same for one that may change rights.
-    pub(crate) fn note_rights_of_query(&mut self, statement: &Statement, input: Input, text_at: usize) {
-        let end = if input.is_whole() { input.held } else { text_at };
-        let sql = &self.client.buffer.data()[text_at..end];
-        self.noted.note_rights(statement, sql, &mut self.state, &self.held.identity.user);
-        self.steering.is_asked |= !self.noted.is_empty();
-    }
-
-    /// The same for a text that is not in the buffer.
-    pub(crate) fn note_rights(&mut self, statement: &Statement, sql: &[u8]) {
-        self.noted.note_rights(statement, sql, &mut self.state, &self.held.identity.user);
-        self.steering.is_asked |= !self.noted.is_empty();
-    }
-
-    /// True if `uncover_prepared` has to be asked about this one.
-    #[inline]
-    pub(crate) fn may_hide(&mut self, id: ClientStmtId) -> bool {
-        let code = &self.worker.stored_code;
-        code.concerns_any() && self.statements.find(id).is_some_and(|found| may_hide(code, found))
-    }
-
-    pub(crate) async fn uncover_prepared(&mut self, id: ClientStmtId) {
-        let Some(found) = self.statements.find(id) else { return };
-        let lex = self.state.lex.options_with(&found.key.state().vars);
-        uncover_prepared(&self.worker.stored_code, found, lex).await;
-    }
-
-    /// Takes in that a prepared statement is about to run which may change code. It is read as it was then.
-    pub(crate) fn note_code_of_prepared(&mut self, id: ClientStmtId) {
-        let Some(found) = self.statements.find(id) else { return };
-        let lex = self.state.lex.options_with(&found.key.state().vars);
-        self.noted.note_code(CodeChange::of(&found.statement, found.key.text(), lex, !found.is_large()));
-        self.steering.is_asked |= !self.noted.is_empty();
-    }
 }
 
 #[cfg(test)]

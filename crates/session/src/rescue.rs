@@ -131,7 +131,7 @@ fn trouble(forwarded: &Result<Relayed, Cut>) -> Option<Trouble> {
 
 impl Session {
     /// What becomes of a command whose answer is not a usual one, or that has none.
-    pub(crate) async fn rescue(
+    pub(crate) async fn rescue_command(
         &mut self,
         checkout: Checkout,
         forwarded: Result<Relayed, Cut>,

@@ -3,11 +3,11 @@
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Behind, Intent, Plan, READ_ATTEMPTS, Reason, Scope, Target, plan};
-use delphinus_sql::{Access, Class, Consistency, Effects, Statement};
+use delphinus_sql::{Access, Class, Effects, Statement};
 use delphinus_topology::{BackendId, Snapshot};
 
 use crate::client_error::ProxyError;
-use crate::fresh::{Patience, Reading};
+use crate::fresh::Patience;
 use crate::rescue::{Tries, take_bound};
 use crate::session::Session;
 
@@ -42,18 +42,6 @@ impl Session {
         let found = if is_free { Behind::default() } else { self.causality.behind(&reading, avoid) };
         self.causality.is_planned(found.must_wait);
         found
-    }
-
-    /// A read of the session in this cluster.
-    #[inline]
-    pub(crate) fn reading<'a>(&'a self, snapshot: &'a Snapshot) -> Reading<'a> {
-        let usual = if snapshot.tells_gtids { Consistency::Session } else { Consistency::Eventual };
-        Reading {
-            level: self.steering.consistency().unwrap_or(usual),
-            snapshot,
-            progress: &self.worker.outlook.progress,
-            patience: self.worker.settings.routing.consistency_timeout,
-        }
     }
 
     /// No try yet, and the backends that have just failed left out.

@@ -4,16 +4,18 @@
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_sql::{Class, Effects, Statement, Why};
-use delphinus_state::Shape;
+use delphinus_state::{Response, Shape};
+use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::follow::Bringing;
 use crate::io::{Cut, Heard, Input, Relayed};
 use crate::ordinary::Unsent;
-use crate::rescue::{Rescued, Sent, Tries, is_usual};
+use crate::rescue::{Rescued, Sent, Tries, is_usual, take_bound};
 use crate::served::Served;
 use crate::session::Session;
+use crate::statements::ClientStatement;
 
 /// What is to be done for one command.
 pub(crate) trait Job {
@@ -74,7 +76,57 @@ impl Begun {
     pub(crate) const NOTHING: Self = Self::Not(Unsent::Planned(None));
 }
 
+/// A command about a statement that its client has for itself, on the connection that the session is held to.
+pub(crate) struct AboutOwn {
+    pub shape: Shape,
+    /// There is no such statement.
+    pub unknown: fn(ClientStmtId) -> ProxyError,
+    /// The client has nothing of it for itself.
+    pub gone: fn(ClientStmtId) -> ProxyError,
+    /// What the answer says of the statement.
+    pub done: fn(&mut ClientStatement, &Response),
+}
+
 impl Session {
+    /// Carries a command to the connection that has the client's own statement, and to no other.
+    pub(crate) async fn carry_to_own(
+        &mut self,
+        input: Input,
+        id: ClientStmtId,
+        about: &AboutOwn,
+    ) -> Result<Served, NetError> {
+        let Some(found) = self.statements.find(id) else {
+            return self.refuse(input, (about.unknown)(id)).await;
+        };
+        let Some(own) = found.own.as_ref().map(|own| own.statement.id) else {
+            return self.refuse(input, (about.gone)(id)).await;
+        };
+        let mut checkout = match take_bound(&mut self.held, &mut self.state) {
+            Ok(Some(checkout)) => checkout,
+            Ok(None) => return self.refuse(input, (about.gone)(id)).await,
+            Err(error) => return self.refuse(input, error).await,
+        };
+        self.client.write_stmt_id(own);
+        let Relayed { response, rest, len, .. } = match self.forward(&mut checkout, input, about.shape).await
+        {
+            Ok(relayed) => relayed,
+            Err(Cut::Client(error)) => return Err(error),
+            // The cursor is gone, whatever else there was.
+            Err(Cut::Backend { error, .. }) => return Ok(self.stakes().after_loss(&error)),
+        };
+        if let Some(found) = self.statements.find(id) {
+            (about.done)(found, &response);
+        }
+        if let Some(status) = response.status {
+            self.state.status = status.of_session();
+        }
+        self.statements.settle_own(id, &mut checkout, &mut self.state).await;
+        self.held.keep_or_give_back(checkout, &mut self.state);
+        let rest = self.client.write(rest, len).await?;
+        self.worker.buffers.give(rest);
+        Ok(Served::Answered)
+    }
+
     /// Takes in what is about to run.
     #[inline]
     pub(crate) fn begin_statement(&mut self, statement: &Statement) {
@@ -120,7 +172,7 @@ impl Session {
                 forwarded => forwarded,
             };
             let sent = Sent { statement: job.statement(), runs: job.runs(), input, attempt: tries.attempt };
-            match Box::pin(self.rescue(checkout, forwarded, sent)).await? {
+            match Box::pin(self.rescue_command(checkout, forwarded, sent)).await? {
                 Rescued::Again => {}
                 Rescued::Elsewhere(backend) => self.go_elsewhere(&mut tries, backend).await,
                 Rescued::Told(checkout, relayed) => return Ok(Carried::Through(checkout, relayed, input)),

@@ -2,6 +2,9 @@
 //! Each command goes through the same stages:
 //! `read -> classify -> plan -> (answer locally) -> checkout -> sync -> forward -> track -> settle`.
 
+use std::rc::Rc;
+
+use delphinus_clients::{Arrival, Clusters};
 use delphinus_net::NetError;
 use delphinus_sql::Flavor;
 use delphinus_wire::response::Status;
@@ -11,10 +14,24 @@ use crate::answer;
 use crate::calls::attend;
 use crate::client_error::ProxyError;
 use crate::io::{Input, Waited};
+use crate::login::enter;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
+use crate::worker::Worker;
 
 impl Session {
+    /// Serves a client from its first byte to its last.
+    pub async fn run(clusters: Rc<Clusters<Worker>>, arrival: Arrival) {
+        let Arrival { peer, listener, connected } = arrival;
+        let process = clusters.first(&listener).process.clone();
+        process.sessions_opened.increment();
+        if let Some(session) = enter(clusters, (peer, listener), &connected).await {
+            Box::pin(session.serve()).await;
+        }
+        process.sessions_closed.increment();
+        drop(connected);
+    }
+
     /// Serves the client until it goes.
     // In a box: what an async function takes by value is kept in its future twice.
     pub(crate) async fn serve(mut self: Box<Self>) {

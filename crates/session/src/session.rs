@@ -6,20 +6,22 @@ use std::sync::Arc;
 
 use delphinus_clients::{Activity, Clusters, ListenerSettings};
 use delphinus_pool::Memory;
+use delphinus_sql::{Consistency, Hints};
 use delphinus_state::{PinReason, SessionState};
+use delphinus_topology::Snapshot;
 use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
 use crate::answer::{self, Answer, Sessions, TextShape};
 use crate::follow::{AskedTracking, Noted};
-use crate::fresh::Causality;
+use crate::fresh::{Causality, Reading};
 use crate::hold::Held;
 use crate::io::Client;
 use crate::rescue::{Seeking, Stakes};
 use crate::served::{Outcome, Served};
 use crate::state::Wanted;
 use crate::statements::ClientStatements;
-use crate::steer::Steering;
+use crate::steer::{Around, Steering};
 use crate::worker::Worker;
 
 /// A session. Its life is in `serve`.
@@ -107,6 +109,42 @@ impl Session {
     pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
         answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
         Ok(Served::Answered)
+    }
+
+    /// What is around a statement of this session.
+    #[inline]
+    pub(crate) fn around(&self) -> Around<'_> {
+        let routing = &self.worker.settings.routing;
+        Around { state: &self.state, held: &self.held, login: &self.login, routing }
+    }
+
+    /// Sees to it that what was noted about the command is looked after.
+    pub(crate) fn looks_after_noted(&mut self) {
+        self.steering.is_asked |= !self.noted.is_empty();
+    }
+
+    /// A read of the session in this cluster.
+    #[inline]
+    pub(crate) fn reading<'a>(&'a self, snapshot: &'a Snapshot) -> Reading<'a> {
+        let usual = if snapshot.tells_gtids { Consistency::Session } else { Consistency::Eventual };
+        Reading {
+            level: self.steering.consistency().unwrap_or(usual),
+            snapshot,
+            progress: &self.worker.outlook.progress,
+            patience: self.worker.settings.routing.consistency_timeout,
+        }
+    }
+
+    /// Forgets the session's own settings.
+    pub(crate) fn reset_steering(&mut self) {
+        let standing = self.worker.consistency_of(&self.activity.user());
+        self.steering.reset(self.worker.is_steered(&self.login.listener), standing);
+    }
+
+    /// Takes over new settings of the session.
+    pub(crate) fn set_own_hints(&mut self, own: Hints, traces: bool) {
+        let standing = self.worker.consistency_of(&self.activity.user());
+        self.steering.set_own(own, traces, self.worker.is_steered(&self.login.listener), standing);
     }
 
     /// What it does where it needs the primary.

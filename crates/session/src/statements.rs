@@ -5,11 +5,16 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
-use delphinus_pool::{BackendStatement, StatementKey};
-use delphinus_sql::{Flavor, Statement};
+use delphinus_net::rt;
+use delphinus_pool::{BackendStatement, Checkout, StatementKey};
+use delphinus_sql::{CodeChange, Flavor, Statement};
+use delphinus_state::PinReason;
+use delphinus_view::StoredCode;
 use delphinus_wire::command::ClientStmtId;
 
 use crate::client_error::ProxyError;
+use crate::follow::{may_hide, uncover_prepared};
+use crate::state::Wanted;
 
 /// A statement as its client knows it.
 #[derive(Debug)]
@@ -110,7 +115,7 @@ impl Hasher for ById {
 pub(crate) struct ClientStatements {
     by_id: HashMap<ClientStmtId, ClientStatement, BuildHasherDefault<ById>>,
     cursors: Rc<Cell<usize>>,
-    long_data: Rc<Cell<usize>>,
+    pieces: Rc<Cell<usize>>,
     last_id: u32,
     /// The one that was prepared last, if that is still there.
     last_prepared: Option<ClientStmtId>,
@@ -190,7 +195,7 @@ impl ClientStatements {
 
     /// For a statement that has no cursor and no pieces of a parameter yet.
     pub(crate) fn marks(&self) -> (Mark, Mark) {
-        (Mark::new(&self.cursors), Mark::new(&self.long_data))
+        (Mark::new(&self.cursors), Mark::new(&self.pieces))
     }
 
     /// True if a cursor of any statement is open, or pieces of a parameter were sent ahead.
@@ -206,7 +211,67 @@ impl ClientStatements {
 
     /// True if pieces of a parameter of any statement were sent ahead.
     pub(crate) fn has_long_data(&self) -> bool {
-        self.long_data.get() > 0
+        self.pieces.get() > 0
+    }
+}
+
+/// What of them pins.
+impl ClientStatements {
+    /// Pins for open cursors and long data, or ends these pins, when a command about the statement has ended on this connection. A
+    /// statement that has neither any more is there for all again.
+    pub(crate) async fn settle_own(&mut self, id: ClientStmtId, checkout: &mut Checkout, state: &mut Wanted) {
+        if state.pins.is_empty() && !self.may_pin() {
+            return;
+        }
+        let Some(found) = self.find(id) else { return };
+        let text = found.key.text().clone();
+        if !found.has_cursor.is_set() && !found.has_long_data.is_set() && !found.is_large() {
+            let own = found.own.take();
+            put_back(checkout, own).await;
+        }
+        self.pin(&text, state);
+    }
+
+    /// Sets the pins that come from the state of statements. The session's connection is in its caller's hands.
+    pub(crate) fn pin(&self, text: &[u8], state: &mut Wanted) {
+        let now = rt::now();
+        state.pins.set(PinReason::Cursor, self.has_cursor(), now, text);
+        state.pins.set(PinReason::LongData, self.has_long_data(), now, text);
+        state.pins.set(PinReason::LargeStatement, self.has_large(), now, text);
+        // A session without pins settles without a look at them.
+        state.publish(None);
+    }
+}
+
+/// Makes a statement that was one client's alone one for all again.
+pub(crate) async fn put_back(checkout: &mut Checkout, own: Option<Own>) {
+    let Some(Own { key, statement }) = own else { return };
+    for closed in checkout.connection().statements.put_back(key, statement) {
+        // An error shows when the connection is used next.
+        let _ = checkout.close_statement(closed).await;
+    }
+}
+
+/// What code in the database does by them.
+impl ClientStatements {
+    /// True if `uncover` has to be asked about this one.
+    #[inline]
+    pub(crate) fn may_hide(&mut self, id: ClientStmtId, code: &StoredCode) -> bool {
+        code.concerns_any() && self.find(id).is_some_and(|found| may_hide(code, found))
+    }
+
+    /// Finds out what code in the database does by the statement, which is read as it was then.
+    pub(crate) async fn uncover(&mut self, id: ClientStmtId, code: &StoredCode, state: &Wanted) {
+        let Some(found) = self.find(id) else { return };
+        let lex = state.lex.options_with(&found.key.state().vars);
+        uncover_prepared(code, found, lex).await;
+    }
+
+    /// What a statement that is about to run changes of the code in the database. It is read as it was then.
+    pub(crate) fn code_changed_by(&self, id: ClientStmtId, state: &Wanted) -> Option<CodeChange> {
+        let found = self.look(id)?;
+        let lex = state.lex.options_with(&found.key.state().vars);
+        CodeChange::of(&found.statement, found.key.text(), lex, !found.is_large())
     }
 }
 

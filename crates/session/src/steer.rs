@@ -17,6 +17,7 @@ use std::time::Duration;
 use delphinus_route::{RulePlace, Wish};
 use delphinus_sql::{CacheWish, Consistency, Hints, Statement, Uses};
 
+use crate::answer::own_settings::OwnSettings;
 use crate::hold::Held;
 
 pub(crate) use cache::{Answers, Asking, Consulted, Keeping, execution, why_not_cached};
@@ -102,6 +103,11 @@ impl Steering {
         self.standing = own.consistency.or(standing);
         self.own = (!is_empty).then(|| Box::new(own));
         self.always = !is_empty || traces || always;
+    }
+
+    /// What they are.
+    pub(crate) fn own_settings(&self) -> OwnSettings {
+        OwnSettings { hints: self.own.as_deref().cloned().unwrap_or_default(), traces: self.traces }
     }
 
     /// True if a trace has to begin: the session wants one of each statement.

@@ -1,12 +1,14 @@
 //! Settings of the proxy's own, in the place of system variables: what they are called, what they may be, what they are.
 
 use delphinus_sql::{
-    CacheWish, Consistency, Hints, LexOptions, SelectedVariable, Wanted, selected_variables,
+    CacheWish, Consistency, Hints, LexOptions, Scope, SelectedVariable, Target, Wanted, assignments,
+    selected_variables,
 };
 use delphinus_wire::response::TextResult;
 
 use super::{Answer, TextShape};
 use crate::client_error::{ProxyError, Steered};
+use crate::outlook::Outlook;
 
 /// What their names begin with.
 pub(crate) const PREFIX: &str = "delphinus.";
@@ -15,7 +17,54 @@ pub(crate) const PREFIX: &str = "delphinus.";
 pub(crate) const TOKEN: &str = "causality_token";
 
 /// Whether each statement of the session is explained in the log.
-pub(crate) const TRACE: &str = "trace";
+const TRACE: &str = "trace";
+
+/// What the session's own settings are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OwnSettings {
+    pub hints: Hints,
+    pub traces: bool,
+}
+
+/// What a session may set.
+pub(crate) struct MaySet<'a> {
+    /// Its user may ask where statements go.
+    pub explains: bool,
+    /// There is a cache.
+    pub keeps_answers: bool,
+    /// It knows the names of backends.
+    pub outlook: &'a Outlook,
+}
+
+/// What `SET @@delphinus.mode = .., ..` makes of the settings: all of them, or an error; `take_token` reads the causality token.
+pub(crate) fn set_own(
+    sql: &[u8],
+    lex: LexOptions,
+    mut own: OwnSettings,
+    may: &MaySet<'_>,
+    mut take_token: impl FnMut(&str) -> Result<(), ProxyError>,
+) -> Result<OwnSettings, ProxyError> {
+    for assignment in assignments(sql, lex) {
+        let Target::System { scope, name } = &assignment.target else {
+            return Err(Steered::OwnSettingsMixed.into());
+        };
+        let Some(short) = name.strip_prefix(PREFIX) else { return Err(Steered::OwnSettingsMixed.into()) };
+        if *scope != Scope::Session {
+            return Err(Steered::OwnSettingGlobal(name.clone()).into());
+        }
+        let value = &assignment.value;
+        match short {
+            TOKEN if value.eq_ignore_ascii_case(b"default") => take_token("")?,
+            TOKEN => take_token(&String::from_utf8_lossy(unquoted(value.trim_ascii())))?,
+            TRACE => own.traces = read_trace(value, may.explains)?,
+            _ => {
+                let has_backend = |name: &str| may.outlook.named(name).is_some();
+                set_hint(&mut own.hints, (short, value), has_backend, may.keeps_answers)?;
+            }
+        }
+    }
+    Ok(own)
+}
 
 /// The columns of `SELECT @@delphinus.mode [AS a], ..`, by the short names of the settings; an error for all else.
 pub(crate) fn own_selected(sql: &[u8], lex: LexOptions) -> Result<Vec<SelectedVariable>, ProxyError> {
@@ -39,7 +88,7 @@ pub(crate) fn own_row(columns: Vec<(SelectedVariable, String)>, shape: TextShape
 }
 
 /// Whether statements are to be traced; `may_explain`: the user may ask for that.
-pub(crate) fn read_trace(value: &[u8], may_explain: bool) -> Result<bool, ProxyError> {
+fn read_trace(value: &[u8], may_explain: bool) -> Result<bool, ProxyError> {
     let text = String::from_utf8_lossy(unquoted(value.trim_ascii())).to_ascii_lowercase();
     match text.as_str() {
         "0" | "off" | "false" | "default" => Ok(false),
@@ -50,7 +99,7 @@ pub(crate) fn read_trace(value: &[u8], may_explain: bool) -> Result<bool, ProxyE
 }
 
 /// Sets one of the hints. `has_backend` knows the names of backends; `keeps_answers`: there is a cache.
-pub(crate) fn set_hint(
+fn set_hint(
     own: &mut Hints,
     (name, value): (&str, &[u8]),
     has_backend: impl Fn(&str) -> bool,
@@ -84,7 +133,7 @@ pub(crate) fn set_hint(
 }
 
 /// What one of them is; `None` for any other name.
-pub(crate) fn own_value(own: &Hints, traces: bool, name: &str) -> Option<String> {
+pub(crate) fn own_value(OwnSettings { hints: own, traces }: &OwnSettings, name: &str) -> Option<String> {
     Some(match name {
         "mode" => match own.wanted {
             Some(Wanted::Primary) => "primary".to_owned(),
@@ -102,7 +151,7 @@ pub(crate) fn own_value(own: &Hints, traces: bool, name: &str) -> Option<String>
             None => String::new(),
         },
         "timeout_ms" => own.timeout_ms.unwrap_or(0).to_string(),
-        TRACE => u8::from(traces).to_string(),
+        TRACE => u8::from(*traces).to_string(),
         "cache_ttl" | "cache_ttl_ms" => match own.cache {
             Some(CacheWish::TtlMs(ttl_ms)) => ttl_ms.to_string(),
             Some(CacheWish::Never) => "0".to_owned(),
@@ -113,7 +162,7 @@ pub(crate) fn own_value(own: &Hints, traces: bool, name: &str) -> Option<String>
 }
 
 /// The value without its quotes.
-pub(crate) fn unquoted(value: &[u8]) -> &[u8] {
+fn unquoted(value: &[u8]) -> &[u8] {
     match value {
         [mark @ (b'\'' | b'"' | b'`'), inner @ .., last] if mark == last => inner,
         _ => value,
@@ -125,9 +174,9 @@ mod tests {
     use super::*;
 
     fn set(name: &str, value: &str) -> Option<String> {
-        let mut own = Hints::default();
-        set_hint(&mut own, (name, value.as_bytes()), |name| name == "db1", false).ok()?;
-        own_value(&own, false, name)
+        let mut own = OwnSettings::default();
+        set_hint(&mut own.hints, (name, value.as_bytes()), |name| name == "db1", false).ok()?;
+        own_value(&own, name)
     }
 
     #[test]

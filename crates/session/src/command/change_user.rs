@@ -13,11 +13,12 @@ use delphinus_wire::handshake::Packet;
 use delphinus_wire::handshake::server::{LoginOutcome, Refusal};
 use delphinus_wire::{HEADER_LEN, put_packet};
 
+use super::reset::forget_login_charset;
 use crate::client_error::{ClientError, ProxyError};
 use crate::fresh::Causality;
 use crate::hold::Seats;
 use crate::io::Input;
-use crate::login::{Destination, destination, first_state, lex, may_talk};
+use crate::login::{Destination, check_schema, destination, first_state, lex, may_talk, say_welcome};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Lex;
@@ -88,7 +89,9 @@ impl Session {
                 attempt.succeeded();
                 match self.become_user(&outcome).await {
                     Ok(()) => {
-                        self.say_welcome(&outcome).await?;
+                        self.activity.enters(self.state.want.schema.as_deref());
+                        let (status, account) = (self.state.status, &self.worker.settings.memory);
+                        say_welcome(&mut self.client, status, &outcome, account).await?;
                         Ok(Served::Answered)
                     }
                     Err(error) => {
@@ -157,7 +160,8 @@ impl Session {
         );
         let now = Who { lex: lex(&facts, &initial), rights: keys.epoch(), worker, initial, keys, identity };
         let before = self.switch_to(now);
-        let checked = self.check_schema().await;
+        let limit = self.worker.settings.connect_timeout_ms;
+        let checked = check_schema(&mut self.held, &mut self.state, limit).await;
         if checked.is_err() {
             // Its place may have been given to another one meanwhile.
             if registry
@@ -207,6 +211,6 @@ impl Session {
 
     fn stay_as_before(&mut self, schema: Option<Rc<str>>) {
         self.state.want.schema = schema;
-        self.forget_login_charset();
+        forget_login_charset(&mut self.state);
     }
 }

@@ -130,9 +130,9 @@ fn in_shape(key: Rc<StatementKey>, flags: u8) -> Rc<StatementKey> {
 impl Session {
     #[inline]
     pub(crate) async fn execute(&mut self, input: Input, id: ClientStmtId, flags: u8) -> Outcome {
-        let may_hide = self.may_hide(id);
+        let may_hide = self.statements.may_hide(id, &self.worker.stored_code);
         if may_hide {
-            Box::pin(self.uncover_prepared(id)).await;
+            Box::pin(self.statements.uncover(id, &self.worker.stored_code, &self.state)).await;
         }
         let (statement, key, params) = match self.start_execute(input, id) {
             Ok(started) => started,
@@ -208,10 +208,12 @@ impl Session {
         let statement = found.statement;
         if statement.effects.intersects(AT_RISK) {
             let text = found.key.text().clone();
-            self.note_rights(&statement, &text);
+            self.noted.note_rights(&statement, &text, &mut self.state, &self.held.identity.user);
+            self.looks_after_noted();
         }
         if statement.effects.intersects(MAY_CHANGE_CODE) {
-            self.note_code_of_prepared(id);
+            self.noted.note_code(self.statements.code_changed_by(id, &self.state));
+            self.looks_after_noted();
         }
         self.begin_statement(&statement);
         let params = self.note_types(input, id)?;
@@ -340,7 +342,7 @@ impl Session {
             let own = checkout.connection().statements.take(ran_as);
             found.own = own.map(|statement| Own { key: ran_as.clone(), statement });
         }
-        self.update_statement_pins(&mut checkout, id).await;
+        self.statements.settle_own(id, &mut checkout, &mut self.state).await;
         let text = SqlText::new(key.text(), self.state.lex.options(&self.state.want.vars));
         if response.is_ok() && shows_counters(&statement, &text) {
             self.state.pins.add(PinReason::Status, rt::now(), text.sql);
@@ -350,35 +352,11 @@ impl Session {
         self.answer_last(settled, ran, (rest, len, is_untouched)).await
     }
 
-    /// Pins for open cursors and long data, or ends these pins. A statement that has neither any more is there for all
-    /// again.
-    pub(crate) async fn update_statement_pins(&mut self, checkout: &mut Checkout, id: ClientStmtId) {
-        if self.state.pins.is_empty() && !self.statements.may_pin() {
-            return;
-        }
-        let Some(found) = self.statements.find(id) else { return };
-        let text = found.key.text().clone();
-        if !found.has_cursor.is_set() && !found.has_long_data.is_set() && !found.is_large() {
-            let own = found.own.take();
-            put_back(checkout, own).await;
-        }
-        self.pin_for_statements(&text);
-    }
-
-    /// Sets the pins that come from the state of statements.
-    pub(crate) fn pin_for_statements(&mut self, text: &[u8]) {
-        let now = rt::now();
-        self.state.pins.set(PinReason::Cursor, self.statements.has_cursor(), now, text);
-        self.state.pins.set(PinReason::LongData, self.statements.has_long_data(), now, text);
-        self.state.pins.set(PinReason::LargeStatement, self.statements.has_large(), now, text);
-        // A session without pins settles without a look at them.
-        self.state.publish(self.held.bound_to());
-    }
-
     /// An array of parameters: always on the primary, for it writes.
     pub(crate) async fn bulk_execute(&mut self, input: Input, id: ClientStmtId) -> Outcome {
-        if self.may_hide(id) {
-            self.uncover_prepared(id).await;
+        let code = &self.worker.stored_code;
+        if self.statements.may_hide(id, code) {
+            self.statements.uncover(id, code, &self.state).await;
         }
         let Some(found) = self.statements.find(id) else {
             return self.refuse(input, ProxyError::UnknownStatement(id.0, "mysqld_stmt_bulk_execute")).await;
@@ -475,14 +453,5 @@ pub(super) fn pinning(statement: Statement) -> Statement {
             Statement { access: Access::Write, why: Why::ChangesSession, is_of_session: false, ..statement }
         }
         Access::Write => statement,
-    }
-}
-
-/// Makes a statement that was one client's alone one for all again.
-pub(super) async fn put_back(checkout: &mut Checkout, own: Option<Own>) {
-    let Some(Own { key, statement }) = own else { return };
-    for closed in checkout.connection().statements.put_back(key, statement) {
-        // An error shows when the connection is used next.
-        let _ = checkout.close_statement(closed).await;
     }
 }

@@ -94,7 +94,7 @@ impl Session {
     ) -> Result<Rc<Vec<TextExecuted>>, ProxyError> {
         let text = SqlText::new(sql, self.state.lex());
         let texts = self.noted.texts_run(statement, &text, &self.state);
-        self.steering.is_asked |= !self.noted.is_empty();
+        self.looks_after_noted();
         match texts {
             TextsRun::Known(texts) => Ok(texts),
             TextsRun::MadeBy(expression) => {

@@ -55,7 +55,7 @@ impl Session {
             found.has_long_data.set(true);
             found.own = Some(own);
         }
-        self.pin_for_statements(key.text());
+        self.statements.pin(key.text(), &mut self.state);
         self.held.keep_or_give_back(checkout, &mut self.state);
         Ok(Served::Answered)
     }

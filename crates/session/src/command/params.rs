@@ -7,11 +7,11 @@ use delphinus_pool::{Checkout, StatementKey};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, MAX_PAYLOAD, execute_params, header, param_classes};
 
-use super::execute::put_back;
 use super::prepare::{is_about_insert_id, is_about_last_statement};
 use crate::client_error::ProxyError;
 use crate::io::Input;
 use crate::session::Session;
+use crate::statements::put_back;
 
 impl Session {
     /// Notes the types that come with a COM_STMT_EXECUTE; gives where they stand.

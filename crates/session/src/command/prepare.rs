@@ -137,7 +137,7 @@ impl Session {
             return self.refuse(input, error).await;
         }
         if self.is_steered(&statement) {
-            match self.steer(&text.bytes, &statement, Hints::default()).await {
+            match self.steer_statement(&text.bytes, &statement, Hints::default()).await {
                 Ok(None) => {}
                 Ok(Some(instead)) => return Box::pin(self.prepare_rewritten(input, instead)).await,
                 Err(error) => return self.refuse(input, error).await,

@@ -2,7 +2,9 @@
 
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Access, Class, Effects, LexOptions, SqlText, Statement, Uses, Why, classify};
+use delphinus_sql::{
+    Access, Class, CodeChange, Effects, LexOptions, SqlText, Statement, Uses, Why, classify,
+};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
 
 use super::prepare::may_make_ids_unseen;
@@ -101,7 +103,9 @@ impl Session {
         mut statement: Statement,
     ) -> Outcome {
         if needs.has(Needs::CODE) {
-            self.note_code_of_query(&statement, input, text_at);
+            let sql = &self.client.buffer.data()[text_at..input.held];
+            self.noted.note_code(CodeChange::of(&statement, sql, self.state.lex(), input.is_whole()));
+            self.looks_after_noted();
         }
         if needs.has(Needs::HIDDEN) {
             let lex = self.state.lex();
@@ -112,7 +116,10 @@ impl Session {
         }
         self.begin_statement(&statement);
         if needs.has(Needs::RIGHTS) {
-            self.note_rights_of_query(&statement, input, text_at);
+            let end = if input.is_whole() { input.held } else { text_at };
+            let sql = &self.client.buffer.data()[text_at..end];
+            self.noted.note_rights(&statement, sql, &mut self.state, &self.held.identity.user);
+            self.looks_after_noted();
         }
         if needs.has(Needs::STEERING) {
             match Box::pin(self.steer_query(input, text_at, &statement)).await {
@@ -155,7 +162,7 @@ impl Session {
         let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
         let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
         let sql = self.client.buffer.data()[text_at..input.held].to_vec();
-        let instead = self.steer(&sql, statement, attributes).await?;
+        let instead = self.steer_statement(&sql, statement, attributes).await?;
         if instead.is_none() && !statement.uses.contains(Uses::ROUTE) {
             self.check_where_it_is(&sql, statement).await?;
         }

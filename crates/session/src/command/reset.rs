@@ -1,34 +1,26 @@
-//! COM_RESET_CONNECTION: a session like new, on the same client connection.
+//! COM_RESET_CONNECTION: a session like new, on the same client connection. What becomes new is in `Session::reset`.
+
+use std::rc::Rc;
 
 use delphinus_sql::Flavor;
 use delphinus_state::set_names_collation;
 
-use crate::answer::give_ok;
-use crate::io::Input;
-use crate::served::{Outcome, Served};
-use crate::session::Session;
+use crate::state::Wanted;
 
-impl Session {
-    pub(crate) async fn reset_connection(&mut self, input: Input) -> Outcome {
-        self.client.skip(input).await?;
-        // Servers keep the schema, and forget the one of the login.
-        let schema = self.state.want.schema.clone();
-        self.reset().await;
-        self.state.want.schema = schema;
-        if self.state.lex.options(&self.state.want.vars).flavor == Flavor::MySql {
-            // MySQL forgets the login's character set too, and goes back to its own.
-            self.forget_login_charset();
-        }
-        give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
-        Ok(Served::Answered)
+/// What a session that was reset keeps: servers keep the schema, and forget the one of the login. MySQL forgets the login's
+/// character set too, and goes back to its own.
+pub(super) fn keeps(schema: Option<Rc<str>>, state: &mut Wanted) {
+    state.want.schema = schema;
+    if state.flavor() == Flavor::MySql {
+        forget_login_charset(state);
     }
+}
 
-    /// The session's character sets are those that the server has by itself.
-    pub(super) fn forget_login_charset(&mut self) {
-        let vars = std::rc::Rc::make_mut(&mut self.state.want.vars);
-        for name in ["character_set_client", "character_set_results", "collation_connection"] {
-            vars.remove(name);
-        }
-        set_names_collation(vars, None);
+/// The session's character sets are those that the server has by itself.
+pub(super) fn forget_login_charset(state: &mut Wanted) {
+    let vars = Rc::make_mut(&mut state.want.vars);
+    for name in ["character_set_client", "character_set_results", "collation_connection"] {
+        vars.remove(name);
     }
+    set_names_collation(vars, None);
 }

@@ -13,13 +13,13 @@ use super::Rare;
 use crate::answer::{give_eof, give_ok};
 use crate::client_error::ProxyError;
 use crate::follow::AT_RISK;
-use crate::io::Input;
-use crate::io::Relayed;
+use crate::hold::Held;
+use crate::io::{Client, Input, Relayed};
 use crate::rescue::{lost, take_bound};
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::state::Ran;
+use crate::state::{Ran, Wanted};
 
 /// A command that is not SQL, as a statement without text.
 const ENTERS: (Statement, &[u8]) = (
@@ -76,40 +76,44 @@ impl Job for Simple {
     }
 }
 
+/// COM_PING. A session that is pinned to a connection is only as alive as that is.
+pub(super) async fn ping(client: &mut Client, held: &mut Held, state: &mut Wanted) -> Outcome {
+    match take_bound(held, state) {
+        Ok(checkout) => held.bound = checkout,
+        Err(error) => return Ok(Served::Fatal(error)),
+    }
+    client.equipment.counters.routed_local.increment();
+    give_ok(client, state.status, &held.memory).await?;
+    Ok(Served::Answered)
+}
+
+/// COM_SET_OPTION.
+pub(super) async fn set_option(
+    option: u16,
+    client: &mut Client,
+    held: &mut Held,
+    state: &mut Wanted,
+) -> Outcome {
+    if option > 1 {
+        return Ok(Served::Error(ProxyError::UnknownCommand));
+    }
+    state.want.multi_statements = option == 0;
+    let bound = match take_bound(held, state) {
+        Ok(bound) => bound,
+        Err(error) => return Ok(Served::Fatal(error)),
+    };
+    if let Some(mut checkout) = bound {
+        let memory = held.memory.clone();
+        if checkout.make_ready_by(&state.want, &memory, Means::Settings).await.is_err() {
+            return Ok(Served::refused(lost("it broke", held, state)));
+        }
+        held.bound = Some(checkout);
+    }
+    give_eof(client, state.status, &held.memory).await?;
+    Ok(Served::Answered)
+}
+
 impl Session {
-    pub(crate) async fn ping(&mut self, input: Input) -> Outcome {
-        self.client.skip(input).await?;
-        // A session that is pinned to a connection is only as alive as that is.
-        match take_bound(&mut self.held, &mut self.state) {
-            Ok(checkout) => self.held.bound = checkout,
-            Err(error) => return Ok(Served::Fatal(error)),
-        }
-        self.worker.counters.routed_local.increment();
-        give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
-        Ok(Served::Answered)
-    }
-
-    pub(crate) async fn set_option(&mut self, input: Input, option: u16) -> Outcome {
-        self.client.skip(input).await?;
-        if option > 1 {
-            return Ok(Served::Error(ProxyError::UnknownCommand));
-        }
-        self.state.want.multi_statements = option == 0;
-        let bound = match take_bound(&mut self.held, &mut self.state) {
-            Ok(bound) => bound,
-            Err(error) => return Ok(Served::Fatal(error)),
-        };
-        if let Some(mut checkout) = bound {
-            let memory = self.held.memory.clone();
-            if checkout.make_ready_by(&self.state.want, &memory, Means::Settings).await.is_err() {
-                return Ok(Served::refused(lost("it broke", &self.held, &mut self.state)));
-            }
-            self.held.bound = Some(checkout);
-        }
-        give_eof(&mut self.client, self.state.status, &self.held.memory).await?;
-        Ok(Served::Answered)
-    }
-
     pub(crate) async fn init_db(&mut self, input: Input) -> Outcome {
         let name =
             String::from_utf8_lossy(&self.client.buffer.data()[HEADER_LEN + 1..input.held]).into_owned();
@@ -138,7 +142,8 @@ impl Session {
         let sql = format!("FLUSH {}", flushed.collect::<Vec<_>>().join(", "));
         let statement = classify(sql.as_bytes(), self.state.lex.options(&self.state.want.vars));
         if statement.effects.intersects(AT_RISK) {
-            self.note_rights(&statement, sql.as_bytes());
+            self.noted.note_rights(&statement, sql.as_bytes(), &mut self.state, &self.held.identity.user);
+            self.looks_after_noted();
         }
         self.begin_statement(&statement);
         self.simple(input, Shape::Single, None, (statement, sql.as_bytes())).await

@@ -3,6 +3,7 @@
 
 use delphinus_net::rt;
 use delphinus_pool::Checkout;
+use delphinus_route::Target;
 use delphinus_sql::{Class, Effects, Kill, KillTarget, SqlText, Statement, Uses};
 use delphinus_state::PinReason;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
@@ -10,14 +11,16 @@ use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
 use super::execute::pinning;
 use super::prepare::is_about_insert_id;
 use super::query::is_ordinary;
+use crate::answer::own_settings::{MaySet, PREFIX, TOKEN, own_row, own_selected, own_value, set_own};
 use crate::answer::{
     ABOUT_LAST, Answer, Form, Known, about_tls, can_ask_anywhere, kill_named_by, known_from, process_list,
     show_diagnostics, shows_counters, splice,
 };
-use crate::client_error::ProxyError;
+use crate::client_error::{ProxyError, Steered};
 use crate::follow::RUNS_TEXTS;
+use crate::fresh::Token;
 use crate::io::Input;
-use crate::rescue::Tries;
+use crate::rescue::{Tries, take_bound};
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
@@ -253,5 +256,91 @@ impl Session {
             Some(answer) => self.answer(&answer).await,
             None => Ok(Served::Error(ProxyError::DiagnosticsGone)),
         }
+    }
+}
+
+/// Settings of the proxy's own, in the place of system variables. No backend hears of them.
+impl Session {
+    /// Answers a statement about the proxy's own settings.
+    async fn answer_own_settings(&mut self, input: Input, sql: &[u8], statement: &Statement) -> Outcome {
+        let answered = match statement.class {
+            _ if !input.is_whole() => Err(ProxyError::PacketTooLarge),
+            Class::Set => self.set_own(sql).map(|()| Answer::ok(0)),
+            Class::Select => self.select_own(sql).await,
+            _ => Err(Steered::OwnSettingsMixed.into()),
+        };
+        self.client.skip(input).await?;
+        match answered {
+            Ok(answer) => self.answer(&answer).await,
+            Err(error) => Ok(Served::Error(error)),
+        }
+    }
+
+    /// All of them or none.
+    fn set_own(&mut self, sql: &[u8]) -> Result<(), ProxyError> {
+        let may = MaySet {
+            explains: self.may_explain(),
+            keeps_answers: self.worker.settings.cache.is_some(),
+            outlook: &self.worker.outlook,
+        };
+        let (lex, flavor) = (self.state.lex(), self.state.flavor());
+        let mut token = None;
+        let take_token = |text: &str| {
+            // A token of these servers; empty for none.
+            let read = if text.is_empty() {
+                Some(Token::default())
+            } else {
+                self.causality.read_token(text, flavor, &self.state.share)
+            };
+            let wrong = || Steered::OwnSettingValue(format!("{PREFIX}{TOKEN}"), text.to_owned());
+            token = Some(read.ok_or_else(wrong)?);
+            Ok(())
+        };
+        let own = set_own(sql, lex, self.steering.own_settings(), &may, take_token)?;
+        self.set_own_hints(own.hints, own.traces);
+        match token {
+            Some(token) if token.is_empty() => self.causality.forget_all(),
+            Some(token) => self.causality.take_token(token),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// What another session has to find to see all that this one has seen.
+    async fn causality_token(&mut self) -> Result<String, ProxyError> {
+        if self.causality.is_unknown_in_part() {
+            // Not known yet: the primary has it all.
+            let bound = take_bound(&mut self.held, &mut self.state)?;
+            let mut checkout = if let Some(checkout) = bound {
+                checkout
+            } else {
+                let found = self.seeking().checkout(true).await?;
+                self.steering.goes_to(Target::Primary);
+                found
+            };
+            let flavor = self.state.flavor();
+            if let Err(error) = self.causality.learn_position(&mut checkout, flavor).await {
+                let error = ProxyError::Pool(error);
+                self.held.leave_without(checkout, &error, &mut self.state);
+                return Err(error);
+            }
+            self.held.keep_or_give_back(checkout, &mut self.state);
+        }
+        Ok(self.causality.token_text())
+    }
+
+    /// `SELECT @@delphinus.mode [AS a], ..` and nothing else.
+    async fn select_own(&mut self, sql: &[u8]) -> Result<Answer, ProxyError> {
+        let mut columns = Vec::new();
+        for selected in own_selected(sql, self.state.lex())? {
+            let value = match selected.name.as_str() {
+                TOKEN => Some(self.causality_token().await?),
+                name => own_value(&self.steering.own_settings(), name),
+            };
+            let unknown = || Steered::UnknownOwnSetting(format!("{PREFIX}{}", selected.name));
+            let value = value.ok_or_else(unknown)?;
+            columns.push((selected, value));
+        }
+        Ok(own_row(columns, self.text_shape()))
     }
 }
