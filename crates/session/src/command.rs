@@ -27,7 +27,6 @@ use crate::served::{Outcome, Served};
 use crate::session::Session;
 
 pub(crate) use self::params::with_types;
-pub(crate) use self::prepare::prepare_in;
 
 /// A command without its bytes, which stay in the session's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use delphinus_cache::{Answer, Command, Key, Origin};
 use delphinus_net::{NetError, rt};
-use delphinus_pool::{Checkout, Epoch, PoolError};
+use delphinus_pool::{Checkout, Epoch};
 use delphinus_route::{Cluster, Explanation, Question, Rule};
 use delphinus_sql::{CacheWish, Class, Consistency, Hints, Statement, Uses};
 use delphinus_state::PinReason;
@@ -202,39 +202,13 @@ impl Session {
         wanted.send(&self.worker.mirrors, None, &self.state, &self.held);
     }
 
-    /// Runs `work` of the proxy's own on a backend in the time that the client's statement has, and watched over like that.
-    pub(crate) async fn watched<T>(
-        &mut self,
-        checkout: &mut Checkout,
-        work: impl AsyncFnOnce(&mut Checkout) -> Result<T, PoolError>,
-    ) -> Result<T, ProxyError> {
-        let deadline = self.begin_deadline(checkout);
-        let (client, mut watch) = self.watch();
-        let done = client.attended(checkout, work, &mut watch).await;
-        match deadline {
-            Some(deadline) if !matches!(done, Err(ProxyError::ClientGone)) => {
-                let (rest, done) = deadline.end_own(done, self.state.flavor()).await;
-                self.steering.timeout = Some(rest);
-                done
-            }
-            _ => done,
-        }
-    }
-
-    /// Begins to watch over what runs on this connection, if it has only so much time.
-    fn begin_deadline(&self, checkout: &mut Checkout) -> Option<Deadline> {
-        let limit = self.steering.timeout?;
-        let worker = &self.worker;
-        Some(Deadline::begin(limit, checkout, &self.held.identity, &worker.pool, &worker.counters))
-    }
-
     /// What is done beside sending a statement of which something was asked.
     pub(crate) fn begin_extras(&mut self, checkout: &mut Checkout) -> Option<Deadline> {
         if self.steering.keeping.is_some() {
             self.begin_keeping(checkout.backend(), checkout.connection().rights());
         }
         self.noted.is_sent();
-        self.begin_deadline(checkout)
+        self.steering.begin_deadline(checkout, &self.held)
     }
 
     /// The same at the end of the response.

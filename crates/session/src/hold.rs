@@ -3,6 +3,7 @@
 //! Owns: the one door by which a session takes a connection, keeps it, and gives it back. Knows nothing of why a statement goes
 //! to a backend, and nothing of what a lost connection comes to: that is `crate::rescue`'s.
 
+mod prepared;
 mod recall;
 mod seats;
 mod source;
@@ -22,6 +23,7 @@ use delphinus_wire::response::Status;
 use crate::client_error::ProxyError;
 use crate::state::Wanted;
 
+pub(crate) use prepared::prepare_in;
 pub(crate) use seats::Seats;
 pub(crate) use source::Source;
 

@@ -11,7 +11,7 @@
 //! | how connections are taken, kept and given back | `hold` |
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `io/relay` |
-//! | what the proxy itself runs there, and may wait for | `io/own_command` |
+//! | what the proxy itself runs there, and may wait for | `ready`, by `io/own_command` |
 //! | what the proxy answers itself | `answer/x` |
 //! | how the cluster looks to sessions, and what they report | `outlook` |
 //! | what a session has to find where it reads | `fresh` |
@@ -38,6 +38,7 @@ mod needs;
 mod ordinary;
 mod outlook;
 mod read_only;
+mod ready;
 mod rescue;
 mod route;
 mod run;

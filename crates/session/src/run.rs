@@ -2,14 +2,13 @@
 //! what goes wrong is rescued. What commands need beside that, each says as a [`Job`].
 
 use delphinus_net::{NetError, rt};
-use delphinus_pool::{Checkout, PoolError};
+use delphinus_pool::Checkout;
 use delphinus_sql::{Class, Effects, Statement, Why};
 use delphinus_state::{Response, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
-use crate::follow::Bringing;
 use crate::io::{Cut, Heard, Input, Relayed};
 use crate::ordinary::Unsent;
 use crate::rescue::{Rescued, Sent, Tries, is_usual, take_bound};
@@ -211,39 +210,6 @@ impl Session {
         }
         let forwarded = self.forward(&mut checkout, *input, job.shape()).await;
         Ok(Tried::Forwarded(checkout, forwarded))
-    }
-
-    /// Makes the connection have what `statement` may touch of what is prepared in SQL text, as the session has it.
-    pub(crate) async fn bring_sql(
-        &mut self,
-        checkout: &mut Checkout,
-        statement: &Statement,
-        sql: &[u8],
-    ) -> Result<(), ProxyError> {
-        let bringing = self.state.to_bring(checkout, statement, sql);
-        self.bring(checkout, bringing).await?;
-        self.steering.in_time(self.state.flavor())
-    }
-
-    /// Runs what the proxy has to run itself before the connection has all that.
-    pub(crate) async fn bring(
-        &mut self,
-        checkout: &mut Checkout,
-        mut bringing: Bringing,
-    ) -> Result<(), ProxyError> {
-        while let Some(step) = bringing.next(&self.state, checkout)? {
-            // The client is told nothing of its warnings.
-            let run = async |checkout: &mut Checkout| {
-                let result = checkout.query(&step.sql).await;
-                if !matches!(result, Err(PoolError::Lost { .. })) {
-                    checkout.forget_warnings().await?;
-                }
-                result.map(|_| ())
-            };
-            let result = self.watched(checkout, run).await;
-            bringing.has_run(step, result, checkout)?;
-        }
-        Ok(())
     }
 
     /// Forwards the command in `input` (whose bytes may have been changed in place) and relays the response.

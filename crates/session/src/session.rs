@@ -22,6 +22,7 @@ use crate::served::{Outcome, Served};
 use crate::state::Wanted;
 use crate::statements::ClientStatements;
 use crate::steer::{Around, Steering};
+use crate::watch::Watch;
 use crate::worker::Worker;
 
 /// A session. Its life is in `serve`.
@@ -145,6 +146,22 @@ impl Session {
     pub(crate) fn set_own_hints(&mut self, own: Hints, traces: bool) {
         let standing = self.worker.consistency_of(&self.activity.user());
         self.steering.set_own(own, traces, self.worker.is_steered(&self.login.listener), standing);
+    }
+
+    /// The client's end, and what is looked after beside it.
+    #[inline]
+    pub(crate) fn watch(&mut self) -> (&mut Client, Watch<'_>) {
+        let watch = Watch {
+            held: &self.held,
+            state: &self.state,
+            steering: &mut self.steering,
+            noted: &self.noted,
+            waits: &self.worker.waits,
+            stored_code: &self.worker.stored_code,
+            writes: self.causality.is_writing(),
+            deposed: None,
+        };
+        (&mut self.client, watch)
     }
 
     /// What it does where it needs the primary.

@@ -48,6 +48,17 @@ impl ClientStatement {
     }
 }
 
+/// Gives the statements of one worker numbers that no other one has.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens(Cell<u64>);
+
+impl Tokens {
+    pub(crate) fn next(&self) -> u64 {
+        self.0.set(self.0.get() + 1);
+        self.0.get()
+    }
+}
+
 /// Something that is so of a statement or not, counted over all of its client: to look at each of them at each execution would
 /// take the longer the more there are.
 #[derive(Debug)]

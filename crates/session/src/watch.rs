@@ -2,63 +2,45 @@
 //! and what passes to its client.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Instant;
 
 use delphinus_clients::{Activity, without_literals};
 use delphinus_net::{NetError, rt};
-use delphinus_pool::{Checkout, Doing};
+use delphinus_pool::{Checkout, Doing, PoolError};
 use delphinus_topology::BackendId;
+use delphinus_view::StoredCode;
 use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::response::SessionChanges;
 use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 
 use crate::calls::attend;
+use crate::client_error::ProxyError;
 use crate::follow::Noted;
-use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::io::{Beside, Break, Client};
 use crate::outlook::HUNG;
-use crate::session::Session;
+use crate::rescue::Waits;
 use crate::state::Wanted;
 use crate::steer::Steering;
-use crate::worker::Worker;
 
 /// The parts of a session that are looked at while its client's end is busy.
 pub(crate) struct Watch<'a> {
-    worker: &'a Worker,
-    activity: &'a Arc<Activity>,
-    state: &'a Wanted,
-    held: &'a Held,
-    steering: &'a mut Steering,
-    noted: &'a Noted,
-    causality: &'a Causality,
+    pub held: &'a Held,
+    pub state: &'a Wanted,
+    pub steering: &'a mut Steering,
+    pub noted: &'a Noted,
+    pub waits: &'a Waits,
+    pub stored_code: &'a StoredCode,
+    /// A write is on its way.
+    pub writes: bool,
     /// Since when the backend of a write is not the primary any more.
-    deposed: Option<Instant>,
-}
-
-impl Session {
-    /// The client's end, and what is looked after beside it.
-    #[inline]
-    pub(crate) fn watch(&mut self) -> (&mut Client, Watch<'_>) {
-        let watch = Watch {
-            worker: &self.worker,
-            activity: &self.activity,
-            state: &self.state,
-            held: &self.held,
-            steering: &mut self.steering,
-            noted: &self.noted,
-            causality: &self.causality,
-            deposed: None,
-        };
-        (&mut self.client, watch)
-    }
+    pub deposed: Option<Instant>,
 }
 
 impl Beside for Watch<'_> {
     #[inline]
     fn activity(&self) -> &Activity {
-        self.activity
+        &self.held.activity
     }
 
     fn disturbed(
@@ -72,7 +54,7 @@ impl Beside for Watch<'_> {
             return self.may_wait(client, backend);
         };
         self.attend(client, Some(checkout));
-        if self.activity.is_killed() {
+        if self.held.activity.is_killed() {
             checkout.note(Doing::Killed);
         }
         self.may_wait(client, backend)?;
@@ -98,22 +80,44 @@ impl Beside for Watch<'_> {
     }
 }
 
+/// What the proxy itself runs for a statement.
+impl Watch<'_> {
+    /// Runs `work` of the proxy's own on a backend in the time that the client's statement has, and watched over like that.
+    pub(crate) async fn run_own<T>(
+        &mut self,
+        client: &Client,
+        checkout: &mut Checkout,
+        work: impl AsyncFnOnce(&mut Checkout) -> Result<T, PoolError>,
+    ) -> Result<T, ProxyError> {
+        let deadline = self.steering.begin_deadline(checkout, self.held);
+        let done = client.attended(checkout, work, self).await;
+        match deadline {
+            Some(deadline) if !matches!(done, Err(ProxyError::ClientGone)) => {
+                let (rest, done) = deadline.end_own(done, self.state.flavor()).await;
+                self.steering.timeout = Some(rest);
+                done
+            }
+            _ => done,
+        }
+    }
+}
+
 impl Watch<'_> {
     fn answer_begins(&self) {
-        self.noted.answer_begins(&self.worker.stored_code, &self.held.keys, &self.worker.users);
+        self.noted.answer_begins(self.stored_code, &self.held.keys, &self.held.source.users);
     }
 
     /// An error if nothing will come from this backend any more, or nobody waits for it. Asked once a second: to wait for
     /// that all the time would cost every statement something.
     fn may_wait(&self, client: &Client, backend: BackendId) -> Result<(), Break> {
-        if self.activity.is_killed() {
+        if self.held.activity.is_killed() {
             // As on a server: the client of a killed connection is told nothing more, and finds it closed.
             return Err(Break::Client(NetError::Closed));
         }
-        if self.worker.outlook.is_hung(backend) {
+        if self.held.source.outlook.is_hung(backend) {
             return Err(timed_out("it does not answer, or another backend has taken its place"));
         }
-        if self.worker.settings.kills_abandoned && client.stream.is_gone() {
+        if self.waits.kills_abandoned && client.stream.is_gone() {
             return Err(Break::Client(NetError::Closed));
         }
         Ok(())
@@ -121,14 +125,14 @@ impl Watch<'_> {
 
     /// The same for a write, whose backend has to be the primary still.
     fn may_wait_for_write(&mut self, backend: BackendId) -> Result<(), Break> {
-        if !self.causality.is_writing() {
+        if !self.writes {
             return Ok(());
         }
-        if self.worker.outlook.is_left(backend) {
+        if self.held.source.outlook.is_left(backend) {
             return Err(timed_out("it has left its group, and another backend has taken its place"));
         }
         // In a minority of a group a commit waits for ever; what becomes of it is not known.
-        if self.worker.outlook.is_deposed(backend)
+        if self.held.source.outlook.is_deposed(backend)
             && self.deposed.get_or_insert_with(rt::now).elapsed() >= HUNG
         {
             return Err(NetError::TimedOut(HUNG.as_millis() as u64).into());
@@ -139,7 +143,7 @@ impl Watch<'_> {
     /// Does what others want of the session; `checkout` is what its statement runs on.
     fn attend(&self, client: &Client, checkout: Option<&mut Checkout>) {
         let statement = || checkout.and_then(|checkout| self.statement_on(client, checkout));
-        attend(self.held, &self.worker.registry, statement);
+        attend(self.held, &self.waits.registry, statement);
     }
 
     /// The statement that runs, if it is still at the front of the buffer.

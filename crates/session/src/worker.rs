@@ -1,6 +1,6 @@
 //! What all sessions of one worker share.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use crate::hold::Source;
 use crate::io::Equipment;
 use crate::outlook::Outlook;
 use crate::rescue::{WaitingRoom, Waits};
+use crate::statements::Tokens;
 use crate::steer::{Answers, Mirrors};
 
 /// What an operator sets for sessions.
@@ -129,7 +130,7 @@ pub struct Worker {
     pub(crate) stored_code: Arc<StoredCode>,
     /// Answers that are kept; `None`: none are.
     pub(crate) answers: Option<Answers>,
-    tokens: Cell<u64>,
+    pub(crate) tokens: Tokens,
     first_states: RefCell<Vec<SessionState>>,
 }
 
@@ -207,7 +208,8 @@ impl Worker {
             failover: parts.settings.failover,
         });
         let (room, stopping) = (parts.waiting, parts.stopping);
-        let waits = Waits { room, registry: parts.registry.clone(), stopping };
+        let (registry, kills_abandoned) = (parts.registry.clone(), parts.settings.kills_abandoned);
+        let waits = Waits { room, registry, stopping, kills_abandoned };
         Rc::new(Self {
             cluster: parts.cluster,
             equipment,
@@ -225,7 +227,7 @@ impl Worker {
             stored_code,
             outlook,
             answers,
-            tokens: Cell::new(0),
+            tokens: Tokens::default(),
             first_states: RefCell::default(),
         })
     }
@@ -266,11 +268,5 @@ impl Worker {
             let policy = *policy.borrow_and_update();
             self.outlook.spread_by(policy);
         }
-    }
-
-    /// A number that no other statement of this worker has.
-    pub(crate) fn token(&self) -> u64 {
-        self.tokens.set(self.tokens.get() + 1);
-        self.tokens.get()
     }
 }

@@ -13,9 +13,9 @@ use super::{Project, Violation};
 const FOLDER: &str = "crates/session/src";
 const OBJECT: &str = "impl Session {";
 /// Files with `impl Session`: so many there may be. Issue 26 wants ten.
-const MOST_FILES: usize = 21;
+const MOST_FILES: usize = 19;
 /// Files of the largest strongly connected part: so many there may be. Issue 26 wants six at most.
-const MOST_KNOTTED: usize = 5;
+const MOST_KNOTTED: usize = 4;
 
 type Edges<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 

@@ -9,6 +9,7 @@ use delphinus_state::{Changed, PinReason, Response, Shape};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId};
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
+use super::params::{bind, note_types, own_of};
 use super::prepare::{is_about_insert_id, is_about_last_statement};
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
@@ -80,10 +81,12 @@ impl Job for Execution {
         if !self.tells && is_about_insert_id(&self.statement) {
             session.held.restore_insert_id(checkout).await?;
         }
-        let bound = session.bind(checkout, input, (self.id, self.params.as_ref()), &self.key).await?;
+        let bound = self.bind(session, checkout, input).await?;
         if bound.held != input.held {
             // Should it run again elsewhere, it has the types already.
-            self.params = session.note_types(bound, self.id).unwrap_or_default();
+            let command = (bound, &session.client);
+            let noted = note_types(command, self.id, &mut session.statements, &session.worker.tokens);
+            self.params = noted.unwrap_or_default();
         }
         if session.state.shows_tracking(&self.statement, self.key.text()) {
             Box::pin(session.state.hide_own_tracking(checkout)).await?;
@@ -96,6 +99,34 @@ impl Execution {
     /// `statement`: as it is planned.
     fn new(Asked { id, flags, params, .. }: Asked, statement: Statement, key: Rc<StatementKey>) -> Self {
         Self { id, flags, statement, params, key, telling: None, tells: false }
+    }
+
+    /// Makes the connection have the statement, and the command have its id there.
+    async fn bind(
+        &self,
+        session: &mut Session,
+        checkout: &mut Checkout,
+        input: Input,
+    ) -> Result<Input, ProxyError> {
+        let unknown = || ProxyError::UnknownStatement(self.id.0, "mysqld_stmt_execute");
+        let found = session.statements.find(self.id).ok_or_else(unknown)?;
+        let statement = found.statement;
+        let own = own_of(checkout, found, &self.key).await;
+        let (client, mut watch) = session.watch();
+        let backend_id = match own {
+            Some(backend_id) => backend_id,
+            None => watch.ensure_prepared(client, checkout, &self.key).await?,
+        };
+        if watch.state.may_touch_sql(checkout, &statement) {
+            Box::pin(watch.bring_sql(client, checkout, &statement, self.key.text())).await?;
+        }
+        if is_about_insert_id(&statement) && !is_about_last_statement(&statement) {
+            // To prepare it in a session without a schema the connection may have started over since it was chosen.
+            session.held.restore_insert_id(checkout).await?;
+        }
+        let found = session.statements.find(self.id).ok_or_else(unknown)?;
+        let command = (input, &mut session.client);
+        bind(checkout, command, (backend_id, self.params.as_ref()), &self.key, found)
     }
 
     /// The connection that tells what is asked about the last statement; `None` where that is written into the text.
@@ -216,7 +247,7 @@ impl Session {
             self.looks_after_noted();
         }
         self.begin_statement(&statement);
-        let params = self.note_types(input, id)?;
+        let params = note_types((input, &self.client), id, &mut self.statements, &self.worker.tokens)?;
         let unknown = ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute");
         let key = self.statements.find(id).ok_or(unknown)?.key.clone();
         Ok((statement, key, params))
@@ -406,9 +437,11 @@ impl Job for Bulk {
         checkout: &mut Checkout,
         input: Input,
     ) -> Result<Input, ProxyError> {
-        let backend_id = match self.own {
-            Some(backend_id) => backend_id,
-            None => session.ensure_prepared(checkout, &self.key).await?,
+        let backend_id = if let Some(backend_id) = self.own {
+            backend_id
+        } else {
+            let (client, mut watch) = session.watch();
+            watch.ensure_prepared(client, checkout, &self.key).await?
         };
         session.client.write_stmt_id(backend_id);
         let bound = match self.own {

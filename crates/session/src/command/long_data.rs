@@ -97,7 +97,8 @@ impl Session {
         if has_values && let Some(old) = statements.take(key) {
             checkout.close_statement(old.id).await?;
         }
-        self.ensure_prepared(checkout, key).await?;
+        let (client, mut watch) = self.watch();
+        watch.ensure_prepared(client, checkout, key).await?;
         // From here on nobody else may use it.
         let own = checkout.connection().statements.take(key).expect("invariant: it was just prepared");
         Ok(Own { key: key.clone(), statement: own })

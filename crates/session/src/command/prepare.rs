@@ -1,16 +1,13 @@
 //! COM_STMT_PREPARE. The statement is prepared where it would run now; other connections prepare it when they
 //! first run it.
 
-use std::io;
 use std::rc::Rc;
 
 use delphinus_memory::Kept;
 use delphinus_net::rt;
-use delphinus_pool::{
-    BackendStatement, Checkout, LeftBehind, Means, Memory, PoolError, RowsLeft, StatementKey,
-};
+use delphinus_pool::{BackendStatement, Checkout, LeftBehind, RowsLeft, StatementKey};
 use delphinus_sql::{Class, Effects, Hints, SqlText, Statement, Uses, Why, classify, kill_target};
-use delphinus_state::{PinReason, SessionState, Shape, as_prepared, bytes_of_vars};
+use delphinus_state::{PinReason, Shape, bytes_of_vars};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
 
@@ -218,7 +215,7 @@ impl Session {
                 statement,
                 params: prepared.params,
                 types: Vec::new(),
-                token: self.worker.token(),
+                token: self.worker.tokens.next(),
                 own,
                 has_cursor,
                 has_long_data,
@@ -240,96 +237,6 @@ impl Session {
         self.worker.buffers.give(rest);
         Ok(self.after_settling(settled))
     }
-
-    /// The statement's id on this connection, where it is prepared if it was not yet: in the schema and with the
-    /// variables that the client had when it prepared it.
-    pub(crate) async fn ensure_prepared(
-        &mut self,
-        checkout: &mut Checkout,
-        key: &Rc<StatementKey>,
-    ) -> Result<BackendStmtId, ProxyError> {
-        if let Some(found) = checkout.connection().statements.find(key) {
-            return Ok(found.id);
-        }
-        // Boxed: it happens once for each connection, and its room would be every idle session's.
-        Box::pin(self.prepare_again(checkout, key)).await
-    }
-
-    async fn prepare_again(
-        &mut self,
-        checkout: &mut Checkout,
-        key: &Rc<StatementKey>,
-    ) -> Result<BackendStmtId, ProxyError> {
-        let (want, memory) = (self.state.want.clone(), self.held.memory.clone());
-        let means = if self.state.pins.is_empty() { Means::All } else { Means::Settings };
-        let prepare = async |checkout: &mut Checkout| {
-            self.watched(checkout, async |checkout: &mut Checkout| checkout.prepare(key.text()).await).await
-        };
-        let id = prepare_in(checkout, key, (&want, &memory), means, prepare).await?;
-        self.steering.in_time(self.state.flavor())?;
-        Ok(id)
-    }
-}
-
-/// The statement's id on a connection whose session is in the state `want`; `prepare` prepares it in its own state.
-pub(crate) async fn prepare_in<E: From<PoolError>>(
-    checkout: &mut Checkout,
-    key: &Rc<StatementKey>,
-    (want, memory): (&SessionState, &Rc<Memory>),
-    means: Means,
-    prepare: impl AsyncFnOnce(&mut Checkout) -> Result<BackendStmtId, E>,
-) -> Result<BackendStmtId, E> {
-    if let Some(found) = checkout.connection().statements.find(key) {
-        return Ok(found.id);
-    }
-    if checkout.connection().statements.adopt(key) {
-        let found = checkout.connection().statements.find(key);
-        return Ok(found.expect("invariant: it was just adopted").id);
-    }
-    let mut then = SessionState {
-        vars: as_prepared(&key.state().vars, &want.vars),
-        schema: key.state().schema.clone(),
-        ..want.clone()
-    };
-    if then.schema.is_none() && means == Means::Settings && !names_schema(key.text()) {
-        // Which schema it is in makes no difference to it.
-        then.schema.clone_from(&want.schema);
-    }
-    let brought = checkout.make_ready_by(&then, memory, means).await;
-    let prepared = match brought {
-        Ok(_) => prepare(checkout).await,
-        Err(error) => Err(error.into()),
-    };
-    if checkout.is_amid_command() && prepared.is_err() {
-        // Nobody waits for the answer, and there is nothing to ask it any more.
-        return prepared;
-    }
-    if let Ok(id) = prepared {
-        for old in checkout.connection().statements.insert(key.clone(), id) {
-            checkout.close_statement(old).await?;
-        }
-    }
-    // A schema is left only by COM_CHANGE_USER, which would drop the statement too: it runs in its own schema then.
-    let schema = want.schema.clone().or(then.schema);
-    let now = SessionState { schema, ..want.clone() };
-    // Also if it was not prepared: the session's next statement may run here.
-    match checkout.make_ready_by(&now, memory, means).await {
-        Ok(_) => prepared,
-        Err(error @ PoolError::Lost { .. }) => Err(error.into()),
-        Err(error) if means == Means::Settings => {
-            // In this state it must not run anything: what the session has there ends with it, and is told as lost.
-            checkout.connection().stream.finish().await;
-            Err(checkout.lost(io::Error::other(error.to_string()).into()).into())
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// True if the text may ask for the schema that it is in.
-fn names_schema(text: &[u8]) -> bool {
-    let words = text.split(|byte| !byte.is_ascii_alphanumeric());
-    let mut words = words.filter(|word| !word.is_empty());
-    words.any(|word| word.eq_ignore_ascii_case(b"database") || word.eq_ignore_ascii_case(b"schema"))
 }
 
 /// What a client's own COM_STMT_PREPARE made is there for all who run the same text on this connection.

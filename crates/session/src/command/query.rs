@@ -55,7 +55,10 @@ impl Job for Text<'_> {
         input: Input,
     ) -> Result<Input, ProxyError> {
         if session.state.may_touch_sql(checkout, self.statement) {
-            Box::pin(session.bring_sql_of(checkout, (input, self.text_at), self.statement)).await?;
+            // The text is still at the front of the buffer.
+            let sql = session.client.buffer.data()[self.text_at..input.held].to_vec();
+            let (client, mut watch) = session.watch();
+            Box::pin(watch.bring_sql(client, checkout, self.statement, &sql)).await?;
         }
         // What it leaves could not be told from what another session has left there.
         if may_make_ids_unseen(self.statement) {
@@ -198,17 +201,6 @@ impl Session {
             }
             Carried::Served(served) => Ok(served),
         }
-    }
-
-    /// Makes the connection have what the text at the front of the buffer runs or drops.
-    pub(super) async fn bring_sql_of(
-        &mut self,
-        checkout: &mut Checkout,
-        (input, text_at): (Input, usize),
-        statement: &Statement,
-    ) -> Result<(), ProxyError> {
-        let sql = self.client.buffer.data()[text_at..input.held].to_vec();
-        self.bring_sql(checkout, statement, &sql).await
     }
 
     /// Settles, then gives the client the last bytes.

@@ -70,7 +70,8 @@ impl Job for Simple {
     ) -> Result<Input, ProxyError> {
         if self.enters && !session.state.sql.is_empty() {
             let all = session.state.to_bring_all();
-            session.bring(checkout, all).await?;
+            let (client, mut watch) = session.watch();
+            watch.bring(client, checkout, all).await?;
         }
         Ok(input)
     }

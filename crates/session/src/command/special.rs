@@ -56,7 +56,8 @@ impl Job for Special<'_> {
     ) -> Result<Input, ProxyError> {
         let (statement, sql) = (&self.statement, self.text.sql);
         if session.state.may_touch_sql(checkout, statement) {
-            session.bring_sql(checkout, statement, sql).await?;
+            let (client, mut watch) = session.watch();
+            watch.bring_sql(client, checkout, statement, sql).await?;
         }
         if self.tells {
             if statement.uses.contains(Uses::DIAGNOSTICS) && !checkout.connection().tells_list() {

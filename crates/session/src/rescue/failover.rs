@@ -53,6 +53,8 @@ pub(crate) struct Waits {
     pub registry: Arc<Registry>,
     /// True when the proxy stops.
     pub stopping: rt::watch::Receiver<bool>,
+    /// A server is not waited for, and what runs there is ended, where the client has gone.
+    pub kills_abandoned: bool,
 }
 
 impl Waits {

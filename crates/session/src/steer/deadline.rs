@@ -15,6 +15,7 @@ use delphinus_wire::{Capabilities, HEADER_LEN, parse_header, response};
 
 use super::Steering;
 use crate::client_error::{ClientError, ProxyError, Steered};
+use crate::hold::Held;
 use crate::io::Relayed;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,14 @@ enum Stage {
     Over,
 }
 
+impl Steering {
+    /// Begins to watch over what runs on this connection, if it has only so much time.
+    pub(crate) fn begin_deadline(&self, checkout: &mut Checkout, held: &Held) -> Option<Deadline> {
+        let source = &held.source;
+        Some(Deadline::begin(self.timeout?, checkout, &held.identity, &source.pool, &source.counters))
+    }
+}
+
 /// A statement that has so long to run. Dropped while the statement has time, it does nothing any more.
 pub(crate) struct Deadline {
     stage: Rc<Cell<Stage>>,
@@ -36,7 +45,7 @@ pub(crate) struct Deadline {
 
 impl Deadline {
     /// Begins to watch over the statement that runs on this connection; it is ended as this identity.
-    pub(crate) fn begin(
+    fn begin(
         limit: Duration,
         checkout: &mut Checkout,
         identity: &Rc<Identity>,

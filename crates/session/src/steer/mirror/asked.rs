@@ -8,7 +8,8 @@ use delphinus_state::{Progress, Response, ResponseTracker, SessionState, Shape};
 use delphinus_wire::command::{Code, STMT_ID_AT};
 use delphinus_wire::{Capabilities, ExecuteParams, put_packet};
 
-use crate::command::{prepare_in, with_types};
+use crate::command::with_types;
+use crate::hold::prepare_in;
 use crate::statements::ClientStatement;
 
 /// What a session has asked.
