@@ -2,21 +2,20 @@
 //!
 //! Owns: what the session knows of itself for that, and who may ask. The words are `route`'s.
 
-use delphinus_pool::Checkout;
-use delphinus_route::{Asker, Cluster, Question, Row, Usual, explain};
-use delphinus_sql::{Effects, Hidden, Hints, Statement, classify, explained_route};
+use delphinus_route::{Asker, Cluster, Question, Row, Usual};
+use delphinus_sql::{Effects, Hidden, Hints, LexOptions, Statement, classify, explained_route};
 use delphinus_state::PinReason;
 use delphinus_topology::BackendId;
+use delphinus_view::StoredCode;
 use delphinus_wire::response::{Status, TextResult};
-use delphinus_wire::{HEADER_LEN, query_attributes};
 
 use crate::answer::{Answer, TextShape};
 use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Reading;
-use crate::io::Input;
-use crate::served::Outcome;
-use crate::session::Session;
-use crate::steer::{check_listener, hints_of};
+use crate::hold::Held;
+use crate::stand::Stand;
+use crate::steer::check_listener;
+use crate::worker::Routing;
 
 /// The longest values that columns are announced for, in characters.
 const WIDTHS: [u32; 2] = [64, 4096];
@@ -30,111 +29,98 @@ struct Standing {
     refused: Option<String>,
 }
 
-impl Session {
-    /// True if the user may ask where its statements go.
-    pub(crate) fn may_explain(&self) -> bool {
-        let own = self.worker.users.find(&self.activity.user()).and_then(|user| user.explain_route);
-        own.unwrap_or(self.worker.settings.routing.explain_route)
-    }
-
-    /// Answers `EXPLAIN ROUTE`.
-    pub(crate) async fn explain_route(&mut self, input: Input, text_at: usize, sql: &[u8]) -> Outcome {
-        if !self.may_explain() {
-            return self.refuse(input, Steered::MayNotExplain("EXPLAIN ROUTE").into()).await;
-        }
-        if !input.is_whole() {
-            return self.refuse(input, ProxyError::PacketTooLarge).await;
-        }
-        let lex = self.state.lex.options(&self.state.want.vars);
-        let Some(asked) = explained_route(sql, lex) else {
-            return self.refuse(input, Steered::RouteMixed.into()).await;
-        };
-        let mut statement = classify(asked, lex);
-        if self.worker.stored_code.concerns(&statement) {
-            let catalog = self.worker.stored_code.catalog().await;
-            catalog.uncover(&mut statement, asked, lex);
-            statement.effects |= as_if_its_own(&catalog.hidden(&statement, asked, lex));
-        }
-        let payload = &self.client.buffer.data()[HEADER_LEN..input.held.max(text_at)];
-        let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
-        let rows = self.explained(asked, &statement, &attributes, explain);
-        self.client.skip(input).await?;
-        let result = table_of(rows, self.text_shape());
-        self.answer(&Answer::rows(result)).await
-    }
-
-    /// What `look` makes of a statement, of the cluster, and of what this session is.
-    pub(crate) fn explained<T>(
-        &mut self,
-        sql: &[u8],
-        statement: &Statement,
-        attributes: &Hints,
-        look: impl FnOnce(&Question<'_>, Cluster<'_>, &Asker<'_>) -> T,
-    ) -> T {
-        let lex = self.state.lex.options(&self.state.want.vars);
-        let standing = self.where_it_stands(sql, statement);
-        let (user, avoid) = (self.activity.user(), self.worker.outlook.avoided());
-        let routing = &self.worker.settings.routing;
-        let of_user = self.worker.users.find(&user).and_then(|user| user.consistency);
-        self.worker.outlook.with_snapshot(|snapshot, balance| {
-            let reading = self.reading(snapshot);
-            let demanded = |level| self.causality.demanded(&Reading { level, ..reading });
-            let asker = Asker {
-                user: &user,
-                schema: self.state.want.schema.as_deref(),
-                client: self.login.client_ip,
-                listener: &self.login.listener.name,
-                attributes: attributes.clone(),
-                own: self.steering.own.as_deref().cloned().unwrap_or_default(),
-                usual: Usual::of(of_user, routing.consistency, snapshot),
-                in_transaction: standing.in_transaction,
-                autocommit_off: !self.state.status.contains(Status::AUTOCOMMIT),
-                pinned: standing.pinned,
-                held: standing.held,
-                pins: self.state.pins.iter().map(|pin| pin.reason).collect(),
-                avoid,
-                scope: self.steering.scope_to_plan(statement, self.around()),
-                refused: standing.refused,
-                demanded: Some(&demanded),
-            };
-            let cluster = Cluster { snapshot, rules: &routing.rules, policy: *balance.policy() };
-            look(&Question { sql, lex, statement }, cluster, &asker)
-        })
-    }
-
-    /// Where the session is for this statement. One that does not belong into a transaction on a replica ends it, or
-    /// begins it again on the primary.
-    fn where_it_stands(&mut self, sql: &[u8], statement: &Statement) -> Standing {
-        let question = Question { sql, lex: self.state.lex(), statement };
-        let refused = check_listener(self.login.listener.mode, &question).err();
-        let refused = refused.map(|why| ProxyError::from(why).reason());
-        let mut standing = Standing {
-            held: self.held.bound.as_ref().map(Checkout::backend),
-            in_transaction: self.state.status.contains(Status::IN_TRANS),
-            pinned: self.around().reason_for_primary(),
-            refused,
-        };
-        if self.is_held_on_replica() {
-            match self.stays_on_replica(sql, statement) {
-                Ok(true) => {}
-                Ok(false) => {
-                    standing = Standing { held: None, in_transaction: false, pinned: None, refused: None };
-                }
-                Err(why) => standing.refused = Some(ProxyError::from(why).reason()),
-            }
-        }
-        standing
-    }
+/// True if the session's user may ask where its statements go.
+pub(crate) fn may_explain(held: &Held, routing: &Routing) -> bool {
+    let own = held.source.users.find(&held.activity.user()).and_then(|user| user.explain_route);
+    own.unwrap_or(routing.explain_route)
 }
 
-/// As a table.
-fn table_of(rows: Vec<Row>, shape: TextShape) -> TextResult {
+/// The statement that an `EXPLAIN ROUTE` is about, with all that code in the database does by it.
+pub(crate) async fn asked_about<'a>(
+    sql: &'a [u8],
+    lex: LexOptions,
+    code: &StoredCode,
+) -> Result<(&'a [u8], Statement), Steered> {
+    let asked = explained_route(sql, lex).ok_or(Steered::RouteMixed)?;
+    let mut statement = classify(asked, lex);
+    if code.concerns(&statement) {
+        let catalog = code.catalog().await;
+        catalog.uncover(&mut statement, asked, lex);
+        statement.effects |= as_if_its_own(&catalog.hidden(&statement, asked, lex));
+    }
+    Ok((asked, statement))
+}
+
+/// What `look` makes of a statement, of the cluster, and of what a session is.
+pub(crate) fn explained<T>(
+    stand: Stand<'_>,
+    question: &Question<'_>,
+    attributes: &Hints,
+    look: impl FnOnce(&Question<'_>, Cluster<'_>, &Asker<'_>) -> T,
+) -> T {
+    let standing = where_it_stands(stand, question);
+    let Stand { around, steering, causality } = stand;
+    let (held, state, login, routing) = (around.held, around.state, around.login, around.routing);
+    let outlook = &held.source.outlook;
+    let (user, avoid) = (held.activity.user(), outlook.avoided());
+    let of_user = held.source.users.find(&user).and_then(|user| user.consistency);
+    outlook.with_snapshot(|snapshot, balance| {
+        let reading = stand.reading(snapshot);
+        let demanded = |level| causality.demanded(&Reading { level, ..reading });
+        let asker = Asker {
+            user: &user,
+            schema: state.want.schema.as_deref(),
+            client: login.client_ip,
+            listener: &login.listener.name,
+            attributes: attributes.clone(),
+            own: steering.own_settings().hints,
+            usual: Usual::of(of_user, routing.consistency, snapshot),
+            in_transaction: standing.in_transaction,
+            autocommit_off: !state.status.contains(Status::AUTOCOMMIT),
+            pinned: standing.pinned,
+            held: standing.held,
+            pins: state.pins.iter().map(|pin| pin.reason).collect(),
+            avoid,
+            scope: steering.scope_to_plan(question.statement, around),
+            refused: standing.refused,
+            demanded: Some(&demanded),
+        };
+        look(question, Cluster { snapshot, rules: &routing.rules, policy: *balance.policy() }, &asker)
+    })
+}
+
+/// Where the session is for this statement. One that does not belong into a transaction on a replica ends it, or
+/// begins it again on the primary.
+fn where_it_stands(stand: Stand<'_>, question: &Question<'_>) -> Standing {
+    let around = stand.around;
+    let refused = check_listener(around.login.listener.mode, question).err();
+    let refused = refused.map(|why| ProxyError::from(why).reason());
+    let mut standing = Standing {
+        held: around.held.bound_to(),
+        in_transaction: around.state.status.contains(Status::IN_TRANS),
+        pinned: around.reason_for_primary(),
+        refused,
+    };
+    if stand.is_held_on_replica() {
+        match stand.stays_on_replica(question) {
+            Ok(true) => {}
+            Ok(false) => {
+                standing = Standing { held: None, in_transaction: false, pinned: None, refused: None };
+            }
+            Err(why) => standing.refused = Some(ProxyError::from(why).reason()),
+        }
+    }
+    standing
+}
+
+/// The answer to `EXPLAIN ROUTE`.
+pub(crate) fn as_answer(rows: Vec<Row>, shape: TextShape) -> Answer {
     let column = |(name, width): (&str, u32)| shape.column(name.as_bytes(), width);
     let cell = |text: String| Some(text.into_bytes());
-    TextResult {
+    Answer::rows(TextResult {
         columns: ["item", "value"].into_iter().zip(WIDTHS).map(column).collect(),
         rows: rows.into_iter().map(|(item, value)| vec![cell(item.to_owned()), cell(value)]).collect(),
-    }
+    })
 }
 
 /// What code in the database does, as the effects of a statement that does so itself.

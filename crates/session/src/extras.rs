@@ -17,6 +17,7 @@ use delphinus_wire::{ExecuteParams, HEADER_LEN};
 
 use crate::answer::counts_otherwise;
 use crate::client_error::{ClientError, ProxyError};
+use crate::explain::explained;
 use crate::io::{Input, Relayed};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
@@ -144,7 +145,8 @@ impl Session {
 impl Session {
     /// Notes what is known of a statement before it runs.
     fn begin_trace(&mut self, sql: &[u8], statement: &Statement, attributes: &Hints) {
-        let explanation = self.explained(sql, statement, attributes, Explanation::new);
+        let question = Question { sql, lex: self.state.lex(), statement };
+        let explanation = explained(self.stand(), &question, attributes, Explanation::new);
         self.held.taken.set(None);
         self.steering.trace = Some(Trace::of(explanation));
     }
@@ -261,7 +263,7 @@ impl Session {
     }
 
     fn why_not_cached(&mut self, statement: &Statement) -> Option<&'static str> {
-        let level = self.worker.outlook.with_snapshot(|snapshot, _| self.reading(snapshot).level);
+        let level = self.worker.outlook.with_snapshot(|snapshot, _| self.stand().reading(snapshot).level);
         why_not_cached(self.worker.answers.as_ref(), statement, &mut self.state, &self.held, level)
     }
 
@@ -297,7 +299,7 @@ impl Session {
             let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
             !is_fenced
                 && origin.rights >= self.held.rights.0
-                && self.causality.may_read_kept(origin, &self.reading(snapshot))
+                && self.causality.may_read_kept(origin, &self.stand().reading(snapshot))
         })
     }
 
@@ -323,7 +325,7 @@ impl Session {
         let began = rt::now();
         let (position, had_all) = self.worker.outlook.with_snapshot(|snapshot, _| {
             let position = self.worker.outlook.progress.probed(backend).clone();
-            let level = self.reading(snapshot).level;
+            let level = self.stand().reading(snapshot).level;
             (self.causality.with_own(position, level), self.has_all(backend, snapshot))
         });
         if let Some(keeping) = &mut self.steering.keeping {

@@ -16,6 +16,7 @@
 //! | how the cluster looks to sessions, and what they report | `outlook` |
 //! | what a session has to find where it reads | `fresh` |
 //! | hints, rules, listeners for one kind of backend | `steer`, carried out by `extras` |
+//! | where a statement of the session goes as it stands | `stand` |
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
@@ -46,6 +47,7 @@ mod serve;
 mod served;
 mod session;
 mod settle;
+mod stand;
 mod state;
 mod statements;
 mod steer;

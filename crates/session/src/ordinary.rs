@@ -54,7 +54,7 @@ impl Session {
         if self.worker.outlook.has_avoided() {
             return Err(Unsent::Planned(None));
         }
-        let plan = self.plan(statement, &[]);
+        let plan = self.stand().plan(statement, &[]);
         self.checkout_at_once(plan.target).ok_or(Unsent::Planned(Some(plan)))
     }
 

@@ -9,13 +9,11 @@
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Question, Reason, Target as RouteTarget};
-use delphinus_sql::{Consistency, Flavor, Statement};
+use delphinus_sql::Statement;
 use delphinus_state::PinReason;
-use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::{ProxyError, Steered};
-use crate::fresh::Reading;
 use crate::rescue::{lost, roll_back_on_replica, take_bound};
 use crate::session::Session;
 use crate::steer::{Fate, holds_insert_id};
@@ -25,28 +23,24 @@ const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
 const BEGIN: &str = "START TRANSACTION READ ONLY";
 
 impl Session {
-    /// True if something holds the session to a replica, although its listener is for writing, too.
-    pub(crate) fn is_held_on_replica(&self) -> bool {
-        self.steering.is_held_on_replica(self.around())
-    }
-
     /// Sees to it that the session is where its next statement can run.
     pub(crate) async fn check_where_it_is(
         &mut self,
         sql: &[u8],
         statement: &Statement,
     ) -> Result<(), ProxyError> {
-        if !self.is_held_on_replica() {
+        if !self.stand().is_held_on_replica() {
             return Ok(());
         }
-        match self.fate(sql, statement) {
+        let question = Question { sql, lex: self.state.lex(), statement };
+        match self.stand().fate(&question) {
             Fate::Stays => {
                 self.steering.note_stay(sql, statement);
                 Ok(())
             }
             Fate::Leaves => Box::pin(self.leave_replica()).await,
             Fate::Moves => Box::pin(self.move_from_replica(statement)).await,
-            Fate::Refused => Err(self.refused_like_everywhere().into()),
+            Fate::Refused => Err(self.stand().refused_like_everywhere().into()),
             Fate::Held(what) => Err(Steered::HeldOnReplica(what).into()),
             Fate::Restarts => match take_bound(&mut self.held, &mut self.state)? {
                 Some(checkout) => {
@@ -56,34 +50,6 @@ impl Session {
                 None => Err(Steered::NeedsPrimary.into()),
             },
         }
-    }
-
-    /// The same for those who ask: whether the statement runs where the session is held; an error if nowhere.
-    pub(crate) fn stays_on_replica(&mut self, sql: &[u8], statement: &Statement) -> Result<bool, Steered> {
-        match self.fate(sql, statement) {
-            Fate::Stays => Ok(true),
-            Fate::Leaves | Fate::Moves => Ok(false),
-            Fate::Refused => Err(self.refused_like_everywhere()),
-            Fate::Restarts => Err(Steered::NeedsPrimary),
-            Fate::Held(what) => Err(Steered::HeldOnReplica(what)),
-        }
-    }
-
-    fn refused_like_everywhere(&self) -> Steered {
-        Steered::ReadOnlyTransaction { is_mariadb: self.state.flavor() == Flavor::MariaDb }
-    }
-
-    fn fate(&mut self, sql: &[u8], statement: &Statement) -> Fate {
-        let question = Question { sql, lex: self.state.lex(), statement };
-        self.steering.fate(&question, self.around(), |here| self.lacks_named(here))
-    }
-
-    /// True if a client has named transactions that the replica is not known to have.
-    fn lacks_named(&self, here: BackendId) -> bool {
-        self.worker.outlook.with_snapshot(|snapshot, _| {
-            let reading = Reading { level: Consistency::Session, ..self.reading(snapshot) };
-            self.causality.lacks_foreign(here, &reading)
-        })
     }
 
     /// Begins the transaction again where its first statement belongs: it has seen nothing yet.
@@ -98,7 +64,7 @@ impl Session {
 
     async fn begin_elsewhere(&mut self, statement: &Statement) -> Result<(), ProxyError> {
         let avoid = self.worker.outlook.avoided();
-        let mut plan = self.plan(statement, &avoid);
+        let mut plan = self.stand().plan(statement, &avoid);
         if let RouteTarget::Replica(id) = plan.target
             && !self
                 .worker

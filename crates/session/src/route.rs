@@ -2,9 +2,9 @@
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_route::{Behind, Intent, Plan, READ_ATTEMPTS, Reason, Scope, Target, plan};
-use delphinus_sql::{Access, Class, Effects, Statement};
-use delphinus_topology::{BackendId, Snapshot};
+use delphinus_route::{Plan, READ_ATTEMPTS, Reason, Target};
+use delphinus_sql::{Class, Effects, Statement};
+use delphinus_topology::BackendId;
 
 use crate::client_error::ProxyError;
 use crate::fresh::Patience;
@@ -12,38 +12,6 @@ use crate::rescue::{Tries, take_bound};
 use crate::session::Session;
 
 impl Session {
-    /// Decides where a statement goes. Made once; nothing looks at the text again.
-    #[inline]
-    pub(crate) fn plan(&self, statement: &Statement, avoid: &[BackendId]) -> Plan {
-        self.worker.outlook.with_snapshot(|snapshot, balance| {
-            let behind = self.behind(statement, snapshot, avoid).replicas;
-            let around = self.around();
-            let scope = self.steering.scope_to_plan(statement, around);
-            let intent = Intent { behind: &behind, scope, ..self.steering.intent(statement, avoid, around) };
-            if balance.needs_look() {
-                balance.look(snapshot, rt::now(), |backend| self.worker.pool.in_use(backend));
-            }
-            let plan = plan(&intent, snapshot, balance);
-            if let Some(trace) = &self.steering.trace {
-                trace.is_planned(plan);
-            }
-            plan
-        })
-    }
-
-    /// Replicas that a statement must not go to, because they have not got what the session has to find.
-    #[inline]
-    fn behind(&self, statement: &Statement, snapshot: &Snapshot, avoid: &[BackendId]) -> Behind {
-        let reading = self.reading(snapshot);
-        // What goes to the primary anyway needs no thought.
-        let is_free = self.causality.is_free_to_read(&reading)
-            || statement.access == Access::Write
-                && self.steering.scope(statement, self.around()) == Scope::Usual;
-        let found = if is_free { Behind::default() } else { self.causality.behind(&reading, avoid) };
-        self.causality.is_planned(found.must_wait);
-        found
-    }
-
     /// No try yet, and the backends that have just failed left out.
     #[inline]
     pub(crate) fn tries(&self) -> Tries {
@@ -63,7 +31,7 @@ impl Session {
             Err(error) => return Box::pin(self.begin_after_loss(error)).await,
         }
         loop {
-            let plan = tries.planned.take().unwrap_or_else(|| self.plan(statement, &tries.avoid));
+            let plan = tries.planned.take().unwrap_or_else(|| self.stand().plan(statement, &tries.avoid));
             let found = match self.checkout_at_once(plan.target) {
                 Some(checkout) => return Ok(checkout),
                 None => self.checkout_planned(plan, &tries.avoid).await,

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use delphinus_clients::{Activity, Clusters, ListenerSettings};
 use delphinus_pool::Memory;
-use delphinus_sql::{Consistency, Hints};
+use delphinus_sql::Hints;
 use delphinus_state::{PinReason, SessionState};
-use delphinus_topology::Snapshot;
 use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
 use crate::answer::{self, Answer, Sessions, TextShape};
 use crate::follow::{AskedTracking, Noted};
-use crate::fresh::{Causality, Reading};
+use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::io::Client;
 use crate::rescue::{Seeking, Stakes};
 use crate::served::{Outcome, Served};
+use crate::stand::Stand;
 use crate::state::Wanted;
 use crate::statements::ClientStatements;
 use crate::steer::{Around, Steering};
@@ -124,16 +124,10 @@ impl Session {
         self.steering.is_asked |= !self.noted.is_empty();
     }
 
-    /// A read of the session in this cluster.
+    /// What of it has a say in where a statement goes.
     #[inline]
-    pub(crate) fn reading<'a>(&'a self, snapshot: &'a Snapshot) -> Reading<'a> {
-        let usual = if snapshot.tells_gtids { Consistency::Session } else { Consistency::Eventual };
-        Reading {
-            level: self.steering.consistency().unwrap_or(usual),
-            snapshot,
-            progress: &self.worker.outlook.progress,
-            patience: self.worker.settings.routing.consistency_timeout,
-        }
+    pub(crate) fn stand(&self) -> Stand<'_> {
+        Stand { around: self.around(), steering: &self.steering, causality: &self.causality }
     }
 
     /// Forgets the session's own settings.

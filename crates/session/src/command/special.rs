@@ -3,10 +3,10 @@
 
 use delphinus_net::rt;
 use delphinus_pool::Checkout;
-use delphinus_route::Target;
+use delphinus_route::{Question, Target, explain};
 use delphinus_sql::{Class, Effects, Kill, KillTarget, SqlText, Statement, Uses};
 use delphinus_state::PinReason;
-use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet};
+use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes};
 
 use super::execute::pinning;
 use super::prepare::is_about_insert_id;
@@ -17,6 +17,7 @@ use crate::answer::{
     show_diagnostics, shows_counters, splice,
 };
 use crate::client_error::{ProxyError, Steered};
+use crate::explain::{as_answer, asked_about, explained, may_explain};
 use crate::follow::RUNS_TEXTS;
 use crate::fresh::Token;
 use crate::io::Input;
@@ -24,6 +25,7 @@ use crate::rescue::{Tries, take_bound};
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
+use crate::steer::hints_of;
 
 /// A statement that asks for what only its session knows, or its session's last connection.
 struct Special<'a> {
@@ -155,6 +157,29 @@ impl Session {
         self.finish_text(checkout, &statement, text, &mut relayed).await
     }
 
+    /// Answers `EXPLAIN ROUTE`.
+    async fn explain_route(&mut self, input: Input, text_at: usize, sql: &[u8]) -> Outcome {
+        let routing = &self.worker.settings.routing;
+        let asked = if !may_explain(&self.held, routing) {
+            Err(Steered::MayNotExplain("EXPLAIN ROUTE").into())
+        } else if !input.is_whole() {
+            Err(ProxyError::PacketTooLarge)
+        } else {
+            asked_about(sql, self.state.lex(), &self.worker.stored_code).await.map_err(ProxyError::from)
+        };
+        let (sql, statement) = match asked {
+            Ok(asked) => asked,
+            Err(error) => return self.refuse(input, error).await,
+        };
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held.max(text_at)];
+        let attributes = hints_of(&query_attributes(payload, self.client.capabilities));
+        let question = Question { sql, lex: self.state.lex(), statement: &statement };
+        let rows = explained(self.stand(), &question, &attributes, explain);
+        self.client.skip(input).await?;
+        let answer = as_answer(rows, self.text_shape());
+        self.answer(&answer).await
+    }
+
     /// Makes the connection have what the statement looks at, and nothing that it should not see.
     async fn ready_for(
         &mut self,
@@ -280,7 +305,7 @@ impl Session {
     /// All of them or none.
     fn set_own(&mut self, sql: &[u8]) -> Result<(), ProxyError> {
         let may = MaySet {
-            explains: self.may_explain(),
+            explains: may_explain(&self.held, &self.worker.settings.routing),
             keeps_answers: self.worker.settings.cache.is_some(),
             outlook: &self.worker.outlook,
         };
