@@ -15,18 +15,28 @@ mod special;
 mod stmt_close;
 mod stmt_reset;
 
-use delphinus_sql::{Kill, KillScope, KillTarget};
+use std::rc::Rc;
+
+use delphinus_net::NetError;
+use delphinus_pool::{Checkout, StatementKey};
+use delphinus_sql::{Kill, KillScope, KillTarget, SqlText, Statement};
 use delphinus_telemetry::{ClusterCounters, Counter};
-use delphinus_wire::Command;
 use delphinus_wire::command::ClientStmtId;
+use delphinus_wire::{Command, HEADER_LEN};
 
 use crate::answer;
 use crate::client_error::ProxyError;
-use crate::io::Input;
+use crate::follow::AT_RISK;
+use crate::io::{Cut, Input, Relayed};
+use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
+use crate::state::Ran;
+use crate::statements::Own;
 
+use self::execute::pinning;
 pub(crate) use self::params::with_types;
+use self::simple::Simple;
 
 /// A command without its bytes, which stay in the session's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,10 +150,15 @@ impl Session {
                 self.client.skip(input).await?;
                 simple::set_option(option, &mut self.client, &mut self.held, &mut self.state).await
             }
-            Rare::FieldList => self.field_list(input).await,
-            Rare::Refresh(what) => self.refresh(input, what).await,
-            Rare::Statistics => self.statistics(input).await,
-            Rare::ProcessInfo | Rare::Debug => self.pass_through(input, command).await,
+            Rare::FieldList => self.pass_on(input, Simple::field_list()).await,
+            Rare::Statistics => self.pass_on(input, Simple::statistics()).await,
+            Rare::ProcessInfo => self.pass_on(input, Simple::process_info()).await,
+            Rare::Debug => self.pass_on(input, Simple::debug()).await,
+            Rare::Refresh(what) => {
+                let flush = Simple::refresh(what, self.state.lex());
+                self.note_flush(&flush);
+                self.pass_on(input, flush).await
+            }
             Rare::ProcessKill(id) => {
                 self.client.skip(input).await?;
                 let target = KillTarget::Connection(u64::from(id));
@@ -154,6 +169,41 @@ impl Session {
                 Ok(Served::Error(ProxyError::UnknownCommand))
             }
         }
+    }
+
+    async fn init_db(&mut self, input: Input) -> Outcome {
+        let name = &self.client.buffer.data()[HEADER_LEN + 1..input.held];
+        let name = String::from_utf8_lossy(name).into_owned();
+        if let Err(error) = self.clusters.check_schema(self.worker.cluster, &name) {
+            return self.refuse(input, error.into()).await;
+        }
+        self.pass_on(input, Simple::init_db(name)).await
+    }
+
+    /// Takes in what is about to run, and may change rights.
+    fn note_flush(&mut self, flush: &Simple) {
+        let statement = flush.statement();
+        if statement.effects.intersects(AT_RISK) {
+            self.noted.note_rights(statement, flush.sql(), &mut self.state, &self.held.identity.user);
+            self.looks_after_noted();
+        }
+        self.begin_statement(statement);
+    }
+
+    /// Passes a command on as it is.
+    async fn pass_on(&mut self, input: Input, mut job: Simple) -> Outcome {
+        let (checkout, relayed) = match self.carry(input, &mut job).await? {
+            Carried::Through(checkout, relayed, _) => (checkout, relayed),
+            Carried::Served(served) => return Ok(served),
+        };
+        let Relayed { mut response, rest, len, .. } = relayed;
+        job.learn(&mut response, &mut self.state);
+        let text = SqlText::new(job.sql(), self.state.lex());
+        let ran = Ran { statement: job.statement(), text: &text, response: &response };
+        let settled = self.settle(checkout, ran).await;
+        let rest = self.client.write(rest, len).await?;
+        self.worker.buffers.give(rest);
+        Ok(if settled.is_ok() { Served::Answered } else { Served::End })
     }
 
     async fn stmt_reset(&mut self, input: Input, id: ClientStmtId) -> Outcome {
@@ -176,5 +226,68 @@ impl Session {
         reset::keeps(schema, &mut self.state);
         answer::give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
         Ok(Served::Answered)
+    }
+
+    /// COM_STMT_SEND_LONG_DATA, which has no answer.
+    async fn long_data(&mut self, input: Input, id: ClientStmtId) -> Outcome {
+        let Some(found) = self.statements.find(id).filter(|found| found.late_error.is_none()) else {
+            // Servers say nothing of one that they do not know; an earlier piece is missing to the other one.
+            self.client.skip(input).await?;
+            return Ok(Served::Answered);
+        };
+        let (statement, key, own) = (found.statement, found.key.clone(), found.own.clone());
+        let (mut checkout, own) = match self.connection_for_pieces(&statement, &key, own).await {
+            Ok(found) => found,
+            Err(ProxyError::ClientGone) => return Err(NetError::Closed),
+            Err(error) => {
+                self.client.skip(input).await?;
+                long_data::miss_piece(&mut self.statements, id, error);
+                return Ok(Served::Answered);
+            }
+        };
+        self.client.write_stmt_id(own.statement.id);
+        match self.client.send(&mut checkout, input).await {
+            Ok(()) => {}
+            Err(Cut::Client(error)) => return Err(error),
+            Err(Cut::Backend { .. }) => return Ok(Served::End),
+        }
+        self.client.drop_kept();
+        if let Some(found) = self.statements.find(id) {
+            found.has_long_data.set(true);
+            found.own = Some(own);
+        }
+        self.statements.pin(key.text(), &mut self.state);
+        self.held.keep_or_give_back(checkout, &mut self.state);
+        Ok(Served::Answered)
+    }
+
+    /// The connection that will run the statement, and the statement there.
+    async fn connection_for_pieces(
+        &mut self,
+        statement: &Statement,
+        key: &Rc<StatementKey>,
+        own: Option<Own>,
+    ) -> Result<(Checkout, Own), ProxyError> {
+        if let Some(why) = self.held.why_unbound(&self.state) {
+            // What is lost with it is told by whatever comes next: here is no answer that could say so.
+            self.held.bound = None;
+            return Err(ProxyError::LostHarmless(why.to_owned()));
+        }
+        let mut checkout = self.choose(&pinning(*statement), &mut self.tries()).await?;
+        if let Some(own) = own {
+            return Ok((checkout, own));
+        }
+        // When it runs, the statement has its time anew: nobody knows how long its client takes until then.
+        self.steering.timeout = self.time_limit(key.text(), statement);
+        let (client, mut watch) = self.watch();
+        let prepared = long_data::prepare(key, &mut checkout, client, &mut watch).await;
+        self.steering.timeout = None;
+        match prepared {
+            Ok(own) => Ok((checkout, own)),
+            Err(error) => {
+                self.held.leave_without(checkout, &error, &mut self.state);
+                Err(error)
+            }
+        }
     }
 }

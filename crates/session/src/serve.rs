@@ -49,16 +49,6 @@ impl Session {
             delphinus_net::rt::timeout(std::time::Duration::from_secs(1), self.client.stream.finish()).await;
     }
 
-    /// Gives back what the session holds.
-    pub(crate) fn leave(&mut self) {
-        // A pinned connection is not clean: it is closed, and with it everything that pinned.
-        self.held.bound = None;
-        self.noted.end(&self.held.keys, &self.worker.users);
-        self.state.published.count_end();
-        self.held.leave_seats();
-        self.worker.registry.leave(self.activity.id);
-    }
-
     async fn serve_commands(&mut self) -> Result<(), NetError> {
         self.client.give_buffer_back();
         loop {

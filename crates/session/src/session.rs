@@ -106,6 +106,16 @@ impl Session {
         self.reset_steering();
     }
 
+    /// Gives back what the session holds.
+    pub(crate) fn leave(&mut self) {
+        // A pinned connection is not clean: it is closed, and with it everything that pinned.
+        self.held.bound = None;
+        self.noted.end(&self.held.keys, &self.worker.users);
+        self.state.published.count_end();
+        self.held.leave_seats();
+        self.worker.registry.leave(self.activity.id);
+    }
+
     /// Gives the client the answer to a statement.
     pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
         answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;

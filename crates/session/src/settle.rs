@@ -1,14 +1,20 @@
 //! After a response: what it changed is learnt, what the backend did not say is asked, and the connection goes
-//! back to the pool or stays with the session.
+//! back to the pool or stays with the session. Then the client gets what it has not got yet.
 
+use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, LeftBehind, PoolError};
-use delphinus_sql::{Class, Effects, Statement};
+use delphinus_sql::{Class, Effects, SqlText, Statement};
 use delphinus_state::Response;
+use delphinus_telemetry::ClusterCounters;
+use delphinus_wire::HEADER_LEN;
 
 use crate::answer::{list_left, rows_left};
 use crate::client_error::ProxyError;
 use crate::follow::{self, Around};
 use crate::fresh::Done;
+use crate::io::{Input, Relayed};
+use crate::rescue::{lost_after_refusal, told_of_loss};
+use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 
@@ -99,6 +105,118 @@ impl Session {
             );
             self.activity.kill();
         }
+    }
+}
+
+/// What the client gets in the end.
+impl Session {
+    /// Settles a text, then gives the client the last bytes.
+    #[inline]
+    pub(crate) async fn finish_text(
+        &mut self,
+        checkout: Checkout,
+        statement: &Statement,
+        text: &SqlText<'_>,
+        // By reference: what an async function takes by value is moved twice.
+        relayed: &mut Relayed,
+    ) -> Outcome {
+        let Relayed { response, rest, len, is_untouched } = relayed;
+        let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);
+        if self.steering.on_replica && has_begun {
+            self.steering.begin_on_replica();
+        }
+        let ran = Ran { statement, text, response };
+        let settled = match self.settle_at_once(checkout, ran) {
+            None => Ok(()),
+            Some(checkout) => self.settle_changed(checkout, ran).await,
+        };
+        if has_begun {
+            self.state.note_opening(statement, text.sql);
+        }
+        if settled.is_ok() && self.client.post_last(rest, *len) {
+            return Ok(Served::Answered);
+        }
+        self.answer_last(settled, ran, (std::mem::take(rest), *len, *is_untouched)).await
+    }
+
+    /// Has everything reported again, behind the answer to a statement that shows what the client is told of; its last bytes are in
+    /// `rest`.
+    pub(crate) async fn track_again(
+        &mut self,
+        checkout: &mut Checkout,
+        rest: &Buffer,
+        text: &[u8],
+    ) -> Result<(), ProxyError> {
+        let tracked = Box::pin(self.state.track_again(checkout, text)).await;
+        if tracked.is_err() {
+            // The end of the answer is still here: an error can stand in its place.
+            self.client.error_seq = rest.data().get(HEADER_LEN - 1).copied();
+        }
+        tracked.map_err(ProxyError::Pool)
+    }
+
+    /// Gives the client the last bytes of what the server said, or, where that is not the truth any more, an error.
+    #[inline]
+    pub(crate) async fn answer_last(
+        &mut self,
+        settled: Result<(), PoolError>,
+        Ran { statement, response, .. }: Ran<'_>,
+        (rest, len, is_untouched): (Buffer, usize, bool),
+    ) -> Outcome {
+        let settled = match settled {
+            Err(lost) if is_untouched => {
+                match lost_after_refusal(&lost, (statement, response), &self.held, &mut self.state) {
+                    Ok(None) => Ok(()),
+                    Ok(Some(error)) => {
+                        self.worker.buffers.give(rest);
+                        return Ok(Served::Error(error));
+                    }
+                    Err(()) => Err(lost),
+                }
+            }
+            settled => settled,
+        };
+        let rest = self.client.write(rest, len).await?;
+        self.worker.buffers.give(rest);
+        Ok(self.after_settling(settled))
+    }
+
+    /// A session whose state is not known any more ends.
+    #[inline]
+    pub(crate) fn after_settling(&self, settled: Result<(), PoolError>) -> Served {
+        match settled {
+            Ok(()) => Served::Answered,
+            Err(error) => {
+                tracing::warn!(session.id = self.activity.id.0, %error, "session state lost");
+                Served::End
+            }
+        }
+    }
+
+    /// An error for a command that was not sent. The session ends if it cannot go on.
+    pub(crate) async fn refuse(&mut self, input: Input, mut error: ProxyError) -> Outcome {
+        if matches!(error, ProxyError::ClientGone) {
+            return Err(NetError::Closed);
+        }
+        // In its place: another one would be room in every idle session.
+        error = told_of_loss(error, &self.held, &mut self.state);
+        self.client.skip(input).await?;
+        count_error(&error, &self.worker.counters);
+        Ok(Served::refused(error))
+    }
+}
+
+fn count_error(error: &ProxyError, counters: &ClusterCounters) {
+    match error {
+        ProxyError::Pool(PoolError::Exhausted { .. }) => {
+            counters.error_pool_timeout.increment();
+        }
+        ProxyError::Pool(_) | ProxyError::NoBackend(_) | ProxyError::NoPrimary(..) => {
+            counters.error_backend_unreachable.increment();
+        }
+        // Counted where it was lost.
+        ProxyError::LostState(..) | ProxyError::LostTransaction { .. } | ProxyError::LostUnknown(_) => {}
+        _ => counters.error_proxy.increment(),
     }
 }
 

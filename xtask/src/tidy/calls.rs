@@ -13,9 +13,9 @@ use super::{Project, Violation};
 const FOLDER: &str = "crates/session/src";
 const OBJECT: &str = "impl Session {";
 /// Files with `impl Session`: so many there may be. Issue 26 wants ten.
-const MOST_FILES: usize = 18;
-/// Files of the largest strongly connected part: so many there may be. Issue 26 wants six at most.
-const MOST_KNOTTED: usize = 4;
+const MOST_FILES: usize = 16;
+/// Files of the largest strongly connected part: none call each other in circles.
+const MOST_KNOTTED: usize = 1;
 
 type Edges<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 

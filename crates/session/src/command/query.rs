@@ -1,7 +1,6 @@
 //! COM_QUERY.
 
-use delphinus_net::{Buffer, NetError};
-use delphinus_pool::{Checkout, PoolError};
+use delphinus_pool::Checkout;
 use delphinus_sql::{
     Access, Class, CodeChange, Effects, LexOptions, SqlText, Statement, Uses, Why, classify,
 };
@@ -13,11 +12,9 @@ use crate::follow::{Noted, uncover};
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::needs::{Needs, SPECIAL_USES};
-use crate::rescue::{lost_after_refusal, told_of_loss};
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::state::Ran;
 use crate::steer::hints_of;
 
 /// A text that begins later than this has query attributes before it.
@@ -136,8 +133,10 @@ impl Session {
                 Err(error) => return self.refuse(input, error).await,
             }
         }
-        if needs.has(Needs::ANSWERS) {
-            return Box::pin(self.special_query(input, text_at, statement)).await;
+        if needs.has(Needs::ANSWERS)
+            && let Some(outcome) = Box::pin(self.special_query(input, text_at, statement)).await
+        {
+            return outcome;
         }
         self.run_query(input, text_at, &statement).await
     }
@@ -220,115 +219,5 @@ impl Session {
         let sql = if needs_text { self.client.sent_text(input, text_at) } else { &[][..] }.to_vec();
         let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
         self.finish_text(checkout, statement, &text, relayed).await
-    }
-
-    /// The same with the text that the client has sent, where that is at hand.
-    #[inline]
-    pub(super) async fn finish_text(
-        &mut self,
-        checkout: Checkout,
-        statement: &Statement,
-        text: &SqlText<'_>,
-        // By reference: what an async function takes by value is moved twice.
-        relayed: &mut Relayed,
-    ) -> Outcome {
-        let Relayed { response, rest, len, is_untouched } = relayed;
-        let has_begun = response.is_ok() && matches!(statement.class, Class::Begin | Class::StartTransaction);
-        if self.steering.on_replica && has_begun {
-            self.steering.begin_on_replica();
-        }
-        let ran = Ran { statement, text, response };
-        let settled = match self.settle_at_once(checkout, ran) {
-            None => Ok(()),
-            Some(checkout) => self.settle_changed(checkout, ran).await,
-        };
-        if has_begun {
-            self.state.note_opening(statement, text.sql);
-        }
-        if settled.is_ok() && self.client.post_last(rest, *len) {
-            return Ok(Served::Answered);
-        }
-        self.answer_last(settled, ran, (std::mem::take(rest), *len, *is_untouched)).await
-    }
-
-    /// Has everything reported again, behind the answer to a statement that shows what the client is told of; its last bytes are in
-    /// `rest`.
-    pub(super) async fn track_again(
-        &mut self,
-        checkout: &mut Checkout,
-        rest: &Buffer,
-        text: &[u8],
-    ) -> Result<(), ProxyError> {
-        let tracked = Box::pin(self.state.track_again(checkout, text)).await;
-        if tracked.is_err() {
-            // The end of the answer is still here: an error can stand in its place.
-            self.client.error_seq = rest.data().get(HEADER_LEN - 1).copied();
-        }
-        tracked.map_err(ProxyError::Pool)
-    }
-
-    /// Gives the client the last bytes of what the server said, or, where that is not the truth any more, an error.
-    #[inline]
-    pub(super) async fn answer_last(
-        &mut self,
-        settled: Result<(), PoolError>,
-        Ran { statement, response, .. }: Ran<'_>,
-        (rest, len, is_untouched): (Buffer, usize, bool),
-    ) -> Outcome {
-        let settled = match settled {
-            Err(lost) if is_untouched => {
-                match lost_after_refusal(&lost, (statement, response), &self.held, &mut self.state) {
-                    Ok(None) => Ok(()),
-                    Ok(Some(error)) => {
-                        self.worker.buffers.give(rest);
-                        return Ok(Served::Error(error));
-                    }
-                    Err(()) => Err(lost),
-                }
-            }
-            settled => settled,
-        };
-        let rest = self.client.write(rest, len).await?;
-        self.worker.buffers.give(rest);
-        Ok(self.after_settling(settled))
-    }
-
-    /// A session whose state is not known any more ends.
-    #[inline]
-    pub(crate) fn after_settling(&self, settled: Result<(), PoolError>) -> Served {
-        match settled {
-            Ok(()) => Served::Answered,
-            Err(error) => {
-                tracing::warn!(session.id = self.activity.id.0, %error, "session state lost");
-                Served::End
-            }
-        }
-    }
-
-    /// An error for a command that was not sent. The session ends if it cannot go on.
-    pub(crate) async fn refuse(&mut self, input: Input, mut error: ProxyError) -> Outcome {
-        if matches!(error, ProxyError::ClientGone) {
-            return Err(NetError::Closed);
-        }
-        // In its place: another one would be room in every idle session.
-        error = told_of_loss(error, &self.held, &mut self.state);
-        self.client.skip(input).await?;
-        self.count_error(&error);
-        Ok(Served::refused(error))
-    }
-
-    fn count_error(&self, error: &ProxyError) {
-        let counters = &self.worker.counters;
-        match error {
-            ProxyError::Pool(PoolError::Exhausted { .. }) => {
-                counters.error_pool_timeout.increment();
-            }
-            ProxyError::Pool(_) | ProxyError::NoBackend(_) | ProxyError::NoPrimary(..) => {
-                counters.error_backend_unreachable.increment();
-            }
-            // Counted where it was lost.
-            ProxyError::LostState(..) | ProxyError::LostTransaction { .. } | ProxyError::LostUnknown(_) => {}
-            _ => counters.error_proxy.increment(),
-        }
     }
 }

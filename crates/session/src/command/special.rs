@@ -32,7 +32,7 @@ struct Special<'a> {
     statement: Statement,
     text: &'a SqlText<'a>,
     /// The connection of the last statement, which tells what is asked of that.
-    telling: Option<Checkout>,
+    told_by: Option<Checkout>,
     /// It runs there.
     tells: bool,
 }
@@ -43,8 +43,8 @@ impl Job for Special<'_> {
     }
 
     async fn choose(&mut self, session: &mut Session, tries: &mut Tries) -> Result<Checkout, ProxyError> {
-        self.tells = self.telling.is_some();
-        match self.telling.take() {
+        self.tells = self.told_by.is_some();
+        match self.told_by.take() {
             Some(checkout) => Ok(checkout),
             None => session.choose(&self.statement, tries).await,
         }
@@ -99,45 +99,56 @@ impl Special<'_> {
 }
 
 impl Session {
-    /// Statements about the session itself: KILL, and those that read what the one before left behind.
+    /// Statements about the session itself: KILL, and those that read what the one before left behind. `None` for one that is to
+    /// run as any other.
     pub(super) async fn special_query(
         &mut self,
         input: Input,
         text_at: usize,
         statement: Statement,
-    ) -> Outcome {
+    ) -> Option<Outcome> {
         let sql = self.client.buffer.data()[text_at..input.held].to_vec();
         let text = SqlText::new(&sql, self.state.lex.options(&self.state.want.vars));
         if statement.uses.contains(Uses::ROUTE) {
-            return self.explain_route(input, text_at, &sql).await;
+            return Some(self.explain_route(input, text_at, &sql).await);
         }
         if let Err(error) = self.check_schemas(&text, &statement) {
-            return self.refuse(input, error).await;
+            return Some(self.refuse(input, error).await);
         }
         if statement.effects.intersects(RUNS_TEXTS)
             && let Some(outcome) = self.execute_kill_in_sql(input, &sql, &statement).await
         {
-            return outcome;
+            return Some(outcome);
         }
         if is_ordinary(&statement) {
-            return self.run_query(input, text_at, &statement).await;
+            return None;
         }
-        if let Some(outcome) = self.answer_about_sessions(input, &text, statement).await {
-            return outcome;
+        match self.answer_about_sessions(input, &text, statement).await {
+            None => Some(self.query_about_session(input, &text, statement).await),
+            answered => answered,
         }
-        let statement = if shows_counters(&statement, &text) { pinning(statement) } else { statement };
-        let mut telling = None;
+    }
+
+    /// Runs a statement that asks for what only its session knows, or its session's last connection.
+    async fn query_about_session(
+        &mut self,
+        input: Input,
+        text: &SqlText<'_>,
+        statement: Statement,
+    ) -> Outcome {
+        let statement = if shows_counters(&statement, text) { pinning(statement) } else { statement };
+        let mut told_by = None;
         // In a text of several statements it is about the one before it there.
         if statement.uses.intersects(ABOUT_LAST) && statement.class != Class::Multi {
-            match self.connection_that_tells(&statement, &sql).await {
-                Ok(None) if self.needs_own_answer(&statement, &text) => {
-                    return self.show_diagnostics(input, &sql, Form::Text).await;
+            match self.connection_that_tells(&statement, text.sql).await {
+                Ok(None) if self.needs_own_answer(&statement, text) => {
+                    return self.show_diagnostics(input, text.sql, Form::Text).await;
                 }
-                Ok(found) => telling = found,
+                Ok(found) => told_by = found,
                 Err(error) => return self.refuse(input, error).await,
             }
         }
-        let mut job = Special { statement, text: &text, telling, tells: false };
+        let mut job = Special { statement, text, told_by, tells: false };
         let (mut checkout, mut relayed, input) = match self.carry(input, &mut job).await? {
             Carried::Through(checkout, relayed, input) => (checkout, relayed, input),
             Carried::Served(served) => return Ok(served),
@@ -145,7 +156,7 @@ impl Session {
         // What it does is learnt from the client's own text: that in its place differs in no name. Of one that was too long to hold,
         // it is not known by its beginning.
         let of_long = SqlText::new(&[], text.lex);
-        let text = if input.is_whole() { &text } else { &of_long };
+        let text = if input.is_whole() { text } else { &of_long };
         if shows_counters(&statement, text) && relayed.response.is_ok() {
             self.state.pins.add(PinReason::Status, rt::now(), text.sql);
         }
