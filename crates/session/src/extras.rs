@@ -5,13 +5,12 @@
 
 use std::time::Duration;
 
-use delphinus_cache::{Answer, Command, Key, Origin};
+use delphinus_cache::{Answer, Command, Key};
 use delphinus_net::{NetError, rt};
-use delphinus_pool::{Checkout, Epoch};
+use delphinus_pool::Checkout;
 use delphinus_route::{Cluster, Explanation, Question, Rule};
 use delphinus_sql::{CacheWish, Class, Consistency, Hints, Statement, Uses};
 use delphinus_state::PinReason;
-use delphinus_topology::{Backend, BackendId, Snapshot};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN};
 
@@ -207,7 +206,10 @@ impl Session {
     /// What is done beside sending a statement of which something was asked.
     pub(crate) fn begin_extras(&mut self, checkout: &mut Checkout) -> Option<Deadline> {
         if self.steering.keeping.is_some() {
-            self.begin_keeping(checkout.backend(), checkout.connection().rights());
+            let origin = self.stand().origin(checkout.backend(), checkout.connection().rights());
+            if let Some(keeping) = &mut self.steering.keeping {
+                keeping.begin(origin);
+            }
         }
         self.noted.is_sent();
         self.steering.begin_deadline(checkout, &self.held)
@@ -263,7 +265,7 @@ impl Session {
     }
 
     fn why_not_cached(&mut self, statement: &Statement) -> Option<&'static str> {
-        let level = self.worker.outlook.with_snapshot(|snapshot, _| self.stand().reading(snapshot).level);
+        let level = self.stand().level();
         why_not_cached(self.worker.answers.as_ref(), statement, &mut self.state, &self.held, level)
     }
 
@@ -282,7 +284,7 @@ impl Session {
         (statement, ttl): (&Statement, Duration),
     ) -> Result<bool, NetError> {
         let (Some(answers), Some(key)) = (&self.worker.answers, key) else { return Ok(false) };
-        match answers.consult(key, ttl, |origin| self.may_be_given(origin)).await {
+        match answers.consult(key, ttl, |origin| self.stand().may_be_given(origin)).await {
             Consulted::Knows(answer) => {
                 self.give(input, statement, answer).await?;
                 return Ok(true);
@@ -291,16 +293,6 @@ impl Session {
             Consulted::Nothing => {}
         }
         Ok(false)
-    }
-
-    /// True if an answer that is kept has what this session has to find. Who asked for it had no older rights than this session.
-    fn may_be_given(&self, origin: &Origin) -> bool {
-        self.worker.outlook.with_snapshot(|snapshot, _| {
-            let is_fenced = snapshot.backend(origin.backend).is_none_or(Backend::is_fenced);
-            !is_fenced
-                && origin.rights >= self.held.rights.0
-                && self.causality.may_read_kept(origin, &self.stand().reading(snapshot))
-        })
     }
 
     /// Gives the client an answer that was kept.
@@ -318,25 +310,5 @@ impl Session {
             return Ok(());
         }
         self.client.write_bytes(&answer.bytes).await
-    }
-
-    /// The statement is about to be sent: what its answer will have is what is there now, or more.
-    fn begin_keeping(&mut self, backend: BackendId, rights: Epoch) {
-        let began = rt::now();
-        let (position, had_all) = self.worker.outlook.with_snapshot(|snapshot, _| {
-            let position = self.worker.outlook.progress.probed(backend).clone();
-            let level = self.stand().reading(snapshot).level;
-            (self.causality.with_own(position, level), self.has_all(backend, snapshot))
-        });
-        if let Some(keeping) = &mut self.steering.keeping {
-            keeping.begin(Origin { backend, began, position, had_all, probe: 0, rights: rights.0 });
-        }
-    }
-
-    /// True while this backend has everything that was written through the proxy.
-    fn has_all(&self, backend: BackendId, snapshot: &Snapshot) -> bool {
-        let is_there = snapshot.primary().is_some_and(|primary| primary.id == backend)
-            || snapshot.readable_replicas().any(|replica| replica.id == backend);
-        is_there && self.worker.outlook.progress.is_at_rest(snapshot)
     }
 }

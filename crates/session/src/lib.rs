@@ -38,7 +38,6 @@ mod login;
 mod needs;
 mod ordinary;
 mod outlook;
-mod read_only;
 mod ready;
 mod rescue;
 mod route;

@@ -83,6 +83,11 @@ impl Outlook {
         })
     }
 
+    /// True for a backend that takes no writes.
+    pub(crate) fn is_read_only(&self, backend: BackendId) -> bool {
+        self.with_snapshot(|snapshot, _| snapshot.backend(backend).is_some_and(|found| found.read_only))
+    }
+
     /// The backend with this name.
     pub(crate) fn named(&self, name: &str) -> Option<BackendId> {
         self.with_snapshot(|snapshot, _| snapshot.named(name).map(|backend| backend.id))

@@ -32,7 +32,7 @@ use crate::worker::Failover;
 pub use failover::WaitingRoom;
 pub(crate) use failover::{Seeking, Waits};
 pub(crate) use loss::{Stakes, lost, lost_after_refusal, take_bound, told_of_loss};
-pub(crate) use on_replica::roll_back_on_replica;
+pub(crate) use on_replica::{leave_replica, roll_back_on_replica};
 
 /// Of the network: the server cannot talk on this connection any more.
 const NET_ERRORS: std::ops::RangeInclusive<u16> =

@@ -2,14 +2,19 @@
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_route::{Plan, READ_ATTEMPTS, Reason, Target};
+use delphinus_route::{Plan, Question, READ_ATTEMPTS, Reason, Target};
 use delphinus_sql::{Class, Effects, Statement};
 use delphinus_topology::BackendId;
+use delphinus_wire::response::Status;
 
-use crate::client_error::ProxyError;
+use crate::client_error::{ProxyError, Steered};
 use crate::fresh::Patience;
-use crate::rescue::{Tries, take_bound};
+use crate::rescue::{Seeking, Tries, leave_replica, roll_back_on_replica, take_bound};
 use crate::session::Session;
+use crate::steer::Fate;
+
+/// As it is begun on a replica.
+const BEGIN: &str = "START TRANSACTION READ ONLY";
 
 impl Session {
     /// No try yet, and the backends that have just failed left out.
@@ -202,6 +207,80 @@ impl Session {
         self.held.keep_or_give_back(checkout, &mut self.state);
         self.held.recall().await;
         Ok(None)
+    }
+}
+
+/// Sessions whose transaction runs on a replica: see `rescue/on_replica`.
+impl Session {
+    /// Sees to it that the session is where its next statement can run.
+    pub(crate) async fn check_where_it_is(
+        &mut self,
+        sql: &[u8],
+        statement: &Statement,
+    ) -> Result<(), ProxyError> {
+        if !self.stand().is_held_on_replica() {
+            return Ok(());
+        }
+        let question = Question { sql, lex: self.state.lex(), statement };
+        match self.stand().fate(&question) {
+            Fate::Stays => {
+                self.steering.note_stay(sql, statement);
+                Ok(())
+            }
+            Fate::Leaves => Box::pin(self.leave_replica()).await,
+            Fate::Moves => Box::pin(self.move_from_replica(statement)).await,
+            Fate::Refused => Err(self.stand().refused_like_everywhere().into()),
+            Fate::Held(what) => Err(Steered::HeldOnReplica(what).into()),
+            Fate::Restarts => match take_bound(&mut self.held, &mut self.state)? {
+                Some(checkout) => {
+                    let (held, state) = (&mut self.held, &mut self.state);
+                    Err(roll_back_on_replica(checkout, &mut self.steering, held, state).await)
+                }
+                None => Err(Steered::NeedsPrimary.into()),
+            },
+        }
+    }
+
+    /// Begins the transaction again where its first statement belongs: it has seen nothing yet.
+    async fn move_from_replica(&mut self, statement: &Statement) -> Result<(), ProxyError> {
+        self.leave_replica().await?;
+        self.begin_elsewhere(statement).await.map_err(|error| match error {
+            ProxyError::Killed => error,
+            // It has ended, and a client that is not told so would go on without one.
+            error => self.held.source.failover.lost_transaction(&error.reason()),
+        })
+    }
+
+    async fn begin_elsewhere(&mut self, statement: &Statement) -> Result<(), ProxyError> {
+        let avoid = self.worker.outlook.avoided();
+        let mut plan = self.stand().plan(statement, &avoid);
+        if let Target::Replica(id) = plan.target
+            && !self.worker.outlook.is_read_only(id)
+        {
+            plan = Plan { target: Target::Primary, ..plan };
+        }
+        let mut checkout = match self.held.bound.take() {
+            Some(primary) => primary,
+            None => match self.checkout_planned(plan, &avoid).await {
+                // It is not there any more, or has not got yet what the session has to find.
+                Err(_) if plan.target != Target::Primary => {
+                    let plan = Plan { target: Target::Primary, ..plan };
+                    self.checkout_planned(plan, &avoid).await?
+                }
+                found => found?,
+            },
+        };
+        checkout.query(BEGIN).await.map_err(ProxyError::Pool)?;
+        self.state.begins(BEGIN, Status::IN_TRANS.with(Status::IN_TRANS_READONLY));
+        self.held.keep_or_give_back(checkout, &mut self.state);
+        Ok(())
+    }
+
+    /// Ends the transaction on the replica.
+    async fn leave_replica(&mut self) -> Result<(), ProxyError> {
+        let (held, state) = (&mut self.held, &mut self.state);
+        let seeking = Seeking { held, state, client: &self.client, waits: &self.worker.waits };
+        leave_replica(seeking, &mut self.steering).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! A session as it stands: where a statement of it would go now, and why. Changes nothing of the session.
 
+mod kept;
+
 use delphinus_net::rt;
 use delphinus_route::{Behind, Intent, Plan, Question, Scope, plan};
 use delphinus_sql::{Access, Consistency, Flavor, Statement};

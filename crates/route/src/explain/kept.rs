@@ -1,5 +1,5 @@
 //! Whether the answer to a statement may be kept, and come from where answers are kept. Says what the session decides in
-//! `session/src/cache.rs`; nothing where nobody asks for it.
+//! `session/src/steer/cache.rs`; nothing where nobody asks for it.
 
 use delphinus_sql::{CacheWish, Consistency, Hints, Statement};
 

@@ -96,6 +96,14 @@ impl Seeking<'_> {
         }
     }
 
+    /// The same; where it is the primary that is missing, the statement waits for one.
+    pub(super) async fn checkout_patiently(&mut self) -> Result<Checkout, ProxyError> {
+        match self.checkout(true).await {
+            Err(error) if self.can_wait(&error) => Box::pin(self.wait(error)).await,
+            found => found,
+        }
+    }
+
     /// True if the statement may wait: it is the primary that is missing, and nothing has been sent to it.
     pub(crate) fn can_wait(&self, error: &ProxyError) -> bool {
         !self.held.source.failover.wait.is_zero() && is_missing(error)
@@ -214,10 +222,7 @@ impl Seeking<'_> {
 
     /// A connection to the primary, on which a transaction has begun.
     pub(crate) async fn begin(&mut self, opening: Opening) -> Result<Checkout, ProxyError> {
-        let mut checkout = match self.checkout(true).await {
-            Err(error) if self.can_wait(&error) => Box::pin(self.wait(error)).await?,
-            found => found?,
-        };
+        let mut checkout = self.checkout_patiently().await?;
         if let Err(error) = checkout.query(opening.sql()).await {
             return Err(self.held.source.failover.lost_transaction(&error.to_string()));
         }

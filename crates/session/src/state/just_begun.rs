@@ -1,7 +1,7 @@
 //! A transaction that has only begun when its server stops taking writes, or goes away, can be begun anew on the next primary:
 //! nothing was read or written in it, so that nobody can tell the difference.
 //!
-//! Owns: which transactions these are. How one begins anew is in `crate::begin_anew`.
+//! Owns: which transactions these are. How one begins anew is in `crate::rescue::failover`.
 
 use delphinus_sql::{Class, Effects, Statement};
 

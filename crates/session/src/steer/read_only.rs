@@ -1,5 +1,5 @@
 //! What becomes of the statements of a transaction that cannot write and runs on a replica. What is done about that is
-//! `crate::read_only`'s.
+//! in `crate::rescue::on_replica`, and in `crate::route`.
 
 use delphinus_clients::ListenerMode;
 use delphinus_pool::Checkout;
@@ -13,6 +13,7 @@ use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
 use super::{Around, Steering};
+use crate::state::Wanted;
 
 /// The id that the next INSERT takes. No other connection can be given it, but in a transaction that cannot write nothing takes
 /// it: it goes along when the session leaves the replica.
@@ -62,7 +63,7 @@ impl Steering {
         lacks: impl FnOnce(BackendId) -> bool,
     ) -> Fate {
         let Question { sql, lex, statement } = *question;
-        if !is_open(around) && holds_insert_id(around) {
+        if !is_open(around) && holds_insert_id(around.state) {
             return Fate::Leaves;
         }
         let (lists_changes, has_read) = (lex.flavor == Flavor::MariaDb, self.has_read);
@@ -175,8 +176,8 @@ fn leaves_sql_behind(statement: &Statement, around: Around<'_>) -> bool {
 }
 
 /// True if `insert_id` is all that holds the session to its connection, a transaction apart.
-pub(crate) fn holds_insert_id(around: Around<'_>) -> bool {
-    let pins = &around.state.pins;
+pub(crate) fn holds_insert_id(state: &Wanted) -> bool {
+    let pins = &state.pins;
     let may_go = |reason| matches!(reason, PinReason::Transaction | PinReason::FixedVariable);
     pins.fixes_only(INSERT_ID) && pins.iter().all(|pin| may_go(pin.reason))
 }
