@@ -1,4 +1,4 @@
-//! Who calls whom between the files of `session`: its knot must not grow.
+//! Who calls whom between the files of `session`: none in circles, and only its root knows the whole.
 //!
 //! A call is told by its name: a function that the crate defines once, used in another file as a method of the session, or
 //! imported. That misses names that are defined twice, and takes fields for functions of the same name, which is why the limit is
@@ -16,6 +16,14 @@ const OBJECT: &str = "impl Session {";
 const MOST_FILES: usize = 15;
 /// Files of the largest strongly connected part: none call each other in circles.
 const MOST_KNOTTED: usize = 1;
+
+/// The root, which brings the parts together: only these, and what is below them but for `rescue`, know the whole.
+const ROOT: [&str; 12] = [
+    "command", "extras", "lib", "login", "ordinary", "rescue", "route", "run", "serve", "session", "settle",
+    "worker",
+];
+/// What a part must not take: it gets the parts, the pool or the counters that it uses.
+const WHOLE: [(&str, &str); 2] = [("crate::session::", "Session"), ("crate::worker::", "Worker")];
 
 type Edges<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
@@ -40,7 +48,30 @@ pub(super) fn check(project: &Project) -> Vec<Violation> {
         );
         found.push(Violation::new(FOLDER, 0, what));
     }
+    found.extend(files.iter().filter(|file| !is_root(&file.path)).flat_map(|file| knows_whole(file)));
     found
+}
+
+fn is_root(path: &str) -> bool {
+    let name = path.trim_start_matches(FOLDER).trim_start_matches('/').trim_end_matches(".rs");
+    let (top, below) = name.split_once('/').map_or((name, false), |(top, _)| (top, true));
+    ROOT.contains(&top) && !(below && top == "rescue")
+}
+
+/// The imports of a part that knows the whole session, or its worker.
+fn knows_whole(file: &RustFile) -> Vec<Violation> {
+    let code = product(file);
+    let imports = WHOLE.into_iter().flat_map(|(path, name)| {
+        let places: Vec<_> = code.match_indices(path).map(|(at, _)| at + path.len()).collect();
+        places.into_iter().map(move |at| (at, name))
+    });
+    let known = imports.filter(|&(at, name)| {
+        let end = code[at..].find(';').map_or(code.len(), |len| at + len);
+        code[at..end].split(|c| !is_word(c)).any(|word| word == name)
+    });
+    known
+        .map(|(_, name)| Violation::new(&file.path, 0, format!("a part of a session takes no `{name}`")))
+        .collect()
 }
 
 /// The code without tests.
@@ -154,5 +185,25 @@ mod tests {
         // A name that is defined twice, and a test, are no calls.
         assert_eq!(edges["crates/session/src/d.rs"].len(), 1);
         assert!(edges["crates/session/src/c.rs"].iter().all(|to| !to.ends_with("e.rs")));
+    }
+
+    #[test]
+    fn only_the_root_knows_the_whole() {
+        let import = "//! A.\nuse crate::session::{LoginFacts, Session};\nfn a() {}";
+        let worker = "//! A.\nuse crate::worker::Routing;\nfn a(worker: &crate::worker::Worker) {}";
+        let facts = "//! A.\nuse crate::session::LoginFacts;\nfn a() { Consistency::Session }";
+        for (name, text, knows) in [
+            ("steer", import, true),
+            ("steer/rules", worker, true),
+            ("rescue/loss", import, true),
+            ("steer/scope", facts, false),
+            ("rescue", import, false),
+            ("command/kill", import, false),
+            ("login/entrance", worker, false),
+        ] {
+            let file = RustFile::new(&format!("{FOLDER}/{name}.rs"), text);
+            let found = !is_root(&file.path) && !knows_whole(&file).is_empty();
+            assert_eq!(found, knows, "{name}");
+        }
     }
 }
