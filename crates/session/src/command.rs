@@ -24,7 +24,7 @@ use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{Command, HEADER_LEN};
 
-use crate::answer;
+use crate::answer::{self, Answer};
 use crate::client_error::ProxyError;
 use crate::follow::AT_RISK;
 use crate::io::{Cut, Input, Relayed};
@@ -288,6 +288,14 @@ impl Session {
                 self.held.leave_without(checkout, &error, &mut self.state);
                 Err(error)
             }
+        }
+    }
+
+    /// A `KILL` of any kind; `value`: that of its parameter.
+    async fn kill(&mut self, kill: &Kill, value: Option<u64>) -> Outcome {
+        match kill::end((kill, value), self.sessions(), &self.held, &self.state).await {
+            Ok(count) => self.answer(&Answer::ok(count)).await,
+            Err(served) => Ok(served),
         }
     }
 }

@@ -23,7 +23,7 @@ use delphinus_wire::response::Status;
 use crate::client_error::ProxyError;
 use crate::state::Wanted;
 
-pub(crate) use prepared::prepare_in;
+pub(crate) use prepared::{forget_schema, prepare_in};
 pub(crate) use seats::Seats;
 pub(crate) use source::Source;
 

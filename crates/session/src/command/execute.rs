@@ -3,17 +3,19 @@
 use std::rc::Rc;
 
 use delphinus_net::{NetError, rt};
-use delphinus_pool::{Checkout, Connection, StatementKey};
+use delphinus_pool::{Checkout, StatementKey};
 use delphinus_sql::{Access, Effects, Hints, SqlText, Statement, Uses, Why};
-use delphinus_state::{Changed, PinReason, Response, Shape};
+use delphinus_state::{PinReason, Shape};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId};
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
+use super::kill;
 use super::params::{bind, note_types, own_of};
 use super::prepare::{is_about_insert_id, is_about_last_statement};
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
 use crate::follow::{AT_RISK, MAY_CHANGE_CODE};
+use crate::hold::forget_schema;
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::needs::Needs;
@@ -264,9 +266,9 @@ impl Session {
             return self.refuse(input, error).await.map(Some);
         }
         if statement.effects.contains(Effects::KILLS)
-            && let Some(outcome) = Box::pin(self.execute_kill(input, id, params)).await
+            && let Some(served) = Box::pin(self.execute_kill(input, id, params)).await?
         {
-            return outcome.map(Some);
+            return Ok(Some(served));
         }
         if let Some(wanted) = self.steering.mirror.take() {
             if asks_for_cursor(flags) {
@@ -278,6 +280,26 @@ impl Session {
         let may_be_kept = self.steering.cache.is_some() && !asks_for_cursor(flags);
         let is_answered = may_be_kept && self.execute_cache(input, (id, statement), params).await?;
         Ok(is_answered.then_some(Served::Answered))
+    }
+
+    /// Does what a prepared `KILL` says; `None` if that is the server's to do.
+    async fn execute_kill(
+        &mut self,
+        input: Input,
+        id: ClientStmtId,
+        params: Option<&ExecuteParams>,
+    ) -> Result<Option<Served>, NetError> {
+        let lex = self.state.lex();
+        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
+        let Some(found) = self.statements.look(id) else { return Ok(None) };
+        match kill::by_execution(found, lex, (payload, params)) {
+            Ok(None) => Ok(None),
+            Ok(Some((kill, value))) => {
+                self.client.skip(input).await?;
+                self.kill(&kill, value).await.map(Some)
+            }
+            Err(error) => self.refuse(input, error).await.map(Some),
+        }
     }
 
     /// The hints of a prepared statement are in its text, and in the query attributes of each execution.
@@ -455,27 +477,6 @@ impl Job for Bulk {
             statement.has_run_with_values = true;
         }
         Ok(input)
-    }
-}
-
-/// Takes a change of the schema that did not outlive its statement for none. Servers report a change of state with it, which
-/// may hide that of a trigger.
-fn forget_schema(connection: &mut Connection, statement: &Statement, response: &mut Response) {
-    let entered = response.changes.iter().rev().find_map(|change| match change {
-        Changed::Schema(schema) => Some(schema),
-        _ => None,
-    });
-    if let Some(schema) = entered.filter(|_| statement.effects.contains(Effects::CHANGES_SCHEMA)) {
-        // A USE: the connection, which was in the statement's own schema, is in another one.
-        connection.have.schema = schema.as_deref().map(Rc::from);
-    }
-    let all = response.changes.len();
-    response.changes.retain(|change| !matches!(change, Changed::Schema(_)));
-    if response.changes.len() < all
-        && statement.effects.without(Effects::MAY_COUNT_ROWS.union(Effects::HIDDEN)).is_empty()
-    {
-        connection.may_hide_user_vars |= response.changes.contains(&Changed::State);
-        response.changes.retain(|change| *change != Changed::State);
     }
 }
 

@@ -1,24 +1,27 @@
 //! Statements about the session itself: KILL, SHOW PROCESSLIST, SHOW STATUS, the proxy's own settings, and those that
 //! read what the one before left behind.
 
+use std::rc::Rc;
+
 use delphinus_net::rt;
-use delphinus_pool::Checkout;
+use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Question, Target, explain};
 use delphinus_sql::{Class, Effects, Kill, KillTarget, SqlText, Statement, Uses};
 use delphinus_state::PinReason;
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes};
 
 use super::execute::pinning;
+use super::kill;
 use super::prepare::is_about_insert_id;
 use super::query::is_ordinary;
 use crate::answer::own_settings::{MaySet, PREFIX, TOKEN, own_row, own_selected, own_value, set_own};
 use crate::answer::{
-    ABOUT_LAST, Answer, Form, Known, about_tls, can_ask_anywhere, kill_named_by, known_from, process_list,
-    show_diagnostics, shows_counters, splice,
+    ABOUT_LAST, Answer, Form, Known, about_tls, can_ask_anywhere, check_spelled_kill, kill_named_by,
+    known_from, process_list, show_diagnostics, shows_counters, splice,
 };
 use crate::client_error::{ProxyError, Steered};
 use crate::explain::{as_answer, asked_about, explained, may_explain};
-use crate::follow::RUNS_TEXTS;
+use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
 use crate::fresh::Token;
 use crate::io::Input;
 use crate::rescue::{Tries, take_bound};
@@ -115,10 +118,16 @@ impl Session {
         if let Err(error) = self.check_schemas(&text, &statement) {
             return Some(self.refuse(input, error).await);
         }
-        if statement.effects.intersects(RUNS_TEXTS)
-            && let Some(outcome) = self.execute_kill_in_sql(input, &sql, &statement).await
-        {
-            return Some(outcome);
+        if statement.effects.intersects(RUNS_TEXTS) {
+            let killed = match self.texts_run(&statement, &sql).await {
+                Ok(texts) => kill::by_texts(&texts, &statement, text.lex),
+                Err(error) => Err(error),
+            };
+            match killed {
+                Ok(None) => {}
+                Ok(Some(kill)) => return Some(self.skip_and_kill(input, &kill).await),
+                Err(error) => return Some(self.refuse(input, error).await),
+            }
         }
         if is_ordinary(&statement) {
             return None;
@@ -227,12 +236,7 @@ impl Session {
         if statement.effects.contains(Effects::KILLS) {
             match kill_named_by(text.sql, text.lex) {
                 Ok(Kill { target: KillTarget::QueryId, .. }) => {}
-                Ok(kill) => {
-                    if let Err(error) = self.client.skip(input).await {
-                        return Some(Err(error));
-                    }
-                    return Some(self.kill(&kill, None).await);
-                }
+                Ok(kill) => return Some(self.skip_and_kill(input, &kill).await),
                 Err(error) => return Some(self.refuse(input, error).await),
             }
         }
@@ -254,6 +258,59 @@ impl Session {
             return Some(Err(error));
         }
         Some(self.answer(&answer).await)
+    }
+
+    async fn skip_and_kill(&mut self, input: Input, kill: &Kill) -> Outcome {
+        self.client.skip(input).await?;
+        self.kill(kill, None).await
+    }
+
+    /// The texts that a statement runs, or prepares to run, as far as they are not known to kill nothing. The server is asked for what an
+    /// expression makes of them.
+    async fn texts_run(
+        &mut self,
+        statement: &Statement,
+        sql: &[u8],
+    ) -> Result<Rc<Vec<TextExecuted>>, ProxyError> {
+        let text = SqlText::new(sql, self.state.lex());
+        let texts = self.noted.texts_run(statement, &text, &self.state);
+        self.looks_after_noted();
+        match texts {
+            TextsRun::Known(texts) => Ok(texts),
+            TextsRun::MadeBy(expression) => {
+                let made = self.value_of(statement, &expression).await?;
+                Ok(Rc::new(vec![made.map(|made| with_kind(made, text.lex))]))
+            }
+            TextsRun::Spelled => check_spelled_kill(statement, sql, &mut self.state).map(|()| Rc::default()),
+        }
+    }
+
+    /// What the server makes of an expression, if it can.
+    async fn value_of(
+        &mut self,
+        statement: &Statement,
+        expression: &str,
+    ) -> Result<Option<String>, ProxyError> {
+        let mut tries = self.tries();
+        tries.begin();
+        let mut checkout = self.choose(statement, &mut tries).await?;
+        match checkout.query(&format!("SELECT {expression} LIMIT 1")).await {
+            Ok(answer) => {
+                self.held.keep_or_give_back(checkout, &mut self.state);
+                let value = answer.rows.into_iter().next().and_then(|row| row.into_iter().next()?);
+                Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
+            }
+            // So does it refuse to run that.
+            Err(PoolError::Refused { .. }) => {
+                self.held.keep_or_give_back(checkout, &mut self.state);
+                Ok(None)
+            }
+            Err(error) => {
+                let error = ProxyError::Pool(error);
+                self.held.leave_without(checkout, &error, &mut self.state);
+                Err(error)
+            }
+        }
     }
 
     /// Puts another text in the place of the client's, from which it differs in no name.

@@ -4,8 +4,9 @@
 use std::io;
 use std::rc::Rc;
 
-use delphinus_pool::{Checkout, Means, Memory, PoolError, StatementKey};
-use delphinus_state::{SessionState, as_prepared};
+use delphinus_pool::{Checkout, Connection, Means, Memory, PoolError, StatementKey};
+use delphinus_sql::{Effects, Statement};
+use delphinus_state::{Changed, Response, SessionState, as_prepared};
 use delphinus_wire::command::BackendStmtId;
 
 /// The statement's id on a connection whose session is in the state `want`; `prepare` prepares it in its own state.
@@ -67,4 +68,25 @@ fn names_schema(text: &[u8]) -> bool {
     let words = text.split(|byte| !byte.is_ascii_alphanumeric());
     let mut words = words.filter(|word| !word.is_empty());
     words.any(|word| word.eq_ignore_ascii_case(b"database") || word.eq_ignore_ascii_case(b"schema"))
+}
+
+/// Takes a change of the schema that did not outlive its statement for none. Servers report a change of state with it, which
+/// may hide that of a trigger.
+pub(crate) fn forget_schema(connection: &mut Connection, statement: &Statement, response: &mut Response) {
+    let entered = response.changes.iter().rev().find_map(|change| match change {
+        Changed::Schema(schema) => Some(schema),
+        _ => None,
+    });
+    if let Some(schema) = entered.filter(|_| statement.effects.contains(Effects::CHANGES_SCHEMA)) {
+        // A USE: the connection, which was in the statement's own schema, is in another one.
+        connection.have.schema = schema.as_deref().map(Rc::from);
+    }
+    let all = response.changes.len();
+    response.changes.retain(|change| !matches!(change, Changed::Schema(_)));
+    if response.changes.len() < all
+        && statement.effects.without(Effects::MAY_COUNT_ROWS.union(Effects::HIDDEN)).is_empty()
+    {
+        connection.may_hide_user_vars |= response.changes.contains(&Changed::State);
+        response.changes.retain(|change| *change != Changed::State);
+    }
 }
