@@ -1,5 +1,5 @@
 //! What a session does for a statement beside running it, where something is asked beside the statement: it finds out what that is,
-//! answers from the cache, sends copies to mirrors, keeps time and tells the log. The parts of that are in `steer`.
+//! answers from the cache, keeps time and tells the log. The parts of that are in `steer`.
 //!
 //! No statement comes here where no rules, no hints and no listener for one kind of backend have a say.
 
@@ -21,8 +21,7 @@ use crate::io::{Input, Relayed};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::steer::{
-    Around, Asking, Consulted, Copied, CopyWanted, Deadline, Trace, can_be_copied, check_listener, execution,
-    hints_in, why_not_cached,
+    Around, Asking, Consulted, Deadline, Trace, check_listener, execution, hints_in, why_not_cached,
 };
 
 impl Session {
@@ -80,7 +79,7 @@ impl Session {
             return None;
         }
         let question = Question { sql, lex: self.state.lex(), statement };
-        self.steering.time_limit(&question, &self.activity.user(), self.around())
+        self.steering.time_limit(&question, &self.held.activity.user(), self.around())
     }
 
     /// Does what hints say.
@@ -108,7 +107,7 @@ impl Session {
 
     fn cannot(&mut self, why: &str) -> Result<(), ProxyError> {
         let is_strict = self.worker.settings.routing.strict_hints;
-        Ok(self.steering.cannot(why, is_strict, &self.worker.counters, &self.activity)?)
+        Ok(self.steering.cannot(why, is_strict, &self.worker.counters, &self.held.activity)?)
     }
 
     /// Does what the first rule that matches says. Returns the text that it puts in the place of this one.
@@ -118,7 +117,7 @@ impl Session {
         attributes: &Hints,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
         let worker = self.worker.clone();
-        let (id, user) = (self.activity.id.0, self.activity.user());
+        let (id, user) = (self.held.activity.id.0, self.held.activity.user());
         let class = question.statement.class.as_str();
         let tell = |rule: &Rule| {
             tracing::info!(session.id = id, user = %user, rule = %rule.name, class, "a rule would match");
@@ -140,7 +139,7 @@ impl Session {
     }
 }
 
-/// Traces, copies and time.
+/// Traces and time.
 impl Session {
     /// Notes what is known of a statement before it runs.
     fn begin_trace(&mut self, sql: &[u8], statement: &Statement, attributes: &Hints) {
@@ -162,45 +161,11 @@ impl Session {
         self.worker.outlook.with_snapshot(|snapshot, balance| {
             trace.tell(
                 error,
-                &self.activity,
+                &self.held.activity,
                 self.held.taken.get(),
                 Cluster { snapshot, rules, policy: *balance.policy() },
             );
         });
-    }
-
-    /// Sends a copy of the text that is about to run, if it can be the same there.
-    pub(crate) fn copy_to_mirror(
-        &self,
-        wanted: &CopyWanted,
-        input: Input,
-        sql: &[u8],
-        statement: &Statement,
-    ) {
-        let can_be = input.is_whole() && can_be_copied(statement, &self.state, &self.held);
-        let copied = can_be.then(|| Copied::Text(sql.to_vec()));
-        wanted.send(&self.worker.mirrors, copied, &self.state, &self.held);
-    }
-
-    /// The same for an execution of a prepared statement.
-    pub(crate) fn copy_execution(
-        &mut self,
-        wanted: &CopyWanted,
-        input: Input,
-        (id, statement): (ClientStmtId, &Statement),
-        params: Option<&ExecuteParams>,
-    ) {
-        let can_be = input.is_whole() && can_be_copied(statement, &self.state, &self.held);
-        let found = self.statements.find(id).filter(|_| can_be);
-        let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
-        let copied =
-            found.and_then(|found| Copied::execution(found, payload, params, self.client.capabilities));
-        wanted.send(&self.worker.mirrors, copied, &self.state, &self.held);
-    }
-
-    /// Counts a statement that is not copied.
-    pub(crate) fn skip_copy(&self, wanted: &CopyWanted) {
-        wanted.send(&self.worker.mirrors, None, &self.state, &self.held);
     }
 
     /// What is done beside sending a statement of which something was asked.

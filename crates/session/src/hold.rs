@@ -31,7 +31,7 @@ pub(crate) use source::Source;
 pub(crate) struct Held {
     /// What it gets connections by.
     pub source: Rc<Source>,
-    /// Where others look for the backend that its statement runs on.
+    /// What others may know of the session: where its statement runs, above all.
     pub activity: Arc<Activity>,
     pub seats: Seats,
     /// The connection that the session is pinned to.

@@ -253,9 +253,10 @@ impl Seed {
             equipment: worker.equipment.clone(),
             may_send_file: false,
         };
+        let (id, published) = (self.info.id, Published::new(self.info.clone(), worker.counters.clone()));
         let held = Held {
             source: worker.source.clone(),
-            activity: self.info.clone(),
+            activity: self.info,
             seats: Seats::default(),
             bound: None,
             identity,
@@ -267,13 +268,13 @@ impl Seed {
             taken: Cell::default(),
         };
         let state = Wanted {
-            id: self.info.id,
+            id,
             lex: lex(facts, &initial),
             want: initial.clone(),
             initial,
             sql: SqlStatements::default(),
             pins: Pins::default(),
-            published: Published::new(self.info.clone(), worker.counters.clone()),
+            published,
             just_begun: JustBegun::default(),
             status: Status::AUTOCOMMIT,
             asked_tracking: AskedTracking::default(),
@@ -287,7 +288,6 @@ impl Seed {
             causality: Causality::default(),
             worker,
             clusters: self.clusters,
-            activity: self.info,
             client,
             login: LoginFacts {
                 established: outcome.connection,

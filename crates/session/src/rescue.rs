@@ -141,7 +141,7 @@ impl Session {
             None => Verdict::Tell,
             Some(trouble) => {
                 let harm = self.harm(sent);
-                let ran_s = self.activity.since_s(self.worker.registry.clock_s());
+                let ran_s = self.held.activity.since_s(self.worker.registry.clock_s());
                 let suspicion = match harm {
                     Harm::None => suspicion(trouble, checkout.backend(), ran_s, &mut self.held),
                     _ => Suspicion::None,
@@ -215,7 +215,7 @@ impl Session {
         Situation {
             harm,
             parts: Parts::of(sent.statement),
-            is_at_hand: sent.input.is_whole() && !self.activity.is_killed(),
+            is_at_hand: sent.input.is_whole() && !self.held.activity.is_killed(),
             holds: self.state.holds(),
             transaction,
             side: self.side(),

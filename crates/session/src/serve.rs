@@ -42,7 +42,7 @@ impl Session {
             } else {
                 self.worker.counters.error_client_protocol.increment();
             }
-            tracing::debug!(session.id = self.activity.id.0, %error, "client lost");
+            tracing::debug!(session.id = self.held.activity.id.0, %error, "client lost");
         }
         self.leave();
         let _ =
@@ -55,9 +55,9 @@ impl Session {
             if self.must_end() {
                 return self.say_goodbye().await;
             }
-            let input = match self.client.next_command(&self.activity, self.state.idle_limit_s).await? {
+            let input = match self.client.next_command(&self.held.activity, self.state.idle_limit_s).await? {
                 // It came after the KILL, whose answer its client may have seen: both can be found in one turn.
-                Waited::Command(_) if self.activity.is_killed() => return self.say_goodbye().await,
+                Waited::Command(_) if self.held.activity.is_killed() => return self.say_goodbye().await,
                 Waited::Command(input) => input,
                 Waited::Crowded(input) => {
                     if self.refuse_crowded(input).await? {
@@ -72,7 +72,7 @@ impl Session {
                 Waited::Gone => return Ok(()),
                 Waited::Expired => return self.say_expired().await,
             };
-            self.activity.touch(self.worker.registry.clock_s());
+            self.held.activity.touch(self.worker.registry.clock_s());
             self.client.error_seq = Some(1);
             let served = self.serve_command(input).await;
             if self.steering.trace.is_some() {
@@ -87,7 +87,7 @@ impl Session {
             self.causality.end_command();
             self.state.just_begun.end_command();
             self.client.may_send_file = false;
-            self.activity.runs_nowhere();
+            self.held.activity.runs_nowhere();
             match served {
                 Served::Answered => {}
                 Served::Error(error) => {
@@ -117,12 +117,12 @@ impl Session {
 
     /// A killed session ends at once; when the proxy stops, as soon as no transaction is open.
     fn must_end(&self) -> bool {
-        self.activity.is_killed()
+        self.held.activity.is_killed()
             || self.worker.waits.is_stopping() && !self.state.status.contains(Status::IN_TRANS)
     }
 
     async fn say_goodbye(&mut self) -> Result<(), NetError> {
-        let error = if self.activity.is_killed() {
+        let error = if self.held.activity.is_killed() {
             answer::killed(self.state.flavor())
         } else {
             ProxyError::Shutdown

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delphinus_clients::{Activity, Clusters, ListenerSettings};
+use delphinus_clients::{Clusters, ListenerSettings};
 use delphinus_pool::Memory;
 use delphinus_sql::Hints;
 use delphinus_state::{PinReason, SessionState};
@@ -31,8 +31,6 @@ pub struct Session {
     pub(crate) worker: Rc<Worker>,
     /// Where it may move to with COM_CHANGE_USER.
     pub(crate) clusters: Rc<Clusters<Worker>>,
-    /// What others may know of it.
-    pub(crate) activity: Arc<Activity>,
     pub(crate) client: Client,
     pub(crate) login: LoginFacts,
     pub(crate) state: Wanted,
@@ -113,7 +111,7 @@ impl Session {
         self.noted.end(&self.held.keys, &self.worker.users);
         self.state.published.count_end();
         self.held.leave_seats();
-        self.worker.registry.leave(self.activity.id);
+        self.worker.registry.leave(self.held.activity.id);
     }
 
     /// Gives the client the answer to a statement.
@@ -142,13 +140,13 @@ impl Session {
 
     /// Forgets the session's own settings.
     pub(crate) fn reset_steering(&mut self) {
-        let standing = self.worker.consistency_of(&self.activity.user());
+        let standing = self.worker.consistency_of(&self.held.activity.user());
         self.steering.reset(self.worker.is_steered(&self.login.listener), standing);
     }
 
     /// Takes over new settings of the session.
     pub(crate) fn set_own_hints(&mut self, own: Hints, traces: bool) {
-        let standing = self.worker.consistency_of(&self.activity.user());
+        let standing = self.worker.consistency_of(&self.held.activity.user());
         self.steering.set_own(own, traces, self.worker.is_steered(&self.login.listener), standing);
     }
 
@@ -181,7 +179,7 @@ impl Session {
 
     /// All sessions, for this one.
     pub(crate) fn sessions(&self) -> Sessions<'_> {
-        Sessions { own: &self.activity, registry: &self.worker.registry, users: &self.worker.users }
+        Sessions { own: &self.held.activity, registry: &self.worker.registry, users: &self.worker.users }
     }
 
     /// How columns of text are described.

@@ -52,7 +52,7 @@ impl Session {
         if !is_plain || !self.state.stays_as_it_is(self.state.status) {
             return Some(checkout);
         }
-        self.activity.runs_nowhere();
+        self.held.activity.runs_nowhere();
         if !self.state.pins.is_empty() {
             self.held.bound = Some(checkout);
             return None;
@@ -87,7 +87,7 @@ impl Session {
         let late = follow::settle(&mut self.state, &mut self.noted, checkout, ran, around).await?;
         self.causality.take_gtids(&late, &self.worker.outlook);
         if before != self.state.want.schema {
-            self.activity.enters(self.state.want.schema.as_deref());
+            self.held.activity.enters(self.state.want.schema.as_deref());
             self.check_entered();
         }
         Ok(())
@@ -99,11 +99,11 @@ impl Session {
         let Some(schema) = self.state.want.schema.as_deref() else { return };
         if let Err(error) = self.clusters.check_schema(self.worker.cluster, schema) {
             tracing::warn!(
-                session.id = self.activity.id.0,
+                session.id = self.held.activity.id.0,
                 why = ProxyError::from(error).reason(),
                 "session ended"
             );
-            self.activity.kill();
+            self.held.activity.kill();
         }
     }
 }
@@ -187,7 +187,7 @@ impl Session {
         match settled {
             Ok(()) => Served::Answered,
             Err(error) => {
-                tracing::warn!(session.id = self.activity.id.0, %error, "session state lost");
+                tracing::warn!(session.id = self.held.activity.id.0, %error, "session state lost");
                 Served::End
             }
         }

@@ -24,7 +24,7 @@ pub(crate) use cache::{Answers, Asking, Consulted, Keeping, execution, why_not_c
 pub(crate) use deadline::Deadline;
 pub(crate) use hints::{hints_in, hints_of};
 pub(crate) use listener::check_listener;
-pub(crate) use mirror::{Asked as Copied, CopyWanted, Mirrors, can_be_copied};
+pub(crate) use mirror::{Asked as Copied, CopyWanted, Mirrors};
 pub(crate) use read_only::{Fate, holds_insert_id};
 pub(crate) use scope::Around;
 pub(crate) use trace::Trace;

@@ -61,7 +61,7 @@ impl Session {
         }
         let listener = self.login.listener.clone();
         let (clusters, client_ip) = (self.clusters.clone(), self.login.client_ip);
-        let (registry, info) = (self.worker.registry.clone(), self.activity.clone());
+        let (registry, info) = (self.worker.registry.clone(), self.held.activity.clone());
         let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms);
         let attempt = LoginAttempt::new(registry.failed_logins(), &(), (info.visitor, &info.host), limit);
         let memory = self.worker.settings.memory.clone();
@@ -89,7 +89,7 @@ impl Session {
                 attempt.succeeded();
                 match self.become_user(&outcome).await {
                     Ok(()) => {
-                        self.activity.enters(self.state.want.schema.as_deref());
+                        self.held.activity.enters(self.state.want.schema.as_deref());
                         let (status, account) = (self.state.status, &self.worker.settings.memory);
                         say_welcome(&mut self.client, status, &outcome, account).await?;
                         Ok(Served::Answered)
@@ -146,17 +146,17 @@ impl Session {
         let Destination { worker, facts } =
             destination(&self.clusters, &self.login.listener, outcome).await?;
         may_talk(&facts, outcome)?;
-        let newcomer = worker.users.newcomer(&outcome.user, self.activity.visitor);
-        let (registry, former) = (self.worker.registry.clone(), self.activity.user());
+        let newcomer = worker.users.newcomer(&outcome.user, self.held.activity.visitor);
+        let (registry, former) = (self.worker.registry.clone(), self.held.activity.user());
         registry
-            .change_user(&self.activity, newcomer)
-            .map_err(|refusal| self.worker.refused(refusal, (&outcome.user, &self.activity.host)))?;
+            .change_user(&self.held.activity, newcomer)
+            .map_err(|refusal| self.worker.refused(refusal, (&outcome.user, &self.held.activity.host)))?;
         let keys = worker.users.keys(&outcome.user, &outcome.secret);
         let initial = worker.shared(first_state(&worker, &facts, outcome, self.login.listener.mode));
         let identity = worker.pool.identity(
             Identity::new(outcome.user.clone(), outcome.connection.capabilities, &keys)
                 .of_client(self.login.client_ip, outcome.attributes.clone())
-                .of_admin(self.activity.rank() == Rank::ConnectionAdmin),
+                .of_admin(self.held.activity.rank() == Rank::ConnectionAdmin),
         );
         let now = Who { lex: lex(&facts, &initial), rights: keys.epoch(), worker, initial, keys, identity };
         let before = self.switch_to(now);
@@ -165,10 +165,13 @@ impl Session {
         if checked.is_err() {
             // Its place may have been given to another one meanwhile.
             if registry
-                .change_user(&self.activity, before.worker.users.newcomer(&former, self.activity.visitor))
+                .change_user(
+                    &self.held.activity,
+                    before.worker.users.newcomer(&former, self.held.activity.visitor),
+                )
                 .is_err()
             {
-                self.activity.kill();
+                self.held.activity.kill();
             }
             self.switch_to(before);
         }
@@ -201,7 +204,7 @@ impl Session {
     /// To another cluster. The session holds nothing in its own any more: its state was reset, and what it had to find is not
     /// to be found there.
     fn move_to(&mut self, worker: Rc<Worker>) {
-        self.activity.moves_to(worker.cluster);
+        self.held.activity.moves_to(worker.cluster);
         self.state.published.moves_to(worker.counters.clone());
         self.client.equipment = worker.equipment.clone();
         self.held.source = worker.source.clone();

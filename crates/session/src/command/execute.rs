@@ -25,7 +25,7 @@ use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 use crate::statements::Own;
-use crate::steer::hints_of;
+use crate::steer::{Copied, hints_of};
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
@@ -271,11 +271,14 @@ impl Session {
             return Ok(Some(served));
         }
         if let Some(wanted) = self.steering.mirror.take() {
-            if asks_for_cursor(flags) {
-                self.skip_copy(&wanted);
-            } else {
-                self.copy_execution(&wanted, input, (id, statement), params);
-            }
+            let capabilities = self.client.capabilities;
+            let payload = &self.client.buffer.data()[HEADER_LEN..input.held];
+            let copy = || {
+                let can_be = input.is_whole() && !asks_for_cursor(flags);
+                let found = self.statements.look(id).filter(|_| can_be)?;
+                Copied::execution(found, payload, params, capabilities)
+            };
+            wanted.send(&self.worker.mirrors, (statement, copy), &self.state, &self.held);
         }
         let may_be_kept = self.steering.cache.is_some() && !asks_for_cursor(flags);
         let is_answered = may_be_kept && self.execute_cache(input, (id, statement), params).await?;
@@ -354,7 +357,7 @@ impl Session {
         statement: &Statement,
         key: &Rc<StatementKey>,
     ) -> Result<Rc<StatementKey>, ProxyError> {
-        let known = known_from(&self.held.memory, self.activity.id.0, statement)?;
+        let known = known_from(&self.held.memory, self.held.activity.id.0, statement)?;
         let text = SqlText::new(key.text(), self.state.lex.options(&key.state().vars));
         if statement.uses.contains(Uses::DIAGNOSTICS)
             && !can_ask_anywhere(&self.held.memory, statement, &text)
@@ -428,7 +431,7 @@ impl Session {
             return self.refuse(input, error).await;
         }
         if let Some(wanted) = self.steering.mirror.take() {
-            self.skip_copy(&wanted);
+            wanted.skip(&self.worker.mirrors);
         }
         match self.carry(input, &mut Bulk { id, statement, key: key.clone(), own }).await? {
             Carried::Through(checkout, relayed, _) => {

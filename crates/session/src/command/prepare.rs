@@ -171,7 +171,7 @@ impl Session {
             return None;
         }
         let known =
-            Known { connection_id: self.activity.id.0, found_rows: None, row_count: None, list: None };
+            Known { connection_id: self.held.activity.id.0, found_rows: None, row_count: None, list: None };
         splice(text, known)
     }
 

@@ -15,7 +15,7 @@ use crate::needs::{Needs, SPECIAL_USES};
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::steer::hints_of;
+use crate::steer::{Copied, hints_of};
 
 /// A text that begins later than this has query attributes before it.
 const EMPTY_ATTRIBUTES: usize = 3;
@@ -169,7 +169,8 @@ impl Session {
             self.check_where_it_is(&sql, statement).await?;
         }
         if let Some(wanted) = self.steering.mirror.take() {
-            self.copy_to_mirror(&wanted, input, &sql, statement);
+            let copy = || input.is_whole().then(|| Copied::Text(sql));
+            wanted.send(&self.worker.mirrors, (statement, copy), &self.state, &self.held);
         }
         Ok(instead)
     }

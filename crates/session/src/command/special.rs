@@ -89,12 +89,12 @@ impl Special<'_> {
     /// What is written into the text in the place of functions.
     fn known(&self, session: &Session) -> Result<Known, ProxyError> {
         let memory = &session.held.memory;
-        let connection_id = session.activity.id.0;
+        let connection_id = session.held.activity.id.0;
         if self.tells {
             let row_count = Some(memory.row_count.get());
             Ok(Known { connection_id, found_rows: memory.found_rows(), row_count, list: None })
         } else if self.statement.uses.intersects(ABOUT_LAST) && self.statement.class != Class::Multi {
-            known_from(&session.held.memory, session.activity.id.0, &self.statement)
+            known_from(&session.held.memory, session.held.activity.id.0, &self.statement)
         } else {
             Ok(Known { connection_id, found_rows: None, row_count: None, list: None })
         }

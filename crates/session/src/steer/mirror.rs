@@ -131,12 +131,22 @@ struct Copied {
 }
 
 impl CopyWanted {
-    /// Sends a copy of what is about to run; `None` is a statement that is not copied, and only counted.
-    pub(crate) fn send(&self, mirrors: &Rc<Mirrors>, asked: Option<Asked>, state: &Wanted, held: &Held) {
-        let Some(asked) = asked else {
-            count(&self.copies.skipped);
-            return mirrors.counters.mirror_skipped.increment();
-        };
+    /// Counts a statement that is not copied.
+    pub(crate) fn skip(&self, mirrors: &Mirrors) {
+        count(&self.copies.skipped);
+        mirrors.counters.mirror_skipped.increment();
+    }
+
+    /// Sends a copy of what is about to run, if it can be the same there. `asked` makes it; `None` is not copied.
+    pub(crate) fn send(
+        &self,
+        mirrors: &Rc<Mirrors>,
+        (statement, asked): (&Statement, impl FnOnce() -> Option<Asked>),
+        state: &Wanted,
+        held: &Held,
+    ) {
+        let copied = if can_be_copied(statement, state, held) { asked() } else { None };
+        let Some(asked) = copied else { return self.skip(mirrors) };
         let Some(mirror) = mirrors.next_of(&self.group) else { return };
         let Some(place) = Place::take(mirrors, asked.bytes()) else {
             count(&self.copies.dropped);
@@ -150,7 +160,7 @@ impl CopyWanted {
 
 /// True for what is known to read, and what any connection in the session's state answers alike. A write is never copied: the
 /// mirror may be a replica of the same cluster.
-pub(crate) fn can_be_copied(statement: &Statement, state: &Wanted, held: &Held) -> bool {
+fn can_be_copied(statement: &Statement, state: &Wanted, held: &Held) -> bool {
     statement.access == Access::Read
         && statement.effects.is_empty()
         && !statement.uses.intersects(FOREIGN)
