@@ -64,3 +64,39 @@ pub(super) fn by_texts(
         _ => Err(ProxyError::KillOfExpression),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{Flavor, KillScope, classify};
+
+    use super::*;
+
+    #[test]
+    fn only_what_one_text_says_plainly_is_killed() {
+        let lex = LexOptions { flavor: Flavor::MariaDb, ..LexOptions::default() };
+        let killed = |sql: &str, texts: &[&str]| {
+            let known = |text: &&str| Some(((*text).to_owned(), classify(text.as_bytes(), lex)));
+            let texts: Vec<TextExecuted> = texts.iter().map(known).chain([None]).collect();
+            by_texts(&texts, &classify(sql.as_bytes(), lex), lex)
+        };
+        let five = Kill { target: KillTarget::Connection(5), scope: KillScope::Connection };
+        assert_eq!(killed("EXECUTE s", &["KILL 5"]).ok(), Some(Some(five)));
+        for (sql, texts) in [
+            ("EXECUTE s", &["SELECT 'KILL 5'"][..]),
+            ("EXECUTE s", &[]),
+            ("PREPARE s FROM 'SELECT 1'", &["SELECT 1"]),
+            // An id of the server's own.
+            ("EXECUTE s", &["KILL QUERY ID 5"]),
+        ] {
+            assert!(matches!(killed(sql, texts), Ok(None)), "{sql}: {texts:?}");
+        }
+        for (sql, texts) in [
+            ("EXECUTE s", &["KILL ?"][..]),
+            ("EXECUTE s", &["KILL 5", "SELECT 1"]),
+            ("PREPARE s FROM 'KILL 5'", &["KILL 5"]),
+        ] {
+            let refused = matches!(killed(sql, texts), Err(ProxyError::KillOfExpression));
+            assert!(refused, "{sql}: {texts:?}");
+        }
+    }
+}
