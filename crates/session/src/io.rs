@@ -13,7 +13,7 @@ use delphinus_memory::Permit;
 use delphinus_net::{Buffer, BufferPool, Stream};
 use delphinus_telemetry::ClusterCounters;
 use delphinus_wire::command::{BackendStmtId, STMT_ID_AT};
-use delphinus_wire::{Capabilities, HEADER_LEN};
+use delphinus_wire::{Capabilities, Frame, HEADER_LEN, put_packet};
 
 pub(crate) use beside::{Beside, Break};
 pub(crate) use input::{Input, Waited};
@@ -52,8 +52,16 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Puts another packet in the place of the command at the front of the buffer.
-    pub(crate) fn replace_command(&mut self, input: Input, packet: &[u8]) {
+    /// Puts another command in the place of the one at the front of the buffer. It fits into one packet.
+    pub(crate) fn replace_command(&mut self, input: Input, payload: &[u8]) -> Input {
+        let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
+        put_packet(&mut packet, 0, payload);
+        self.replace_packet(input, &packet);
+        Input { frame: Frame { len: payload.len(), seq: 0 }, held: packet.len(), shift: 0 }
+    }
+
+    /// The same with a packet, or the first one of several.
+    pub(crate) fn replace_packet(&mut self, input: Input, packet: &[u8]) {
         let rest = self.buffer.data()[input.held..].to_vec();
         self.buffer.clear();
         self.buffer.extend(packet);

@@ -6,7 +6,7 @@ use delphinus_pool::{Checkout, LeftBehind, PoolError};
 use delphinus_sql::{Class, Effects, SqlText, Statement};
 use delphinus_state::Response;
 use delphinus_telemetry::ClusterCounters;
-use delphinus_wire::HEADER_LEN;
+use delphinus_wire::{HEADER_LEN, error_code};
 
 use crate::answer::{list_left, rows_left};
 use crate::client_error::ProxyError;
@@ -18,8 +18,8 @@ use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
 
-/// A server refuses a write because it is read-only: ER_OPTION_PREVENTS_STATEMENT, ER_READ_ONLY_MODE.
-const READ_ONLY: &[u16] = &[1290, 1836];
+/// A server refuses a write because it is read-only.
+const READ_ONLY: [u16; 2] = [error_code::OPTION_PREVENTS_STATEMENT, error_code::READ_ONLY_MODE];
 
 impl Session {
     /// Settles a statement. An error means that the session's state is not known any more: it has to end.

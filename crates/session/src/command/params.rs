@@ -116,7 +116,7 @@ fn insert_types(
     let payload = &client.buffer.data()[HEADER_LEN..input.held];
     let packet = [&header(len, 0)[..], &with_types(payload, params.types_flag_at, types)].concat();
     let held = packet.len();
-    client.replace_command(input, &packet);
+    client.replace_packet(input, &packet);
     Ok(Input { frame: delphinus_wire::Frame { len, seq: 0 }, held, shift })
 }
 

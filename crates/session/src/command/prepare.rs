@@ -9,7 +9,7 @@ use delphinus_pool::{BackendStatement, Checkout, LeftBehind, RowsLeft, Statement
 use delphinus_sql::{Class, Effects, Hints, SqlText, Statement, Uses, Why, classify, kill_target};
 use delphinus_state::{PinReason, Shape, bytes_of_vars};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
-use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet};
+use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD};
 
 use super::query::as_unknown;
 use crate::answer::{ABOUT_LAST, Known, check_spelled_kill, kill_named_by, list_left, splice};
@@ -179,11 +179,7 @@ impl Session {
     fn prepare_instead(&mut self, input: Input, text: Vec<u8>) -> (Input, Rc<[u8]>) {
         let mut payload = vec![Code::StmtPrepare as u8];
         payload.extend_from_slice(&text);
-        let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
-        put_packet(&mut packet, 0, &payload);
-        self.client.replace_command(input, &packet);
-        let frame = Frame { len: payload.len(), seq: 0 };
-        (Input { frame, held: packet.len(), shift: 0 }, text.into())
+        (self.client.replace_command(input, &payload), text.into())
     }
 
     async fn finish_prepare(

@@ -4,7 +4,7 @@ use delphinus_pool::Checkout;
 use delphinus_sql::{
     Access, Class, CodeChange, Effects, LexOptions, SqlText, Statement, Uses, Why, classify,
 };
-use delphinus_wire::{Frame, HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes, query_text_at};
+use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, query_attributes, query_text_at};
 
 use super::prepare::may_make_ids_unseen;
 use crate::client_error::ProxyError;
@@ -149,10 +149,8 @@ impl Session {
         }
         self.noted = Noted::default();
         let payload = [&self.client.buffer.data()[HEADER_LEN..text_at], text].concat();
-        let mut packet = Vec::with_capacity(len + HEADER_LEN);
-        put_packet(&mut packet, 0, &payload);
-        self.client.replace_command(input, &packet);
-        self.query(Input { frame: Frame { len, seq: 0 }, held: packet.len(), shift: 0 }).await
+        let input = self.client.replace_command(input, &payload);
+        self.query(input).await
     }
 
     async fn steer_query(

@@ -8,7 +8,7 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Question, Target, explain};
 use delphinus_sql::{Class, Effects, Kill, KillTarget, SqlText, Statement, Uses};
 use delphinus_state::PinReason;
-use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, put_packet, query_attributes};
+use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, query_attributes};
 
 use super::execute::pinning;
 use super::kill;
@@ -23,7 +23,7 @@ use crate::client_error::{ProxyError, Steered};
 use crate::explain::{as_answer, asked_about, explained, may_explain};
 use crate::follow::{RUNS_TEXTS, TextExecuted, TextsRun, with_kind};
 use crate::fresh::Token;
-use crate::io::Input;
+use crate::io::{Client, Input};
 use crate::rescue::{Tries, take_bound};
 use crate::run::{Carried, Job};
 use crate::served::{Outcome, Served};
@@ -79,7 +79,7 @@ impl Job for Special<'_> {
             return Ok(input);
         }
         match splice(self.text, self.known(session)?) {
-            Some(spliced) => session.replace_text(input, &spliced),
+            Some(spliced) => replace_text(&mut session.client, input, &spliced),
             None => Ok(input),
         }
     }
@@ -99,6 +99,19 @@ impl Special<'_> {
             Ok(Known { connection_id, found_rows: None, row_count: None, list: None })
         }
     }
+}
+
+/// Puts another text in the place of the client's, from which it differs in no name.
+fn replace_text(client: &mut Client, input: Input, text: &[u8]) -> Result<Input, ProxyError> {
+    let mut payload = vec![delphinus_wire::command::Code::Query as u8];
+    if client.capabilities.contains(delphinus_wire::Capabilities::QUERY_ATTRIBUTES) {
+        payload.extend_from_slice(&[0, 1]);
+    }
+    payload.extend_from_slice(text);
+    if payload.len() >= MAX_PAYLOAD {
+        return Err(ProxyError::PacketTooLarge);
+    }
+    Ok(client.replace_command(input, &payload))
 }
 
 impl Session {
@@ -311,23 +324,6 @@ impl Session {
                 Err(error)
             }
         }
-    }
-
-    /// Puts another text in the place of the client's, from which it differs in no name.
-    fn replace_text(&mut self, input: Input, text: &[u8]) -> Result<Input, ProxyError> {
-        let mut payload = vec![delphinus_wire::command::Code::Query as u8];
-        if self.client.capabilities.contains(delphinus_wire::Capabilities::QUERY_ATTRIBUTES) {
-            payload.extend_from_slice(&[0, 1]);
-        }
-        payload.extend_from_slice(text);
-        if payload.len() >= MAX_PAYLOAD {
-            return Err(ProxyError::PacketTooLarge);
-        }
-        let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
-        put_packet(&mut packet, 0, &payload);
-        self.client.replace_command(input, &packet);
-        let frame = delphinus_wire::Frame { len: payload.len(), seq: 0 };
-        Ok(Input { frame, held: packet.len(), shift: 0 })
     }
 
     /// What the memory answers to SHOW WARNINGS and its kin.
