@@ -1,24 +1,19 @@
 //! A statement under which something goes wrong: what has happened, and what the verdict of `delphinus_route::rescue` comes to.
 //! All ways of a statement come here.
 //!
-//! Owns: the reading of a trouble, and the carrying out of a verdict. Which verdict it is, is decided in `route`; how a primary is
-//! waited for, and a transaction begun on it anew, is in `failover`, what is told of a lost connection in `loss`.
+//! Owns: the carrying out of a verdict. What has happened is read in `trouble`, and which verdict it is, is decided in `route`; how a
+//! primary is waited for, and a transaction begun on it anew, is in `failover`, what is told of a lost connection in `loss`.
 
 mod failover;
 mod loss;
 mod on_replica;
+mod trouble;
 
-use delphinus_clients::ListenerMode;
 use delphinus_net::NetError;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_route::{
-    Ends, Harm, NextPrimary, Parts, Plan, READ_ATTEMPTS, Reached, Side, Situation, Suspicion, Target,
-    Transaction, Trouble, Verdict, rescue,
-};
+use delphinus_route::{Harm, Plan, READ_ATTEMPTS, Suspicion, Target, Verdict, rescue};
 use delphinus_sql::Statement;
-use delphinus_state::Response;
 use delphinus_topology::BackendId;
-use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
@@ -27,20 +22,13 @@ use crate::io::{Cut, Input, Relayed};
 use crate::served::Served;
 use crate::session::Session;
 use crate::state::Wanted;
-use crate::worker::Failover;
 
 pub use failover::WaitingRoom;
 pub(crate) use failover::{Seeking, Waits};
 pub(crate) use loss::{Stakes, lost, lost_after_refusal, take_bound, told_of_loss};
 pub(crate) use on_replica::{leave_replica, roll_back_on_replica};
-
-/// Of the network: the server cannot talk on this connection any more.
-const NET_ERRORS: std::ops::RangeInclusive<u16> =
-    error_code::NET_READ_ERROR..=error_code::NET_WRITE_INTERRUPTED;
-
-/// A read that has run for so long when its connection breaks may be one that somebody wanted to end. By a clock that ticks once a
-/// second: one that has run for less than a second never is.
-const LONG_S: u32 = 2;
+pub(crate) use trouble::is_usual;
+use trouble::{harm, situation, suspicion, trouble};
 
 /// How often a command was tried, and the backends that it is not tried on any more.
 #[derive(Debug, Default)]
@@ -88,47 +76,6 @@ pub(crate) enum Rescued {
     Never(Served),
 }
 
-/// True for an answer that nothing has to be done about.
-#[inline]
-pub(crate) fn is_usual(response: &Response) -> bool {
-    response.error.is_none_or(|code| !is_trouble(code))
-}
-
-#[cold]
-fn is_trouble(code: u16) -> bool {
-    matches!(code, error_code::OPTION_PREVENTS_STATEMENT | error_code::READ_ONLY_MODE) || ends(code).is_some()
-}
-
-/// What a server says that it ends, if this is such an error.
-fn ends(code: u16) -> Option<Ends> {
-    match code {
-        error_code::SERVER_SHUTDOWN => Some(Ends::Itself),
-        error_code::CLIENT_INTERACTION_TIMEOUT => Some(Ends::Connection),
-        _ => NET_ERRORS.contains(&code).then_some(Ends::Connection),
-    }
-}
-
-fn trouble(forwarded: &Result<Relayed, Cut>) -> Option<Trouble> {
-    let relayed = match forwarded {
-        Ok(relayed) => relayed,
-        Err(Cut::Client(_)) => return None,
-        Err(Cut::Backend { is_repeatable, .. }) => {
-            let reached = if *is_repeatable { Reached::Nothing } else { Reached::APart };
-            return Some(Trouble::Cut(reached));
-        }
-    };
-    let code = relayed.response.error.filter(|_| relayed.is_untouched)?;
-    let is_refusal = match code {
-        error_code::READ_ONLY_MODE => true,
-        error_code::OPTION_PREVENTS_STATEMENT => says_read_only(&relayed.rest.data()[..relayed.len]),
-        _ => false,
-    };
-    if is_refusal && relayed.response.result_sets == 0 {
-        return Some(Trouble::Refused);
-    }
-    ends(code).map(Trouble::BrokenOff)
-}
-
 impl Session {
     /// What becomes of a command whose answer is not a usual one, or that has none.
     pub(crate) async fn rescue_command(
@@ -140,13 +87,13 @@ impl Session {
         let verdict = match trouble(&forwarded) {
             None => Verdict::Tell,
             Some(trouble) => {
-                let harm = self.harm(sent);
+                let harm = harm(sent, &self.state);
                 let ran_s = self.held.activity.since_s(self.worker.registry.clock_s());
                 let suspicion = match harm {
                     Harm::None => suspicion(trouble, checkout.backend(), ran_s, &mut self.held),
                     _ => Suspicion::None,
                 };
-                rescue(trouble, self.situation(sent, harm, suspicion))
+                rescue(trouble, situation(self.stand(), sent, harm, suspicion))
             }
         };
         match forwarded {
@@ -208,39 +155,6 @@ impl Session {
             Verdict::Tell | Verdict::Lost(_) => Rescued::Told(checkout, relayed),
         }
     }
-
-    /// What the session is in, when something goes wrong with what it has sent.
-    fn situation(&self, sent: Sent<'_>, harm: Harm, suspicion: Suspicion) -> Situation {
-        let transaction = self.state.transaction();
-        Situation {
-            harm,
-            parts: Parts::of(sent.statement),
-            is_at_hand: sent.input.is_whole() && !self.held.activity.is_killed(),
-            holds: self.state.holds(),
-            transaction,
-            side: self.side(),
-            next: next_primary(self.held.source.failover),
-            suspicion,
-            may_have_committed: self.causality.may_have_committed(transaction != Transaction::None),
-            attempt: sent.attempt,
-        }
-    }
-
-    fn harm(&self, sent: Sent<'_>) -> Harm {
-        if sent.runs {
-            Harm::of(sent.statement, self.state.status.contains(Status::IN_TRANS))
-        } else {
-            Harm::None
-        }
-    }
-
-    fn side(&self) -> Side {
-        if self.steering.on_replica {
-            Side::Replica { may_leave: self.login.listener.mode == ListenerMode::Split }
-        } else {
-            Side::Primary
-        }
-    }
 }
 
 /// Leaves a connection on which a statement was refused because the server takes no writes any more.
@@ -270,63 +184,4 @@ fn leave_broken_off(checkout: Checkout, held: &Held) -> BackendId {
     source.counters.error_backend_lost.increment();
     source.outlook.report_lost(backend, "it breaks statements off");
     backend
-}
-
-fn next_primary(settings: Failover) -> NextPrimary {
-    match (settings.roles_move, settings.wait.is_zero()) {
-        (false, _) => NextPrimary::Never,
-        (true, true) => NextPrimary::NotAwaited,
-        (true, false) => NextPrimary::Awaited,
-    }
-}
-
-/// Why a read does not run again. Servers say nothing of who closes a connection, or why. `ran_s`: for how long it has run.
-fn suspicion(trouble: Trouble, backend: BackendId, ran_s: u32, held: &mut Held) -> Suspicion {
-    let is_second = matches!(trouble, Trouble::Cut(_))
-        && held.broke_on.replace(backend).is_some_and(|first| first != backend);
-    if ran_s >= LONG_S && !held.source.outlook.is_hung(backend) {
-        return Suspicion::Killed;
-    }
-    if is_second { Suspicion::Deadly } else { Suspicion::None }
-}
-
-/// 1290 has other causes, too: `secure_file_priv`, `skip_grant_tables`.
-fn says_read_only(packet: &[u8]) -> bool {
-    packet.windows(9).any(|words| matches!(words, b"read-only" | b"read_only"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_read_only_servers_say_so() {
-        for (text, says) in [
-            (
-                "The MariaDB server is running with the --read-only option so it cannot execute this statement",
-                true,
-            ),
-            (
-                "The MySQL server is running with the --super-read-only option so it cannot execute this statement",
-                true,
-            ),
-            (
-                "The MySQL server is running with the --secure-file-priv option so it cannot execute this statement",
-                false,
-            ),
-        ] {
-            assert_eq!(says_read_only(text.as_bytes()), says, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_somebody_has_killed_is_not_broken_off() {
-        for code in [1053, 1158, 1159, 1160, 1161, 4031] {
-            assert!(ends(code).is_some(), "{code}");
-        }
-        // KILL QUERY, MariaDB's KILL, time limits, deadlock, an aborted connection, too many connections.
-        for code in [1317, 1927, 1969, 3024, 1213, 1152, 1184, 1040] {
-            assert_eq!(ends(code), None, "{code}");
-        }
-    }
 }

@@ -294,3 +294,28 @@ fn only_reads(statement: &Statement, sql: &[u8]) -> bool {
         || words.any(|word| [&b"update"[..], b"share"].iter().any(|lock| word.eq_ignore_ascii_case(lock)));
     reads && !statement.effects.intersects(may_write) && !locks()
 }
+
+#[cfg(test)]
+mod tests {
+    use delphinus_sql::{LexOptions, classify};
+
+    use super::*;
+
+    #[test]
+    fn what_asks_of_the_statement_before_runs_on_a_replica_if_it_only_reads() {
+        for (sql, may) in [
+            ("SELECT FOUND_ROWS()", true),
+            ("SHOW WARNINGS", true),
+            ("SET @a = ROW_COUNT()", true),
+            ("DO ROW_COUNT()", true),
+            ("SELECT ROW_COUNT() FROM t FOR UPDATE", false),
+            ("SELECT ROW_COUNT() FROM t LOCK IN SHARE MODE", false),
+            ("SELECT GET_LOCK('a', ROW_COUNT())", false),
+            ("CALL p(ROW_COUNT())", false),
+            ("INSERT INTO t VALUES (ROW_COUNT())", false),
+        ] {
+            let statement = classify(sql.as_bytes(), LexOptions::default());
+            assert_eq!(only_reads(&statement, sql.as_bytes()), may, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Something goes wrong under a statement: what has happened, and in which situation the session is. Decides nothing, changes
+//! nothing but where a connection has broken last.
+
+use delphinus_clients::ListenerMode;
+use delphinus_route::{
+    Ends, Harm, NextPrimary, Parts, Reached, Side, Situation, Suspicion, Transaction, Trouble,
+};
+use delphinus_state::Response;
+use delphinus_topology::BackendId;
+use delphinus_wire::error_code;
+use delphinus_wire::response::Status;
+
+use super::Sent;
+use crate::hold::Held;
+use crate::io::{Cut, Relayed};
+use crate::stand::Stand;
+use crate::state::Wanted;
+use crate::worker::Failover;
+
+/// Of the network: the server cannot talk on this connection any more.
+const NET_ERRORS: std::ops::RangeInclusive<u16> =
+    error_code::NET_READ_ERROR..=error_code::NET_WRITE_INTERRUPTED;
+
+/// A read that has run for so long when its connection breaks may be one that somebody wanted to end. By a clock that ticks once a
+/// second: one that has run for less than a second never is.
+const LONG_S: u32 = 2;
+
+/// True for an answer that nothing has to be done about.
+#[inline]
+pub(crate) fn is_usual(response: &Response) -> bool {
+    response.error.is_none_or(|code| !is_trouble(code))
+}
+
+#[cold]
+fn is_trouble(code: u16) -> bool {
+    matches!(code, error_code::OPTION_PREVENTS_STATEMENT | error_code::READ_ONLY_MODE) || ends(code).is_some()
+}
+
+/// What a server says that it ends, if this is such an error.
+fn ends(code: u16) -> Option<Ends> {
+    match code {
+        error_code::SERVER_SHUTDOWN => Some(Ends::Itself),
+        error_code::CLIENT_INTERACTION_TIMEOUT => Some(Ends::Connection),
+        _ => NET_ERRORS.contains(&code).then_some(Ends::Connection),
+    }
+}
+
+pub(super) fn trouble(forwarded: &Result<Relayed, Cut>) -> Option<Trouble> {
+    let relayed = match forwarded {
+        Ok(relayed) => relayed,
+        Err(Cut::Client(_)) => return None,
+        Err(Cut::Backend { is_repeatable, .. }) => {
+            let reached = if *is_repeatable { Reached::Nothing } else { Reached::APart };
+            return Some(Trouble::Cut(reached));
+        }
+    };
+    let code = relayed.response.error.filter(|_| relayed.is_untouched)?;
+    let is_refusal = match code {
+        error_code::READ_ONLY_MODE => true,
+        error_code::OPTION_PREVENTS_STATEMENT => says_read_only(&relayed.rest.data()[..relayed.len]),
+        _ => false,
+    };
+    if is_refusal && relayed.response.result_sets == 0 {
+        return Some(Trouble::Refused);
+    }
+    ends(code).map(Trouble::BrokenOff)
+}
+
+/// What the session is in, when something goes wrong with what it has sent.
+pub(super) fn situation(stand: Stand<'_>, sent: Sent<'_>, harm: Harm, suspicion: Suspicion) -> Situation {
+    let (held, state) = (stand.around.held, stand.around.state);
+    let transaction = state.transaction();
+    Situation {
+        harm,
+        parts: Parts::of(sent.statement),
+        is_at_hand: sent.input.is_whole() && !held.activity.is_killed(),
+        holds: state.holds(),
+        transaction,
+        side: side(stand),
+        next: next_primary(held.source.failover),
+        suspicion,
+        may_have_committed: stand.causality.may_have_committed(transaction != Transaction::None),
+        attempt: sent.attempt,
+    }
+}
+
+/// What a command may have done that was sent.
+pub(super) fn harm(sent: Sent<'_>, state: &Wanted) -> Harm {
+    if sent.runs { Harm::of(sent.statement, state.status.contains(Status::IN_TRANS)) } else { Harm::None }
+}
+
+fn side(stand: Stand<'_>) -> Side {
+    if stand.steering.on_replica {
+        Side::Replica { may_leave: stand.around.login.listener.mode == ListenerMode::Split }
+    } else {
+        Side::Primary
+    }
+}
+
+fn next_primary(settings: Failover) -> NextPrimary {
+    match (settings.roles_move, settings.wait.is_zero()) {
+        (false, _) => NextPrimary::Never,
+        (true, true) => NextPrimary::NotAwaited,
+        (true, false) => NextPrimary::Awaited,
+    }
+}
+
+/// Why a read does not run again. Servers say nothing of who closes a connection, or why. `ran_s`: for how long it has run.
+pub(super) fn suspicion(trouble: Trouble, backend: BackendId, ran_s: u32, held: &mut Held) -> Suspicion {
+    let is_second = matches!(trouble, Trouble::Cut(_))
+        && held.broke_on.replace(backend).is_some_and(|first| first != backend);
+    if ran_s >= LONG_S && !held.source.outlook.is_hung(backend) {
+        return Suspicion::Killed;
+    }
+    if is_second { Suspicion::Deadly } else { Suspicion::None }
+}
+
+/// 1290 has other causes, too: `secure_file_priv`, `skip_grant_tables`.
+fn says_read_only(packet: &[u8]) -> bool {
+    packet.windows(9).any(|words| matches!(words, b"read-only" | b"read_only"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_read_only_servers_say_so() {
+        for (text, says) in [
+            (
+                "The MariaDB server is running with the --read-only option so it cannot execute this statement",
+                true,
+            ),
+            (
+                "The MySQL server is running with the --super-read-only option so it cannot execute this statement",
+                true,
+            ),
+            (
+                "The MySQL server is running with the --secure-file-priv option so it cannot execute this statement",
+                false,
+            ),
+        ] {
+            assert_eq!(says_read_only(text.as_bytes()), says, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_has_killed_is_not_broken_off() {
+        for code in [1053, 1158, 1159, 1160, 1161, 4031] {
+            assert!(ends(code).is_some(), "{code}");
+        }
+        // KILL QUERY, MariaDB's KILL, time limits, deadlock, an aborted connection, too many connections.
+        for code in [1317, 1927, 1969, 3024, 1213, 1152, 1184, 1040] {
+            assert_eq!(ends(code), None, "{code}");
+        }
+    }
+}
