@@ -1,6 +1,7 @@
 //! The commands: one file for each. Those on the path of a query are called by `serve` directly, all others go
 //! through `serve_rare`, whose futures are boxed so that an idle session does not carry their room.
 
+mod bulk_execute;
 mod change_user;
 mod execute;
 mod fetch;

@@ -42,7 +42,7 @@ use crate::session::{LoginFacts, Session};
 use crate::state::{JustBegun, Lex, Published, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
-use crate::worker::Worker;
+use crate::worker::{Settings, Worker};
 
 /// Clients choose the level that answers to them are compressed with; from 10 on, a worker would do little else.
 const MOST_ZSTD_LEVEL: u8 = 9;
@@ -153,7 +153,9 @@ async fn log_in(
     let mut session = seed.grow(worker, &facts, &outcome);
     session.state.pin_if_dedicated(&session.worker.users);
     // Boxed for the same reason: it may have to check a connection out, which takes most of the room.
-    if let Err(error) = Box::pin(finish_login(&mut session, &outcome)).await {
+    let Session { worker, client, held, state, .. } = &mut session;
+    let finished = Box::pin(finish_login(client, held, state, &outcome, &worker.settings)).await;
+    if let Err(error) = finished {
         session.leave();
         return Err(error);
     }
@@ -406,14 +408,19 @@ async fn refuse(stream: &mut Stream, error: &ClientError, seq: u8, capabilities:
 }
 
 /// Checks the schema, where the client names one, and says OK.
-async fn finish_login(session: &mut Session, outcome: &LoginOutcome) -> Result<(), NetError> {
-    let Session { worker, client, held, state, .. } = session;
-    if let Err(error) = check_schema(held, state, worker.settings.connect_timeout_ms).await {
+async fn finish_login(
+    client: &mut Client,
+    held: &mut Held,
+    state: &mut Wanted,
+    outcome: &LoginOutcome,
+    settings: &Settings,
+) -> Result<(), NetError> {
+    if let Err(error) = check_schema(held, state, settings.connect_timeout_ms).await {
         refuse_known(&mut client.stream, &error, outcome).await;
         return Err(NetError::Closed);
     }
     held.activity.enters(state.want.schema.as_deref());
-    say_welcome(client, state.status, outcome, &worker.settings.memory).await
+    say_welcome(client, state.status, outcome, &settings.memory).await
 }
 
 /// Says OK; from then on, the connection is compressed as was agreed.

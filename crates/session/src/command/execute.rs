@@ -1,4 +1,4 @@
-//! COM_STMT_EXECUTE, and MariaDB's COM_STMT_BULK_EXECUTE.
+//! COM_STMT_EXECUTE, and the way of MariaDB's COM_STMT_BULK_EXECUTE.
 
 use std::rc::Rc;
 
@@ -6,16 +6,17 @@ use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
 use delphinus_sql::{Access, Effects, Hints, SqlText, Statement, Uses, Why};
 use delphinus_state::{PinReason, Shape};
-use delphinus_wire::command::{BackendStmtId, ClientStmtId};
+use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
 
+use super::bulk_execute::Bulk;
 use super::kill;
 use super::params::{bind, note_types, own_of};
 use super::prepare::{is_about_insert_id, is_about_last_statement};
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
 use crate::follow::{AT_RISK, MAY_CHANGE_CODE};
-use crate::hold::forget_schema;
+use crate::hold::{Held, forget_schema};
 use crate::io::Input;
 use crate::io::Relayed;
 use crate::needs::Needs;
@@ -23,7 +24,7 @@ use crate::rescue::Tries;
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::state::Ran;
+use crate::state::{Ran, Wanted};
 use crate::statements::Own;
 use crate::steer::{Copied, hints_of};
 
@@ -142,7 +143,9 @@ impl Execution {
         let found = session.connection_to_execute(self.id, &self.statement, &shaped).await?;
         self.key = match found {
             Some(_) => shaped,
-            None => in_shape(session.with_memory(&self.statement, &key)?, self.flags),
+            None => {
+                in_shape(with_memory(&self.statement, &key, &session.held, &mut session.state)?, self.flags)
+            }
         };
         Ok(found)
     }
@@ -351,25 +354,6 @@ impl Session {
         Box::pin(self.show_diagnostics(input, &text, Form::Binary)).await
     }
 
-    /// The same statement with what the last one left behind written into it, when only the memory knows that.
-    fn with_memory(
-        &mut self,
-        statement: &Statement,
-        key: &Rc<StatementKey>,
-    ) -> Result<Rc<StatementKey>, ProxyError> {
-        let known = known_from(&self.held.memory, self.held.activity.id.0, statement)?;
-        let text = SqlText::new(key.text(), self.state.lex.options(&key.state().vars));
-        if statement.uses.contains(Uses::DIAGNOSTICS)
-            && !can_ask_anywhere(&self.held.memory, statement, &text)
-        {
-            return Err(ProxyError::DiagnosticsGone);
-        }
-        match splice(&text, known) {
-            Some(text) => Ok(Rc::new(key.with_text(text.into()))),
-            _ => Err(ProxyError::DiagnosticsGone),
-        }
-    }
-
     async fn finish_execute(
         &mut self,
         mut checkout: Checkout,
@@ -442,44 +426,21 @@ impl Session {
     }
 }
 
-/// An execution with an array of parameters on its way.
-struct Bulk {
-    id: ClientStmtId,
-    statement: Statement,
-    key: Rc<StatementKey>,
-    /// Its own statement on the connection that the session is held to.
-    own: Option<BackendStmtId>,
-}
-
-impl Job for Bulk {
-    fn statement(&self) -> &Statement {
-        &self.statement
+/// The same statement with what the last one left behind written into it, when only the memory knows that.
+fn with_memory(
+    statement: &Statement,
+    key: &Rc<StatementKey>,
+    held: &Held,
+    state: &mut Wanted,
+) -> Result<Rc<StatementKey>, ProxyError> {
+    let known = known_from(&held.memory, held.activity.id.0, statement)?;
+    let text = SqlText::new(key.text(), state.lex.options(&key.state().vars));
+    if statement.uses.contains(Uses::DIAGNOSTICS) && !can_ask_anywhere(&held.memory, statement, &text) {
+        return Err(ProxyError::DiagnosticsGone);
     }
-
-    async fn ready(
-        &mut self,
-        session: &mut Session,
-        checkout: &mut Checkout,
-        input: Input,
-    ) -> Result<Input, ProxyError> {
-        let backend_id = if let Some(backend_id) = self.own {
-            backend_id
-        } else {
-            let (client, mut watch) = session.watch();
-            watch.ensure_prepared(client, checkout, &self.key).await?
-        };
-        session.client.write_stmt_id(backend_id);
-        let bound = match self.own {
-            Some(_) => {
-                session.statements.find(self.id).and_then(|found| Some(&mut found.own.as_mut()?.statement))
-            }
-            None => checkout.connection().statements.find(&self.key),
-        };
-        if let Some(statement) = bound {
-            statement.bound_by = 0;
-            statement.has_run_with_values = true;
-        }
-        Ok(input)
+    match splice(&text, known) {
+        Some(text) => Ok(Rc::new(key.with_text(text.into()))),
+        _ => Err(ProxyError::DiagnosticsGone),
     }
 }
 

@@ -15,12 +15,12 @@ use super::query::as_unknown;
 use crate::answer::{ABOUT_LAST, Known, check_spelled_kill, kill_named_by, list_left, splice};
 use crate::client_error::{ProxyError, Steered};
 use crate::follow::uncover;
-use crate::io::Input;
 use crate::io::Relayed;
+use crate::io::{Client, Input};
 use crate::run::{Carried, Job};
 use crate::served::Outcome;
 use crate::session::Session;
-use crate::state::Ran;
+use crate::state::{Ran, Wanted};
 use crate::statements::{ClientStatement, Own};
 
 /// What a statement takes beside its text, in bytes: in its session, and on a connection.
@@ -78,24 +78,17 @@ impl Session {
         let sent: Rc<[u8]> = self.client.buffer.data()[HEADER_LEN + 1..input.held].into();
         let read = &SqlText::new(&sent, self.state.lex.options(&self.state.want.vars));
         let statement = classify(read.sql, read.lex);
-        let own = self.own_text(read, &statement);
+        let own = own_text(read, &statement, self.held.activity.id.0);
         let (input, bytes) = match own {
-            Some(own) => self.prepare_instead(input, own),
+            Some(own) => prepare_instead(&mut self.client, input, own),
             None => (input, sent.clone()),
         };
-        match self.keep(&bytes) {
+        match keep(&bytes, &self.state) {
             Some(kept) => {
                 self.prepare_text(input, Text { bytes, read, kept, is_large: false }, statement).await
             }
             None => self.prepare_large(input).await,
         }
-    }
-
-    /// Room for a statement with this text, if there is any.
-    fn keep(&self, text: &[u8]) -> Option<Rc<Kept>> {
-        let parameters: usize = text.iter().map(|byte| usize::from(*byte == b'?')).sum();
-        let bytes = STATEMENT + text.len() + PARAMETER * parameters + bytes_of_vars(&self.state.want.vars);
-        Some(Rc::new(self.state.share.keep(bytes)?))
     }
 
     /// A text that is too long to be held, or that there is no room for: only the connection that gets it has it, and keeps
@@ -154,32 +147,15 @@ impl Session {
 
     /// A rule has another text for it.
     async fn prepare_rewritten(&mut self, input: Input, text: Vec<u8>) -> Outcome {
-        let kept = if input.is_whole() { self.keep(&text) } else { None };
+        let kept = if input.is_whole() { keep(&text, &self.state) } else { None };
         let Some(kept) = kept.filter(|_| text.len() + 1 < MAX_PAYLOAD) else {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         };
-        let (input, bytes) = self.prepare_instead(input, text);
+        let (input, bytes) = prepare_instead(&mut self.client, input, text);
         let read = &SqlText::new(&bytes, self.state.lex.options(&self.state.want.vars));
         let statement = classify(read.sql, read.lex);
         let text = Text { bytes: bytes.clone(), read, kept, is_large: false };
         self.prepare_text(input, text, statement).await
-    }
-
-    /// Another text to prepare: CONNECTION_ID() is the id that this client knows, wherever the statement runs.
-    fn own_text(&self, text: &SqlText<'_>, statement: &Statement) -> Option<Vec<u8>> {
-        if !statement.uses.contains(Uses::CONNECTION_ID) || kill_target(text.sql, text.lex).is_some() {
-            return None;
-        }
-        let known =
-            Known { connection_id: self.held.activity.id.0, found_rows: None, row_count: None, list: None };
-        splice(text, known)
-    }
-
-    /// Puts another text in the place of the client's.
-    fn prepare_instead(&mut self, input: Input, text: Vec<u8>) -> (Input, Rc<[u8]>) {
-        let mut payload = vec![Code::StmtPrepare as u8];
-        payload.extend_from_slice(&text);
-        (self.client.replace_command(input, &payload), text.into())
     }
 
     async fn finish_prepare(
@@ -233,6 +209,29 @@ impl Session {
         self.worker.buffers.give(rest);
         Ok(self.after_settling(settled))
     }
+}
+
+/// Room for a statement with this text, if there is any.
+fn keep(text: &[u8], state: &Wanted) -> Option<Rc<Kept>> {
+    let parameters: usize = text.iter().map(|byte| usize::from(*byte == b'?')).sum();
+    let bytes = STATEMENT + text.len() + PARAMETER * parameters + bytes_of_vars(&state.want.vars);
+    Some(Rc::new(state.share.keep(bytes)?))
+}
+
+/// Another text to prepare: CONNECTION_ID() is the id that this client knows, wherever the statement runs.
+fn own_text(text: &SqlText<'_>, statement: &Statement, connection_id: u32) -> Option<Vec<u8>> {
+    if !statement.uses.contains(Uses::CONNECTION_ID) || kill_target(text.sql, text.lex).is_some() {
+        return None;
+    }
+    let known = Known { connection_id, found_rows: None, row_count: None, list: None };
+    splice(text, known)
+}
+
+/// Puts another text in the place of the client's.
+fn prepare_instead(client: &mut Client, input: Input, text: Vec<u8>) -> (Input, Rc<[u8]>) {
+    let mut payload = vec![Code::StmtPrepare as u8];
+    payload.extend_from_slice(&text);
+    (client.replace_command(input, &payload), text.into())
 }
 
 /// What a client's own COM_STMT_PREPARE made is there for all who run the same text on this connection.
