@@ -147,13 +147,13 @@ fn check_reload(stage: &Stage) {
     let shown = operator.rows("SHOW CONFIG LIKE 'routing.read\\_primary%'").unwrap();
     assert_eq!(shown, [["routing.read_primary_percentage", "100"].map(text)]);
     // What is not hot waits, and is named.
-    write("read_primary_percentage = 100", "read_primary_percentage = 25\nstrict_hints = true");
+    write("read_primary_percentage = 100", "read_primary_percentage = 25\n[cache]\nmax_entry_bytes = 2048");
     proxy.hang_up().unwrap();
     delphinus_e2e::until(limit, "the file to be read again", || {
         Ok(proxy.log().contains("the configuration was read again"))
     })
     .unwrap();
-    assert!(proxy.log().contains("routing.strict_hints"), "{}", proxy.log());
+    assert!(proxy.log().contains("cache.max_entry_bytes"), "{}", proxy.log());
     expect_spread("after a reload", &spread(stage, &address, 4_000, Protocol::Text), [25.0, 37.5, 37.5]);
     client.query("/*+ delphinus(backend=nowhere) */ SELECT 1").unwrap();
     write("read_primary_percentage = 25", "read_primary_percentage = 101");

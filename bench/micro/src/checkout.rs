@@ -7,13 +7,12 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use delphinus_memory::Account;
 use delphinus_net::rt::{self, Notify};
-use delphinus_net::{Address, Place};
-use delphinus_pool::{BackendLimits, Budget, Identity, Keys, Memory, Pool, Request, Settings, Target};
+use delphinus_net::{Address, Place, Reach};
+use delphinus_pool::{BackendLimits, Budget, Identity, Keys, Memory, Pool, Request, Settings};
 use delphinus_state::SessionState;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{BackendSecret, Password};
-use delphinus_wire::handshake::client::Trust;
 
 use crate::{backend, measure};
 
@@ -70,13 +69,7 @@ async fn take_and_put_back() -> Result<()> {
 
 fn pool(address: Address) -> Rc<Pool> {
     let bell = Arc::new(Notify::new());
-    let target = Target {
-        place: Place::of("b".into(), address),
-        tls: None,
-        compression: None,
-        proxy_protocol: None,
-        trust: Trust::default(),
-    };
+    let place = Place::of("b".into(), address, Reach::default());
     let budget = Budget::new(BackendLimits { max: 10, ..BackendLimits::default() }, vec![bell.clone()]);
-    Pool::new(settings(), vec![(target, budget)], bell, Arc::default())
+    Pool::new(settings(), vec![(place, budget)], bell, Arc::default())
 }

@@ -21,8 +21,8 @@ use delphinus_clients::{
 };
 use delphinus_memory::Account;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
-use delphinus_net::{Address, ListenAddress, Listener, Place};
-use delphinus_pool::{BackendLimits, Budget, Pool, Target};
+use delphinus_net::{Address, ListenAddress, Listener, Place, Reach};
+use delphinus_pool::{BackendLimits, Budget, Pool};
 use delphinus_route::{ClusterChoice, Policy};
 use delphinus_session::{Failover, Parts, Routing, Session, Settings, WaitingRoom, Worker, spare_buffers};
 use delphinus_testkit::{Client, Login, Param, Reply};
@@ -31,7 +31,6 @@ use delphinus_view::{StoredCode, TrafficReporter, channel};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password};
 use delphinus_wire::handshake::TlsMode;
-use delphinus_wire::handshake::client::Trust;
 use tracking_allocator::{AllocationGroupId, AllocationRegistry, AllocationTracker};
 
 use crate::{Case, ITERATIONS, backend, checkout, measured};
@@ -133,8 +132,7 @@ async fn serve(way: Way, socket: PathBuf, backend: Address) -> Result<()> {
     let connected = registry.connect(None).context("there is no place")?;
     let arrival = Arrival { peer, listener: Arc::new(listener_settings()), connected };
     let (_stop, stopping) = watch::channel(false);
-    let (_policy, policy) = watch::channel(Policy::default());
-    let worker = worker(&backend, registry, stopping, policy);
+    let worker = worker(&backend, registry, stopping);
     let choice = Arc::new(ClusterChoice::new([("main".into(), Vec::new())], []));
     let clusters = Clusters::new(choice, vec![worker]);
     Counted(Box::pin(Session::run(clusters, arrival))).await;
@@ -191,12 +189,7 @@ fn listener_settings() -> ListenerSettings {
     }
 }
 
-fn worker(
-    backend: &Address,
-    registry: Arc<Registry>,
-    stopping: watch::Receiver<bool>,
-    policy: watch::Receiver<Policy>,
-) -> Rc<Worker> {
+fn worker(backend: &Address, registry: Arc<Registry>, stopping: watch::Receiver<bool>) -> Rc<Worker> {
     // What traffic sees is read by no monitor here.
     let reporter = TrafficReporter::new(mpsc::channel(1).0);
     Worker::new(Parts {
@@ -209,10 +202,11 @@ fn worker(
         process: Arc::default(),
         rsa_key: None,
         stopping,
-        reader: channel(cluster(), reporter, StoredCode::new(false, Account::unlimited())).1,
+        reader: channel((cluster(), 2), reporter, StoredCode::new(false, Account::unlimited())).1,
         waiting: WaitingRoom::default(),
         buffers: spare_buffers(),
-        policy,
+        cache: None,
+        memory: Account::unlimited(),
     })
 }
 
@@ -234,8 +228,7 @@ fn settings() -> Settings {
             roles_move: true,
         },
         routing: Routing::default(),
-        cache: None,
-        memory: Account::unlimited(),
+        balance: Policy::default(),
     }
 }
 
@@ -262,16 +255,10 @@ fn users() -> Arc<Users> {
 
 fn pool(backend: &Address) -> Rc<Pool> {
     let bell = Arc::new(Notify::new());
-    let target = || Target {
-        place: Place::of("b".into(), backend.clone()),
-        tls: None,
-        compression: None,
-        proxy_protocol: None,
-        trust: Trust::default(),
-    };
+    let place = || Place::of("b".into(), backend.clone(), Reach::default());
     let one = || {
         let limits = BackendLimits { max: 10, ..BackendLimits::default() };
-        (target(), Budget::new(limits, vec![bell.clone()]))
+        (place(), Budget::new(limits, vec![bell.clone()]))
     };
     Pool::new(checkout::settings(), vec![one(), one()], bell.clone(), Arc::default())
 }

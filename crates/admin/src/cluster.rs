@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_net::rt::{self, watch};
-use delphinus_pool::{BackendCensus, Budget, Target};
+use delphinus_net::Place;
+use delphinus_net::rt;
+use delphinus_pool::{BackendCensus, Budget};
 use delphinus_route::Policy;
 use delphinus_session::Routing;
 use delphinus_topology::BackendId;
@@ -19,18 +20,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 pub struct ClusterView {
     /// Its name.
     pub name: Arc<str>,
-    /// The schemas that are in it alone.
-    pub schemas: Vec<String>,
+    /// The schemas that are in it alone, by now.
+    pub schemas: Box<dyn Fn() -> Vec<String>>,
     /// What is known of it, and the way to its monitor.
     pub reader: SnapshotReader,
     /// The backends, with the limits of their connections.
-    pub backends: Vec<(Target, Arc<Budget>)>,
+    pub backends: Vec<(Arc<Place>, Arc<Budget>)>,
     /// A line to each worker.
     pub workers: Vec<WorkerLine>,
-    /// How statements are routed: the rules with their counts.
-    pub routing: Routing,
-    /// How reads are spread.
-    pub policy: watch::Receiver<Policy>,
+    /// How statements are routed by now: the rules with their counts, and how reads are spread.
+    pub routing: Box<dyn Fn() -> (Routing, Policy)>,
 }
 
 impl ClusterView {

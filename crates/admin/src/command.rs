@@ -242,7 +242,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         help: "Reads the configuration file again. Options that are `hot` in the reference take effect, for statements that come \
                afterwards; the answer has every option that differs, and which take a restart. A file with a mistake changes nothing. \
                SIGHUP does the same.",
-        run: Run::Now(settings::reload),
+        run: Run::Asking(|call| Box::pin(settings::reload(call))),
     },
     client(
         &["SELECT"],

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,10 +43,10 @@ pub struct Parts {
     pub cache: Option<Arc<Cache>>,
     /// What memory is kept.
     pub memory: Account,
-    /// Where clients and operators connect.
-    pub listeners: Vec<ListenerRow>,
-    /// The users of the configuration.
-    pub client_users: Vec<ClientUser>,
+    /// Where clients and operators connect, by now.
+    pub listeners: Box<dyn Fn() -> Vec<ListenerRow>>,
+    /// The users of the configuration, by now.
+    pub client_users: Box<dyn Fn() -> Vec<ClientUser>>,
     /// What is set.
     pub options: OptionsDoor,
 }
@@ -56,8 +57,11 @@ pub struct OptionsDoor {
     pub all: Box<dyn Fn() -> Vec<(String, String)>>,
     /// Reads the file again, applies what takes effect while the proxy runs, and tells all that differs. An error, which
     /// says what is wrong with the file, changes nothing.
-    pub reload: Box<dyn Fn() -> Result<Vec<ChangedOption>, String>>,
+    pub reload: Box<dyn Fn() -> Reloading>,
 }
+
+/// What becomes of the file when it is read again.
+pub type Reloading = Pin<Box<dyn Future<Output = Result<Vec<ChangedOption>, String>>>>;
 
 /// An option that has another value in the file than the running proxy had.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,8 @@ use delphinus_net::rt::{self, mpsc};
 use delphinus_net::{Listener, Peer};
 use delphinus_telemetry::{Pace, ProcessCounters};
 
+use crate::doors::CurrentSettings;
+
 /// A worker as the acceptor sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Seat {
@@ -32,19 +34,22 @@ const TOO_MANY: &[u8] = b"\x17\x00\x00\x00\xff\x10\x04Too many connections";
 
 impl Acceptor {
     /// Accepts on one listener until the task is ended.
-    pub(crate) async fn accept(self: std::rc::Rc<Self>, listener: Listener, settings: Arc<ListenerSettings>) {
+    pub(crate) async fn accept(self: std::rc::Rc<Self>, listener: Listener, settings: CurrentSettings) {
         let mut pace = Pace::of(TELL_EVERY);
         loop {
             match listener.accept().await {
-                Ok(peer) => self.hand_over(peer, &settings).await,
+                Ok(peer) => {
+                    let settings = settings.borrow().clone();
+                    self.hand_over(peer, &settings).await;
+                }
                 // Gone before it was accepted: nothing is wrong here.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {
-                    tracing::debug!(listener = %settings.name, %error, "a client did not wait");
+                    tracing::debug!(listener = %settings.borrow().name, %error, "a client did not wait");
                 }
                 Err(error) => {
                     // Out of file descriptors, as a rule: some have to be closed first.
                     if let Some(held_back) = pace.step(rt::now()) {
-                        tracing::warn!(listener = %settings.name, %error, held_back, "cannot accept a client");
+                        tracing::warn!(listener = %settings.borrow().name, %error, held_back, "cannot accept a client");
                     }
                     rt::sleep(Duration::from_millis(100)).await;
                 }

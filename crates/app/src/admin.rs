@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_admin::{
-    AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, OptionsDoor, Parts,
+    AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, OptionsDoor, Parts, Reloading,
 };
 use delphinus_clients::{ListenerSettings, Registry};
 use delphinus_config::{self as config, Config};
@@ -17,7 +17,6 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::handshake::TlsMode;
 
 use crate::error::Error;
-use crate::memory::Kept;
 use crate::reload::Running;
 use crate::settings::{credential, default_plugin, login_delays, server_tls, tls_mode};
 
@@ -57,20 +56,16 @@ pub(crate) struct Shown<'a> {
     pub registry: &'a Arc<Registry>,
     pub clusters: Vec<ClusterView>,
     pub counters: &'a CounterSet,
-    pub kept: &'a Kept,
     pub rsa_key: Option<Arc<RsaKey>>,
     pub running: &'a Rc<Running>,
-    /// The listeners of clients, and those of operators.
-    pub listeners: [&'a [(Listener, Arc<ListenerSettings>)]; 2],
+    /// The listeners of operators.
+    pub listeners: &'a [(Listener, Arc<ListenerSettings>)],
 }
 
 /// The operators' side; `None` without `[admin]`.
 pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> {
     let admin = config.admin.as_ref()?;
-    let [of_clients, of_operators] = shown.listeners;
-    let listeners = of_clients.iter().map(|one| listener(config, one, "clients"));
-    let listeners =
-        listeners.chain(of_operators.iter().map(|one| listener(config, one, "operators"))).collect();
+    let kept = &shown.running.parts.kept;
     let parts = Parts {
         users: admin.users.iter().map(operator).collect(),
         max_connections: admin.max_connections,
@@ -82,10 +77,10 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
         registry: shown.registry.clone(),
         clusters: shown.clusters,
         counters: shown.counters.clone(),
-        cache: shown.kept.cache.clone(),
-        memory: shown.kept.memory.clone(),
-        listeners,
-        client_users: config.users.iter().map(|user| client(config, user)).collect(),
+        cache: kept.cache.clone(),
+        memory: kept.memory.clone(),
+        listeners: listeners_shown(shown.running, shown.listeners),
+        client_users: users_shown(shown.running),
         options: options(shown.running),
     };
     Some(Rc::new(Console::new(parts, rt::now())))
@@ -93,17 +88,46 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
 
 fn options(running: &Rc<Running>) -> OptionsDoor {
     let (shown, reloaded) = (running.clone(), running.clone());
-    OptionsDoor { all: Box::new(move || shown.options()), reload: Box::new(move || reloaded.reload()) }
+    let reload = move || -> Reloading {
+        let running = reloaded.clone();
+        Box::pin(async move { running.reload().await })
+    };
+    OptionsDoor { all: Box::new(move || shown.options()), reload: Box::new(reload) }
+}
+
+fn listeners_shown(
+    running: &Rc<Running>,
+    of_operators: &[(Listener, Arc<ListenerSettings>)],
+) -> Box<dyn Fn() -> Vec<ListenerRow>> {
+    let bound = |(listener, settings): &(Listener, Arc<ListenerSettings>)| {
+        Some((listener.local_address().ok()?, settings.clone()))
+    };
+    let of_operators: Vec<_> = of_operators.iter().filter_map(bound).collect();
+    let running = running.clone();
+    Box::new(move || {
+        let config = running.config();
+        let of_clients = running.parts.doors.shown();
+        let rows = of_clients.iter().map(|one| listener(&config, one, "clients"));
+        rows.chain(of_operators.iter().map(|one| listener(&config, one, "operators"))).collect()
+    })
+}
+
+fn users_shown(running: &Rc<Running>) -> Box<dyn Fn() -> Vec<ClientUser>> {
+    let running = running.clone();
+    Box::new(move || {
+        let config = running.config();
+        config.users.iter().map(|user| client(&config, user)).collect()
+    })
 }
 
 fn listener(
     config: &Config,
-    (bound, settings): &(Listener, Arc<ListenerSettings>),
+    (bound, settings): &(ListenAddress, Arc<ListenerSettings>),
     serves: &'static str,
 ) -> ListenerRow {
     ListenerRow {
         name: settings.name.to_string(),
-        address: bound.local_address().map(|address| address.to_string()).unwrap_or_default(),
+        address: bound.to_string(),
         tls: match settings.tls_mode {
             TlsMode::Disabled => "disabled",
             TlsMode::Optional => "optional",

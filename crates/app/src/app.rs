@@ -11,7 +11,6 @@ use delphinus_clients::{ListenerSettings, Registry, Users};
 use delphinus_config::Config;
 use delphinus_net::rt::{self, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
-use delphinus_route::ClusterChoice;
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
 use delphinus_view::SnapshotReader;
@@ -20,11 +19,12 @@ use crate::acceptor::{Acceptor, Seat};
 use crate::admin;
 use crate::choice::{self, choice, warn_of_mixed_flavors};
 use crate::cluster::{ClusterSeed, RunningCluster, StartedCluster, announce, disturb_waiting};
+use crate::doors::Doors;
 use crate::drain::drain;
 use crate::error::Error;
 use crate::keys::login_key;
 use crate::memory::Kept;
-use crate::reload::{Rereading, Running, follow_hangups};
+use crate::reload::{HotParts, Rereading, Running, follow_hangups};
 use crate::settings;
 use crate::worker::{Seed, ThreadSeed, serve};
 
@@ -48,8 +48,6 @@ pub fn run(config: Config, rereading: Option<Rereading>) -> Result<(), Error> {
 /// Everything that runs.
 struct App {
     clusters: Vec<RunningCluster>,
-    choice: Arc<ClusterChoice>,
-    listeners: Vec<(Listener, Arc<ListenerSettings>)>,
     /// The operators' side and its listeners.
     console: Option<Rc<Console>>,
     admin_listeners: Vec<(Listener, Arc<ListenerSettings>)>,
@@ -58,7 +56,6 @@ struct App {
     stopping: watch::Sender<bool>,
     deadline: watch::Sender<bool>,
     running: Rc<Running>,
-    _kept: Kept,
 }
 
 impl App {
@@ -66,8 +63,8 @@ impl App {
         let count = worker_count(config);
         let kept = Kept::new(config);
         let (clusters, seeds) = build_clusters(config, count, &kept)?;
-        let choice = choice(config);
-        let listeners = bind(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
+        let (choosing, choice) = watch::channel(choice(config));
+        let doors = Doors::open(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
         let admin_listeners = bind(&admin::listeners(config)?)?;
         let rsa_key = Some(Arc::new(login_key(config)?));
         // One more: the acceptor counts, too.
@@ -95,36 +92,28 @@ impl App {
             threads.push(rt::spawn_worker(format!("worker-{at}"), manner, move || serve(seed))?);
         }
         let hot = clusters.iter().map(|cluster| cluster.hot.clone()).collect();
-        let running = Running::new(config, rereading, hot);
+        let parts = HotParts { clusters: hot, doors, registry: registry.clone(), choice: choosing, kept };
+        let running = Running::new(config, rereading, parts);
+        let view = |(index, cluster): (usize, &RunningCluster)| {
+            let running = running.clone();
+            cluster.view(move || running.config().clusters[index].schemas.clone())
+        };
         let shown = admin::Shown {
             registry: &registry,
-            clusters: clusters.iter().map(RunningCluster::view).collect(),
+            clusters: clusters.iter().enumerate().map(view).collect(),
             counters: &counters,
-            kept: &kept,
             rsa_key,
             running: &running,
-            listeners: [&listeners, &admin_listeners],
+            listeners: &admin_listeners,
         };
         let console = admin::console(config, shown);
         let acceptor = Acceptor { workers: seats, registry, counters: of_thread(count).process };
-        Ok(Self {
-            clusters,
-            choice,
-            listeners,
-            console,
-            admin_listeners,
-            acceptor,
-            threads,
-            stopping,
-            deadline,
-            running,
-            _kept: kept,
-        })
+        Ok(Self { clusters, console, admin_listeners, acceptor, threads, stopping, deadline, running })
     }
 
     async fn run(self, config: &Config) -> Result<(), Error> {
-        let Self { clusters, listeners, acceptor, threads, stopping, deadline, .. } = self;
-        let following = rt::spawn_local(follow_hangups(self.running, rt::Hangups::new()?));
+        let Self { clusters, acceptor, threads, stopping, deadline, running, .. } = self;
+        let following = rt::spawn_local(follow_hangups(running.clone(), rt::Hangups::new()?));
         let operating = operate(self.console, self.admin_listeners);
         let registry = acceptor.registry.clone();
         let (end_monitors, monitors_end) = watch::channel(false);
@@ -133,18 +122,16 @@ impl App {
         let readers: Vec<_> = clusters.iter().map(|cluster| cluster.reader.clone()).collect();
         let users = clusters.iter().map(|cluster| cluster.users.clone()).collect();
         let looked_at = clusters.iter().map(|cluster| (cluster.id, cluster.reader.clone())).collect();
-        let ticking = rt::spawn_local(tick(registry.clone(), looked_at, users, config.proxy.wait_timeout_s));
+        let ticking = rt::spawn_local(tick(running.clone(), looked_at, users));
         let acceptor = Rc::new(acceptor);
-        let ways_in = listeners.iter().map(|(_, settings)| settings.clone()).collect();
-        rt::spawn_local(warn_of_mixed_flavors(self.choice, ways_in, readers));
-        let accepting: Vec<_> = listeners
-            .into_iter()
-            .map(|(listener, settings)| rt::spawn_local(acceptor.clone().accept(listener, settings)))
-            .collect();
+        let ways_in = running.parts.doors.shown().into_iter().map(|(_, settings)| settings).collect();
+        let choice = running.parts.choice.borrow().clone();
+        rt::spawn_local(warn_of_mixed_flavors(choice, ways_in, readers));
+        running.parts.doors.begin(&acceptor);
         rt::spawn_local(announce(clusters.iter().map(StartedCluster::wanted).collect()));
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
-        end_all(accepting).await;
+        running.parts.doors.close().await;
         drop(acceptor);
         let limit = Duration::from_millis(config.proxy.shutdown_timeout_ms);
         if !drain(&registry, &stopping, limit).await {
@@ -282,21 +269,16 @@ fn bind(
 
 /// Once a second: the sessions' clock, passwords that are remembered for too long, sessions that are idle for too long,
 /// and those that wait for a hung backend.
-async fn tick(
-    registry: Arc<Registry>,
-    clusters: Vec<(ClusterId, SnapshotReader)>,
-    users: Vec<Arc<Users>>,
-    wait_timeout_s: u64,
-) {
-    let start = rt::now();
+async fn tick(running: Rc<Running>, clusters: Vec<(ClusterId, SnapshotReader)>, users: Vec<Arc<Users>>) {
+    let (start, registry) = (rt::now(), &running.parts.registry);
     loop {
         rt::sleep(Duration::from_secs(1)).await;
-        registry.tick(start.elapsed().as_secs() as u32, wait_timeout_s);
+        registry.tick(start.elapsed().as_secs() as u32, running.wait_timeout_s());
         for users in &users {
             users.tick();
         }
         for (id, reader) in &clusters {
-            disturb_waiting(&registry, *id, &reader.load());
+            disturb_waiting(registry, *id, &reader.load());
         }
     }
 }

@@ -1,56 +1,56 @@
 //! One cluster of the process: its monitor, and what all threads share of it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_admin::{ClusterView, Questions, WorkerLine, worker_line};
+use delphinus_cache::Cache;
 use delphinus_clients::{Registry, Users};
-use delphinus_config::{Cluster, Compression, Config};
-use delphinus_monitor::Monitor;
+use delphinus_config::{Cluster, Config};
+use delphinus_memory::Account;
+use delphinus_monitor::{Monitor, Tuning};
+use delphinus_net::Place;
 use delphinus_net::rt::{self, Notify, watch};
-use delphinus_pool::{Budget, Target};
-use delphinus_route::Policy;
+use delphinus_pool::Budget;
 use delphinus_session::{WaitingRoom, is_hung};
 use delphinus_topology::{ClusterId, Snapshot};
 use delphinus_view::SnapshotReader;
 use delphinus_wire::Capabilities;
+use delphinus_wire::compression::Algorithm;
 
 use crate::error::Error;
 use crate::memory::Kept;
-use crate::reload::Hot;
-use crate::{limits, settings};
+use crate::places::{Places, Seating};
+use crate::policy::{PolicyFollower, PolicyPublisher};
+use crate::{limits, routing, settings};
 
 /// A cluster that is about to run.
 pub(crate) struct RunningCluster {
     pub name: Arc<str>,
     monitor: Monitor,
     pub shared: SharedCluster,
-    /// How reads are spread, which may change while it runs.
-    /// What of its options may change while it runs.
-    pub hot: Hot,
+    /// What of it may change while it runs.
+    pub hot: Rc<HotCluster>,
     lines: Vec<WorkerLine>,
-    schemas: Vec<String>,
-    compression: Vec<Compression>,
 }
 
 /// What its tasks and threads share.
 #[derive(Clone)]
 pub(crate) struct SharedCluster {
     pub id: ClusterId,
-    pub settings: delphinus_session::Settings,
-    pub pool: delphinus_pool::Settings,
-    pub backends: Vec<(Target, Arc<Budget>)>,
+    pub backends: Vec<(Arc<Place>, Arc<Budget>)>,
     pub users: Arc<Users>,
     pub reader: SnapshotReader,
     pub waiting: WaitingRoom,
-    pub policy: watch::Receiver<Policy>,
-    /// How long rights may be taken for the same.
-    pub rights_max_age: Duration,
+    pub cache: Option<Arc<Cache>>,
+    pub memory: Account,
 }
 
 /// What one thread gets of a cluster.
 pub(crate) struct ClusterSeed {
     pub shared: SharedCluster,
+    pub policy: PolicyFollower,
     /// This thread's bell in all budgets of the cluster.
     pub bell: Arc<Notify>,
     pub questions: Questions,
@@ -64,59 +64,126 @@ impl RunningCluster {
         threads: usize,
         kept: &Kept,
     ) -> Result<(Self, Vec<ClusterSeed>), Error> {
-        let targets = settings::targets(config, cluster)?;
-        let (hot, policy, lag) = Hot::new(cluster);
-        let (monitor, reader) = Monitor::new(settings::monitor(cluster, &targets, lag, kept));
         let bells: Vec<Arc<Notify>> = (0..threads).map(|_| Arc::default()).collect();
-        let users = settings::users(config);
+        let places = Places::new(config, cluster, &bells)?;
+        let (tuning, tunings) = watch::channel(settings::tuning(&cluster.monitor));
+        let (monitor, reader) = Monitor::new(settings::monitor(cluster, &places, tunings, kept));
+        let (listed, authentication) = settings::listed_users(config);
+        let users = Arc::new(Users::new(listed, authentication));
+        let routing = routing::routing(config, (id, cluster), &places, None);
+        let sessions = settings::sessions(config, cluster, routing);
+        let pool = settings::pool(config, (id, cluster), &users, (threads, &kept.memory));
+        let (policy, followers) = PolicyPublisher::new(sessions, pool, threads);
         let shared = SharedCluster {
             id,
-            // Once: the threads share the counts of the rules.
-            settings: settings::sessions(config, id, cluster, kept),
-            pool: settings::pool(config, (id, cluster), &users, (threads, &kept.memory)),
-            backends: limits::budgets(config, cluster, &targets, &bells),
-            users,
-            reader,
+            backends: places.for_pools(),
+            users: users.clone(),
+            reader: reader.clone(),
             waiting: WaitingRoom::default(),
-            policy,
-            rights_max_age: Duration::from_millis(cluster.pool.rights_max_age_ms),
+            cache: kept.cache.clone(),
+            memory: kept.memory.clone(),
         };
         let (lines, questions): (Vec<_>, Vec<_>) = bells.iter().map(|_| worker_line()).unzip();
-        let seed = |(bell, questions)| ClusterSeed { shared: shared.clone(), bell, questions };
-        let seeds = bells.into_iter().zip(questions).map(seed).collect();
+        let seed =
+            |((bell, questions), policy)| ClusterSeed { shared: shared.clone(), policy, bell, questions };
+        let seeds = bells.into_iter().zip(questions).zip(followers).map(seed).collect();
+        let rights_max_age = watch::channel(rights_max_age(cluster)).0;
+        let hot = HotCluster { id, places, tuning, policy, users, reader, rights_max_age, workers: threads };
         let name = cluster.name.as_str().into();
-        let schemas = cluster.schemas.clone();
-        let compression =
-            cluster.backends.iter().chain(settings::spares(cluster)).map(|one| one.compression).collect();
-        Ok((Self { name, monitor, shared, hot, lines, schemas, compression }, seeds))
+        Ok((Self { name, monitor, shared, hot: Rc::new(hot), lines }, seeds))
     }
 
-    /// As operators see it.
-    pub(crate) fn view(&self) -> ClusterView {
+    /// As operators see it; `schemas` tells what schemas are in it alone.
+    pub(crate) fn view(&self, schemas: impl Fn() -> Vec<String> + 'static) -> ClusterView {
+        let published = self.hot.policy.subscribe();
         ClusterView {
             name: self.name.clone(),
-            schemas: self.schemas.clone(),
             reader: self.shared.reader.clone(),
             backends: self.shared.backends.clone(),
             workers: self.lines.clone(),
-            routing: self.shared.settings.routing.clone(),
-            policy: self.shared.policy.clone(),
+            schemas: Box::new(schemas),
+            routing: Box::new(move || {
+                let policy = published.borrow();
+                (policy.sessions.routing.clone(), policy.sessions.balance)
+            }),
         }
     }
 
     /// Starts its monitor, which runs until `ends`, and what follows it.
     pub(crate) fn start(self, registry: &Arc<Registry>, mut ends: watch::Receiver<bool>) -> StartedCluster {
-        let Self { monitor, shared, compression, .. } = self;
+        let Self { monitor, shared, hot, .. } = self;
         let monitoring = rt::spawn_local(monitor.run(async move {
             // An error means that the sender is gone, which is a stop too.
             let _ = ends.wait_for(|end| *end).await;
         }));
-        let SharedCluster { id, backends, users, reader, rights_max_age, .. } = shared;
-        rt::spawn_local(users.rights().clone().age(rights_max_age));
+        let SharedCluster { id, backends, users, reader, .. } = shared;
+        rt::spawn_local(users.rights().clone().age(hot.rights_max_age.subscribe()));
         let following = rt::spawn_local(follow(registry.clone(), id, reader.clone()));
-        rt::spawn_local(limits::follow(reader.clone(), backends));
-        StartedCluster { id, users, reader, compression, monitoring, following }
+        rt::spawn_local(limits::follow(reader.clone(), backends.clone()));
+        let places = backends.into_iter().map(|(place, _)| place).collect();
+        StartedCluster { id, users, reader, places, monitoring, following }
     }
+}
+
+/// What of a cluster may change while it runs, and where that is told.
+pub(crate) struct HotCluster {
+    id: ClusterId,
+    places: Places,
+    tuning: watch::Sender<Tuning>,
+    policy: PolicyPublisher,
+    users: Arc<Users>,
+    reader: SnapshotReader,
+    /// How long rights may be taken for the same.
+    rights_max_age: watch::Sender<Duration>,
+    workers: usize,
+}
+
+/// A cluster's next configuration, of which nothing can fail any more.
+pub(crate) struct NextCluster(Seating);
+
+impl HotCluster {
+    /// Looks whether a configuration can be followed.
+    ///
+    /// # Errors
+    /// Why not; nothing has changed then.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<NextCluster, Error> {
+        Ok(NextCluster(self.places.seat(config, self.of(config))?))
+    }
+
+    /// Follows it. When this returns, workers and monitor do, too; an error says who does not yet.
+    pub(crate) async fn follow(
+        &self,
+        config: &Config,
+        NextCluster(seating): NextCluster,
+        kept: &Kept,
+    ) -> Result<(), &'static str> {
+        let cluster = self.of(config);
+        let (listed, authentication) = settings::listed_users(config);
+        self.users.follow(listed, authentication);
+        self.places.take(config, cluster, seating);
+        // Before the workers: a rule may name a backend that is new.
+        let is_listed = self.reader.list(self.places.roster(cluster), rt::now()).await;
+        let before = self.policy.current();
+        let routing =
+            routing::routing(config, (self.id, cluster), &self.places, Some(&before.sessions.routing.rules));
+        let sessions = settings::sessions(config, cluster, routing);
+        let pool = settings::pool(config, (self.id, cluster), &self.users, (self.workers, &kept.memory));
+        self.policy.publish(sessions, pool);
+        self.tuning.send_replace(settings::tuning(&cluster.monitor));
+        self.rights_max_age.send_replace(rights_max_age(cluster));
+        if !self.policy.are_followed().await {
+            return Err("a worker is busy, and has not followed yet; it will");
+        }
+        if is_listed { Ok(()) } else { Err("the proxy stops") }
+    }
+
+    fn of<'a>(&self, config: &'a Config) -> &'a Cluster {
+        &config.clusters[self.id.index()]
+    }
+}
+
+fn rights_max_age(cluster: &Cluster) -> Duration {
+    Duration::from_millis(cluster.pool.rights_max_age_ms)
 }
 
 /// A cluster that runs.
@@ -124,22 +191,22 @@ pub(crate) struct StartedCluster {
     pub id: ClusterId,
     pub users: Arc<Users>,
     pub reader: SnapshotReader,
-    compression: Vec<Compression>,
+    places: Vec<Arc<Place>>,
     pub monitoring: rt::JoinHandle<()>,
     pub following: rt::JoinHandle<()>,
 }
 
 impl StartedCluster {
     /// What `announce` needs of it.
-    pub(crate) fn wanted(&self) -> (SnapshotReader, Vec<Compression>) {
-        (self.reader.clone(), self.compression.clone())
+    pub(crate) fn wanted(&self) -> (SnapshotReader, Vec<Arc<Place>>) {
+        (self.reader.clone(), self.places.clone())
     }
 }
 
 /// Says once when every backend of every cluster has been looked at, and what they cannot do.
-pub(crate) async fn announce(clusters: Vec<(SnapshotReader, Vec<Compression>)>) {
+pub(crate) async fn announce(clusters: Vec<(SnapshotReader, Vec<Arc<Place>>)>) {
     let (mut backends, mut up) = (0, 0);
-    for (mut reader, wanted) in clusters {
+    for (mut reader, places) in clusters {
         let Some(mut snapshot) = reader.wait_for(|snapshot| snapshot.settled).await else { return };
         if let Some(reason) = snapshot.why_unknown() {
             tracing::error!(
@@ -151,19 +218,19 @@ pub(crate) async fn announce(clusters: Vec<(SnapshotReader, Vec<Compression>)>) 
             };
             snapshot = known;
         }
-        warn_of_compression(&snapshot, wanted);
+        warn_of_compression(&snapshot, &places);
         backends += snapshot.present().count();
         up += snapshot.backends.iter().filter(|backend| backend.is_up()).count();
     }
     tracing::info!(backends, up, "ready");
 }
 
-fn warn_of_compression(snapshot: &Snapshot, wanted: Vec<Compression>) {
-    for (backend, wanted) in snapshot.backends.iter().zip(wanted) {
-        let flag = match wanted {
-            Compression::Uncompressed => continue,
-            Compression::Zlib => Capabilities::COMPRESS,
-            Compression::Zstd => Capabilities::ZSTD_COMPRESSION,
+fn warn_of_compression(snapshot: &Snapshot, places: &[Arc<Place>]) {
+    for (backend, place) in snapshot.backends.iter().zip(places) {
+        let (flag, wanted) = match place.reach().compression {
+            None => continue,
+            Some(Algorithm::Zlib) => (Capabilities::COMPRESS, "zlib"),
+            Some(Algorithm::Zstd { .. }) => (Capabilities::ZSTD_COMPRESSION, "zstd"),
         };
         if backend.capabilities.is_some_and(|offered| !offered.contains(flag)) {
             tracing::warn!(

@@ -33,6 +33,14 @@ pub enum Error {
         /// Why.
         error: NetError,
     },
+    /// Backends have been added too often.
+    #[error(
+        "{0} backends have been added to the cluster since the start, which is all that it has room for: restart the proxy"
+    )]
+    TooManyBackends(usize),
+    /// There are many more mirrors than at the start.
+    #[error("{0} mirrors more than at the start are all that there is room for: restart the proxy")]
+    TooManyMirrors(usize),
     /// A file in `data_dir`.
     #[error("{}: {error}", path.display())]
     DataDir {

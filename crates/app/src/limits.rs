@@ -3,38 +3,29 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use delphinus_config::{Cluster, Config};
-use delphinus_net::rt::Notify;
-use delphinus_pool::{BackendLimits, Budget, Target};
-use delphinus_topology::{Backend, ServerLimits};
+use delphinus_config::{Backend, Cluster, Config};
+use delphinus_net::Place;
+use delphinus_pool::{BackendLimits, Budget};
+use delphinus_topology::{self as topology, ServerLimits};
 use delphinus_view::SnapshotReader;
-
-use crate::settings::spares;
 
 /// A `wait_timeout` below this leaves so little time that connections are closed nearly as soon as they are idle.
 const SHORT_TIMEOUT_S: u32 = 10;
 
-/// The limits as configured.
-pub(crate) fn budgets(
-    config: &Config,
-    cluster: &Cluster,
-    targets: &[Target],
-    bells: &[Arc<Notify>],
-) -> Vec<(Target, Arc<Budget>)> {
+/// The limits of one backend as configured.
+pub(crate) fn of_backend(config: &Config, cluster: &Cluster, backend: &Backend) -> BackendLimits {
     let is_set = cluster.pool.reserved_connections.is_some();
-    let limits = cluster.backends.iter().chain(spares(cluster)).map(|backend| {
-        let max = backend.max_connections.unwrap_or(cluster.pool.max_connections);
-        let reserved = config.reserved_backend_connections(cluster);
-        // The default must not take all that a smaller backend has.
-        let reserved = if is_set { reserved } else { reserved.min(max / 2) };
-        BackendLimits { max, reserved, of_users: of_users(config, max) }
-    });
-    let mirrors = config.mirrors.iter().map(|mirror| {
-        let max = mirror.backend.max_connections.unwrap_or(cluster.pool.max_connections);
-        BackendLimits { max, reserved: 0, of_users: HashMap::new() }
-    });
-    let limits = limits.chain(mirrors);
-    targets.iter().cloned().zip(limits.map(|limits| Budget::new(limits, bells.to_vec()))).collect()
+    let max = backend.max_connections.unwrap_or(cluster.pool.max_connections);
+    let reserved = config.reserved_backend_connections(cluster);
+    // The default must not take all that a smaller backend has.
+    let reserved = if is_set { reserved } else { reserved.min(max / 2) };
+    BackendLimits { max, reserved, of_users: of_users(config, max) }
+}
+
+/// Those of one mirror.
+pub(crate) fn of_mirror(cluster: &Cluster, mirror: &Backend) -> BackendLimits {
+    let max = mirror.max_connections.unwrap_or(cluster.pool.max_connections);
+    BackendLimits { max, reserved: 0, of_users: HashMap::new() }
 }
 
 /// Users with a limit of their own. To keep many open in advance says that they are wanted.
@@ -47,7 +38,7 @@ fn of_users(config: &Config, max: u32) -> HashMap<String, u32> {
 }
 
 /// Tells the pools what the servers allow, whenever that changes, and the log where that is less than configured.
-pub(crate) async fn follow(mut reader: SnapshotReader, backends: Vec<(Target, Arc<Budget>)>) {
+pub(crate) async fn follow(mut reader: SnapshotReader, backends: Vec<(Arc<Place>, Arc<Budget>)>) {
     let mut known: Vec<Option<ServerLimits>> = vec![None; backends.len()];
     let mut seen = None;
     loop {
@@ -66,7 +57,7 @@ pub(crate) async fn follow(mut reader: SnapshotReader, backends: Vec<(Target, Ar
     }
 }
 
-fn warn(backend: &Backend, limits: &ServerLimits, budget: &Budget) {
+fn warn(backend: &topology::Backend, limits: &ServerLimits, budget: &Budget) {
     let name = &backend.name;
     if budget.max() < budget.configured() {
         tracing::warn!(

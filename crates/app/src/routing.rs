@@ -8,20 +8,32 @@ use delphinus_config::{Cluster, Config};
 use delphinus_route::{Action, Kind, Mirror, MirrorGroup, Policy, ReadBalance, Rule, RulePlace, Rules, When};
 use delphinus_session::{Failover, Routing};
 use delphinus_sql::{Class, Consistency, Digest, TableName};
-use delphinus_topology::{BackendId, ClusterId};
+use delphinus_topology::ClusterId;
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::settings::spares;
+use crate::places::Places;
 
 /// What a compiled pattern may take, in bytes, as the configuration has checked it.
 const PATTERN_SIZE: usize = 1 << 20;
 
-pub(crate) fn routing(config: &Config, id: ClusterId, cluster: &Cluster) -> Routing {
+/// With rules that count on where `before` had the same ones.
+pub(crate) fn routing(
+    config: &Config,
+    (id, cluster): (ClusterId, &Cluster),
+    places: &Places,
+    before: Option<&Rules>,
+) -> Routing {
     let routing = &cluster.routing;
     let is_for = |rule: &&config::Rule| rule.clusters.is_empty() || rule.clusters.contains(&id.index());
-    let rules = config.rules.iter().filter(is_for);
+    let rules = config.rules.iter().filter(is_for).map(|one| {
+        let rule = rule(config, (cluster, places), one);
+        match before.and_then(|before| before.named(&rule.name)) {
+            Some(known) => rule.counting_on(known),
+            None => rule,
+        }
+    });
     Routing {
-        rules: Arc::new(Rules::new(rules.map(|one| rule(config, cluster, one)).collect())),
+        rules: Arc::new(Rules::new(rules.collect())),
         consistency: routing.consistency.map(consistency),
         consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
         strict_hints: routing.strict_hints,
@@ -65,7 +77,7 @@ pub(crate) fn consistency(word: config::Consistency) -> Consistency {
     }
 }
 
-fn rule(config: &Config, cluster: &Cluster, rule: &config::Rule) -> Rule {
+fn rule(config: &Config, (cluster, places): (&Cluster, &Places), rule: &config::Rule) -> Rule {
     let table =
         |table: &config::RuleTable| TableName { schema: table.schema.clone(), name: table.name.clone() };
     let when = When {
@@ -80,7 +92,7 @@ fn rule(config: &Config, cluster: &Cluster, rule: &config::Rule) -> Rule {
         tables: rule.tables.iter().map(table).collect(),
     };
     let then = Action {
-        place: place(cluster, rule),
+        place: place((cluster, places), rule),
         reject: rule.reject.clone(),
         delay: Duration::from_millis(rule.delay_ms),
         timeout: rule.timeout_ms.map(Duration::from_millis),
@@ -88,17 +100,15 @@ fn rule(config: &Config, cluster: &Cluster, rule: &config::Rule) -> Rule {
         consistency: rule.consistency.map(consistency),
         cache_ttl: rule.cache_ttl_ms.map(Duration::from_millis),
         dedicates: rule.multiplex == Some(false),
-        mirror: mirror(config, cluster, rule),
+        mirror: mirror(config, places, rule),
         log: rule.log,
     };
     Rule::new(rule.name.as_str().into(), when, then, rule.log_only)
 }
 
-fn place(cluster: &Cluster, rule: &config::Rule) -> Option<RulePlace> {
+fn place((cluster, places): (&Cluster, &Places), rule: &config::Rule) -> Option<RulePlace> {
     if let Some(group) = &rule.group {
-        let backends = cluster.backends.iter().chain(spares(cluster));
-        let members = (0u16..).zip(backends).filter(|(_, backend)| backend.groups.contains(group));
-        return Some(RulePlace::Among(members.map(|(id, _)| BackendId(id)).collect()));
+        return Some(RulePlace::Among(places.of_group(cluster, group).into()));
     }
     rule.target.map(|target| match target {
         config::RuleTarget::Primary => RulePlace::Primary,
@@ -106,15 +116,13 @@ fn place(cluster: &Cluster, rule: &config::Rule) -> Option<RulePlace> {
     })
 }
 
-/// The servers of the group, by the numbers that the pools give them: behind those of the backends.
-fn mirror(config: &Config, cluster: &Cluster, rule: &config::Rule) -> Option<Arc<MirrorGroup>> {
+/// The servers of the group, by the numbers that the pools give them.
+fn mirror(config: &Config, places: &Places, rule: &config::Rule) -> Option<Arc<MirrorGroup>> {
     let group = rule.mirror_group.as_ref()?;
-    let numbered = (cluster.backends.len() + cluster.spares()..).zip(&config.mirrors);
-    let one = |(at, mirror): (usize, &config::Mirror)| Mirror {
-        id: BackendId(u16::try_from(at).unwrap_or(u16::MAX)),
-        timeout: Duration::from_millis(mirror.timeout_ms),
+    let one = |mirror: &config::Mirror| {
+        Some(Mirror { id: places.of_mirror(mirror)?, timeout: Duration::from_millis(mirror.timeout_ms) })
     };
-    let mirrors = numbered.filter(|(_, mirror)| mirror.group == *group).map(one).collect();
+    let mirrors = config.mirrors.iter().filter(|mirror| mirror.group == *group).filter_map(one).collect();
     Some(Arc::new(MirrorGroup { name: group.as_str().into(), mirrors }))
 }
 

@@ -11,23 +11,24 @@ use delphinus_clients::{
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
 use delphinus_memory::Account;
-use delphinus_monitor::{BackendSpec, HeartbeatSettings};
+use delphinus_monitor::{HeartbeatSettings, Tuning};
 use delphinus_net::rt::{Manner, watch};
 use delphinus_net::tls::ServerTls;
-use delphinus_net::{Address, ListenAddress, Network, Place, Resolver};
-use delphinus_pool::{KeepOpen, Target};
-use delphinus_topology::{ClusterId, Discovery, Flapping, Kind, Lag, Role};
+use delphinus_net::{Address, ListenAddress, Network, Reach, Resolver};
+use delphinus_pool::KeepOpen;
+use delphinus_session::Routing;
+use delphinus_topology::{ClusterId, Discovery, Flapping, Kind, Lag};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::handshake::TlsMode;
-use delphinus_wire::handshake::client::{NamedBy, Trust};
 use delphinus_wire::proxy_header::ProxyVersion;
 
 use crate::choice;
 use crate::error::Error;
 use crate::keys::own_certificate;
 use crate::memory::Kept;
+use crate::places::Places;
 use crate::trust;
 
 /// MySQL's `net_write_timeout`, in seconds.
@@ -38,12 +39,8 @@ pub(crate) fn manner(proxy: &config::Proxy) -> Manner {
     Manner { io_uring: proxy.io_uring, gives_way: proxy.scheduling == config::Scheduling::Batch }
 }
 
-pub(crate) fn sessions(
-    config: &Config,
-    id: ClusterId,
-    cluster: &Cluster,
-    kept: &Kept,
-) -> delphinus_session::Settings {
+/// What sessions of a cluster go by.
+pub(crate) fn sessions(config: &Config, cluster: &Cluster, routing: Routing) -> delphinus_session::Settings {
     let proxy = &config.proxy;
     delphinus_session::Settings {
         connect_timeout_ms: proxy.connect_timeout_ms,
@@ -56,9 +53,8 @@ pub(crate) fn sessions(
         max_prepared_statements: proxy.max_prepared_stmt_count as usize,
         kills_abandoned: proxy.kill_abandoned_queries,
         failover: crate::routing::failover(cluster),
-        routing: crate::routing::routing(config, id, cluster),
-        cache: kept.cache.clone(),
-        memory: kept.memory.clone(),
+        routing,
+        balance: crate::routing::policy(&cluster.routing),
     }
 }
 
@@ -119,62 +115,54 @@ pub(crate) fn pool(
     }
 }
 
-/// How far behind a replica of the cluster gets no reads, and gets them again.
-pub(crate) fn lag(monitor: &config::Monitor) -> Lag {
-    Lag {
-        down: Duration::from_millis(monitor.lag_down_ms),
-        recover: Duration::from_millis(monitor.lag_recover_ms),
+/// What of the monitor may change while it runs.
+pub(crate) fn tuning(monitor: &config::Monitor) -> Tuning {
+    Tuning {
+        user: monitor.user.clone(),
+        password: Password::new(monitor.password.expose()),
+        interval: Duration::from_millis(monitor.interval_ms),
+        timeout: Duration::from_millis(monitor.timeout_ms),
+        fall: monitor.fall,
+        rise: monitor.rise,
+        failover_interval: Duration::from_millis(monitor.failover_interval_ms),
+        lag: Lag {
+            down: Duration::from_millis(monitor.lag_down_ms),
+            recover: Duration::from_millis(monitor.lag_recover_ms),
+        },
+        flapping: Flapping {
+            window: Duration::from_millis(monitor.flap_window_ms),
+            first: Duration::from_millis(monitor.flap_backoff_ms),
+            most: Duration::from_millis(monitor.flap_backoff_max_ms),
+        },
+        fence: monitor.fence,
+        discovery_interval: Duration::from_millis(monitor.discovery_interval_ms),
+        dns_interval: Duration::from_millis(monitor.dns_interval_ms),
     }
 }
 
 pub(crate) fn monitor(
     cluster: &Cluster,
-    targets: &[Target],
-    lag: watch::Receiver<Lag>,
+    places: &Places,
+    tuning: watch::Receiver<Tuning>,
     kept: &Kept,
 ) -> delphinus_monitor::Settings {
-    let spec = |(backend, target): (&config::Backend, &Target)| BackendSpec {
-        place: target.place.clone(),
-        role: match backend.role {
-            Some(config::Role::Primary) => Role::Primary,
-            Some(config::Role::Replica) | None => Role::Replica,
-        },
-        weight: backend.weight,
-        tls: target.tls.clone(),
-        compression: target.compression,
-        proxy_protocol: target.proxy_protocol,
-        trust: target.trust.clone(),
-    };
+    let [backends, spares, rooms] = places.for_monitor(cluster);
     delphinus_monitor::Settings {
-        backends: cluster.backends.iter().zip(targets).map(spec).collect(),
-        spares: spares(cluster).zip(&targets[cluster.backends.len()..]).map(spec).collect(),
+        backends,
+        spares,
+        rooms,
         discovery: discovery(cluster),
-        discovery_interval_ms: cluster.monitor.discovery_interval_ms,
         kind: match cluster.topology {
             config::TopologyKind::Static => Kind::Static,
             config::TopologyKind::ReadOnly => Kind::ReadOnly,
             config::TopologyKind::GroupReplication => Kind::GroupReplication,
         },
-        dns_interval_ms: cluster.monitor.dns_interval_ms,
-        stored_code_interval_ms: cluster.monitor.stored_code_interval_ms,
+        stored_code_interval: Duration::from_millis(cluster.monitor.stored_code_interval_ms),
         resolver: Resolver::System,
-        user: cluster.monitor.user.clone(),
-        password: Password::new(cluster.monitor.password.expose()),
-        interval_ms: cluster.monitor.interval_ms,
-        timeout_ms: cluster.monitor.timeout_ms,
-        fall: cluster.monitor.fall,
-        rise: cluster.monitor.rise,
-        failover_interval_ms: cluster.monitor.failover_interval_ms,
-        lag,
         is_lag_from_performance_schema: cluster.monitor.lag_source == config::LagSource::PerformanceSchema,
         heartbeat: heartbeat(cluster),
-        flapping: Flapping {
-            window: Duration::from_millis(cluster.monitor.flap_window_ms),
-            first: Duration::from_millis(cluster.monitor.flap_backoff_ms),
-            most: Duration::from_millis(cluster.monitor.flap_backoff_max_ms),
-        },
-        fence: cluster.monitor.fence,
         memory: kept.memory.clone(),
+        tuning,
     }
 }
 
@@ -202,27 +190,16 @@ fn heartbeat(cluster: &Cluster) -> Option<HeartbeatSettings> {
     })
 }
 
-pub(crate) fn targets(config: &Config, cluster: &Cluster) -> Result<Vec<Target>, Error> {
-    // Mirrors behind the backends: the pools number all of them, and nobody else knows the last.
-    let mirrors = config.mirrors.iter().map(|mirror| target(&mirror.backend));
-    let spares = spares(cluster).map(|like| {
-        let like = target(like)?;
-        let trust = Trust { named_by: NamedBy::Servers, ..like.trust };
-        Ok(Target { place: Place::spare(), trust, ..like })
-    });
-    cluster.backends.iter().map(target).chain(spares).chain(mirrors).collect()
-}
-
-/// For each backend that may be found the one that it is like.
-pub(crate) fn spares(cluster: &Cluster) -> impl Iterator<Item = &config::Backend> {
-    cluster.backends.iter().take(1).cycle().take(cluster.spares())
-}
-
-fn target(backend: &config::Backend) -> Result<Target, Error> {
-    let address = match &backend.address {
+/// Where a backend listens.
+pub(crate) fn address(backend: &config::Backend) -> Address {
+    match &backend.address {
         config::BackendAddress::Tcp { host, port } => Address::Tcp(host.clone(), *port),
         config::BackendAddress::Unix(path) => Address::Unix(path.clone()),
-    };
+    }
+}
+
+/// How it is reached. Reads the files of its authorities.
+pub(crate) fn reach(backend: &config::Backend) -> Result<Reach, Error> {
     let tls = trust::tls(backend)?;
     let trust = trust::trust(backend, tls.as_ref());
     let compression = match backend.compression {
@@ -234,13 +211,12 @@ fn target(backend: &config::Backend) -> Result<Target, Error> {
         config::ProxyProtocol::V1 => ProxyVersion::V1,
         config::ProxyProtocol::V2 => ProxyVersion::V2,
     });
-    let place = Place::of(backend.name.as_str().into(), address);
-    Ok(Target { place, tls, compression, proxy_protocol, trust })
+    Ok(Reach { tls, compression, proxy_protocol, trust })
 }
 
-pub(crate) fn users(config: &Config) -> Arc<Users> {
-    let listed: HashMap<String, User> =
-        config.users.iter().map(|user| (user.name.clone(), one_user(user))).collect();
+/// Who may log in, and how passwords are checked.
+pub(crate) fn listed_users(config: &Config) -> (HashMap<String, User>, BackendAuth) {
+    let listed = config.users.iter().map(|user| (user.name.clone(), one_user(user))).collect();
     let authentication = &config.authentication;
     let settings = BackendAuth {
         unlisted: authentication.auth == config::AuthSource::Backend,
@@ -248,7 +224,7 @@ pub(crate) fn users(config: &Config) -> Arc<Users> {
         max_verifiers: authentication.max_verifiers as usize,
         max_backend_logins: authentication.max_backend_logins as usize,
     };
-    Arc::new(Users::new(listed, settings))
+    (listed, settings)
 }
 
 fn one_user(user: &config::User) -> User {

@@ -21,7 +21,7 @@ use crate::cluster::{ClusterSeed, SharedCluster};
 /// What a worker thread starts with.
 pub(crate) struct Seed {
     pub clusters: Vec<ClusterSeed>,
-    pub choice: Arc<ClusterChoice>,
+    pub choice: watch::Receiver<Arc<ClusterChoice>>,
     pub thread: ThreadSeed,
     pub arrivals: mpsc::Receiver<Arrival>,
     pub sessions: Arc<AtomicU32>,
@@ -45,7 +45,8 @@ pub(crate) async fn serve(seed: Seed) {
     let started = seeds.into_iter().map(|cluster| start(cluster, &thread, &buffers));
     let (workers, beside): (Vec<_>, Vec<_>) = started.unzip();
     let pools: Vec<_> = workers.iter().map(|worker| worker.pool.clone()).collect();
-    let clusters = Clusters::new(choice, workers);
+    let clusters = Clusters::new(choice.borrow().clone(), workers);
+    let choosing = rt::spawn_local(follow_choice(clusters.clone(), choice));
     let open = Rc::new(Cell::new(0_u32));
     let ended = Rc::new(Notify::new());
     while let Some(arrival) = arrivals.recv().await {
@@ -65,6 +66,7 @@ pub(crate) async fn serve(seed: Seed) {
         }
     };
     rt::either(all_ended, deadline.wait_for(|come| *come)).await;
+    choosing.abort();
     beside.iter().flatten().for_each(rt::JoinHandle::abort);
     for pool in pools {
         pool.close().await;
@@ -77,15 +79,16 @@ fn start(
     thread: &ThreadSeed,
     buffers: &BufferPool,
 ) -> (Rc<Worker>, [rt::JoinHandle<()>; 4]) {
-    let ClusterSeed { shared, bell, questions } = seed;
-    let SharedCluster { id, settings, pool, backends, users, reader, waiting, policy, .. } = shared;
+    let ClusterSeed { shared, policy, bell, questions } = seed;
+    let SharedCluster { id, backends, users, reader, waiting, cache, memory } = shared;
+    let current = policy.current();
     let counters = thread.counters.clusters[id.index()].clone();
-    let pool = Pool::new(pool, backends, bell, counters.clone());
-    let (tended, asked, drained) = (pool.clone(), pool.clone(), pool.clone());
+    let pool = Pool::new(current.pool.clone(), backends, bell, counters.clone());
+    let (tended, asked, drained, changed) = (pool.clone(), pool.clone(), pool.clone(), pool.clone());
     let wished = reader.clone();
     let worker = Worker::new(Parts {
         cluster: id,
-        settings,
+        settings: current.sessions.clone(),
         users,
         pool,
         registry: thread.registry.clone(),
@@ -96,15 +99,23 @@ fn start(
         reader,
         waiting,
         buffers: buffers.clone(),
-        policy: policy.clone(),
+        cache,
+        memory,
     });
     let beside = [
         rt::spawn_local(tended.tend()),
         rt::spawn_local(answer_questions(asked, questions)),
         rt::spawn_local(follow_snapshots(drained, wished)),
-        rt::spawn_local(worker.clone().follow(policy)),
+        rt::spawn_local(policy.follow(worker.clone(), changed)),
     ];
     (worker, beside)
+}
+
+/// Chooses by what the configuration says by then.
+async fn follow_choice(clusters: Rc<Clusters<Worker>>, mut choice: watch::Receiver<Arc<ClusterChoice>>) {
+    while choice.changed().await.is_ok() {
+        clusters.follow(choice.borrow_and_update().clone());
+    }
 }
 
 /// Tells a pool what the monitor publishes: which backends are there, and which of them operators have taken out of use.

@@ -86,12 +86,12 @@ const LOOKED_AT: usize = 64;
 /// All who are in, or on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    limits: ClientLimits,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    limits: ClientLimits,
     next: u64,
     /// Logins under way, the oldest first.
     logins: BTreeMap<u64, Login>,
@@ -136,7 +136,7 @@ pub struct Attendance {
 
 impl Admission {
     pub(crate) fn new(limits: ClientLimits) -> Self {
-        Self { limits, state: Mutex::default() }
+        Self { state: Mutex::new(State { limits, ..State::default() }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -144,13 +144,18 @@ impl Admission {
     }
 
     pub(crate) fn limits(&self) -> ClientLimits {
-        self.limits
+        self.state().limits
+    }
+
+    /// Follows other limits.
+    pub(crate) fn follow(&self, limits: ClientLimits) {
+        self.state().limits = limits;
     }
 
     /// A client wants to log in: its number, and the bell that rings when it has to make way. `None`: there is no room.
     pub(crate) fn arrive(&self, source: Source) -> Option<(u64, Arc<Bell>)> {
         let mut state = self.state();
-        if !state.has_room(&self.limits) {
+        if !state.has_room() {
             return None;
         }
         let number = state.next;
@@ -168,8 +173,9 @@ impl Admission {
         let before = std::mem::replace(&mut login.source, source);
         state.change_source(before, |at| at.logins -= 1);
         state.sources.entry(source).or_default().logins += 1;
-        let Some(limit) = self.limits.per_address.filter(|_| source.0.is_some()) else { return Ok(()) };
-        let more = if self.limits.reserved > 0 { MORE_LOGINS } else { 0 };
+        let limits = state.limits;
+        let Some(limit) = limits.per_address.filter(|_| source.0.is_some()) else { return Ok(()) };
+        let more = if limits.reserved > 0 { MORE_LOGINS } else { 0 };
         let here = state.sources.get(&source).map_or(0, |at| at.logins + at.sessions);
         if here > limit.saturating_add(more) && !(more > 0 && state.evict(Some((source, number)))) {
             return Err(Refusal::Address(limit));
@@ -190,7 +196,7 @@ impl Admission {
     /// It goes on, if there is still room.
     pub(crate) fn resume(&self, number: u64) -> Result<(), Refusal> {
         let mut state = self.state();
-        if !state.has_room(&self.limits) {
+        if !state.has_room() {
             return Err(Refusal::Clients);
         }
         let Some(login) = state.logins.get_mut(&number).filter(|login| login.is_resting) else {
@@ -209,7 +215,7 @@ impl Admission {
         if !state.logins.contains_key(&number) {
             return Err(Refusal::Clients);
         }
-        state.check(&self.limits, newcomer)?;
+        state.check(newcomer)?;
         state.forget_login(number);
         state.add(&newcomer.user, newcomer.rank, newcomer.source);
         Ok(())
@@ -229,7 +235,7 @@ impl Admission {
     pub(crate) fn change(&self, (user, rank): (&str, Rank), newcomer: &Newcomer) -> Result<(), Refusal> {
         let mut state = self.state();
         state.remove(user, rank, newcomer.source);
-        let checked = state.check(&self.limits, newcomer);
+        let checked = state.check(newcomer);
         match checked {
             Ok(()) => state.add(&newcomer.user, newcomer.rank, newcomer.source),
             Err(_) => state.add(&user.into(), rank, newcomer.source),
@@ -258,13 +264,15 @@ impl State {
     }
 
     /// True if one more login may be under way; where some is reserved, another makes way for it.
-    fn has_room(&mut self, limits: &ClientLimits) -> bool {
+    fn has_room(&mut self) -> bool {
+        let limits = self.limits;
         let is_reserving = limits.reserved > 0;
         let room = limits.max_connections.saturating_add(if is_reserving { MORE_LOGINS } else { 0 });
         self.clients() < room || (is_reserving && self.evict(None))
     }
 
-    fn check(&self, limits: &ClientLimits, newcomer: &Newcomer) -> Result<(), Refusal> {
+    fn check(&self, newcomer: &Newcomer) -> Result<(), Refusal> {
+        let limits = self.limits;
         let Sessions { ordinary, administrators } = self.sessions;
         let is_admin = newcomer.rank == Rank::ConnectionAdmin;
         let has_place = ordinary + administrators < limits.max_connections

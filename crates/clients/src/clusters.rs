@@ -14,6 +14,7 @@
 //! changed the schema unseen. What the greeting offers is what all clusters can do that the listener leads to. The
 //! configuration reads `[cluster.pool]` and its kin as a table over the one for all (`config/src/parse/cluster.rs`).
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::listener::ListenerSettings;
 /// For each cluster, what serves its clients in this thread.
 pub struct Clusters<T> {
     all: Vec<Rc<T>>,
-    choice: Arc<ClusterChoice>,
+    choice: RefCell<Arc<ClusterChoice>>,
 }
 
 /// A schema that a session cannot enter, because another cluster has it.
@@ -42,7 +43,16 @@ pub struct Elsewhere {
 impl<T> Clusters<T> {
     /// One for each cluster of the choice, in its order.
     pub fn new(choice: Arc<ClusterChoice>, all: Vec<Rc<T>>) -> Rc<Self> {
-        Rc::new(Self { all, choice })
+        Rc::new(Self { all, choice: RefCell::new(choice) })
+    }
+
+    /// Follows another choice between the same clusters. Sessions stay where they are.
+    pub fn follow(&self, choice: Arc<ClusterChoice>) {
+        self.choice.replace(choice);
+    }
+
+    fn choice(&self) -> Arc<ClusterChoice> {
+        self.choice.borrow().clone()
     }
 
     fn get(&self, cluster: ClusterId) -> &Rc<T> {
@@ -55,8 +65,8 @@ impl<T> Clusters<T> {
     }
 
     /// The name of a cluster.
-    pub fn name(&self, cluster: ClusterId) -> &Arc<str> {
-        self.choice.name(cluster)
+    pub fn name(&self, cluster: ClusterId) -> Arc<str> {
+        self.choice().name(cluster).clone()
     }
 
     /// The one that speaks for the proxy as long as the client's own is not known.
@@ -66,7 +76,7 @@ impl<T> Clusters<T> {
 
     /// All that clients of this listener may get to.
     pub fn behind(&self, listener: &ListenerSettings) -> Vec<&Rc<T>> {
-        self.choice.behind(listener.cluster.as_ref()).iter().map(|id| self.get(*id)).collect()
+        self.choice().behind(listener.cluster.as_ref()).iter().map(|id| self.get(*id)).collect()
     }
 
     /// The one that a client gets to.
@@ -76,7 +86,7 @@ impl<T> Clusters<T> {
         }
         let schema = schema.map(String::from_utf8_lossy);
         let client = Arriving { listener: listener.cluster, user, schema: schema.as_deref() };
-        self.get(self.choice.of(client))
+        self.get(self.choice().of(client))
     }
 
     /// An error if the schema that a client begins in is in another cluster than `own`, to which it gets.
@@ -88,18 +98,16 @@ impl<T> Clusters<T> {
     ) -> Result<(), Elsewhere> {
         let schema = schema.map(String::from_utf8_lossy);
         let client = Arriving { listener: listener.cluster, user, schema: schema.as_deref() };
-        self.choice.first_schema(client).map_or(Ok(()), |schema| self.check_schema(own, schema))
+        self.choice().first_schema(client).map_or(Ok(()), |schema| self.check_schema(own, schema))
     }
 
     /// An error if the schema is in another cluster than `own`.
     pub fn check_schema(&self, own: ClusterId, schema: &str) -> Result<(), Elsewhere> {
-        match self.choice.elsewhere(own, schema) {
+        match self.choice().elsewhere(own, schema) {
             None => Ok(()),
-            Some(owner) => Err(Elsewhere {
-                schema: schema.to_owned(),
-                owner: self.name(owner).clone(),
-                own: self.name(own).clone(),
-            }),
+            Some(owner) => {
+                Err(Elsewhere { schema: schema.to_owned(), owner: self.name(owner), own: self.name(own) })
+            }
         }
     }
 }

@@ -63,7 +63,6 @@ impl Default for LoginDelays {
 /// Places where logins have failed.
 #[derive(Debug, Default)]
 pub struct FailedLogins {
-    delays: LoginDelays,
     /// How many places are known.
     known: AtomicUsize,
     state: Mutex<State>,
@@ -71,6 +70,7 @@ pub struct FailedLogins {
 
 #[derive(Debug, Default)]
 struct State {
+    delays: LoginDelays,
     places: HashMap<Visitor, Failures>,
     waiting: u32,
 }
@@ -117,7 +117,12 @@ pub(crate) fn user_key(user: &str) -> u64 {
 impl FailedLogins {
     /// With these rules.
     pub fn new(delays: LoginDelays) -> Self {
-        Self { delays, ..Self::default() }
+        Self { state: Mutex::new(State { delays, ..State::default() }), ..Self::default() }
+    }
+
+    /// Follows other rules from now on.
+    pub fn follow(&self, delays: LoginDelays) {
+        self.state().delays = delays;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -137,19 +142,17 @@ impl FailedLogins {
         }
         let mut state = self.state();
         match state.places.get(&visitor) {
-            Some(failures) if !failures.good.iter().any(|good| good.user == user) => {
-                self.wait(&mut state, visitor, now)
-            }
+            Some(failures) if !failures.good.iter().any(|good| good.user == user) => state.wait(visitor, now),
             _ => Delay::None,
         }
     }
 
     /// A login has failed: how long its answer has to wait, unless it has waited before.
     pub(crate) fn failed(&self, visitor: Visitor, user: u64, has_waited: bool, now: Instant) -> Delay {
-        if self.delays.most.is_zero() {
+        let mut state = self.state();
+        if state.delays.most.is_zero() {
             return Delay::None;
         }
-        let mut state = self.state();
         if !state.places.contains_key(&visitor) && state.places.len() >= MOST_PLACES {
             state.forget_one();
         }
@@ -160,7 +163,7 @@ impl FailedLogins {
         failures.last = now;
         failures.missed(user);
         self.known.store(state.places.len(), Ordering::Relaxed);
-        if has_waited { Delay::None } else { self.wait(&mut state, visitor, now) }
+        if has_waited { Delay::None } else { state.wait(visitor, now) }
     }
 
     /// A login has succeeded.
@@ -198,23 +201,23 @@ impl FailedLogins {
         });
         self.known.store(state.places.len(), Ordering::Relaxed);
     }
+}
 
-    fn wait(&self, state: &mut State, visitor: Visitor, now: Instant) -> Delay {
+impl State {
+    fn wait(&mut self, visitor: Visitor, now: Instant) -> Delay {
         let (most_here, most) = MOST_WAITING;
-        let is_full = state.waiting >= most;
-        let Some(failures) = state.places.get_mut(&visitor) else { return Delay::None };
+        let (is_full, delays) = (self.waiting >= most, self.delays);
+        let Some(failures) = self.places.get_mut(&visitor) else { return Delay::None };
         failures.fade(now);
-        let Some(over) = failures.count.checked_sub(self.delays.threshold + 1) else { return Delay::None };
+        let Some(over) = failures.count.checked_sub(delays.threshold + 1) else { return Delay::None };
         if is_full || failures.waiting >= most_here {
             return Delay::Refused;
         }
         failures.waiting += 1;
-        state.waiting += 1;
-        Delay::Wait((FIRST * 2_u32.pow(over.min(16))).min(self.delays.most))
+        self.waiting += 1;
+        Delay::Wait((FIRST * 2_u32.pow(over.min(16))).min(delays.most))
     }
-}
 
-impl State {
     /// Of those with the fewest failures, the oldest.
     fn forget_one(&mut self) {
         let least = self.places.iter().filter(|(_, one)| one.waiting == 0);

@@ -81,7 +81,8 @@ impl Prover<'_> {
         (user, client_ip): (&str, Option<IpAddr>),
         password: &Password,
     ) -> Result<(), Unproven> {
-        let Some(Ok(turn)) = rt::timeout(self.patience, self.users.gate().acquire()).await else {
+        let gate = self.users.gate();
+        let Some(Ok(turn)) = rt::timeout(self.patience, gate.acquire()).await else {
             return Err(Unproven::NoTurn);
         };
         if self.users.is_verified(user, password, rt::now()) {

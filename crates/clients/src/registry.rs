@@ -72,6 +72,12 @@ impl Registry {
         Self { admission, failed_logins, ..Self::default() }
     }
 
+    /// Follows other limits. Who is in stays, also beyond them.
+    pub fn follow(&self, limits: ClientLimits, delays: LoginDelays) {
+        self.admission.follow(limits);
+        self.failed_logins.follow(delays);
+    }
+
     /// The limits.
     pub fn limits(&self) -> ClientLimits {
         self.admission.limits()

@@ -1,11 +1,15 @@
 //! Who may log in: the users of the configuration, those whose password a backend checks, and what is remembered of
 //! both, in one cluster. Shared by its workers; locked when a client logs in or an account is changed, never on the path of a query.
+//!
+//! The users of the configuration may change while it runs ([`Users::follow`]): who logs in finds the new ones, and who is in
+//! already stays.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use delphinus_net::rt::{self, Semaphore};
 use delphinus_pool::{Keys, Rights, Trust};
 use delphinus_sql::Consistency;
@@ -17,7 +21,7 @@ use crate::defaults::Defaults;
 use crate::failed_logins::Visitor;
 
 /// A user that the configuration lists.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct User {
     /// What passwords are compared with.
     pub credential: Credential,
@@ -40,6 +44,10 @@ pub struct User {
 }
 
 impl User {
+    fn has_passwords_of(&self, other: &Self) -> bool {
+        (&self.credential, &self.secondary) == (&other.credential, &other.secondary)
+    }
+
     fn record(&self) -> UserRecord {
         let mut record = UserRecord::new(self.credential.clone());
         record.secondary.clone_from(&self.secondary);
@@ -76,16 +84,22 @@ pub struct Users {
     defaults: Defaults,
     /// How often accounts have changed, by statements that have passed.
     changes: AtomicU64,
+    configured: ArcSwap<Configured>,
+    checked: Mutex<HashMap<String, Checked>>,
+}
+
+/// What the configuration says.
+#[derive(Debug)]
+struct Configured {
     listed: HashMap<String, Listed>,
     settings: BackendAuth,
-    checked: Mutex<HashMap<String, Checked>>,
-    gate: Semaphore,
+    gate: Arc<Semaphore>,
     decoys: Decoys,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Listed {
-    user: User,
+    user: Arc<User>,
     /// `None` where a backend checks the password.
     keys: Option<Arc<Keys>>,
 }
@@ -102,14 +116,28 @@ struct Checked {
 impl Users {
     /// From the configuration.
     pub fn new(listed: HashMap<String, User>, settings: BackendAuth) -> Self {
-        let records: Vec<_> = listed.iter().map(|(name, user)| (name.as_str(), user.record())).collect();
-        let decoys = Decoys::new(records.iter().map(|(name, record)| (*name, record)));
-        let gate = Semaphore::new(settings.max_backend_logins);
         let rights = Arc::<Rights>::default();
-        let listed = listed.into_iter().map(|(name, user)| (name, Listed::new(user, &rights))).collect();
-        let changes = AtomicU64::new(0);
-        let defaults = Defaults::default();
-        Self { rights, defaults, changes, listed, settings, checked: Mutex::default(), gate, decoys }
+        let configured = ArcSwap::from_pointee(Configured::new(listed, settings, (&HashMap::new(), &rights)));
+        Self {
+            rights,
+            defaults: Defaults::default(),
+            changes: AtomicU64::new(0),
+            configured,
+            checked: Mutex::default(),
+        }
+    }
+
+    /// Follows another configuration. Sessions that are there stay. A user whose password is another one gets only connections
+    /// that are authenticated with it from now on, and what a backend has said of passwords is asked again.
+    pub fn follow(&self, listed: HashMap<String, User>, settings: BackendAuth) {
+        let before = self.configured.load_full();
+        let next = Configured::new(listed, settings, (&before.listed, &self.rights));
+        let is_less = before.listed.keys().any(|name| !next.listed.contains_key(name));
+        let is_asked_otherwise = before.settings.unlisted != next.settings.unlisted;
+        self.configured.store(Arc::new(next));
+        if is_less || is_asked_otherwise {
+            self.accounts_changed();
+        }
     }
 
     fn checked(&self) -> MutexGuard<'_, HashMap<String, Checked>> {
@@ -119,9 +147,10 @@ impl Users {
     /// What a login is compared with.
     pub fn record(&self, name: &str) -> UserRecord {
         let now = rt::now();
-        let Some(Listed { user, keys }) = self.listed.get(name) else {
-            if !self.settings.unlisted {
-                return self.decoys.record(name);
+        let configured = self.configured.load();
+        let Some(Listed { user, keys }) = configured.listed.get(name) else {
+            if !configured.settings.unlisted {
+                return configured.decoys.record(name);
             }
             let mut record = UserRecord::new(Credential::Backend);
             record.verified = self.verified(name, now);
@@ -138,17 +167,18 @@ impl Users {
 
     /// True if the name can be that of somebody: if it is listed, or if the primary says who is.
     pub(crate) fn may_exist(&self, name: &str) -> bool {
-        self.settings.unlisted || self.listed.contains_key(name)
+        let configured = self.configured.load();
+        configured.settings.unlisted || configured.listed.contains_key(name)
     }
 
     /// The listed user.
-    pub fn find(&self, name: &str) -> Option<&User> {
-        self.listed.get(name).map(|listed| &listed.user)
+    pub fn find(&self, name: &str) -> Option<Arc<User>> {
+        self.configured.load().listed.get(name).map(|listed| listed.user.clone())
     }
 
     /// True if the configuration has what the user's password is compared with.
     pub fn has_own_password(&self, name: &str) -> bool {
-        self.listed.get(name).is_some_and(|listed| listed.keys.is_some())
+        self.configured.load().listed.get(name).is_some_and(|listed| listed.keys.is_some())
     }
 
     /// One who comes in as this user, from there.
@@ -160,7 +190,7 @@ impl Users {
 
     /// What sessions of this user log in to backends with, after a login that left `secret`.
     pub fn keys(&self, name: &str, secret: &BackendSecret) -> Arc<Keys> {
-        if let Some(Listed { user, keys: Some(keys) }) = self.listed.get(name) {
+        if let Some(Listed { user, keys: Some(keys) }) = self.configured.load().listed.get(name) {
             // The other passwords of a listed user are in the file.
             let is_hash = !matches!(user.credential, Credential::Plain(_));
             if is_hash {
@@ -191,7 +221,7 @@ impl Users {
 
     /// What a user whose password the configuration has logs in to backends with.
     pub fn listed_keys(&self, name: &str) -> Option<Arc<Keys>> {
-        self.listed.get(name)?.keys.clone()
+        self.configured.load().listed.get(name)?.keys.clone()
     }
 
     fn verified(&self, name: &str, now: Instant) -> Vec<Password> {
@@ -225,10 +255,11 @@ impl Users {
     /// The primary has let the user in with this password, after `asked`. Where something has changed since, nobody knows whether it
     /// would do so again.
     pub(crate) fn verify(&self, name: &str, (password, asked): (&Password, AccountState), now: Instant) {
-        if self.settings.verifier_ttl.is_zero() {
+        let settings = self.configured.load().settings.clone();
+        if settings.verifier_ttl.is_zero() {
             return;
         }
-        let end = now + self.settings.verifier_ttl;
+        let end = now + settings.verifier_ttl;
         let mut checked = self.checked();
         let one = checked.entry(name.to_owned()).or_default();
         let own = one.keys.upgrade().map(|keys| keys.changed());
@@ -240,14 +271,14 @@ impl Users {
         let keys = one.keys(&self.rights);
         keys.learn(&BackendSecret::Plain(password.clone()), Trust::Until(end));
         one.held = Some((keys, end));
-        if checked.values().filter(|one| one.held.is_some()).count() > self.settings.max_verifiers {
+        if checked.values().filter(|one| one.held.is_some()).count() > settings.max_verifiers {
             forget_oldest(&mut checked, name);
         }
     }
 
     /// Waits for a turn to ask the primary: a storm of logins must not become one there.
-    pub(crate) fn gate(&self) -> &Semaphore {
-        &self.gate
+    pub(crate) fn gate(&self) -> Arc<Semaphore> {
+        self.configured.load().gate.clone()
     }
 
     /// An account was changed, or may have been: every password is checked again at its next login, and new logins get only
@@ -261,7 +292,7 @@ impl Users {
                 keys.distrust();
             }
         }
-        for keys in self.listed.values().filter_map(|listed| listed.keys.as_ref()) {
+        for keys in self.configured.load().listed.values().filter_map(|listed| listed.keys.as_ref()) {
             keys.distrust();
         }
     }
@@ -289,7 +320,38 @@ impl Listed {
             Credential::Backend => None,
             _ => Some(Arc::new(Keys::listed(secrets).of(rights))),
         };
-        Self { user, keys }
+        Self { user: Arc::new(user), keys }
+    }
+}
+
+impl Configured {
+    /// A user whose passwords are the same keeps what is known of them.
+    fn new(
+        listed: HashMap<String, User>,
+        settings: BackendAuth,
+        (before, rights): (&HashMap<String, Listed>, &Arc<Rights>),
+    ) -> Self {
+        let records: Vec<_> = listed.iter().map(|(name, user)| (name.as_str(), user.record())).collect();
+        let decoys = Decoys::new(records.iter().map(|(name, record)| (*name, record)));
+        let gate = Arc::new(Semaphore::new(settings.max_backend_logins));
+        let one = |(name, user): (String, User)| {
+            let known = before.get(&name).filter(|known| known.user.has_passwords_of(&user));
+            let keys = known.map(|known| known.keys.clone());
+            let new = match keys {
+                Some(keys) => Listed { user: Arc::new(user), keys },
+                None => Listed::new(user, rights),
+            };
+            if known.is_none()
+                && before.contains_key(&name)
+                && let Some(keys) = &new.keys
+            {
+                // Those of the former password are for nobody who logs in now.
+                keys.have_changed();
+            }
+            (name, new)
+        };
+        let listed = listed.into_iter().map(one).collect();
+        Self { listed, settings, gate, decoys }
     }
 }
 

@@ -427,8 +427,18 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Takes over what may change while the proxy runs.
+    /// As `read`, with what cannot change while the proxy runs as it is here.
     pub(crate) fn take_hot(&mut self, read: &Self) {
-        (self.lag_down_ms, self.lag_recover_ms) = (read.lag_down_ms, read.lag_recover_ms);
+        let own = std::mem::replace(self, read.clone());
+        *self = Self {
+            stored_code_interval_ms: own.stored_code_interval_ms,
+            discovery: own.discovery,
+            max_discovered: own.max_discovered,
+            lag_source: own.lag_source,
+            heartbeat_table: own.heartbeat_table,
+            heartbeat_interval_ms: own.heartbeat_interval_ms,
+            heartbeat_create: own.heartbeat_create,
+            ..read.clone()
+        };
     }
 }

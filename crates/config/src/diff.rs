@@ -1,195 +1,240 @@
-//! What differs between two configurations, and when it takes effect.
+//! What differs between the configuration that runs and one that was read, when that takes effect, and the configuration that runs
+//! after it. Decides, and acts on nothing.
+//!
+//! Rows of a list are told apart by their names, not by their numbers: one that is removed from the middle is one change.
 
-use crate::config::Config;
+mod rows;
+
+use crate::config::{Cluster, Config, Credential, User};
 use crate::option_doc::Reload;
 use crate::reference::options;
 use crate::schema::Section;
+use rows::{generic, named};
+
+/// When a change takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// At once; no session notices.
+    Hot,
+    /// At once for what is new. Connections to a backend come to the end of what they do, and are closed.
+    Drain,
+    /// With the next start of the proxy.
+    Restart,
+}
+
+impl Effect {
+    /// The word in a plan.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hot => "hot",
+            Self::Drain => "drain",
+            Self::Restart => "restart",
+        }
+    }
+}
 
 /// An option with another value than before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Its path, for example `cluster[2].routing.read_primary_percentage`.
+    /// Its path, for example `cluster.backend["db2"].weight`.
     pub option: String,
     /// The value that it had; `None`: its section was not there.
     pub before: Option<String>,
     /// The value that it has; `None`: its section is not there any more.
     pub after: Option<String>,
     /// When that takes effect.
-    pub reload: Reload,
+    pub effect: Effect,
 }
 
+/// What a configuration that was read means for the one that runs.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// All that differs, in the order of the file. Of secrets is only told that they do.
+    pub changes: Vec<Change>,
+    /// What runs once the changes that need no restart have taken effect.
+    pub next: Config,
+}
+
+/// Options of a backend without which its connections would be other ones.
+const WAYS: [&str; 9] = [
+    "address",
+    "tls",
+    "tls_ca",
+    "tls_fingerprints",
+    "server_public_key_fingerprints",
+    "get_server_public_key",
+    "trust_server_certificate",
+    "send_proxy_protocol",
+    "compression",
+];
+/// What a secret looks like in a plan.
+const HIDDEN: &str = "(hidden)";
+
 impl Config {
-    /// Takes over what is hot in a configuration that was read again, and tells all that differs, in the order of the
-    /// file. Of secrets is only seen whether there are any.
-    pub fn take_hot(&mut self, read: &Self) -> Vec<Change> {
-        let all = changes(self, read);
-        for change in all.iter().filter(|change| change.reload == Reload::Hot) {
-            let known = self.effective.0.iter_mut().find(|(option, _)| *option == change.option);
-            if let (Some((_, value)), Some(after)) = (known, &change.after) {
-                after.clone_into(value);
-            }
-        }
-        if all.iter().any(|change| change.reload == Reload::Hot) {
-            // Then the clusters are the same.
-            for (cluster, read) in self.clusters.iter_mut().zip(&read.clusters) {
-                cluster.routing.take_hot(&read.routing);
-                cluster.monitor.take_hot(&read.monitor);
-            }
-            self.log.take_hot(&read.log);
-        }
-        all
+    /// What `read` means for this one, which runs.
+    pub fn plan(&self, read: &Self) -> Plan {
+        let scope = Scope::of(self, read);
+        let mut changes = changes(self, read, &scope);
+        changes.extend(secrets(self, read, &scope));
+        let next = next(self, read, &scope, &changes);
+        Plan { changes, next }
     }
 }
 
-fn changes(before: &Config, after: &Config) -> Vec<Change> {
-    let (old, new) = (&before.effective.0, &after.effective.0);
-    let names =
-        |config: &Config| config.clusters.iter().map(|cluster| cluster.name.clone()).collect::<Vec<_>>();
-    // Else nobody can tell which cluster a number means.
-    let is_same_list = names(before) == names(after);
+/// How much of what was read can be taken over.
+struct Scope {
+    /// The clusters are the same: else a number means another one.
+    has_same_clusters: bool,
+    /// Of each cluster: its backends mean the same.
+    has_same_kind: Vec<bool>,
+}
+
+impl Scope {
+    fn of(running: &Config, read: &Config) -> Self {
+        let names = |config: &Config| config.clusters.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+        let pairs = running.clusters.iter().zip(&read.clusters);
+        let is_same_kind = |(one, other): (&Cluster, &Cluster)| {
+            (one.topology, one.flavor) == (other.topology, other.flavor) && one.spares() == other.spares()
+        };
+        Self {
+            has_same_clusters: names(running) == names(read),
+            has_same_kind: pairs.map(is_same_kind).collect(),
+        }
+    }
+
+    /// True if an option with this generic path may change, as far as the rest of the file goes.
+    fn allows(&self, path: &str, generic: &str) -> bool {
+        let of_all = ["proxy.", "authentication.", "cache.", "log.", "admin."];
+        if of_all.iter().any(|head| generic.starts_with(head)) {
+            return true;
+        }
+        let is_backend = generic.starts_with("cluster.backend.");
+        self.has_same_clusters
+            && (!is_backend || self.has_same_kind.get(rows::cluster_of(path)) == Some(&true))
+    }
+}
+
+fn changes(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
+    let (old, new) = (named(&running.effective), named(&read.effective));
     let known = options();
-    let reload = |path: &str| {
-        let is_hot = known.iter().any(|option| option.reload == Reload::Hot && option.path == of_any(path));
-        if is_hot && is_same_list { Reload::Hot } else { Reload::Restart }
+    let effect = |path: &str, is_gone: bool| {
+        let generic = generic(path);
+        let option = known.iter().find(|option| option.path == generic);
+        let is_hot = option.is_some_and(|option| option.reload == Reload::Hot);
+        if !is_hot || !scope.allows(path, &generic) {
+            return Effect::Restart;
+        }
+        let way = generic.strip_prefix("cluster.backend.").or_else(|| generic.strip_prefix("mirror."));
+        if way.is_some_and(|name| is_gone || WAYS.contains(&name)) { Effect::Drain } else { Effect::Hot }
     };
     let find = |list: &[(String, String)], path: &str| {
         list.iter().find(|(option, _)| option == path).map(|(_, value)| value.clone())
     };
-    let changed = new.iter().filter_map(|(option, after)| {
-        let before = find(old, option);
-        let reload = if before.is_some() { reload(option) } else { Reload::Restart };
-        let is_other = before.as_ref() != Some(after);
-        is_other.then(|| Change { option: option.clone(), before, after: Some(after.clone()), reload })
-    });
-    let gone = old.iter().filter(|(option, _)| find(new, option).is_none()).map(|(option, before)| Change {
-        option: option.clone(),
-        before: Some(before.clone()),
-        after: None,
-        reload: Reload::Restart,
-    });
-    changed.chain(gone).collect()
+    let mut found = Vec::new();
+    for (option, after) in &new {
+        let before = find(&old, option);
+        if before.as_ref() != Some(after) {
+            let effect = effect(option, false);
+            // What is said of a backend that was not there drains nothing.
+            let effect = if before.is_none() { effect.min(later_than_drain(effect)) } else { effect };
+            found.push(Change { option: option.clone(), before, after: Some(after.clone()), effect });
+        }
+    }
+    for (option, before) in &old {
+        if find(&new, option).is_none() {
+            let effect = effect(option, true);
+            found.push(Change { option: option.clone(), before: Some(before.clone()), after: None, effect });
+        }
+    }
+    found.extend(order_of_rules(running, read, scope));
+    found
 }
 
-/// The path that the reference has for an option of any cluster: `routing.x` for `cluster[2].routing.x`.
-fn of_any(path: &str) -> &str {
-    let Some((head, rest)) = path.split_once('.') else { return path };
-    let is_of_cluster = head.starts_with("cluster[") && rest.contains('.');
-    if is_of_cluster { rest } else { path }
+fn later_than_drain(effect: Effect) -> Effect {
+    if effect == Effect::Drain { Effect::Hot } else { effect }
+}
+
+/// The first rule that matches decides, so that their order is something to change, too.
+fn order_of_rules(running: &Config, read: &Config, scope: &Scope) -> Option<Change> {
+    let order = |config: &Config, other: &Config| {
+        let is_in_both = |name: &String| other.rules.iter().any(|rule| rule.name == *name);
+        config.rules.iter().map(|rule| rule.name.clone()).filter(is_in_both).collect::<Vec<_>>()
+    };
+    let (before, after) = (order(running, read), order(read, running));
+    let effect = if scope.has_same_clusters { Effect::Hot } else { Effect::Restart };
+    let text = |names: Vec<String>| Some(names.join(", "));
+    (before != after).then(|| Change {
+        option: "rule (order)".to_owned(),
+        before: text(before),
+        after: text(after),
+        effect,
+    })
+}
+
+/// Passwords that are other ones.
+fn secrets(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
+    let hidden = || Some(HIDDEN.to_owned());
+    let change = |option: String, effect| Change { option, before: hidden(), after: hidden(), effect };
+    let of_clusters = if scope.has_same_clusters { Effect::Hot } else { Effect::Restart };
+    let credentials = |user: &User| -> (Credential, Option<Credential>) {
+        (user.credential.clone(), user.secondary.clone())
+    };
+    let mut found = Vec::new();
+    for user in &read.users {
+        let before = running.users.iter().find(|one| one.name == user.name);
+        if before.is_some_and(|before| credentials(before) != credentials(user)) {
+            found.push(change(format!("user[{:?}].password", user.name), of_clusters));
+        }
+    }
+    let monitors = running.clusters.iter().zip(&read.clusters).enumerate();
+    for (at, (_, cluster)) in
+        monitors.filter(|(_, (before, after))| before.monitor.password != after.monitor.password)
+    {
+        let is_one = read.clusters.len() == 1;
+        let path = if is_one {
+            "monitor.password".to_owned()
+        } else {
+            format!("cluster[{}].monitor.password", at + 1)
+        };
+        debug_assert!(!cluster.name.is_empty());
+        found.push(change(path, of_clusters));
+    }
+    let admins = running.admin.iter().zip(&read.admin).flat_map(|(before, after)| {
+        after.users.iter().filter_map(|user| {
+            let known = before.users.iter().find(|one| one.name == user.name)?;
+            (known.credential != user.credential).then(|| format!("admin.user[{:?}].password", user.name))
+        })
+    });
+    found.extend(admins.map(|path| change(path, Effect::Restart)));
+    found
+}
+
+/// What runs after it.
+fn next(running: &Config, read: &Config, scope: &Scope, changes: &[Change]) -> Config {
+    let mut next = running.clone();
+    next.proxy.take_hot(&read.proxy);
+    next.authentication.take_hot(&read.authentication);
+    next.cache.take_hot(&read.cache);
+    next.log.take_hot(&read.log);
+    if scope.has_same_clusters {
+        next.listeners.clone_from(&read.listeners);
+        next.users.clone_from(&read.users);
+        next.rules.clone_from(&read.rules);
+        next.mirrors.clone_from(&read.mirrors);
+        let pairs = next.clusters.iter_mut().zip(&read.clusters).zip(&scope.has_same_kind);
+        for ((cluster, read), has_same_kind) in pairs {
+            cluster.schemas.clone_from(&read.schemas);
+            cluster.routing.take_hot(&read.routing);
+            cluster.monitor.take_hot(&read.monitor);
+            cluster.pool.take_hot(&read.pool);
+            if *has_same_kind {
+                cluster.backends.clone_from(&read.backends);
+            }
+        }
+    }
+    next.effective = rows::merged(&running.effective, &read.effective, changes);
+    next
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Environment, parse};
-
-    struct Nowhere;
-
-    impl Environment for Nowhere {
-        fn variable(&self, _: &str) -> Option<String> {
-            None
-        }
-
-        fn read_file(&self, path: &std::path::Path) -> std::io::Result<String> {
-            Err(std::io::Error::new(std::io::ErrorKind::NotFound, path.display().to_string()))
-        }
-    }
-
-    const REST: &str = "[[listener]]\naddress = \"127.0.0.1:6446\"\n\
-        [[user]]\nname = \"app\"\npassword = \"pw\"\n\
-        [monitor]\nuser = \"m\"\npassword = \"pw\"\n";
-
-    fn one(routing: &str) -> Config {
-        let text = format!(
-            "{REST}[routing]\n{routing}\n[cluster]\n[[cluster.backend]]\naddress = \"db1:3306\"\nrole = \"primary\"\n"
-        );
-        parse(&text, "f", &Nowhere).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
-    }
-
-    fn two(names: [&str; 2], routing: &str) -> Config {
-        let cluster = |(name, host, own): (&str, &str, &str)| {
-            format!(
-                "[[cluster]]\nname = \"{name}\"\n{own}[[cluster.backend]]\naddress = \"{host}:3306\"\nrole = \"primary\"\n"
-            )
-        };
-        let own = format!("schemas = [\"x\"]\n[cluster.routing]\n{routing}\n");
-        let clusters = [(names[0], "db1", ""), (names[1], "db2", own.as_str())].map(cluster).concat();
-        parse(&format!("{REST}{clusters}"), "f", &Nowhere).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
-    }
-
-    fn said(before: &Config, after: &Config) -> Vec<String> {
-        let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        let one = |change: Change| {
-            let (before, after) = (text(change.before), text(change.after));
-            format!("{} {before} {after} {}", change.option, change.reload.as_str())
-        };
-        changes(before, after).into_iter().map(one).collect()
-    }
-
-    #[test]
-    fn what_is_hot_takes_effect_and_the_rest_waits() {
-        let before = one("read_primary_percentage = 10");
-        assert_eq!(said(&before, &before), [""; 0]);
-        // By its other name, too.
-        let after = one("read_master_percentage = 25\nstrict_hints = true");
-        assert_eq!(
-            said(&before, &after),
-            ["routing.read_primary_percentage 10 25 hot", "routing.strict_hints false true restart"]
-        );
-    }
-
-    #[test]
-    fn an_option_of_one_cluster_is_hot_as_long_as_the_clusters_are_the_same() {
-        let before = two(["a", "b"], "");
-        let after = two(["a", "b"], "read_primary_percentage = 50");
-        assert_eq!(said(&before, &after), ["cluster[2].routing.read_primary_percentage 0 50 hot"]);
-        let renamed = said(&before, &two(["a", "c"], "read_primary_percentage = 50"));
-        assert_eq!(
-            renamed,
-            [
-                "cluster[2].name \"b\" \"c\" restart",
-                "cluster[2].routing.read_primary_percentage 0 50 restart"
-            ]
-        );
-        let added = said(&one(""), &before);
-        assert!(added.iter().all(|line| line.ends_with(" restart")), "{added:?}");
-        assert!(added.contains(&"routing.read_primary_percentage 0 - restart".to_owned()), "{added:?}");
-    }
-
-    #[test]
-    fn what_is_hot_is_taken_over_and_nothing_else() {
-        let mut running = one("read_primary_percentage = 10");
-        let read = one("read_primary_percentage = 25\nread_balance = \"round_robin\"\nstrict_hints = true");
-        assert_eq!(running.take_hot(&read).len(), 3);
-        let routing = &running.clusters[0].routing;
-        assert_eq!((routing.read_primary_percentage, routing.strict_hints), (25, false));
-        assert_eq!(routing.read_balance, crate::ReadBalance::RoundRobin);
-        // The rest is told each time.
-        assert_eq!(said(&running, &read), ["routing.strict_hints false true restart"]);
-        assert_eq!(running.take_hot(&read).len(), 1);
-    }
-
-    #[test]
-    fn every_hot_option_is_of_a_section_that_is_taken_over() {
-        let hot = options().into_iter().filter(|option| option.reload == Reload::Hot);
-        for option in hot {
-            let section = option.path.split('.').next();
-            assert!(
-                matches!(section, Some("routing" | "monitor" | "log")),
-                "{}: Config::take_hot",
-                option.path
-            );
-        }
-    }
-
-    #[test]
-    fn no_change_shows_a_secret() {
-        let with = |password: &str| {
-            let text = format!(
-                "{}[cluster]\n[[cluster.backend]]\naddress = \"db1:3306\"\nrole = \"primary\"\n",
-                REST.replace("\"pw\"", &format!("\"{password}\""))
-            );
-            parse(&text, "f", &Nowhere).unwrap()
-        };
-        assert_eq!(said(&with("s3cret-1"), &with("s3cret-2")), [""; 0]);
-    }
-}
+mod tests;

@@ -28,7 +28,7 @@ pub use config::{
     Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Listener, Mirror,
     Monitor, Rule, RuleTable, TableName, TlsIdentity, User,
 };
-pub use diff::Change;
+pub use diff::{Change, Effect, Plan};
 pub use environment::Environment;
 pub use example::example;
 pub use mistake::Mistake;

@@ -8,13 +8,12 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use delphinus_monitor::{BackendSpec, Monitor, Settings};
-use delphinus_net::{Address, Buffer, ListenAddress, Listener, NetError, PacketIo, Place, Stream, rt};
+use delphinus_monitor::{BackendSpec, Monitor, Settings, Tuning};
+use delphinus_net::{Address, Buffer, ListenAddress, Listener, NetError, PacketIo, Place, Reach, Stream, rt};
 use delphinus_topology::{Kind, Role};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::Password;
 use delphinus_wire::command::Code;
-use delphinus_wire::handshake::client::Trust;
 use delphinus_wire::handshake::{Greeting, Login};
 use delphinus_wire::response::{Column, OkPacket, Status, TextResult};
 
@@ -46,16 +45,20 @@ fn main() {
 
 async fn measure(count: usize, kind: Kind, port: u16) {
     let spec = |index: usize| BackendSpec {
-        place: Place::of(format!("b{index}").into(), Address::Tcp("127.0.0.1".to_owned(), port)),
+        place: Place::of(
+            format!("b{index}").into(),
+            Address::Tcp("127.0.0.1".to_owned(), port),
+            Reach::default(),
+        ),
         role: if index == 0 { Role::Primary } else { Role::Replica },
         weight: 100,
-        tls: None,
-        compression: None,
-        proxy_protocol: None,
-        trust: Trust::default(),
     };
     let backends = (0..count).map(spec).collect();
-    let settings = Settings { backends, kind, ..Settings::new("probe".to_owned(), Password::new("secret")) };
+    let settings = Settings {
+        backends,
+        kind,
+        ..Settings::new(Tuning::new("probe".to_owned(), Password::new("secret")))
+    };
     let (monitor, mut reader) = Monitor::new(settings);
     let (stop, stopped) = rt::oneshot::channel::<()>();
     let running = rt::spawn_local(monitor.run(async {

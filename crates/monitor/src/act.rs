@@ -1,12 +1,10 @@
 //! The only code that changes a backend's state: takes observations in, logs what changed, and publishes.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use delphinus_net::rt::watch;
-use delphinus_topology::{
-    BackendId, Event, Fault, Lag, Observation, ProbeOutcome, Settings, Snapshot, decide,
-};
+use delphinus_topology::{BackendId, Event, Fault, Observation, ProbeOutcome, Snapshot, decide};
 use tracing::{error, info, warn};
 
 use delphinus_view::Positions;
@@ -16,8 +14,7 @@ use delphinus_view::Publisher;
 #[derive(Debug)]
 pub(crate) struct Actor {
     snapshot: Snapshot,
-    settings: Settings,
-    lag: watch::Receiver<Lag>,
+    settings: Rc<crate::Settings>,
     publisher: Publisher,
     positions: Arc<Positions>,
     /// What was said last of the primary's GTIDs.
@@ -36,11 +33,11 @@ pub(crate) struct Changes {
 impl Actor {
     pub(crate) fn new(
         snapshot: Snapshot,
-        (settings, lag): (Settings, watch::Receiver<Lag>),
+        settings: Rc<crate::Settings>,
         publisher: Publisher,
         positions: Arc<Positions>,
     ) -> Self {
-        Self { snapshot, settings, lag, publisher, positions, told_gtids: None }
+        Self { snapshot, settings, publisher, positions, told_gtids: None }
     }
 
     /// What holds now.
@@ -52,10 +49,9 @@ impl Actor {
     pub(crate) fn act(&mut self, observations: &[Observation], now: Instant) -> Changes {
         let before = self.snapshot.generation;
         self.learn_positions(observations);
-        self.settings.lag = *self.lag.borrow();
         // Moved in and out: with thousands of backends a copy for each answer would be most of the work.
         let snapshot = std::mem::replace(&mut self.snapshot, Snapshot::new(Vec::new()));
-        let (next, events) = decide(snapshot, observations, &self.settings, now);
+        let (next, events) = decide(snapshot, observations, &self.settings.rules(), now);
         self.snapshot = next;
         let is_news = self.snapshot.generation != before;
         if is_news {
@@ -89,7 +85,9 @@ impl Actor {
                 Observation::Probe { backend, outcome: ProbeOutcome::Answered(answer), .. } => {
                     self.positions.learn(*backend, answer.position.as_ref());
                 }
-                Observation::Moved { backend, .. } => self.positions.learn(*backend, None),
+                Observation::Moved { backend, .. } | Observation::Listed { backend, member: None, .. } => {
+                    self.positions.learn(*backend, None);
+                }
                 _ => {}
             }
         }
@@ -120,17 +118,11 @@ impl Actor {
                 let (name, role) = self.describe(*backend);
                 warn!(backend = name, role, state, reason = &**reason, "backend is left out");
             }
-            Event::Found { backend, by } => {
-                let (name, _) = self.describe(*backend);
-                warn!(backend = name, by = &**by, "found a backend");
-            }
-            Event::Left { backend, reason } => {
-                let (name, _) = self.describe(*backend);
-                warn!(backend = name, reason = &**reason, "a backend that was found has left");
-            }
-            Event::Ignored { address, reason } => {
-                warn!(address = &**address, reason, "a server of the cluster cannot be a backend");
-            }
+            Event::Added { .. }
+            | Event::Removed { .. }
+            | Event::Found { .. }
+            | Event::Left { .. }
+            | Event::Ignored { .. } => self.log_member(event),
             Event::Moved { backend, to } => {
                 let (name, role) = self.describe(*backend);
                 warn!(backend = name, role, address = %to, "the name of a backend leads elsewhere now");
@@ -168,6 +160,30 @@ impl Actor {
         }
     }
 
+    /// Which servers are backends has changed.
+    fn log_member(&self, event: &Event) {
+        match event {
+            Event::Added { backend } => {
+                info!(backend = self.describe(*backend).0, "a backend was added to the configuration");
+            }
+            Event::Removed { backend } => {
+                info!(backend = self.describe(*backend).0, "a backend was removed from the configuration");
+            }
+            Event::Found { backend, by } => {
+                let (name, _) = self.describe(*backend);
+                warn!(backend = name, by = &**by, "found a backend");
+            }
+            Event::Left { backend, reason } => {
+                let (name, _) = self.describe(*backend);
+                warn!(backend = name, reason = &**reason, "a backend that was found has left");
+            }
+            Event::Ignored { address, reason } => {
+                warn!(address = &**address, reason, "a server of the cluster cannot be a backend");
+            }
+            _ => {}
+        }
+    }
+
     fn describe(&self, id: BackendId) -> (&str, &'static str) {
         self.snapshot.backend(id).map_or(("?", "?"), |backend| (&*backend.name, backend.role.as_str()))
     }
@@ -185,6 +201,8 @@ fn is_move(event: &Event) -> bool {
         | Event::Faulty { .. }
         | Event::Sound { .. }
         | Event::Wished { .. }
+        | Event::Added { .. }
+        | Event::Removed { .. }
         | Event::Found { .. }
         | Event::Left { .. }
         | Event::Ignored { .. } => false,

@@ -26,4 +26,4 @@ mod stored_code;
 mod watch;
 
 pub use monitor::Monitor;
-pub use settings::{BackendSpec, HeartbeatSettings, Settings};
+pub use settings::{BackendSpec, HeartbeatSettings, Settings, Tuning};

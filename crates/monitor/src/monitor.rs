@@ -28,7 +28,7 @@ const QUEUE: usize = 1024;
 /// Senses the backends until it is told to stop.
 #[derive(Debug)]
 pub struct Monitor {
-    settings: Settings,
+    settings: Rc<Settings>,
     actor: Actor,
     positions: Arc<Positions>,
     sender: mpsc::Sender<Observation>,
@@ -56,12 +56,13 @@ impl Monitor {
         let snapshot = Snapshot::new(settings.backends.iter().map(member).collect());
         let weight = settings.spares.first().map_or(0, |spare| spare.weight);
         let snapshot = snapshot.with_spares(settings.spares.len(), weight);
-        let rules = settings.rules();
+        let settings = Rc::new(settings);
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let code = StoredCode::new(settings.stored_code_interval_ms > 0, settings.memory.clone());
-        let (publisher, reader) = channel(snapshot.clone(), TrafficReporter::new(sender.clone()), code);
+        let code = StoredCode::new(!settings.stored_code_interval.is_zero(), settings.memory.clone());
+        let (publisher, reader) =
+            channel((snapshot.clone(), settings.places()), TrafficReporter::new(sender.clone()), code);
         let positions = reader.positions().clone();
-        let actor = Actor::new(snapshot, (rules, settings.lag.clone()), publisher, positions.clone());
+        let actor = Actor::new(snapshot, settings.clone(), publisher, positions.clone());
         (Self { settings, actor, positions, sender, receiver, reader: reader.clone() }, reader)
     }
 
@@ -72,13 +73,13 @@ impl Monitor {
             self.settings.heartbeat.as_ref().map(|beats| Rc::new(Heart::new(beats, self.settings.kind)));
         let watched = self.start(heart.as_ref(), &stopped);
         let beating = heart.clone().map(|heart| {
-            let pacemaker = Pacemaker::new(Rc::new(self.settings.clone()), heart);
+            let pacemaker = Pacemaker::new(self.settings.clone(), heart);
             rt::spawn_local(pacemaker.run(stopped.clone()))
         });
         let orders = watched.iter().map(|one| one.orders.clone()).collect();
-        let names = Names::new(Rc::new(self.settings.clone()), orders, self.sender.clone());
+        let names = Names::new(self.settings.clone(), orders, self.sender.clone());
         let naming = rt::spawn_local(names.run(stopped.clone()));
-        let code = CodeReader::new(Rc::new(self.settings.clone()), self.reader.clone());
+        let code = CodeReader::new(self.settings.clone(), self.reader.clone());
         let reading = rt::spawn_local(code.run(stopped));
         let mut around = Around {
             watched: &watched,
@@ -87,6 +88,7 @@ impl Monitor {
             alarm: Alarm::new(&self.settings),
             settings: &self.settings,
         };
+        order(self.actor.snapshot(), &watched, self.settings.kind);
         let work = around.take_in(&mut self.actor, &mut self.receiver, &self.positions);
         if let Either::Second(never) = rt::either(stop, work).await {
             match never {}
@@ -106,7 +108,7 @@ impl Monitor {
     }
 
     fn start(&self, heart: Option<&Rc<Heart>>, stopped: &watch::Receiver<bool>) -> Vec<Watched> {
-        let settings = Rc::new(self.settings.clone());
+        let settings = self.settings.clone();
         let start_one = |index: usize| {
             let nudge = Rc::new(Notify::new());
             let id =
@@ -117,7 +119,7 @@ impl Monitor {
             let watch = Watch::new(prober, settings.clone(), nudge.clone(), self.sender.clone());
             Watched { nudge, orders, task: rt::spawn_local(watch.run(stopped.clone())) }
         };
-        (0..self.settings.backends.len() + self.settings.spares.len()).map(start_one).collect()
+        (0..self.settings.places()).map(start_one).collect()
     }
 }
 
@@ -172,7 +174,8 @@ impl Around<'_> {
 
     /// Gives the backends that were found their places, and takes those away of which nothing is left.
     fn place(&self, snapshot: &Snapshot) {
-        let spares = snapshot.backends.iter().zip(self.watched).skip(self.settings.backends.len());
+        let of_spares = self.settings.spares();
+        let spares = snapshot.backends.iter().zip(self.watched).take(of_spares.end).skip(of_spares.start);
         for (backend, one) in spares {
             let (place, wanted) = (&self.settings.spec(backend.id).place, spot(backend));
             let now = place.spot();

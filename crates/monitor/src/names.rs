@@ -17,6 +17,9 @@ use crate::watch::Jitter;
 /// How long the resolver may take for one name.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// How often it is asked whether names are to be looked up, where they are not.
+const UNWANTED: Duration = Duration::from_secs(1);
+
 /// The task that looks up the names of a cluster, one after the other.
 #[derive(Debug)]
 pub(crate) struct Names {
@@ -61,15 +64,17 @@ impl Names {
 
     /// Looks them up until `stopped`.
     pub(crate) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
-        if self.settings.dns_interval_ms == 0 {
-            return;
-        }
         let work = async {
             loop {
+                let interval = self.settings.tuning().dns_interval;
+                if interval.is_zero() {
+                    // Until somebody looks again whether it is wanted.
+                    rt::sleep(UNWANTED).await;
+                    continue;
+                }
                 for index in 0..self.orders.len() {
                     self.look_up(index).await;
                 }
-                let interval = Duration::from_millis(self.settings.dns_interval_ms);
                 rt::sleep(self.jitter.spread(interval)).await;
             }
         };

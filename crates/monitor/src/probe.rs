@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use delphinus_net::{Announce, rt};
 use delphinus_topology::{
     Answer, BackendId, Discovery, Flavor, Followers, Heartbeat, Identity, Kind, ProbeOutcome, Replication,
-    Role, ServerFacts,
+    ServerFacts,
 };
 use delphinus_wire::gtid::GtidSet;
 use tracing::{error, warn};
@@ -142,7 +142,7 @@ impl Prober {
 
     /// True if there is a backend to probe.
     pub(crate) fn is_needed(&self) -> bool {
-        self.spec().place.spot().address.is_some()
+        self.orders.is_present.get() && self.spec().place.spot().address.is_some()
     }
 
     /// Forgets the server that was probed, because the backend is elsewhere now.
@@ -230,8 +230,8 @@ impl Prober {
 
     async fn connect(&self) -> Result<Kept, ProbeError> {
         self.step.set(Step::Connect);
-        let announce = self.spec().proxy_protocol.map(|version| Announce { version, client: None });
-        let spot = self.spec().place.spot();
+        let (spot, reach) = (self.spec().place.spot(), self.spec().place.reach());
+        let announce = reach.proxy_protocol.map(|version| Announce { version, client: None });
         let stream = delphinus_net::dial_at(&spot, announce, self.settings.timeout()).await?;
         let reached = stream.peer_address().map(|address| address.ip());
         self.step.set(Step::Login);
@@ -275,7 +275,7 @@ impl Prober {
         }
         let own = self.replication.as_ref().map_or(Replication::NotAsked, |(_, known)| known.clone());
         let (group, replication) = self.read_group(kept).await?.unwrap_or((None, own));
-        if !variables.is_read_only && self.orders.is_fenced.get() && self.settings.fence {
+        if !variables.is_read_only && self.orders.is_fenced.get() && self.settings.tuning().fence {
             self.fence(kept, &facts).await?;
         }
         self.read_followers(kept, &facts).await?;
@@ -301,7 +301,7 @@ impl Prober {
         let is_asked = match self.settings.kind {
             // One that was found is read from only if it is seen to follow.
             Kind::Static => {
-                self.spec().role == Role::Replica && !self.settings.lag.borrow().down.is_zero()
+                !self.orders.is_primary.get() && !self.settings.tuning().lag.down.is_zero()
                     || self.settings.is_spare(self.id)
             }
             Kind::ReadOnly => true,
@@ -326,7 +326,7 @@ impl Prober {
             self.followers = None;
             return Ok(());
         }
-        let pace = self.settings.discovery_interval();
+        let pace = self.settings.tuning().discovery_interval;
         if self.followers.as_ref().is_none_or(|(at, _)| at.elapsed() >= pace) {
             let followers = followers::read(&mut kept.connection, facts).await?;
             if matches!(followers, Followers::Unseen(_)) {

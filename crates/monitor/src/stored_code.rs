@@ -49,7 +49,7 @@ impl CodeReader {
 
     /// Reads until `stopped`.
     pub(crate) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
-        if self.settings.stored_code_interval_ms == 0 {
+        if self.settings.stored_code_interval.is_zero() {
             return;
         }
         let stop = async {
@@ -80,7 +80,7 @@ impl CodeReader {
             let took = begun.elapsed();
             let code = self.reader.stored_code().clone();
             code.end_first();
-            let interval = Duration::from_millis(self.settings.stored_code_interval_ms);
+            let interval = self.settings.stored_code_interval;
             let pause = if is_read { interval } else { RETRY.min(interval) };
             let mut reader = self.reader.clone();
             let here = here.map(|place| place.backend);
@@ -119,7 +119,7 @@ impl CodeReader {
             return;
         }
         if let Some(why) = &trouble {
-            let user = &self.settings.user;
+            let user = self.settings.tuning().user.clone();
             warn!(user, why, "stored routines cannot be read: a session that runs one keeps its connection");
         } else {
             info!("stored routines can be read again");

@@ -103,6 +103,7 @@ impl Watch {
             self.prober.forget(self.settings.timeout()).await;
         }
         if !self.prober.is_needed() {
+            self.prober.forget(self.settings.timeout()).await;
             return;
         }
         let begun = rt::now();
@@ -146,9 +147,9 @@ impl Watch {
             interval = interval.min(POSITION_INTERVAL);
         }
         if self.prober.orders().hurry.get() {
-            interval = interval.min(self.settings.failover_interval());
+            interval = interval.min(self.settings.tuning().failover_interval);
         }
-        if self.failures > 0 && self.failures < self.settings.fall {
+        if self.failures > 0 && self.failures < self.settings.tuning().fall {
             interval = interval.min(RETRY);
         }
         let begun = rt::now();

@@ -30,6 +30,6 @@ pub use listen::{ListenAddress, Listener, Peer};
 pub use lookup::Resolver;
 pub use nonce::{fresh_bytes, fresh_nonce};
 pub use packet_io::{Packet, PacketIo, Passed};
-pub use place::{Place, Spot};
+pub use place::{Place, Reach, Spot};
 pub use proxy_protocol::{Network, read_proxy_header};
 pub use stream::Stream;

@@ -1,24 +1,43 @@
-//! Where a backend is at the moment. One writes, which is the monitor; everybody else reads.
+//! Where a backend is at the moment, and how it is reached. Only the control plane writes: the monitor, and the one that carries
+//! out a changed configuration. Pools and probes read.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use delphinus_wire::compression::Algorithm;
+use delphinus_wire::handshake::client::Trust;
+use delphinus_wire::proxy_header::ProxyVersion;
 
 use crate::dial::Address;
+use crate::tls::ClientTls;
 
 /// Where a backend is, shared by all who connect to it.
 #[derive(Debug)]
 pub struct Place {
     spot: ArcSwap<Spot>,
+    reach: ArcSwap<Reach>,
     moves: AtomicU64,
 }
 
+/// How a backend is reached.
+#[derive(Debug, Clone, Default)]
+pub struct Reach {
+    /// How TLS is done, and whether a backend that does not offer it is refused; `None`: without TLS.
+    pub tls: Option<(ClientTls, bool)>,
+    /// What to compress with, if the backend can: it may refuse a login without.
+    pub compression: Option<Algorithm>,
+    /// In which form the backend is told where a connection comes from, if it is.
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// What is known of who answers there.
+    pub trust: Trust,
+}
+
 /// What a place holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spot {
-    /// The backend's name.
+    /// The backend's name; empty where there is none.
     pub name: Arc<str>,
     /// Where it listens; `None`: there is none.
     pub address: Option<Address>,
@@ -28,17 +47,30 @@ pub struct Spot {
 
 impl Place {
     /// The place of a backend.
-    pub fn of(name: Arc<str>, address: Address) -> Arc<Self> {
-        Self::new(Spot { name, address: Some(address), ip: None })
+    pub fn of(name: Arc<str>, address: Address, reach: Reach) -> Arc<Self> {
+        Self::new(Spot { name, address: Some(address), ip: None }, reach)
     }
 
-    /// A place without a backend, for one that may be found later.
-    pub fn spare() -> Arc<Self> {
-        Self::new(Spot { name: "".into(), address: None, ip: None })
+    /// A place without a backend, for one that comes later and is reached like this.
+    pub fn spare(reach: Reach) -> Arc<Self> {
+        Self::new(Spot::default(), reach)
     }
 
-    fn new(spot: Spot) -> Arc<Self> {
-        Arc::new(Self { spot: ArcSwap::from_pointee(spot), moves: AtomicU64::new(0) })
+    fn new(spot: Spot, reach: Reach) -> Arc<Self> {
+        let (spot, reach) = (ArcSwap::from_pointee(spot), ArcSwap::from_pointee(reach));
+        Arc::new(Self { spot, reach, moves: AtomicU64::new(0) })
+    }
+
+    /// How its backend is reached.
+    pub fn reach(&self) -> Arc<Reach> {
+        self.reach.load_full()
+    }
+
+    /// Reaches its backend in another way from now on. Connections that are open are replaced as if it had moved.
+    pub fn reach_by(&self, reach: Reach) {
+        self.reach.store(Arc::new(reach));
+        // After it, as in `move_to`.
+        self.moves.fetch_add(1, Ordering::AcqRel);
     }
 
     /// What it holds now.
@@ -98,7 +130,7 @@ mod tests {
     #[test]
     fn what_is_the_same_is_no_move() {
         let at = |port| Spot { name: "b".into(), address: Some(Address::Tcp("h".into(), port)), ip: None };
-        let place = Place::of("b".into(), Address::Tcp("h".into(), 1));
+        let place = Place::of("b".into(), Address::Tcp("h".into(), 1), Reach::default());
         assert!(!place.move_to(at(1)));
         assert_eq!(place.moves(), 0);
         assert!(place.move_to(at(2)));

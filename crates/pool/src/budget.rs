@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -38,7 +38,9 @@ fn left_to_other_users(max: u32) -> u32 {
 /// The shared count of one backend's connections.
 #[derive(Debug)]
 pub struct Budget {
-    set: BackendLimits,
+    /// As an operator has set it.
+    max: AtomicU32,
+    reserved: AtomicU32,
     /// What of the server's limits the pool may use; all ones while they are not known.
     server_max: AtomicU32,
     server_max_of_user: AtomicU32,
@@ -47,16 +49,26 @@ pub struct Budget {
     /// Open, or being opened: those of administrators in the high half, those of all others in the low half.
     open: AtomicU64,
     hungry: AtomicU32,
-    users: Mutex<HashMap<String, Weak<OfUser>>>,
+    users: Mutex<Accounts>,
     /// One bell for each worker; all of its backends ring the same one.
     bells: Vec<Arc<Notify>>,
+}
+
+/// Users with connections to one backend, and those that have a limit of their own.
+#[derive(Debug, Default)]
+struct Accounts {
+    limits: HashMap<String, u32>,
+    open: HashMap<String, Weak<OfUser>>,
 }
 
 /// The connections of one user to one backend.
 #[derive(Debug)]
 struct OfUser {
     open: AtomicU32,
-    max: OwnLimit,
+    /// An [`OwnLimit`].
+    max: AtomicU32,
+    /// By its last login.
+    is_admin: AtomicBool,
     /// Clients that wait for one of its connections, and for no other.
     hungry: AtomicU32,
 }
@@ -69,6 +81,32 @@ enum OwnLimit {
     Usual,
     /// An administrator's.
     Nothing,
+}
+
+impl OwnLimit {
+    fn of(limits: &HashMap<String, u32>, user: &str, is_admin: bool) -> Self {
+        match limits.get(user) {
+            Some(max) => Self::Set(*max),
+            None if is_admin => Self::Nothing,
+            None => Self::Usual,
+        }
+    }
+
+    fn to_number(self) -> u32 {
+        match self {
+            Self::Set(max) => max.min(u32::MAX - 2),
+            Self::Usual => u32::MAX - 1,
+            Self::Nothing => u32::MAX,
+        }
+    }
+
+    fn from_number(number: u32) -> Self {
+        match number {
+            u32::MAX => Self::Nothing,
+            number if number == u32::MAX - 1 => Self::Usual,
+            max => Self::Set(max),
+        }
+    }
 }
 
 /// On whose account a connection goes.
@@ -118,14 +156,16 @@ fn weight(is_admin: bool) -> u64 {
 impl Budget {
     /// At most so many connections, divided among the workers that own `bells`.
     pub fn new(set: BackendLimits, bells: Vec<Arc<Notify>>) -> Arc<Self> {
+        let BackendLimits { max, reserved, of_users } = set;
         Arc::new(Self {
-            set,
+            max: AtomicU32::new(max),
+            reserved: AtomicU32::new(reserved),
             server_max: AtomicU32::new(u32::MAX),
             server_max_of_user: AtomicU32::new(u32::MAX),
             idle_s: Default::default(),
             open: AtomicU64::new(0),
             hungry: AtomicU32::new(0),
-            users: Mutex::default(),
+            users: Mutex::new(Accounts { limits: of_users, open: HashMap::new() }),
             bells,
         })
     }
@@ -143,25 +183,45 @@ impl Budget {
         self.ring();
     }
 
+    /// Sets other limits. What is open beyond them is closed as soon as it is idle.
+    pub fn set(&self, limits: BackendLimits) {
+        let BackendLimits { max, reserved, of_users } = limits;
+        self.max.store(max, Ordering::Relaxed);
+        self.reserved.store(reserved, Ordering::Relaxed);
+        let mut accounts = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, user) in &accounts.open {
+            if let Some(user) = user.upgrade() {
+                user.max.store(
+                    OwnLimit::of(&of_users, name, user.is_admin.load(Ordering::Relaxed)).to_number(),
+                    Ordering::Relaxed,
+                );
+            }
+        }
+        accounts.limits = of_users;
+        drop(accounts);
+        self.ring();
+    }
+
     /// How many connections there may be: as configured, or as the server allows.
     #[inline]
     pub fn max(&self) -> u32 {
-        self.set.max.min(self.server_max.load(Ordering::Relaxed))
+        self.configured().min(self.server_max.load(Ordering::Relaxed))
     }
 
     /// How many are configured, whatever the server allows.
+    #[inline]
     pub fn configured(&self) -> u32 {
-        self.set.max
+        self.max.load(Ordering::Relaxed)
     }
 
     /// How many of [`Budget::max`] only administrators may take.
     pub fn reserved(&self) -> u32 {
-        self.set.reserved.min(self.max() - 1)
+        self.reserved.load(Ordering::Relaxed).min(self.max() - 1)
     }
 
     /// How many connections a user may have, if that is less than all.
     fn max_of(&self, user: &OfUser) -> u32 {
-        let own = match user.max {
+        let own = match OwnLimit::from_number(user.max.load(Ordering::Relaxed)) {
             OwnLimit::Set(max) => max,
             OwnLimit::Usual => {
                 let unreserved = self.max() - self.reserved();
@@ -207,18 +267,18 @@ impl Budget {
 
     /// The account of a user; an administrator's may take what is reserved.
     pub fn claim(&self, user: &str, is_admin: bool) -> Claim {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = users.get(user).and_then(Weak::upgrade) {
+        let mut accounts = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let max = OwnLimit::of(&accounts.limits, user, is_admin).to_number();
+        if let Some(found) = accounts.open.get(user).and_then(Weak::upgrade) {
+            found.is_admin.store(is_admin, Ordering::Relaxed);
+            found.max.store(max, Ordering::Relaxed);
             return Claim { user: found, is_admin };
         }
-        users.retain(|_, one| one.strong_count() > 0);
-        let max = match self.set.of_users.get(user) {
-            Some(max) => OwnLimit::Set(*max),
-            None if is_admin => OwnLimit::Nothing,
-            None => OwnLimit::Usual,
-        };
-        let new = Arc::new(OfUser { open: AtomicU32::new(0), max, hungry: AtomicU32::new(0) });
-        users.insert(user.to_owned(), Arc::downgrade(&new));
+        accounts.open.retain(|_, one| one.strong_count() > 0);
+        let (max, is_admin_now) = (AtomicU32::new(max), AtomicBool::new(is_admin));
+        let (open, hungry) = (AtomicU32::new(0), AtomicU32::new(0));
+        let new = Arc::new(OfUser { open, max, is_admin: is_admin_now, hungry });
+        accounts.open.insert(user.to_owned(), Arc::downgrade(&new));
         Claim { user: new, is_admin }
     }
 

@@ -76,7 +76,7 @@ impl Members {
 
 impl BackendPool {
     pub(crate) fn offline(&self) -> PoolError {
-        PoolError::Offline { backend: self.target.name() }
+        PoolError::Offline { backend: self.place.name() }
     }
 
     fn census(&self) -> BackendCensus {

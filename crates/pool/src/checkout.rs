@@ -57,7 +57,7 @@ impl Checkout {
 
     /// The error of a connection that nothing more is to be had from.
     pub fn lost(&self, error: NetError) -> PoolError {
-        PoolError::Lost { backend: self.pool.target(self.backend).name(), error }
+        PoolError::Lost { backend: self.pool.place(self.backend).name(), error }
     }
 
     /// Which backend it leads to.
@@ -93,7 +93,7 @@ impl Checkout {
         means: Means,
     ) -> Result<Ready, PoolError> {
         let (pool, backend) = (self.pool.clone(), self.backend);
-        let ready = make_ready(self.connection(), pool.target(backend), want, memory, means).await?;
+        let ready = make_ready(self.connection(), pool.place(backend), want, memory, means).await?;
         if ready == Ready::FixedUp {
             pool.counters.fixups.increment();
         }
@@ -103,7 +103,7 @@ impl Checkout {
     /// Runs a statement of the proxy's own; what the client's last statement left behind is saved first.
     /// Fails with `Refused` where the backend says no.
     pub async fn query(&mut self, sql: &str) -> Result<TextResult, PoolError> {
-        let backend = self.pool.target(self.backend).name();
+        let backend = self.pool.place(self.backend).name();
         let connection = self.connection();
         let answer = async {
             save(connection).await?;
@@ -115,14 +115,14 @@ impl Checkout {
     /// The same between a statement of the client's and the moment when it is known what that has left, which is not lost: a SET
     /// leaves FOUND_ROWS() and LAST_INSERT_ID() as they were.
     pub async fn query_in_between(&mut self, sql: &str) -> Result<(), PoolError> {
-        let backend = self.pool.target(self.backend).name();
+        let backend = self.pool.place(self.backend).name();
         let answer = query(self.connection(), sql).await;
         answer.map(|_| ()).map_err(|error| error.into_pool_error(backend))
     }
 
     /// Moves what only the connection knows of the session's last statement into the session's memory.
     pub async fn save(&mut self) -> Result<(), PoolError> {
-        let backend = self.pool.target(self.backend).name();
+        let backend = self.pool.place(self.backend).name();
         save(self.connection()).await.map_err(|error| error.into_pool_error(backend))
     }
 
@@ -137,7 +137,7 @@ impl Checkout {
             }
         }
         let id = memory.last_insert_id.get();
-        let backend = self.pool.target(self.backend).name();
+        let backend = self.pool.place(self.backend).name();
         let set = set(self.connection(), &format!("SET @@session.last_insert_id={id}")).await;
         set.map_err(|error| error.into_pool_error(backend))?;
         memory.is_restored(&mut self.connection().seen);
@@ -148,7 +148,7 @@ impl Checkout {
     pub async fn forget_warnings(&mut self) -> Result<(), PoolError> {
         if self.connection().lists_warnings {
             self.save().await?;
-            let backend = self.pool.target(self.backend).name();
+            let backend = self.pool.place(self.backend).name();
             empty_list(self.connection()).await.map_err(|error| error.into_pool_error(backend))?;
         }
         Ok(())
@@ -156,7 +156,7 @@ impl Checkout {
 
     /// Prepares `text` in the state that the connection is in.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<BackendStmtId, PoolError> {
-        let backend = self.pool.target(self.backend).name();
+        let backend = self.pool.place(self.backend).name();
         let connection = self.connection();
         let id = async {
             save(connection).await?;
@@ -167,7 +167,7 @@ impl Checkout {
 
     /// Closes a statement; there is no answer.
     pub async fn close_statement(&mut self, id: BackendStmtId) -> Result<(), PoolError> {
-        let backend = self.pool.target(self.backend).name();
+        let backend = self.pool.place(self.backend).name();
         let mut packet = header(5, 0).to_vec();
         put_stmt_command(&mut packet, Code::StmtClose, id);
         let written = self.connection().stream.write_bytes(&packet).await;
@@ -176,7 +176,7 @@ impl Checkout {
 
     /// Asks for the status flags and for changes not reported yet.
     pub async fn ping(&mut self) -> Result<(Status, Vec<Changed>), PoolError> {
-        let backend = self.pool.target(self.backend).name();
+        let backend = self.pool.place(self.backend).name();
         let connection = self.connection();
         let answer = async {
             save(connection).await?;
@@ -201,7 +201,7 @@ impl Checkout {
     pub async fn start_over(mut self) -> Result<(), PoolError> {
         let (pool, backend) = (self.pool.clone(), self.backend);
         self.connection().belong_to(Rc::default());
-        start_over(self.connection(), pool.target(backend)).await?;
+        start_over(self.connection(), pool.place(backend)).await?;
         self.release();
         Ok(())
     }

@@ -15,7 +15,7 @@ use delphinus_wire::handshake::ConnectAttributes;
 use delphinus_wire::handshake::client::ClientLink;
 use delphinus_wire::response::Status;
 
-use crate::budget::{Claim, Permit};
+use crate::budget::{Budget, Claim, Permit};
 use crate::census::Member;
 use crate::forgotten::Transactions;
 use crate::keys::Keys;
@@ -35,14 +35,14 @@ pub struct Identity {
     pub user: String,
     /// The capabilities that a connection cannot change any more: see `SHAPE`.
     pub shape: Capabilities,
-    /// The client's address, where a backend is told of it (`Target::proxy_protocol`).
+    /// The client's address, where a backend is told of it (`Reach::proxy_protocol`).
     pub client_ip: Option<IpAddr>,
     /// Of the client's connection attributes those that backends are told of (`Settings::passed_attributes`).
     pub attributes: ConnectAttributes,
     /// It may take what is reserved.
     pub is_admin: bool,
-    /// On whose account its connections to each backend go; known once the pool knows the identity.
-    pub(crate) claims: Vec<Claim>,
+    /// On whose account its connections go, to each backend that it has asked for one.
+    claims: RefCell<Vec<(BackendId, Claim)>>,
     /// Sessions hold them. Idle connections do not: a password does not stay in memory for their sake.
     keys: RefCell<Weak<Keys>>,
 }
@@ -57,7 +57,7 @@ impl Identity {
             client_ip: None,
             attributes: ConnectAttributes::default(),
             is_admin: false,
-            claims: Vec::new(),
+            claims: RefCell::default(),
             keys: RefCell::new(Arc::downgrade(keys)),
         }
     }
@@ -74,9 +74,15 @@ impl Identity {
         Self { is_admin, ..self }
     }
 
-    /// On whose account a connection to this backend goes.
-    pub(crate) fn claim(&self, backend: BackendId) -> &Claim {
-        self.claims.get(backend.index()).expect("invariant: only known identities ask for connections")
+    /// On whose account a connection to this backend, which has this budget, goes.
+    pub(crate) fn claim(&self, backend: BackendId, budget: &Budget) -> Claim {
+        let mut claims = self.claims.borrow_mut();
+        if let Some((_, claim)) = claims.iter().find(|(known, _)| *known == backend) {
+            return claim.clone();
+        }
+        let claim = budget.claim(&self.user, self.is_admin);
+        claims.push((backend, claim.clone()));
+        claim
     }
 
     /// What to log in with, as long as a session of the user lives.

@@ -27,7 +27,7 @@ impl Pool {
         request: &Request<'_>,
     ) -> Result<(Box<Connection>, bool), PoolError> {
         let began = rt::now();
-        let limit = Duration::from_millis(self.settings.checkout_timeout_ms);
+        let limit = Duration::from_millis(self.settings().checkout_timeout_ms);
         loop {
             let left = limit.saturating_sub(began.elapsed());
             let refused = match self.find_once(request, left).await {
@@ -62,7 +62,7 @@ impl Pool {
         }
         let full = match pool.refused_a_moment_ago() {
             Some(error) => Err(error),
-            None => match pool.budget.take(&pool.count, request.identity.claim(request.backend)) {
+            None => match pool.budget.take(&pool.count, &request.claim(pool)) {
                 Ok(permit) => match self.open(request, permit).await {
                     // Others have what the server allows: one that is there already may serve.
                     Err(error) if error.is_full() => Err(error),
@@ -101,11 +101,12 @@ impl Pool {
     /// An idle connection whose place the new one may have, and goes on its account already: of another identity, or with older
     /// rights.
     fn take_foreign(&self, request: &Request<'_>) -> Option<Box<Connection>> {
-        let claim = request.identity.claim(request.backend);
-        let mut idle = self.backends[request.backend.index()].idle.borrow_mut();
+        let pool = &self.backends[request.backend.index()];
+        let claim = request.claim(pool);
+        let mut idle = pool.idle.borrow_mut();
         idle.take_oldest(|connection| {
             let is_other = !Rc::ptr_eq(&connection.identity, request.identity);
-            (is_other || connection.rights < request.rights) && connection.permit.pass_to(claim)
+            (is_other || connection.rights < request.rights) && connection.permit.pass_to(&claim)
         })
     }
 
@@ -118,7 +119,7 @@ impl Pool {
         let id = BackendConnId(self.next_id.get());
         self.next_id.set(id.0 + 1);
         let opened =
-            open((request.backend, &pool.target), request.identity, id, permit, &self.settings).await;
+            open((request.backend, &pool.place), request.identity, id, permit, &self.settings()).await;
         match &opened {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),
@@ -144,7 +145,7 @@ impl Pool {
     ) -> Result<(Box<Connection>, bool), PoolError> {
         let pool = &self.backends[request.backend.index()];
         let mut turn = pool.waiters.borrow_mut().push(request.identity, request.rights);
-        let waiting = Waiting::begin(pool, request.identity.claim(request.backend), full);
+        let waiting = Waiting::begin(pool, request.claim(pool), full);
         let began = rt::now();
         let mut granted = rt::timeout(limit, &mut turn).await;
         drop(waiting);
@@ -160,8 +161,8 @@ impl Pool {
             Some(Ok(Grant::Permit(permit))) => Ok((self.open(request, permit).await?, true)),
             _ if pool.is_draining.get() => Err(pool.offline()),
             _ => Err(PoolError::Exhausted {
-                backend: pool.target.name(),
-                waited_ms: self.settings.checkout_timeout_ms,
+                backend: pool.place.name(),
+                waited_ms: self.settings().checkout_timeout_ms,
                 full,
             }),
         }
@@ -173,23 +174,29 @@ impl BackendPool {
     fn refused_a_moment_ago(&self) -> Option<PoolError> {
         let refused = self.refused.borrow();
         let (_, error) = refused.as_ref().filter(|(when, _)| when.elapsed() < ASK_AGAIN)?;
-        Some(PoolError::Refused { backend: self.target.name(), error: error.clone() })
+        Some(PoolError::Refused { backend: self.place.name(), error: error.clone() })
+    }
+}
+
+impl Request<'_> {
+    fn claim(&self, pool: &BackendPool) -> Claim {
+        self.identity.claim(self.backend, &pool.budget)
     }
 }
 
 /// Counts a client as waiting for as long as it lives.
 struct Waiting<'a> {
     pool: &'a BackendPool,
-    claim: &'a Claim,
+    claim: Claim,
     full: Full,
 }
 
 impl<'a> Waiting<'a> {
-    fn begin(pool: &'a BackendPool, claim: &'a Claim, full: Full) -> Self {
+    fn begin(pool: &'a BackendPool, claim: Claim, full: Full) -> Self {
         if !matches!(full, Full::User(_)) {
             pool.waiting.set(pool.waiting.get() + 1);
         }
-        pool.budget.begin_waiting(claim, full);
+        pool.budget.begin_waiting(&claim, full);
         Self { pool, claim, full }
     }
 }
@@ -199,6 +206,6 @@ impl Drop for Waiting<'_> {
         if !matches!(self.full, Full::User(_)) {
             self.pool.waiting.set(self.pool.waiting.get() - 1);
         }
-        self.pool.budget.end_waiting(self.claim, self.full);
+        self.pool.budget.end_waiting(&self.claim, self.full);
     }
 }

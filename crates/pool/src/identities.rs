@@ -8,10 +8,9 @@ use std::rc::Rc;
 
 use delphinus_wire::handshake::ConnectAttributes;
 
-use crate::budget::Claim;
 use crate::connection::Identity;
 
-type Key = (String, u64, Option<IpAddr>, Vec<u8>);
+type Key = (String, bool, u64, Option<IpAddr>, Vec<u8>);
 
 /// Before more than this many are known, those that nobody has any more are forgotten.
 const FEW: usize = 256;
@@ -25,14 +24,11 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// The one that is equal to `identity`, which becomes it, with its claims, if there is none.
-    pub(crate) fn known(
-        &self,
-        mut identity: Identity,
-        claims: impl FnOnce(&Identity) -> Vec<Claim>,
-    ) -> Rc<Identity> {
+    /// The one that is equal to `identity`, which becomes it if there is none.
+    pub(crate) fn known(&self, identity: Identity) -> Rc<Identity> {
         let attributes = identity.attributes.as_bytes().to_vec();
-        let key = (identity.user.clone(), identity.shape.0, identity.client_ip, attributes);
+        let (user, shape) = (identity.user.clone(), identity.shape.0);
+        let key = (user, identity.is_admin, shape, identity.client_ip, attributes);
         let mut known = self.known.borrow_mut();
         if let Some(found) = known.get(&key) {
             found.take_keys_of(&identity);
@@ -43,7 +39,6 @@ impl Identities {
             known.retain(|_, identity| Rc::strong_count(identity) > 1);
             self.kept.set(known.len());
         }
-        identity.claims = claims(&identity);
         let new = Rc::new(identity);
         known.insert(key, new.clone());
         new
@@ -77,31 +72,27 @@ mod tests {
         Identity::new(user.to_owned(), shape, &keys).of_client(client_ip, attributes)
     }
 
-    fn known(identities: &Identities, identity: Identity) -> Rc<Identity> {
-        identities.known(identity, |_| Vec::new())
-    }
-
     #[test]
     fn equal_ones_are_one_and_others_are_not() {
         let identities = Identities::default();
-        let first = known(&identities, identity("a", None, "p"));
-        assert!(Rc::ptr_eq(&first, &known(&identities, identity("a", None, "p"))));
+        let first = identities.known(identity("a", None, "p"));
+        assert!(Rc::ptr_eq(&first, &identities.known(identity("a", None, "p"))));
         assert_eq!(first.shape, Capabilities::DEPRECATE_EOF);
         for other in [identity("b", None, "p"), identity("a", Some("1.2.3.4"), "p"), identity("a", None, "q")]
         {
-            assert!(!Rc::ptr_eq(&first, &known(&identities, other)));
+            assert!(!Rc::ptr_eq(&first, &identities.known(other)));
         }
     }
 
     #[test]
     fn those_that_nobody_has_are_forgotten() {
         let identities = Identities::default();
-        let held = known(&identities, identity("a", None, "held"));
+        let held = identities.known(identity("a", None, "held"));
         for number in 0..10 * FEW {
-            known(&identities, identity("a", None, &number.to_string()));
+            identities.known(identity("a", None, &number.to_string()));
         }
         assert!(identities.known.borrow().len() <= FEW);
-        assert!(Rc::ptr_eq(&held, &known(&identities, identity("a", None, "held"))));
+        assert!(Rc::ptr_eq(&held, &identities.known(identity("a", None, "held"))));
     }
 
     #[test]

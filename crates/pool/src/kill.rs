@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{Buffer, NetError, PacketIo, rt};
+use delphinus_net::{Buffer, NetError, PacketIo, Place, rt};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::command::Code;
@@ -17,7 +17,7 @@ use crate::connection::{Connection, Identity, Thread};
 use crate::error::PoolError;
 use crate::forgotten::Transactions;
 use crate::open::log_in_with_keys;
-use crate::pool::{Pool, Settings, Target};
+use crate::pool::{Pool, Settings};
 
 /// How often a statement whose client is gone is killed: the first time it may not have begun, and is not touched.
 const ATTEMPTS: u32 = 5;
@@ -51,7 +51,7 @@ impl Pool {
         match doing {
             // What is written now would be taken for the rest of the command: only the end of the stream is safe.
             Doing::Sending => self.close_by(async move { connection.permit }),
-            Doing::Running if self.settings.kills_abandoned => {
+            Doing::Running if self.settings().kills_abandoned => {
                 let this = self.clone();
                 self.close_by(async move { this.kill_and_close(backend, connection, GENTLE).await });
             }
@@ -108,10 +108,11 @@ impl Pool {
         identity: &Identity,
         thread: impl Fn() -> Option<Thread>,
     ) -> Result<(), PoolError> {
-        let target = self.target(backend);
-        let limit = Duration::from_millis(self.settings.connect_timeout_ms);
-        let timed_out = || unreachable(target, NetError::TimedOut(self.settings.connect_timeout_ms));
-        let killed = kill((backend, target, what), identity, &self.settings, thread);
+        let place = self.place(backend);
+        let settings = self.settings();
+        let limit = Duration::from_millis(settings.connect_timeout_ms);
+        let timed_out = || unreachable(place, NetError::TimedOut(settings.connect_timeout_ms));
+        let killed = kill((backend, place, what), identity, &settings, thread);
         rt::timeout(limit, killed).await.unwrap_or_else(|| Err(timed_out()))
     }
 }
@@ -123,21 +124,21 @@ async fn say_goodbye(connection: &mut Connection) {
     connection.stream.finish().await;
 }
 
-fn unreachable(target: &Target, error: NetError) -> PoolError {
-    PoolError::Unreachable { backend: target.name(), error }
+fn unreachable(place: &Place, error: NetError) -> PoolError {
+    PoolError::Unreachable { backend: place.name(), error }
 }
 
 async fn kill(
-    (backend, target, what): (BackendId, &Target, What),
+    (backend, place, what): (BackendId, &Place, What),
     identity: &Identity,
     settings: &Settings,
     thread: impl Fn() -> Option<Thread>,
 ) -> Result<(), PoolError> {
-    let broken = |error: NetError| unreachable(target, error);
-    let moves = target.place.moves() as u16;
+    let broken = |error: NetError| unreachable(place, error);
+    let moves = place.moves() as u16;
     // Of no shape: without attributes in front of a text.
     let shape = Capabilities::default();
-    let mut stream = log_in_with_keys((backend, target), identity, shape, settings).await?.stream;
+    let mut stream = log_in_with_keys((backend, place), identity, shape, settings).await?.stream;
     let mut buffer = Buffer::default();
     let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
     // At another server the number is somebody else's.
@@ -157,7 +158,7 @@ async fn kill(
             let error = ErrPacket::parse(&payload).map_err(|error| broken(error.into()))?;
             // The thread has ended by itself.
             let is_gone = error.code == error_code::NO_SUCH_THREAD;
-            if is_gone { Ok(()) } else { Err(PoolError::Refused { backend: target.name(), error }) }
+            if is_gone { Ok(()) } else { Err(PoolError::Refused { backend: place.name(), error }) }
         }
         _ => Ok(()),
     }

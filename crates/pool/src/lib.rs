@@ -46,7 +46,7 @@ pub use forgotten::Transactions;
 pub use idle::Seat;
 pub use keys::{KeyId, Keys, Trust};
 pub use memory::{ListCounts, Memory, Warnings};
-pub use pool::{Pool, Request, Settings, Target};
+pub use pool::{Pool, Request, Settings};
 pub use ready::{Means, Ready};
 pub use rights::{Epoch, Rights};
 pub use statements::{BackendStatement, StatementKey, Statements};

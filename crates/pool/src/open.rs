@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{Announce, BackendLogin, Buffer, LoggedIn, LoginError, dial_at, log_in, rt};
+use delphinus_net::{Announce, BackendLogin, Buffer, LoggedIn, LoginError, Place, dial_at, log_in, rt};
 use delphinus_state::{SessionState, SqlStatements};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
@@ -17,7 +17,7 @@ use crate::connection::{BackendConnId, Connection, Identity, SHAPE};
 use crate::error::PoolError;
 use crate::forgotten::Transactions;
 use crate::memory::{Memory, Seen, Unsaved};
-use crate::pool::{Settings, Target};
+use crate::pool::Settings;
 use crate::statements::Statements;
 
 /// What every connection to a backend has beside its shape.
@@ -48,20 +48,20 @@ const INIT: &str = "SET @@session.session_track_system_variables='*', @@session.
 
 /// Opens a connection for `identity`.
 pub(crate) async fn open(
-    (backend, target): (BackendId, &Target),
+    (backend, place): (BackendId, &Place),
     identity: &Rc<Identity>,
     id: BackendConnId,
     permit: Permit,
     settings: &Settings,
 ) -> Result<Box<Connection>, PoolError> {
     // Before the address is looked up: one that moves meanwhile makes it an old connection.
-    let moves = target.place.moves();
+    let moves = place.moves();
     // Before the login: what changes during it may or may not be in it.
     let rights = identity.epoch().unwrap_or_default();
-    let logged_in = log_in_with_keys((backend, target), identity, identity.shape, settings).await?;
+    let logged_in = log_in_with_keys((backend, place), identity, identity.shape, settings).await?;
     if logged_in.capabilities & SHAPE != identity.shape {
         let reason = "it lacks a protocol capability that the other backends have".to_owned();
-        return Err(PoolError::Login { backend: target.name(), reason });
+        return Err(PoolError::Login { backend: place.name(), reason });
     }
     let now = rt::now();
     let mut connection = Box::new(Connection {
@@ -95,19 +95,19 @@ pub(crate) async fn open(
         member: Rc::new(Member::of(identity, rights)),
         permit,
     });
-    initialise(&mut connection, target).await?;
+    initialise(&mut connection, place).await?;
     Ok(connection)
 }
 
 /// Tries the user's keys, the one that the backend took last before the other. A backend that has refused all of them
 /// is not asked again at once: an account would be locked by it.
 pub(crate) async fn log_in_with_keys(
-    (backend, target): (BackendId, &Target),
+    (backend, place): (BackendId, &Place),
     identity: &Identity,
     shape: Capabilities,
     settings: &Settings,
 ) -> Result<LoggedIn, PoolError> {
-    let name = || target.name();
+    let name = || place.name();
     let nothing = || PoolError::Login { backend: name(), reason: "no password is known".to_owned() };
     let keys = identity.keys().ok_or_else(nothing)?;
     let list = keys
@@ -115,7 +115,7 @@ pub(crate) async fn log_in_with_keys(
         .map_err(|error| PoolError::Refused { backend: name(), error })?;
     let mut last = nothing();
     for (key, secret) in list {
-        match Box::pin(log_in_as(target, (identity, secret), shape, settings)).await {
+        match Box::pin(log_in_as(place, (identity, secret), shape, settings)).await {
             Ok(logged_in) => {
                 keys.accepted(backend, key);
                 return Ok(logged_in);
@@ -131,44 +131,44 @@ pub(crate) async fn log_in_with_keys(
         && keys.refused_all(backend, error.clone(), rt::now())
     {
         let (user, reason) = (&*identity.user, error.text());
-        tracing::warn!(backend = %target.name(), user, code = error.code, %reason, "a backend refuses the user's password");
+        tracing::warn!(backend = %place.name(), user, code = error.code, %reason, "a backend refuses the user's password");
     }
     Err(last)
 }
 
 /// Dials and logs in.
 pub(crate) async fn log_in_as(
-    target: &Target,
+    place: &Place,
     (identity, secret): (&Identity, BackendSecret),
     shape: Capabilities,
     settings: &Settings,
 ) -> Result<LoggedIn, PoolError> {
     let limit = Duration::from_millis(settings.connect_timeout_ms);
-    let unreachable = |error| PoolError::Unreachable { backend: target.name(), error };
-    let announce = target.proxy_protocol.map(|version| Announce { version, client: identity.client_ip });
-    let spot = target.place.spot();
+    let unreachable = |error| PoolError::Unreachable { backend: place.name(), error };
+    let (spot, reach) = (place.spot(), place.reach());
+    let announce = reach.proxy_protocol.map(|version| Announce { version, client: identity.client_ip });
     let stream = dial_at(&spot, announce, limit).await.map_err(unreachable)?;
-    let (compression, zstd_level) = Algorithm::asked_for(target.compression);
+    let (compression, zstd_level) = Algorithm::asked_for(reach.compression);
     let login = BackendLogin {
         user: identity.user.clone(),
         secret,
         schema: None,
         capabilities: ALWAYS | shape | compression,
         collation: COLLATION,
-        tls: target.tls.clone(),
+        tls: reach.tls.clone(),
         host: spot.host().to_owned(),
         attributes: identity.attributes.clone(),
         zstd_level,
-        trust: target.trust.clone(),
+        trust: reach.trust.clone(),
     };
     rt::timeout(limit, log_in(stream, &login))
         .await
         .unwrap_or(Err(LoginError::Net(delphinus_net::NetError::TimedOut(settings.connect_timeout_ms))))
-        .map_err(|error| login_failed(target, error))
+        .map_err(|error| login_failed(place, error))
 }
 
 /// Sets what `INIT` sets, on a new connection or after COM_CHANGE_USER.
-pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
+pub(crate) async fn initialise(connection: &mut Connection, place: &Place) -> Result<(), PoolError> {
     match query(connection, INIT).await {
         Ok(_) => {
             // COM_CHANGE_USER does not touch this one.
@@ -183,8 +183,8 @@ pub(crate) async fn initialise(connection: &mut Connection, target: &Target) -> 
             connection.seen = Seen::NOTHING;
             Ok(())
         }
-        Err(AskError::Broken(error)) => Err(PoolError::Lost { backend: target.name(), error }),
-        Err(AskError::Refused(error)) => Err(PoolError::Refused { backend: target.name(), error }),
+        Err(AskError::Broken(error)) => Err(PoolError::Lost { backend: place.name(), error }),
+        Err(AskError::Refused(error)) => Err(PoolError::Refused { backend: place.name(), error }),
     }
 }
 
@@ -203,8 +203,8 @@ fn known_state() -> SessionState {
     }
 }
 
-pub(crate) fn login_failed(target: &Target, error: LoginError) -> PoolError {
-    let backend = target.name();
+pub(crate) fn login_failed(place: &Place, error: LoginError) -> PoolError {
+    let backend = place.name();
     match error {
         LoginError::Net(error) => PoolError::Unreachable { backend, error },
         LoginError::Refused(error) => PoolError::Refused { backend, error },

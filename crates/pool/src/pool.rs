@@ -6,16 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delphinus_memory::Account;
-use delphinus_net::tls::ClientTls;
 use delphinus_net::{BackendLogin, LoginError, Place, rt};
 use delphinus_state::SessionState;
 use delphinus_telemetry::ClusterCounters;
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
-use delphinus_wire::compression::Algorithm;
-use delphinus_wire::handshake::client::Trust;
-use delphinus_wire::proxy_header::ProxyVersion;
 use delphinus_wire::response::ErrPacket;
 
 use crate::budget::{Budget, Claim, Permit};
@@ -69,28 +65,6 @@ impl Settings {
     }
 }
 
-/// One backend, as far as connecting needs it.
-#[derive(Debug, Clone)]
-pub struct Target {
-    /// Its name, and where it listens now.
-    pub place: Arc<Place>,
-    /// TLS, and true if it must be used.
-    pub tls: Option<(ClientTls, bool)>,
-    /// What to compress with, if the backend can.
-    pub compression: Option<Algorithm>,
-    /// How the backend is told of the client's address, if it is.
-    pub proxy_protocol: Option<ProxyVersion>,
-    /// What is known of who answers there.
-    pub trust: Trust,
-}
-
-impl Target {
-    /// Name in errors.
-    pub fn name(&self) -> Arc<str> {
-        self.place.name()
-    }
-}
-
 /// What a session asks for.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
@@ -111,7 +85,7 @@ pub struct Request<'a> {
 
 #[derive(Debug)]
 pub(crate) struct BackendPool {
-    pub(crate) target: Target,
+    pub(crate) place: Arc<Place>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) idle: RefCell<Idle>,
     pub(crate) waiters: RefCell<Waiters>,
@@ -133,10 +107,10 @@ pub(crate) struct BackendPool {
 /// The connections of one worker.
 #[derive(Debug)]
 pub struct Pool {
-    pub(crate) settings: Settings,
+    settings: RefCell<Rc<Settings>>,
     pub(crate) backends: Vec<BackendPool>,
     identities: Identities,
-    tells_addresses: bool,
+    tells_addresses: Cell<bool>,
     pub(crate) next_id: Cell<u64>,
     pub(crate) kept: RefCell<Vec<Kept>>,
     closing: Cell<u32>,
@@ -149,15 +123,15 @@ impl Pool {
     /// A pool for these backends, each with its budget; `bell` is this worker's bell in all of the budgets.
     pub fn new(
         settings: Settings,
-        backends: Vec<(Target, Arc<Budget>)>,
+        backends: Vec<(Arc<Place>, Arc<Budget>)>,
         bell: Arc<rt::Notify>,
         counters: Arc<ClusterCounters>,
     ) -> Rc<Self> {
-        let tells_addresses = backends.iter().any(|(target, _)| target.proxy_protocol.is_some());
+        let tells_addresses = tells_addresses(backends.iter().map(|(place, _)| place));
         let backends = backends
             .into_iter()
-            .map(|(target, budget)| BackendPool {
-                target,
+            .map(|(place, budget)| BackendPool {
+                place,
                 budget,
                 idle: RefCell::default(),
                 waiters: RefCell::default(),
@@ -172,11 +146,11 @@ impl Pool {
             .collect();
         let kept = RefCell::new(settings.kept_open.iter().map(Kept::new).collect());
         Rc::new(Self {
-            settings,
+            settings: RefCell::new(Rc::new(settings)),
             backends,
             kept,
             identities: Identities::default(),
-            tells_addresses,
+            tells_addresses: Cell::new(tells_addresses),
             next_id: Cell::new(0),
             closing: Cell::new(0),
             bell,
@@ -188,25 +162,31 @@ impl Pool {
     /// The identity for this user, shape and client; sessions of the same one share connections. What no backend is
     /// told of a client does not count.
     pub fn identity(&self, mut identity: Identity) -> Rc<Identity> {
-        if !self.tells_addresses {
+        if !self.tells_addresses.get() {
             identity.client_ip = None;
         }
-        identity.attributes = passed(&identity.attributes, &self.settings.passed_attributes);
+        identity.attributes = passed(&identity.attributes, &self.settings().passed_attributes);
         let user = identity.user.clone();
-        let known = self.identities.known(identity, |identity| {
-            let claim = |pool: &BackendPool| pool.budget.claim(&identity.user, identity.is_admin);
-            self.backends.iter().map(claim).collect()
-        });
+        let known = self.identities.known(identity);
         self.keep_open(&user, &known);
         known
     }
 
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
+    /// What an operator has set.
+    pub(crate) fn settings(&self) -> Rc<Settings> {
+        self.settings.borrow().clone()
     }
 
-    pub(crate) fn target(&self, backend: BackendId) -> &Target {
-        &self.backends[backend.index()].target
+    /// Follows other settings from now on. Connections that are open keep what they were opened with.
+    pub fn follow(&self, settings: Settings) {
+        Kept::follow(&mut self.kept.borrow_mut(), &settings.kept_open);
+        self.settings.replace(Rc::new(settings));
+        self.tells_addresses.set(tells_addresses(self.backends.iter().map(|pool| &pool.place)));
+        self.bell.notify_one();
+    }
+
+    pub(crate) fn place(&self, backend: BackendId) -> &Place {
+        &self.backends[backend.index()].place
     }
 
     /// The connection that the session of this memory left in this seat, if it is still there, nobody else has used
@@ -271,7 +251,7 @@ impl Pool {
     ) -> Option<Seat> {
         let now = rt::now();
         connection.idle_since = now;
-        connection.held_until = now + Duration::from_millis(self.settings.hold_ms);
+        connection.held_until = now + Duration::from_millis(self.settings.borrow().hold_ms);
         self.seat(backend, connection, now)
     }
 
@@ -314,11 +294,12 @@ impl Pool {
                 let this = self.clone();
                 rt::spawn_local(async move {
                     let mut permit = Some(Self::close_now(connection).await);
+                    let budget = &this.backends[backend.index()].budget;
                     let pass = |claim: &Claim| {
                         permit.as_mut()?.pass_to(claim).then_some(())?;
                         permit.take()
                     };
-                    this.backends[backend.index()].waiters.borrow_mut().give_permit(backend, pass);
+                    this.backends[backend.index()].waiters.borrow_mut().give_permit((backend, budget), pass);
                 });
                 None
             }
@@ -385,12 +366,13 @@ impl Pool {
     }
 }
 
+/// True if one of the backends wants to know where clients are.
+fn tells_addresses<'a>(mut places: impl Iterator<Item = &'a Arc<Place>>) -> bool {
+    places.any(|place| place.reach().proxy_protocol.is_some())
+}
+
 /// What COM_CHANGE_USER needs to start the same identity over.
-pub(crate) fn change_user_request(
-    target: &Target,
-    identity: &Identity,
-    secret: BackendSecret,
-) -> BackendLogin {
+pub(crate) fn change_user_request(place: &Place, identity: &Identity, secret: BackendSecret) -> BackendLogin {
     BackendLogin {
         user: identity.user.clone(),
         secret,
@@ -401,13 +383,13 @@ pub(crate) fn change_user_request(
         host: String::new(),
         attributes: identity.attributes.clone(),
         zstd_level: 0,
-        trust: target.trust.clone(),
+        trust: place.reach().trust.clone(),
     }
 }
 
 /// The pool's words for a failed COM_CHANGE_USER.
-pub(crate) fn change_user_failed(target: &Target, error: LoginError) -> PoolError {
-    let backend = target.name();
+pub(crate) fn change_user_failed(place: &Place, error: LoginError) -> PoolError {
+    let backend = place.name();
     match error {
         LoginError::Net(error) => PoolError::Lost { backend, error },
         LoginError::Refused(error) => PoolError::Refused { backend, error },

@@ -32,8 +32,8 @@ impl Pool {
         // Accounts may be bound to the client's address, where backends are told of it.
         let identity = Identity::new(user.to_owned(), Capabilities::default(), &keys)
             .of_client(client_ip, ConnectAttributes::default());
-        let (target, settings) = (self.target(backend), self.settings());
-        let proven = log_in_as(target, (&identity, secret), Capabilities::default(), settings).await;
+        let (place, settings) = (self.place(backend), self.settings());
+        let proven = log_in_as(place, (&identity, secret), Capabilities::default(), &settings).await;
         match &proven {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{change_user, rt};
+use delphinus_net::{Place, change_user, rt};
 use delphinus_state::{FixUp, SessionState, diff};
 use delphinus_wire::command::Code;
 
@@ -12,7 +12,6 @@ use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::memory::{ListCounts, MOST_WARNINGS, Memory, Seen};
 use crate::open::initialise;
-use crate::pool::Target;
 
 /// How a connection came to its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,20 +49,20 @@ fn has_much_left(connection: &Connection) -> bool {
 /// Brings `connection` into the state `want` for the session of `memory`.
 pub(crate) async fn make_ready(
     connection: &mut Connection,
-    target: &Target,
+    place: &Place,
     want: &SessionState,
     memory: &Rc<Memory>,
     means: Means,
 ) -> Result<Ready, PoolError> {
     if !connection.is_owned_by(memory) {
         if connection.has_unsaved() {
-            Box::pin(bounded(target, save(connection))).await?;
+            Box::pin(bounded(place, save(connection))).await?;
         }
         if connection.may_hide_user_vars || has_much_left(connection) {
-            Box::pin(start_over(connection, target)).await?;
+            Box::pin(start_over(connection, place)).await?;
         }
         if connection.lists_warnings {
-            Box::pin(without_list(connection, target)).await?;
+            Box::pin(without_list(connection, place)).await?;
         }
         connection.belong_to(memory.clone());
     }
@@ -73,7 +72,7 @@ pub(crate) async fn make_ready(
         return Ok(Ready::AsItWas);
     }
     // Boxed, so that an idle session does not carry the room of it.
-    Box::pin(fix_up_silently(connection, target, want, means)).await?;
+    Box::pin(fix_up_silently(connection, place, want, means)).await?;
     Ok(Ready::FixedUp)
 }
 
@@ -81,16 +80,16 @@ pub(crate) async fn make_ready(
 /// without tables.
 async fn fix_up_silently(
     connection: &mut Connection,
-    target: &Target,
+    place: &Place,
     want: &SessionState,
     means: Means,
 ) -> Result<(), PoolError> {
     let listed_before = std::mem::take(&mut connection.lists_warnings);
-    let done = fix_up(connection, target, want, means).await;
+    let done = fix_up(connection, place, want, means).await;
     let has_warned = std::mem::replace(&mut connection.lists_warnings, true);
     done?;
     if has_warned {
-        return match bounded(target, empty_list(connection)).await {
+        return match bounded(place, empty_list(connection)).await {
             // By a limit that the session has set: its statements fare no better.
             Err(PoolError::Refused { .. }) => Ok(()),
             done => done,
@@ -101,40 +100,40 @@ async fn fix_up_silently(
 }
 
 /// Empties the list of warnings for another session. Where a limit of the session before refuses that, all of that session goes.
-async fn without_list(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
-    match bounded(target, empty_list(connection)).await {
-        Err(PoolError::Refused { .. }) => start_over(connection, target).await,
+async fn without_list(connection: &mut Connection, place: &Place) -> Result<(), PoolError> {
+    match bounded(place, empty_list(connection)).await {
+        Err(PoolError::Refused { .. }) => start_over(connection, place).await,
         done => done,
     }
 }
 
 async fn fix_up(
     connection: &mut Connection,
-    target: &Target,
+    place: &Place,
     want: &SessionState,
     means: Means,
 ) -> Result<(), PoolError> {
     // Fix-ups are statements too: they would wipe out what the session's last statement left here.
-    bounded(target, save(connection)).await?;
+    bounded(place, save(connection)).await?;
     let steps = diff(want, &connection.have);
     let done = if steps == [FixUp::ChangeUser] {
         Ok(false)
     } else {
-        match run_all(connection, target, want, steps).await {
+        match run_all(connection, place, want, steps).await {
             // Something that another session was given cannot be set back.
             Err(PoolError::Refused { .. }) if means == Means::All => Ok(false),
             other => other.map(|()| true),
         }
     };
     if means == Means::Settings && matches!(done, Ok(false)) {
-        return Err(PoolError::NoWayBack { backend: target.name() });
+        return Err(PoolError::NoWayBack { backend: place.name() });
     }
     if !done? {
-        run_all(connection, target, want, vec![FixUp::ChangeUser]).await?;
-        let set = run_all(connection, target, want, diff(want, &connection.have)).await;
+        run_all(connection, place, want, vec![FixUp::ChangeUser]).await?;
+        let set = run_all(connection, place, want, diff(want, &connection.have)).await;
         if matches!(set, Err(PoolError::Refused { .. })) {
             // How much of it was set is not known.
-            start_over(connection, target).await?;
+            start_over(connection, place).await?;
         }
         set?;
     }
@@ -144,48 +143,48 @@ async fn fix_up(
 }
 
 /// COM_CHANGE_USER to the same user: nothing of a session survives that.
-pub(crate) async fn start_over(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
+pub(crate) async fn start_over(connection: &mut Connection, place: &Place) -> Result<(), PoolError> {
     let want = SessionState::default();
-    run_all(connection, target, &want, vec![FixUp::ChangeUser]).await
+    run_all(connection, place, &want, vec![FixUp::ChangeUser]).await
 }
 
 async fn run_all(
     connection: &mut Connection,
-    target: &Target,
+    place: &Place,
     want: &SessionState,
     steps: Vec<FixUp>,
 ) -> Result<(), PoolError> {
     for step in steps {
-        rt::timeout(LIMIT, run(connection, target, want, step))
+        rt::timeout(LIMIT, run(connection, place, want, step))
             .await
-            .unwrap_or_else(|| Err(timed_out(target)))?;
+            .unwrap_or_else(|| Err(timed_out(place)))?;
     }
     Ok(())
 }
 
 async fn run(
     connection: &mut Connection,
-    target: &Target,
+    place: &Place,
     want: &SessionState,
     step: FixUp,
 ) -> Result<(), PoolError> {
     match step {
         FixUp::ChangeUser => {
-            change_user_again(connection, target).await?;
+            change_user_again(connection, place).await?;
         }
         FixUp::SetOption(on) => {
             let payload = [Code::SetOption as u8, u8::from(!on), 0];
-            command(connection, &payload).await.map_err(|error| failed(target, error))?;
+            command(connection, &payload).await.map_err(|error| failed(place, error))?;
             connection.have.multi_statements = on;
         }
         FixUp::InitDb(schema) => {
             let mut payload = vec![Code::InitDb as u8];
             payload.extend_from_slice(schema.as_bytes());
-            command(connection, &payload).await.map_err(|error| failed(target, error))?;
+            command(connection, &payload).await.map_err(|error| failed(place, error))?;
             connection.have.schema = Some(schema);
         }
         FixUp::Set(sql) => {
-            query(connection, &sql).await.map_err(|error| failed(target, error))?;
+            query(connection, &sql).await.map_err(|error| failed(place, error))?;
             connection.have.vars = want.vars.clone();
             connection.have.user_vars = want.user_vars.clone();
         }
@@ -194,14 +193,14 @@ async fn run(
 }
 
 /// COM_CHANGE_USER to the same user.
-async fn change_user_again(connection: &mut Connection, target: &Target) -> Result<(), PoolError> {
+async fn change_user_again(connection: &mut Connection, place: &Place) -> Result<(), PoolError> {
     let identity = connection.identity.clone();
-    let lost = || PoolError::Lost { backend: target.name(), error: delphinus_net::NetError::Closed };
+    let lost = || PoolError::Lost { backend: place.name(), error: delphinus_net::NetError::Closed };
     let keys = identity.keys().ok_or_else(lost)?;
     let (key, secret) = keys.first_for(connection.backend).ok_or_else(lost)?;
-    let login = crate::pool::change_user_request(target, &identity, secret);
+    let login = crate::pool::change_user_request(place, &identity, secret);
     let changed = change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login).await;
-    match changed.map_err(|error| crate::pool::change_user_failed(target, error)) {
+    match changed.map_err(|error| crate::pool::change_user_failed(place, error)) {
         Ok(link) => connection.link = link,
         // The backend has closed the connection. The password was changed: a new one may do better with another key.
         Err(error) if error.is_about_password() => {
@@ -210,7 +209,7 @@ async fn change_user_again(connection: &mut Connection, target: &Target) -> Resu
         }
         Err(error) => return Err(error),
     }
-    initialise(connection, target).await
+    initialise(connection, place).await
 }
 
 /// Moves what only the connection knows of its owner's last statement into the owner's memory. What the server refuses to tell, as
@@ -291,21 +290,18 @@ pub(crate) async fn empty_list(connection: &mut Connection) -> Result<(), AskErr
     Ok(())
 }
 
-async fn bounded<F: Future<Output = Result<(), AskError>>>(
-    target: &Target,
-    work: F,
-) -> Result<(), PoolError> {
+async fn bounded<F: Future<Output = Result<(), AskError>>>(place: &Place, work: F) -> Result<(), PoolError> {
     match rt::timeout(LIMIT, work).await {
-        Some(result) => result.map_err(|error| failed(target, error)),
-        None => Err(timed_out(target)),
+        Some(result) => result.map_err(|error| failed(place, error)),
+        None => Err(timed_out(place)),
     }
 }
 
-fn timed_out(target: &Target) -> PoolError {
+fn timed_out(place: &Place) -> PoolError {
     let error = delphinus_net::NetError::TimedOut(LIMIT.as_millis() as u64);
-    PoolError::Lost { backend: target.name(), error }
+    PoolError::Lost { backend: place.name(), error }
 }
 
-fn failed(target: &Target, error: AskError) -> PoolError {
-    error.into_pool_error(target.name())
+fn failed(place: &Place, error: AskError) -> PoolError {
+    error.into_pool_error(place.name())
 }

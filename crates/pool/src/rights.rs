@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use delphinus_net::rt;
+use delphinus_net::rt::{self, Either};
 
 /// An epoch of one user, in one cluster: the later, the larger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,15 +73,21 @@ impl Rights {
     }
 
     /// Lets no epoch last longer than `longest`: rights may change where the proxy does not see it.
-    pub async fn age(self: Arc<Self>, longest: Duration) {
-        let mut echo = None;
+    /// Ends when that cannot change any more.
+    pub async fn age(self: Arc<Self>, mut longest: rt::watch::Receiver<Duration>) {
+        let mut echo: Option<Duration> = None;
         loop {
-            let pause = echo.unwrap_or(longest).min(longest);
-            if rt::timeout(pause, self.bell.notified()).await.is_some() {
-                echo = Some(FIRST_ECHO);
-            } else {
-                self.begin_epoch();
-                echo = echo.map(|pause| pause * 2).filter(|pause| *pause < longest);
+            let most = *longest.borrow_and_update();
+            let pause = echo.unwrap_or(most).min(most);
+            let news = rt::either(self.bell.notified(), longest.changed());
+            match rt::timeout(pause, news).await {
+                Some(Either::First(())) => echo = Some(FIRST_ECHO),
+                Some(Either::Second(Ok(()))) => {}
+                Some(Either::Second(Err(_))) => return,
+                None => {
+                    self.begin_epoch();
+                    echo = echo.map(|pause| pause * 2).filter(|pause| *pause < most);
+                }
             }
         }
     }
@@ -114,7 +120,10 @@ mod tests {
         rt::block_on(async {
             let rights = Arc::<Rights>::default();
             let longest = Duration::from_millis(40);
-            let ageing = rt::spawn_local(rights.clone().age(longest));
+            let (setting, set) = rt::watch::channel(Duration::from_hours(1));
+            let ageing = rt::spawn_local(rights.clone().age(set));
+            rt::sleep(Duration::from_millis(5)).await;
+            setting.send_replace(longest);
             let begun = rt::now();
             while rights.of_all() < Epoch(3) {
                 assert!(begun.elapsed() < Duration::from_secs(10), "it does not end");

@@ -53,6 +53,19 @@ impl Kept {
     pub(crate) fn new(wanted: &KeepOpen) -> Self {
         Self { wanted: wanted.clone(), identity: None, opening: Rc::default() }
     }
+
+    /// Those that are wanted now, with what is known of those that were wanted before.
+    pub(crate) fn follow(known: &mut Vec<Self>, wanted: &[KeepOpen]) {
+        let mut former = std::mem::take(known);
+        known.extend(wanted.iter().map(|wanted| {
+            let is_it =
+                |one: &Self| one.wanted.user == wanted.user && Arc::ptr_eq(&one.wanted.keys, &wanted.keys);
+            match former.iter().position(is_it) {
+                Some(at) => Self { wanted: wanted.clone(), ..former.swap_remove(at) },
+                None => Self::new(wanted),
+            }
+        }));
+    }
 }
 
 /// What most clients ask for that shapes connections.
@@ -68,13 +81,13 @@ impl BackendPool {
     /// True if a connection leads to where the backend was before it moved.
     #[inline]
     pub(crate) fn has_moved_since(&self, connection: &Connection) -> bool {
-        connection.moves != self.target.place.moves()
+        connection.moves != self.place.moves()
     }
 
     /// The idle ones of these.
     #[expect(clippy::vec_box, reason = "connections stay boxed: they move between seats and sessions")]
     fn take_left_behind(&self) -> Vec<Box<Connection>> {
-        let moves = self.target.place.moves();
+        let moves = self.place.moves();
         if self.moves.replace(moves) == moves {
             return Vec::new();
         }
@@ -111,7 +124,7 @@ impl Pool {
 
     #[expect(clippy::vec_box, reason = "connections stay boxed: they move between seats and sessions")]
     fn take_expired(&self, pool: &BackendPool, now: Instant) -> Vec<Box<Connection>> {
-        let usual = Duration::from_secs(self.settings.idle_timeout_s);
+        let usual = Duration::from_secs(self.settings().idle_timeout_s);
         let mut spare: Vec<(Rc<Identity>, u32)> = Vec::new();
         for kept in self.kept.borrow().iter() {
             if let Some(identity) = &kept.identity {
@@ -153,13 +166,16 @@ impl Pool {
         let take = || {
             let mut waiters = pool.waiters.borrow_mut();
             !waiters.is_empty()
-                && waiters.give_permit(backend, |claim| pool.budget.take(&pool.count, claim).ok())
+                && waiters
+                    .give_permit((backend, &pool.budget), |claim| pool.budget.take(&pool.count, claim).ok())
         };
         while take() {}
         let spare = pool.idle.borrow_mut().take_wanted(|connection| {
             let permit = &connection.permit;
             pool.budget.is_wanted_beyond(pool.waiting.get()) && permit.helps_others()
-                || permit.is_users_wanted_beyond(|claim| pool.waiters.borrow().of_user(backend, claim))
+                || permit.is_users_wanted_beyond(|claim| {
+                    pool.waiters.borrow().of_user((backend, &pool.budget), claim)
+                })
         });
         if let Some(connection) = spare {
             self.close_later(connection);
@@ -193,7 +209,9 @@ impl Pool {
             if pool.members.of(identity) >= kept.wanted.least || kept.opening.busy_until.get() > Some(now) {
                 continue;
             }
-            let Ok(permit) = pool.budget.take(&pool.count, identity.claim(backend)) else { continue };
+            let Ok(permit) = pool.budget.take(&pool.count, &identity.claim(backend, &pool.budget)) else {
+                continue;
+            };
             kept.opening.busy_until.set(Some(now + PAUSE));
             let (this, identity, opening) = (self.clone(), identity.clone(), kept.opening.clone());
             rt::spawn_local(async move {
@@ -234,7 +252,7 @@ impl BackendPool {
         {
             return true;
         }
-        let own = |claim: &Claim| self.waiters.borrow().of_user(backend, claim);
+        let own = |claim: &Claim| self.waiters.borrow().of_user((backend, &self.budget), claim);
         permit.is_users_wanted_beyond(own) && {
             let has = self.members.of_user(&connection.identity.user);
             has > permit.share_of_user() || self.waiters.borrow().is_empty()

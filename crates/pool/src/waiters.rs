@@ -7,7 +7,7 @@ use std::rc::Rc;
 use delphinus_net::rt::oneshot;
 use delphinus_topology::BackendId;
 
-use crate::budget::{Claim, Permit};
+use crate::budget::{Budget, Claim, Permit};
 use crate::connection::{Connection, Identity};
 use crate::rights::Epoch;
 
@@ -75,10 +75,11 @@ impl Waiters {
 
     /// Gives a connection to the first client that can use it, or its place.
     pub(crate) fn give(&mut self, backend: BackendId, mut connection: Box<Connection>) -> Given {
+        let claim = |of: &Identity, connection: &Connection| of.claim(backend, connection.permit.budget());
         for at in self.in_turn() {
             let queue = &mut self.queues[at];
             if !Rc::ptr_eq(&queue.identity, &connection.identity) {
-                if connection.permit.may_pass_to(queue.identity.claim(backend)) {
+                if connection.permit.may_pass_to(&claim(&queue.identity, &connection)) {
                     return Given::Replaced(connection);
                 }
                 continue;
@@ -101,12 +102,12 @@ impl Waiters {
     /// Gives the first client for whom `take` has one a permit; false if there is none.
     pub(crate) fn give_permit(
         &mut self,
-        backend: BackendId,
+        (backend, budget): (BackendId, &Budget),
         mut take: impl FnMut(&Claim) -> Option<Permit>,
     ) -> bool {
         for at in self.in_turn() {
             let queue = &mut self.queues[at];
-            let Some(mut permit) = take(queue.identity.claim(backend)) else { continue };
+            let Some(mut permit) = take(&queue.identity.claim(backend, budget)) else { continue };
             while let Some(waiter) = queue.waiters.pop_front() {
                 match waiter.answer.send(Grant::Permit(permit)) {
                     Ok(()) => return true,
@@ -135,8 +136,8 @@ impl Waiters {
     }
 
     /// How many wait for a connection of the user of this claim.
-    pub(crate) fn of_user(&self, backend: BackendId, claim: &Claim) -> u32 {
-        let of_user = |queue: &&Queue| queue.identity.claim(backend).is_of_same_user(claim);
+    pub(crate) fn of_user(&self, (backend, budget): (BackendId, &Budget), claim: &Claim) -> u32 {
+        let of_user = |queue: &&Queue| queue.identity.claim(backend, budget).is_of_same_user(claim);
         let count: usize = self.queues.iter().filter(of_user).map(|queue| queue.waiters.len()).sum();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
@@ -162,7 +163,7 @@ mod tests {
     use delphinus_wire::Capabilities;
 
     use super::*;
-    use crate::budget::{BackendLimits, Budget};
+    use crate::budget::BackendLimits;
     use crate::keys::Keys;
 
     const BACKEND: BackendId = BackendId(0);
@@ -171,11 +172,9 @@ mod tests {
         Budget::new(BackendLimits { max: 100, ..BackendLimits::default() }, vec![Arc::default()])
     }
 
-    fn identity(budget: &Arc<Budget>, user: &str, is_admin: bool) -> Rc<Identity> {
+    fn identity(user: &str, is_admin: bool) -> Rc<Identity> {
         let keys = Arc::new(Keys::listed([]));
-        let mut identity = Identity::new(user.to_owned(), Capabilities::default(), &keys).of_admin(is_admin);
-        identity.claims = vec![budget.claim(user, is_admin)];
-        Rc::new(identity)
+        Rc::new(Identity::new(user.to_owned(), Capabilities::default(), &keys).of_admin(is_admin))
     }
 
     /// Gives out one permit, and says who of these has it.
@@ -185,7 +184,7 @@ mod tests {
         turns: &mut [(&'static str, oneshot::Receiver<Grant>)],
     ) -> Option<&'static str> {
         let count = Rc::default();
-        waiters.give_permit(BACKEND, |claim| budget.take(&count, claim).ok());
+        waiters.give_permit((BACKEND, budget), |claim| budget.take(&count, claim).ok());
         let mut got = turns.iter_mut().filter_map(|(name, turn)| turn.try_recv().is_ok().then_some(*name));
         let first = got.next();
         assert_eq!(got.next(), None, "one permit serves one client");
@@ -195,8 +194,8 @@ mod tests {
     #[test]
     fn administrators_come_first_and_then_whoever_came_first() {
         let (budget, mut waiters) = (budget(), Waiters::default());
-        let [app, batch] = ["app", "batch"].map(|user| identity(&budget, user, false));
-        let ops = identity(&budget, "ops", true);
+        let [app, batch] = ["app", "batch"].map(|user| identity(user, false));
+        let ops = identity("ops", true);
         let mut turns: Vec<_> =
             [("app 1", &app), ("batch 1", &batch), ("app 2", &app), ("ops", &ops), ("batch 2", &batch)]
                 .map(|(name, identity)| (name, waiters.push(identity, Epoch(0))))
@@ -211,7 +210,7 @@ mod tests {
     #[test]
     fn who_has_given_up_costs_nobody_a_turn() {
         let (budget, mut waiters) = (budget(), Waiters::default());
-        let app = identity(&budget, "app", false);
+        let app = identity("app", false);
         let gone = waiters.push(&app, Epoch(0));
         let mut turns = [("second", waiters.push(&app, Epoch(0)))];
         drop(gone);
@@ -224,7 +223,7 @@ mod tests {
         let of_users = std::collections::HashMap::from([("batch".to_owned(), 0)]);
         let budget = Budget::new(BackendLimits { max: 100, reserved: 0, of_users }, vec![Arc::default()]);
         let mut waiters = Waiters::default();
-        let [app, batch] = ["app", "batch"].map(|user| identity(&budget, user, false));
+        let [app, batch] = ["app", "batch"].map(|user| identity(user, false));
         let mut turns = [("batch", waiters.push(&batch, Epoch(0))), ("app", waiters.push(&app, Epoch(0)))];
         assert_eq!(served(&mut waiters, &budget, &mut turns), Some("app"));
         assert_eq!(served(&mut waiters, &budget, &mut turns), None);

@@ -32,8 +32,8 @@ pub struct Rule {
     pub then: Action,
     /// It only counts and logs what it would have matched; the rules behind it go on.
     pub log_only: bool,
-    /// Statements that it has matched.
-    hits: AtomicU64,
+    /// Statements that it has matched, also as it was before the configuration changed.
+    hits: Arc<AtomicU64>,
     /// What has become of the copies that it asked for.
     pub copies: Arc<Copies>,
 }
@@ -180,7 +180,13 @@ struct Read {
 impl Rule {
     /// A rule that has matched nothing yet.
     pub fn new(name: Arc<str>, when: When, then: Action, log_only: bool) -> Self {
-        Self { name, when, then, log_only, hits: AtomicU64::new(0), copies: Arc::default() }
+        Self { name, when, then, log_only, hits: Arc::default(), copies: Arc::default() }
+    }
+
+    /// The same, whose counts go on from those of one of the same name.
+    #[must_use]
+    pub fn counting_on(self, known: &Self) -> Self {
+        Self { hits: known.hits.clone(), copies: known.copies.clone(), ..self }
     }
 
     /// The text that runs in the place of this one, if the rule has one.
@@ -197,6 +203,11 @@ impl Rule {
 }
 
 impl Rules {
+    /// The rule with this name.
+    pub fn named(&self, name: &str) -> Option<&Rule> {
+        self.ordered.iter().find(|rule| *rule.name == *name)
+    }
+
     /// These rules, in this order.
     pub fn new(ordered: Vec<Rule>) -> Self {
         let needs = |needs: fn(&When) -> bool| ordered.iter().any(|rule| needs(&rule.when));

@@ -175,7 +175,7 @@ impl Session {
     async fn init_db(&mut self, input: Input) -> Outcome {
         let name = &self.client.buffer.data()[HEADER_LEN + 1..input.held];
         let name = String::from_utf8_lossy(name).into_owned();
-        if let Err(error) = self.clusters.check_schema(self.worker.cluster, &name) {
+        if let Err(error) = self.login.next.clusters.check_schema(self.worker.cluster, &name) {
             return self.refuse(input, error.into()).await;
         }
         self.pass_on(input, Simple::init_db(name)).await

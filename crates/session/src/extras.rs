@@ -53,7 +53,7 @@ impl Session {
             return Ok(None);
         }
         self.take_hints(&question, &hints_in(&question).or(&attributes))?;
-        if !self.worker.settings.routing.rules.is_empty()
+        if !self.settings.routing.rules.is_empty()
             && let Some(text) = self.follow_rule(&question, &attributes).await?
         {
             self.steering.is_rewritten = true;
@@ -84,7 +84,7 @@ impl Session {
 
     /// Does what hints say.
     fn take_hints(&mut self, question: &Question<'_>, asked: &Hints) -> Result<(), ProxyError> {
-        let routing = &self.worker.settings.routing;
+        let routing = &self.settings.routing;
         let around = Around { state: &self.state, held: &self.held, login: &self.login, routing };
         let ignored = self.steering.take_hints(question, asked, around, &self.worker.outlook);
         for why in ignored {
@@ -106,7 +106,7 @@ impl Session {
     }
 
     fn cannot(&mut self, why: &str) -> Result<(), ProxyError> {
-        let is_strict = self.worker.settings.routing.strict_hints;
+        let is_strict = self.settings.routing.strict_hints;
         Ok(self.steering.cannot(why, is_strict, &self.worker.counters, &self.held.activity)?)
     }
 
@@ -116,13 +116,13 @@ impl Session {
         question: &Question<'_>,
         attributes: &Hints,
     ) -> Result<Option<Vec<u8>>, ProxyError> {
-        let worker = self.worker.clone();
+        let settings = self.settings.clone();
         let (id, user) = (self.held.activity.id.0, self.held.activity.user());
         let class = question.statement.class.as_str();
         let tell = |rule: &Rule| {
             tracing::info!(session.id = id, user = %user, rule = %rule.name, class, "a rule would match");
         };
-        let found = worker.settings.routing.rules.find(&self.around().facts(question, &user), tell);
+        let found = settings.routing.rules.find(&self.around().facts(question, &user), tell);
         let Some(rule) = found else { return Ok(None) };
         if rule.then.log && self.steering.trace.is_none() {
             self.begin_trace(question.sql, question.statement, attributes);
@@ -157,7 +157,7 @@ impl Session {
             Ok(Served::Error(error) | Served::Fatal(error)) => ClientError::from(error).code(),
             Ok(Served::Answered | Served::End) | Err(_) => 0,
         };
-        let rules = &self.worker.settings.routing.rules;
+        let rules = &self.settings.routing.rules;
         self.worker.outlook.with_snapshot(|snapshot, balance| {
             trace.tell(
                 error,

@@ -28,7 +28,7 @@ pub(crate) struct Equipment {
     /// How long it may take for the rest of a command, and to take an answer, in seconds.
     pub net_timeout_s: u64,
     /// Commands are no longer than this, in bytes.
-    pub max_command: u64,
+    pub max_command: std::cell::Cell<u64>,
 }
 
 /// One client's connection.

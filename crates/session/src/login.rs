@@ -38,11 +38,11 @@ use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::{Held, Seats, is_about_schema};
 use crate::io::Client;
-use crate::session::{LoginFacts, Session};
+use crate::session::{ForNextUser, LoginFacts, Session};
 use crate::state::{JustBegun, Lex, Published, Wanted};
 use crate::statements::ClientStatements;
 use crate::steer::Steering;
-use crate::worker::{Settings, Worker};
+use crate::worker::Worker;
 
 /// Clients choose the level that answers to them are compressed with; from 10 on, a worker would do little else.
 const MOST_ZSTD_LEVEL: u8 = 9;
@@ -57,7 +57,7 @@ pub(crate) async fn enter(
     let origin = Origin { host: peer.host(), ip: peer.ip, system_user: peer.system_user };
     let host = origin.host.clone();
     let stream = peer.into_stream().ok()?;
-    let limit = Duration::from_millis(worker.settings.connect_timeout_ms);
+    let limit = Duration::from_millis(worker.settings().connect_timeout_ms);
     let login = Box::pin(log_in(clusters, stream, listener, (origin, connected)));
     match rt::either(rt::timeout(limit, login), connected.evicted()).await {
         // Boxed, so that a client that has not logged in does not carry the room of one that has.
@@ -101,7 +101,7 @@ async fn log_in(
     let mut buffer = Buffer::default();
     // Until the client's own cluster is known.
     let worker = clusters.first(&listener).clone();
-    let limit = worker.settings.connect_timeout_ms;
+    let limit = worker.settings().connect_timeout_ms;
     let Origin { host, ip, system_user } = peer.resolve(&mut stream, &mut buffer, (&listener, limit)).await?;
     if let Err(refusal) = connected.is_from(ip) {
         let error = worker.refused(refusal, ("", &host));
@@ -122,7 +122,7 @@ async fn log_in(
     let limit = Duration::from_millis(limit);
     let attempt = LoginAttempt::new(worker.registry.failed_logins(), connected, (visitor, &host), limit);
     let services = LoginServices {
-        memory: &worker.settings.memory,
+        memory: &worker.memory,
         tls: listener.tls.as_ref(),
         pause: &|query| attempt.pause(query.user()),
         lookup: &|query| clusters.choose(&listener, query.user(), query.schema()).users.record(query.user()),
@@ -154,7 +154,8 @@ async fn log_in(
     session.state.pin_if_dedicated(&session.worker.users);
     // Boxed for the same reason: it may have to check a connection out, which takes most of the room.
     let Session { worker, client, held, state, .. } = &mut session;
-    let finished = Box::pin(finish_login(client, held, state, &outcome, &worker.settings)).await;
+    let limits = (worker.settings().connect_timeout_ms, &worker.memory);
+    let finished = Box::pin(finish_login(client, held, state, &outcome, limits)).await;
     if let Err(error) = finished {
         session.leave();
         return Err(error);
@@ -242,7 +243,7 @@ impl Seed {
                 .of_client(self.client_ip, outcome.attributes.clone())
                 .of_admin(self.info.rank() == Rank::ConnectionAdmin),
         );
-        let account = &worker.settings.memory;
+        let account = &worker.memory;
         let (room, share) = (account.open(Owner::Buffers), Share::of(account));
         let client = Client {
             stream: self.stream,
@@ -288,12 +289,12 @@ impl Seed {
             steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
             noted: Noted::default(),
             causality: Causality::default(),
+            settings: worker.settings(),
             worker,
-            clusters: self.clusters,
             client,
             login: LoginFacts {
                 established: outcome.connection,
-                settings: Box::new(self.settings),
+                next: Box::new(ForNextUser { settings: self.settings, clusters: self.clusters }),
                 listener: self.listener,
                 client_ip: self.client_ip,
                 refused_changes: 0,
@@ -413,14 +414,14 @@ async fn finish_login(
     held: &mut Held,
     state: &mut Wanted,
     outcome: &LoginOutcome,
-    settings: &Settings,
+    (limit_ms, account): (u64, &Account),
 ) -> Result<(), NetError> {
-    if let Err(error) = check_schema(held, state, settings.connect_timeout_ms).await {
+    if let Err(error) = check_schema(held, state, limit_ms).await {
         refuse_known(&mut client.stream, &error, outcome).await;
         return Err(NetError::Closed);
     }
     held.activity.enters(state.want.schema.as_deref());
-    say_welcome(client, state.status, outcome, &settings.memory).await
+    say_welcome(client, state.status, outcome, account).await
 }
 
 /// Says OK; from then on, the connection is compressed as was agreed.

@@ -150,7 +150,7 @@ impl Session {
         if !self.causality.must_wait() {
             return Ok(checkout);
         }
-        let limit = self.worker.settings.routing.consistency_timeout;
+        let limit = self.settings.routing.consistency_timeout;
         let patience = Patience { limit, flavor: self.state.flavor() };
         let (outlook, counters) = (&self.worker.outlook, &self.worker.counters);
         // An error sends the read elsewhere.
@@ -247,7 +247,7 @@ impl Session {
         self.begin_elsewhere(statement).await.map_err(|error| match error {
             ProxyError::Killed => error,
             // It has ended, and a client that is not told so would go on without one.
-            error => self.held.source.failover.lost_transaction(&error.reason()),
+            error => self.held.source.failover.get().lost_transaction(&error.reason()),
         })
     }
 

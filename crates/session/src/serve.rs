@@ -73,6 +73,9 @@ impl Session {
                 Waited::Expired => return self.say_expired().await,
             };
             self.held.activity.touch(self.worker.registry.clock_s());
+            if !self.worker.has_set(&self.settings) {
+                self.follow_settings();
+            }
             self.client.error_seq = Some(1);
             let served = self.serve_command(input).await;
             if self.steering.trace.is_some() {
@@ -103,7 +106,7 @@ impl Session {
 
     /// There is no memory for the rest of a command: it is passed over. True if the session ends with that.
     async fn refuse_crowded(&mut self, input: Input) -> Result<bool, NetError> {
-        let error = ProxyError::MemoryFull(self.worker.settings.memory.limit());
+        let error = ProxyError::MemoryFull(self.worker.memory.limit());
         self.client.error_seq = Some(1);
         let (error, ends) = match Box::pin(self.refuse(input, error)).await? {
             Served::Error(error) => (error, false),
@@ -144,7 +147,7 @@ impl Session {
 
     #[inline]
     async fn serve_command(&mut self, input: Input) -> Outcome {
-        if input.frame.len as u64 > self.worker.settings.max_allowed_packet {
+        if input.frame.len as u64 > self.settings.max_allowed_packet {
             self.client.skip(input).await?;
             return Ok(Served::Fatal(ProxyError::PacketTooLarge));
         }

@@ -23,14 +23,14 @@ use crate::state::Wanted;
 use crate::statements::ClientStatements;
 use crate::steer::{Around, Steering};
 use crate::watch::Watch;
-use crate::worker::Worker;
+use crate::worker::{Settings, Worker};
 
 /// A session. Its life is in `serve`.
 pub struct Session {
     /// That of its cluster.
     pub(crate) worker: Rc<Worker>,
-    /// Where it may move to with COM_CHANGE_USER.
-    pub(crate) clusters: Rc<Clusters<Worker>>,
+    /// What an operator had set when its command began.
+    pub(crate) settings: Rc<Settings>,
     pub(crate) client: Client,
     pub(crate) login: LoginFacts,
     pub(crate) state: Wanted,
@@ -47,13 +47,20 @@ pub struct Session {
 /// What the login settled for as long as the connection lives.
 pub(crate) struct LoginFacts {
     pub(crate) established: Established,
-    /// For the next user. In a box: few sessions change theirs.
-    pub(crate) settings: Box<ServerSettings>,
+    /// In a box: few sessions change their user.
+    pub(crate) next: Box<ForNextUser>,
     pub(crate) listener: Arc<ListenerSettings>,
     /// `None` on a Unix socket.
     pub(crate) client_ip: Option<IpAddr>,
     /// How often a COM_CHANGE_USER was refused.
     pub(crate) refused_changes: u8,
+}
+
+/// What the next user of a session needs.
+pub(crate) struct ForNextUser {
+    pub(crate) settings: ServerSettings,
+    /// Where the session may move to.
+    pub(crate) clusters: Rc<Clusters<Worker>>,
 }
 
 /// What COM_CHANGE_USER ends on every server.
@@ -123,7 +130,7 @@ impl Session {
     /// What is around a statement of this session.
     #[inline]
     pub(crate) fn around(&self) -> Around<'_> {
-        let routing = &self.worker.settings.routing;
+        let routing = &self.settings.routing;
         Around { state: &self.state, held: &self.held, login: &self.login, routing }
     }
 
@@ -142,6 +149,15 @@ impl Session {
     pub(crate) fn reset_steering(&mut self) {
         let standing = self.worker.consistency_of(&self.held.activity.user());
         self.steering.reset(self.worker.is_steered(&self.login.listener), standing);
+    }
+
+    /// Takes over what an operator has set since the last command.
+    #[cold]
+    pub(crate) fn follow_settings(&mut self) {
+        self.settings = self.worker.settings();
+        let own = self.steering.own.as_deref().cloned().unwrap_or_default();
+        self.set_own_hints(own, self.steering.traces);
+        self.state.pin_if_dedicated(&self.worker.users);
     }
 
     /// Takes over new settings of the session.

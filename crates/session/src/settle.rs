@@ -82,7 +82,7 @@ impl Session {
             users: &self.worker.users,
             keys: &self.held.keys,
             outlook: &self.worker.outlook,
-            most_prepared: self.worker.settings.max_prepared_statements.saturating_sub(self.statements.len()),
+            most_prepared: self.settings.max_prepared_statements.saturating_sub(self.statements.len()),
         };
         let late = follow::settle(&mut self.state, &mut self.noted, checkout, ran, around).await?;
         self.causality.take_gtids(&late, &self.worker.outlook);
@@ -97,7 +97,7 @@ impl Session {
     /// cluster either: its next statement would be run by the wrong servers.
     fn check_entered(&self) {
         let Some(schema) = self.state.want.schema.as_deref() else { return };
-        if let Err(error) = self.clusters.check_schema(self.worker.cluster, schema) {
+        if let Err(error) = self.login.next.clusters.check_schema(self.worker.cluster, schema) {
             tracing::warn!(
                 session.id = self.held.activity.id.0,
                 why = ProxyError::from(error).reason(),

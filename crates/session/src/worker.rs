@@ -1,6 +1,6 @@
 //! What all sessions of one worker share.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,10 +51,8 @@ pub struct Settings {
     pub failover: Failover,
     /// Where statements go, beside what the statements themselves say.
     pub routing: Routing,
-    /// Answers that are kept; `None`: none are.
-    pub cache: Option<Arc<Cache>>,
-    /// What memory there is for what is kept.
-    pub memory: Account,
+    /// How reads are spread.
+    pub balance: Policy,
 }
 
 /// What an operator sets about failovers.
@@ -100,8 +98,10 @@ pub struct Routing {
 pub struct Worker {
     /// Which cluster.
     pub(crate) cluster: ClusterId,
-    /// What an operator set.
-    pub settings: Settings,
+    /// What an operator has set by now.
+    settings: RefCell<Rc<Settings>>,
+    /// What memory there is for what is kept.
+    pub(crate) memory: Account,
     /// Who may log in.
     pub users: Arc<Users>,
     /// Backend connections.
@@ -160,8 +160,10 @@ pub struct Parts {
     pub waiting: WaitingRoom,
     /// Spare buffers, shared by the workers of a thread.
     pub buffers: BufferPool,
-    /// How reads are spread.
-    pub policy: rt::watch::Receiver<Policy>,
+    /// Answers that are kept; `None`: none are.
+    pub cache: Option<Arc<Cache>>,
+    /// What memory there is for what is kept.
+    pub memory: Account,
 }
 
 /// Bytes of a buffer: most commands and results fit.
@@ -183,29 +185,29 @@ impl Worker {
             buffers: parts.buffers.clone(),
             counters: parts.counters.clone(),
             net_timeout_s: parts.settings.net_timeout_s,
-            max_command: parts.settings.max_allowed_packet,
+            max_command: Cell::new(parts.settings.max_allowed_packet),
         });
-        let answers = parts.settings.cache.clone().map(|cache| Answers {
+        let answers = parts.cache.map(|cache| Answers {
             cache,
             flights: Flights::default(),
             counters: parts.counters.clone(),
-            memory: parts.settings.memory.clone(),
+            memory: parts.memory.clone(),
             cluster: parts.cluster,
         });
         let mirrors = Mirrors::new(
             parts.pool.clone(),
             parts.buffers.clone(),
             parts.counters.clone(),
-            parts.settings.memory.clone(),
+            parts.memory.clone(),
         );
         let stored_code = parts.reader.stored_code().clone();
-        let outlook = Rc::new(Outlook::new(parts.reader, *parts.policy.borrow()));
+        let outlook = Rc::new(Outlook::new(parts.reader, parts.settings.balance));
         let source = Rc::new(Source {
             pool: parts.pool.clone(),
             outlook: outlook.clone(),
             users: parts.users.clone(),
             counters: parts.counters.clone(),
-            failover: parts.settings.failover,
+            failover: Cell::new(parts.settings.failover),
         });
         let (room, stopping) = (parts.waiting, parts.stopping);
         let (registry, kills_abandoned) = (parts.registry.clone(), parts.settings.kills_abandoned);
@@ -215,7 +217,8 @@ impl Worker {
             equipment,
             source,
             waits,
-            settings: parts.settings,
+            settings: RefCell::new(Rc::new(parts.settings)),
+            memory: parts.memory,
             users: parts.users,
             pool: parts.pool,
             buffers: parts.buffers,
@@ -247,26 +250,37 @@ impl Worker {
 
     /// What the primary is asked with about passwords.
     pub(crate) fn prover(&self) -> Prover<'_> {
-        let patience = Duration::from_millis(self.settings.connect_timeout_ms);
+        let patience = Duration::from_millis(self.settings().connect_timeout_ms);
         Prover { users: &self.users, pool: &self.pool, reader: self.outlook.reader(), patience }
     }
 
     /// How old what this user reads may be, where that is said.
     pub(crate) fn consistency_of(&self, user: &str) -> Option<Consistency> {
         let own = self.users.find(user).and_then(|user| user.consistency);
-        own.or(self.settings.routing.consistency)
+        own.or(self.settings().routing.consistency)
     }
 
     /// True if rules or the listener have a say in every command of a session.
     pub(crate) fn is_steered(&self, listener: &ListenerSettings) -> bool {
-        !self.settings.routing.rules.is_empty() || listener.mode != ListenerMode::Split
+        !self.settings().routing.rules.is_empty() || listener.mode != ListenerMode::Split
     }
 
-    /// Spreads reads as the operator wants it, also when that changes; until nobody can change it any more.
-    pub async fn follow(self: Rc<Self>, mut policy: rt::watch::Receiver<Policy>) {
-        while policy.changed().await.is_ok() {
-            let policy = *policy.borrow_and_update();
-            self.outlook.spread_by(policy);
-        }
+    /// What an operator has set by now.
+    pub(crate) fn settings(&self) -> Rc<Settings> {
+        self.settings.borrow().clone()
+    }
+
+    /// True if these are what an operator has set by now.
+    #[inline]
+    pub(crate) fn has_set(&self, settings: &Rc<Settings>) -> bool {
+        Rc::ptr_eq(settings, &self.settings.borrow())
+    }
+
+    /// Follows other settings from now on: sessions with their next command.
+    pub fn follow(&self, settings: Settings) {
+        self.outlook.spread_by(settings.balance);
+        self.equipment.max_command.set(settings.max_allowed_packet);
+        self.source.failover.set(settings.failover);
+        self.settings.replace(Rc::new(settings));
     }
 }

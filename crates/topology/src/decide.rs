@@ -5,6 +5,7 @@
 //! | does a backend live | `life` |
 //! | is it fit for reads, and which state follows | `fitness` |
 //! | which one is the primary | `roles`, one file for each kind of topology |
+//! | which backends are configured | `roster` |
 //! | which servers are backends that are not configured | `discovery` |
 //! | which of several writable ones is right | `judge` |
 //!
@@ -18,6 +19,7 @@ mod judge;
 mod life;
 mod read_only;
 mod roles;
+mod roster;
 mod static_roles;
 
 use std::net::IpAddr;
@@ -146,6 +148,16 @@ pub enum Event {
         /// What is wanted now.
         wish: Wish,
     },
+    /// An operator has added a backend to the configuration.
+    Added {
+        /// Which one.
+        backend: BackendId,
+    },
+    /// An operator has removed a backend from the configuration.
+    Removed {
+        /// Which one.
+        backend: BackendId,
+    },
     /// The cluster has named a server that is a backend now.
     Found {
         /// Which one.
@@ -202,6 +214,11 @@ pub fn decide(
     let mut events = Vec::new();
     let (mut has_changed, mut has_moved) = (false, false);
     for observation in observations {
+        if let Observation::Listed { backend, at, member } = observation {
+            has_changed |=
+                roster::list(&mut next, (*backend, member.as_ref()), settings.kind, *at, &mut events);
+            continue;
+        }
         let Some(backend) = next.backends.get_mut(observation.backend().index()) else { continue };
         let is_wish = matches!(observation, Observation::Wish { .. });
         let is_late = !is_wish && backend.tally.is_too_late(observation.at());

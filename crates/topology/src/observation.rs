@@ -15,6 +15,7 @@ use crate::heartbeat::Heartbeat;
 use crate::identity::Identity;
 use crate::limits::ServerLimits;
 use crate::replication::Replication;
+use crate::snapshot::Member;
 
 /// One thing seen.
 #[derive(Debug, Clone)]
@@ -45,6 +46,15 @@ pub enum Observation {
         at: Instant,
         /// Where it is now.
         to: IpAddr,
+    },
+    /// By nobody: the configuration names other backends than before.
+    Listed {
+        /// Which place it is about.
+        backend: BackendId,
+        /// Since when.
+        at: Instant,
+        /// The backend there; `None`: there is none any more.
+        member: Option<Member>,
     },
     /// By nobody: an operator wants it so.
     Wish {
@@ -144,6 +154,7 @@ impl Observation {
             Self::Probe { backend, .. }
             | Self::Traffic { backend, .. }
             | Self::Moved { backend, .. }
+            | Self::Listed { backend, .. }
             | Self::Wish { backend, .. } => *backend,
         }
     }
@@ -154,6 +165,7 @@ impl Observation {
             Self::Probe { at, .. }
             | Self::Traffic { at, .. }
             | Self::Moved { at, .. }
+            | Self::Listed { at, .. }
             | Self::Wish { at, .. } => *at,
         }
     }

@@ -1,4 +1,4 @@
-//! How a backend has come to be one: by the configuration, or found in the cluster.
+//! How a backend has come to be one: by the configuration, which may change, or found in the cluster.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,6 +9,8 @@ pub enum Origin {
     /// From the configuration: it stays, whatever is seen.
     #[default]
     Configured,
+    /// No backend: a place whose backend was removed from the configuration.
+    Vacant,
     /// No backend yet: a place for one that is found.
     Spare,
     /// The cluster has named it.
@@ -45,7 +47,7 @@ impl Origin {
     pub fn found(&self) -> Option<&Found> {
         match self {
             Self::Found(found) => Some(found),
-            Self::Configured | Self::Spare | Self::Left(_) => None,
+            Self::Configured | Self::Vacant | Self::Spare | Self::Left(_) => None,
         }
     }
 }

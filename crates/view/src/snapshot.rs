@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use delphinus_net::rt::watch;
-use delphinus_topology::{BackendId, Snapshot, Wish};
+use delphinus_topology::{BackendId, Member, Snapshot, Wish};
 
 use crate::positions::Positions;
 use crate::stored_code::StoredCode;
@@ -34,16 +34,15 @@ pub struct SnapshotCache {
     cache: arc_swap::Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>,
 }
 
-/// Both ends of a cluster's view.
+/// Both ends of a cluster's view, which begins with this snapshot and can have so many backends.
 pub fn channel(
-    first: Snapshot,
+    (first, places): (Snapshot, usize),
     reporter: TrafficReporter,
     stored_code: StoredCode,
 ) -> (Publisher, SnapshotReader) {
     let (sender, changed) = watch::channel(first.generation);
-    let backends = first.backends.len();
     let current = Arc::new(ArcSwap::from_pointee(first));
-    let positions = Arc::new(Positions::new(backends));
+    let positions = Arc::new(Positions::new(places));
     let publisher = Publisher { current: current.clone(), changed: sender };
     let stored_code = Arc::new(stored_code);
     (publisher, SnapshotReader { current, changed, reporter, positions, stored_code })
@@ -93,6 +92,28 @@ impl SnapshotReader {
         self.load().backend(backend).is_some()
             && self.reporter.wish(backend, at, wish).await
             && self.clone().wait_for(obeys).await.is_some()
+    }
+
+    /// Tells the monitor which backends the configuration names now, by place, and waits until everybody can see them. False if
+    /// the proxy stops.
+    pub async fn list(&self, members: Vec<(BackendId, Option<Member>)>, at: Instant) -> bool {
+        for (backend, member) in &members {
+            if !self.reporter.listed(*backend, at, member.clone()).await {
+                return false;
+            }
+        }
+        let is_listed = |snapshot: &Snapshot| {
+            members.iter().all(|(id, member)| match (snapshot.backend(*id), member) {
+                (Some(backend), Some(member)) => {
+                    backend.name == member.name
+                        && backend.weight == member.weight
+                        && backend.origin.is_present()
+                }
+                (found, None) => found.is_none_or(|backend| !backend.origin.is_present()),
+                (None, Some(_)) => false,
+            })
+        };
+        self.clone().wait_for(is_listed).await.is_some()
     }
 
     /// Waits until `is_there` holds of the snapshot and returns that one; `None` if the monitor has stopped and

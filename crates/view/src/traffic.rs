@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use delphinus_net::rt::mpsc;
-use delphinus_topology::{BackendId, Observation, Traffic, Wish};
+use delphinus_topology::{BackendId, Member, Observation, Traffic, Wish};
 
 /// A worker's way to tell the monitor. Never waits: when the monitor is behind by this many messages, one more
 /// says nothing new and is dropped.
@@ -38,6 +38,11 @@ impl TrafficReporter {
     /// What an operator wants of `backend`. Waits for room: a wish must not get lost. False if the proxy stops.
     pub async fn wish(&self, backend: BackendId, at: Instant, wish: Wish) -> bool {
         self.sender.send(Observation::Wish { backend, at, wish }).await.is_ok()
+    }
+
+    /// What the configuration names at the place of `backend`. Waits for room, too. False if the proxy stops.
+    pub(crate) async fn listed(&self, backend: BackendId, at: Instant, member: Option<Member>) -> bool {
+        self.sender.send(Observation::Listed { backend, at, member }).await.is_ok()
     }
 
     fn send(&self, backend: BackendId, at: Instant, traffic: Traffic) {

@@ -48,8 +48,8 @@ async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
     let row = |backend: &Backend| {
         let of_workers = census.iter().flatten().filter_map(|worker| worker.get(backend.id.index()));
         let idle: u32 = of_workers.flat_map(|pool| &pool.users).map(|one| one.idle).sum();
-        let (target, budget) = cluster.backends.get(backend.id.index())?;
-        let spot = target.place.spot();
+        let (place, budget) = cluster.backends.get(backend.id.index())?;
+        let spot = place.spot();
         let mut row =
             vec![text(&backend.name), spot.address.as_ref().and_then(text), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));

@@ -22,11 +22,11 @@ const COLUMNS: [&str; 10] = [
 pub(super) fn show(call: &Call<'_>) -> Table {
     let parts = &call.console.parts;
     let sessions = parts.registry.list();
+    let (listeners, users) = ((parts.listeners)(), (parts.client_users)());
     let row = |(id, cluster): (ClusterId, &ClusterView)| {
         let snapshot = cluster.reader.load();
-        let of_listeners =
-            parts.listeners.iter().filter(|one| one.cluster.as_deref() == Some(&*cluster.name));
-        let of_users = parts.client_users.iter().filter(|one| one.cluster.as_deref() == Some(&*cluster.name));
+        let of_listeners = listeners.iter().filter(|one| one.cluster.as_deref() == Some(&*cluster.name));
+        let of_users = users.iter().filter(|one| one.cluster.as_deref() == Some(&*cluster.name));
         vec![
             text(&cluster.name),
             text(if id == ClusterId::default() { "YES" } else { "NO" }),
@@ -35,7 +35,7 @@ pub(super) fn show(call: &Call<'_>) -> Table {
             text(snapshot.present().count()),
             text(snapshot.backends.iter().filter(|backend| backend.is_up()).count()),
             text(sessions.iter().filter(|info| info.cluster() == id).count()),
-            list(cluster.schemas.iter().map(String::as_str)),
+            list((cluster.schemas)().iter().map(String::as_str)),
             list(of_listeners.map(|one| one.name.as_str())),
             list(of_users.map(|one| one.name.as_str())),
         ]

@@ -36,12 +36,12 @@ async fn of_cluster(cluster: &ClusterView) -> Result<Vec<Vec<Value>>, Refused> {
             return Err(Refused::because(format!("worker {worker} does not answer")));
         };
         let backends = cluster.backends.iter().zip(&snapshot.backends);
-        for (((target, budget), backend), pool) in backends.zip(census) {
+        for (((place, budget), backend), pool) in backends.zip(census) {
             for one in pool.users {
                 let limits = [budget.max(), budget.reserved()];
                 let counts =
                     [one.idle, one.held, one.in_use, one.waiting].into_iter().chain(limits).map(text);
-                let mut row = vec![text(worker), text(target.name()), text(one.user)];
+                let mut row = vec![text(worker), text(place.name()), text(one.user)];
                 row.extend(counts);
                 row.extend([warning(budget, backend), text(&cluster.name)]);
                 rows.push(row);

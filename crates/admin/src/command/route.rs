@@ -27,10 +27,9 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
         };
     }
     let name = (call.console.clusters().count() > 1).then(|| vec![text("cluster"), text(&cluster.name)]);
-    let Routing { rules, consistency, .. } = &cluster.routing;
-    let policy = *cluster.policy.borrow();
-    let cluster = Cluster { snapshot: &snapshot, rules, policy };
-    let asker = Asker { usual: Usual::of(None, *consistency, &snapshot), ..Asker::default() };
+    let (Routing { rules, consistency, .. }, policy) = (cluster.routing)();
+    let cluster = Cluster { snapshot: &snapshot, rules: &rules, policy };
+    let asker = Asker { usual: Usual::of(None, consistency, &snapshot), ..Asker::default() };
     let sql = sql.as_bytes();
     let question = Question { sql, lex, statement: &classify(sql, lex) };
     let rows = delphinus_route::explain(&question, cluster, &asker);
@@ -95,7 +94,7 @@ fn rules_of(cluster: &ClusterView) -> Vec<Vec<Value>> {
             text(&cluster.name),
         ]
     };
-    cluster.routing.rules.iter().enumerate().map(row).collect()
+    (cluster.routing)().0.rules.iter().enumerate().map(row).collect()
 }
 
 /// In the words of the configuration.

@@ -31,7 +31,8 @@ pub(super) fn show_listeners(call: &Call<'_>) -> Table {
     let row = |one: &crate::ListenerRow| {
         vec![text(&one.name), text(&one.address), text(one.tls), text(one.serves), one.cluster.clone()]
     };
-    let rows = call.console.parts.listeners.iter().map(row);
+    let listeners = (call.console.parts.listeners)();
+    let rows = listeners.iter().map(row);
     Table::new(["name", "address", "tls", "serves", "cluster"]).with(rows)
 }
 
@@ -44,7 +45,7 @@ pub(super) fn show_users(call: &Call<'_>) -> Table {
     let every = parts.registry.limits().per_user;
     let yes = |is: bool| text(if is { "YES" } else { "NO" });
     let mut rows = Vec::new();
-    for user in &parts.client_users {
+    for user in (parts.client_users)() {
         let connections = connected.remove(&user.name).unwrap_or(0);
         let every = every.filter(|_| !user.is_connection_admin);
         let limit = user.max_connections.or(every).map(|limit| limit.to_string());
@@ -90,13 +91,13 @@ pub(super) fn show_config(call: &Call<'_>) -> Table {
 }
 
 /// Reads the file again; what came of it.
-pub(super) fn reload(call: &Call<'_>) -> Result<Answer, Refused> {
+pub(super) async fn reload(call: &Call<'_>) -> Result<Answer, Refused> {
     if !call.words.is_empty() {
         return Err(usage_of("RELOAD CONFIG"));
     }
     let caller = call.caller;
     tracing::info!(admin.user = %caller.user, client.host = %caller.host, "RELOAD CONFIG");
-    let changed = (call.console.parts.options.reload)().map_err(Refused::because)?;
+    let changed = (call.console.parts.options.reload)().await.map_err(Refused::because)?;
     let row = |change: ChangedOption| {
         let effect = if change.is_applied { "applied" } else { "with the next start" };
         vec![Some(change.option), change.before, change.after, text(effect)]

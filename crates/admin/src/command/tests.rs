@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_clients::LoginDelays;
-use delphinus_monitor::{Monitor, Settings};
+use delphinus_monitor::{Monitor, Settings, Tuning};
 use delphinus_net::rt;
 use delphinus_route::{Action, Kind as RuleKind, Policy, Rule, RulePlace, Rules, When};
 use delphinus_session::Routing;
@@ -36,8 +36,8 @@ fn console() -> Console {
         counters: CounterSet::new(1, ["main", "by port"].map(Arc::from)),
         cache: None,
         memory: delphinus_memory::Account::unlimited(),
-        listeners: Vec::new(),
-        client_users: Vec::new(),
+        listeners: Box::new(Vec::new),
+        client_users: Box::new(Vec::new),
         options: options(),
     };
     Console::new(parts, rt::now())
@@ -56,21 +56,21 @@ fn options() -> OptionsDoor {
         vec![changed("pool.hold_ms", "250", None, false), changed("log.level", "info", Some("debug"), true)];
     OptionsDoor {
         all: Box::new(move || all.map(|(option, value)| (option.to_owned(), value.to_owned())).to_vec()),
-        reload: Box::new(move || Ok(found.clone())),
+        reload: Box::new(move || Box::pin(std::future::ready(Ok(found.clone())))),
     }
 }
 
 fn cluster(name: &str, rules: Rules) -> ClusterView {
-    let settings = Settings::new("m".to_owned(), Password::new("m"));
+    let settings = Settings::new(Tuning::new("m".to_owned(), Password::new("m")));
     let (_, reader) = Monitor::new(settings);
+    let routing = Routing { rules: Arc::new(rules), ..Routing::default() };
     ClusterView {
         name: name.into(),
-        schemas: Vec::new(),
+        schemas: Box::new(Vec::new),
         reader,
         backends: Vec::new(),
         workers: Vec::new(),
-        routing: Routing { rules: Arc::new(rules), ..Routing::default() },
-        policy: rt::watch::channel(Policy::default()).1,
+        routing: Box::new(move || (routing.clone(), Policy::default())),
     }
 }
 

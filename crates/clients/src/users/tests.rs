@@ -2,9 +2,12 @@
 
 use super::*;
 
-fn users(max_verifiers: usize, ttl: Duration) -> Users {
-    let settings = BackendAuth { unlisted: true, verifier_ttl: ttl, max_verifiers, max_backend_logins: 1 };
-    let user = |credential, secondary| User {
+fn settings(max_verifiers: usize, verifier_ttl: Duration) -> BackendAuth {
+    BackendAuth { unlisted: true, verifier_ttl, max_verifiers, max_backend_logins: 1 }
+}
+
+fn user(credential: Credential, secondary: Option<Credential>) -> User {
+    User {
         credential,
         secondary,
         plugin: None,
@@ -14,13 +17,21 @@ fn users(max_verifiers: usize, ttl: Duration) -> Users {
         max_connections: None,
         rank: Rank::Ordinary,
         shares_connections: true,
-    };
-    let plain = |text| Credential::Plain(Password::new(text));
-    let listed = HashMap::from([
-        ("app".to_owned(), user(plain("new"), Some(plain("old")))),
-        ("asked".to_owned(), user(Credential::Backend, None)),
-    ]);
-    Users::new(listed, settings)
+    }
+}
+
+fn plain(text: &str) -> Credential {
+    Credential::Plain(Password::new(text))
+}
+
+/// `app`, and one whose password a backend checks.
+fn listed() -> HashMap<String, User> {
+    let app = user(plain("new"), Some(plain("old")));
+    HashMap::from([("app".to_owned(), app), ("asked".to_owned(), user(Credential::Backend, None))])
+}
+
+fn users(max_verifiers: usize, ttl: Duration) -> Users {
+    Users::new(listed(), settings(max_verifiers, ttl))
 }
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -141,13 +152,44 @@ fn listed_users_come_first_and_both_of_their_passwords_serve_backends() {
 
 #[test]
 fn unknown_users_are_decoys_unless_a_backend_is_asked() {
-    let mut users = users(10, MINUTE);
+    let users = users(10, MINUTE);
     assert_eq!(users.record("nobody").credential, Credential::Backend);
-    users.settings.unlisted = false;
+    users.follow(listed(), BackendAuth { unlisted: false, ..settings(10, MINUTE) });
     // Of each kind that there is, always the same for a name.
     let kinds = |number| matches!(users.record(&format!("nobody{number}")).credential, Credential::Backend);
     let asked: Vec<_> = (0..100).map(kinds).collect();
     assert!(asked.contains(&true) && asked.contains(&false));
     assert_eq!(asked, (0..100).map(kinds).collect::<Vec<_>>());
     assert!(users.may_exist("asked") && !users.may_exist("nobody1"));
+}
+
+#[test]
+fn users_change_while_it_runs_and_only_those_who_changed_are_asked_again() {
+    let users = users(10, MINUTE);
+    let secret = |text| BackendSecret::Plain(Password::new(text));
+    let (before, bob) = (users.keys("app", &secret("new")), users.keys("bob", &secret("pw")));
+    let epochs = (before.epoch(), bob.epoch());
+    // Another limit, and one more user: what is known of passwords stays.
+    let mut next = listed();
+    next.get_mut("app").unwrap().max_connections = Some(7);
+    next.insert("more".to_owned(), user(plain("more"), None));
+    users.follow(next, settings(10, MINUTE));
+    assert_eq!(users.find("app").unwrap().max_connections, Some(7));
+    assert!(Arc::ptr_eq(&users.keys("app", &secret("new")), &before) && users.may_exist("more"));
+    assert_eq!((before.epoch(), bob.epoch()), epochs);
+    // Another password: for its next logins connections of the former one do not serve any more.
+    let mut next = listed();
+    next.insert("more".to_owned(), user(plain("more"), None));
+    next.insert("app".to_owned(), user(plain("newest"), Some(plain("new"))));
+    users.follow(next, settings(10, MINUTE));
+    assert_eq!(users.record("app").credential, plain("newest"));
+    let after = users.keys("app", &secret("newest"));
+    assert!(!Arc::ptr_eq(&after, &before) && after.epoch() > before.epoch());
+    assert_eq!(bob.epoch(), epochs.1, "nobody else");
+    // One who is not listed any more counts like any other.
+    let mut next = listed();
+    next.remove("app");
+    users.follow(next, BackendAuth { unlisted: false, ..settings(10, MINUTE) });
+    assert!(users.find("app").is_none() && !users.may_exist("app"));
+    assert!(bob.epoch() > epochs.1);
 }

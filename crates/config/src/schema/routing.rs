@@ -21,27 +21,27 @@ section! {
         /// Transactions that cannot write (START TRANSACTION READ ONLY; any, after SET SESSION TRANSACTION READ ONLY, which JDBC's
         /// setReadOnly sends) run on one replica, if one is there that is `read_only` and their first statement is a plain read.
         /// Later, what only a primary can do in them ends them with error 1213, to be tried again (see docs/routing.md).
-        replica_read_only_transactions: bool = is(true), "", Restart;
+        replica_read_only_transactions: bool = is(true), "", Hot;
         /// How old what a read on a replica finds may be. "eventual": as old as the replica is. "session": a session finds
         /// what it has written, and never less than it has read before. "global": all that was committed, so that reads go to
         /// the primary.
-        consistency: Option<Consistency> = unset("\"session\" where the primary tells GTIDs, else \"eventual\""), "", Restart;
+        consistency: Option<Consistency> = unset("\"session\" where the primary tells GTIDs, else \"eventual\""), "", Hot;
         /// So long a read waits on a replica for what its session has to find, when no replica is known to have it; then it
         /// goes to the primary. 0: it goes there at once.
-        consistency_timeout_ms: u64 = is(100), "ms", Restart, in 0..=60_000, aka "causal_reads_timeout";
+        consistency_timeout_ms: u64 = is(100), "ms", Hot, in 0..=60_000, aka "causal_reads_timeout";
         /// So long a statement for the primary waits while there is none, or it cannot be reached; then it is error 9102.
         /// Sessions stay connected. 0: it does not wait.
-        failover_wait_ms: u64 = is(10_000), "ms", Restart, in 0..=600_000;
+        failover_wait_ms: u64 = is(10_000), "ms", Hot, in 0..=600_000;
         /// So many statements wait for a primary at the same time; one more is error 9102 at once.
-        failover_wait_queue: u32 = is(10_000), "statements", Restart, in 0..=10_000_000;
+        failover_wait_queue: u32 = is(10_000), "statements", Hot, in 0..=10_000_000;
         /// The error of a transaction whose backend was lost before it could be committed. "deadlock": 1213 (40001), which
         /// programs know to try again. "lost_connection": 9103. The session goes on in both cases.
-        lost_transaction_error: LostTransactionError = is(LostTransactionError::Deadlock), "", Restart;
+        lost_transaction_error: LostTransactionError = is(LostTransactionError::Deadlock), "", Hot;
         /// A hint that is not known or cannot be obeyed is an error (1105). `false`: it is ignored and counted, and the
         /// first one of each session is logged.
-        strict_hints: bool = is(false), "", Restart;
+        strict_hints: bool = is(false), "", Hot;
         /// Users may ask with EXPLAIN ROUTE where their statements go, and have them traced in the log
         /// (SET @@delphinus.trace = 1). The answers name backends, rules and what replicas have executed.
-        explain_route: bool = is(false), "", Restart;
+        explain_route: bool = is(false), "", Hot;
     }
 }

@@ -42,18 +42,23 @@ impl Connection {
         (spec, host): (&BackendSpec, &str),
         settings: &Settings,
     ) -> Result<Self, ProbeError> {
-        let (compression, zstd_level) = Algorithm::asked_for(spec.compression);
+        let reach = spec.place.reach();
+        let (compression, zstd_level) = Algorithm::asked_for(reach.compression);
+        let (user, password) = {
+            let tuning = settings.tuning();
+            (tuning.user.clone(), tuning.password.clone())
+        };
         let login = BackendLogin {
-            user: settings.user.clone(),
-            secret: BackendSecret::Plain(settings.password.clone()),
+            user,
+            secret: BackendSecret::Plain(password),
             schema: None,
             capabilities: WANTED | compression,
             collation: COLLATION,
-            tls: spec.tls.clone(),
+            tls: reach.tls.clone(),
             host: host.to_owned(),
             attributes: ConnectAttributes::default(),
             zstd_level,
-            trust: spec.trust.clone(),
+            trust: reach.trust.clone(),
         };
         let login = log_in(stream, &login).await?;
         Ok(Self {

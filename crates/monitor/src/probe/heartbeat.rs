@@ -201,7 +201,7 @@ impl Line {
         settings: &Settings,
         statements: &Statements,
     ) -> Result<Self, ProbeError> {
-        let announce = spec.proxy_protocol.map(|version| Announce { version, client: None });
+        let announce = spec.place.reach().proxy_protocol.map(|version| Announce { version, client: None });
         let spot = spec.place.spot();
         let stream = delphinus_net::dial_at(&spot, announce, settings.timeout()).await?;
         let mut connection = Connection::log_in(stream, (spec, spot.host()), settings).await?;

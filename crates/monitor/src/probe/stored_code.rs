@@ -48,7 +48,7 @@ pub(crate) async fn read(
     settings: &Settings,
     facts: &ServerFacts,
 ) -> Result<Catalog, ProbeError> {
-    let announce = spec.proxy_protocol.map(|version| Announce { version, client: None });
+    let announce = spec.place.reach().proxy_protocol.map(|version| Announce { version, client: None });
     let spot = spec.place.spot();
     let stream = delphinus_net::dial_at(&spot, announce, settings.timeout()).await?;
     let mut connection = Connection::log_in(stream, (spec, spot.host()), settings).await?;

@@ -1,5 +1,7 @@
 //! Backends that refuse, hang, are full, deny or talk nonsense.
 
+use std::time::Duration;
+
 use delphinus_net::rt;
 use delphinus_topology::{Backend, Fault};
 use delphinus_wire::put_packet;
@@ -198,9 +200,9 @@ fn a_killed_probe_connection_is_no_failure() {
     play(|log| async move {
         let primary = Peer::start(mysql());
         let mut settings = crate::stage::settings(vec![primary.dial_address()]);
-        settings.fall = 1;
+        settings.tune(|tuning| tuning.fall = 1);
         // Nobody hangs here, but on a busy machine it might look so.
-        settings.timeout_ms = 10_000;
+        settings.tune(|tuning| tuning.timeout = Duration::from_secs(10));
         let mut stage = Stage::new(settings, log);
         stage.until_health(0, "up").await;
         stage.until("at rest", |snapshot| snapshot.rest.is_some()).await;

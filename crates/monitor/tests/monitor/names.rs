@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use delphinus_monitor::Settings;
 use delphinus_net::{Address, Resolver};
@@ -29,7 +30,9 @@ impl Name {
         };
         let resolver = Resolver::Own(Rc::new(answer));
         let addresses = vec![Address::Tcp("db.invalid".to_owned(), port)];
-        Settings { kind, resolver, dns_interval_ms: 10, ..settings(addresses) }
+        let mut settings = Settings { kind, resolver, ..settings(addresses) };
+        settings.tune(|tuning| tuning.dns_interval = Duration::from_millis(10));
+        settings
     }
 }
 

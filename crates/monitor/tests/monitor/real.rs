@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delphinus_monitor::Settings;
 use delphinus_net::tls::{ClientTls, Verify};
-use delphinus_net::{Address, rt};
+use delphinus_net::{Address, Reach, rt};
 use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Server, Silent};
 use delphinus_topology::{self as topology, Snapshot};
 use delphinus_wire::Capabilities;
@@ -49,8 +49,11 @@ async fn start(flavor: Flavor) -> (Shared, Settings) {
     let cluster = rt::compute(move || Cluster::start(&spec, &Silent)).await.unwrap().unwrap();
     let address = |server: &Server| Address::Tcp(server.host.clone(), server.port);
     let mut settings = settings(cluster.servers.iter().map(address).collect());
-    (settings.user, settings.timeout_ms) = (cluster.monitor_user.clone(), 500);
-    settings.password = Password::new(cluster.monitor_password.clone());
+    settings.tune(|tuning| {
+        tuning.user.clone_from(&cluster.monitor_user);
+        tuning.password = Password::new(cluster.monitor_password.clone());
+        tuning.timeout = Duration::from_millis(500);
+    });
     (Shared(Arc::new(Mutex::new(cluster))), settings)
 }
 
@@ -81,7 +84,7 @@ async fn check_facts(snapshot: &Snapshot, cluster: &Shared, flavor: topology::Fl
 async fn no_trace_is_left(flavor: Flavor, tls: Option<(ClientTls, bool)>, log: Log) {
     let (cluster, mut settings) = start(flavor).await;
     for spec in &mut settings.backends {
-        spec.tls.clone_from(&tls);
+        spec.place.reach_by(Reach { tls: tls.clone(), ..Reach::default() });
     }
     let family = if flavor.is_mysql() { topology::Flavor::MySql } else { topology::Flavor::MariaDb };
     let before = [cluster.aborted(0).await, cluster.aborted(1).await];
@@ -120,7 +123,7 @@ async fn a_crash_and_a_wrong_password_are_told_apart(flavor: Flavor, log: Log) {
     stage.until_health(1, "up").await;
     stage.stop().await;
 
-    settings.password = Password::new("wrong");
+    settings.tune(|tuning| tuning.password = Password::new("wrong"));
     let mut stage = watch(&settings, &log).await;
     stage.until("denied", |s| s.backends.iter().all(|backend| backend.fault.is_some())).await;
     assert_eq!(

@@ -1,5 +1,7 @@
 //! Replicas that are behind, or do not replicate, under the names of different servers.
 
+use std::time::Duration;
+
 use delphinus_net::rt;
 use delphinus_topology::{BackendId, Fault, Health, Kind, Snapshot};
 
@@ -107,8 +109,8 @@ fn the_writable_one_is_the_primary() {
         one.character.borrow_mut().read_only = "1";
         let mut settings = settings(vec![one.dial_address(), other.dial_address()]);
         // Long enough that only those who hurry come to it.
-        (settings.kind, settings.interval_ms, settings.failover_interval_ms) =
-            (Kind::ReadOnly, 3_600_000, 20);
+        settings.kind = Kind::ReadOnly;
+        settings.tune(|tuning| tuning.interval = Duration::from_hours(1));
         let mut stage = Stage::new(settings, log);
         let writer = |id: u16| move |s: &Snapshot| s.writer().is_ok_and(|writer| writer.id == BackendId(id));
         stage.until("the second", writer(1)).await;
@@ -143,7 +145,8 @@ fn an_old_primary_is_fenced_and_set_read_only_if_that_is_wanted() {
             let (old, new) = (Peer::start(mysql()), Peer::start(mysql()));
             new.character.borrow_mut().read_only = "1";
             let mut settings = settings(vec![old.dial_address(), new.dial_address()]);
-            (settings.kind, settings.fence) = (Kind::ReadOnly, fence);
+            settings.kind = Kind::ReadOnly;
+            settings.tune(|tuning| tuning.fence = fence);
             let mut stage = Stage::new(settings, log);
             stage.until("a writer", |s| s.writer().is_ok()).await;
             old.die();
@@ -175,7 +178,9 @@ fn a_server_that_dies_is_seen_at_once() {
         let (primary, replica) = (Peer::start(mysql()), Peer::start(mysql()));
         let mut settings = settings(vec![primary.dial_address(), replica.dial_address()]);
         // Nobody would look for an hour.
-        (settings.interval_ms, settings.timeout_ms) = (3_600_000, 10_000);
+        settings.tune(|tuning| {
+            (tuning.interval, tuning.timeout) = (Duration::from_hours(1), Duration::from_secs(10));
+        });
         let mut stage = Stage::new(settings, log);
         stage.until_health(1, "up").await;
         replica.die();

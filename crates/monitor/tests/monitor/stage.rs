@@ -6,12 +6,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use delphinus_monitor::{BackendSpec, Monitor, Settings};
-use delphinus_net::{Address, Place, rt};
+use delphinus_monitor::{BackendSpec, Monitor, Settings, Tuning};
+use delphinus_net::{Address, Place, Reach, rt};
 use delphinus_topology::{Backend, Flapping, Health, Role, Snapshot};
 use delphinus_view::SnapshotReader;
 use delphinus_wire::auth::Password;
-use delphinus_wire::handshake::client::Trust;
 
 use crate::peer::Peer;
 
@@ -52,25 +51,22 @@ pub(crate) struct Stage {
 
 pub(crate) fn settings(addresses: Vec<Address>) -> Settings {
     let spec = |(index, address): (usize, Address)| BackendSpec {
-        place: Place::of(format!("b{index}").into(), address),
+        place: Place::of(format!("b{index}").into(), address, Reach::default()),
         role: if index == 0 { Role::Primary } else { Role::Replica },
         weight: 100,
-        tls: None,
-        compression: None,
-        proxy_protocol: None,
-        trust: Trust::default(),
+    };
+    let tuning = Tuning {
+        interval: Duration::from_millis(20),
+        timeout: Duration::from_millis(100),
+        failover_interval: Duration::from_millis(20),
+        flapping: Flapping { first: Duration::ZERO, window: Duration::ZERO, most: Duration::ZERO },
+        ..Tuning::new("probe".into(), Password::new("secret"))
     };
     Settings {
         backends: addresses.into_iter().enumerate().map(spec).collect(),
-        interval_ms: 20,
-        timeout_ms: 100,
-        fall: 2,
-        rise: 2,
-        failover_interval_ms: 20,
-        flapping: Flapping { first: Duration::ZERO, window: Duration::ZERO, most: Duration::ZERO },
         // It has a connection of its own; here those of the probes are counted.
-        stored_code_interval_ms: 0,
-        ..Settings::new("probe".into(), Password::new("secret"))
+        stored_code_interval: Duration::ZERO,
+        ..Settings::new(tuning)
     }
 }
 

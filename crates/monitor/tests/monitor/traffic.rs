@@ -1,5 +1,7 @@
 //! What workers see is evidence at once.
 
+use std::time::Duration;
+
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
 
@@ -9,7 +11,7 @@ use crate::stage::{Stage, eventually, play, settings};
 /// A monitor that would not look by itself for an hour.
 async fn sleepy(peer: &Peer, log: crate::stage::Log) -> Stage {
     let mut settings = settings(vec![peer.dial_address()]);
-    settings.interval_ms = 3_600_000;
+    settings.tune(|tuning| tuning.interval = Duration::from_hours(1));
     let mut stage = Stage::new(settings, log);
     stage.until_health(0, "up").await;
     stage

@@ -151,3 +151,25 @@ fn a_user_without_a_limit_of_its_own_leaves_some_to_others() {
     assert_eq!(budget.take(&count, &app).unwrap_err(), Full::Unreserved(5));
     drop(few);
 }
+
+#[test]
+fn limits_change_while_connections_are_open() {
+    let budget = Budget::new(BackendLimits { max: 10, ..BackendLimits::default() }, vec![Arc::default()]);
+    let (count, app, few) = (Rc::default(), budget.claim("app", false), budget.claim("few", false));
+    let open: Vec<_> = (0..5).map(|_| budget.take(&count, &app).unwrap()).collect();
+    let own = budget.take(&count, &few).unwrap();
+    // Smaller than what is open: nothing new, and what is over is closed when it comes back.
+    let of_users = HashMap::from([("few".to_owned(), 1)]);
+    budget.set(BackendLimits { max: 4, reserved: 1, of_users });
+    assert!(budget.is_over());
+    assert_eq!((budget.max(), budget.reserved(), budget.configured()), (4, 1, 4));
+    assert!(budget.take(&count, &app).is_err());
+    drop(open);
+    assert!(!budget.is_over());
+    assert_eq!(budget.take(&count, &few).unwrap_err(), Full::User(1), "also for one that was known before");
+    drop(own);
+    // And larger again.
+    budget.set(BackendLimits { max: 20, ..BackendLimits::default() });
+    let again: Vec<_> = (0..15).map(|_| budget.take(&count, &few).unwrap()).collect();
+    assert_eq!(again.len(), 15);
+}

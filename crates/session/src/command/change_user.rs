@@ -60,11 +60,11 @@ impl Session {
             return Ok(Served::Answered);
         }
         let listener = self.login.listener.clone();
-        let (clusters, client_ip) = (self.clusters.clone(), self.login.client_ip);
+        let (clusters, client_ip) = (self.login.next.clusters.clone(), self.login.client_ip);
         let (registry, info) = (self.worker.registry.clone(), self.held.activity.clone());
-        let limit = Duration::from_millis(self.worker.settings.connect_timeout_ms);
+        let limit = Duration::from_millis(self.settings.connect_timeout_ms);
         let attempt = LoginAttempt::new(registry.failed_logins(), &(), (info.visitor, &info.host), limit);
-        let memory = self.worker.settings.memory.clone();
+        let memory = self.worker.memory.clone();
         let services = LoginServices {
             memory: &memory,
             tls: listener.tls.as_ref(),
@@ -77,7 +77,7 @@ impl Session {
                 Box::pin(async move { worker.check_password(query, client_ip).await })
             },
         };
-        let start = ((*self.login.settings).clone(), self.login.established);
+        let start = (self.login.next.settings.clone(), self.login.established);
         let result =
             serve_change_user(&mut self.client.stream, &mut self.client.buffer, start, &payload, &services)
                 .await;
@@ -90,7 +90,7 @@ impl Session {
                 match self.become_user(&outcome).await {
                     Ok(()) => {
                         self.held.activity.enters(self.state.want.schema.as_deref());
-                        let (status, account) = (self.state.status, &self.worker.settings.memory);
+                        let (status, account) = (self.state.status, &self.worker.memory);
                         say_welcome(&mut self.client, status, &outcome, account).await?;
                         Ok(Served::Answered)
                     }
@@ -144,7 +144,7 @@ impl Session {
     /// before.
     async fn become_user(&mut self, outcome: &LoginOutcome) -> Result<(), ProxyError> {
         let Destination { worker, facts } =
-            destination(&self.clusters, &self.login.listener, outcome).await?;
+            destination(&self.login.next.clusters, &self.login.listener, outcome).await?;
         may_talk(&facts, outcome)?;
         let newcomer = worker.users.newcomer(&outcome.user, self.held.activity.visitor);
         let (registry, former) = (self.worker.registry.clone(), self.held.activity.user());
@@ -160,7 +160,7 @@ impl Session {
         );
         let now = Who { lex: lex(&facts, &initial), rights: keys.epoch(), worker, initial, keys, identity };
         let before = self.switch_to(now);
-        let limit = self.worker.settings.connect_timeout_ms;
+        let limit = self.settings.connect_timeout_ms;
         let checked = check_schema(&mut self.held, &mut self.state, limit).await;
         if checked.is_err() {
             // Its place may have been given to another one meanwhile.
@@ -209,6 +209,7 @@ impl Session {
         self.client.equipment = worker.equipment.clone();
         self.held.source = worker.source.clone();
         self.worker = worker;
+        self.settings = self.worker.settings();
         self.causality = Causality::default();
     }
 

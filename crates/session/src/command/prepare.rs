@@ -67,7 +67,7 @@ impl Job for Preparation {
 impl Session {
     pub(crate) async fn prepare(&mut self, input: Input) -> Outcome {
         self.statements.begin_to_prepare();
-        let limit = self.worker.settings.max_prepared_statements;
+        let limit = self.settings.max_prepared_statements;
         if self.statements.len() >= limit {
             return self.refuse(input, ProxyError::TooManyStatements(limit)).await;
         }
@@ -95,7 +95,7 @@ impl Session {
     /// the session.
     async fn prepare_large(&mut self, input: Input) -> Outcome {
         let Some(kept) = self.state.share.keep(STATEMENT) else {
-            let error = ProxyError::MemoryFull(self.worker.settings.memory.limit());
+            let error = ProxyError::MemoryFull(self.worker.memory.limit());
             return self.refuse(input, error).await;
         };
         let text_at = HEADER_LEN + 1;

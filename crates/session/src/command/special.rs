@@ -192,7 +192,7 @@ impl Session {
 
     /// Answers `EXPLAIN ROUTE`.
     async fn explain_route(&mut self, input: Input, text_at: usize, sql: &[u8]) -> Outcome {
-        let routing = &self.worker.settings.routing;
+        let routing = &self.settings.routing;
         let asked = if !may_explain(&self.held, routing) {
             Err(Steered::MayNotExplain("EXPLAIN ROUTE").into())
         } else if !input.is_whole() {
@@ -236,7 +236,7 @@ impl Session {
         }
         let own = self.worker.cluster;
         let mut schemas = text.names().used_schemas.iter();
-        Ok(schemas.try_for_each(|schema| self.clusters.check_schema(own, schema))?)
+        Ok(schemas.try_for_each(|schema| self.login.next.clusters.check_schema(own, schema))?)
     }
 
     /// KILL, SHOW PROCESSLIST, the proxy's own settings, and the client's TLS: `None` for any other statement.
@@ -369,8 +369,8 @@ impl Session {
     /// All of them or none.
     fn set_own(&mut self, sql: &[u8]) -> Result<(), ProxyError> {
         let may = MaySet {
-            explains: may_explain(&self.held, &self.worker.settings.routing),
-            keeps_answers: self.worker.settings.cache.is_some(),
+            explains: may_explain(&self.held, &self.settings.routing),
+            keeps_answers: self.worker.answers.is_some(),
             outlook: &self.worker.outlook,
         };
         let (lex, flavor) = (self.state.lex(), self.state.flavor());

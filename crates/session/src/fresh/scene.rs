@@ -38,7 +38,7 @@ impl Scene {
         (snapshot.rest, snapshot.tells_gtids) = (rest, true);
         let (observations, _) = rt::mpsc::channel(1);
         let code = StoredCode::new(false, Account::new(1 << 20));
-        let (publisher, reader) = channel(snapshot.clone(), TrafficReporter::new(observations), code);
+        let (publisher, reader) = channel((snapshot.clone(), 3), TrafficReporter::new(observations), code);
         let positions = reader.positions().clone();
         let outlook = Outlook::new(reader, Policy::default());
         Self { snapshot, outlook, positions, _publisher: publisher }

@@ -1,5 +1,6 @@
 //! What the sessions of one worker get connections by.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,5 +19,5 @@ pub(crate) struct Source {
     pub users: Arc<Users>,
     pub counters: Arc<ClusterCounters>,
     /// What is done where the primary is missing.
-    pub failover: Failover,
+    pub failover: Cell<Failover>,
 }

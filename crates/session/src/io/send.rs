@@ -94,7 +94,7 @@ impl Client {
             frame = self.next_frame(input.shift).await.map_err(Cut::Client)?;
             missing = HEADER_LEN + frame.len;
             total += frame.len as u64;
-            if total > self.equipment.max_command {
+            if total > self.equipment.max_command.get() {
                 return Err(Cut::Client(NetError::TooLarge(usize::try_from(total).unwrap_or(usize::MAX))));
             }
         }

@@ -52,7 +52,7 @@ pub(super) fn server_settings(
     (stream, id, client_host): (&Stream, ClientConnId, String),
 ) -> Result<ServerSettings, NetError> {
     let facts = entrance.snapshot.facts.as_ref().ok_or(NetError::Closed)?;
-    let settings = &worker.settings;
+    let settings = worker.settings();
     let default_plugin = settings.default_plugin.unwrap_or(match facts.flavor {
         Flavor::MySql => Plugin::CachingSha2,
         Flavor::MariaDb => Plugin::Native,

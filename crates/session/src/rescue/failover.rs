@@ -106,13 +106,13 @@ impl Seeking<'_> {
 
     /// True if the statement may wait: it is the primary that is missing, and nothing has been sent to it.
     pub(crate) fn can_wait(&self, error: &ProxyError) -> bool {
-        !self.held.source.failover.wait.is_zero() && is_missing(error)
+        !self.held.source.failover.get().wait.is_zero() && is_missing(error)
     }
 
     /// Waits for a primary to which there is a connection; `first` is what has kept the session from one.
     pub(crate) async fn wait(&mut self, first: ProxyError) -> Result<Checkout, ProxyError> {
         let source = self.held.source.clone();
-        let (settings, counters) = (source.failover, &source.counters);
+        let (settings, counters) = (source.failover.get(), &source.counters);
         let Some(_place) = self.waits.room.enter(settings.queue) else {
             return Err(ProxyError::NoPrimary(Duration::ZERO, first.reason()));
         };
@@ -157,7 +157,7 @@ impl Seeking<'_> {
     /// did not come in time.
     async fn await_next(&self, old: BackendId, refused: Instant) -> Result<bool, ProxyError> {
         let (source, activity) = (&self.held.source, &self.held.activity);
-        let settings = source.failover;
+        let settings = source.failover.get();
         let Some(_place) = self.waits.room.enter(settings.queue) else { return Ok(false) };
         source.counters.failover_waits.increment();
         source.outlook.report_lost(old, "it takes no writes any more");
@@ -224,7 +224,7 @@ impl Seeking<'_> {
     pub(crate) async fn begin(&mut self, opening: Opening) -> Result<Checkout, ProxyError> {
         let mut checkout = self.checkout_patiently().await?;
         if let Err(error) = checkout.query(opening.sql()).await {
-            return Err(self.held.source.failover.lost_transaction(&error.to_string()));
+            return Err(self.held.source.failover.get().lost_transaction(&error.to_string()));
         }
         self.state.begins(opening.sql(), Status::IN_TRANS);
         self.state.publish(self.held.bound_to());

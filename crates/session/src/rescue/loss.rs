@@ -58,7 +58,7 @@ fn told_as(loss: Loss, how: &str, held: &Held, state: &mut Wanted) -> ProxyError
         // Nothing has begun, as without a primary.
         Loss::Beginning => ProxyError::NoBackend(how),
         Loss::Outcome => ProxyError::LostUnknown(how),
-        Loss::Transaction | Loss::State => held.source.failover.lost_transaction(&how),
+        Loss::Transaction | Loss::State => held.source.failover.get().lost_transaction(&how),
     }
 }
 
@@ -150,5 +150,5 @@ pub(crate) fn lost_after_refusal(
         // It may have been committed before this one was refused.
         return Ok(Some(ProxyError::LostUnknown(how)));
     }
-    Ok(Some(held.source.failover.lost_transaction(&how)))
+    Ok(Some(held.source.failover.get().lost_transaction(&how)))
 }

@@ -77,7 +77,7 @@ pub(super) fn situation(stand: Stand<'_>, sent: Sent<'_>, harm: Harm, suspicion:
         holds: state.holds(),
         transaction,
         side: side(stand),
-        next: next_primary(held.source.failover),
+        next: next_primary(held.source.failover.get()),
         suspicion,
         may_have_committed: stand.causality.may_have_committed(transaction != Transaction::None),
         attempt: sent.attempt,

@@ -155,6 +155,7 @@ impl Tally {
             }
             Observation::Traffic { traffic: Traffic::Lost(_) | Traffic::ReadOnly, .. }
             | Observation::Moved { .. }
+            | Observation::Listed { .. }
             | Observation::Wish { .. } => None,
         }
     }

@@ -110,8 +110,11 @@ impl Oracle {
                     seen.is_absolved |= seen.last.as_ref().is_some_and(|answer| answer.read_only);
                 }
                 Observation::Wish { wish: Wish::Online, .. } => seen.is_absolved = true,
-                // Addresses stay in this world.
-                Observation::Wish { .. } | Observation::Traffic { .. } | Observation::Moved { .. } => {}
+                // Addresses stay in this world, and so does the configuration.
+                Observation::Wish { .. }
+                | Observation::Traffic { .. }
+                | Observation::Moved { .. }
+                | Observation::Listed { .. } => {}
             }
             self.newest = Some(observation.at());
         }

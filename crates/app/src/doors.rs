@@ -1,0 +1,149 @@
+//! Where clients connect, while that changes: listeners come and go, and what is set of one holds for those who come next.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use delphinus_clients::ListenerSettings;
+use delphinus_net::rt;
+use delphinus_net::{ListenAddress, Listener};
+
+use crate::acceptor::Acceptor;
+use crate::error::Error;
+
+/// What is set of a listener by now.
+pub(crate) type CurrentSettings = Rc<RefCell<Arc<ListenerSettings>>>;
+
+/// A listener as the configuration has it.
+pub(crate) type Wanted = (ListenAddress, Arc<ListenerSettings>);
+
+/// A listener that is bound.
+pub(crate) struct Door {
+    /// As it is written, maybe with port 0.
+    address: ListenAddress,
+    /// As it is.
+    bound: ListenAddress,
+    settings: CurrentSettings,
+    listener: Option<Listener>,
+    accepting: Option<rt::JoinHandle<()>>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Doors {
+    acceptor: RefCell<Option<Rc<Acceptor>>>,
+    all: RefCell<Vec<Door>>,
+}
+
+/// Other listeners than now, of which nothing can fail any more.
+pub(crate) struct NextDoors {
+    /// In the order of the configuration.
+    doors: Vec<(From, Arc<ListenerSettings>)>,
+}
+
+enum From {
+    /// One that is there, by its place.
+    Known(usize),
+    New(Box<Door>),
+}
+
+impl Door {
+    fn open((address, settings): &Wanted) -> Result<Self, Error> {
+        let listener =
+            Listener::bind(address).map_err(|error| Error::Listen { address: address.to_string(), error })?;
+        let bound = listener.local_address().unwrap_or_else(|_| address.clone());
+        let (address, settings) = (address.clone(), Rc::new(RefCell::new(settings.clone())));
+        Ok(Self { address, bound, settings, listener: Some(listener), accepting: None })
+    }
+
+    fn begin(&mut self, acceptor: &Rc<Acceptor>) {
+        if let Some(listener) = self.listener.take() {
+            tracing::info!(listener = %self.settings.borrow().name, address = %self.bound, "listening");
+            let task = acceptor.clone().accept(listener, self.settings.clone());
+            self.accepting = Some(rt::spawn_local(task));
+        }
+    }
+
+    async fn close(mut self) {
+        drop(self.listener.take());
+        if let Some(task) = self.accepting.take() {
+            task.abort();
+            // Ended on purpose; the socket is closed with it.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Doors {
+    /// Binds these.
+    pub(crate) fn open(wanted: &[Wanted]) -> Result<Rc<Self>, Error> {
+        let doors = Self::default();
+        *doors.all.borrow_mut() = wanted.iter().map(Door::open).collect::<Result<_, _>>()?;
+        Ok(Rc::new(doors))
+    }
+
+    /// Lets clients in.
+    pub(crate) fn begin(&self, acceptor: &Rc<Acceptor>) {
+        *self.acceptor.borrow_mut() = Some(acceptor.clone());
+        self.all.borrow_mut().iter_mut().for_each(|door| door.begin(acceptor));
+    }
+
+    /// What is set of each, and where it is.
+    pub(crate) fn shown(&self) -> Vec<(ListenAddress, Arc<ListenerSettings>)> {
+        self.all.borrow().iter().map(|door| (door.bound.clone(), door.settings.borrow().clone())).collect()
+    }
+
+    /// Binds what is new among these. Nothing has changed if that fails.
+    pub(crate) fn prepare(&self, wanted: &[Wanted]) -> Result<NextDoors, Error> {
+        let all = self.all.borrow();
+        let mut taken = vec![false; all.len()];
+        let mut doors = Vec::new();
+        for one in wanted {
+            // Port 0 may be there more than once.
+            let known = (0..all.len()).find(|at| !taken[*at] && all[*at].address == one.0);
+            let door = match known {
+                Some(at) => {
+                    taken[at] = true;
+                    From::Known(at)
+                }
+                None => From::New(Box::new(Door::open(one)?)),
+            };
+            doors.push((door, one.1.clone()));
+        }
+        Ok(NextDoors { doors })
+    }
+
+    /// Opens and closes what has to be. Who came in by one that is closed stays.
+    pub(crate) async fn follow(&self, NextDoors { doors }: NextDoors) {
+        let mut former: Vec<_> = self.all.take().into_iter().map(Some).collect();
+        let mut next = Vec::new();
+        for (from, settings) in doors {
+            let door = match from {
+                From::Known(at) => former.get_mut(at).and_then(Option::take),
+                From::New(door) => Some(*door),
+            };
+            if let Some(door) = door {
+                door.settings.replace(settings);
+                next.push(door);
+            }
+        }
+        if let Some(acceptor) = &*self.acceptor.borrow() {
+            for door in &mut next {
+                door.begin(acceptor);
+            }
+        }
+        *self.all.borrow_mut() = next;
+        for door in former.into_iter().flatten() {
+            tracing::info!(listener = %door.settings.borrow().name, address = %door.bound, "listens no more");
+            door.close().await;
+        }
+    }
+
+    /// Lets nobody in any more.
+    pub(crate) async fn close(&self) {
+        for door in self.all.take() {
+            door.close().await;
+        }
+        self.acceptor.take();
+    }
+}

@@ -1,0 +1,177 @@
+//! What differs between files, when it takes effect, and what runs after it.
+
+use super::*;
+use crate::{Environment, parse};
+
+struct Nowhere;
+
+impl Environment for Nowhere {
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn read_file(&self, path: &std::path::Path) -> std::io::Result<String> {
+        Err(std::io::Error::new(std::io::ErrorKind::NotFound, path.display().to_string()))
+    }
+}
+
+const LISTENER: &str = "[[listener]]\naddress = \"127.0.0.1:6446\"\n";
+const USER: &str = "[[user]]\nname = \"app\"\npassword = \"pw\"\n";
+const MONITOR: &str = "[monitor]\nuser = \"m\"\npassword = \"pw\"\n";
+const PRIMARY: &str = "[[cluster.backend]]\nname = \"db1\"\naddress = \"db1:3306\"\nrole = \"primary\"\n";
+
+fn config(text: &str) -> Config {
+    parse(text, "f", &Nowhere).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+}
+
+/// With `more` behind what every file has.
+fn one(more: &str) -> Config {
+    config(&format!("{LISTENER}{USER}{MONITOR}[cluster]\n{PRIMARY}{more}"))
+}
+
+fn replica(name: &str, more: &str) -> String {
+    format!("[[cluster.backend]]\nname = \"{name}\"\naddress = \"{name}:3306\"\nrole = \"replica\"\n{more}")
+}
+
+fn two(names: [&str; 2], routing: &str) -> Config {
+    let cluster = |(name, host, own): (&str, &str, &str)| {
+        format!(
+            "[[cluster]]\nname = \"{name}\"\n{own}[[cluster.backend]]\naddress = \"{host}:3306\"\nrole = \"primary\"\n"
+        )
+    };
+    let own = format!("schemas = [\"x\"]\n[cluster.routing]\n{routing}\n");
+    let clusters = [(names[0], "db1", ""), (names[1], "db2", own.as_str())].map(cluster).concat();
+    config(&format!("{LISTENER}{USER}{MONITOR}{clusters}"))
+}
+
+fn said(before: &Config, after: &Config) -> Vec<String> {
+    let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let one = |change: Change| {
+        let (before, after) = (text(change.before), text(change.after));
+        format!("{} {before} {after} {}", change.option, change.effect.as_str())
+    };
+    before.plan(after).changes.into_iter().map(one).collect()
+}
+
+#[test]
+fn what_is_hot_takes_effect_and_the_rest_waits() {
+    let before = one("[routing]\nread_primary_percentage = 10\n");
+    assert_eq!(said(&before, &before), [""; 0]);
+    // By its other name, too.
+    let after = one("[routing]\nread_master_percentage = 25\nstrict_hints = true\n[proxy]\nworkers = 3\n");
+    assert_eq!(
+        said(&before, &after),
+        [
+            "proxy.workers  3 restart",
+            "routing.read_primary_percentage 10 25 hot",
+            "routing.strict_hints false true hot",
+        ]
+    );
+    let next = before.plan(&after).next;
+    let routing = &next.clusters[0].routing;
+    assert_eq!((routing.read_primary_percentage, routing.strict_hints, next.proxy.workers), (25, true, None));
+    // What waits is told each time, and what runs is shown.
+    assert_eq!(said(&next, &after), ["proxy.workers  3 restart"]);
+    let shown = |option: &str| next.effective.0.iter().find(|(path, _)| path == option).unwrap().1.clone();
+    assert_eq!(
+        (shown("proxy.workers"), shown("routing.read_primary_percentage")),
+        (String::new(), "25".to_owned())
+    );
+}
+
+#[test]
+fn an_option_of_one_cluster_is_hot_as_long_as_the_clusters_are_the_same() {
+    let before = two(["a", "b"], "");
+    let after = two(["a", "b"], "read_primary_percentage = 50");
+    assert_eq!(said(&before, &after), ["cluster[2].routing.read_primary_percentage 0 50 hot"]);
+    let renamed = two(["a", "c"], "read_primary_percentage = 50");
+    assert_eq!(
+        said(&before, &renamed),
+        ["cluster[2].name \"b\" \"c\" restart", "cluster[2].routing.read_primary_percentage 0 50 restart"]
+    );
+    assert_eq!(before.plan(&renamed).next.clusters, before.clusters);
+    let added = said(&one(""), &before);
+    assert!(added.iter().all(|line| line.ends_with(" restart")), "{added:?}");
+    assert!(added.contains(&"routing.read_primary_percentage 0 - restart".to_owned()), "{added:?}");
+}
+
+#[test]
+fn rows_are_told_apart_by_their_names() {
+    let all = ["db2", "db3", "db4"].map(|name| replica(name, "")).concat();
+    let before = one(&all);
+    let after = one(&format!("{}{}", replica("db2", "weight = 7\n"), replica("db4", "tls = \"disabled\"\n")));
+    let changes = said(&before, &after);
+    assert_eq!(changes[0], "cluster.backend[\"db2\"].weight 100 7 hot");
+    assert_eq!(changes[1], "cluster.backend[\"db4\"].tls \"preferred\" \"disabled\" drain");
+    let (gone, rest): (Vec<_>, Vec<_>) = changes[2..].iter().partition(|line| line.contains("[\"db3\"]"));
+    assert!(rest.is_empty() && gone.iter().all(|line| line.ends_with(" - drain")), "{changes:?}");
+    let back = said(&after, &before);
+    assert!(
+        back.iter().filter(|line| line.contains("[\"db3\"]")).all(|line| line.ends_with(" hot")),
+        "{back:?}"
+    );
+    let next = before.plan(&after).next;
+    let names: Vec<_> = next.clusters[0].backends.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["db1", "db2", "db4"]);
+}
+
+#[test]
+fn backends_wait_where_they_would_mean_something_else() {
+    let before = one(&replica("db2", ""));
+    let text = format!("{LISTENER}{USER}{MONITOR}[cluster]\ntopology = \"read_only\"\n{PRIMARY}");
+    let after = config(&text.replace("role = \"primary\"\n", ""));
+    let plan = before.plan(&after);
+    assert!(plan.changes.iter().all(|change| change.effect == Effect::Restart), "{:?}", plan.changes);
+    assert_eq!(plan.next.clusters, before.clusters);
+    let sorted =
+        |config: &Config| config.effective.0.iter().cloned().collect::<std::collections::BTreeMap<_, _>>();
+    assert_eq!(sorted(&plan.next), sorted(&before));
+}
+
+#[test]
+fn the_order_of_rules_is_something_to_change() {
+    let rule = |name: &str| format!("[[rule]]\nname = \"{name}\"\nlog = true\n");
+    let before = one(&["a", "b", "c"].map(rule).concat());
+    let after = one(&["b", "a", "c"].map(rule).concat());
+    assert_eq!(said(&before, &after), ["rule (order) a, b, c b, a, c hot"]);
+    let names: Vec<_> = before.plan(&after).next.rules.into_iter().map(|rule| rule.name).collect();
+    assert_eq!(names, ["b", "a", "c"]);
+}
+
+#[test]
+fn every_hot_option_is_taken_over() {
+    // Of each section one that a struct of the validated configuration keeps by hand.
+    let before = one("");
+    let mut read = before.clone();
+    let monitor = &mut read.clusters[0].monitor;
+    (monitor.user, monitor.interval_ms, monitor.fence) = ("other".to_owned(), 77, true);
+    (monitor.heartbeat_create, monitor.max_discovered) = (false, 3);
+    let next = before.plan(&read).next;
+    let monitor = &next.clusters[0].monitor;
+    assert_eq!((monitor.user.as_str(), monitor.interval_ms, monitor.fence), ("other", 77, true));
+    assert_eq!((monitor.heartbeat_create, monitor.max_discovered), (true, 16));
+}
+
+#[test]
+fn few_options_need_a_restart() {
+    let all = options();
+    let waiting: Vec<_> =
+        all.iter().filter(|one| one.reload == Reload::Restart).map(|one| one.path.as_str()).collect();
+    assert!(waiting.len() <= 33, "{}: {waiting:?}", waiting.len());
+}
+
+#[test]
+fn no_change_shows_a_secret() {
+    let with = |password: &str| {
+        let text = format!("{LISTENER}{USER}{MONITOR}[cluster]\n{PRIMARY}");
+        config(&text.replace("\"pw\"", &format!("\"{password}\"")))
+    };
+    let (before, after) = (with("s3cret-1"), with("s3cret-2"));
+    assert_eq!(
+        said(&before, &after),
+        ["user[\"app\"].password (hidden) (hidden) hot", "monitor.password (hidden) (hidden) hot"]
+    );
+    let next = before.plan(&after).next;
+    assert_eq!(next.users, after.users);
+    assert_eq!(next.clusters[0].monitor.password, after.clusters[0].monitor.password);
+}
