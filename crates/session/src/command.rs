@@ -1,5 +1,6 @@
-//! The commands: one file for each. Those on the path of a query are called by `serve` directly, all others go
-//! through `serve_rare`, whose futures are boxed so that an idle session does not carry their room.
+//! The commands: one file for each, which decodes it. Those on the path of a query are called by `serve` directly, all others go
+//! through `serve_rare`, whose futures are boxed so that an idle session does not carry their room. Where a rare one needs a
+//! server, its way there is in this file.
 
 mod bulk_execute;
 mod change_user;
