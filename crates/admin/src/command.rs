@@ -3,6 +3,7 @@
 mod backends;
 mod cache;
 mod clusters;
+mod config;
 mod help;
 mod kill;
 mod memory;
@@ -10,10 +11,13 @@ mod pools;
 mod reference;
 mod route;
 mod sessions;
+mod set;
 mod settings;
 mod status;
 
 use std::pin::Pin;
+
+use delphinus_config::Rows;
 
 use crate::answer::{Answer, Refused};
 use crate::console::Console;
@@ -102,6 +106,21 @@ const fn look(names: &'static [&'static str], like: &'static str, help: &'static
         help,
         run,
     }
+}
+
+/// A command that shows rows, of which none can be left out.
+const fn look_plainly(names: &'static [&'static str], help: &'static str, run: Run) -> Command {
+    Command { names, arguments: "", group: Group::Look, role: AdminRole::Read, like: "", help, run }
+}
+
+/// A command that changes what runs.
+const fn change(
+    names: &'static [&'static str],
+    arguments: &'static str,
+    help: &'static str,
+    run: Run,
+) -> Command {
+    Command { names, arguments, group: Group::Change, role: AdminRole::Operate, like: "", help, run }
 }
 
 /// A statement that clients send by themselves.
@@ -204,6 +223,21 @@ pub(crate) const COMMANDS: &[Command] = &[
                not run. Without a cluster: in the default one.",
         run: Run::Now(route::explain),
     },
+    look_plainly(
+        &["CONFIG PLAN"],
+        "What CONFIG APPLY would do: every option that differs, and when that takes effect. Nothing changes.",
+        Run::Now(config::plan),
+    ),
+    look_plainly(
+        &["CONFIG DIFF"],
+        "What differs between what runs and the file: changes that are not saved, or not applied.",
+        Run::Now(config::diff),
+    ),
+    look_plainly(
+        &["CONFIG HISTORY"],
+        "The changes of what runs since the start: by whom, which, and whether the file has them. At most 64 are kept.",
+        Run::Now(config::history),
+    ),
     look(&["SHOW COMMANDS", "HELP"], "command", "This table.", Run::Showing(help::show)),
     Command {
         names: &["KILL"],
@@ -216,14 +250,67 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         names: &["SET BACKEND"],
-        arguments: "name {ONLINE | OFFLINE}",
+        arguments: "name {ONLINE | OFFLINE | option = value, ...}",
         group: Group::Change,
         role: AdminRole::Operate,
         like: "",
         help: "OFFLINE: no new statement goes to the backend, what is pinned to it (such as an open transaction) finishes, \
-               idle connections are closed. It stays so, whatever the probes say, until ONLINE or the end of the process.",
+               idle connections are closed. It stays so, whatever the probes say, until ONLINE or the end of the process. \
+               Options are those of [[cluster.backend]], such as weight; DEFAULT is what holds where nothing is written.",
         run: Run::Asking(|call| Box::pin(backends::set(call))),
     },
+    change(
+        &["SET USER"],
+        "name option = value, ...",
+        "Changes options of a user of the configuration. Sessions that are there stay; the next login finds the new ones.",
+        Run::Asking(|call| Box::pin(config::alter(call, Rows::User, "SET USER"))),
+    ),
+    change(
+        &["SET RULE"],
+        "name option = value, ...",
+        "Changes options of a rule. Its counts go on.",
+        Run::Asking(|call| Box::pin(config::alter(call, Rows::Rule, "SET RULE"))),
+    ),
+    change(
+        &["SET LISTENER"],
+        "name option = value, ...",
+        "Changes options of a listener, for clients that connect afterwards.",
+        Run::Asking(|call| Box::pin(config::alter(call, Rows::Listener, "SET LISTENER"))),
+    ),
+    change(
+        &["ADD"],
+        "{BACKEND | USER | RULE | LISTENER} name [IN CLUSTER cluster] option = value, ...",
+        "Adds one to the running configuration. Options are those of its section in the reference. A backend gets statements once \
+         the monitor has seen it; CONFIG SAVE writes the file.",
+        Run::Asking(|call| Box::pin(config::add(call))),
+    ),
+    change(
+        &["REMOVE"],
+        "{BACKEND | USER | RULE | LISTENER} name",
+        "Removes one from the running configuration. Of a backend, what is pinned to it comes to its end, as with OFFLINE; sessions of \
+         a user or a listener stay.",
+        Run::Asking(|call| Box::pin(config::remove(call))),
+    ),
+    change(
+        &["RELOAD CONFIG", "CONFIG APPLY"],
+        "",
+        "Reads the configuration file again, and changes what runs to what it says. The answer has every option that differs: `applied`, \
+         `drain` (connections to a backend come to their end), or `with the next start`. A file with a mistake changes nothing. SIGHUP \
+         does the same. Changes that were made by commands and not saved are gone then.",
+        Run::Asking(|call| Box::pin(config::apply(call))),
+    ),
+    change(
+        &["CONFIG ROLLBACK"],
+        "number",
+        "Goes back to what ran after a change of CONFIG HISTORY. The file stays as it is.",
+        Run::Asking(|call| Box::pin(config::roll_back(call))),
+    ),
+    change(
+        &["CONFIG SAVE"],
+        "",
+        "Writes what runs into the configuration file; comments and order stay. Refused if the file has changed since it was read.",
+        Run::Asking(|call| Box::pin(config::save(call))),
+    ),
     Command {
         names: &["CLEAR CACHE", "PURGE CACHE"],
         arguments: "",
@@ -232,17 +319,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         like: "",
         help: "Forgets all answers that are kept.",
         run: Run::Now(cache::clear),
-    },
-    Command {
-        names: &["RELOAD CONFIG"],
-        arguments: "",
-        group: Group::Change,
-        role: AdminRole::Operate,
-        like: "",
-        help: "Reads the configuration file again. Options that are `hot` in the reference take effect, for statements that come \
-               afterwards; the answer has every option that differs, and which take a restart. A file with a mistake changes nothing. \
-               SIGHUP does the same.",
-        run: Run::Asking(|call| Box::pin(settings::reload(call))),
     },
     client(
         &["SELECT"],
@@ -258,7 +334,14 @@ pub(crate) const COMMANDS: &[Command] = &[
     look_for_clients(&["SHOW DATABASES", "SHOW SCHEMAS"], Run::Showing(hello::show_databases)),
     look_for_clients(&["SHOW TABLES", "SHOW FULL TABLES"], Run::Showing(hello::show_tables)),
     client(
-        &["SET", "USE", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"],
+        &["SET"],
+        "section.option = value | NAMES ... | @@variable = ...",
+        "Operators change an option of the running configuration with its path, such as routing.read_balance; DEFAULT is what holds where \
+         nothing is written. What clients set of their own session is taken and without effect.",
+        Run::Asking(|call| Box::pin(set::set(call))),
+    ),
+    client(
+        &["USE", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"],
         "...",
         "Taken and without effect.",
         Run::Now(|_| Ok(Answer::Done)),
@@ -281,6 +364,9 @@ const fn look_for_clients(names: &'static [&'static str], run: Run) -> Command {
 pub(crate) async fn run(console: &Console, caller: &Caller, text: &str) -> Result<Answer, Refused> {
     let text = trimmed(text);
     let all = words(text);
+    if let Some((known, hint)) = foreign(&all) {
+        return Err(Refused::syntax(format!("Delphinus has no {known}: {hint}")));
+    }
     let (command, length) = find(&all).ok_or_else(|| unknown(&all))?;
     if caller.role < command.role {
         tracing::warn!(admin.user = %caller.user, client.host = %caller.host, command = command.name(), "refused: role");
@@ -335,7 +421,7 @@ pub(crate) fn usage_of(name: &str) -> Refused {
 }
 
 /// The error for a text that is no command: with the one that was meant, if one is near.
-fn unknown(text: &[Word]) -> Refused {
+pub(crate) fn unknown(text: &[Word]) -> Refused {
     let written: Vec<_> = text.iter().take(3).map(|word| word.text.to_uppercase()).collect();
     if written.is_empty() {
         return Refused { code: 1065, state: *b"42000", text: "Query was empty".to_owned() };
@@ -352,6 +438,31 @@ fn unknown(text: &[Word]) -> Refused {
         Some(near) => format!("unknown command '{shown}'; did you mean {near}? HELP shows all commands"),
         None => format!("unknown command '{shown}'; HELP shows all commands"),
     })
+}
+
+/// What other proxies' operators are used to write, and what to write here.
+const FOREIGN: [(&str, &str); 14] = [
+    ("LOAD MYSQL", "change what runs with ADD, SET, REMOVE, or the file and CONFIG APPLY"),
+    ("LOAD ADMIN", "change the file, then CONFIG APPLY"),
+    ("SAVE MYSQL", "write CONFIG SAVE"),
+    ("SAVE ADMIN", "write CONFIG SAVE"),
+    ("SAVE CONFIG", "write CONFIG SAVE"),
+    ("SAVE SETTINGS", "write CONFIG SAVE"),
+    ("ADD SLAVE", "write ADD BACKEND name address = '..', role = replica"),
+    ("ADD MASTER", "write ADD BACKEND name address = '..', role = primary"),
+    ("REMOVE SLAVE", "write REMOVE BACKEND name"),
+    ("SET OFFLINE", "write SET BACKEND name OFFLINE"),
+    ("SET ONLINE", "write SET BACKEND name ONLINE"),
+    ("ADD PWD", "write ADD USER name password = '..'"),
+    ("ADD PWDS", "write ADD USER name password = '..'"),
+    ("REMOVE PWD", "write REMOVE USER name"),
+];
+
+fn foreign(text: &[Word]) -> Option<(&'static str, &'static str)> {
+    let begins = |known: &str| {
+        known.split(' ').count() <= text.len() && known.split(' ').zip(text).all(|(one, word)| word.is(one))
+    };
+    FOREIGN.iter().find(|(known, _)| begins(known)).copied()
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use delphinus_cache::Cache;
 use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry};
+use delphinus_config::{Edit, Effect};
 use delphinus_memory::Account;
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
@@ -57,11 +58,42 @@ pub struct OptionsDoor {
     pub all: Box<dyn Fn() -> Vec<(String, String)>>,
     /// Reads the file again, applies what takes effect while the proxy runs, and tells all that differs. An error, which
     /// says what is wrong with the file, changes nothing.
-    pub reload: Box<dyn Fn() -> Reloading>,
+    pub reload: Box<dyn Fn(String) -> Changing>,
+    /// Makes a change to what runs, in the name of this operator; the file stays as it is.
+    pub change: Box<dyn Fn(Edit, String) -> Changing>,
+    /// What would change if the file was read again.
+    pub plan: Box<dyn Fn() -> Result<Vec<ChangedOption>, String>>,
+    /// Puts what runs in the place of the file.
+    pub save: Box<dyn Fn(String) -> Saving>,
+    /// Goes back to what ran after an earlier change.
+    pub roll_back: Box<dyn Fn(u64, String) -> Changing>,
+    /// The changes that are kept, the newest last.
+    pub history: Box<dyn Fn() -> Vec<ConfigChange>>,
 }
 
-/// What becomes of the file when it is read again.
-pub type Reloading = Pin<Box<dyn Future<Output = Result<Vec<ChangedOption>, String>>>>;
+/// A change of what runs.
+#[derive(Debug, Clone)]
+pub struct ConfigChange {
+    /// Its number, from 0 at the start of the process.
+    pub number: u64,
+    /// When it was made.
+    pub at: SystemTime,
+    /// By whom.
+    pub by: String,
+    /// In words, without secrets.
+    pub what: String,
+    /// How many options it has changed.
+    pub changes: usize,
+    /// What it has led to is what runs now.
+    pub is_running: bool,
+    /// And what the file has.
+    pub is_saved: bool,
+}
+
+/// What becomes of a change.
+pub type Changing = Pin<Box<dyn Future<Output = Result<Vec<ChangedOption>, String>>>>;
+/// What becomes of the file when it is written.
+pub type Saving = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 /// An option that has another value in the file than the running proxy had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,8 +104,8 @@ pub struct ChangedOption {
     pub before: Option<String>,
     /// What the file says; `None`: its section is not there any more.
     pub after: Option<String>,
-    /// It has taken effect; else that takes a restart.
-    pub is_applied: bool,
+    /// When it takes effect.
+    pub effect: Effect,
 }
 
 /// A listener as operators see it.

@@ -45,6 +45,8 @@ mod worker;
 pub use ask::{AskError, Asked, Place, Question, ask};
 pub use cluster::ClusterView;
 pub use command::{reference, status_reference};
-pub use console::{ChangedOption, ClientUser, Console, ListenerRow, OptionsDoor, Parts, Reloading};
+pub use console::{
+    ChangedOption, Changing, ClientUser, ConfigChange, Console, ListenerRow, OptionsDoor, Parts, Saving,
+};
 pub use users::{AdminRole, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

@@ -10,6 +10,11 @@ pub(crate) fn moment(at: Instant, now: Instant) -> String {
     utc(since_epoch.saturating_sub(ago))
 }
 
+/// A moment of the calendar, as a date and time.
+pub(crate) fn stamp(at: SystemTime) -> String {
+    utc(at.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
 /// Whole seconds since a moment.
 pub(crate) fn seconds_since(at: Instant, now: Instant) -> u64 {
     now.saturating_duration_since(at).as_secs()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_admin::{
-    AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, OptionsDoor, Parts, Reloading,
+    AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, OptionsDoor, Parts,
 };
 use delphinus_clients::{ListenerSettings, Registry};
 use delphinus_config::{self as config, Config};
@@ -87,12 +87,30 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
 }
 
 fn options(running: &Rc<Running>) -> OptionsDoor {
-    let (shown, reloaded) = (running.clone(), running.clone());
-    let reload = move || -> Reloading {
-        let running = reloaded.clone();
-        Box::pin(async move { running.reload().await })
-    };
-    OptionsDoor { all: Box::new(move || shown.options()), reload: Box::new(reload) }
+    let again = || running.clone();
+    let (shown, planned, told) = (again(), again(), again());
+    let (reloaded, changed, saved, rolled_back) = (again(), again(), again(), again());
+    OptionsDoor {
+        all: Box::new(move || shown.options()),
+        reload: Box::new(move |by| {
+            let running = reloaded.clone();
+            Box::pin(async move { running.reload(&by).await })
+        }),
+        change: Box::new(move |edit, by| {
+            let running = changed.clone();
+            Box::pin(async move { running.change(&edit, &by).await })
+        }),
+        plan: Box::new(move || planned.plan()),
+        save: Box::new(move |by| {
+            let running = saved.clone();
+            Box::pin(async move { running.save(&by).await })
+        }),
+        roll_back: Box::new(move |number, by| {
+            let running = rolled_back.clone();
+            Box::pin(async move { running.roll_back(number, &by).await })
+        }),
+        history: Box::new(move || told.history()),
+    }
 }
 
 fn listeners_shown(

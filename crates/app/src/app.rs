@@ -24,7 +24,7 @@ use crate::drain::drain;
 use crate::error::Error;
 use crate::keys::login_key;
 use crate::memory::Kept;
-use crate::reload::{HotParts, Rereading, Running, follow_hangups};
+use crate::reload::{ConfigStore, HotParts, Running, follow_hangups};
 use crate::settings;
 use crate::worker::{Seed, ThreadSeed, serve};
 
@@ -35,14 +35,14 @@ type WorkerThread = thread::JoinHandle<std::io::Result<()>>;
 
 /// Runs the proxy until SIGTERM or SIGINT; blocks. The log is the caller's affair.
 ///
-/// With `rereading`, SIGHUP and `RELOAD CONFIG` read the configuration again.
-pub fn run(config: Config, rereading: Option<Rereading>) -> Result<(), Error> {
+/// With `store`, SIGHUP and `RELOAD CONFIG` read the configuration again, and operators can change it.
+pub fn run(config: Config, store: Option<ConfigStore>) -> Result<(), Error> {
     raise_file_limit(&config);
     if !config.proxy.core_file {
         forbid_core_files();
     }
     // The control plane runs on this thread, each worker on one of its own.
-    rt::block_on(async move { App::build(&config, rereading)?.run(&config).await })?
+    rt::block_on(async move { App::build(&config, store)?.run(&config).await })?
 }
 
 /// Everything that runs.
@@ -59,7 +59,7 @@ struct App {
 }
 
 impl App {
-    fn build(config: &Config, rereading: Option<Rereading>) -> Result<Self, Error> {
+    fn build(config: &Config, store: Option<ConfigStore>) -> Result<Self, Error> {
         let count = worker_count(config);
         let kept = Kept::new(config);
         let (clusters, seeds) = build_clusters(config, count, &kept)?;
@@ -93,7 +93,7 @@ impl App {
         }
         let hot = clusters.iter().map(|cluster| cluster.hot.clone()).collect();
         let parts = HotParts { clusters: hot, doors, registry: registry.clone(), choice: choosing, kept };
-        let running = Running::new(config, rereading, parts);
+        let running = Running::new(config, store, parts);
         let view = |(index, cluster): (usize, &RunningCluster)| {
             let running = running.clone();
             cluster.view(move || running.config().clusters[index].schemas.clone())

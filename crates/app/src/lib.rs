@@ -17,10 +17,11 @@ mod policy;
 mod reload;
 mod routing;
 mod settings;
+mod texts;
 mod trust;
 mod worker;
 
 pub use app::run;
 pub use error::Error;
-pub use reload::{Rereading, log_level};
+pub use reload::{ConfigStore, log_level};
 pub use trust::{ShownByBackend, shown_by_backends};

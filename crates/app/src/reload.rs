@@ -11,9 +11,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delphinus_admin::ChangedOption;
+use delphinus_admin::{ChangedOption, ConfigChange};
 use delphinus_clients::Registry;
-use delphinus_config::{Change, Config, Effect, LogLevel, Plan};
+use delphinus_config::{Change, Config, Edit, Effect, LogLevel, Plan};
 use delphinus_net::rt::{Hangups, Semaphore, watch};
 use delphinus_route::ClusterChoice;
 use delphinus_telemetry::LogControl;
@@ -24,11 +24,22 @@ use crate::doors::Doors;
 use crate::error::Error;
 use crate::memory::Kept;
 use crate::settings;
+use crate::texts::Texts;
 
-/// How the configuration is read again, and what of the caller's follows it.
-pub struct Rereading {
-    /// Reads it; an error is all that is wrong with it.
-    pub read: Box<dyn Fn() -> Result<Config, String>>,
+/// A configuration, or all that is wrong with its text.
+type Parse = dyn Fn(&str) -> Result<Config, String>;
+type Write = dyn Fn(&str) -> Result<(), String>;
+
+/// Where the configuration is kept, and what of the caller's follows it.
+pub struct ConfigStore {
+    /// What it was when the proxy started.
+    pub text: String,
+    /// Reads it again.
+    pub read: Box<dyn Fn() -> Result<String, String>>,
+    /// What a text means in its place; an error is all that is wrong with it.
+    pub parse: Box<Parse>,
+    /// Puts a text in its place.
+    pub write: Box<Write>,
     /// The log, whose level may change.
     pub log: LogControl,
 }
@@ -36,7 +47,8 @@ pub struct Rereading {
 /// The configuration that the proxy runs with, and all that follows it.
 pub(crate) struct Running {
     config: RefCell<Config>,
-    rereading: Option<Rereading>,
+    store: Option<ConfigStore>,
+    texts: RefCell<Texts>,
     pub(crate) parts: HotParts,
     /// One change at a time.
     turn: Semaphore,
@@ -53,8 +65,10 @@ pub(crate) struct HotParts {
 }
 
 impl Running {
-    pub(crate) fn new(config: &Config, rereading: Option<Rereading>, parts: HotParts) -> Rc<Self> {
-        Rc::new(Self { config: RefCell::new(config.clone()), rereading, parts, turn: Semaphore::new(1) })
+    pub(crate) fn new(config: &Config, store: Option<ConfigStore>, parts: HotParts) -> Rc<Self> {
+        let text = store.as_ref().map_or("", |store| &store.text);
+        let texts = RefCell::new(Texts::new(text));
+        Rc::new(Self { config: RefCell::new(config.clone()), store, texts, parts, turn: Semaphore::new(1) })
     }
 
     /// What runs now.
@@ -72,20 +86,84 @@ impl Running {
         self.config.borrow().effective.0.clone()
     }
 
-    /// Reads the configuration again and applies what needs no restart. With a mistake in it, nothing changes.
-    pub(crate) async fn reload(&self) -> Result<Vec<ChangedOption>, String> {
-        let Some(rereading) = &self.rereading else {
-            return Err("this process has no file to read its options from".to_owned());
-        };
+    fn store(&self) -> Result<&ConfigStore, String> {
+        self.store.as_ref().ok_or_else(|| "this process has no configuration file".to_owned())
+    }
+
+    /// Reads the file again and applies what needs no restart. With a mistake in it, nothing changes.
+    pub(crate) async fn reload(&self, by: &str) -> Result<Vec<ChangedOption>, String> {
+        let store = self.store()?;
         let _turn = self.turn.acquire().await;
-        let read = (rereading.read)().inspect_err(|mistakes| {
-            tracing::error!(mistakes, "the configuration was not read again: it has mistakes");
+        let text = (store.read)()
+            .inspect_err(|error| tracing::error!(error, "the configuration was not read again"))?;
+        let changes =
+            self.apply(store, &text, (by, "the file was read again")).await.inspect_err(|mistakes| {
+                tracing::error!(mistakes, "the configuration was not read again: it has mistakes");
+            })?;
+        self.texts.borrow_mut().is_in_file(&text);
+        Ok(changes)
+    }
+
+    /// Makes a change to what runs. The file stays as it is until it is saved.
+    pub(crate) async fn change(&self, edit: &Edit, by: &str) -> Result<Vec<ChangedOption>, String> {
+        let store = self.store()?;
+        let _turn = self.turn.acquire().await;
+        let before = self.texts.borrow().running().to_owned();
+        let text = delphinus_config::edit(&before, edit).map_err(|error| error.to_string())?;
+        self.apply(store, &text, (by, &edit.to_string())).await
+    }
+
+    /// What would change if the file was read again.
+    pub(crate) fn plan(&self) -> Result<Vec<ChangedOption>, String> {
+        let store = self.store()?;
+        let read = (store.parse)(&(store.read)()?)?;
+        Ok(self.config.borrow().plan(&read).changes.into_iter().map(changed).collect())
+    }
+
+    /// Puts what runs in the place of the file, unless that has been changed meanwhile.
+    pub(crate) async fn save(&self, by: &str) -> Result<(), String> {
+        let store = self.store()?;
+        let _turn = self.turn.acquire().await;
+        if !self.texts.borrow().is_file(&(store.read)()?) {
+            let why =
+                "the file has changed since it was read; CONFIG DIFF shows how, CONFIG APPLY takes that over";
+            return Err(why.to_owned());
+        }
+        let text = self.texts.borrow().running().to_owned();
+        (store.write)(&text)?;
+        self.texts.borrow_mut().is_in_file(&text);
+        tracing::info!(by, "the running configuration was saved");
+        Ok(())
+    }
+
+    /// Goes back to what ran after an earlier change.
+    pub(crate) async fn roll_back(&self, number: u64, by: &str) -> Result<Vec<ChangedOption>, String> {
+        let store = self.store()?;
+        let _turn = self.turn.acquire().await;
+        let text = self.texts.borrow().after(number).ok_or_else(|| {
+            format!("there is no change {number} any more; CONFIG HISTORY shows those that are kept")
         })?;
+        self.apply(store, &text, (by, &format!("back to {number}"))).await
+    }
+
+    /// The changes that are kept, the newest last.
+    pub(crate) fn history(&self) -> Vec<ConfigChange> {
+        self.texts.borrow().history()
+    }
+
+    async fn apply(
+        &self,
+        store: &ConfigStore,
+        text: &str,
+        (by, what): (&str, &str),
+    ) -> Result<Vec<ChangedOption>, String> {
+        let read = (store.parse)(text)?;
         let plan = self.config.borrow().plan(&read);
         self.follow(&plan).await?;
-        rereading.log.set_level(log_level(plan.next.log.level));
+        store.log.set_level(log_level(plan.next.log.level));
         plan.changes.iter().for_each(tell);
         *self.config.borrow_mut() = plan.next;
+        self.texts.borrow_mut().follow(text, (by, what), plan.changes.len());
         Ok(plan.changes.into_iter().map(changed).collect())
     }
 
@@ -117,7 +195,7 @@ impl Running {
 pub(crate) async fn follow_hangups(running: Rc<Running>, mut hangups: Hangups) {
     while hangups.next().await {
         tracing::info!("SIGHUP: the configuration is read again");
-        if let Ok(changes) = running.reload().await {
+        if let Ok(changes) = running.reload("SIGHUP").await {
             tracing::info!(changes = changes.len(), "the configuration was read again");
         }
     }
@@ -138,9 +216,8 @@ fn tell(change: &Change) {
     }
 }
 
-fn changed(change: Change) -> ChangedOption {
-    let is_applied = change.effect != Effect::Restart;
-    ChangedOption { option: change.option, before: change.before, after: change.after, is_applied }
+fn changed(Change { option, before, after, effect }: Change) -> ChangedOption {
+    ChangedOption { option, before, after, effect }
 }
 
 /// The level of the log.

@@ -1,8 +1,8 @@
 //! Reads a configuration file of the operating system, with the variables and files it refers to.
 
 use std::cell::RefCell;
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -96,12 +96,42 @@ pub(crate) fn load_as_visitor(file: &Path) -> anyhow::Result<Result<Config, Vec<
 }
 
 fn load_with(file: &Path, environment: &dyn Environment) -> anyhow::Result<Result<Config, Vec<Mistake>>> {
+    Ok(parse(&text_of(file)?, &file.to_string_lossy(), environment))
+}
+
+/// The text of a file.
+pub(crate) fn text_of(file: &Path) -> anyhow::Result<String> {
     let bytes = std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?;
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].split(|byte| *byte == b'\n').count();
         anyhow::anyhow!("{}:{line}: not UTF-8; save the file as UTF-8", file.display())
-    })?;
-    Ok(parse(&text, &file.to_string_lossy(), environment))
+    })
+}
+
+/// What a text means as the content of this file.
+pub(crate) fn read_text(text: &str, file: &Path) -> Result<Config, Vec<Mistake>> {
+    parse(text, &file.to_string_lossy(), &ThisMachine)
+}
+
+/// Puts a text in the place of what a file has: whole or not at all, with the same owner and mode.
+pub(crate) fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
+    // A link stays one.
+    let file = std::fs::canonicalize(file).with_context(|| format!("{} cannot be found", file.display()))?;
+    let found = std::fs::metadata(&file)?;
+    let new = file.with_extension(format!("new-{}", std::process::id()));
+    let write = || -> anyhow::Result<()> {
+        let mut out = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        out.write_all(text.as_bytes())?;
+        out.sync_all()?;
+        // Only root may give files away; whoever is not the owner keeps what it has made.
+        let _ = std::os::unix::fs::chown(&new, Some(found.uid()), Some(found.gid()));
+        std::fs::set_permissions(&new, found.permissions())?;
+        std::fs::rename(&new, &file)?;
+        Ok(())
+    };
+    write()
+        .inspect_err(|_| _ = std::fs::remove_file(&new))
+        .with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Prints mistakes to standard error, one in each line, and how many there are.

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use delphinus_app::{Rereading, log_level};
-use delphinus_config::{Config, LogFormat};
+use delphinus_app::{ConfigStore, log_level};
+use delphinus_config::{Config, LogFormat, Mistake};
 use delphinus_telemetry::{LogSettings, start_logging};
 
 use crate::args::RunArgs;
-use crate::load::{load, print_mistakes};
+use crate::load::{load, print_mistakes, read_text, replace, text_of};
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let config = match load(&args.config)? {
@@ -18,12 +18,20 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let log = start_logging(&log_settings(&config))?;
-    let file = args.config.clone();
-    let read = Box::new(move || match load(&file).map_err(|error| format!("{error:#}"))? {
-        Ok(config) => Ok(config),
-        Err(mistakes) => Err(mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
-    });
-    delphinus_app::run(config, Some(Rereading { read, log }))?;
+    let (read, written, meant) = (args.config.clone(), args.config.clone(), args.config.clone());
+    let store = ConfigStore {
+        text: text_of(&args.config)?,
+        read: Box::new(move || text_of(&read).map_err(|error| format!("{error:#}"))),
+        parse: Box::new(move |text| {
+            let told = |mistakes: Vec<Mistake>| {
+                mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            };
+            read_text(text, &meant).map_err(told)
+        }),
+        write: Box::new(move |text| replace(&written, text).map_err(|error| format!("{error:#}"))),
+        log,
+    };
+    delphinus_app::run(config, Some(store))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -146,6 +146,7 @@ fn changes(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
             found.push(Change { option: option.clone(), before: Some(before.clone()), after: None, effect });
         }
     }
+    let mut found = rows::as_rows(found, &old, &new);
     found.extend(order_of_rules(running, read, scope));
     found
 }

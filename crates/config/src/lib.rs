@@ -11,6 +11,7 @@ mod address;
 mod config;
 mod diff;
 mod document;
+mod edit;
 mod environment;
 mod example;
 mod mistake;
@@ -29,6 +30,7 @@ pub use config::{
     Monitor, Rule, RuleTable, TableName, TlsIdentity, User,
 };
 pub use diff::{Change, Effect, Plan};
+pub use edit::{Assigned, Edit, Given, NotEdited, Rows, edit};
 pub use environment::Environment;
 pub use example::example;
 pub use mistake::Mistake;

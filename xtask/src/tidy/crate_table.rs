@@ -51,6 +51,7 @@ const TABLE: [(&str, &[&str]); 21] = [
     (
         "admin",
         &[
+            "config",
             "memory",
             "wire",
             "sql",
@@ -169,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_assembly_sees_the_configuration() {
+    fn only_the_assembly_and_operators_see_the_configuration() {
         let users = TABLE.iter().filter(|(_, allowed)| allowed.contains(&"config"));
-        assert_eq!(users.map(|(name, _)| *name).collect::<Vec<_>>(), ["app", "cli"]);
+        assert_eq!(users.map(|(name, _)| *name).collect::<Vec<_>>(), ["admin", "app", "cli"]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `SHOW BACKENDS`, `SET BACKEND`.
 
+use delphinus_config::Rows;
 use delphinus_net::{Spot, rt};
 use delphinus_pool::{Budget, left_to_others};
 use delphinus_topology::{Backend, Wish};
 
-use super::{Call, usage_of};
+use super::{Call, config};
 use crate::answer::{Answer, Refused};
 use crate::cluster::ClusterView;
 use crate::table::{Table, Value, text};
@@ -118,14 +119,14 @@ fn state(backend: &Backend, open: u32) -> [Value; 3] {
 }
 
 pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
-    let [name, word] = call.words else { return Err(usage_of("SET BACKEND")) };
+    let [name, word] = call.words else { return config::alter(call, Rows::Backend, "SET BACKEND").await };
     let now = rt::now();
     let wish = if word.is("OFFLINE") {
         Wish::Offline { since: now }
     } else if word.is("ONLINE") {
         Wish::Online
     } else {
-        return Err(usage_of("SET BACKEND"));
+        return config::alter(call, Rows::Backend, "SET BACKEND").await;
     };
     // Names are unique over all clusters.
     let has_it = |cluster: &ClusterView| cluster.backend_names().iter().any(|known| **known == *name.text);

@@ -1,12 +1,10 @@
-//! `SHOW VERSION`, `SHOW LISTENERS`, `SHOW USERS`, `SHOW CONFIG`: what was set, never a secret; `RELOAD CONFIG`.
+//! `SHOW VERSION`, `SHOW LISTENERS`, `SHOW USERS`, `SHOW CONFIG`: what was set, never a secret.
 
 use std::collections::BTreeMap;
 
 use delphinus_net::rt;
 
-use super::{Call, usage_of};
-use crate::answer::{Answer, Refused};
-use crate::console::ChangedOption;
+use super::Call;
 use crate::table::{Table, text};
 use crate::time::{moment, seconds_since};
 
@@ -88,19 +86,4 @@ pub(super) fn show_config(call: &Call<'_>) -> Table {
     let options = (call.console.parts.options.all)();
     let rows = options.into_iter().map(|(option, value)| vec![Some(option), Some(value)]);
     Table::new(["option", "value"]).with(rows)
-}
-
-/// Reads the file again; what came of it.
-pub(super) async fn reload(call: &Call<'_>) -> Result<Answer, Refused> {
-    if !call.words.is_empty() {
-        return Err(usage_of("RELOAD CONFIG"));
-    }
-    let caller = call.caller;
-    tracing::info!(admin.user = %caller.user, client.host = %caller.host, "RELOAD CONFIG");
-    let changed = (call.console.parts.options.reload)().await.map_err(Refused::because)?;
-    let row = |change: ChangedOption| {
-        let effect = if change.is_applied { "applied" } else { "with the next start" };
-        vec![Some(change.option), change.before, change.after, text(effect)]
-    };
-    Ok(Answer::Rows(Table::new(["option", "before", "after", "effect"]).with(changed.into_iter().map(row))))
 }

@@ -15,6 +15,7 @@ use super::*;
 use crate::cluster::ClusterView;
 use crate::console::{ChangedOption, OptionsDoor, Parts};
 use crate::users::AdminUser;
+use delphinus_config::Effect;
 
 /// The operators' side of a proxy without backends, workers and clients.
 fn console() -> Console {
@@ -46,17 +47,32 @@ fn console() -> Console {
 /// Two options, of which the file has another value.
 fn options() -> OptionsDoor {
     let all = [("pool.hold_ms", "250"), ("log.level", "info")];
-    let changed = |option: &str, before: &str, after: Option<&str>, is_applied| ChangedOption {
+    let changed = |option: &str, before: &str, after: Option<&str>, effect| ChangedOption {
         option: option.to_owned(),
         before: Some(before.to_owned()),
         after: after.map(str::to_owned),
-        is_applied,
+        effect,
     };
-    let found =
-        vec![changed("pool.hold_ms", "250", None, false), changed("log.level", "info", Some("debug"), true)];
+    let found = vec![
+        changed("pool.hold_ms", "250", None, Effect::Restart),
+        changed("log.level", "info", Some("debug"), Effect::Hot),
+    ];
+    let (planned, edited) = (found.clone(), found[1..].to_vec());
     OptionsDoor {
         all: Box::new(move || all.map(|(option, value)| (option.to_owned(), value.to_owned())).to_vec()),
-        reload: Box::new(move || Box::pin(std::future::ready(Ok(found.clone())))),
+        reload: Box::new(move |_| Box::pin(std::future::ready(Ok(found.clone())))),
+        change: Box::new(move |edit, _| {
+            let is_wrong = edit.to_string().contains("nonsense");
+            let done =
+                if is_wrong { Err("there is no option nonsense".to_owned()) } else { Ok(edited.clone()) };
+            Box::pin(std::future::ready(done))
+        }),
+        plan: Box::new(move || Ok(planned.clone())),
+        save: Box::new(|_| Box::pin(std::future::ready(Ok(())))),
+        roll_back: Box::new(|number, _| {
+            Box::pin(std::future::ready(Err(format!("there is no change {number}"))))
+        }),
+        history: Box::new(Vec::new),
     }
 }
 
@@ -235,8 +251,23 @@ fn wrong_texts_are_told_what_to_write() {
         ("KILL 7", 1094, "Unknown thread id: 7"),
         ("KILL 99999999999", 1094, "Unknown thread id"),
         ("KILL 99999999999999999999999", 1064, "write KILL"),
-        ("SET BACKEND db1", 1064, "{ONLINE | OFFLINE}"),
-        ("SET BACKEND db1 DOWN", 1064, "{ONLINE | OFFLINE}"),
+        ("SET BACKEND db1", 1064, "{ONLINE | OFFLINE | option = value"),
+        ("SET BACKEND db1 DOWN", 1064, "{ONLINE | OFFLINE | option = value"),
+        ("SET BACKEND db1 weight", 1064, "{ONLINE | OFFLINE | option = value"),
+        ("SET BACKENDS db1 OFFLINE", 1064, "did you mean SET BACKEND?"),
+        ("SET nonsense", 1064, "unknown command 'SET NONSENSE'"),
+        ("SET GLOBAL x = 1", 1064, "unknown command"),
+        ("SET routing.nonsense = 1", 1105, "there is no option nonsense"),
+        ("SET routing.read_balance", 1064, "write SET section.option = value"),
+        ("ADD SLAVE 'h:1'", 1064, "write ADD BACKEND"),
+        ("LOAD MYSQL SERVERS TO RUNTIME", 1064, "CONFIG APPLY"),
+        ("ADD TABLE x", 1064, "write ADD {BACKEND"),
+        ("ADD BACKEND x weight 1", 1064, "write ADD {BACKEND"),
+        ("REMOVE BACKEND", 1064, "write REMOVE"),
+        ("REMOVE BACKEND a b", 1064, "write REMOVE"),
+        ("CONFIG ROLLBACK x", 1064, "write CONFIG ROLLBACK number"),
+        ("CONFIG ROLLBACK 7", 1105, "there is no change 7"),
+        ("CONFIG", 1064, "unknown command"),
         ("SET BACKEND db1 OFFLINE", 1105, "there is no backend 'db1'"),
         ("EXPLAIN ROUTE", 1064, "write EXPLAIN ROUTE [IN CLUSTER name] statement"),
         ("EXPLAIN ROUTE ;", 1064, "write EXPLAIN ROUTE [IN CLUSTER name] statement"),

@@ -62,6 +62,41 @@ pub(super) fn generic(path: &str) -> String {
     }
 }
 
+/// The row that an option is of, such as `user["app"]`, unless that is a cluster or a section.
+fn row_of(path: &str) -> Option<&str> {
+    let (row, _) = path.rsplit_once("].")?;
+    let row = &path[..=row.len()];
+    (!row.starts_with("cluster[") || row.contains("].backend[")).then_some(row)
+}
+
+/// With one change in the place of many for a row that comes or goes as a whole.
+pub(super) fn as_rows(changes: Vec<Change>, old: &Options, new: &Options) -> Vec<Change> {
+    let has_row = |list: &Options, row: &str| list.iter().any(|(path, _)| row_of(path) == Some(row));
+    let told = |list: &Options, row: &str| {
+        let of_row = list.iter().filter(|(path, value)| row_of(path) == Some(row) && !value.is_empty());
+        let own =
+            of_row.map(|(path, value)| format!("{} = {value}", path.rsplit('.').next().unwrap_or_default()));
+        Some(own.collect::<Vec<_>>().join(", "))
+    };
+    let mut found: Vec<Change> = Vec::new();
+    for change in changes {
+        let whole =
+            row_of(&change.option).filter(|row| !(has_row(old, row) && has_row(new, row))).map(str::to_owned);
+        let Some(row) = whole else {
+            found.push(change);
+            continue;
+        };
+        if let Some(known) = found.iter_mut().find(|known| known.option == row) {
+            known.effect = known.effect.max(change.effect);
+            continue;
+        }
+        let before = if has_row(old, &row) { told(old, &row) } else { None };
+        let after = if has_row(new, &row) { told(new, &row) } else { None };
+        found.push(Change { option: row, before, after, effect: change.effect });
+    }
+    found
+}
+
 /// Which cluster an option is of, counted from 0.
 pub(super) fn cluster_of(path: &str) -> usize {
     let number = path.strip_prefix("cluster[").and_then(|rest| rest.split(']').next());
@@ -75,14 +110,16 @@ pub(super) fn merged(running: &Effective, read: &Effective, changes: &[Change]) 
         .filter(|change| change.effect == Effect::Restart)
         .map(|change| (change.option.as_str(), change))
         .collect();
+    let change_of = |name: &str| waiting.get(name).or_else(|| waiting.get(row_of(name)?)).copied();
     let mut options = Vec::new();
     for ((path, value), (name, _)) in read.0.iter().zip(named(read)) {
-        match waiting.get(name.as_str()) {
+        match change_of(&name) {
             None => options.push((path.clone(), value.clone())),
+            Some(change) if change.option != name => {}
             Some(change) => options.extend(change.before.clone().map(|before| (path.clone(), before))),
         }
     }
-    let is_kept = |name: &str| waiting.get(name).is_some_and(|change| change.after.is_none());
+    let is_kept = |name: &str| change_of(name).is_some_and(|change| change.after.is_none());
     for ((path, value), (name, _)) in running.0.iter().zip(named(running)) {
         if is_kept(&name) {
             options.push((path.clone(), value.clone()));
