@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use delphinus_e2e::{Address, Client, ConfigFile, Operators, Stage, until};
+use delphinus_e2e::{Address, Client, ConfigFile, Login, Operators, Stage, until};
 use delphinus_sandbox::Flavor;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -334,4 +334,58 @@ fn check_mistakes(changing: &Changing, operator: &mut Client) {
 
 fn run(operator: &mut Client, command: &str) -> Vec<Vec<Option<String>>> {
     operator.rows(command).unwrap_or_else(|error| panic!("{command}: {error:#}"))
+}
+
+#[test]
+fn the_proxy_and_a_backend_leave_and_come_back() {
+    let changing = Changing::start(Flavor::MariaDb, ConfigFile::default());
+    let (address, primary) = (&changing.stage.address, &changing.stage.cluster.servers[0].name);
+    let mut operator = changing.operator();
+    // Connections are made anew, and no client sees it.
+    let load = Load::start(address, 4);
+    load.go_on();
+    for what in ["RECONNECT", &format!("RECONNECT BACKEND '{primary}'"), "RECONNECT USER app"] {
+        let told = run(&mut operator, what);
+        assert_ne!(told[0][1].as_deref(), Some("0"), "{what}: {told:?}");
+        load.go_on();
+    }
+    load.end();
+    // A backend: what is open on it has its time, and is ended then.
+    let (mut inside, mut other) = (address.connect().unwrap(), address.connect().unwrap());
+    inside.query("BEGIN").unwrap();
+    inside.query("INSERT INTO app.changed (client) VALUES (50)").unwrap();
+    let error = operator.error(&format!("SET BACKEND '{primary}' OFFLINE SOFT WAIT 1")).unwrap();
+    assert!(error.message.contains("1 connections to it are still open after 1 s"), "{error}");
+    other.query("SELECT 1 FROM answered_by").unwrap();
+    operator.query(&format!("SET BACKEND '{primary}' OFFLINE HARD")).unwrap();
+    assert!(inside.query("COMMIT").is_err());
+    operator.query(&format!("SET BACKEND '{primary}' OFFLINE WAIT 20s")).unwrap();
+    operator.query(&format!("SET BACKEND '{primary}' ONLINE")).unwrap();
+    let left = other.rows("SELECT COUNT(*) FROM app.changed WHERE client = 50").unwrap();
+    assert_eq!(left[0][0].as_deref(), Some("0"), "the transaction was rolled back");
+    // The proxy: an open transaction comes to its end, then its session ends; nobody new comes in.
+    let (mut inside, mut idle) = (address.connect().unwrap(), address.connect().unwrap());
+    inside.query("BEGIN").unwrap();
+    inside.query("INSERT INTO app.changed (client) VALUES (51)").unwrap();
+    idle.query("SELECT 1").unwrap();
+    operator.query("SET PROXY OFFLINE").unwrap();
+    let refused = address.connect().unwrap_err();
+    assert!(refused.to_string().contains("offline mode"), "{refused:#}");
+    until(LIMIT, "the idle session to end", || Ok(idle.query("SELECT 1").is_err())).unwrap();
+    inside.query("INSERT INTO app.changed (client) VALUES (51)").unwrap();
+    inside.query("COMMIT").unwrap();
+    until(LIMIT, "no client", || {
+        let clients = run(&mut changing.operator(), "SHOW STATUS LIKE 'delphinus_clients'");
+        Ok(clients[0][1].as_deref() == Some("0"))
+    })
+    .unwrap();
+    operator.query("SET PROXY ONLINE").unwrap();
+    let mut client = address.connect().unwrap();
+    let kept = client.rows("SELECT COUNT(*) FROM app.changed WHERE client = 51").unwrap();
+    assert_eq!(kept[0][0].as_deref(), Some("2"));
+    // By command for a host that tries it, too.
+    run(&mut operator, "SET proxy.offline_exempt_networks = ['127.0.0.1']");
+    operator.query("SET PROXY OFFLINE").unwrap();
+    Client::connect(&Login::new(address).over_tcp(address)).unwrap();
+    assert!(address.connect().is_err(), "by the Unix socket");
 }

@@ -10,6 +10,7 @@ mod memory;
 mod pools;
 mod reference;
 mod route;
+mod service;
 mod sessions;
 mod set;
 mod settings;
@@ -250,15 +251,31 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
     Command {
         names: &["SET BACKEND"],
-        arguments: "name {ONLINE | OFFLINE | option = value, ...}",
+        arguments: "name {ONLINE | OFFLINE [SOFT | HARD] [WAIT seconds] | option = value, ...}",
         group: Group::Change,
         role: AdminRole::Operate,
         like: "",
         help: "OFFLINE: no new statement goes to the backend, what is pinned to it (such as an open transaction) finishes, \
-               idle connections are closed. It stays so, whatever the probes say, until ONLINE or the end of the process. \
+               idle connections are closed. It stays so, whatever the probes say, until ONLINE or the end of the process. WAIT: the \
+               answer comes when no connection is open any more; an error if that takes longer. HARD: sessions that still have one \
+               then, or at once without WAIT, are ended. \
                Options are those of [[cluster.backend]], such as weight; DEFAULT is what holds where nothing is written.",
         run: Run::Asking(|call| Box::pin(backends::set(call))),
     },
+    change(
+        &["SET PROXY"],
+        "{OFFLINE | ONLINE}",
+        "OFFLINE: new clients are refused (error 3032), but for those of proxy.offline_exempt_networks; sessions end as soon as no transaction \
+         is open. So a load balancer moves them elsewhere. Operators get in. SIGUSR1 and SIGUSR2 do the same.",
+        Run::Now(service::set_proxy),
+    ),
+    change(
+        &["RECONNECT"],
+        "[BACKEND name | USER name]",
+        "Replaces connections to backends by new ones, without an error for a client: idle ones at once, others when their sessions give \
+         them back. The answer has how many there are.",
+        Run::Asking(|call| Box::pin(service::reconnect(call))),
+    ),
     change(
         &["SET USER"],
         "name option = value, ...",

@@ -50,6 +50,8 @@ pub struct Parts {
     pub client_users: Box<dyn Fn() -> Vec<ClientUser>>,
     /// What is set.
     pub options: OptionsDoor,
+    /// Takes the proxy out of service, or back.
+    pub set_offline: Box<dyn Fn(bool)>,
 }
 
 /// The configuration as operators see it, and how it is read again.

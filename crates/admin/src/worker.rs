@@ -4,21 +4,27 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use delphinus_net::rt::{self, mpsc, oneshot};
-use delphinus_pool::{BackendCensus, Pool};
+use delphinus_pool::{BackendCensus, Pool, Retiring};
 
 /// How many questions may wait for one worker.
 const QUESTIONS: usize = 16;
 
-/// A question: what the pool has to each backend.
-type CensusQuestion = oneshot::Sender<Vec<BackendCensus>>;
+/// What a worker is asked, or told.
+#[derive(Debug)]
+enum Question {
+    /// What the pool has to each backend.
+    Census(oneshot::Sender<Vec<BackendCensus>>),
+    /// Has connections replaced; how many.
+    Retire(Retiring, oneshot::Sender<u32>),
+}
 
 /// The asking end for one worker.
 #[derive(Debug, Clone)]
-pub struct WorkerLine(mpsc::Sender<CensusQuestion>);
+pub struct WorkerLine(mpsc::Sender<Question>);
 
 /// The answering end.
 #[derive(Debug)]
-pub struct Questions(mpsc::Receiver<CensusQuestion>);
+pub struct Questions(mpsc::Receiver<Question>);
 
 /// Both ends for a new worker.
 pub fn worker_line() -> (WorkerLine, Questions) {
@@ -30,7 +36,14 @@ impl WorkerLine {
     /// What the worker's pool has to each backend; `None` if it does not answer in time.
     pub(crate) async fn census(&self, limit: Duration) -> Option<Vec<BackendCensus>> {
         let (sender, answer) = oneshot::channel();
-        self.0.try_send(sender).ok()?;
+        self.0.try_send(Question::Census(sender)).ok()?;
+        rt::timeout(limit, answer).await?.ok()
+    }
+
+    /// Has connections replaced by new ones; how many there are. `None` if the worker does not answer in time.
+    pub(crate) async fn retire(&self, which: Retiring, limit: Duration) -> Option<u32> {
+        let (sender, answer) = oneshot::channel();
+        self.0.try_send(Question::Retire(which, sender)).ok()?;
         rt::timeout(limit, answer).await?.ok()
     }
 }
@@ -39,6 +52,9 @@ impl WorkerLine {
 pub async fn answer_questions(pool: Rc<Pool>, mut questions: Questions) {
     while let Some(question) = questions.0.recv().await {
         // Who has asked may have given up.
-        let _ = question.send(pool.census());
+        match question {
+            Question::Census(asker) => _ = asker.send(pool.census()),
+            Question::Retire(which, asker) => _ = asker.send(pool.retire(&which)),
+        }
     }
 }

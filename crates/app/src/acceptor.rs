@@ -32,6 +32,9 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// The error for a client too many, as servers send it before their greeting: without SQLSTATE.
 const TOO_MANY: &[u8] = b"\x17\x00\x00\x00\xff\x10\x04Too many connections";
 
+/// The error for a client while the proxy is set OFFLINE: that of a server's `offline_mode`.
+const OFFLINE: &[u8] = b"\x2a\x00\x00\x00\xff\xd8\x0bThe server is currently in offline mode";
+
 impl Acceptor {
     /// Accepts on one listener until the task is ended.
     pub(crate) async fn accept(self: std::rc::Rc<Self>, listener: Listener, settings: CurrentSettings) {
@@ -58,9 +61,14 @@ impl Acceptor {
     }
 
     async fn hand_over(&self, peer: Peer, listener: &Arc<ListenerSettings>) {
+        if self.registry.is_offline_for(peer.ip) {
+            self.counters.refused_clients.increment();
+            refuse(peer, OFFLINE).await;
+            return;
+        }
         let Some(connected) = self.registry.connect(peer.ip) else {
             self.counters.refused_clients.increment();
-            refuse(peer).await;
+            refuse(peer, TOO_MANY).await;
             return;
         };
         let Some(worker) = self.workers.iter().min_by_key(|worker| worker.sessions.load(Ordering::Relaxed))
@@ -75,10 +83,10 @@ impl Acceptor {
     }
 }
 
-async fn refuse(peer: Peer) {
+async fn refuse(peer: Peer, packet: &'static [u8]) {
     if let Ok(mut stream) = peer.into_stream() {
         // A client that is gone cannot be told.
-        let _ = stream.write_bytes(TOO_MANY).await;
+        let _ = stream.write_bytes(packet).await;
         stream.close().await;
     }
 }

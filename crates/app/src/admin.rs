@@ -17,6 +17,7 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::handshake::TlsMode;
 
 use crate::error::Error;
+use crate::offline::Service;
 use crate::reload::Running;
 use crate::settings::{credential, default_plugin, login_delays, server_tls, tls_mode};
 
@@ -58,6 +59,7 @@ pub(crate) struct Shown<'a> {
     pub counters: &'a CounterSet,
     pub rsa_key: Option<Arc<RsaKey>>,
     pub running: &'a Rc<Running>,
+    pub service: &'a Rc<Service>,
     /// The listeners of operators.
     pub listeners: &'a [(Listener, Arc<ListenerSettings>)],
 }
@@ -82,6 +84,10 @@ pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> 
         listeners: listeners_shown(shown.running, shown.listeners),
         client_users: users_shown(shown.running),
         options: options(shown.running),
+        set_offline: {
+            let service = shown.service.clone();
+            Box::new(move |is_offline| service.set_offline(is_offline))
+        },
     };
     Some(Rc::new(Console::new(parts, rt::now())))
 }

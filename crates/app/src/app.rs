@@ -9,7 +9,7 @@ use std::time::Duration;
 use delphinus_admin::Console;
 use delphinus_clients::{ListenerSettings, Registry, Users};
 use delphinus_config::Config;
-use delphinus_net::rt::{self, mpsc, watch};
+use delphinus_net::rt::{self, Signals, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
@@ -24,6 +24,7 @@ use crate::drain::drain;
 use crate::error::Error;
 use crate::keys::login_key;
 use crate::memory::Kept;
+use crate::offline::Service;
 use crate::reload::{ConfigStore, HotParts, Running, follow_hangups};
 use crate::settings;
 use crate::worker::{Seed, ThreadSeed, serve};
@@ -53,7 +54,7 @@ struct App {
     admin_listeners: Vec<(Listener, Arc<ListenerSettings>)>,
     acceptor: Acceptor,
     threads: Vec<WorkerThread>,
-    stopping: watch::Sender<bool>,
+    service: Rc<Service>,
     deadline: watch::Sender<bool>,
     running: Rc<Running>,
 }
@@ -71,8 +72,12 @@ impl App {
         let counters = CounterSet::new(count + 1, clusters.iter().map(|cluster| cluster.name.clone()));
         let of_thread =
             |at| counters.thread(at).expect("invariant: there are counters for count + 1 threads");
-        let registry =
-            Arc::new(Registry::new(settings::client_limits(config), settings::login_delays(config)));
+        let registry = Arc::<Registry>::default();
+        registry.follow(
+            settings::client_limits(config),
+            settings::login_delays(config),
+            settings::exempt(config),
+        );
         let (stopping, stop) = watch::channel(false);
         let (deadline, come) = watch::channel(false);
         let (mut seats, mut threads) = (Vec::new(), Vec::new());
@@ -91,6 +96,7 @@ impl App {
             let manner = settings::manner(&config.proxy);
             threads.push(rt::spawn_worker(format!("worker-{at}"), manner, move || serve(seed))?);
         }
+        let service = Service::new(registry.clone(), stopping);
         let hot = clusters.iter().map(|cluster| cluster.hot.clone()).collect();
         let parts = HotParts { clusters: hot, doors, registry: registry.clone(), choice: choosing, kept };
         let running = Running::new(config, store, parts);
@@ -104,16 +110,18 @@ impl App {
             counters: &counters,
             rsa_key,
             running: &running,
+            service: &service,
             listeners: &admin_listeners,
         };
         let console = admin::console(config, shown);
         let acceptor = Acceptor { workers: seats, registry, counters: of_thread(count).process };
-        Ok(Self { clusters, console, admin_listeners, acceptor, threads, stopping, deadline, running })
+        Ok(Self { clusters, console, admin_listeners, acceptor, threads, service, deadline, running })
     }
 
     async fn run(self, config: &Config) -> Result<(), Error> {
-        let Self { clusters, acceptor, threads, stopping, deadline, running, .. } = self;
-        let following = rt::spawn_local(follow_hangups(running.clone(), rt::Hangups::new()?));
+        let Self { clusters, acceptor, threads, service, deadline, running, .. } = self;
+        let following = rt::spawn_local(follow_hangups(running.clone(), Signals::hangup()?));
+        let switching = rt::spawn_local(service.clone().follow_signals(Signals::of_users()?));
         let operating = operate(self.console, self.admin_listeners);
         let registry = acceptor.registry.clone();
         let (end_monitors, monitors_end) = watch::channel(false);
@@ -134,7 +142,7 @@ impl App {
         running.parts.doors.close().await;
         drop(acceptor);
         let limit = Duration::from_millis(config.proxy.shutdown_timeout_ms);
-        if !drain(&registry, &stopping, limit).await {
+        if !drain(&registry, service.ending(), limit).await {
             tracing::warn!(
                 clients = registry.connected(),
                 "shutdown_timeout_ms is over: closing what is left"
@@ -149,6 +157,7 @@ impl App {
         }
         ticking.abort();
         following.abort();
+        switching.abort();
         // To the end: an operator may want to see what the stop waits for.
         end_all(operating).await;
         tracing::info!("stopped");

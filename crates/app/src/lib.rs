@@ -12,6 +12,7 @@ mod error;
 mod keys;
 mod limits;
 mod memory;
+mod offline;
 mod places;
 mod policy;
 mod reload;

@@ -28,7 +28,7 @@ pub(crate) struct Kept {
 impl Kept {
     /// As the configuration has it.
     pub(crate) fn new(config: &Config) -> Self {
-        let limit = config.proxy.memory_limit.unwrap_or_else(|| (there_is() / PART).max(LEAST));
+        let limit = limit(config);
         let memory = Account::new(limit);
         let config::Cache { max_bytes, max_entry_bytes, .. } = config.cache;
         let bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
@@ -45,6 +45,15 @@ impl Kept {
         tracing::debug!(memory_limit = limit, "memory for what is kept");
         Self { memory, cache, _room: room }
     }
+
+    /// As the configuration has it by now. The room of kept answers stays what it was.
+    pub(crate) fn follow(&self, config: &Config) {
+        self.memory.set_limit(limit(config));
+    }
+}
+
+fn limit(config: &Config) -> u64 {
+    config.proxy.memory_limit.unwrap_or_else(|| (there_is() / PART).max(LEAST))
 }
 
 /// The memory of the machine, or what a cgroup leaves of it.

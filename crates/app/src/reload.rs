@@ -14,7 +14,7 @@ use std::sync::Arc;
 use delphinus_admin::{ChangedOption, ConfigChange};
 use delphinus_clients::Registry;
 use delphinus_config::{Change, Config, Edit, Effect, LogLevel, Plan};
-use delphinus_net::rt::{Hangups, Semaphore, watch};
+use delphinus_net::rt::{Semaphore, Signals, watch};
 use delphinus_route::ClusterChoice;
 use delphinus_telemetry::LogControl;
 
@@ -180,8 +180,13 @@ impl Running {
         let clusters = clusters.map_err(text)?;
         let doors = parts.doors.prepare(&listeners).map_err(text)?;
         // From here on nothing fails.
-        parts.registry.follow(settings::client_limits(next), settings::login_delays(next));
+        parts.registry.follow(
+            settings::client_limits(next),
+            settings::login_delays(next),
+            settings::exempt(next),
+        );
         parts.choice.send_replace(choice(next));
+        parts.kept.follow(next);
         let mut late = Ok(());
         for (cluster, prepared) in parts.clusters.iter().zip(clusters) {
             late = late.and(cluster.follow(next, prepared, &parts.kept).await);
@@ -192,7 +197,7 @@ impl Running {
 }
 
 /// Reads the configuration again with each SIGHUP.
-pub(crate) async fn follow_hangups(running: Rc<Running>, mut hangups: Hangups) {
+pub(crate) async fn follow_hangups(running: Rc<Running>, mut hangups: Signals) {
     while hangups.next().await {
         tracing::info!("SIGHUP: the configuration is read again");
         if let Ok(changes) = running.reload("SIGHUP").await {

@@ -75,6 +75,11 @@ pub(crate) fn client_limits(config: &Config) -> ClientLimits {
     }
 }
 
+/// Whose clients are let in although the proxy is set OFFLINE.
+pub(crate) fn exempt(config: &Config) -> Vec<Network> {
+    config.proxy.offline_exempt_networks.iter().map(|one| Network::new(one.ip, one.prefix)).collect()
+}
+
 /// What failed logins cost.
 pub(crate) fn login_delays(config: &Config) -> LoginDelays {
     LoginDelays {

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use delphinus_net::Network;
 use delphinus_net::rt::Bell;
 use delphinus_topology::{BackendId, ClusterId};
 
@@ -25,6 +26,10 @@ pub struct Registry {
     failed_logins: FailedLogins,
     /// Seconds since the start, advanced by `tick`: reading a clock for each command would cost more.
     clock_s: AtomicU32,
+    /// Operators want no more clients.
+    offline: AtomicBool,
+    /// Those that are let in all the same.
+    exempt: Mutex<Vec<Network>>,
     pub(crate) inquiry: Inquiry,
 }
 
@@ -73,9 +78,29 @@ impl Registry {
     }
 
     /// Follows other limits. Who is in stays, also beyond them.
-    pub fn follow(&self, limits: ClientLimits, delays: LoginDelays) {
+    pub fn follow(&self, limits: ClientLimits, delays: LoginDelays, exempt: Vec<Network>) {
         self.admission.follow(limits);
         self.failed_logins.follow(delays);
+        *self.exempt.lock().unwrap_or_else(PoisonError::into_inner) = exempt;
+    }
+
+    /// Lets clients in, or none but those that are exempt.
+    pub fn set_offline(&self, is_offline: bool) {
+        self.offline.store(is_offline, Ordering::Relaxed);
+    }
+
+    /// True if operators want no more clients.
+    pub fn is_offline(&self) -> bool {
+        self.offline.load(Ordering::Relaxed)
+    }
+
+    /// True if a client that comes from there is not let in for that reason.
+    pub fn is_offline_for(&self, ip: Option<IpAddr>) -> bool {
+        let is_exempt = |ip| {
+            let exempt = self.exempt.lock().unwrap_or_else(PoisonError::into_inner);
+            exempt.iter().any(|network| network.contains(ip))
+        };
+        self.is_offline() && !ip.is_some_and(is_exempt)
     }
 
     /// The limits.

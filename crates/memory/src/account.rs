@@ -44,7 +44,7 @@ pub struct Account(Arc<Books>);
 
 #[derive(Debug)]
 struct Books {
-    limit: u64,
+    limit: AtomicU64,
     used: AtomicU64,
     by_owner: [Entry; Owner::ALL.len()],
 }
@@ -58,7 +58,11 @@ struct Entry {
 impl Account {
     /// An account with so many bytes.
     pub fn new(limit: u64) -> Self {
-        Self(Arc::new(Books { limit, used: AtomicU64::new(0), by_owner: Default::default() }))
+        Self(Arc::new(Books {
+            limit: AtomicU64::new(limit),
+            used: AtomicU64::new(0),
+            by_owner: Default::default(),
+        }))
     }
 
     /// An account that never refuses anything, for tests and tools.
@@ -68,7 +72,12 @@ impl Account {
 
     /// How many bytes there are.
     pub fn limit(&self) -> u64 {
-        self.0.limit
+        self.0.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets another limit. What is taken beyond it stays taken; nothing more is given until there is room again.
+    pub fn set_limit(&self, limit: u64) {
+        self.0.limit.store(limit, Ordering::Relaxed);
     }
 
     /// How many of them are taken.
@@ -116,7 +125,7 @@ impl Account {
 
     fn add(&self, owner: Owner, bytes: u64) -> bool {
         // Orders nothing: it is a number, and who takes it has its memory from elsewhere.
-        let add = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.0.limit);
+        let add = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit());
         let is_added = self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok();
         if is_added {
             self.entry(owner).used.fetch_add(bytes, Ordering::Relaxed);

@@ -190,15 +190,21 @@ pub async fn yield_now() {
     tokio::task::yield_now().await;
 }
 
-/// SIGHUP, which ends the process as long as there is none of these.
+/// A signal that ends the process as long as there is none of these.
 #[derive(Debug)]
-pub struct Hangups(tokio::signal::unix::Signal);
+pub struct Signals(tokio::signal::unix::Signal);
 
-impl Hangups {
-    /// From now on.
-    pub fn new() -> io::Result<Self> {
+impl Signals {
+    /// SIGHUP, from now on.
+    pub fn hangup() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self(signal(SignalKind::hangup())?))
+    }
+
+    /// SIGUSR1 and SIGUSR2, from now on.
+    pub fn of_users() -> io::Result<[Self; 2]> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok([Self(signal(SignalKind::user_defined1())?), Self(signal(SignalKind::user_defined2())?)])
     }
 
     /// Waits for the next one; false if none can come any more.

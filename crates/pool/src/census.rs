@@ -1,6 +1,6 @@
 //! What an operator sees of the pool, and taking a backend out of use. Nothing here is on the path of a query.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
@@ -36,13 +36,32 @@ pub struct BackendCensus {
     pub users: Vec<Census>,
 }
 
+/// Which connections an operator wants replaced by new ones: those to one backend, of one user, or all.
+#[derive(Debug, Clone, Default)]
+pub struct Retiring {
+    /// To this backend alone.
+    pub backend: Option<BackendId>,
+    /// Of this user alone.
+    pub user: Option<String>,
+}
+
 /// Counts one connection as its user's for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Member(Rc<Identity>, Epoch);
+pub(crate) struct Member {
+    identity: Rc<Identity>,
+    rights: Epoch,
+    is_retired: Cell<bool>,
+}
 
 impl Member {
     pub(crate) fn of(identity: &Rc<Identity>, rights: Epoch) -> Self {
-        Self(identity.clone(), rights)
+        Self { identity: identity.clone(), rights, is_retired: Cell::new(false) }
+    }
+
+    /// True if it is to be closed as soon as its session does not need it.
+    #[inline]
+    pub(crate) fn is_retired(&self) -> bool {
+        self.is_retired.get()
     }
 }
 
@@ -61,14 +80,14 @@ impl Members {
     /// How many connections of this user there are.
     pub(crate) fn of_user(&self, user: &str) -> u32 {
         let members = self.0.borrow();
-        let of_user = members.iter().filter_map(Weak::upgrade).filter(|one| one.0.user == user);
+        let of_user = members.iter().filter_map(Weak::upgrade).filter(|one| one.identity.user == user);
         u32::try_from(of_user.count()).unwrap_or(u32::MAX)
     }
 
     /// How many connections of this identity a new login may get.
     pub(crate) fn of(&self, identity: &Rc<Identity>) -> u32 {
         let (members, epoch) = (self.0.borrow(), identity.epoch().unwrap_or_default());
-        let is_one = |one: &Rc<Member>| Rc::ptr_eq(&one.0, identity) && one.1 >= epoch;
+        let is_one = |one: &Rc<Member>| Rc::ptr_eq(&one.identity, identity) && one.rights >= epoch;
         let of_identity = members.iter().filter_map(Weak::upgrade).filter(is_one);
         u32::try_from(of_identity.count()).unwrap_or(u32::MAX)
     }
@@ -83,7 +102,7 @@ impl BackendPool {
         let mut users: BTreeMap<String, Census> = BTreeMap::new();
         let now = rt::now();
         for member in self.members.0.borrow().iter().filter_map(Weak::upgrade) {
-            users.entry(member.0.user.clone()).or_default().in_use += 1;
+            users.entry(member.identity.user.clone()).or_default().in_use += 1;
         }
         for (_, connection) in self.idle.borrow().occupied() {
             let one = users.entry(connection.identity.user.clone()).or_default();
@@ -103,6 +122,28 @@ impl Pool {
     /// The connections of this worker to each backend.
     pub fn census(&self) -> Vec<BackendCensus> {
         self.backends.iter().map(BackendPool::census).collect()
+    }
+
+    /// Has connections replaced by new ones: those that are idle are closed now, those in use when their sessions give them
+    /// back. How many.
+    pub fn retire(self: &Rc<Self>, which: &Retiring) -> u32 {
+        let mut count = 0;
+        for (pool, backend) in self.backends.iter().zip((0..).map(BackendId)) {
+            if which.backend.is_some_and(|wanted| wanted != backend) {
+                continue;
+            }
+            for member in pool.members.0.borrow().iter().filter_map(Weak::upgrade) {
+                if which.user.as_ref().is_none_or(|user| *user == member.identity.user) {
+                    member.is_retired.set(true);
+                    count += 1;
+                }
+            }
+            let idle = pool.idle.borrow_mut().take_where(|connection| connection.member.is_retired());
+            for connection in idle {
+                self.close_later(connection);
+            }
+        }
+        count
     }
 
     /// Takes a backend out of use, or puts it back. Out of use, idle connections are closed, those in use when they come

@@ -38,7 +38,7 @@ mod tend;
 mod waiters;
 
 pub use budget::{BackendLimits, Budget, Claim, Full, Permit, left_to_others};
-pub use census::{BackendCensus, Census};
+pub use census::{BackendCensus, Census, Retiring};
 pub use checkout::{Checkout, Doing};
 pub use connection::{BackendConnId, Connection, Identity, LeftBehind, ListLeft, RowsLeft, SHAPE, Thread};
 pub use error::PoolError;

@@ -271,6 +271,7 @@ impl Pool {
         let pool = &self.backends[backend.index()];
         let is_over =
             connection.retire_at <= now || pool.has_moved_since(&connection) || pool.budget.is_over();
+        let is_over = is_over || connection.member.is_retired();
         if is_over || !connection.buffer.is_empty() || pool.is_draining.get() {
             self.close_later(connection);
             return None;

@@ -117,7 +117,7 @@ impl Watch<'_> {
         if self.held.source.outlook.is_hung(backend) {
             return Err(timed_out("it does not answer, or another backend has taken its place"));
         }
-        if self.waits.kills_abandoned && client.stream.is_gone() {
+        if self.waits.kills_abandoned.get() && client.stream.is_gone() {
             return Err(Break::Client(NetError::Closed));
         }
         Ok(())

@@ -210,7 +210,7 @@ impl Worker {
             failover: Cell::new(parts.settings.failover),
         });
         let (room, stopping) = (parts.waiting, parts.stopping);
-        let (registry, kills_abandoned) = (parts.registry.clone(), parts.settings.kills_abandoned);
+        let (registry, kills_abandoned) = (parts.registry.clone(), Cell::new(parts.settings.kills_abandoned));
         let waits = Waits { room, registry, stopping, kills_abandoned };
         Rc::new(Self {
             cluster: parts.cluster,
@@ -281,6 +281,7 @@ impl Worker {
         self.outlook.spread_by(settings.balance);
         self.equipment.max_command.set(settings.max_allowed_packet);
         self.source.failover.set(settings.failover);
+        self.waits.kills_abandoned.set(settings.kills_abandoned);
         self.settings.replace(Rc::new(settings));
     }
 }

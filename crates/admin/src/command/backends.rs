@@ -1,14 +1,19 @@
 //! `SHOW BACKENDS`, `SET BACKEND`.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use delphinus_clients::Activity;
 use delphinus_config::Rows;
 use delphinus_net::{Spot, rt};
 use delphinus_pool::{Budget, left_to_others};
-use delphinus_topology::{Backend, Wish};
+use delphinus_topology::{Backend, ClusterId, Wish};
 
-use super::{Call, config};
+use super::{Call, config, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::cluster::ClusterView;
 use crate::table::{Table, Value, text};
+use crate::text::Word;
 use crate::time::moment;
 
 const COLUMNS: [&str; 19] = [
@@ -118,23 +123,100 @@ fn state(backend: &Backend, open: u32) -> [Value; 3] {
     }
 }
 
+/// How a backend is taken out of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Leaving {
+    /// Sessions that are still held to it are ended.
+    is_hard: bool,
+    /// How long its connections have to end.
+    wait: Option<Duration>,
+}
+
+/// `SOFT | HARD` and `WAIT seconds`, in any case; `None`: something else stands there.
+fn leaving(words: &[Word]) -> Option<Leaving> {
+    let (is_hard, rest) = match words {
+        [word, rest @ ..] if word.is("HARD") => (true, rest),
+        [word, rest @ ..] if word.is("SOFT") => (false, rest),
+        rest => (false, rest),
+    };
+    let wait = match rest {
+        [] => None,
+        [word, time] if word.is("WAIT") => {
+            let seconds = time.text.strip_suffix(['s', 'S']).unwrap_or(&time.text);
+            Some(Duration::from_secs(seconds.parse::<u32>().ok()?.into()))
+        }
+        _ => return None,
+    };
+    Some(Leaving { is_hard, wait })
+}
+
 pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
-    let [name, word] = call.words else { return config::alter(call, Rows::Backend, "SET BACKEND").await };
+    let [name, word, rest @ ..] = call.words else {
+        return config::alter(call, Rows::Backend, "SET BACKEND").await;
+    };
     let now = rt::now();
-    let wish = if word.is("OFFLINE") {
-        Wish::Offline { since: now }
-    } else if word.is("ONLINE") {
-        Wish::Online
+    let (wish, leaving) = if word.is("OFFLINE") {
+        let leaving = leaving(rest).ok_or_else(|| usage_of("SET BACKEND"))?;
+        (Wish::Offline { since: now }, leaving)
+    } else if word.is("ONLINE") && rest.is_empty() {
+        (Wish::Online, Leaving::default())
     } else {
         return config::alter(call, Rows::Backend, "SET BACKEND").await;
     };
     // Names are unique over all clusters.
     let has_it = |cluster: &ClusterView| cluster.backend_names().iter().any(|known| **known == *name.text);
-    if let Some((_, cluster)) = call.console.clusters().find(|(_, cluster)| has_it(cluster)) {
-        return set_in(call, cluster, (&name.text, wish)).await;
+    if let Some((id, cluster)) = call.console.clusters().find(|(_, cluster)| has_it(cluster)) {
+        set_in(call, cluster, (&name.text, wish)).await?;
+        return leave(call, (id, cluster), &name.text, leaving).await;
     }
     let known: Vec<_> = call.console.clusters().flat_map(|(_, cluster)| cluster.backend_names()).collect();
     Err(Refused::because(format!("there is no backend '{}'; there are {}", name.text, known.join(", "))))
+}
+
+/// Waits for what is still open, and ends it, as the operator wants.
+async fn leave(
+    call: &Call<'_>,
+    (id, cluster): (ClusterId, &ClusterView),
+    name: &str,
+    Leaving { is_hard, wait }: Leaving,
+) -> Result<Answer, Refused> {
+    let Some(backend) = cluster.reader.load().named(name).map(|found| found.id) else {
+        return Ok(Answer::Done);
+    };
+    let open = || cluster.backends.get(backend.index()).map_or(0, |(_, budget)| budget.open());
+    let all_closed = async {
+        while open() > 0 {
+            rt::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if let Some(limit) = wait
+        && rt::timeout(limit, all_closed).await.is_some()
+    {
+        return Ok(Answer::Done);
+    }
+    if is_hard {
+        let is_there = |one: &Arc<Activity>| {
+            let runs = one.place().is_some_and(|(place, _)| place == backend);
+            one.cluster() == id && (runs || one.hold().backend == Some(backend))
+        };
+        let held: Vec<_> = call.console.parts.registry.list().into_iter().filter(is_there).collect();
+        tracing::warn!(
+            backend = name,
+            sessions = held.len(),
+            "sessions are ended: SET BACKEND .. OFFLINE HARD"
+        );
+        for one in held {
+            one.kill_from_outside(true);
+        }
+        return Ok(Answer::Done);
+    }
+    match (wait, open()) {
+        (Some(limit), open @ 1..) => Err(Refused::because(format!(
+            "{name} is offline, and {open} connections to it are still open after {} s; SHOW SESSIONS tells whose they are",
+            limit.as_secs()
+        ))),
+        _ => Ok(Answer::Done),
+    }
 }
 
 async fn set_in(

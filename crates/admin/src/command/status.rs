@@ -60,6 +60,11 @@ const GAUGES: &[Gauge] = &[
         of: Of::Process(|now| now.console.parts.registry.connected().into()),
     },
     Gauge {
+        name: "delphinus_offline",
+        help: "1 while the proxy is set OFFLINE: no new clients are let in.",
+        of: Of::Process(|now| now.console.parts.registry.is_offline().into()),
+    },
+    Gauge {
         name: "delphinus_clients_max",
         help: "Most clients at the same time.",
         of: Of::Process(|now| now.limits.max_connections.into()),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{is, unset};
+use crate::address::Network;
 use crate::word::{AuthPlugin, Scheduling};
 
 section! {
@@ -32,6 +33,9 @@ section! {
         /// error 1040. Clients of Unix sockets have no address; those behind a load balancer have their own only by the
         /// PROXY protocol. It is not for users with `connection_admin`.
         max_connections_per_address: Option<u32> = unset("no limit"), "connections", Hot, in 1..=1_000_000;
+        /// Clients from these networks are let in although the proxy is set OFFLINE (`SET PROXY OFFLINE`): load balancers that
+        /// look after it, or a host that operators try it from.
+        offline_exempt_networks: Vec<Network> = is(vec![]), "", Hot;
         /// Time that a client has to finish its login, TLS included.
         connect_timeout_ms: u64 = is(10_000), "ms", Hot, in 1..=3_600_000;
         /// After SIGTERM: time that running commands and open transactions have to finish before
@@ -53,7 +57,7 @@ section! {
         /// Memory for what is kept beyond a command, or grows large: prepared statements, variables, long commands, the cache. Who
         /// reaches it is told, or keeps its connection, and is counted (`delphinus_memory_refused_total`). The process
         /// takes some more for itself, and about 16 KiB for each client. See docs/limits.md.
-        memory_limit: Option<u64> = unset("a quarter of the machine's memory, or of the cgroup's limit"), "bytes", Restart, in 33_554_432..=17_592_186_044_416;
+        memory_limit: Option<u64> = unset("a quarter of the machine's memory, or of the cgroup's limit"), "bytes", Hot, in 33_554_432..=17_592_186_044_416;
         /// A client that sends no command for so long is disconnected.
         wait_timeout_s: u64 = is(28_800), "s", Hot, in 1..=31_536_000;
         /// A statement whose client goes away is ended on its server (KILL QUERY), at most two seconds later, and its

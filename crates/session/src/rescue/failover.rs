@@ -4,6 +4,7 @@
 //! Owns: which statements wait, how many, and for how long, and how a transaction is begun anew on a primary. What becomes of a statement under which something goes wrong is
 //! decided in `delphinus_route::rescue`.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ pub(crate) struct Waits {
     /// True when the proxy stops.
     pub stopping: rt::watch::Receiver<bool>,
     /// A server is not waited for, and what runs there is ended, where the client has gone.
-    pub kills_abandoned: bool,
+    pub kills_abandoned: Cell<bool>,
 }
 
 impl Waits {
