@@ -383,6 +383,19 @@ fn the_proxy_and_a_backend_leave_and_come_back() {
     let mut client = address.connect().unwrap();
     let kept = client.rows("SELECT COUNT(*) FROM app.changed WHERE client = 51").unwrap();
     assert_eq!(kept[0][0].as_deref(), Some("2"));
+    // All statements, and all sessions, of a user.
+    let mut sleeper = address.connect().unwrap();
+    let asleep = thread::spawn(move || {
+        (sleeper.query("SELECT SLEEP(60)").is_err(), sleeper.query("SELECT 1").is_ok())
+    });
+    let mut is_killed =
+        || Ok(operator.rows("KILL QUERY USER app HOST localhost OLDER 1")?[0][0].as_deref() == Some("1"));
+    until(LIMIT, "a statement to be killed", &mut is_killed).unwrap();
+    let (was_ended, goes_on) = asleep.join().unwrap();
+    assert!(goes_on, "the session stays; its statement: {was_ended}");
+    client.query("SELECT 1").unwrap();
+    assert!(run(&mut operator, "KILL USER app")[0][0].as_deref() >= Some("1"));
+    assert!(client.query("SELECT 1").is_err());
     // By command for a host that tries it, too.
     run(&mut operator, "SET proxy.offline_exempt_networks = ['127.0.0.1']");
     operator.query("SET PROXY OFFLINE").unwrap();

@@ -242,11 +242,12 @@ pub(crate) const COMMANDS: &[Command] = &[
     look(&["SHOW COMMANDS", "HELP"], "command", "This table.", Run::Showing(help::show)),
     Command {
         names: &["KILL"],
-        arguments: "[CONNECTION | QUERY] id",
+        arguments: "[CONNECTION | QUERY] {id | [USER name] [HOST host] [OLDER seconds]}",
         group: Group::Change,
         role: AdminRole::Operate,
         like: "",
-        help: "Ends a session, or only the statement that it runs, also on the backend. The id is that of SHOW SESSIONS.",
+        help: "Ends a session, or only the statement that it runs, also on the backend. The id is that of SHOW SESSIONS. Or all sessions \
+               (statements) of a user, of a host, or that have been in their state for so many seconds; the answer has how many.",
         run: Run::Now(kill::kill),
     },
     Command {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use delphinus_sql::{Access, Class, Consistency, Digest, LexOptions, Statement, TableName, digest, tables};
+use delphinus_sql::{
+    Access, Class, Consistency, Digest, LexOptions, Statement, TableName, classify, digest, split, tables,
+};
 use delphinus_topology::BackendId;
 use regex::bytes::Regex;
 
@@ -228,10 +230,13 @@ impl Rules {
     }
 
     /// The first rule that matches and is not only tried out. Every rule that matches on the way counts it; `tried`
-    /// is told of those that are only tried out.
+    /// is told of those that are only tried out. Of a text of several statements, a rule matches if it does so for one of them.
     pub fn find(&self, facts: &Facts<'_>, mut tried: impl FnMut(&Rule)) -> Option<&Rule> {
-        let read = self.read(facts);
-        for rule in self.ordered.iter().filter(|rule| rule.when.fits(facts, &read)) {
+        let (read, in_parts) = (self.read(facts), self.in_parts(facts));
+        for (at, rule) in self.ordered.iter().enumerate() {
+            if !rule.when.fits(facts, &read) && in_parts.get(at) != Some(&true) {
+                continue;
+            }
             rule.hits.fetch_add(1, Ordering::Relaxed);
             if !rule.log_only {
                 return Some(rule);
@@ -243,8 +248,30 @@ impl Rules {
 
     /// The same, and nothing is counted: for those who ask what would happen.
     pub fn look(&self, facts: &Facts<'_>) -> Option<&Rule> {
-        let read = self.read(facts);
-        self.ordered.iter().find(|rule| !rule.log_only && rule.when.fits(facts, &read))
+        let (read, in_parts) = (self.read(facts), self.in_parts(facts));
+        let fits = |at: usize, rule: &Rule| rule.when.fits(facts, &read) || in_parts.get(at) == Some(&true);
+        let mut all = self.ordered.iter().enumerate();
+        all.find(|(at, rule)| !rule.log_only && fits(*at, rule)).map(|(_, rule)| rule)
+    }
+
+    /// Which rules match one of the statements of a text that has several; empty for one statement. Whoever writes a rule means each
+    /// of them, not only the first.
+    fn in_parts(&self, facts: &Facts<'_>) -> Vec<bool> {
+        if facts.statement.count < 2 {
+            return Vec::new();
+        }
+        let mut found = vec![false; self.ordered.len()];
+        // One after the other: a long text has very many.
+        for range in split(facts.sql, facts.lex) {
+            let sql = facts.sql.get(range).unwrap_or_default();
+            let statement = classify(sql, facts.lex);
+            let facts = Facts { statement: &statement, sql, ..*facts };
+            let read = self.read(&facts);
+            for (found, rule) in found.iter_mut().zip(&self.ordered) {
+                *found = *found || rule.when.fits(&facts, &read);
+            }
+        }
+        found
     }
 
     fn read(&self, facts: &Facts<'_>) -> Read {

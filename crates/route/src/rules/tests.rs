@@ -116,3 +116,27 @@ fn what_a_pattern_matches_is_replaced_everywhere() {
     let rule = Rule::new("r".into(), When::default(), rewrite("x"), false);
     assert_eq!(rule.rewritten(b"SELECT 1"), None);
 }
+
+#[test]
+fn a_rule_sees_each_statement_of_a_text() {
+    let class = |class| When { classes: vec![Kind::Of(class)], ..When::default() };
+    let table = TableName { schema: None, name: "secret".into() };
+    let rules = Rules::new(vec![
+        rule("deletes", class(Class::Delete)),
+        rule("secret", When { tables: vec![table], ..When::default() }),
+        rule("begins", When { match_digest: Some(regex("(?i)^update")), ..When::default() }),
+    ]);
+    for (sql, wanted) in [
+        ("SELECT 1; DELETE FROM t WHERE a = 1", Some("deletes")),
+        ("SELECT 1;; DELETE FROM t WHERE a = 1;", Some("deletes")),
+        ("SELECT 1; SELECT a FROM secret", Some("secret")),
+        ("SELECT 1; UPDATE t SET a = 1", Some("begins")),
+        ("SELECT a FROM secret; DELETE FROM t", Some("deletes")),
+        ("SELECT 1; SELECT 'DELETE FROM t'", None),
+        ("SELECT 1; /*!50000 DELETE FROM t */", Some("deletes")),
+    ] {
+        assert_eq!(found(&rules, sql).as_deref(), wanted, "{sql}");
+    }
+    let hits: Vec<_> = rules.iter().map(Rule::hits).collect();
+    assert_eq!(hits, [4, 1, 1], "each text counts once");
+}
