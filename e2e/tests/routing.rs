@@ -192,14 +192,13 @@ fn check_least_latency(stage: &Stage) {
     let sql = format!("SELECT port, SLEEP(0.02 * (port = {slow})) FROM answered_by");
     let mut client = address.connect().unwrap();
     let mut tried = 0;
-    // What was slow for once, as the first read of a server is, has to be forgotten first.
+    // What was slow for once, as the first read of a server is, has to be forgotten first. A replica may not be up yet.
     delphinus_e2e::until(Duration::from_secs(30), "the slow replica to be left alone", || {
         let on_slow = (0..50).filter(|_| place(stage, &mut client, &sql) == 1).count();
         tried += on_slow;
-        Ok(on_slow < 5)
+        Ok(on_slow < 5 && tried > 0)
     })
     .unwrap();
-    assert!(tried > 0, "the slow replica was never tried");
 }
 
 fn check_hints(stage: &Stage) {
