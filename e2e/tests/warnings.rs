@@ -158,3 +158,31 @@ fn texts_saved_in_another_character_set_are_not_passed_on() {
     // Saved before the character set was another one.
     assert_eq!(list_in_latin1(&stage.address, 2), Err(1105));
 }
+
+/// Each makes the proxy ask for itself behind a statement that has warned: for a user variable, a list, LAST_INSERT_ID().
+const ASKED_AMID: &[&[&str]] = &[
+    &["SELECT CAST('12abc' AS SIGNED) INTO @a", "BEGIN NOT ATOMIC DO 1; END"],
+    &["SELECT CAST('12abc' AS SIGNED) FROM orders LIMIT 1", "SET @a = 1", "BEGIN NOT ATOMIC DO 1; END"],
+    &["SELECT 1/0", "SET @a = 1", "BEGIN NOT ATOMIC SET @b = 2; SET @b = (SELECT COUNT(*) FROM orders); END"],
+    &["INSERT INTO none VALUES (1)", "SET insert_id = 7", "BEGIN NOT ATOMIC SET @b = 2; END", "SET @a = @b"],
+    &["SELECT 1/0 INTO @a", "EXECUTE IMMEDIATE 'SELECT COUNT(*) FROM orders INTO @b'", "SET @b = 1"],
+];
+
+#[test]
+fn what_the_proxy_asks_for_itself_takes_no_list() {
+    let stage = stage("");
+    let list = |address: &Address, steps: &[&str]| {
+        let mut client = connect(address);
+        for sql in steps {
+            client.query(*sql).unwrap();
+        }
+        match client.query("SHOW WARNINGS").unwrap().remove(0) {
+            Reply::Rows(list) => texts(&list.rows),
+            other => panic!("{steps:?}: {other:?}"),
+        }
+    };
+    let direct = stage.primary_address();
+    for steps in ASKED_AMID {
+        assert_eq!(list(&stage.address, steps), list(&direct, steps), "{steps:?}");
+    }
+}

@@ -74,6 +74,8 @@ const TURN: usize = 64 << 10;
 /// What is said where an answer found no room.
 const NO_ROOM: &str = "Memory capacity for 'memory_limit' exceeded. Delphinus: there is no room at the moment for what the server \
     answers; try again later, or raise [proxy] memory_limit";
+/// The beginning of the question for the list of warnings.
+pub(crate) const SHOW_WARNINGS: &str = "SHOW WARNINGS";
 /// The number of MariaDB's reports of progress, in the place of an error's.
 const PROGRESS: u16 = 0xffff;
 
@@ -166,6 +168,27 @@ impl<'a> Bounded<'a> {
 
 /// Runs `sql`, which gives OK or one small result set.
 pub(crate) async fn query(connection: &mut Connection, sql: &str) -> Result<Answer, AskError> {
+    let seen = connection.seen;
+    let answer = run(connection, sql).await;
+    if answer.as_ref().is_ok_and(|answer| leaves_list(answer, sql, connection.capabilities)) {
+        connection.seen.keep_list(seen);
+    }
+    answer
+}
+
+/// True if this question of the proxy's own has left the list of warnings as it was. Source: what 10.11 and 9.7 were seen to do.
+/// MariaDB keeps the list through statements without tables, if they have no warnings of their own.
+fn leaves_list(answer: &Answer, sql: &str, capabilities: Capabilities) -> bool {
+    let is_mariadb = !capabilities.contains(Capabilities::LONG_PASSWORD);
+    let has_tables = || sql.replace(" FROM DUAL ", " ").contains(" FROM ");
+    sql.starts_with(SHOW_WARNINGS)
+        || is_mariadb
+            && answer.warnings == 0
+            && (sql.starts_with("SELECT ") || sql.starts_with("SET "))
+            && !has_tables()
+}
+
+async fn run(connection: &mut Connection, sql: &str) -> Result<Answer, AskError> {
     let mut payload = Vec::with_capacity(sql.len() + 3);
     payload.push(Code::Query as u8);
     if connection.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
@@ -178,6 +201,7 @@ pub(crate) async fn query(connection: &mut Connection, sql: &str) -> Result<Answ
 
 /// Runs a command whose answer is OK, EOF, ERR or one small result set.
 pub(crate) async fn command(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
+    connection.seen.lose_list();
     let answer = exchange(connection, payload).await;
     // The server lists them until a statement makes it forget that.
     connection.lists_warnings |= match &answer {
@@ -217,6 +241,7 @@ async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer,
 pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<BackendStmtId, AskError> {
     let has_eof = !connection.capabilities.contains(Capabilities::DEPRECATE_EOF);
     let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
+    connection.seen.lose_list();
     let mut payload = Vec::with_capacity(text.len() + 1);
     payload.push(Code::StmtPrepare as u8);
     payload.extend_from_slice(text);

@@ -138,9 +138,19 @@ impl Seen {
     pub(crate) const NOTHING: Self =
         Self { statement: UNKNOWN, count: UNKNOWN, insert: UNKNOWN, rows: UNKNOWN, list: UNKNOWN };
 
-    /// After a statement of the proxy's own, which wipes out all but LAST_INSERT_ID().
+    /// After a statement of the proxy's own, which wipes out all but LAST_INSERT_ID() and, mostly, the list of warnings.
     pub(crate) fn without_answers(self) -> Self {
-        Self { insert: self.insert, ..Self::NOTHING }
+        Self { insert: self.insert, list: self.list, ..Self::NOTHING }
+    }
+
+    /// That the list of warnings may be another one than the session's.
+    pub(crate) fn lose_list(&mut self) {
+        self.list = UNKNOWN;
+    }
+
+    /// That one has left the list of warnings as it was before.
+    pub(crate) fn keep_list(&mut self, before: Self) {
+        self.list = before.list;
     }
 
     /// That one has left ROW_COUNT() as it was before, when the session's may have been another one.

@@ -7,7 +7,7 @@ use delphinus_net::{Place, change_user, rt};
 use delphinus_state::{FixUp, SessionState, diff};
 use delphinus_wire::command::Code;
 
-use crate::ask::{Answer, AskError, command, query};
+use crate::ask::{Answer, AskError, SHOW_WARNINGS, command, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::memory::{ListCounts, MOST_WARNINGS, Memory, Seen};
@@ -222,8 +222,9 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
     connection.seen = seen.without_answers();
     let unsaved = std::mem::take(&mut connection.unsaved);
     if connection.memory.asks_for_list(seen) {
-        // First, because every other statement forgets the warnings.
-        let sql = format!("SHOW WARNINGS LIMIT {}", MOST_WARNINGS + 1);
+        // First, because every other statement may forget the warnings.
+        let is_unclear = connection.memory.is_list_unclear();
+        let sql = format!("{SHOW_WARNINGS} LIMIT {}", MOST_WARNINGS + 1);
         if let Some(answer) = unless_refused(query(connection, &sql).await)? {
             let vars = &connection.have.vars;
             let charset = vars.get("character_set_results").cloned();
@@ -231,6 +232,10 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
                 vars.get("max_error_count").and_then(|most| std::str::from_utf8(most).ok()?.parse().ok());
             let counts = ListCounts::of(&answer.result, most);
             connection.memory.save_list(seen, (answer.result, counts), charset);
+            if is_unclear {
+                // What the session has may be what another connection had before.
+                connection.seen.lose_list();
+            }
         } else {
             connection.memory.lose_list(seen);
         }
