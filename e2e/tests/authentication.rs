@@ -11,6 +11,8 @@ use delphinus_sandbox::Flavor;
 
 #[path = "authentication/command_line.rs"]
 mod command_line;
+#[path = "authentication/core_files.rs"]
+mod core_files;
 #[path = "authentication/rights.rs"]
 mod rights;
 #[path = "authentication/rotation.rs"]
@@ -95,20 +97,8 @@ fn the_primary_says_who_may_log_in() {
         drivers_log_in(&stage);
         command_line::programs_log_in(&stage);
         what_was_verified_outlives_the_primary(&mut stage);
-        no_core_files(&stage);
         nothing_secret_is_logged(&mut stage);
     }
-}
-
-/// They would hold passwords.
-fn no_core_files(stage: &Stage) {
-    use std::os::unix::fs::MetadataExt;
-    let of = |file: &str| format!("/proc/{}/{file}", stage.proxy.as_ref().unwrap().pid());
-    let limits = std::fs::read_to_string(of("limits")).unwrap();
-    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
-    assert_eq!(core.split_whitespace().take(2).collect::<Vec<_>>(), ["0", "0"], "not even if asked later");
-    // Linux gives what is inside a process that is not dumpable to root: nobody else of the same system user may look.
-    assert_eq!(std::fs::metadata(of("mem")).unwrap().uid(), 0);
 }
 
 fn right_wrong_unknown_empty(stage: &Stage) {
