@@ -1,6 +1,7 @@
 //! What a command answers.
 
 use delphinus_session::ClientError;
+use delphinus_tables::Fault;
 
 use crate::table::Table;
 
@@ -40,5 +41,22 @@ impl Refused {
 
     pub(crate) fn to_error(&self) -> ClientError {
         ClientError::new(self.code, self.state, self.text.clone())
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        let (code, state) = match fault {
+            Fault::NoTable(_) => (1146, b"42S02"),
+            Fault::NoColumn(_) => (1054, b"42S22"),
+            Fault::Forbidden => (1142, b"42000"),
+            Fault::Syntax(_) => (1064, b"42000"),
+            Fault::Time => (3024, b"HY000"),
+            Fault::Memory => (1038, b"HY001"),
+            Fault::Value | Fault::Answer => (1104, b"42000"),
+            Fault::Parameters { .. } => (1210, b"HY000"),
+            Fault::Other(_) => (1105, b"HY000"),
+        };
+        Self { code, state: *state, text: format!("Delphinus: {fault}") }
     }
 }

@@ -1,34 +1,42 @@
 //! The commands: one table, from which they are found, explained, checked against roles, and documented.
 
-mod backends;
-mod cache;
-mod clusters;
+pub(crate) mod backends;
+pub(crate) mod cache;
+pub(crate) mod clusters;
 mod config;
-mod help;
+mod describe;
+mod dispatch;
+pub(crate) mod help;
 mod kill;
-mod memory;
-mod pools;
+pub(crate) mod memory;
+pub(crate) mod pools;
 mod reference;
-mod route;
+pub(crate) mod route;
 mod service;
-mod sessions;
+pub(crate) mod sessions;
 mod set;
-mod settings;
-mod status;
+pub(crate) mod settings;
+pub(crate) mod status;
+mod wrong;
 
 use std::pin::Pin;
 
 use delphinus_config::Rows;
+use delphinus_tables::Cell;
 
 use crate::answer::{Answer, Refused};
 use crate::console::Console;
 use crate::hello;
+use crate::select;
+use crate::source::Source;
 use crate::table::Table;
-use crate::text::{Word, trimmed, words};
+use crate::text::Word;
 use crate::users::AdminRole;
 
-pub use reference::reference;
+pub(crate) use dispatch::{prepare, run};
+pub use reference::{reference, tables_reference};
 pub use status::reference as status_reference;
+pub(crate) use wrong::{unknown, usage_of};
 
 /// What a command needs to run.
 pub(crate) struct Call<'a> {
@@ -39,6 +47,10 @@ pub(crate) struct Call<'a> {
     pub(crate) words: &'a [Word],
     /// The text after its name.
     pub(crate) rest: &'a str,
+    /// The whole text.
+    pub(crate) text: &'a str,
+    /// The values of its parameters.
+    pub(crate) parameters: &'a [Cell],
 }
 
 /// An operator who has logged in.
@@ -54,6 +66,8 @@ type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, Refused>> + 'a>>
 
 /// How a command runs.
 pub(crate) enum Run {
+    /// It shows a table.
+    Table(&'static Source),
     /// From what is published; it always can.
     Showing(fn(&Call<'_>) -> Table),
     /// The same where it may say no.
@@ -96,8 +110,13 @@ impl Command {
     }
 }
 
-/// A command that shows rows.
-const fn look(names: &'static [&'static str], like: &'static str, help: &'static str, run: Run) -> Command {
+/// A command that shows a table.
+const fn look(
+    names: &'static [&'static str],
+    like: &'static str,
+    help: &'static str,
+    table: &'static Source,
+) -> Command {
     Command {
         names,
         arguments: "[LIKE 'pattern']",
@@ -105,7 +124,7 @@ const fn look(names: &'static [&'static str], like: &'static str, help: &'static
         role: AdminRole::Read,
         like,
         help,
-        run,
+        run: Run::Table(table),
     }
 }
 
@@ -143,77 +162,123 @@ pub(crate) const COMMANDS: &[Command] = &[
          unknown, up, down; draining and maintenance after SET BACKEND .. OFFLINE, with and without open connections. \
          max_connections is what the pool uses at most, reserved_connections what of it is kept for users with connection_admin; \
          warning: the server gives less than is configured.",
-        Run::Asking(|call| Box::pin(backends::show(call))),
+        &backends::BACKENDS,
     ),
     look(
         &["SHOW CLUSTERS"],
         "name",
         "The clusters: the backend that takes writes (NULL: none does), the version that clients are told, the sessions in each; and which schemas, \
          listeners and users choose it. The default one is for all others.",
-        Run::Showing(clusters::show),
+        &clusters::CLUSTERS,
     ),
     look(
         &["SHOW SESSIONS", "SHOW PROCESSLIST", "SHOW FULL PROCESSLIST"],
         "user",
         "The clients: id (as their CONNECTION_ID() and KILL have it), where they run what, why they are pinned. `waiting` is \
          a command that has no backend connection yet. Statements have no literals; of idle sessions none is kept.",
-        Run::Asking(|call| Box::pin(sessions::show(call))),
+        &sessions::SESSIONS,
     ),
     look(
         &["SHOW PINS"],
         "reason",
         "Why sessions keep their backend connection, since when, and because of which statement (without literals).",
-        Run::Showing(sessions::show_pins),
+        &sessions::PINS,
     ),
     look(
         &["SHOW POOLS"],
         "backend",
         "Backend connections by worker, backend and user: idle (of these held for the session that used them last), in use, \
          clients that wait; and the limits, which are those of the backend over all workers.",
-        Run::Asking(|call| Box::pin(pools::show(call))),
+        &pools::POOLS,
+    ),
+    look(&["SHOW MEMORY"], "owner", "What memory is kept for whom, against memory_limit.", &memory::MEMORY),
+    look(
+        &["SHOW WAITERS"],
+        "user",
+        "The sessions whose command has no backend connection yet, and for how long.",
+        &sessions::WAITERS,
     ),
     look(
         &["SHOW RULES"],
         "name",
         "The rules in their order, and how many statements each has matched, also those that are only tried out (log_only).",
-        Run::Showing(route::show_rules),
+        &route::RULES,
     ),
     look(
         &["SHOW CACHE"],
         "item",
         "Answers that are kept: how many and how large, and what came of asking for them, over all workers.",
-        Run::Showing(cache::show),
+        &cache::CACHE,
     ),
     look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
         "variable_name",
         "What is so at the moment, and everything that is counted since the start, over all workers; what is about a cluster has its name (`cluster`).",
-        Run::Showing(status::show),
+        &status::STATUS,
     ),
-    look(
-        &["SHOW VERSION"],
-        "item",
-        "Version, process and age of the proxy.",
-        Run::Showing(settings::show_version),
-    ),
+    look(&["SHOW VERSION"], "item", "Version, process and age of the proxy.", &settings::VERSION),
     look(
         &["SHOW LISTENERS"],
         "name",
         "The addresses where clients and operators connect.",
-        Run::Showing(settings::show_listeners),
+        &settings::LISTENERS,
     ),
     look(
         &["SHOW USERS"],
         "name",
         "The users of the configuration and those who are connected, clients and operators; never their passwords.",
-        Run::Showing(settings::show_users),
+        &settings::USERS,
     ),
     look(
         &["SHOW CONFIG"],
         "option",
         "Every option with the value that it has, secrets hidden. An empty value: nothing is written, see the reference.",
-        Run::Showing(settings::show_config),
+        &settings::CONFIG,
     ),
+    Command {
+        names: &["SELECT", "WITH"],
+        arguments: "... FROM table ...",
+        group: Group::Look,
+        role: AdminRole::Read,
+        like: "",
+        help: "Reads tables, in SQLite's dialect: with WHERE, ORDER BY, LIMIT, joins and aggregates, also as a prepared statement. \
+               tables.md has the tables. Without a table: variables and functions that clients ask for when they connect.",
+        run: Run::Asking(|call| Box::pin(select::run(call))),
+    },
+    Command {
+        names: &["SHOW TABLES", "SHOW FULL TABLES"],
+        arguments: "[LIKE 'pattern']",
+        group: Group::Look,
+        role: AdminRole::Read,
+        like: "name",
+        help: "The tables that SELECT reads.",
+        run: Run::Showing(describe::show_tables),
+    },
+    Command {
+        names: &[
+            "DESCRIBE",
+            "DESC",
+            "SHOW COLUMNS FROM",
+            "SHOW FULL COLUMNS FROM",
+            "SHOW FIELDS FROM",
+            "SHOW FULL FIELDS FROM",
+        ],
+        arguments: "table",
+        group: Group::Look,
+        role: AdminRole::Read,
+        like: "",
+        help: "The columns of a table: type, unit, and what they mean.",
+        run: Run::Now(describe::describe),
+    },
+    Command {
+        names: &["SHOW CREATE TABLE", "SHOW CREATE VIEW"],
+        arguments: "table",
+        group: Group::Look,
+        role: AdminRole::Read,
+        like: "",
+        help: "How SQLite has the table; for a view: what it is made of.",
+        run: Run::Now(describe::show_create),
+    },
     Command {
         names: &["EXPLAIN ROUTE"],
         arguments: "[IN CLUSTER name] statement",
@@ -239,7 +304,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         "The changes of what runs since the start: by whom, which, and whether the file has them. At most 64 are kept.",
         Run::Now(config::history),
     ),
-    look(&["SHOW COMMANDS", "HELP"], "command", "This table.", Run::Showing(help::show)),
+    look(&["SHOW COMMANDS", "HELP"], "command", "This table.", &help::COMMANDS_TABLE),
     Command {
         names: &["KILL"],
         arguments: "[CONNECTION | QUERY] {id | [USER name] [HOST host] [OLDER seconds]}",
@@ -338,19 +403,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         help: "Forgets all answers that are kept.",
         run: Run::Now(cache::clear),
     },
-    client(
-        &["SELECT"],
-        "@@variable | DATABASE() | VERSION() | ..., ...",
-        "Variables and functions that clients ask for when they connect.",
-        Run::Now(hello::select),
-    ),
     look_for_clients(
         &["SHOW VARIABLES", "SHOW SESSION VARIABLES", "SHOW GLOBAL VARIABLES"],
         Run::Showing(hello::show_variables),
     ),
     look_for_clients(&["SHOW WARNINGS", "SHOW ERRORS"], Run::Showing(hello::show_warnings)),
     look_for_clients(&["SHOW DATABASES", "SHOW SCHEMAS"], Run::Showing(hello::show_databases)),
-    look_for_clients(&["SHOW TABLES", "SHOW FULL TABLES"], Run::Showing(hello::show_tables)),
     client(
         &["SET"],
         "section.option = value | NAMES ... | @@variable = ...",
@@ -378,110 +436,5 @@ const fn look_for_clients(names: &'static [&'static str], run: Run) -> Command {
     }
 }
 
-/// Runs a text.
-pub(crate) async fn run(console: &Console, caller: &Caller, text: &str) -> Result<Answer, Refused> {
-    let text = trimmed(text);
-    let all = words(text);
-    if let Some((known, hint)) = foreign(&all) {
-        return Err(Refused::syntax(format!("Delphinus has no {known}: {hint}")));
-    }
-    let (command, length) = find(&all).ok_or_else(|| unknown(&all))?;
-    if caller.role < command.role {
-        tracing::warn!(admin.user = %caller.user, client.host = %caller.host, command = command.name(), "refused: role");
-        return Err(Refused::role(command.name(), command.role.as_str()));
-    }
-    let rest = &text[all[length - 1].end..];
-    let mut words = &all[length..];
-    let pattern = if command.like.is_empty() { None } else { like(command, &mut words)? };
-    let call = Call { console, caller, words, rest };
-    let mut answer = match command.run {
-        Run::Showing(run) => Ok(Answer::Rows(run(&call))),
-        Run::Now(run) => run(&call),
-        Run::Asking(run) => run(&call).await,
-    }?;
-    if let (Some(pattern), Answer::Rows(table)) = (pattern, &mut answer) {
-        table.keep_like(command.like, pattern);
-    }
-    Ok(answer)
-}
-
-/// The command whose name is the longest that the text begins with, and of how many words that is.
-fn find(text: &[Word]) -> Option<(&'static Command, usize)> {
-    let names = COMMANDS.iter().flat_map(|command| command.names.iter().map(move |name| (command, *name)));
-    let begins = |name: &str| {
-        let count = name.split(' ').count();
-        (text.len() >= count && name.split(' ').zip(text).all(|(word, written)| written.is(word)))
-            .then_some(count)
-    };
-    names.filter_map(|(command, name)| Some((command, begins(name)?))).max_by_key(|(_, count)| *count)
-}
-
-/// Takes `LIKE 'pattern'` off the end of a command that shows rows; nothing else may stand there.
-fn like<'w>(command: &Command, words: &mut &'w [Word]) -> Result<Option<&'w str>, Refused> {
-    let found = match *words {
-        [] => None,
-        [word, pattern] if word.is("LIKE") && pattern.is_quoted => Some(pattern.text.as_str()),
-        _ => return Err(usage(command)),
-    };
-    *words = &[];
-    Ok(found)
-}
-
-/// The error for arguments that a command does not take.
-pub(crate) fn usage(command: &Command) -> Refused {
-    Refused::syntax(format!("write {} {}", command.name(), command.arguments))
-}
-
-/// The same for the command of this name.
-pub(crate) fn usage_of(name: &str) -> Refused {
-    let command = COMMANDS.iter().find(|command| command.name() == name);
-    command.map_or_else(|| Refused::syntax(name), usage)
-}
-
-/// The error for a text that is no command: with the one that was meant, if one is near.
-pub(crate) fn unknown(text: &[Word]) -> Refused {
-    let written: Vec<_> = text.iter().take(3).map(|word| word.text.to_uppercase()).collect();
-    if written.is_empty() {
-        return Refused { code: 1065, state: *b"42000", text: "Query was empty".to_owned() };
-    }
-    let for_operators = COMMANDS.iter().filter(|command| command.group != Group::Client);
-    let names = for_operators.flat_map(|command| command.names.iter());
-    let distance = |name: &&&str| {
-        let count = name.split(' ').count().min(written.len());
-        strsim::damerau_levenshtein(&written[..count].join(" "), name)
-    };
-    let near = names.min_by_key(distance).filter(|name| distance(name) <= name.len() / 2);
-    let shown = written.join(" ");
-    Refused::syntax(match near {
-        Some(near) => format!("unknown command '{shown}'; did you mean {near}? HELP shows all commands"),
-        None => format!("unknown command '{shown}'; HELP shows all commands"),
-    })
-}
-
-/// What other proxies' operators are used to write, and what to write here.
-const FOREIGN: [(&str, &str); 14] = [
-    ("LOAD MYSQL", "change what runs with ADD, SET, REMOVE, or the file and CONFIG APPLY"),
-    ("LOAD ADMIN", "change the file, then CONFIG APPLY"),
-    ("SAVE MYSQL", "write CONFIG SAVE"),
-    ("SAVE ADMIN", "write CONFIG SAVE"),
-    ("SAVE CONFIG", "write CONFIG SAVE"),
-    ("SAVE SETTINGS", "write CONFIG SAVE"),
-    ("ADD SLAVE", "write ADD BACKEND name address = '..', role = replica"),
-    ("ADD MASTER", "write ADD BACKEND name address = '..', role = primary"),
-    ("REMOVE SLAVE", "write REMOVE BACKEND name"),
-    ("SET OFFLINE", "write SET BACKEND name OFFLINE"),
-    ("SET ONLINE", "write SET BACKEND name ONLINE"),
-    ("ADD PWD", "write ADD USER name password = '..'"),
-    ("ADD PWDS", "write ADD USER name password = '..'"),
-    ("REMOVE PWD", "write REMOVE USER name"),
-];
-
-fn foreign(text: &[Word]) -> Option<(&'static str, &'static str)> {
-    let begins = |known: &str| {
-        known.split(' ').count() <= text.len() && known.split(' ').zip(text).all(|(one, word)| word.is(one))
-    };
-    FOREIGN.iter().find(|(known, _)| begins(known)).copied()
-}
-
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

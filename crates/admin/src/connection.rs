@@ -8,6 +8,8 @@ use delphinus_clients::{ListenerSettings, LoginAttempt, Visitor};
 use delphinus_net::rt::Either;
 use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, PacketIo, Peer, Stream, rt, serve_login};
 use delphinus_session::ClientError;
+use delphinus_sql::{Backslash, LexOptions, split};
+use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::handshake::Transport;
 use delphinus_wire::handshake::server::{LoginOutcome, PasswordQuery, ServerSettings, Step, Verdict};
 use delphinus_wire::response::{EofPacket, ErrPacket, OkPacket, Status};
@@ -18,6 +20,7 @@ use crate::command::{self, Caller};
 use crate::console::Console;
 use crate::hello::VERSION;
 use crate::listen::Place;
+use crate::prepared::{self, Prepared};
 
 /// What operators may agree on.
 const OFFERED: Capabilities = Capabilities(
@@ -33,6 +36,7 @@ const OFFERED: Capabilities = Capabilities(
         | Capabilities::TRANSACTIONS.0
         | Capabilities::RESERVED.0
         | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::MULTI_STATEMENTS.0
         | Capabilities::MULTI_RESULTS.0
         | Capabilities::PS_MULTI_RESULTS.0
         | Capabilities::PLUGIN_AUTH.0
@@ -61,7 +65,10 @@ pub(crate) async fn run(console: Rc<Console>, peer: Peer, listener: Arc<Listener
             }
             Either::First(Some(Ok((caller, capabilities)))) => {
                 tracing::info!(admin.user = %caller.user, client.host = %host, "operator logged in");
-                let mut connection = Connection { console: &console, caller, capabilities };
+                let takes_several = capabilities.contains(Capabilities::MULTI_STATEMENTS);
+                let prepared = Prepared::default();
+                let mut connection =
+                    Connection { console: &console, caller, capabilities, takes_several, prepared };
                 if let Err(error) = connection.serve(&mut stream, &mut buffer).await {
                     tracing::debug!(client.host = %host, %error, "operator lost");
                 }
@@ -144,15 +151,39 @@ fn nobody_to_ask(query: PasswordQuery) -> Step {
 }
 
 fn put_ok(out: &mut Vec<u8>, seq: u8, capabilities: Capabilities) {
+    put_ok_with(out, seq, Status::AUTOCOMMIT, capabilities);
+}
+
+fn put_ok_with(out: &mut Vec<u8>, seq: u8, status: Status, capabilities: Capabilities) {
     let at = begin_packet(out);
-    OkPacket { status: Status::AUTOCOMMIT, ..OkPacket::default() }.put(out, 0, capabilities);
+    OkPacket { status, ..OkPacket::default() }.put(out, 0, capabilities);
     end_packet(out, at, seq);
+}
+
+/// The statements of a text; one without any is one, which is answered as such. SQLite and the commands know no backslashes.
+fn statements(text: &str) -> Vec<&str> {
+    let lex = LexOptions { backslash: Backslash::Literal, ..LexOptions::default() };
+    let all: Vec<_> = split(text.as_bytes(), lex).filter_map(|range| text.get(range)).collect();
+    if all.len() < 2 { vec![text] } else { all }
+}
+
+/// The number of the packet after these.
+fn next_seq(mut packets: &[u8]) -> u8 {
+    let mut next = 1;
+    while let [a, b, c, seq, rest @ ..] = packets {
+        next = seq.wrapping_add(1);
+        packets = rest.get(u32::from_le_bytes([*a, *b, *c, 0]) as usize..).unwrap_or_default();
+    }
+    next
 }
 
 struct Connection<'a> {
     console: &'a Console,
     caller: Caller,
     capabilities: Capabilities,
+    /// A text may have several statements.
+    takes_several: bool,
+    prepared: Prepared,
 }
 
 impl Connection<'_> {
@@ -181,26 +212,36 @@ impl Connection<'_> {
     }
 
     /// The answer to a command; `None` ends the connection.
-    async fn answer(&self, payload: &[u8]) -> Option<Vec<u8>> {
+    async fn answer(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let unknown = Refused { code: 1047, state: *b"08S01", text: "Unknown command".to_owned() };
         let mut out = Vec::new();
         match Command::parse(payload) {
             Ok(Command::Quit) => return None,
-            Ok(Command::Ping | Command::InitDb(_) | Command::ResetConnection) => {
+            Ok(Command::Ping | Command::InitDb(_)) => put_ok(&mut out, 1, self.capabilities),
+            Ok(Command::ResetConnection) => {
+                self.prepared.clear();
                 put_ok(&mut out, 1, self.capabilities);
             }
             Ok(Command::Query(text)) => return Some(self.query(&String::from_utf8_lossy(text)).await),
             Ok(Command::ProcessKill(id)) => return Some(self.query(&format!("KILL {id}")).await),
-            Ok(Command::SetOption(_)) => self.put_eof(&mut out),
+            Ok(Command::SetOption(option)) => {
+                self.takes_several = option == 0;
+                self.put_eof(&mut out);
+            }
             Ok(Command::Statistics) => {
                 put_packet(&mut out, 1, format!("Uptime: {}", self.uptime_s()).as_bytes());
             }
-            Ok(Command::StmtPrepare(_)) => {
-                let text = "This command is not supported in the prepared statement protocol yet".to_owned();
-                return Some(self.error(&Refused { code: 1295, state: *b"HY000", text }));
+            Ok(Command::StmtPrepare(text)) => {
+                return Some(self.prepare(&String::from_utf8_lossy(text)).await);
             }
-            // Without an answer, on every server.
-            Ok(Command::StmtClose(_) | Command::StmtSendLongData(_)) => {}
+            Ok(Command::StmtExecute { id, .. }) => return Some(self.execute(id, payload).await),
+            Ok(Command::StmtReset(id)) => match self.prepared.reset(id) {
+                Ok(()) => put_ok(&mut out, 1, self.capabilities),
+                Err(refused) => return Some(self.error(&refused)),
+            },
+            // These two are without an answer, on every server.
+            Ok(Command::StmtClose(id)) => self.prepared.close(id),
+            Ok(Command::StmtSendLongData(id)) => self.prepared.long_data(id),
             Ok(_) | Err(_) => return Some(self.error(&unknown)),
         }
         Some(out)
@@ -210,12 +251,52 @@ impl Connection<'_> {
         rt::now().saturating_duration_since(self.console.started).as_secs()
     }
 
+    /// The answers to a text, of which each but the last says that more come; an error is the last.
     async fn query(&self, text: &str) -> Vec<u8> {
+        let statements = if self.takes_several { statements(text) } else { vec![text] };
+        let (mut out, mut seq) = (Vec::new(), 1);
+        for (at, statement) in statements.iter().enumerate() {
+            let more = if at + 1 < statements.len() { Status::MORE_RESULTS.0 } else { 0 };
+            let status = Status(Status::AUTOCOMMIT.0 | more);
+            match command::run(self.console, &self.caller, statement, &[]).await {
+                Ok(Answer::Done) => put_ok_with(&mut out, seq, status, self.capabilities),
+                Ok(Answer::Rows(table)) => table.into_result().put(&mut out, seq, status, self.capabilities),
+                Err(refused) => {
+                    refused.to_error().put(&mut out, seq, self.capabilities);
+                    break;
+                }
+            }
+            seq = next_seq(&out);
+        }
+        out
+    }
+
+    async fn prepare(&mut self, text: &str) -> Vec<u8> {
         let mut out = Vec::new();
-        match command::run(self.console, &self.caller, text).await {
+        let prepared = command::prepare(self.console, &self.caller, text).await;
+        let kept = prepared.and_then(|(columns, parameters)| {
+            let parameters = u16::try_from(parameters).map_err(|_| Refused::syntax("too many parameters"))?;
+            Ok((self.prepared.keep(text.to_owned(), parameters)?, parameters, columns))
+        });
+        match kept {
+            Ok((id, parameters, columns)) => {
+                prepared::put_answer(&mut out, id, (parameters, &columns), self.capabilities);
+            }
+            Err(refused) => return self.error(&refused),
+        }
+        out
+    }
+
+    async fn execute(&mut self, id: ClientStmtId, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let (text, values) = match self.prepared.executed(id, payload) {
+            Ok(read) => read,
+            Err(refused) => return self.error(&refused),
+        };
+        match command::run(self.console, &self.caller, &text, &values).await {
             Ok(Answer::Done) => put_ok(&mut out, 1, self.capabilities),
             Ok(Answer::Rows(table)) => {
-                table.into_result().put(&mut out, 1, Status::AUTOCOMMIT, self.capabilities);
+                table.into_result().put_binary(&mut out, 1, Status::AUTOCOMMIT, self.capabilities);
             }
             Err(refused) => return self.error(&refused),
         }

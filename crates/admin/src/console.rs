@@ -16,6 +16,7 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 
 use crate::cluster::{ClusterView, PATIENCE};
 use crate::listen::AtOneWay;
+use crate::select::Desk;
 use crate::users::{AdminUser, AdminUsers};
 
 /// What the operators' side is made from.
@@ -150,6 +151,7 @@ pub struct Console {
     /// Connections that are open, by TCP and by Unix sockets.
     pub(crate) places: [RefCell<AtOneWay>; 2],
     pub(crate) failed_logins: FailedLogins,
+    pub(crate) desk: Desk,
 }
 
 impl Console {
@@ -157,7 +159,7 @@ impl Console {
     pub fn new(mut parts: Parts, now: Instant) -> Self {
         let users = AdminUsers::new(std::mem::take(&mut parts.users));
         let failed_logins = FailedLogins::new(parts.login_delays);
-        Self { parts, users, started: now, places: Default::default(), failed_logins }
+        Self { parts, users, started: now, places: Default::default(), failed_logins, desk: Desk::default() }
     }
 
     /// The statements that sessions run, of those that tell in time.

@@ -1,9 +1,14 @@
 //! What clients and drivers send by themselves when they connect, and what they get for it. Nothing here has an effect:
 //! an operator's connection has no state.
 
-use crate::answer::{Answer, Refused};
+use delphinus_tables::Cell;
+
+use crate::answer::Refused;
 use crate::command::Call;
-use crate::table::{Table, Value, text};
+use crate::table::{Table, text};
+
+/// ER_UNKNOWN_SYSTEM_VARIABLE.
+pub(crate) const UNKNOWN_VARIABLE: u16 = 1193;
 
 /// What is told of the version in the greeting and by VERSION(): drivers read the numbers.
 pub(crate) const VERSION: &str = concat!("8.4.0-delphinus-admin-", env!("CARGO_PKG_VERSION"));
@@ -62,12 +67,8 @@ pub(crate) fn show_databases(_: &Call<'_>) -> Table {
     Table::new(["Database"])
 }
 
-pub(crate) fn show_tables(_: &Call<'_>) -> Table {
-    Table::new(["Tables"])
-}
-
 /// `SELECT` of variables and functions, without a table.
-pub(crate) fn select(call: &Call<'_>) -> Result<Answer, Refused> {
+pub(crate) fn select(call: &Call<'_>) -> Result<Table, Refused> {
     let (mut names, mut row) = (Vec::new(), Vec::new());
     for item in items(without_limit(call.rest)) {
         let (expression, alias) = alias(item);
@@ -76,7 +77,7 @@ pub(crate) fn select(call: &Call<'_>) -> Result<Answer, Refused> {
         names.push(if is_number { format!("#{name}") } else { name.to_owned() });
         row.push(value);
     }
-    Ok(Answer::Rows(Table::new(names.iter().map(String::as_str)).with([row])))
+    Ok(Table::new(names.iter().map(String::as_str)).with([row]))
 }
 
 /// The text without `LIMIT n` at its end.
@@ -128,7 +129,7 @@ fn alias(item: &str) -> (&str, Option<&str>) {
 }
 
 /// The value of an expression, and whether it is a number.
-fn value(expression: &str, call: &Call<'_>) -> Result<(Value, bool), Refused> {
+fn value(expression: &str, call: &Call<'_>) -> Result<(Cell, bool), Refused> {
     if let Some(variable) = expression.strip_prefix("@@") {
         return variable_value(variable);
     }
@@ -137,7 +138,7 @@ fn value(expression: &str, call: &Call<'_>) -> Result<(Value, bool), Refused> {
     let user = || text(format!("{}@{}", caller.user, caller.host));
     let is_number = !lower.is_empty() && lower.bytes().all(|byte| byte.is_ascii_digit());
     Ok(match lower.as_str() {
-        "database()" | "schema()" | "null" => (None, false),
+        "database()" | "schema()" | "null" => (Cell::Null, false),
         "version()" => (text(VERSION), false),
         "user()" | "current_user()" | "current_user" | "session_user()" | "system_user()" => (user(), false),
         "connection_id()" => (text(caller.id), true),
@@ -155,13 +156,13 @@ fn value(expression: &str, call: &Call<'_>) -> Result<(Value, bool), Refused> {
     })
 }
 
-fn variable_value(variable: &str) -> Result<(Value, bool), Refused> {
+fn variable_value(variable: &str) -> Result<(Cell, bool), Refused> {
     let lower = variable.to_ascii_lowercase().replace('`', "");
     let scopes = ["session.", "global.", "local."];
     let name = scopes.iter().find_map(|scope| lower.strip_prefix(scope)).unwrap_or(&lower);
     let Some((_, value)) = VARIABLES.iter().find(|(known, _)| *known == name) else {
         let text = format!("Unknown system variable '{name}'");
-        return Err(Refused { code: 1193, state: *b"HY000", text });
+        return Err(Refused { code: UNKNOWN_VARIABLE, state: *b"HY000", text });
     };
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     Ok((text(value), is_number))

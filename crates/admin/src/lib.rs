@@ -8,6 +8,9 @@
 //! | how a text becomes a command | `text` |
 //! | what clients send by themselves | `hello` |
 //! | rows, and LIKE | `table` |
+//! | which tables are there | `source`, one list; their rows: `command/*`; views with ProxySQL's names: `views` |
+//! | SELECT over them | `select`; whose turn it is: `turns`; SQLite itself: the crate `tables` |
+//! | prepared statements | `prepared` |
 //! | who may log in | `users` |
 //! | a connection from accept to end | `listen`, `connection` |
 //! | what commands know of the proxy | `console`, `cluster` |
@@ -24,6 +27,9 @@
 //! (`clients/src/inquiry.rs`, `session/src/watch.rs`); who does not answer in time is left out. KILL rings the session,
 //! too: it ends its own statement on the backend.
 //!
+//! A SELECT is planned by SQLite over empty tables, which says what it reads; the control plane's thread fills these tables from what
+//! is published, and SQLite answers on a thread of its own. One statement runs at a time, within 3 s and 64 MiB.
+//!
 //! `SET BACKEND .. OFFLINE` is a `Wish`, told to the monitor like an observation and decided on in `topology`; the router
 //! leaves the backend out, and each worker's pool, which follows the snapshot, closes what is idle there and what comes
 //! back (`pool/src/census.rs`).
@@ -36,15 +42,20 @@ mod connection;
 mod console;
 mod hello;
 mod listen;
+mod prepared;
+mod select;
+mod source;
 mod table;
 mod text;
 mod time;
+mod turns;
 mod users;
+mod views;
 mod worker;
 
 pub use ask::{AskError, Asked, Place, Question, ask};
 pub use cluster::ClusterView;
-pub use command::{reference, status_reference};
+pub use command::{reference, status_reference, tables_reference};
 pub use console::{
     ChangedOption, Changing, ClientUser, ConfigChange, Console, ListenerRow, OptionsDoor, Parts, Saving,
 };

@@ -1,5 +1,6 @@
 //! Rows of an answer, and LIKE.
 
+use delphinus_tables::{Answer, Cell, Kind};
 use delphinus_wire::response::{Column, TextResult};
 
 /// utf8mb4_general_ci, which every client knows.
@@ -7,36 +8,43 @@ const COLLATION: u16 = 45;
 /// The flag for columns that are never NULL.
 const NOT_NULL: u16 = 1;
 
-/// A value; `None` is NULL.
-pub(crate) type Value = Option<String>;
+/// The type of a column of numbers with a fraction: DOUBLE.
+const DOUBLE: u8 = 5;
 
 /// Columns and rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Table {
     columns: Vec<Head>,
-    rows: Vec<Vec<Value>>,
+    rows: Vec<Vec<Cell>>,
 }
 
 /// The head of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Head {
     name: String,
-    is_number: bool,
+    kind: Kind,
 }
 
 impl Table {
     /// A table with these columns; those that begin with `#` hold numbers.
     pub(crate) fn new<'a>(columns: impl IntoIterator<Item = &'a str>) -> Self {
         let head = |name: &str| match name.strip_prefix('#') {
-            Some(name) => Head { name: name.to_owned(), is_number: true },
-            None => Head { name: name.to_owned(), is_number: false },
+            Some(name) => Head { name: name.to_owned(), kind: Kind::Integer },
+            None => Head { name: name.to_owned(), kind: Kind::Text },
         };
         Self { columns: columns.into_iter().map(head).collect(), rows: Vec::new() }
     }
 
+    /// With the columns that a table has by itself.
+    pub(crate) fn of(table: &delphinus_tables::Table, rows: Vec<Vec<Cell>>) -> Self {
+        let head =
+            |column: &delphinus_tables::Column| Head { name: column.name.to_owned(), kind: column.kind };
+        Self { columns: table.stored().iter().map(head).collect(), rows }
+    }
+
     /// The same with rows.
     #[must_use]
-    pub(crate) fn with(mut self, rows: impl IntoIterator<Item = Vec<Value>>) -> Self {
+    pub(crate) fn with(mut self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Self {
         self.rows.extend(rows);
         self
     }
@@ -44,7 +52,7 @@ impl Table {
     /// Keeps the rows whose value in `column` is like `pattern`.
     pub(crate) fn keep_like(&mut self, column: &str, pattern: &str) {
         let at = self.columns.iter().position(|head| head.name == column).unwrap_or(0);
-        self.rows.retain(|row| is_like(row.get(at).and_then(Option::as_deref).unwrap_or(""), pattern));
+        self.rows.retain(|row| is_like(&row.get(at).and_then(Cell::to_text).unwrap_or_default(), pattern));
     }
 
     /// True if there is a column of this name.
@@ -54,37 +62,62 @@ impl Table {
     }
 
     #[cfg(test)]
-    pub(crate) fn rows(&self) -> &[Vec<Value>] {
+    pub(crate) fn rows(&self) -> &[Vec<Cell>] {
         &self.rows
     }
 
     /// As it is sent.
     pub(crate) fn into_result(self) -> TextResult {
-        let width =
-            |at: usize| self.rows.iter().filter_map(|row| row.get(at)?.as_ref()).map(String::len).max();
+        let (columns, rows) = (self.columns, self.rows);
+        let rows: Vec<Vec<_>> = rows
+            .into_iter()
+            .map(|row| row.into_iter().map(|cell| cell.to_text().map(String::into_bytes)).collect())
+            .collect();
+        let width = |at: usize| rows.iter().filter_map(|row| row.get(at)?.as_ref()).map(Vec::len).max();
         let column = |(at, head): (usize, &Head)| {
             let chars = u32::try_from(width(at).unwrap_or(0)).unwrap_or(u32::MAX / 4).clamp(1, u32::MAX / 4);
-            let column = if head.is_number {
-                Column::integer(head.name.as_bytes())
-            } else {
-                Column::text(head.name.as_bytes(), chars, COLLATION)
-            };
-            Column { flags: column.flags & !NOT_NULL, ..column }
+            definition(head, chars)
         };
-        let columns = self.columns.iter().enumerate().map(column).collect();
-        let bytes = |row: Vec<Value>| row.into_iter().map(|value| value.map(String::into_bytes)).collect();
-        TextResult { columns, rows: self.rows.into_iter().map(bytes).collect() }
+        TextResult { columns: columns.iter().enumerate().map(column).collect(), rows }
+    }
+
+    /// The definitions of its columns.
+    pub(crate) fn definitions(&self) -> Vec<Column> {
+        self.columns.iter().map(|head| definition(head, 1)).collect()
     }
 }
 
+impl From<Answer> for Table {
+    fn from(answer: Answer) -> Self {
+        let head = |(name, kind)| Head { name, kind };
+        Self { columns: answer.columns.into_iter().map(head).collect(), rows: answer.rows }
+    }
+}
+
+fn definition(head: &Head, chars: u32) -> Column {
+    let name = head.name.as_bytes();
+    let column = match head.kind {
+        Kind::Integer => Column::integer(name),
+        Kind::Real => Column { kind: DOUBLE, decimals: 31, ..Column::integer(name) },
+        Kind::Text => Column::text(name, chars, COLLATION),
+    };
+    Column { flags: column.flags & !NOT_NULL, ..column }
+}
+
 /// A text that is there.
-#[expect(
-    clippy::needless_pass_by_value,
-    clippy::unnecessary_wraps,
-    reason = "rows are lists of cells, most of them made here"
-)]
-pub(crate) fn text(value: impl ToString) -> Value {
-    Some(value.to_string())
+#[expect(clippy::needless_pass_by_value, reason = "rows are lists of cells, most of them made here")]
+pub(crate) fn text(value: impl ToString) -> Cell {
+    Cell::Text(value.to_string())
+}
+
+/// A number that is there; one that is too large for the type is the largest.
+pub(crate) fn number(value: impl TryInto<i64>) -> Cell {
+    Cell::Integer(value.try_into().unwrap_or(i64::MAX))
+}
+
+/// YES or NO.
+pub(crate) fn yes_or_no(is: bool) -> Cell {
+    text(if is { "YES" } else { "NO" })
 }
 
 /// SQL's LIKE, with `%`, `_` and `\` before them; capitals do not count.
@@ -172,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_pattern_looks_at_its_column() {
-        let mut table = Table::new(["#id", "user"]).with([vec![text(1), text("app")], vec![text(2), None]]);
+        let mut table =
+            Table::new(["#id", "user"]).with([vec![text(1), text("app")], vec![text(2), Cell::Null]]);
         table.keep_like("user", "a%");
         assert_eq!(table.rows(), [vec![text(1), text("app")]]);
         let result = table.into_result();

@@ -108,6 +108,8 @@ pub(crate) enum ReferenceOf {
     Options,
     /// The commands of the admin listener.
     Commands,
+    /// The tables of the admin listener.
+    Tables,
     /// What SHOW STATUS counts.
     Status,
 }

@@ -13,7 +13,8 @@ pub(crate) fn print_reference(args: &ReferenceArgs) -> anyhow::Result<ExitCode> 
         (ReferenceFormat::Markdown, ReferenceOf::Options) => print(&reference())?,
         (ReferenceFormat::Markdown, ReferenceOf::Commands) => print(&delphinus_admin::reference())?,
         (ReferenceFormat::Markdown, ReferenceOf::Status) => print(&delphinus_admin::status_reference())?,
-        (ReferenceFormat::Json, ReferenceOf::Commands | ReferenceOf::Status) => {
+        (ReferenceFormat::Markdown, ReferenceOf::Tables) => print(&delphinus_admin::tables_reference())?,
+        (ReferenceFormat::Json, ReferenceOf::Commands | ReferenceOf::Status | ReferenceOf::Tables) => {
             anyhow::bail!("only the options can be printed as JSON")
         }
         (ReferenceFormat::Json, ReferenceOf::Options) => {

@@ -27,12 +27,19 @@ def check(name, connection, ping):
     assert list(cursor.fetchall()) == []
     cursor.execute("SELECT DATABASE(), @@version_comment, 7")
     assert cursor.fetchall()[0] == (None, "Delphinus, the operators' side", 7)
+    cursor.execute("SELECT count(*), max(weight) / 2.0 FROM backends WHERE role <> %s AND weight > %s", ("mirror", 1))
+    assert cursor.fetchall()[0] == (3, 50.0)
     try:
         cursor.execute("SHOW NONSENSE")
         raise SystemExit("an unknown command was taken")
     except (pymysql.err.ProgrammingError, mysql.connector.Error) as error:
         assert error.args[0] == 1064 or error.errno == 1064, error
     cursor.close()
+    if name == "connector":
+        cursor = connection.cursor(prepared=True)
+        cursor.execute("SELECT name, weight FROM backends WHERE role = %s AND weight >= %s", ("primary", 100))
+        assert [row[1] for row in cursor.fetchall()] == [100]
+        cursor.close()
     ping()
     connection.commit()
     connection.rollback()

@@ -13,13 +13,14 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 21] = [
+const TABLE: [(&str, &[&str]); 22] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
     ("config", &[]),
     ("telemetry", &[]),
     ("sandbox", &[]),
+    ("tables", &[]),
     ("memory", &[]),
     ("testkit", &["wire"]),
     ("state", &["wire", "sql"]),
@@ -64,6 +65,7 @@ const TABLE: [(&str, &[&str]); 21] = [
             "view",
             "clients",
             "session",
+            "tables",
             "telemetry",
         ],
     ),

@@ -1,4 +1,4 @@
-//! `SHOW BACKENDS`, `SET BACKEND`.
+//! The table `backends`, and `SET BACKEND`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,46 +7,76 @@ use delphinus_clients::Activity;
 use delphinus_config::Rows;
 use delphinus_net::{Spot, rt};
 use delphinus_pool::{Budget, left_to_others};
+use delphinus_tables::{Cell, Column, Table};
 use delphinus_topology::{Backend, ClusterId, Wish};
 
 use super::{Call, config, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::cluster::ClusterView;
-use crate::table::{Table, Value, text};
+use crate::console::Console;
+use crate::source::{Cells, Provider, Source};
+use crate::table::{number, text, yes_or_no};
 use crate::text::Word;
 use crate::time::moment;
 
-const COLUMNS: [&str; 19] = [
-    "name",
-    "address",
-    "role",
-    "state",
-    "since",
-    "reason",
-    "#weight",
-    "#connections",
-    "#idle",
-    "#max_connections",
-    "#reserved_connections",
-    "#server_max_connections",
-    "#server_wait_timeout_s",
-    "#lag_ms",
-    "read_only",
-    "warning",
-    "cluster",
-    "lag_source",
-    "origin",
-];
+pub(crate) static BACKENDS: Source = Source {
+    table: Table {
+        name: "backends",
+        help: "The servers behind the proxy.",
+        columns: &[
+            Column::text("name", "Its name, unique over all clusters."),
+            Column::text("address", "Host and port, or the path of a socket."),
+            Column::text("role", "primary, replica, mirror or unknown."),
+            Column::text(
+                "state",
+                "unknown, up, down; draining and maintenance after SET BACKEND .. OFFLINE.",
+            ),
+            Column::text("since", "Since when it is in this state, UTC."),
+            Column::text("reason", "Why it is down, or not used."),
+            Column::integer("weight", "", "Its share of reads, against that of the others."),
+            Column::integer("connections", "", "Connections of all workers to it, idle ones included."),
+            Column::integer("idle", "", "Of these, connections that no session uses."),
+            Column::integer("max_connections", "", "What the pool uses at most."),
+            Column::integer("reserved_connections", "", "Of these, kept for users with connection_admin."),
+            Column::integer("server_max_connections", "", "max_connections of the server."),
+            Column::integer("server_wait_timeout_s", "s", "wait_timeout of the server."),
+            Column::integer("lag_ms", "ms", "How far it is behind the primary; NULL: not known."),
+            Column::text(
+                "read_only",
+                "YES where the server takes no writes; NULL: it has not been asked yet.",
+            ),
+            Column::text("warning", "What an operator should look at."),
+            Column::text("cluster", "Its cluster."),
+            Column::text("lag_source", "What the lag is measured by."),
+            Column::text("origin", "Configured, or found and by which server."),
+            Column::integer(
+                "backend_ndx",
+                "",
+                "Its place in this table, as Cetus and Atlas number backends.",
+            )
+            .of(Column::NUMBER),
+            Column::text("type", "rw for the primary, ro for a replica, as Cetus and Atlas have it.")
+                .of("CASE role WHEN 'primary' THEN 'rw' WHEN 'replica' THEN 'ro' END"),
+            Column::integer("slave_delay", "ms", "lag_ms, as Cetus names it.").of("lag_ms"),
+            Column::integer("idle_conns", "", "idle, as Cetus names it.").of("idle"),
+            Column::integer("used_conns", "", "Connections that sessions use, as Cetus names it.")
+                .of("max(connections - idle, 0)"),
+            Column::integer("total_conns", "", "connections, as Cetus names it.").of("connections"),
+        ],
+        over: "",
+    },
+    rows: Provider::Asking(|console, _| Box::pin(rows(console))),
+};
 
-pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
+async fn rows(console: &Console) -> Result<Cells, Refused> {
     let mut rows = Vec::new();
-    for (_, cluster) in call.console.clusters() {
+    for (_, cluster) in console.clusters() {
         rows.extend(of_cluster(cluster).await);
     }
-    Ok(Answer::Rows(Table::new(COLUMNS).with(rows)))
+    Ok(rows)
 }
 
-async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
+async fn of_cluster(cluster: &ClusterView) -> Cells {
     let census = cluster.census().await;
     let snapshot = cluster.reader.load();
     // Where writes have stopped, who looks here has to see it.
@@ -56,22 +86,22 @@ async fn of_cluster(cluster: &ClusterView) -> Vec<Vec<Value>> {
         let idle: u32 = of_workers.flat_map(|pool| &pool.users).map(|one| one.idle).sum();
         let (place, budget) = cluster.backends.get(backend.id.index())?;
         let spot = place.spot();
-        let mut row =
-            vec![text(&backend.name), spot.address.as_ref().and_then(text), text(backend.role.as_str())];
+        let address = spot.address.as_ref().map(text);
+        let mut row = vec![text(&backend.name), address.into(), text(backend.role.as_str())];
         row.extend(state(backend, budget.open()));
-        let lag_ms = backend.lag.map(|lag| lag.as_millis().to_string());
-        let read_only =
-            backend.facts.as_ref().and_then(|_| text(if backend.read_only { "YES" } else { "NO" }));
-        row.extend([text(backend.weight), text(budget.open()), text(idle), text(budget.max())]);
+        let limits = backend.limits;
+        let read_only = backend.facts.as_ref().map(|_| yes_or_no(backend.read_only));
+        row.extend([backend.weight, budget.open(), idle, budget.max(), budget.reserved()].map(number));
         row.extend([
-            text(budget.reserved()),
-            backend.limits.map(|limits| limits.max_connections.to_string()),
-            backend.limits.map(|limits| limits.wait_timeout_s.to_string()),
-            lag_ms,
-            read_only,
-            warning(budget, backend).or_else(|| no_writer.clone().filter(|_| backend.takes_statements())),
+            limits.map(|limits| number(limits.max_connections)).into(),
+            limits.map(|limits| number(limits.wait_timeout_s)).into(),
+            backend.lag.map(|lag| number(lag.as_millis())).into(),
+            read_only.into(),
+            warning(budget, backend)
+                .or_else(|| no_writer.clone().filter(|_| backend.takes_statements()))
+                .into(),
             text(&cluster.name),
-            backend.lag_source.map(|source| source.as_str().to_owned()),
+            backend.lag_source.map(delphinus_topology::LagSource::as_str).into(),
             text(origin(backend, &spot)),
         ]);
         Some(row)
@@ -92,7 +122,7 @@ fn origin(backend: &Backend, spot: &Spot) -> String {
 }
 
 /// Where more is configured than the server gives.
-pub(super) fn warning(budget: &Budget, backend: &Backend) -> Value {
+pub(super) fn warning(budget: &Budget, backend: &Backend) -> Option<String> {
     let limits = backend.limits?;
     if budget.max() >= budget.configured() {
         return None;
@@ -106,7 +136,7 @@ pub(super) fn warning(budget: &Budget, backend: &Backend) -> Value {
 }
 
 /// State, since when, and why.
-fn state(backend: &Backend, open: u32) -> [Value; 3] {
+fn state(backend: &Backend, open: u32) -> [Cell; 3] {
     let now = rt::now();
     let health = backend.health.reason().map(ToString::to_string);
     let fault = backend.fault.as_ref().map(|fault| format!("{}: {}", fault.kind(), fault.text()));
@@ -114,11 +144,11 @@ fn state(backend: &Backend, open: u32) -> [Value; 3] {
         Wish::Offline { since } => {
             let word = if open > 0 { "draining" } else { "maintenance" };
             let also = health.or(fault).map(|text| format!("; {text}")).unwrap_or_default();
-            [text(word), text(moment(since, now)), Some(format!("set OFFLINE by an operator{also}"))]
+            [text(word), text(moment(since, now)), text(format!("set OFFLINE by an operator{also}"))]
         }
         Wish::Online => {
             let since = backend.health.since().map(|since| moment(since, now));
-            [text(backend.health.as_str()), since, health.or(fault)]
+            [text(backend.health.as_str()), since.into(), health.or(fault).into()]
         }
     }
 }

@@ -1,12 +1,15 @@
-//! `SHOW CACHE` and `CLEAR CACHE`.
+//! The table `cache`, and `CLEAR CACHE`.
 
 use delphinus_cache::Cache;
+use delphinus_tables::{Column, Table};
 use delphinus_telemetry::Sample;
 
 use super::status::{Gauge, Now, Of};
 use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
-use crate::table::{Table, text};
+use crate::console::Console;
+use crate::source::{Cells, Provider, Source};
+use crate::table::{number, text};
 
 /// What the numbers of the cache begin with.
 const PREFIX: &str = "delphinus_cache_";
@@ -39,15 +42,28 @@ fn of_cache(now: &Now<'_>, read: fn(&Cache) -> u64) -> u64 {
     now.console.parts.cache.as_deref().map_or(0, read)
 }
 
-/// How much is kept, and what came of it, over all clusters.
-pub(super) fn show(call: &Call<'_>) -> Table {
-    let now = Now::of(call.console);
+pub(crate) static CACHE: Source = Source {
+    table: Table {
+        name: "cache",
+        help: "Answers that are kept, and what came of asking for them, over all clusters and workers.",
+        columns: &[
+            Column::text("item", "What the number is."),
+            Column::integer("value", "", "The number; its unit is in the item's name."),
+            Column::text("help", "The item explained."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(rows),
+};
+
+fn rows(console: &Console) -> Cells {
+    let now = Now::of(console);
     let now = GAUGES.iter().flat_map(|gauge| {
-        let row = |(name, value): (String, u64)| vec![text(item(&name)), text(value), text(gauge.help)];
+        let row = |(name, value): (String, u64)| vec![text(item(&name)), number(value), text(gauge.help)];
         gauge.read(&now).into_iter().map(row).collect::<Vec<_>>()
     });
     let mut sums: Vec<Sample> = Vec::new();
-    for sample in call.console.parts.counters.snapshot() {
+    for sample in console.parts.counters.snapshot() {
         let is_same = |sum: &&mut Sample| (sum.name, sum.label) == (sample.name, sample.label);
         match sums.iter_mut().find(is_same) {
             Some(sum) => sum.value += sample.value,
@@ -58,9 +74,9 @@ pub(super) fn show(call: &Call<'_>) -> Table {
     let counted = sums.iter().map(|sum| {
         let name = item(sum.name.trim_end_matches("_total"));
         let what = sum.label.map_or_else(|| name.to_owned(), |(_, value)| format!("{name}_{value}"));
-        vec![Some(what), text(sum.value), text(sum.help)]
+        vec![text(what), number(sum.value), text(sum.help)]
     });
-    Table::new(["item", "#value", "help"]).with(now).with(counted)
+    now.chain(counted).collect()
 }
 
 /// The name of a number here.

@@ -1,26 +1,40 @@
-//! `SHOW CLUSTERS`.
+//! The table `clusters`.
 
+use delphinus_tables::{Cell, Column, Table};
 use delphinus_topology::ClusterId;
 
-use super::Call;
 use crate::cluster::ClusterView;
-use crate::table::{Table, Value, text};
+use crate::console::Console;
+use crate::source::{Cells, Provider, Source};
+use crate::table::{number, text, yes_or_no};
 
-const COLUMNS: [&str; 10] = [
-    "name",
-    "is_default",
-    "primary",
-    "version",
-    "#backends",
-    "#backends_up",
-    "#sessions",
-    "schemas",
-    "listeners",
-    "users",
-];
+pub(crate) static CLUSTERS: Source = Source {
+    table: Table {
+        name: "clusters",
+        help: "The clusters, and who gets to which.",
+        columns: &[
+            Column::text("name", "Its name."),
+            Column::text(
+                "is_default",
+                "YES for the one of all clients that nothing else chooses a cluster for.",
+            ),
+            Column::text("primary", "The backend that takes writes; NULL: none does."),
+            Column::text("version", "The version that clients are told."),
+            Column::integer("backends", "", "Its backends."),
+            Column::integer("backends_up", "", "Of these, those that answer."),
+            Column::integer("sessions", "", "Sessions in it."),
+            Column::text("schemas", "The schemas that choose it."),
+            Column::text("listeners", "The listeners that choose it."),
+            Column::text("users", "The users that choose it."),
+            Column::integer("number", "", "Its place in this table.").of(Column::NUMBER),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(rows),
+};
 
-pub(super) fn show(call: &Call<'_>) -> Table {
-    let parts = &call.console.parts;
+fn rows(console: &Console) -> Cells {
+    let parts = &console.parts;
     let sessions = parts.registry.list();
     let (listeners, users) = ((parts.listeners)(), (parts.client_users)());
     let row = |(id, cluster): (ClusterId, &ClusterView)| {
@@ -29,21 +43,21 @@ pub(super) fn show(call: &Call<'_>) -> Table {
         let of_users = users.iter().filter(|one| one.cluster.as_deref() == Some(&*cluster.name));
         vec![
             text(&cluster.name),
-            text(if id == ClusterId::default() { "YES" } else { "NO" }),
-            snapshot.writer().ok().map(|primary| primary.name.to_string()),
-            snapshot.facts.as_ref().map(|facts| facts.version.clone()),
-            text(snapshot.present().count()),
-            text(snapshot.backends.iter().filter(|backend| backend.is_up()).count()),
-            text(sessions.iter().filter(|info| info.cluster() == id).count()),
+            yes_or_no(id == ClusterId::default()),
+            snapshot.writer().ok().map(|primary| primary.name.to_string()).into(),
+            snapshot.facts.as_ref().map(|facts| facts.version.clone()).into(),
+            number(snapshot.present().count()),
+            number(snapshot.backends.iter().filter(|backend| backend.is_up()).count()),
+            number(sessions.iter().filter(|info| info.cluster() == id).count()),
             list((cluster.schemas)().iter().map(String::as_str)),
             list(of_listeners.map(|one| one.name.as_str())),
             list(of_users.map(|one| one.name.as_str())),
         ]
     };
-    Table::new(COLUMNS).with(call.console.clusters().map(row))
+    console.clusters().map(row).collect()
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> Value {
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> Cell {
     let names: Vec<_> = names.collect();
-    (!names.is_empty()).then(|| names.join(", "))
+    (!names.is_empty()).then(|| names.join(", ")).into()
 }

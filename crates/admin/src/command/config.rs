@@ -7,7 +7,7 @@ use delphinus_config::{Assigned, Edit, Effect, Given, Rows};
 use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::console::ChangedOption;
-use crate::table::{Table, text};
+use crate::table::{Table, number, text, yes_or_no};
 use crate::text::Word;
 use crate::time::stamp;
 
@@ -36,7 +36,7 @@ pub(super) fn diff(call: &Call<'_>) -> Result<Answer, Refused> {
         return Err(usage_of("CONFIG DIFF"));
     }
     let changes = (call.console.parts.options.plan)().map_err(Refused::because)?;
-    let row = |change: ChangedOption| vec![Some(change.option), change.before, change.after];
+    let row = |change: ChangedOption| vec![change.option.into(), change.before.into(), change.after.into()];
     Ok(Answer::Rows(Table::new(["option", "running", "file"]).with(changes.into_iter().map(row))))
 }
 
@@ -55,11 +55,15 @@ pub(super) fn history(call: &Call<'_>) -> Result<Answer, Refused> {
     if !call.words.is_empty() {
         return Err(usage_of("CONFIG HISTORY"));
     }
-    let yes = |is: bool| text(if is { "YES" } else { "NO" });
     let rows = (call.console.parts.options.history)().into_iter().map(|one| {
-        let told =
-            vec![text(one.number), text(stamp(one.at)), Some(one.by), Some(one.what), text(one.changes)];
-        [told, vec![yes(one.is_running), yes(one.is_saved)]].concat()
+        let told = vec![
+            number(one.number),
+            text(stamp(one.at)),
+            one.by.into(),
+            one.what.into(),
+            number(one.changes),
+        ];
+        [told, vec![yes_or_no(one.is_running), yes_or_no(one.is_saved)]].concat()
     });
     let columns = ["#number", "time", "by", "what", "#changes", "running", "saved"];
     Ok(Answer::Rows(Table::new(columns).with(rows)))
@@ -179,7 +183,7 @@ fn plan_table(changes: Vec<ChangedOption>, hot: &str) -> Table {
             Effect::Drain => "drain",
             Effect::Restart => "with the next start",
         };
-        vec![Some(change.option), change.before, change.after, text(effect)]
+        vec![change.option.into(), change.before.into(), change.after.into(), text(effect)]
     };
     Table::new(["option", "before", "after", "effect"]).with(changes.into_iter().map(row))
 }

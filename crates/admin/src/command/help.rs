@@ -1,12 +1,28 @@
-//! `SHOW COMMANDS`, `HELP`: the table of commands.
+//! The table of commands, as a table: `SHOW COMMANDS`, `HELP`.
 
-use super::{COMMANDS, Call, Group};
-use crate::table::{Table, text};
+use delphinus_tables::{Column, Table};
 
-pub(super) fn show(_: &Call<'_>) -> Table {
-    let commands = COMMANDS.iter().filter(|command| command.group != Group::Client);
-    let rows = commands.map(|command| {
-        vec![text(command.name()), text(command.arguments), text(command.role.as_str()), text(command.help)]
-    });
-    Table::new(["command", "arguments", "role", "help"]).with(rows)
-}
+use super::{COMMANDS, Group};
+use crate::source::{Provider, Source};
+use crate::table::text;
+
+pub(crate) static COMMANDS_TABLE: Source = Source {
+    table: Table {
+        name: "commands",
+        help: "The commands of this listener.",
+        columns: &[
+            Column::text("command", "What it begins with."),
+            Column::text("arguments", "What follows."),
+            Column::text("role", "The role that it takes."),
+            Column::text("help", "What it does."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(|_| {
+        let commands = COMMANDS.iter().filter(|command| command.group != Group::Client);
+        let row = |command: &super::Command| {
+            [command.name(), command.arguments, command.role.as_str(), command.help].map(text).to_vec()
+        };
+        commands.map(row).collect()
+    }),
+};

@@ -1,8 +1,11 @@
-//! How much memory is kept, for whom, and how often there was none left, in `SHOW STATUS`.
+//! How much memory is kept, for whom, and how often there was none left: in `SHOW STATUS`, and as the table `memory`.
 
-use delphinus_memory::Account;
+use delphinus_memory::{Account, Owner};
+use delphinus_tables::{Column, Table};
 
 use super::status::{Gauge, Of};
+use crate::source::{Provider, Source};
+use crate::table::{number, text};
 
 /// What is taken of `memory_limit` at the moment, and how often something was refused since the start.
 pub(super) const GAUGES: &[Gauge] = &[
@@ -18,3 +21,25 @@ pub(super) const GAUGES: &[Gauge] = &[
         of: Of::Owner(Account::refused),
     },
 ];
+
+pub(crate) static MEMORY: Source = Source {
+    table: Table {
+        name: "memory",
+        help: "What is taken of memory_limit, by owner; docs/limits.md says what each keeps.",
+        columns: &[
+            Column::text("owner", "For what it is kept."),
+            Column::integer("bytes", "bytes", "What is kept at the moment."),
+            Column::integer("refused", "", "How often there was no room, since the start."),
+            Column::integer("limit_bytes", "bytes", "memory_limit, which all owners share."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(|console| {
+        let account = &console.parts.memory;
+        let row = |owner: Owner| {
+            let numbers = [account.used_by(owner), account.refused(owner), account.limit()];
+            [text(owner.as_str())].into_iter().chain(numbers.map(number)).collect()
+        };
+        Owner::ALL.map(row).to_vec()
+    }),
+};

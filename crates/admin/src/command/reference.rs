@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{COMMANDS, Command, Group};
+use crate::source::catalog;
 
 const HEAD: &str = "# Commands of the admin listener
 
@@ -11,6 +12,19 @@ const HEAD: &str = "# Commands of the admin listener
 How to turn the admin listener on, and what to do with it: [admin.md](../admin.md). Commands end with their line or with a
 semicolon; capitals do not count. `LIKE` takes `%` and `_`.
 ";
+
+const TABLES_HEAD: &str = "# Tables of the admin listener
+
+<!-- Made by `cargo xtask docs`. Change the text in crates/admin/src/source.rs, command/* and views.rs. -->
+
+How to read them by SELECT: [operators-tables.md](../operators-tables.md). Any value may be NULL: not known, or there is none.
+`DESCRIBE table` shows the same.
+";
+
+/// The reference page of the tables as Markdown.
+pub fn tables_reference() -> String {
+    TABLES_HEAD.to_owned() + &delphinus_tables::reference(&catalog())
+}
 
 /// The reference page as Markdown.
 pub fn reference() -> String {

@@ -1,16 +1,18 @@
-//! `EXPLAIN ROUTE` and `SHOW RULES`.
+//! `EXPLAIN ROUTE` and the table `rules`.
 
 use std::sync::atomic::Ordering;
 
 use delphinus_route::{Action, Asker, Cluster, Kind, Question, Rule, RulePlace, Usual, When};
 use delphinus_session::Routing;
 use delphinus_sql::{Flavor as SqlFlavor, LexOptions, TableName, classify};
+use delphinus_tables::{self as tables, Column};
 use delphinus_topology::{BackendId, Flavor};
 
 use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::cluster::ClusterView;
-use crate::table::{Table, Value, text};
+use crate::source::{Cells, Provider, Source};
+use crate::table::{Table, number, text};
 
 pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
     let (cluster, sql) = in_cluster(call)?;
@@ -56,41 +58,43 @@ fn in_cluster<'c>(call: &'c Call<'_>) -> Result<(&'c ClusterView, &'c str), Refu
     Ok((found, call.rest[call.rest.len() - length..].trim()))
 }
 
-const RULES: [&str; 11] = [
-    "#position",
-    "name",
-    "conditions",
-    "actions",
-    "log_only",
-    "#hits",
-    "#mirrored",
-    "#mirror_dropped",
-    "#mirror_failed",
-    "#mirror_skipped",
-    "cluster",
-];
+pub(crate) static RULES: Source = Source {
+    table: tables::Table {
+        name: "rules",
+        help: "The rules of each cluster in their order, and what each has matched.",
+        columns: &[
+            Column::integer("position", "", "Its place among those of its cluster, from 1 on."),
+            Column::text("name", "Its name."),
+            Column::text("conditions", "What it matches; empty: every statement."),
+            Column::text("actions", "What it does."),
+            Column::text("log_only", "yes where it is only tried out."),
+            Column::integer("hits", "", "Statements that it has matched."),
+            Column::integer("mirrored", "", "Copies that a mirror has answered."),
+            Column::integer("mirror_dropped", "", "Copies for which there was no room."),
+            Column::integer("mirror_failed", "", "Copies that a mirror has answered with an error."),
+            Column::integer("mirror_skipped", "", "Statements that could not be copied."),
+            Column::text("cluster", "The cluster."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(|console| console.clusters().flat_map(|(_, cluster)| rules_of(cluster)).collect()),
+};
 
-/// The rules of each cluster in their order, with what each has matched there.
-pub(super) fn show_rules(call: &Call<'_>) -> Table {
-    let rows = call.console.clusters().flat_map(|(_, cluster)| rules_of(cluster));
-    Table::new(RULES).with(rows)
-}
-
-fn rules_of(cluster: &ClusterView) -> Vec<Vec<Value>> {
+fn rules_of(cluster: &ClusterView) -> Cells {
     let snapshot = cluster.reader.load();
     let name = |id| snapshot.backend(id).map_or("?", |backend| &*backend.name);
     let row = |(at, rule): (usize, &Rule)| {
         vec![
-            text(at + 1),
+            number(at + 1),
             text(&rule.name),
             text(conditions(&rule.when)),
             text(actions(&rule.then, name)),
             text(if rule.log_only { "yes" } else { "no" }),
-            text(rule.hits()),
-            text(rule.copies.mirrored.load(Ordering::Relaxed)),
-            text(rule.copies.dropped.load(Ordering::Relaxed)),
-            text(rule.copies.failed.load(Ordering::Relaxed)),
-            text(rule.copies.skipped.load(Ordering::Relaxed)),
+            number(rule.hits()),
+            number(rule.copies.mirrored.load(Ordering::Relaxed)),
+            number(rule.copies.dropped.load(Ordering::Relaxed)),
+            number(rule.copies.failed.load(Ordering::Relaxed)),
+            number(rule.copies.skipped.load(Ordering::Relaxed)),
             text(&cluster.name),
         ]
     };

@@ -1,44 +1,113 @@
-//! `SHOW SESSIONS`, `SHOW PINS`.
+//! The tables `sessions`, `pins` and `waiters`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use delphinus_clients::Activity;
 use delphinus_net::rt;
 use delphinus_state::Pin;
+use delphinus_tables::{Cell, Column, Reads, Table};
 
-use super::Call;
-use crate::answer::{Answer, Refused};
+use crate::answer::Refused;
 use crate::cluster::ClusterView;
-use crate::table::{Table, Value, text};
+use crate::console::Console;
+use crate::source::{Cells, Provider, Source};
+use crate::table::{number, text, yes_or_no};
 use crate::time::{moment, seconds_since};
 
-const SESSIONS: [&str; 12] = [
-    "#id",
-    "user",
-    "host",
-    "db",
-    "state",
-    "#time_s",
-    "backend",
-    "#backend_thread_id",
-    "pinned",
-    "in_transaction",
-    "statement",
-    "cluster",
-];
-const PINS: [&str; 8] =
-    ["#session", "user", "backend", "reason", "since", "#pinned_s", "statement", "cluster"];
+pub(crate) static SESSIONS: Source = Source {
+    table: Table {
+        name: "sessions",
+        help: "The clients that have logged in.",
+        columns: &[
+            Column::integer("id", "", "Its id, as its CONNECTION_ID() and KILL have it."),
+            Column::text("user", "Its user."),
+            Column::text("host", "Where the client comes from."),
+            Column::text("db", "The schema that it is in."),
+            Column::text(
+                "state",
+                "query: a statement runs on a backend; waiting: a command has no backend connection yet; sleep.",
+            ),
+            Column::integer("time_s", "s", "Since its last command began."),
+            Column::text("backend", "Where its statement runs, or the backend that it is pinned to."),
+            Column::integer("backend_thread_id", "", "The connection there, while a statement runs."),
+            Column::text("pinned", "The oldest reason why it keeps its connection; the table pins has all."),
+            Column::text("in_transaction", "YES while a transaction is open."),
+            Column::text("statement", "The statement that runs, without literals."),
+            Column::text("cluster", "Its cluster."),
+        ],
+        over: "",
+    },
+    rows: Provider::Asking(|console, reads| Box::pin(rows(console, reads))),
+};
 
-pub(super) async fn show(call: &Call<'_>) -> Result<Answer, Refused> {
-    let registry = &call.console.parts.registry;
+pub(crate) static PINS: Source = Source {
+    table: Table {
+        name: "pins",
+        help: "Why sessions keep their backend connection.",
+        columns: &[
+            Column::integer("session", "", "The id of the session."),
+            Column::text("user", "Its user."),
+            Column::text("backend", "The backend of the connection."),
+            Column::text("reason", "Why the session keeps it; docs/pinning.md has the reasons."),
+            Column::text("since", "Since when, UTC."),
+            Column::integer("pinned_s", "s", "For how long."),
+            Column::text("statement", "Because of which statement, without literals."),
+            Column::text("cluster", "The cluster of the session."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(all_pins),
+};
+
+pub(crate) static WAITERS: Source = Source {
+    table: Table {
+        name: "waiters",
+        help: "Sessions with a command that has no backend connection yet. They wait for a free one of the pool, for a new one, \
+               or for a primary; pools and backends tell which.",
+        columns: &[
+            Column::integer("session", "", "The id of the session."),
+            Column::text("user", "Its user."),
+            Column::text("host", "Where the client comes from."),
+            Column::text("db", "The schema that it is in."),
+            Column::integer("waiting_s", "s", "For how long its command has lasted."),
+            Column::text("cluster", "Whose connection it waits for."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(waiters),
+};
+
+async fn rows(console: &Console, reads: Option<&Reads>) -> Result<Cells, Refused> {
+    let registry = &console.parts.registry;
     let sessions = registry.list();
-    let mut statements = call.console.statements(&sessions).await;
+    // Sessions that run something are rung for their statement, and some answer late: only for those who read it.
+    let mut statements = match reads {
+        Some(reads) if !reads.column("sessions", "statement") => HashMap::new(),
+        _ => console.statements(&sessions).await,
+    };
     let now_s = registry.clock_s();
-    let rows = sessions
-        .iter()
-        .map(|one| session(one, statements.remove(&one.id), call.console.cluster_of(one), now_s));
-    Ok(Answer::Rows(Table::new(SESSIONS).with(rows)))
+    let row = |one: &Arc<Activity>| session(one, statements.remove(&one.id), console.cluster_of(one), now_s);
+    Ok(sessions.iter().map(row).collect())
 }
 
-fn session(info: &Activity, statement: Option<String>, cluster: &ClusterView, now_s: u32) -> Vec<Value> {
+fn waiters(console: &Console) -> Cells {
+    let registry = &console.parts.registry;
+    let now_s = registry.clock_s();
+    let row = |one: &Arc<Activity>| {
+        vec![
+            number(one.id.0),
+            text(one.user()),
+            text(&one.host),
+            one.schema().map(text).into(),
+            number(one.since_s(now_s)),
+            text(&console.cluster_of(one).name),
+        ]
+    };
+    registry.list().iter().filter(|one| one.is_waiting()).map(row).collect()
+}
+
+fn session(info: &Activity, statement: Option<String>, cluster: &ClusterView, now_s: u32) -> Vec<Cell> {
     let place = info.place();
     let hold = info.hold();
     let backend = place.map(|(backend, _)| backend).or(hold.backend);
@@ -48,40 +117,39 @@ fn session(info: &Activity, statement: Option<String>, cluster: &ClusterView, no
         None => "sleep",
     };
     vec![
-        text(info.id.0),
+        number(info.id.0),
         text(info.user()),
         text(&info.host),
-        info.schema().map(|schema| schema.to_string()),
+        info.schema().map(text).into(),
         text(state),
-        text(info.since_s(now_s)),
-        backend.and_then(|backend| Some(cluster.reader.load().backend(backend)?.name.to_string())),
-        place.map(|(_, thread)| thread.id.to_string()),
-        hold.pins.first().map(|pin| pin.reason.as_str().to_owned()),
-        text(if hold.is_in_transaction { "YES" } else { "NO" }),
-        statement,
+        number(info.since_s(now_s)),
+        backend.and_then(|backend| Some(text(&cluster.reader.load().backend(backend)?.name))).into(),
+        place.map(|(_, thread)| number(thread.id)).into(),
+        hold.pins.first().map(|pin| pin.reason.as_str()).into(),
+        yes_or_no(hold.is_in_transaction),
+        statement.into(),
         text(&cluster.name),
     ]
 }
 
-pub(super) fn show_pins(call: &Call<'_>) -> Table {
-    let sessions = call.console.parts.registry.list();
-    let rows = sessions.iter().flat_map(|one| pins(one, call.console.cluster_of(one)));
-    Table::new(PINS).with(rows)
+fn all_pins(console: &Console) -> Cells {
+    let sessions = console.parts.registry.list();
+    sessions.iter().flat_map(|one| pins(one, console.cluster_of(one))).collect()
 }
 
-fn pins(info: &Activity, cluster: &ClusterView) -> Vec<Vec<Value>> {
+fn pins(info: &Activity, cluster: &ClusterView) -> Cells {
     let (snapshot, hold) = (cluster.reader.load(), info.hold());
     let place = info.place().map(|(backend, _)| backend);
     let backend = place.or(hold.backend).and_then(|backend| snapshot.backend(backend));
     let row = |pin: &Pin| {
         let now = rt::now();
         vec![
-            text(info.id.0),
+            number(info.id.0),
             text(info.user()),
-            backend.map(|backend| backend.name.to_string()),
+            backend.map(|backend| text(&backend.name)).into(),
             text(pin.reason.as_str()),
             text(moment(pin.since, now)),
-            text(seconds_since(pin.since, now)),
+            number(seconds_since(pin.since, now)),
             text(&pin.statement),
             text(&cluster.name),
         ]

@@ -1,15 +1,26 @@
-//! `SHOW VERSION`, `SHOW LISTENERS`, `SHOW USERS`, `SHOW CONFIG`: what was set, never a secret.
+//! The tables `version`, `listeners`, `users` and `config`: what was set, never a secret.
 
 use std::collections::BTreeMap;
 
 use delphinus_net::rt;
+use delphinus_tables::{self as tables, Cell, Column};
 
-use super::Call;
-use crate::table::{Table, text};
+use crate::console::Console;
+use crate::source::{Cells, Provider, Source};
+use crate::table::{number, text, yes_or_no};
 use crate::time::{moment, seconds_since};
 
-pub(super) fn show_version(call: &Call<'_>) -> Table {
-    let console = call.console;
+pub(crate) static VERSION: Source = Source {
+    table: tables::Table {
+        name: "version",
+        help: "Version, process and age of the proxy.",
+        columns: &[Column::text("item", "What it is."), Column::text("value", "Its value.")],
+        over: "",
+    },
+    rows: Provider::Now(version),
+};
+
+fn version(console: &Console) -> Cells {
     let now = rt::now();
     let cluster = console.first_cluster();
     let served = cluster.reader.load().facts.as_ref().map(|facts| facts.version.clone());
@@ -19,71 +30,103 @@ pub(super) fn show_version(call: &Call<'_>) -> Table {
         ("started", text(moment(console.started, now))),
         ("uptime_s", text(seconds_since(console.started, now))),
         ("workers", text(cluster.workers.len())),
-        ("backend_version", served),
+        ("backend_version", served.into()),
     ];
-    let rows = rows.map(|(item, value)| vec![text(item), value]);
-    Table::new(["item", "value"]).with(rows)
+    rows.map(|(item, value)| vec![text(item), value]).to_vec()
 }
 
-pub(super) fn show_listeners(call: &Call<'_>) -> Table {
-    let row = |one: &crate::ListenerRow| {
-        vec![text(&one.name), text(&one.address), text(one.tls), text(one.serves), one.cluster.clone()]
-    };
-    let listeners = (call.console.parts.listeners)();
-    let rows = listeners.iter().map(row);
-    Table::new(["name", "address", "tls", "serves", "cluster"]).with(rows)
-}
+pub(crate) static LISTENERS: Source = Source {
+    table: tables::Table {
+        name: "listeners",
+        help: "The addresses where clients and operators connect.",
+        columns: &[
+            Column::text("name", "Its name."),
+            Column::text("address", "Address and port, or the path of a socket."),
+            Column::text("tls", "disabled, optional or required."),
+            Column::text("serves", "clients or operators."),
+            Column::text("cluster", "The cluster that its clients get to, whoever they are."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(|console| {
+        let row = |one: &crate::ListenerRow| {
+            let texts = [text(&one.name), text(&one.address), text(one.tls), text(one.serves)];
+            texts.into_iter().chain([one.cluster.clone().into()]).collect()
+        };
+        (console.parts.listeners)().iter().map(row).collect()
+    }),
+};
 
-pub(super) fn show_users(call: &Call<'_>) -> Table {
-    let parts = &call.console.parts;
+pub(crate) static USERS: Source = Source {
+    table: tables::Table {
+        name: "users",
+        help: "The users of the configuration and those who are connected, clients and operators; never their passwords.",
+        columns: &[
+            Column::text("name", "The name."),
+            Column::text("role", "client; read and operate for operators."),
+            Column::text("authentication", "What a password is compared with."),
+            Column::text("default_schema", "The schema of clients that name none."),
+            Column::integer("connections", "", "Sessions at the moment."),
+            Column::integer("max_connections", "", "Most of these at the same time; NULL: no limit."),
+            Column::text(
+                "connection_admin",
+                "YES where the user may take reserved places and end the sessions of others.",
+            ),
+            Column::text("cluster", "The cluster that the user gets to."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(users),
+};
+
+fn users(console: &Console) -> Cells {
+    let parts = &console.parts;
     let mut connected: BTreeMap<String, u32> = BTreeMap::new();
     for info in parts.registry.list() {
         *connected.entry(info.user().to_string()).or_default() += 1;
     }
     let every = parts.registry.limits().per_user;
-    let yes = |is: bool| text(if is { "YES" } else { "NO" });
     let mut rows = Vec::new();
     for user in (parts.client_users)() {
         let connections = connected.remove(&user.name).unwrap_or(0);
         let every = every.filter(|_| !user.is_connection_admin);
-        let limit = user.max_connections.or(every).map(|limit| limit.to_string());
-        let schema = user.default_schema.clone();
         rows.push(vec![
             text(&user.name),
             text("client"),
             text(user.authentication),
-            schema,
-            text(connections),
-            limit,
-            yes(user.is_connection_admin),
-            user.cluster.clone(),
+            user.default_schema.clone().into(),
+            number(connections),
+            user.max_connections.or(every).map(number).into(),
+            yes_or_no(user.is_connection_admin),
+            user.cluster.clone().into(),
         ]);
     }
     // Whom the primary lets in without being listed.
-    let others = connected.into_iter();
-    rows.extend(others.map(|(name, count)| {
-        let limit = every.map(|limit| limit.to_string());
-        vec![text(name), text("client"), text("backend"), None, text(count), limit, yes(false), None]
+    rows.extend(connected.into_iter().map(|(name, count)| {
+        let (limit, by) = (every.map(number).into(), text("backend"));
+        vec![text(name), text("client"), by, Cell::Null, number(count), limit, yes_or_no(false), Cell::Null]
     }));
     let operator = |user: &crate::AdminUser| {
-        vec![text(&user.name), text(user.role.as_str()), text("password"), None, None, None, None, None]
+        let mut row = vec![text(&user.name), text(user.role.as_str()), text("password")];
+        row.resize(8, Cell::Null);
+        row
     };
-    rows.extend(call.console.users.iter().map(operator));
-    let columns = [
-        "name",
-        "role",
-        "authentication",
-        "default_schema",
-        "#connections",
-        "#max_connections",
-        "connection_admin",
-        "cluster",
-    ];
-    Table::new(columns).with(rows)
+    rows.extend(console.users.iter().map(operator));
+    rows
 }
 
-pub(super) fn show_config(call: &Call<'_>) -> Table {
-    let options = (call.console.parts.options.all)();
-    let rows = options.into_iter().map(|(option, value)| vec![Some(option), Some(value)]);
-    Table::new(["option", "value"]).with(rows)
-}
+pub(crate) static CONFIG: Source = Source {
+    table: tables::Table {
+        name: "config",
+        help: "Every option with the value that it has, secrets hidden.",
+        columns: &[
+            Column::text("option", "Its path; docs/reference/options.md explains it."),
+            Column::text("value", "Its value; empty: nothing is written."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(|console| {
+        let options = (console.parts.options.all)();
+        options.into_iter().map(|(option, value)| vec![option.into(), value.into()]).collect()
+    }),
+};

@@ -8,12 +8,14 @@ use delphinus_clients::{Activity, Attendance, ClientLimits};
 use delphinus_memory::{Account, Owner};
 use delphinus_net::rt;
 use delphinus_pool::Budget;
-use delphinus_telemetry::{CLUSTER, series};
+use delphinus_tables::{Column, Table};
+use delphinus_telemetry::{CLUSTER, Sample, series};
 use delphinus_topology::{Backend, ClusterId};
 
-use super::{Call, cache, memory};
+use super::{cache, memory};
 use crate::console::Console;
-use crate::table::{Table, text};
+use crate::source::{Cells, Provider, Source};
+use crate::table::{number, text};
 use crate::time::seconds_since;
 
 pub use reference::reference;
@@ -184,14 +186,27 @@ impl Gauge {
     }
 }
 
-pub(super) fn show(call: &Call<'_>) -> Table {
-    let now = Now::of(call.console);
+pub(crate) static STATUS: Source = Source {
+    table: Table {
+        name: "status",
+        help: "What is so at the moment, and everything that is counted since the start, over all workers.",
+        columns: &[
+            Column::text("variable_name", "The name, with its labels: docs/reference/status.md."),
+            Column::integer("value", "", "The number; its unit is in the name."),
+            Column::text("help", "The number explained."),
+        ],
+        over: "",
+    },
+    rows: Provider::Now(rows),
+};
+
+fn rows(console: &Console) -> Cells {
+    let now = Now::of(console);
     let now = gauges().flat_map(|gauge| {
-        let row = |(name, value)| vec![Some(name), text(value), text(gauge.help)];
+        let row = |(name, value): (String, u64)| vec![text(name), number(value), text(gauge.help)];
         gauge.read(&now).into_iter().map(row).collect::<Vec<_>>()
     });
-    let counted = call.console.parts.counters.snapshot();
-    let counted =
-        counted.iter().map(|sample| vec![Some(sample.series()), text(sample.value), text(sample.help)]);
-    Table::new(["variable_name", "#value", "help"]).with(now).with(counted)
+    let counted = console.parts.counters.snapshot();
+    let row = |sample: &Sample| vec![text(sample.series()), number(sample.value), text(sample.help)];
+    now.chain(counted.iter().map(row)).collect()
 }

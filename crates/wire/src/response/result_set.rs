@@ -20,7 +20,7 @@ impl TextResult {
         self.put_packets(out, seq, (status, capabilities), put_row);
     }
 
-    /// The same as a prepared statement's answer. Of numbers, columns of INT and BIGINT are known.
+    /// The same as a prepared statement's answer. Of numbers, columns of INT, BIGINT and DOUBLE are known.
     pub fn put_binary(&self, out: &mut Vec<u8>, seq: u8, status: Status, capabilities: Capabilities) {
         self.put_packets(out, seq, (status, capabilities), |out, row| {
             put_binary_row(out, &self.columns, row);
@@ -64,6 +64,7 @@ impl TextResult {
 /// The types of the columns whose values are not text.
 const LONG: u8 = 3;
 const LONGLONG: u8 = 8;
+const DOUBLE: u8 = 5;
 
 fn put_binary_row(out: &mut Vec<u8>, columns: &[Column], row: &[Option<Vec<u8>>]) {
     out.put_u8(0);
@@ -80,9 +81,14 @@ fn put_binary_row(out: &mut Vec<u8>, columns: &[Column], row: &[Option<Vec<u8>>]
         match column.kind {
             LONG => out.extend_from_slice(&number().to_le_bytes()[..4]),
             LONGLONG => out.extend_from_slice(&number().to_le_bytes()),
+            DOUBLE => out.extend_from_slice(&real(value).to_le_bytes()),
             _ => out.put_lenenc_bytes(value),
         }
     }
+}
+
+fn real(text: &[u8]) -> f64 {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0)
 }
 
 fn put_row(out: &mut Vec<u8>, row: &[Option<Vec<u8>>]) {
@@ -108,5 +114,9 @@ mod tests {
         let mut expected = b"\x00\x20\x04Note\x1b\x04\0\0".to_vec();
         expected.extend([0xff; 8]);
         assert_eq!(out, expected);
+        let double = Column { kind: DOUBLE, ..Column::integer(b"d") };
+        let mut out = Vec::new();
+        put_binary_row(&mut out, &[double], &[Some(b"1.5".to_vec())]);
+        assert_eq!(out, [&[0, 0][..], &1.5_f64.to_le_bytes()].concat());
     }
 }

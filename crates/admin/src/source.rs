@@ -1,0 +1,72 @@
+//! The proxy's tables: what each is, and where its rows come from. The one list of them.
+
+use std::pin::Pin;
+
+use delphinus_tables::{Catalog, Cell, Reads, Table};
+
+use crate::answer::Refused;
+use crate::command::{backends, cache, clusters, help, memory, pools, route, sessions, settings, status};
+use crate::console::Console;
+use crate::views;
+
+/// Rows, each with the cells of its table's stored columns.
+pub(crate) type Cells = Vec<Vec<Cell>>;
+
+/// Rows that others are asked for.
+pub(crate) type Filling<'a> = Pin<Box<dyn Future<Output = Result<Cells, Refused>> + 'a>>;
+
+/// A table with its rows.
+pub(crate) struct Source {
+    pub(crate) table: Table,
+    pub(crate) rows: Provider,
+}
+
+/// Where rows come from.
+pub(crate) enum Provider {
+    /// From what is published.
+    Now(fn(&Console) -> Cells),
+    /// By asking others. What a statement reads is given, so that nobody is asked for what it does not; `None`: all is read.
+    Asking(for<'a> fn(&'a Console, Option<&'a Reads>) -> Filling<'a>),
+}
+
+/// All tables that have rows of their own, in the order of the reference.
+pub(crate) static SOURCES: [&Source; 15] = [
+    &clusters::CLUSTERS,
+    &backends::BACKENDS,
+    &sessions::SESSIONS,
+    &sessions::PINS,
+    &sessions::WAITERS,
+    &pools::POOLS,
+    &settings::USERS,
+    &settings::LISTENERS,
+    &route::RULES,
+    &cache::CACHE,
+    &status::STATUS,
+    &memory::MEMORY,
+    &settings::CONFIG,
+    &settings::VERSION,
+    &help::COMMANDS_TABLE,
+];
+
+/// All tables and views.
+pub(crate) fn catalog() -> Catalog {
+    Catalog::new(SOURCES.iter().map(|source| &source.table).chain(&views::VIEWS))
+}
+
+impl Source {
+    /// The one with the rows of this table.
+    pub(crate) fn of(table: &Table) -> Option<&'static Self> {
+        SOURCES.iter().copied().find(|source| source.table.name == table.name)
+    }
+
+    /// The rows of this moment.
+    pub(crate) async fn fill(&self, console: &Console, reads: Option<&Reads>) -> Result<Cells, Refused> {
+        match self.rows {
+            Provider::Now(rows) => Ok(rows(console)),
+            Provider::Asking(rows) => rows(console, reads).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

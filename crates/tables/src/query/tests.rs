@@ -1,0 +1,205 @@
+//! What statements may, and what they may not.
+
+use std::time::Instant;
+
+use super::*;
+use crate::table::Column;
+
+static CLIENTS: Table = Table {
+    name: "clients",
+    help: "Clients.",
+    columns: &[
+        Column::integer("id", "", "Its id."),
+        Column::text("user", "Its user."),
+        Column::integer("twice", "", "The id twice.").of("id * 2"),
+    ],
+    over: "",
+};
+static SERVERS: Table = Table {
+    name: "servers",
+    help: "Servers.",
+    columns: &[
+        Column::text("name", "Its name."),
+        Column::integer("number", "", "Its place.").of(Column::NUMBER),
+    ],
+    over: "",
+};
+static BOTH: Table = Table {
+    name: "both",
+    help: "A view.",
+    columns: &[
+        Column::text("who", "A user.").of("c.user"),
+        Column::integer("n", "", "A place.").of("s.number"),
+    ],
+    over: "clients c JOIN servers s ON s.number = c.id",
+};
+
+fn catalog() -> Catalog {
+    Catalog::new([&CLIENTS, &SERVERS, &BOTH])
+}
+
+fn rows(table: &Table, count: i64) -> Vec<Vec<Cell>> {
+    let row = |at: i64| match table.name {
+        "clients" => vec![Cell::Integer(at), Cell::from(format!("user{}", at % 7))],
+        _ => vec![Cell::from(format!("db{at}"))],
+    };
+    (1..=count).map(row).collect()
+}
+
+fn answer_of(text: &str, parameters: &[Cell], count: i64) -> Result<Answer, Fault> {
+    let query = Query::plan(&catalog(), text)?;
+    let tables = query.needs().into_iter().map(|table| (table, rows(table, count))).collect();
+    query.run(tables, parameters)
+}
+
+fn texts(text: &str) -> Vec<String> {
+    let answer = answer_of(text, &[], 3).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    answer.rows.iter().map(|row| row.iter().filter_map(Cell::to_text).collect::<Vec<_>>().join(" ")).collect()
+}
+
+fn fault(text: &str) -> Fault {
+    answer_of(text, &[], 3).expect_err(text)
+}
+
+#[test]
+fn statements_are_answered() {
+    assert_eq!(texts("SELECT * FROM clients ORDER BY id DESC LIMIT 2"), ["3 user3 6", "2 user2 4"]);
+    assert_eq!(texts("SELECT count(*) FROM clients"), ["3"]);
+    assert_eq!(texts("SELECT who, n FROM BOTH WHERE `n` > 1"), ["user2 2", "user3 3"]);
+    assert_eq!(texts("WITH x(n) AS (SELECT max(id) FROM clients) SELECT n FROM x"), ["3"]);
+    assert_eq!(texts("SELECT name FROM servers WHERE name LIKE 'DB1'"), ["db1"]);
+    let named =
+        answer_of("SELECT user, id FROM clients WHERE id = ? OR user = ?", &[2.into(), "user3".into()], 3);
+    assert_eq!(named.unwrap().rows.len(), 2);
+    let wrong = Fault::Parameters { wanted: 1, given: 0 };
+    assert_eq!(answer_of("SELECT ?", &[], 3), Err(wrong));
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+#[test]
+fn columns_have_types_also_without_rows() {
+    let columns = |text: &str, count| answer_of(text, &[], count).unwrap().columns;
+    let named = |name: &str, kind| (name.to_owned(), kind);
+    for count in [0, 2] {
+        let found = columns("SELECT id, user AS u, twice FROM clients", count);
+        assert_eq!(
+            found,
+            [named("id", Kind::Integer), named("u", Kind::Text), named("twice", Kind::Integer)]
+        );
+    }
+    assert_eq!(columns("SELECT 1 AS a, 1.5 AS b, 'x' AS c", 0)[1], named("b", Kind::Real));
+    assert_eq!(
+        columns("SELECT id AS a FROM clients UNION SELECT name FROM servers", 1)[0],
+        named("a", Kind::Text)
+    );
+}
+
+#[test]
+fn what_is_read_is_known_before() {
+    let query = |text: &str| Query::plan(&catalog(), text).unwrap();
+    let needs = |text: &str| query(text).needs().iter().map(|table| table.name).collect::<Vec<_>>();
+    assert_eq!(needs("SELECT 1"), [""; 0]);
+    assert_eq!(needs("SELECT count(*) FROM servers"), ["servers"]);
+    assert_eq!(needs("SELECT n FROM both"), ["clients", "servers"]);
+    assert!(query("SELECT id FROM clients").reads().column("clients", "id"));
+    assert!(!query("SELECT id FROM clients").reads().column("clients", "user"));
+    assert!(query("SELECT * FROM clients").reads().column("clients", "user"));
+}
+
+#[test]
+fn nothing_but_reading_is_done() {
+    for text in [
+        "DELETE FROM clients",
+        "WITH x AS (SELECT 1) DELETE FROM clients",
+        "INSERT INTO clients VALUES (1, 'x')",
+        "CREATE TABLE t (a)",
+        "CREATE TEMP TABLE t AS SELECT 1",
+        "DROP TABLE clients",
+        "ATTACH '/tmp/x' AS x",
+        "VACUUM INTO '/tmp/delphinus-vacuum'",
+        "PRAGMA hard_heap_limit = 0",
+        "PRAGMA table_list",
+        "BEGIN",
+        "SELECT * FROM sqlite_master",
+        "SELECT * FROM pragma_database_list",
+        "SELECT count(*) FROM pragma_database_list",
+        "SELECT count(*) FROM sqlite_schema",
+        "SELECT * FROM json_each('[1]')",
+        "SELECT * FROM dbstat",
+        "SELECT load_extension('/tmp/x')",
+        "SELECT fts3_tokenizer('simple')",
+        "EXPLAIN DELETE FROM clients",
+    ] {
+        assert_eq!(fault(text), Fault::Forbidden, "{text}");
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    assert_eq!(fault("SELECT * FROM nowhere"), Fault::NoTable("nowhere".to_owned()));
+    assert_eq!(fault("SELECT nowhere FROM clients"), Fault::NoColumn("nowhere".to_owned()));
+    for text in ["SELECT", "SELECT 1; SELECT 2", "SELECT * FROM clients WHERE"] {
+        assert!(matches!(fault(text), Fault::Syntax(_)), "{text}: {:?}", fault(text));
+    }
+}
+
+/// The size of this process in bytes, as the kernel counts it.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+#[test]
+fn hostile_statements_end_within_their_bounds() {
+    let before = resident();
+    let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
+    let cases = [
+        (format!("{numbers} SELECT count(*) FROM n"), Fault::Time),
+        (format!("{numbers} SELECT i FROM n"), Fault::Answer),
+        (format!("{numbers} SELECT hex(randomblob(60000)) FROM n"), Fault::Answer),
+        (format!("{numbers} SELECT hex(randomblob(60000)) AS h FROM n ORDER BY h"), Fault::Memory),
+        (format!("{numbers} SELECT DISTINCT hex(randomblob(60000)) = 'x' FROM n"), Fault::Time),
+        ("SELECT randomblob(1e9)".to_owned(), Fault::Value),
+        ("SELECT zeroblob(2147483647)".to_owned(), Fault::Value),
+        ("SELECT printf('%.*c', 1000000000, 'x')".to_owned(), Fault::Value),
+        (format!("{numbers} SELECT group_concat(i) FROM n"), Fault::Time),
+        ("SELECT count(*) FROM clients a, clients b, clients c, clients d".to_owned(), Fault::Time),
+    ];
+    for (text, expected) in cases {
+        let started = Instant::now();
+        let query = Query::plan_within(&catalog(), &text, Duration::from_secs(1)).unwrap();
+        let tables = query.needs().into_iter().map(|table| (table, rows(table, 10_000))).collect();
+        assert_eq!(query.run(tables, &[]), Err(expected), "{text}");
+        assert!(started.elapsed() < Duration::from_secs(10), "{text}: {:?}", started.elapsed());
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 3 * (bounds::MAX_BYTES + MAX_ANSWER_BYTES), "{grown} bytes");
+    // After all of them there is room again.
+    assert_eq!(texts("SELECT count(*) FROM clients"), ["3"]);
+}
+
+#[test]
+fn texts_that_are_hard_to_read_are_refused() {
+    let deep = format!("SELECT {}1{}", "(".repeat(30_000), ")".repeat(30_000));
+    let wide = format!("SELECT {}", vec!["1"; 20_000].join(","));
+    let many = format!("SELECT 1 {}", "UNION SELECT 1 ".repeat(4000));
+    let joins = format!("SELECT 1 FROM clients {}", ", clients".repeat(70));
+    for text in [deep, wide, many, joins] {
+        let started = Instant::now();
+        assert!(Query::plan(&catalog(), &text).is_err(), "{}", &text[..40]);
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+}
+
+#[test]
+fn long_texts_are_cut_and_do_not_hide_their_table() {
+    let query = Query::plan(&catalog(), "SELECT user FROM clients").unwrap();
+    let long = vec![vec![Cell::Integer(1), Cell::from("ä".repeat(MAX_VALUE_BYTES))]];
+    let answer = query.run(vec![(&CLIENTS, long)], &[]).unwrap();
+    assert_eq!(answer.rows[0][0].as_text().unwrap().len(), MAX_VALUE_BYTES / 4);
+}
