@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -288,6 +289,10 @@ fn users_their_passwords_and_listeners_change_and_nobody_who_is_in_notices() {
     let door = Address { socket: socket.clone(), ..changing.stage.address.clone() };
     let mut client = door.connect().unwrap();
     client.query("SELECT 1").unwrap();
+    run(&mut operator, "SET LISTENER more socket_mode = '0700'");
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "of the socket that is there");
+    door.connect().unwrap();
     run(&mut operator, "REMOVE LISTENER more");
     assert!(door.connect().is_err() && !socket.exists());
     client.query("SELECT 1").unwrap();

@@ -43,7 +43,7 @@ pub fn run(config: Config, store: Option<ConfigStore>) -> Result<(), Error> {
         forbid_core_files();
     }
     // The control plane runs on this thread, each worker on one of its own.
-    rt::block_on(async move { App::build(&config, store)?.run(&config).await })?
+    rt::block_on(async move { App::build(&config, store)?.run().await })?
 }
 
 /// Everything that runs.
@@ -118,7 +118,7 @@ impl App {
         Ok(Self { clusters, console, admin_listeners, acceptor, threads, service, deadline, running })
     }
 
-    async fn run(self, config: &Config) -> Result<(), Error> {
+    async fn run(self) -> Result<(), Error> {
         let Self { clusters, acceptor, threads, service, deadline, running, .. } = self;
         let following = rt::spawn_local(follow_hangups(running.clone(), Signals::hangup()?));
         let switching = rt::spawn_local(service.clone().follow_signals(Signals::of_users()?));
@@ -141,7 +141,7 @@ impl App {
         tracing::info!("stopping: no new clients, running commands finish");
         running.parts.doors.close().await;
         drop(acceptor);
-        let limit = Duration::from_millis(config.proxy.shutdown_timeout_ms);
+        let limit = Duration::from_millis(running.config().proxy.shutdown_timeout_ms);
         if !drain(&registry, service.ending(), limit).await {
             tracing::warn!(
                 clients = registry.connected(),

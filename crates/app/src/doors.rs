@@ -1,6 +1,7 @@
 //! Where clients connect, while that changes: listeners come and go, and what is set of one holds for those who come next.
 
 use std::cell::RefCell;
+use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub(crate) struct Doors {
 /// Other listeners than now, of which nothing can fail any more.
 pub(crate) struct NextDoors {
     /// In the order of the configuration.
-    doors: Vec<(From, Arc<ListenerSettings>)>,
+    doors: Vec<(From, Wanted)>,
 }
 
 enum From {
@@ -64,6 +65,17 @@ impl Door {
         }
     }
 
+    /// The same place, maybe with other permissions.
+    fn is_now(&mut self, address: ListenAddress) {
+        if let ListenAddress::Unix(path, mode) = &address
+            && self.address != address
+            && let Err(error) = std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode))
+        {
+            tracing::error!(socket = %path.display(), %error, "cannot set the permissions of a socket");
+        }
+        self.address = address;
+    }
+
     async fn close(mut self) {
         drop(self.listener.take());
         if let Some(task) = self.accepting.take() {
@@ -71,6 +83,14 @@ impl Door {
             // Ended on purpose; the socket is closed with it.
             let _ = task.await;
         }
+    }
+}
+
+/// True for one socket, whatever its permissions.
+fn is_same_place(one: &ListenAddress, other: &ListenAddress) -> bool {
+    match (one, other) {
+        (ListenAddress::Unix(one, _), ListenAddress::Unix(other, _)) => one == other,
+        _ => one == other,
     }
 }
 
@@ -100,7 +120,7 @@ impl Doors {
         let mut doors = Vec::new();
         for one in wanted {
             // Port 0 may be there more than once.
-            let known = (0..all.len()).find(|at| !taken[*at] && all[*at].address == one.0);
+            let known = (0..all.len()).find(|at| !taken[*at] && is_same_place(&all[*at].address, &one.0));
             let door = match known {
                 Some(at) => {
                     taken[at] = true;
@@ -108,7 +128,7 @@ impl Doors {
                 }
                 None => From::New(Box::new(Door::open(one)?)),
             };
-            doors.push((door, one.1.clone()));
+            doors.push((door, one.clone()));
         }
         Ok(NextDoors { doors })
     }
@@ -117,13 +137,14 @@ impl Doors {
     pub(crate) async fn follow(&self, NextDoors { doors }: NextDoors) {
         let mut former: Vec<_> = self.all.take().into_iter().map(Some).collect();
         let mut next = Vec::new();
-        for (from, settings) in doors {
+        for (from, (address, settings)) in doors {
             let door = match from {
                 From::Known(at) => former.get_mut(at).and_then(Option::take),
                 From::New(door) => Some(*door),
             };
-            if let Some(door) = door {
+            if let Some(mut door) = door {
                 door.settings.replace(settings);
+                door.is_now(address);
                 next.push(door);
             }
         }

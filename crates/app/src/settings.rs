@@ -141,6 +141,7 @@ pub(crate) fn tuning(monitor: &config::Monitor) -> Tuning {
         },
         fence: monitor.fence,
         discovery_interval: Duration::from_millis(monitor.discovery_interval_ms),
+        discovery_forget: Duration::from_millis(monitor.discovery_forget_ms),
         dns_interval: Duration::from_millis(monitor.dns_interval_ms),
     }
 }

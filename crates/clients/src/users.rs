@@ -48,6 +48,16 @@ impl User {
         (&self.credential, &self.secondary) == (&other.credential, &other.secondary)
     }
 
+    /// What the configuration has to log in to backends with.
+    fn secrets(&self) -> Vec<BackendSecret> {
+        let known = std::iter::once(&self.credential).chain(&self.secondary);
+        let secret = |credential: &Credential| match credential {
+            Credential::Plain(password) => Some(BackendSecret::Plain(password.clone())),
+            _ => None,
+        };
+        known.filter_map(secret).collect()
+    }
+
     fn record(&self) -> UserRecord {
         let mut record = UserRecord::new(self.credential.clone());
         record.secondary.clone_from(&self.secondary);
@@ -311,11 +321,7 @@ impl Users {
 
 impl Listed {
     fn new(user: User, rights: &Arc<Rights>) -> Self {
-        let known = std::iter::once(&user.credential).chain(&user.secondary);
-        let secrets = known.filter_map(|credential| match credential {
-            Credential::Plain(password) => Some(BackendSecret::Plain(password.clone())),
-            _ => None,
-        });
+        let secrets = user.secrets();
         let keys = match user.credential {
             Credential::Backend => None,
             _ => Some(Arc::new(Keys::listed(secrets).of(rights))),
@@ -325,7 +331,7 @@ impl Listed {
 }
 
 impl Configured {
-    /// A user whose passwords are the same keeps what is known of them.
+    /// A user who was there keeps its keys; others are in them if its passwords have changed.
     fn new(
         listed: HashMap<String, User>,
         settings: BackendAuth,
@@ -335,20 +341,15 @@ impl Configured {
         let decoys = Decoys::new(records.iter().map(|(name, record)| (*name, record)));
         let gate = Arc::new(Semaphore::new(settings.max_backend_logins));
         let one = |(name, user): (String, User)| {
-            let known = before.get(&name).filter(|known| known.user.has_passwords_of(&user));
-            let keys = known.map(|known| known.keys.clone());
-            let new = match keys {
-                Some(keys) => Listed { user: Arc::new(user), keys },
-                None => Listed::new(user, rights),
-            };
-            if known.is_none()
-                && before.contains_key(&name)
-                && let Some(keys) = &new.keys
-            {
-                // Those of the former password are for nobody who logs in now.
-                keys.have_changed();
+            let is_asked = user.credential == Credential::Backend;
+            let known =
+                before.get(&name).and_then(|known| Some((known, known.keys.clone().filter(|_| !is_asked)?)));
+            let Some((known, keys)) = known else { return (name, Listed::new(user, rights)) };
+            if !known.user.has_passwords_of(&user) {
+                // The same object: sessions that are there go on with the passwords that are right now.
+                keys.list(user.secrets());
             }
-            (name, new)
+            (name, Listed { user: Arc::new(user), keys: Some(keys) })
         };
         let listed = listed.into_iter().map(one).collect();
         Self { listed, settings, gate, decoys }

@@ -61,6 +61,11 @@ impl Alarm {
         }
     }
 
+    /// Probes come at this pace by now.
+    pub(crate) fn keep_pace(&mut self, interval: Duration) {
+        self.interval = interval;
+    }
+
     /// True if there is anything to watch for.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on

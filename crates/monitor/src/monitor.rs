@@ -152,6 +152,7 @@ impl Around<'_> {
             let now = rt::now();
             if tick <= now {
                 tick = now + TICK;
+                self.alarm.keep_pace(self.settings.interval());
                 self.alarm.watch(positions.count(), now);
             }
             if !seen.is_empty() {

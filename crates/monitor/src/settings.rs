@@ -63,6 +63,8 @@ pub struct Tuning {
     pub fence: bool,
     /// Time between two looks at who replicates from the primary, where that is looked for.
     pub discovery_interval: Duration,
+    /// How long the cluster has to be without a server that was found until it is no backend any more.
+    pub discovery_forget: Duration,
     /// Time between two looks at where the names of backends lead; zero: every connection looks for itself.
     pub dns_interval: Duration,
 }
@@ -83,6 +85,7 @@ impl Tuning {
             flapping: rules.flapping,
             fence: false,
             discovery_interval: Duration::from_secs(10),
+            discovery_forget: Duration::from_mins(5),
             dns_interval: Duration::from_secs(5),
         }
     }
@@ -182,7 +185,7 @@ impl Settings {
             rise: tuning.rise.max(1),
             lag: tuning.lag,
             flapping: tuning.flapping,
-            discovery: self.discovery,
+            discovery: self.discovery.forgetting_after(tuning.discovery_forget),
         }
     }
 

@@ -88,6 +88,21 @@ impl Keys {
         keys
     }
 
+    /// The configuration lists others from now on, the primary password first. Sessions that are there log in to backends with
+    /// them, too; connections of before are for no login that comes now.
+    pub fn list(&self, secrets: impl IntoIterator<Item = BackendSecret>) {
+        let mut state = self.state();
+        state.keys.clear();
+        state.places.clear();
+        for secret in secrets {
+            let id = KeyId(state.next_id);
+            state.next_id += 1;
+            state.keys.push(Key { id, secret, trust: Trust::Always });
+        }
+        drop(state);
+        self.have_changed();
+    }
+
     /// The same with the rights of this cluster.
     #[must_use]
     pub fn of(self, rights: &Arc<Rights>) -> Self {

@@ -184,7 +184,10 @@ fn users_change_while_it_runs_and_only_those_who_changed_are_asked_again() {
     users.follow(next, settings(10, MINUTE));
     assert_eq!(users.record("app").credential, plain("newest"));
     let after = users.keys("app", &secret("newest"));
-    assert!(!Arc::ptr_eq(&after, &before) && after.epoch() > before.epoch());
+    assert!(Arc::ptr_eq(&after, &before) && after.epoch() > epochs.0, "also for its sessions that are there");
+    let list = after.for_backend(delphinus_topology::BackendId(0), rt::now()).unwrap();
+    let secrets: Vec<_> = list.into_iter().map(|(_, secret)| secret).collect();
+    assert_eq!(secrets, ["newest", "new"].map(secret));
     assert_eq!(bob.epoch(), epochs.1, "nobody else");
     // One who is not listed any more counts like any other.
     let mut next = listed();

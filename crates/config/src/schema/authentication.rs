@@ -22,12 +22,15 @@ section! {
         max_backend_logins: u32 = is(16), "logins", Hot, in 1..=1000;
         /// So many logins from an address, or of a system user on a Unix socket, fail without a delay. Of each quiet minute half of
         /// them are forgotten. For clients and for operators.
+        /// For the logins of operators: with the next start.
         failed_connections_threshold: u32 = is(3), "logins", Hot, in 0..=1_000_000, aka "connection_control_failed_connections_threshold";
         /// Beyond that, logins from there wait: 250 ms, then twice as long each time, up to this. They take no place meanwhile,
         /// and users that log in from there with the right password wait at most once. 0: no delay.
+        /// For the logins of operators: with the next start.
         max_connection_delay_ms: u64 = is(4_000), "ms", Hot, in 0..=60_000, aka "connection_control_max_connection_delay";
         /// RSA key that clients without TLS encrypt their password for, PEM; "BEGIN PRIVATE KEY" or
         /// "BEGIN RSA PRIVATE KEY", 2048 to 8192 bits. Relative paths start at the directory of the configuration file.
+        /// Not while it runs: clients that have been greeted know the old key.
         caching_sha2_password_private_key_path: Option<PathBuf> = unset("the proxy makes a key, and keeps it as private_key.pem and public_key.pem in data_dir"), "", Restart, aka "sha256_password_private_key_path";
     }
 }

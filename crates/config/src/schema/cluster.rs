@@ -13,6 +13,7 @@ section! {
     /// `[routing]`, `[monitor]` and `[pool]` for this cluster alone. See docs/clusters.md.
     pub(crate) struct ClusterSection = "[cluster]" at "cluster" with "backend", "routing", "monitor", "pool" {
         /// Name in logs and commands. Unique. Where there are several clusters each needs one.
+        /// Not while it runs: another name is another cluster, and so are fewer or more of them.
         name: String = is("main".to_owned()), "", Restart;
         /// Schemas that are in this cluster and in no other: a client that names one at login gets here, unless its listener
         /// or user says otherwise, and sessions of other clusters cannot enter them. In any case of letters.
@@ -20,8 +21,10 @@ section! {
         /// How the roles of the backends are known. "static": as `role` says; they never move. "read_only": the one backend
         /// that is not `read_only` is the primary, whoever moves the roles. "group_replication": the member that the group
         /// has elected is the primary.
+        /// Not while it runs: what is known of the roles would mean something else.
         topology: TopologyKind = is(TopologyKind::Static), "", Restart;
         /// Family of the servers. "auto": as the primary says in its greeting.
+        /// Not while it runs: sessions have been greeted as those of this family.
         flavor: Flavor = is(Flavor::Auto), "", Restart;
     }
 }

@@ -26,6 +26,7 @@ section! {
         /// reported by no server. The monitor's user needs the right to read them (MySQL: SHOW_ROUTINE, MariaDB: SELECT on
         /// `mysql.proc`): without it, a session that runs one keeps its connection. What changes through the proxy is read
         /// soon, and known at once. 0: they are not read, and an advisory lock that one takes is lost.
+        /// Not while it runs: sessions rely on what was read.
         stored_code_interval_ms: u64 = is(60_000), "ms", Restart, in 0..=86_400_000;
         /// Time between two probes of a backend.
         interval_ms: u64 = is(1_000), "ms", Hot, in 10..=3_600_000;
@@ -48,12 +49,16 @@ section! {
         /// The monitor's user has to be allowed to read `performance_schema`. `heartbeat`: which changes of a row it has that a proxy
         /// writes on the primary, in milliseconds, whatever the server says of itself. Who cannot tell that way is asked by
         /// SHOW REPLICA STATUS.
+        /// Not while it runs: the writer of the heartbeat is chosen with it at the start.
         lag_source: LagSource = is(LagSource::Replication), "", Restart;
         /// Schema and table of the heartbeat's row. The same for all proxies of the cluster.
+        /// Not while it runs: the writer of the heartbeat is chosen with it at the start.
         heartbeat_table: String = is("delphinus.heartbeat".to_owned()), "", Restart;
         /// Time between two changes of the heartbeat's row. So exact is the lag, and so many writes it costs.
+        /// Not while it runs: the writer of the heartbeat is chosen with it at the start.
         heartbeat_interval_ms: u64 = is(500), "ms", Restart, in 50..=60_000;
         /// Whether the heartbeat's table, and its schema, is made where there is none. The monitor's user needs the right.
+        /// Not while it runs: the writer of the heartbeat is chosen with it at the start.
         heartbeat_create: bool = is(true), "", Restart;
         /// A replica that comes back and is gone again within this time flaps, and is kept out of reads for a while when it
         /// comes back the next time.
@@ -71,10 +76,12 @@ section! {
         /// topologies; they are read from, and never written to. "auto": the members with that topology, none with the others. "off":
         /// none. What is found is used like the first `[[cluster.backend]]` of its cluster: TLS, weight, groups, limits. See
         /// docs/health.md.
+        /// Not while it runs: the places of what is found are made at the start.
         discovery: Discovery = is(Discovery::Auto), "", Restart;
         /// Time between two questions to the primary who replicates from it, with `discovery = "replicas"`.
         discovery_interval_ms: u64 = is(10_000), "ms", Hot, in 100..=3_600_000;
         /// Servers that can be found in one cluster from start to end; each keeps its place also when it has left.
+        /// Not while it runs: the places are made at the start.
         max_discovered: u32 = is(16), "servers", Restart, in 1..=256;
         /// A backend that was found goes when the cluster has been without it for this time.
         discovery_forget_ms: u64 = is(300_000), "ms", Hot, in 0..=86_400_000;

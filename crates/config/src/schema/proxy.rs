@@ -12,15 +12,18 @@ section! {
         /// Data-plane threads. Each one has its own sessions and its own share of the backend connections. Fewer that are
         /// busy cost less for each query than many that are not: what several sessions have ready leaves in one system
         /// call. One core is left to the kernel, the control plane and whatever else runs there.
+        /// Not while it runs: sessions belong to the thread that they began on.
         workers: Option<u32> = unset("the number of cores less one, at least 1"), "threads", Restart, in 1..=1024, aka "threads";
         /// Sends the small packets that many sessions have ready with one system call, which saves much of the time
         /// that a query costs. Where the kernel has no io_uring, or does not let the process use it, as in many
         /// containers, each packet is sent on its own.
+        /// Not while it runs: a worker chooses when it begins.
         io_uring: bool = is(true), "", Restart;
         /// What a worker does when it has something to do while all processors are busy. `batch` (Linux' SCHED_BATCH): it
         /// waits for its turn, has more to do by then, and takes less time for each query; its share of the processors is the
         /// same. `normal`: it takes a processor from others at once, which may be better beside programs that never rest. Where
         /// another policy was chosen for the process at its start (systemd's `CPUSchedulingPolicy`), that stays.
+        /// Not while it runs: a thread is set when it begins.
         scheduling: Scheduling = is(Scheduling::Batch), "", Restart;
         /// Client connections at the same time, over all listeners. One more is refused with error 1040.
         max_connections: u32 = is(10_000), "connections", Hot, in 1..=1_000_000;
@@ -42,10 +45,12 @@ section! {
         /// their connections are closed.
         shutdown_timeout_ms: u64 = is(30_000), "ms", Hot, in 0..=3_600_000;
         /// Lets the system write core files of the proxy, and debuggers of its own system user look into it. They hold passwords.
+        /// Not while it runs: what was forbidden at the start stays so.
         core_file: bool = is(false), "", Restart;
         /// Directory that keeps the certificate and the keys that the proxy makes for itself, so that
         /// they are the same after a restart. It is made if it does not exist. Relative paths start at
         /// the directory of the configuration file.
+        /// Not while it runs: clients know the keys in it.
         data_dir: Option<PathBuf> = unset("they are made anew at each start and kept in memory"), "", Restart;
         /// Version in the greeting to clients, for example "8.4.5". Drivers choose features by it.
         server_version: Option<String> = unset("the version of the primary"), "", Hot;

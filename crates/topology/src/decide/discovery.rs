@@ -50,6 +50,18 @@ pub enum Discovery {
     },
 }
 
+impl Discovery {
+    /// The same, where a server has to be missing for so long.
+    #[must_use]
+    pub fn forgetting_after(self, forget: Duration) -> Self {
+        match self {
+            Self::Off => Self::Off,
+            Self::Group { .. } => Self::Group { forget },
+            Self::Replicas { .. } => Self::Replicas { forget },
+        }
+    }
+}
+
 /// A server that the cluster names.
 #[derive(Debug)]
 struct Candidate {
