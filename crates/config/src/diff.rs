@@ -136,7 +136,8 @@ fn changes(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
         if before.as_ref() != Some(after) {
             let effect = effect(option, false);
             // What is said of a backend that was not there drains nothing.
-            let effect = if before.is_none() { effect.min(later_than_drain(effect)) } else { effect };
+            let drains_nothing = before.is_none() && effect == Effect::Drain;
+            let effect = if drains_nothing { Effect::Hot } else { effect };
             found.push(Change { option: option.clone(), before, after: Some(after.clone()), effect });
         }
     }
@@ -149,10 +150,6 @@ fn changes(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
     let mut found = rows::as_rows(found, &old, &new);
     found.extend(order_of_rules(running, read, scope));
     found
-}
-
-fn later_than_drain(effect: Effect) -> Effect {
-    if effect == Effect::Drain { Effect::Hot } else { effect }
 }
 
 /// The first rule that matches decides, so that their order is something to change, too.
@@ -188,16 +185,13 @@ fn secrets(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
         }
     }
     let monitors = running.clusters.iter().zip(&read.clusters).enumerate();
-    for (at, (_, cluster)) in
-        monitors.filter(|(_, (before, after))| before.monitor.password != after.monitor.password)
-    {
+    for (at, _) in monitors.filter(|(_, (before, after))| before.monitor.password != after.monitor.password) {
         let is_one = read.clusters.len() == 1;
         let path = if is_one {
             "monitor.password".to_owned()
         } else {
             format!("cluster[{}].monitor.password", at + 1)
         };
-        debug_assert!(!cluster.name.is_empty());
         found.push(change(path, of_clusters));
     }
     let admins = running.admin.iter().zip(&read.admin).flat_map(|(before, after)| {
