@@ -1,11 +1,14 @@
-//! The client of `delphinus ctl`: logs in, runs one command, and brings its rows.
+//! The client of `delphinus ctl`: logs in, runs a command once or again and again, and brings its rows.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use delphinus_net::tls::{ClientTls, Verify};
-use delphinus_net::{Address, BackendLogin, Buffer, LoginError, NetError, PacketIo, dial, log_in, rt};
+use delphinus_net::{
+    Address, BackendLogin, Buffer, LoginError, NetError, PacketIo, Stream, dial, log_in, rt,
+};
 use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::command::Code;
 use delphinus_wire::handshake::ConnectAttributes;
@@ -14,10 +17,12 @@ use delphinus_wire::response::{self, Column, ColumnKind, ErrPacket};
 use delphinus_wire::{Capabilities, Malformed, Reader};
 use thiserror::Error;
 
-/// How long each step may take.
+/// How long each step of a login may take.
 const LIMIT: Duration = Duration::from_secs(10);
 /// The largest row, in bytes.
 const MAX_ROW: usize = 1 << 24;
+/// The connect attribute by which the listener knows `delphinus ctl`, and its value.
+pub(crate) const PROGRAM: (&[u8], &[u8]) = (b"program_name", b"delphinus ctl");
 /// Payloads of an EOF packet are shorter.
 const EOF_LEN: usize = 9;
 
@@ -102,23 +107,59 @@ impl From<Malformed> for AskError {
     }
 }
 
-/// Runs one command; blocks.
-pub fn ask(question: Question) -> Result<Asked, AskError> {
+/// Runs a command; blocks. The answer may take `limit`: a command may have to wait for something.
+pub fn ask(question: &Question, limit: Option<Duration>) -> Result<Asked, AskError> {
+    let mut answer = None;
+    watch(question, limit, Duration::ZERO, |asked| {
+        answer = Some(asked);
+        ControlFlow::Break(())
+    })?;
+    Ok(answer.expect("invariant: one has come, or there is an error"))
+}
+
+/// Runs a command again and again on one connection, with a pause after each answer, until `told` has seen enough; blocks.
+pub fn watch(
+    question: &Question,
+    limit: Option<Duration>,
+    pause: Duration,
+    mut told: impl FnMut(Asked) -> ControlFlow<()>,
+) -> Result<(), AskError> {
     rt::block_on(async move {
-        rt::timeout(LIMIT * 3, run(question))
-            .await
-            .unwrap_or(Err(NetError::TimedOut(LIMIT.as_millis() as u64 * 3).into()))
+        let mut stream = rt::timeout(LIMIT, enter(question)).await.unwrap_or(Err(timed_out(LIMIT)))?;
+        let mut buffer = Buffer::default();
+        let done = loop {
+            let asked = run(&mut stream, &mut buffer, &question.text);
+            let asked = match limit {
+                Some(limit) => rt::timeout(limit, asked).await.unwrap_or(Err(timed_out(limit))),
+                None => asked.await,
+            };
+            match asked.map(&mut told) {
+                Ok(ControlFlow::Continue(())) => rt::sleep(pause).await,
+                Ok(ControlFlow::Break(())) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let _ = PacketIo::new(&mut stream, &mut buffer, 0).write(&[Code::Quit as u8]).await;
+        let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
+        done
     })?
 }
 
-async fn run(question: Question) -> Result<Asked, AskError> {
+fn timed_out(limit: Duration) -> AskError {
+    NetError::TimedOut(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)).into()
+}
+
+/// Logs in.
+async fn enter(question: &Question) -> Result<Stream, AskError> {
     let stream = dial(&question.address, None, LIMIT).await?;
     let tls = tls(&question.address, question.ca.as_deref())?;
     let is_checked = tls.as_ref().is_some_and(|(tls, _)| tls.is_checked());
     let certificate = if is_checked { CertificateTrust::Checked } else { CertificateTrust::Nothing };
+    let mut attributes = ConnectAttributes::default();
+    attributes.push(PROGRAM.0, PROGRAM.1);
     let login = BackendLogin {
-        user: question.user,
-        secret: BackendSecret::Plain(question.password),
+        user: question.user.clone(),
+        secret: BackendSecret::Plain(question.password.clone()),
         schema: None,
         capabilities: Capabilities::PROTOCOL_41
             | Capabilities::SECURE_CONNECTION
@@ -130,19 +171,17 @@ async fn run(question: Question) -> Result<Asked, AskError> {
         collation: 45,
         tls,
         host: question.address.host().to_owned(),
-        attributes: ConnectAttributes::default(),
+        attributes,
         zstd_level: 0,
         trust: Trust { certificate, ..Trust::default() },
     };
-    let mut stream = log_in(stream, &login).await?.stream;
-    let mut buffer = Buffer::default();
-    let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
-    io.write(&[&[Code::Query as u8], question.text.as_bytes()].concat()).await?;
-    let answer = read_answer(&mut io).await;
-    io.restart();
-    let _ = io.write(&[Code::Quit as u8]).await;
-    let _ = rt::timeout(Duration::from_secs(1), stream.finish()).await;
-    answer
+    Ok(log_in(stream, &login).await?.stream)
+}
+
+async fn run(stream: &mut Stream, buffer: &mut Buffer, text: &str) -> Result<Asked, AskError> {
+    let mut io = PacketIo::new(stream, buffer, 0);
+    io.write(&[&[Code::Query as u8], text.as_bytes()].concat()).await?;
+    read_answer(&mut io).await
 }
 
 async fn read_answer(io: &mut PacketIo<'_>) -> Result<Asked, AskError> {
@@ -159,7 +198,7 @@ async fn read_answer(io: &mut PacketIo<'_>) -> Result<Asked, AskError> {
     let mut columns = Vec::new();
     for _ in 0..count {
         let column = Column::parse(&io.read(MAX_ROW).await?.payload)?;
-        let is_number = column.value_kind() == ColumnKind::Integer;
+        let is_number = matches!(column.value_kind(), ColumnKind::Integer | ColumnKind::Real);
         columns.push((String::from_utf8_lossy(&column.name).into_owned(), is_number));
     }
     io.read(MAX_ROW).await?; // the EOF after them

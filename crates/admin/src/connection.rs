@@ -10,12 +10,13 @@ use delphinus_net::{Buffer, LoginEnd, LoginServices, NetError, PacketIo, Peer, S
 use delphinus_session::ClientError;
 use delphinus_sql::{Backslash, LexOptions, split};
 use delphinus_wire::command::ClientStmtId;
-use delphinus_wire::handshake::Transport;
 use delphinus_wire::handshake::server::{LoginOutcome, PasswordQuery, ServerSettings, Step, Verdict};
+use delphinus_wire::handshake::{ConnectAttributes, Transport};
 use delphinus_wire::response::{EofPacket, ErrPacket, OkPacket, Status};
 use delphinus_wire::{Capabilities, Command, begin_packet, end_packet, put_packet};
 
 use crate::answer::{Answer, Refused};
+use crate::ask;
 use crate::command::{self, Caller};
 use crate::console::Console;
 use crate::hello::VERSION;
@@ -64,7 +65,6 @@ pub(crate) async fn run(console: Rc<Console>, peer: Peer, listener: Arc<Listener
                 tracing::debug!(client.host = %host, "operator's login has to make way for another");
             }
             Either::First(Some(Ok((caller, capabilities)))) => {
-                tracing::info!(admin.user = %caller.user, client.host = %host, "operator logged in");
                 let takes_several = capabilities.contains(Capabilities::MULTI_STATEMENTS);
                 let prepared = Prepared::default();
                 let mut connection =
@@ -121,7 +121,8 @@ async fn log_in(
             if !place.enter() {
                 return Err(NetError::Closed);
             }
-            let LoginOutcome { connection, user, before_ok, next_seq, .. } = outcome;
+            let LoginOutcome { connection, user, before_ok, next_seq, attributes, .. } = outcome;
+            tell_login(&user, host, &attributes);
             let mut out = Vec::new();
             if let Some(packet) = before_ok {
                 put_packet(&mut out, packet.seq, &packet.payload);
@@ -141,6 +142,15 @@ async fn log_in(
             let _ = stream.write_bytes(&out).await;
             Err(NetError::Closed)
         }
+    }
+}
+
+/// `delphinus ctl` logs in for each command: scripts that run it must not fill the log.
+fn tell_login(user: &str, host: &str, attributes: &ConnectAttributes) {
+    if attributes.iter().any(|one| one == ask::PROGRAM) {
+        tracing::debug!(admin.user = %user, client.host = %host, "operator logged in by delphinus ctl");
+    } else {
+        tracing::info!(admin.user = %user, client.host = %host, "operator logged in");
     }
 }
 

@@ -53,7 +53,7 @@ mod users;
 mod views;
 mod worker;
 
-pub use ask::{AskError, Asked, Place, Question, ask};
+pub use ask::{AskError, Asked, Place, Question, ask, watch};
 pub use cluster::ClusterView;
 pub use command::{reference, status_reference, tables_reference};
 pub use console::{

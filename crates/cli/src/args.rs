@@ -26,6 +26,7 @@ const FIRST_STEPS: &str = "First steps:
   delphinus check delphinus.toml               every mistake in it
   delphinus run --config delphinus.toml        the proxy
   delphinus ctl 'SHOW BACKENDS'                a look into the running proxy
+  delphinus ctl --watch 2 'SHOW SESSIONS'      the same every two seconds
 
 Exit codes: 0 done, 1 a mistake in the configuration or a failure, 2 wrong usage.";
 
@@ -56,7 +57,10 @@ pub(crate) enum Command {
     /// Run a command of the admin listener, such as 'SHOW BACKENDS', in a running proxy.
     ///
     /// Finds the address, the user and the password in the section "admin" of the configuration file, or where the options say.
-    /// HELP shows all commands. A command that changes something prints nothing when it is done.
+    /// Mistakes elsewhere in the file do not matter. HELP shows all commands. A command that changes something prints nothing
+    /// when it is done, unless it has something to tell.
+    ///
+    /// Exit codes: 0 done, 1 refused or no answer, 2 wrong usage.
     Ctl(CtlArgs),
     /// Print a completion script for a shell.
     ///
@@ -170,9 +174,20 @@ pub(crate) struct CtlArgs {
     /// is used on this machine only, and the certificate is not checked.
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// Print a list of objects instead of a table.
-    #[arg(long)]
+    /// Print a list of objects instead of a table. With --watch, each answer is one line.
+    #[arg(long, conflicts_with = "vertical")]
     pub(crate) json: bool,
+    /// Print each row as a list of its columns. A command that ends with \G is shown like this, too.
+    #[arg(short = 'E', long)]
+    pub(crate) vertical: bool,
+    /// Run the command again and again, on one connection, with a pause of so many seconds, until Ctrl-C.
+    ///
+    /// On a terminal each answer takes the place of the one before. While the proxy is restarted, it goes on trying.
+    #[arg(short, long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) watch: Option<u64>,
+    /// Give up when an answer has not come in so many seconds. Without it, the answer may take as long as it takes.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) timeout: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]

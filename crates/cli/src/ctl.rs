@@ -1,51 +1,109 @@
-//! `delphinus ctl`: a command for the admin listener of a running proxy, and its answer as a table or as JSON.
+//! `delphinus ctl`: a command for the admin listener of a running proxy, once or again and again; its answer: `ctl/answer.rs`.
+//!
+//! It has to work when the proxy needs mending: the configuration file may have mistakes, and only what it says of operators counts.
 
+mod answer;
+
+use std::cell::Cell;
+use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::ControlFlow;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use delphinus_admin::{Asked, Place, Question, ask};
-use delphinus_config::{Admin, AdminRole, AdminUser, Credential, ListenAddress};
-use serde_json::{Map, Value, json};
+use delphinus_admin::{AskError, Asked, Place, Question, ask, watch};
+use delphinus_config::{AdminAccess, AdminRole, AdminUser, Credential, ListenAddress};
 
 use crate::args::CtlArgs;
-use crate::load::{NOT_HERE, load_as_visitor, print_mistakes};
-use crate::output::print;
+use crate::load::{NOT_HERE, admin_access};
+use crate::output::{print, print_on};
+use answer::Look;
 
 /// The password, for those who do not want it in a file.
 const VARIABLE: &str = "DELPHINUS_ADMIN_PASSWORD";
+/// Terminals show the next text at the top, and nothing of the one before.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 pub(crate) fn ctl(args: &CtlArgs) -> anyhow::Result<ExitCode> {
-    let given = given_password(args)?;
-    // Who says all of it needs no configuration.
-    let admin = match (&args.address, &args.user, &given) {
-        (Some(_), Some(_), Some(_)) => None,
-        _ => match load_as_visitor(&args.config)? {
-            Ok(config) => Some(config.admin.with_context(|| {
-                format!("{} has no [admin]: the proxy cannot be asked", args.config.display())
-            })?),
-            Err(mistakes) => {
-                print_mistakes(&args.config, &mistakes);
-                return Ok(ExitCode::FAILURE);
-            }
-        },
-    };
-    let user = choose_user(args, admin.as_ref())?;
-    let Some(password) = given.or(user.1) else {
-        bail!("the password of {:?} is not to be had here: set {VARIABLE}, or use --password-file", user.0);
-    };
-    let question = Question::new(
-        choose_place(args, admin.as_ref())?,
-        user.0,
-        password.as_bytes(),
-        args.command.join(" "),
-    );
-    match ask(question.trusting(args.tls_ca.clone()))? {
-        Asked::Done => {}
-        Asked::Rows(columns, rows) if args.json => print(&as_json(&columns, &rows)?)?,
-        Asked::Rows(columns, rows) => print(&as_table(&columns, &rows))?,
+    let (command, look) = command(args);
+    let question = question(args, command.clone())?;
+    let limit = args.timeout.map(Duration::from_secs);
+    match args.watch {
+        Some(seconds) => watch_on(&question, &command, (limit, seconds), look)?,
+        None => print(&look.text(&ask(&question, limit)?)?)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command without its end, and how its answer is to look.
+fn command(args: &CtlArgs) -> (String, Look) {
+    let text = args.command.join(" ");
+    let text = text.trim();
+    let (text, is_vertical) = match text.strip_suffix("\\G") {
+        Some(before) => (before.trim_end(), true),
+        None => (text.strip_suffix("\\g").unwrap_or(text), args.vertical),
+    };
+    let look = match (args.json, is_vertical) {
+        (true, _) if args.watch.is_some() => Look::JsonLine,
+        (true, _) => Look::Json,
+        (false, true) => Look::Vertical,
+        (false, false) => Look::Table,
+    };
+    (text.to_owned(), look)
+}
+
+/// Until Ctrl-C, an error, or the end of who reads. A connection that is lost is made again.
+fn watch_on(
+    question: &Question,
+    command: &str,
+    (limit, seconds): (Option<Duration>, u64),
+    look: Look,
+) -> anyhow::Result<()> {
+    let pause = Duration::from_secs(seconds);
+    let head = match (look, std::io::stdout().is_terminal()) {
+        (Look::JsonLine, _) => String::new(),
+        (_, true) => format!("{CLEAR}every {seconds} s: {command}\n\n"),
+        (_, false) => "\n".to_owned(),
+    };
+    let (is_first, failed) = (Cell::new(true), Cell::new(None));
+    let told = |asked: Asked| {
+        let head = if is_first.replace(false) && !head.starts_with(CLEAR) { "" } else { &head };
+        match look.text(&asked).and_then(|text| print_on(&format!("{head}{text}"))) {
+            Ok(true) => ControlFlow::Continue(()),
+            Ok(false) => ControlFlow::Break(()),
+            Err(error) => {
+                failed.set(Some(error));
+                ControlFlow::Break(())
+            }
+        }
+    };
+    loop {
+        match watch(question, limit, pause, told) {
+            Ok(()) => return failed.take().map_or(Ok(()), Err),
+            // One that never had an answer, or never will have another.
+            Err(error) if is_first.get() || matches!(error, AskError::Refused(..)) => {
+                return Err(error.into());
+            }
+            Err(error) => eprintln!("delphinus: {error}; it is tried again"),
+        }
+        std::thread::sleep(pause);
+    }
+}
+
+/// What is asked, of whom, and as whom. The file counts only for what the options do not say.
+fn question(args: &CtlArgs, command: String) -> anyhow::Result<Question> {
+    let given = given_password(args)?;
+    let access = match (&args.address, &args.user, &given) {
+        (Some(_), Some(_), Some(_)) => AdminAccess::default(),
+        _ => admin_access(&args.config)?,
+    };
+    let (name, known) = choose_user(args, &access)?;
+    let Some(password) = given.or(known) else {
+        bail!("the password of {name:?} is not to be had here: set {VARIABLE}, or use --password-file");
+    };
+    let place = choose_place(args, &access)?;
+    Ok(Question::new(place, name, password.as_bytes(), command).trusting(args.tls_ca.clone()))
 }
 
 fn given_password(args: &CtlArgs) -> anyhow::Result<Option<String>> {
@@ -56,8 +114,8 @@ fn given_password(args: &CtlArgs) -> anyhow::Result<Option<String>> {
 }
 
 /// The user, with the password where the configuration has it.
-fn choose_user(args: &CtlArgs, admin: Option<&Admin>) -> anyhow::Result<(String, Option<String>)> {
-    let users = admin.map(|admin| admin.users.as_slice()).unwrap_or_default();
+fn choose_user(args: &CtlArgs, access: &AdminAccess) -> anyhow::Result<(String, Option<String>)> {
+    let users = &access.users;
     let chosen = match &args.user {
         Some(name) => users.iter().find(|user| user.name == *name),
         None => users.iter().find(|user| user.role == AdminRole::Operate).or_else(|| users.first()),
@@ -66,7 +124,10 @@ fn choose_user(args: &CtlArgs, admin: Option<&Admin>) -> anyhow::Result<(String,
         (Some(user), _) => Ok((user.name.clone(), password_of(user))),
         // Perhaps of a configuration that is not this one.
         (None, Some(name)) => Ok((name.clone(), None)),
-        (None, None) => bail!("the configuration has no [[admin.user]]"),
+        (None, None) => bail!(
+            "{} has no [[admin.user]] that can be read: use --user, and --password-file or {VARIABLE}",
+            args.config.display()
+        ),
     }
 }
 
@@ -78,17 +139,19 @@ fn password_of(user: &AdminUser) -> Option<String> {
 }
 
 /// Where to ask: a Unix socket before a port, which may have been taken by somebody else.
-fn choose_place(args: &CtlArgs, admin: Option<&Admin>) -> anyhow::Result<Place> {
+fn choose_place(args: &CtlArgs, access: &AdminAccess) -> anyhow::Result<Place> {
     let written = |text: &String| {
         text.parse::<ListenAddress>().map_err(|instead| anyhow::anyhow!("--address {text}: {instead}"))
     };
     if let Some(text) = &args.address {
         return Ok(place(&written(text)?));
     }
-    let addresses = admin.map(|admin| admin.addresses.as_slice()).unwrap_or_default();
+    let addresses = &access.addresses;
     let is_socket = |address: &&ListenAddress| matches!(address, ListenAddress::Unix(_));
     let address = addresses.iter().find(is_socket).or_else(|| addresses.first());
-    match address.context("the configuration has no address of the admin listener")? {
+    let missing =
+        || format!("{} has no addresses in [admin] that can be read: use --address", args.config.display());
+    match address.with_context(missing)? {
         ListenAddress::Tcp(address) if address.port() == 0 => {
             bail!("the admin listener is on a port that the kernel chose: write it with --address")
         }
@@ -111,71 +174,9 @@ fn place(address: &ListenAddress) -> Place {
     }
 }
 
-type Row = Vec<Option<String>>;
-
-fn as_json(columns: &[(String, bool)], rows: &[Row]) -> anyhow::Result<String> {
-    let value = |(value, is_number): (&Option<String>, bool)| match value {
-        None => Value::Null,
-        Some(text) if is_number => text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number)),
-        Some(text) => json!(text),
-    };
-    let object = |row: &Row| {
-        let pairs = columns.iter().zip(row);
-        Value::Object(
-            pairs.map(|((name, number), one)| (name.clone(), value((one, *number)))).collect::<Map<_, _>>(),
-        )
-    };
-    let list: Vec<Value> = rows.iter().map(object).collect();
-    Ok(serde_json::to_string_pretty(&list)? + "\n")
-}
-
-/// Columns side by side, numbers to the right; without lines, so that it can be cut and searched.
-fn as_table(columns: &[(String, bool)], rows: &[Row]) -> String {
-    let shown = |value: &Option<String>| match value {
-        None => "-".to_owned(),
-        Some(text) => text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect(),
-    };
-    let mut lines = vec![columns.iter().map(|(name, _)| name.to_uppercase()).collect::<Vec<_>>()];
-    lines.extend(rows.iter().map(|row| row.iter().map(shown).collect()));
-    let width =
-        |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns.len()).map(|at| width(at).unwrap_or(0)).collect();
-    let mut out = String::new();
-    for line in &lines {
-        let cells =
-            line.iter().zip(&widths).zip(columns).map(|((cell, width), (_, is_number))| match is_number {
-                true => format!("{cell:>width$}"),
-                false => format!("{cell:<width$}"),
-            });
-        out += cells.collect::<Vec<_>>().join("  ").trim_end();
-        out.push('\n');
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn answer() -> (Vec<(String, bool)>, Vec<Row>) {
-        let columns = vec![("name".to_owned(), false), ("weight".to_owned(), true)];
-        let row = |name: Option<&str>, weight: &str| vec![name.map(str::to_owned), Some(weight.to_owned())];
-        (columns, vec![row(Some("db1"), "100"), row(None, "7"), row(Some("d\u{1b}[1m"), "0")])
-    }
-
-    #[test]
-    fn tables_are_aligned_and_hold_no_control_characters() {
-        let (columns, rows) = answer();
-        assert_eq!(as_table(&columns, &rows), "NAME   WEIGHT\ndb1       100\n-           7\nd [1m       0\n");
-    }
-
-    #[test]
-    fn json_has_numbers_and_nulls() {
-        let (columns, rows) = answer();
-        let list: Value = serde_json::from_str(&as_json(&columns, &rows).unwrap()).unwrap();
-        assert_eq!(list[0], json!({ "name": "db1", "weight": 100 }));
-        assert_eq!(list[1], json!({ "name": null, "weight": 7 }));
-    }
 
     #[test]
     fn a_listener_on_all_addresses_is_reached_over_loopback() {

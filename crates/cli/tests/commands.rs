@@ -1,32 +1,14 @@
 //! The binary as a user runs it: output, exit codes, and no secrets on any stream.
 
+#[path = "support/folder.rs"]
+mod folder;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("delphinus-cli-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a temporary folder");
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).expect("a file in it");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use folder::Folder;
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_delphinus"));

@@ -7,6 +7,7 @@
 //! Pure: this crate opens no file and reads no environment variable. The caller passes the text of
 //! the file and an [`Environment`] for the secrets that live elsewhere.
 
+mod access;
 mod address;
 mod config;
 mod diff;
@@ -24,6 +25,7 @@ mod validate;
 mod value;
 mod word;
 
+pub use access::AdminAccess;
 pub use address::{BackendAddress, ListenAddress, Network};
 pub use config::{
     Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Listener, Mirror,

@@ -113,14 +113,10 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
     let mut users = rows(root, "user", mistakes);
     listeners.complete &= is_whole("listener");
     users.complete &= is_whole("user");
-    let admin = root.child("admin", AdminSection::HEAD, mistakes);
-    let mut admin_users = match &admin {
-        Some(table) => rows(table, "user", mistakes),
-        None => Rows { rows: Vec::new(), complete: false },
-    };
+    let (admin, mut admin_users) = read_admin(root, mistakes);
     admin_users.complete &= is_whole("admin");
     WrittenFile {
-        admin: admin.and_then(|table| read(&table, mistakes)),
+        admin,
         admin_users,
         proxy: optional(root, "proxy", mistakes),
         listeners,
@@ -132,6 +128,18 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         cache: optional(root, "cache", mistakes),
         log: optional(root, "log", mistakes),
     }
+}
+
+/// `[admin]` and the operators below it.
+pub(crate) fn read_admin(
+    root: &Table<'_>,
+    mistakes: &mut Mistakes<'_>,
+) -> (Option<Written<AdminSection>>, Rows<AdminUserSection>) {
+    let Some(table) = root.child("admin", AdminSection::HEAD, mistakes) else {
+        return (None, Rows { rows: Vec::new(), complete: false });
+    };
+    let users = rows(&table, "user", mistakes);
+    (read(&table, mistakes), users)
 }
 
 /// Complains about a section that has to be there, unless it is there and is something else.

@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::Config;
+use crate::config::{AdminUser, Config};
 use crate::environment::Environment;
 use crate::mistake::{Mistakes, Span};
-use crate::parse::WrittenFile;
-use crate::schema::{Log, Proxy, Written};
+use crate::parse::{Rows, WrittenFile};
+use crate::schema::{AdminUserSection, Log, Proxy, Written};
 use crate::secret::Secret;
 use crate::word::AuthSource;
 
@@ -38,8 +38,7 @@ pub(crate) fn validate(
     environment: &dyn Environment,
     mistakes: &mut Mistakes<'_>,
 ) -> Option<Config> {
-    let directory = Path::new(file_name).parent().unwrap_or(Path::new(""));
-    let mut check = Check { directory, environment, mistakes };
+    let mut check = Check { directory: directory(file_name), environment, mistakes };
     let effective = file.effective();
     check.reserved(&file);
     check.cache(&file);
@@ -75,6 +74,22 @@ pub(crate) fn validate(
         admin,
         effective,
     })
+}
+
+/// The operators that can be read.
+pub(crate) fn operators(
+    users: &Rows<AdminUserSection>,
+    file_name: &str,
+    environment: &dyn Environment,
+    mistakes: &mut Mistakes<'_>,
+) -> Vec<AdminUser> {
+    let mut check = Check { directory: directory(file_name), environment, mistakes };
+    users.rows.iter().filter_map(|row| check.admin_user(row)).collect()
+}
+
+/// Where relative paths start.
+fn directory(file_name: &str) -> &Path {
+    Path::new(file_name).parent().unwrap_or(Path::new(""))
 }
 
 impl Check<'_, '_> {

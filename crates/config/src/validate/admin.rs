@@ -84,7 +84,7 @@ impl Check<'_, '_> {
         }
     }
 
-    fn admin_user(&mut self, row: &Written<AdminUserSection>) -> Option<AdminUser> {
+    pub(super) fn admin_user(&mut self, row: &Written<AdminUserSection>) -> Option<AdminUser> {
         let written = &row.value;
         self.user_name(&written.name, row.at("name"));
         let sources = Sources {
