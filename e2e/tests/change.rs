@@ -407,3 +407,147 @@ fn the_proxy_and_a_backend_leave_and_come_back() {
     Client::connect(&Login::new(address).over_tcp(address)).unwrap();
     assert!(address.connect().is_err(), "by the Unix socket");
 }
+
+impl Changing {
+    /// Waits until so many statements wait for RESUME.
+    fn until_paused(&self, count: usize) {
+        let mut operator = self.operator();
+        let mut waiting =
+            || Ok(operator.rows("SELECT 1 FROM sessions WHERE state = 'paused'")?.len() == count);
+        until(LIMIT, &format!("{count} statements to wait"), &mut waiting).unwrap();
+    }
+
+    /// A client of the load's user in a thread of its own, which runs this.
+    fn runs(&self, sql: &'static str) -> JoinHandle<anyhow::Result<delphinus_e2e::Answer>> {
+        let mut client = self.stage.address.connect().unwrap();
+        thread::spawn(move || client.query(sql))
+    }
+}
+
+#[test]
+fn a_pause_lets_transactions_end_and_has_everything_else_wait() {
+    for flavor in [Flavor::MariaDb, Flavor::MySql] {
+        let changing = Changing::start(flavor, ConfigFile::default());
+        let (address, primary) = (&changing.stage.address, &changing.stage.cluster.servers[0]);
+        let count = |client: u32| {
+            primary.query(&format!("SELECT COUNT(*) FROM app.changed WHERE client = {client}")).unwrap()
+        };
+        let mut operator = changing.operator();
+        let load = Load::start(address, 4);
+        load.go_on();
+        for _ in 0..3 {
+            run(&mut operator, "PAUSE WAIT 20s");
+            changing.until_paused(load.clients.len());
+            let rounds = load.rounds.load(Ordering::Relaxed);
+            let clusters =
+                run(&mut operator, "SELECT paused_since, paused_statements, sessions FROM clusters");
+            assert!(clusters[0][0].is_some() && clusters[0][1] == clusters[0][2], "{clusters:?}");
+            assert_eq!(load.rounds.load(Ordering::Relaxed), rounds);
+            operator.query("RESUME").unwrap();
+            load.go_on();
+        }
+        load.end();
+        // What is open goes on, to its end; then nothing does, prepared or not, and also for who has just come.
+        let (mut inside, mut prepared) = (address.connect().unwrap(), address.connect().unwrap());
+        let statement = prepared.prepare("INSERT INTO app.changed (client) VALUES (72)").unwrap();
+        prepared.execute(statement).unwrap();
+        inside.query("BEGIN").unwrap();
+        inside.query("INSERT INTO app.changed (client) VALUES (70)").unwrap();
+        let left = run(&mut operator, "PAUSE CLUSTER main");
+        assert_eq!(left, [["1", "0"].map(|text| Some(text.to_owned()))]);
+        let late = operator.error("PAUSE WAIT 1").unwrap();
+        assert!(late.message.contains("1 transactions or statements are still open after 1 s"), "{late}");
+        inside.query("INSERT INTO app.changed (client) VALUES (70)").unwrap();
+        inside.query("COMMIT").unwrap();
+        run(&mut operator, "PAUSE WAIT 10");
+        let inside = thread::spawn(move || inside.query("BEGIN"));
+        let prepared = thread::spawn(move || prepared.execute(statement));
+        let others = ["INSERT INTO app.changed (client) VALUES (71)", "SELECT FOUND_ROWS()", "SELECT 1"];
+        let others = others.map(|sql| changing.runs(sql));
+        changing.until_paused(5);
+        assert_eq!((count(70).trim(), count(71).trim(), count(72).trim()), ("2", "0", "1"));
+        operator.query("RESUME").unwrap();
+        inside.join().unwrap().unwrap();
+        prepared.join().unwrap().unwrap();
+        let _ = others.map(|one| one.join().unwrap().unwrap());
+        assert_eq!((count(71).trim(), count(72).trim()), ("1", "2"));
+    }
+}
+
+#[test]
+fn who_waits_in_a_pause_can_be_ended_and_one_user_alone_can_wait() {
+    let mut changing = Changing::start(Flavor::MariaDb, ConfigFile::default());
+    let (address, primary) = (changing.stage.address.clone(), &changing.stage.cluster.servers[0]);
+    let mut operator = changing.operator();
+    primary.query("CREATE USER late@'%' IDENTIFIED BY 'pw'; GRANT ALL ON app.* TO late@'%'").unwrap();
+    changing.stage.wait_for_replicas("SELECT COUNT(*) FROM mysql.user WHERE user = 'late'").unwrap();
+    run(&mut operator, "ADD USER late password = 'pw'");
+    let late = Address { user: "late".into(), password: "pw".into(), ..address.clone() };
+    // One user: the other works, and it goes on although it is removed meanwhile. A wait is not idleness.
+    let mut one = late.connect().unwrap();
+    operator.query("PAUSE USER late").unwrap();
+    let one = thread::spawn(move || (one.query("SELECT 1 FROM answered_by").map(|_| ()), one));
+    changing.until_paused(1);
+    let shown = run(&mut operator, "SELECT paused_statements FROM users WHERE paused_since IS NOT NULL");
+    assert_eq!(shown, [[Some("1".to_owned())]]);
+    address.connect().unwrap().query("SELECT 1 FROM answered_by").unwrap();
+    run(&mut operator, "REMOVE USER late");
+    run(&mut operator, "SET proxy.wait_timeout_s = 1");
+    thread::sleep(Duration::from_secs(3));
+    changing.until_paused(1);
+    assert!(
+        operator.error("RESUME CLUSTER main").unwrap().message.contains("nothing is paused by these words")
+    );
+    operator.query("RESUME USER late").unwrap();
+    one.join().unwrap().0.unwrap();
+    // KILL QUERY, KILL, and a client that goes.
+    run(&mut operator, "SET proxy.wait_timeout_s = 600");
+    operator.query("PAUSE").unwrap();
+    let mut client = address.connect().unwrap();
+    let killed = thread::spawn(move || (client.error("SELECT 1 FROM answered_by").unwrap(), client));
+    changing.until_paused(1);
+    operator.query("KILL QUERY USER app").unwrap();
+    let (error, mut client) = killed.join().unwrap();
+    assert_eq!(error.code, 1317, "{error}");
+    let killed = thread::spawn(move || client.query("SELECT 1 FROM answered_by").is_err());
+    changing.until_paused(1);
+    operator.query("KILL USER app").unwrap();
+    assert!(killed.join().unwrap());
+    let mut goes = address.connect().unwrap();
+    goes.send(3, b"INSERT INTO app.changed (client) VALUES (73)").unwrap();
+    changing.until_paused(1);
+    drop(goes);
+    changing.until_paused(0);
+    // Out of time, and no room to wait: an error, and the session goes on.
+    run(&mut operator, "SET routing.pause_timeout_ms = 300");
+    let mut client = address.connect().unwrap();
+    let error = client.error("INSERT INTO app.changed (client) VALUES (73)").unwrap();
+    assert!(
+        (error.code, &*error.sqlstate) == (9102, "HY000") && error.message.contains("pause_timeout_ms = 300"),
+        "{error}"
+    );
+    run(&mut operator, "SET routing.pause_timeout_ms = 60000");
+    run(&mut operator, "SET routing.failover_wait_queue = 0");
+    let error = client.error("INSERT INTO app.changed (client) VALUES (73)").unwrap();
+    assert!(error.code == 9102 && error.message.contains("failover_wait_queue = 0"), "{error}");
+    run(&mut operator, "SET routing.failover_wait_queue = 10");
+    operator.query("RESUME").unwrap();
+    let rows = client.rows("SELECT COUNT(*) FROM app.changed WHERE client = 73").unwrap();
+    assert_eq!(rows[0][0].as_deref(), Some("0"), "none of them has run");
+    // The proxy out of service, and its end: who waits is told, and nothing waits for a pause.
+    operator.query("PAUSE").unwrap();
+    for stops in [false, true] {
+        let waits = changing.runs("SELECT 1 FROM answered_by");
+        changing.until_paused(1);
+        if stops {
+            changing.stage.proxy().unwrap().stop(Duration::from_secs(10)).unwrap();
+        } else {
+            operator.query("SET PROXY OFFLINE").unwrap();
+        }
+        let error = waits.join().unwrap().unwrap_err();
+        assert!(error.to_string().contains("1053"), "{error:#}");
+        if !stops {
+            operator.query("SET PROXY ONLINE").unwrap();
+        }
+    }
+}

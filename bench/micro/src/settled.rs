@@ -224,6 +224,7 @@ fn settings() -> Settings {
         failover: Failover {
             wait: Duration::from_secs(10),
             queue: 100,
+            pause: Duration::ZERO,
             lost_transaction_is_lost_connection: false,
             roles_move: true,
         },

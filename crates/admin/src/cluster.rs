@@ -1,5 +1,6 @@
 //! One cluster as operators see it: the ends of what it publishes, and lines to its pool in each worker.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use delphinus_net::Place;
 use delphinus_net::rt;
 use delphinus_pool::{BackendCensus, Budget};
 use delphinus_route::Policy;
-use delphinus_session::Routing;
+use delphinus_session::{Pauses, Routing};
 use delphinus_topology::BackendId;
 use delphinus_view::SnapshotReader;
 
@@ -30,6 +31,19 @@ pub struct ClusterView {
     pub workers: Vec<WorkerLine>,
     /// How statements are routed by now: the rules with their counts, and how reads are spread.
     pub routing: Box<dyn Fn() -> (Routing, Policy)>,
+    /// Whose statements wait.
+    pub pauses: PauseDoor,
+}
+
+/// Whether all workers follow.
+pub type Following = Pin<Box<dyn Future<Output = bool>>>;
+
+/// By which operators have statements of a cluster wait.
+pub struct PauseDoor {
+    /// Whose do, by now.
+    pub now: Box<dyn Fn() -> Arc<Pauses>>,
+    /// Has these wait and no others; false if a worker has not followed in time.
+    pub set: Box<dyn Fn(Pauses) -> Following>,
 }
 
 impl ClusterView {

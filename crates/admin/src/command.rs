@@ -9,6 +9,7 @@ mod dispatch;
 pub(crate) mod help;
 mod kill;
 pub(crate) mod memory;
+pub(crate) mod pause;
 pub(crate) mod pools;
 mod reference;
 pub(crate) mod route;
@@ -199,6 +200,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         &sessions::WAITERS,
     ),
     look(
+        &["SHOW PAUSES"],
+        "cluster",
+        "Whose statements wait because of PAUSE, since when, and how many; and what is still open there.",
+        &pause::PAUSES,
+    ),
+    look(
         &["SHOW RULES"],
         "name",
         "The rules in their order, and how many statements each has matched, also those that are only tried out (log_only).",
@@ -334,6 +341,18 @@ pub(crate) const COMMANDS: &[Command] = &[
         "OFFLINE: new clients are refused (error 3032), but for those of proxy.offline_exempt_networks; sessions end as soon as no transaction \
          is open. So a load balancer moves them elsewhere. Operators get in. SIGUSR1 and SIGUSR2 do the same.",
         Run::Now(service::set_proxy),
+    ),
+    change(
+        &["PAUSE"],
+        "[CLUSTER name] [USER name] [WAIT seconds]",
+        "New statements and transactions wait, of all clusters or one, of all users or one; transactions that are open go on to their end, and          so does what keeps its connection. The answer has how many there are; WAIT: it comes when no transaction is open any more, an error if          that takes longer. A statement waits for routing.pause_timeout_ms, then it is error 9102. Sessions stay, and clients can log in.",
+        Run::Asking(|call| Box::pin(pause::pause(call))),
+    ),
+    change(
+        &["RESUME"],
+        "[CLUSTER name] [USER name]",
+        "Ends the pause that PAUSE with the same words has begun; without words: all. Statements go on in the order in which they came.",
+        Run::Asking(|call| Box::pin(pause::resume(call))),
     ),
     change(
         &["RECONNECT"],

@@ -5,7 +5,9 @@ use std::pin::Pin;
 use delphinus_tables::{Catalog, Cell, Reads, Table};
 
 use crate::answer::Refused;
-use crate::command::{backends, cache, clusters, help, memory, pools, route, sessions, settings, status};
+use crate::command::{
+    backends, cache, clusters, help, memory, pause, pools, route, sessions, settings, status,
+};
 use crate::console::Console;
 use crate::views;
 
@@ -30,12 +32,13 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 15] = [
+pub(crate) static SOURCES: [&Source; 16] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
     &sessions::PINS,
     &sessions::WAITERS,
+    &pause::PAUSES,
     &pools::POOLS,
     &settings::USERS,
     &settings::LISTENERS,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_admin::{ClusterView, Questions, WorkerLine, worker_line};
+use delphinus_admin::{ClusterView, PauseDoor, Questions, WorkerLine, worker_line};
 use delphinus_cache::Cache;
 use delphinus_clients::{Registry, Users};
 use delphinus_config::{Cluster, Config};
@@ -105,6 +105,20 @@ impl RunningCluster {
             routing: Box::new(move || {
                 let policy = published.borrow();
                 (policy.sessions.routing.clone(), policy.sessions.balance)
+            }),
+            pauses: self.pauses(),
+        }
+    }
+
+    /// By which operators have its statements wait.
+    fn pauses(&self) -> PauseDoor {
+        let (shown, set) = (self.hot.clone(), self.hot.clone());
+        PauseDoor {
+            now: Box::new(move || shown.policy.current().pauses.clone()),
+            set: Box::new(move |pauses| {
+                set.policy.pause(pauses);
+                let set = set.clone();
+                Box::pin(async move { set.policy.are_followed().await })
             }),
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use delphinus_net::rt::{self, watch};
 use delphinus_pool::Pool;
-use delphinus_session::Worker;
+use delphinus_session::{Pauses, Worker};
 
 /// What workers follow.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Policy {
     number: u64,
     pub sessions: delphinus_session::Settings,
     pub pool: delphinus_pool::Settings,
+    /// Whose statements wait, as operators want it. No configuration changes that.
+    pub pauses: Arc<Pauses>,
 }
 
 /// Publishes the policies of one cluster.
@@ -44,7 +46,8 @@ impl PolicyPublisher {
         pool: delphinus_pool::Settings,
         workers: usize,
     ) -> (Self, Vec<PolicyFollower>) {
-        let (sender, receiver) = watch::channel(Arc::new(Policy { number: 0, sessions, pool }));
+        let (sender, receiver) =
+            watch::channel(Arc::new(Policy { number: 0, sessions, pool, pauses: Arc::default() }));
         let followed: Vec<Arc<AtomicU64>> = (0..workers).map(|_| Arc::default()).collect();
         let follower = |followed: &Arc<AtomicU64>| PolicyFollower {
             receiver: receiver.clone(),
@@ -66,8 +69,16 @@ impl PolicyPublisher {
 
     /// Publishes another one.
     pub(crate) fn publish(&self, sessions: delphinus_session::Settings, pool: delphinus_pool::Settings) {
-        let number = self.current().number + 1;
-        self.sender.send_replace(Arc::new(Policy { number, sessions, pool }));
+        let before = self.current();
+        let (number, pauses) = (before.number + 1, before.pauses.clone());
+        self.sender.send_replace(Arc::new(Policy { number, sessions, pool, pauses }));
+    }
+
+    /// Publishes whose statements wait.
+    pub(crate) fn pause(&self, pauses: Pauses) {
+        let before = self.current();
+        let (number, sessions, pool) = (before.number + 1, before.sessions.clone(), before.pool.clone());
+        self.sender.send_replace(Arc::new(Policy { number, sessions, pool, pauses: Arc::new(pauses) }));
     }
 
     /// Waits until all workers follow what is published; false if one does not in time.
@@ -94,6 +105,7 @@ impl PolicyFollower {
             let policy = self.receiver.borrow_and_update().clone();
             pool.follow(policy.pool.clone());
             worker.follow(policy.sessions.clone());
+            worker.pause(policy.pauses.clone());
             self.followed.store(policy.number, Ordering::Release);
         }
     }

@@ -62,6 +62,7 @@ pub(crate) fn failover(cluster: &Cluster) -> Failover {
     Failover {
         wait: Duration::from_millis(routing.failover_wait_ms),
         queue: routing.failover_wait_queue,
+        pause: Duration::from_millis(routing.pause_timeout_ms),
         lost_transaction_is_lost_connection: routing.lost_transaction_error
             == config::LostTransactionError::LostConnection,
         roles_move: cluster.topology != config::TopologyKind::Static,

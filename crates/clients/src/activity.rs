@@ -79,6 +79,8 @@ struct Noted {
 
 /// A command has begun, and is on no backend: the session waits for a connection, as a rule.
 const WAITING: u64 = 1;
+/// The same, and it waits because operators have paused its cluster or user.
+const PAUSED: u64 = 2;
 
 /// The session has to end.
 const KILLED: u8 = 1;
@@ -229,6 +231,11 @@ impl Activity {
         self.running.store(WAITING, Ordering::Relaxed);
     }
 
+    /// Says that its command waits because operators want that.
+    pub fn is_paused_now(&self) {
+        self.running.store(PAUSED, Ordering::Relaxed);
+    }
+
     /// Where its statement runs.
     #[inline]
     pub fn place(&self) -> Option<(BackendId, Thread)> {
@@ -239,7 +246,12 @@ impl Activity {
 
     /// True if a command has begun that is on no backend yet.
     pub fn is_waiting(&self) -> bool {
-        self.running.load(Ordering::Relaxed) == WAITING
+        matches!(self.running.load(Ordering::Relaxed), WAITING | PAUSED)
+    }
+
+    /// True if that waits because operators have paused its cluster or user.
+    pub fn is_paused(&self) -> bool {
+        self.running.load(Ordering::Relaxed) == PAUSED
     }
 
     /// True if the session has to end.
@@ -311,6 +323,9 @@ mod tests {
         activity.runs_on(BackendId(0), thread);
         activity.waits_again();
         assert_eq!((activity.place(), activity.is_waiting()), (None, true));
+        assert!(!activity.is_paused());
+        activity.is_paused_now();
+        assert_eq!((activity.place(), activity.is_waiting(), activity.is_paused()), (None, true, true));
         activity.kill_from_outside(false);
         activity.ask();
         let calls = activity.take_calls();

@@ -136,7 +136,8 @@ impl Registry {
         for activity in self.sessions().values() {
             let since_s = activity.since_s(now_s);
             match activity.place() {
-                None if u64::from(since_s) >= limit_s => activity.kill(),
+                // One that waits is not idle.
+                None if u64::from(since_s) >= limit_s && !activity.is_waiting() => activity.kill(),
                 Some(_) if since_s >= 1 => activity.disturb(),
                 _ => {}
             }

@@ -55,6 +55,6 @@ mod worker;
 
 pub use client_error::{ClientError, ProxyError, Steered};
 pub use outlook::is_hung;
-pub use rescue::WaitingRoom;
+pub use rescue::{Pauses, WaitingRoom};
 pub use session::Session;
 pub use worker::{Failover, Parts, Routing, Settings, Worker, spare_buffers};

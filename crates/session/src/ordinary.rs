@@ -41,6 +41,9 @@ impl Session {
     /// The connection for an ordinary command, where it can be had at once; else where the command is to go, if that was decided.
     #[inline]
     fn connection_at_once(&mut self, statement: &Statement) -> Result<Checkout, Unsent> {
+        if !self.worker.outlook.is_at_rest() {
+            return Err(Unsent::Planned(None));
+        }
         if self.held.bound.is_some() || !self.state.pins.is_empty() {
             // What is wrong with it, if anything, is told by those that ask again.
             return match self.held.why_unbound(&self.state) {
@@ -50,9 +53,6 @@ impl Session {
                 },
                 Some(_) => Err(Unsent::Planned(None)),
             };
-        }
-        if self.worker.outlook.has_avoided() {
-            return Err(Unsent::Planned(None));
         }
         let plan = self.stand().plan(statement, &[]);
         self.checkout_at_once(plan.target).ok_or(Unsent::Planned(Some(plan)))

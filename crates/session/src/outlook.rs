@@ -3,7 +3,7 @@
 
 mod progress;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,10 @@ pub(crate) struct Outlook {
     snapshot: RefCell<SnapshotCache>,
     balance: RefCell<Balance>,
     failed: RefCell<Vec<(BackendId, Instant)>>,
+    /// Operators have statements wait.
+    paused: Cell<bool>,
+    /// None of the two: looked at before each command.
+    at_rest: Cell<bool>,
 }
 
 impl Outlook {
@@ -42,6 +46,8 @@ impl Outlook {
             reader,
             balance: RefCell::new(Balance::new(policy)),
             failed: RefCell::default(),
+            paused: Cell::new(false),
+            at_rest: Cell::new(true),
         }
     }
 
@@ -122,10 +128,22 @@ impl Outlook {
         self.balance.borrow_mut().took(backend, now.saturating_duration_since(began), now);
     }
 
-    /// True if there may be some.
+    /// True if any backend may be chosen, and no statement has to wait for operators.
     #[inline]
-    pub(crate) fn has_avoided(&self) -> bool {
-        !self.failed.borrow().is_empty()
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.at_rest.get()
+    }
+
+    /// True if operators have statements wait.
+    #[inline]
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.get()
+    }
+
+    /// Takes in whether they do.
+    pub(crate) fn is_paused_now(&self, paused: bool) {
+        self.paused.set(paused);
+        self.at_rest.set(!paused && self.failed.borrow().is_empty());
     }
 
     /// Backends that failed a moment ago.
@@ -136,6 +154,7 @@ impl Outlook {
         }
         let now = rt::now();
         failed.retain(|(_, until)| *until > now);
+        self.at_rest.set(failed.is_empty() && !self.paused.get());
         failed.iter().map(|(backend, _)| *backend).collect()
     }
 
@@ -147,6 +166,7 @@ impl Outlook {
         failed.retain(|(known, _)| *known != backend);
         failed.push((backend, now + AVOID));
         drop(failed);
+        self.at_rest.set(false);
         self.reader.reporter().connect_failed(backend, now, reason);
     }
 

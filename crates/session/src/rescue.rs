@@ -5,6 +5,7 @@
 //! primary is waited for, and a transaction begun on it anew, is in `failover`, what is told of a lost connection in `loss`.
 
 mod failover;
+mod gate;
 mod loss;
 mod on_replica;
 mod trouble;
@@ -25,6 +26,8 @@ use crate::state::Wanted;
 
 pub use failover::WaitingRoom;
 pub(crate) use failover::{Seeking, Waits};
+pub(crate) use gate::Gate;
+pub use gate::Pauses;
 pub(crate) use loss::{Stakes, lost, lost_after_refusal, take_bound, told_of_loss};
 pub(crate) use on_replica::{leave_replica, roll_back_on_replica};
 pub(crate) use trouble::is_usual;

@@ -30,6 +30,9 @@ impl Session {
         statement: &Statement,
         tries: &mut Tries,
     ) -> Result<Checkout, ProxyError> {
+        if self.worker.outlook.is_paused() {
+            Box::pin(self.seeking().wait_while_paused()).await?;
+        }
         match take_bound(&mut self.held, &mut self.state) {
             Ok(None) => {}
             Ok(Some(checkout)) => return Ok(checkout),
@@ -184,6 +187,9 @@ impl Session {
         statement: &Statement,
         sql: &[u8],
     ) -> Result<Option<Checkout>, ProxyError> {
+        if self.worker.outlook.is_paused() {
+            Box::pin(self.seeking().wait_while_paused()).await?;
+        }
         let last = match take_bound(&mut self.held, &mut self.state) {
             Ok(bound) => self.held.connection_of_last_statement(bound, &self.state),
             Err(error) => {

@@ -22,7 +22,7 @@ use crate::client_error::ProxyError;
 use crate::hold::Source;
 use crate::io::Equipment;
 use crate::outlook::Outlook;
-use crate::rescue::{WaitingRoom, Waits};
+use crate::rescue::{Gate, Pauses, WaitingRoom, Waits};
 use crate::statements::Tokens;
 use crate::steer::{Answers, Mirrors};
 
@@ -60,8 +60,10 @@ pub struct Settings {
 pub struct Failover {
     /// How long a statement waits for a primary; zero: not at all.
     pub wait: Duration,
-    /// So many statements wait at the same time.
+    /// So many statements wait at the same time, for a primary or for the end of a pause.
     pub queue: u32,
+    /// How long a statement waits while operators have paused its cluster or user.
+    pub pause: Duration,
     /// A lost transaction is told by the error of a lost connection, and not by that of a deadlock.
     pub lost_transaction_is_lost_connection: bool,
     /// Another backend can become the primary: a statement that is refused because the server takes no writes runs there.
@@ -211,7 +213,7 @@ impl Worker {
         });
         let (room, stopping) = (parts.waiting, parts.stopping);
         let (registry, kills_abandoned) = (parts.registry.clone(), Cell::new(parts.settings.kills_abandoned));
-        let waits = Waits { room, registry, stopping, kills_abandoned };
+        let waits = Waits { room, registry, stopping, kills_abandoned, gate: Gate::default() };
         Rc::new(Self {
             cluster: parts.cluster,
             equipment,
@@ -274,6 +276,12 @@ impl Worker {
     #[inline]
     pub(crate) fn has_set(&self, settings: &Rc<Settings>) -> bool {
         Rc::ptr_eq(settings, &self.settings.borrow())
+    }
+
+    /// Has statements wait from now on, and those go on that are not to wait any more.
+    pub fn pause(&self, pauses: Arc<Pauses>) {
+        self.outlook.is_paused_now(!pauses.is_empty());
+        self.waits.gate.follow(pauses);
     }
 
     /// Follows other settings from now on: sessions with their next command.

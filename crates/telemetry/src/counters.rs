@@ -159,6 +159,8 @@ counters! {
     "delphinus_cache_evictions_total" "Answers that had to make room for others." { cache_evictions }
     "delphinus_failover_waits_total" "Statements that had to wait for a primary." { failover_waits }
     "delphinus_failover_timeouts_total" "Statements for which no primary came in time." { failover_timeouts }
+    "delphinus_pause_waits_total" "Statements that had to wait because operators had paused their cluster or user." { pause_waits }
+    "delphinus_pause_timeouts_total" "Of these, statements that were told an error because nobody resumed it in time." { pause_timeouts }
     "delphinus_read_only_restarts_total" "READ ONLY transactions that needed the primary after they had read on a replica: rolled back, to be tried again." { read_only_restarts }
     "delphinus_hints_ignored_total" "Hints that were not known or could not be obeyed." { hints_ignored }
     "delphinus_mirrored_total" "Statements that a rule wanted copied to a mirror, by what became of the copy." {

@@ -10,6 +10,7 @@ use delphinus_pool::{Budget, left_to_others};
 use delphinus_tables::{Cell, Column, Table};
 use delphinus_topology::{Backend, ClusterId, Wish};
 
+use super::pause::seconds;
 use super::{Call, config, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::cluster::ClusterView;
@@ -171,10 +172,7 @@ fn leaving(words: &[Word]) -> Option<Leaving> {
     };
     let wait = match rest {
         [] => None,
-        [word, time] if word.is("WAIT") => {
-            let seconds = time.text.strip_suffix(['s', 'S']).unwrap_or(&time.text);
-            Some(Duration::from_secs(seconds.parse::<u32>().ok()?.into()))
-        }
+        [word, time] if word.is("WAIT") => Some(seconds(&time.text)?),
         _ => return None,
     };
     Some(Leaving { is_hard, wait })

@@ -1,5 +1,6 @@
 //! The table `clusters`.
 
+use delphinus_net::rt;
 use delphinus_tables::{Cell, Column, Table};
 use delphinus_topology::ClusterId;
 
@@ -7,6 +8,7 @@ use crate::cluster::ClusterView;
 use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text, yes_or_no};
+use crate::time::moment;
 
 pub(crate) static CLUSTERS: Source = Source {
     table: Table {
@@ -26,6 +28,11 @@ pub(crate) static CLUSTERS: Source = Source {
             Column::text("schemas", "The schemas that choose it."),
             Column::text("listeners", "The listeners that choose it."),
             Column::text("users", "The users that choose it."),
+            Column::text(
+                "paused_since",
+                "Since when its statements wait because of PAUSE, UTC; NULL: they do not.",
+            ),
+            Column::integer("paused_statements", "", "Statements in it that wait for RESUME."),
             Column::integer("number", "", "Its place in this table.").of(Column::NUMBER),
         ],
         over: "",
@@ -34,7 +41,7 @@ pub(crate) static CLUSTERS: Source = Source {
 };
 
 fn rows(console: &Console) -> Cells {
-    let parts = &console.parts;
+    let (parts, now) = (&console.parts, rt::now());
     let sessions = parts.registry.list();
     let (listeners, users) = ((parts.listeners)(), (parts.client_users)());
     let row = |(id, cluster): (ClusterId, &ClusterView)| {
@@ -52,6 +59,8 @@ fn rows(console: &Console) -> Cells {
             list((cluster.schemas)().iter().map(String::as_str)),
             list(of_listeners.map(|one| one.name.as_str())),
             list(of_users.map(|one| one.name.as_str())),
+            (cluster.pauses.now)().since(None).map(|since| text(moment(since, now))).into(),
+            number(sessions.iter().filter(|info| info.cluster() == id && info.is_paused()).count()),
         ]
     };
     console.clusters().map(row).collect()

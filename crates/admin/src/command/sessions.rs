@@ -26,7 +26,7 @@ pub(crate) static SESSIONS: Source = Source {
             Column::text("db", "The schema that it is in."),
             Column::text(
                 "state",
-                "query: a statement runs on a backend; waiting: a command has no backend connection yet; sleep.",
+                "query: a statement runs on a backend; waiting: a command has no backend connection yet; paused: it waits for RESUME; sleep.",
             ),
             Column::integer("time_s", "s", "Since its last command began."),
             Column::text("backend", "Where its statement runs, or the backend that it is pinned to."),
@@ -64,7 +64,7 @@ pub(crate) static WAITERS: Source = Source {
     table: Table {
         name: "waiters",
         help: "Sessions with a command that has no backend connection yet. They wait for a free one of the pool, for a new one, \
-               or for a primary; pools and backends tell which.",
+               for a primary, or for RESUME; pools, backends and pauses tell which.",
         columns: &[
             Column::integer("session", "", "The id of the session."),
             Column::text("user", "Its user."),
@@ -113,6 +113,7 @@ fn session(info: &Activity, statement: Option<String>, cluster: &ClusterView, no
     let backend = place.map(|(backend, _)| backend).or(hold.backend);
     let state = match place {
         Some(_) => "query",
+        None if info.is_paused() => "paused",
         None if info.is_waiting() => "waiting",
         None => "sleep",
     };

@@ -73,6 +73,11 @@ pub(crate) static USERS: Source = Source {
                 "YES where the user may take reserved places and end the sessions of others.",
             ),
             Column::text("cluster", "The cluster that the user gets to."),
+            Column::text(
+                "paused_since",
+                "Since when its statements wait because of PAUSE .. USER, UTC; NULL: they do not.",
+            ),
+            Column::integer("paused_statements", "", "Statements of it that wait for RESUME."),
         ],
         over: "",
     },
@@ -81,14 +86,20 @@ pub(crate) static USERS: Source = Source {
 
 fn users(console: &Console) -> Cells {
     let parts = &console.parts;
-    let mut connected: BTreeMap<String, u32> = BTreeMap::new();
+    let (mut connected, now): (BTreeMap<String, [u32; 2]>, _) = (BTreeMap::new(), rt::now());
     for info in parts.registry.list() {
-        *connected.entry(info.user().to_string()).or_default() += 1;
+        let [sessions, paused] = connected.entry(info.user().to_string()).or_default();
+        (*sessions, *paused) = (*sessions + 1, *paused + u32::from(info.is_paused()));
     }
+    let pauses: Vec<_> = parts.clusters.iter().map(|cluster| (cluster.pauses.now)()).collect();
+    let paused_since = |name: &str| -> Cell {
+        let since = pauses.iter().filter_map(|pauses| pauses.since(Some(name))).min();
+        since.map(|since| text(moment(since, now))).into()
+    };
     let every = parts.registry.limits().per_user;
     let mut rows = Vec::new();
     for user in (parts.client_users)() {
-        let connections = connected.remove(&user.name).unwrap_or(0);
+        let [connections, paused] = connected.remove(&user.name).unwrap_or_default();
         let every = every.filter(|_| !user.is_connection_admin);
         rows.push(vec![
             text(&user.name),
@@ -99,16 +110,20 @@ fn users(console: &Console) -> Cells {
             user.max_connections.or(every).map(number).into(),
             yes_or_no(user.is_connection_admin),
             user.cluster.clone().into(),
+            paused_since(&user.name),
+            number(paused),
         ]);
     }
     // Whom the primary lets in without being listed.
-    rows.extend(connected.into_iter().map(|(name, count)| {
-        let (limit, by) = (every.map(number).into(), text("backend"));
-        vec![text(name), text("client"), by, Cell::Null, number(count), limit, yes_or_no(false), Cell::Null]
+    rows.extend(connected.into_iter().map(|(name, [count, paused])| {
+        let (limit, by, since) = (every.map(number).into(), text("backend"), paused_since(&name));
+        let mut row = vec![text(name), text("client"), by, Cell::Null, number(count), limit];
+        row.extend([yes_or_no(false), Cell::Null, since, number(paused)]);
+        row
     }));
     let operator = |user: &crate::AdminUser| {
         let mut row = vec![text(&user.name), text(user.role.as_str()), text("password")];
-        row.resize(8, Cell::Null);
+        row.resize(10, Cell::Null);
         row
     };
     rows.extend(console.users.iter().map(operator));

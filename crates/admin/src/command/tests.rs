@@ -1,5 +1,7 @@
 //! The table of commands: found, refused and documented as it says.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +9,13 @@ use delphinus_clients::LoginDelays;
 use delphinus_monitor::{Monitor, Settings, Tuning};
 use delphinus_net::rt;
 use delphinus_route::{Action, Kind as RuleKind, Policy, Rule, RulePlace, Rules, When};
-use delphinus_session::Routing;
+use delphinus_session::{Pauses, Routing};
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
 use super::dispatch::find;
 use super::*;
-use crate::cluster::ClusterView;
+use crate::cluster::{ClusterView, PauseDoor};
 use crate::console::{ChangedOption, OptionsDoor, Parts};
 use crate::text::words;
 use crate::users::AdminUser;
@@ -90,6 +92,20 @@ fn cluster(name: &str, rules: Rules) -> ClusterView {
         backends: Vec::new(),
         workers: Vec::new(),
         routing: Box::new(move || (routing.clone(), Policy::default())),
+        pauses: pauses(),
+    }
+}
+
+/// A door by which everything is followed.
+fn pauses() -> PauseDoor {
+    let published = Rc::new(RefCell::new(Arc::<Pauses>::default()));
+    let set = published.clone();
+    PauseDoor {
+        now: Box::new(move || published.borrow().clone()),
+        set: Box::new(move |pauses| {
+            set.replace(Arc::new(pauses));
+            Box::pin(std::future::ready(true))
+        }),
     }
 }
 
@@ -267,6 +283,12 @@ fn wrong_texts_are_told_what_to_write() {
         ("SET BACKEND db1 OFFLINE WAIT soon", 1064, "[WAIT seconds]"),
         ("SET BACKEND db1 OFFLINE SOFT HARD", 1064, "[WAIT seconds]"),
         ("SET PROXY AWAY", 1064, "write SET PROXY {OFFLINE | ONLINE}"),
+        ("PAUSE now", 1064, "write PAUSE [CLUSTER name] [USER name] [WAIT seconds]"),
+        ("PAUSE WAIT soon", 1064, "write PAUSE"),
+        ("PAUSE CLUSTER x", 1105, "there is no cluster 'x'; there are main, by port"),
+        ("PAUSE USER nobody", 1105, "there is no user 'nobody'"),
+        ("RESUME WAIT 1", 1064, "write RESUME [CLUSTER name] [USER name]"),
+        ("RESUME CLUSTER main", 1105, "nothing is paused by these words"),
         ("RECONNECT x", 1064, "write RECONNECT [BACKEND name | USER name]"),
         ("RECONNECT BACKEND x", 1105, "there is no backend 'x'"),
         ("SET BACKENDS db1 OFFLINE", 1064, "did you mean SET BACKEND?"),

@@ -201,7 +201,7 @@ fn wrong_rules() {
             d.toml:4:1: mode = "ro" is not known; write "read_only" (known: "split", "read_write" or "read_only")
             d.toml:17:1: read_primary_percentage = 101 is out of range; write a whole number from 0 to 100
             d.toml:18:1: read_balance = "least_conections" is not known; write "least_connections" (known: "round_robin", "weighted", "least_connections" or "least_latency")
-            d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, consistency, consistency_timeout_ms, causal_reads_timeout, failover_wait_ms, failover_wait_queue, lost_transaction_error, strict_hints, explain_route
+            d.toml:19:1: unknown key "strict" in [routing]; remove it; known here: primary_preferred, master_preferred, read_primary_percentage, read_master_percentage, read_balance, slow_start_ms, replica_read_only_transactions, consistency, consistency_timeout_ms, causal_reads_timeout, failover_wait_ms, failover_wait_queue, pause_timeout_ms, lost_transaction_error, strict_hints, explain_route
             d.toml:22:1: there is no listener "other"; write one of ["main"]
             d.toml:25:1: name "a" is there twice; write another name, or remove one of the two
             d.toml:26:1: no backend is in the group "report"; write groups = [..] in a [[cluster.backend]]

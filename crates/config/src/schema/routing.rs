@@ -32,8 +32,12 @@ section! {
         /// So long a statement for the primary waits while there is none, or it cannot be reached; then it is error 9102.
         /// Sessions stay connected. 0: it does not wait.
         failover_wait_ms: u64 = is(10_000), "ms", Hot, in 0..=600_000;
-        /// So many statements wait for a primary at the same time; one more is error 9102 at once.
+        /// So many statements wait for a primary, or while operators have paused the cluster, at the same time; one more is error
+        /// 9102 at once.
         failover_wait_queue: u32 = is(10_000), "statements", Hot, in 0..=10_000_000;
+        /// So long a statement waits while operators have paused its cluster or its user (PAUSE on the admin listener); then it is
+        /// error 9102, and has not run. Sessions stay connected.
+        pause_timeout_ms: u64 = is(120_000), "ms", Hot, in 0..=86_400_000;
         /// The error of a transaction whose backend was lost before it could be committed. "deadlock": 1213 (40001), which
         /// programs know to try again. "lost_connection": 9103. The session goes on in both cases.
         lost_transaction_error: LostTransactionError = is(LostTransactionError::Deadlock), "", Hot;

@@ -1,5 +1,5 @@
 //! Waiting for a primary: for statements that were not sent because there is none, and for those that it has refused because it
-//! takes no writes any more.
+//! takes no writes any more. And for operators who have statements wait (`PAUSE`).
 //!
 //! Owns: which statements wait, how many, and for how long, and how a transaction is begun anew on a primary. What becomes of a statement under which something goes wrong is
 //! decided in `delphinus_route::rescue`.
@@ -16,6 +16,7 @@ use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
+use super::gate::Gate;
 use super::loss::lost;
 use crate::answer::killed;
 use crate::calls::attend;
@@ -56,6 +57,8 @@ pub(crate) struct Waits {
     pub stopping: rt::watch::Receiver<bool>,
     /// A server is not waited for, and what runs there is ended, where the client has gone.
     pub kills_abandoned: Cell<bool>,
+    /// Where statements wait that operators have paused.
+    pub gate: Gate,
 }
 
 impl Waits {
@@ -69,6 +72,8 @@ impl Waits {
 
 /// How often a primary that is said to be there is tried while statements wait for it.
 const RETRY: Duration = Duration::from_millis(100);
+/// How often a paused statement looks whether its client is still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A session that needs the primary, and waits where there is none.
 pub(crate) struct Seeking<'a> {
@@ -137,20 +142,61 @@ impl Seeking<'_> {
         let generation = outlook.with_snapshot(|snapshot, _| snapshot.generation);
         let news = outlook.news(|snapshot| is_there(snapshot) || snapshot.generation != generation);
         let woken = rt::either(rt::timeout(limit, news), activity.disturbed()).await;
-        if let Either::Second(()) = woken
-            && attend(self.held, &self.waits.registry, || None).kills_query()
-        {
+        self.still_waits(matches!(woken, Either::Second(())))
+    }
+
+    /// An error if the statement is not to wait any longer; does what others want of the session, if it `is_disturbed`.
+    fn still_waits(&self, is_disturbed: bool) -> Result<(), ProxyError> {
+        if is_disturbed && attend(self.held, &self.waits.registry, || None).kills_query() {
             return Err(ProxyError::Killed);
         }
-        if activity.is_killed() {
+        if self.held.activity.is_killed() {
             return Err(killed(self.state.flavor()));
         }
         if self.waits.is_stopping() {
             return Err(ProxyError::Shutdown);
         }
         if self.client.stream.is_gone() {
-            return Err(ProxyError::NoBackend("the client has gone".to_owned()));
+            return Err(ProxyError::ClientGone);
         }
+        Ok(())
+    }
+
+    /// Waits while operators have paused the session's cluster or user. What the session has begun on a connection goes on there: a
+    /// pause lets transactions come to their end.
+    pub(crate) async fn wait_while_paused(&mut self) -> Result<(), ProxyError> {
+        let (source, activity) = (self.held.source.clone(), self.held.activity.clone());
+        let user = activity.user();
+        if !self.state.is_only_kept() || !self.waits.gate.holds(&user) {
+            return Ok(());
+        }
+        let settings = source.failover.get();
+        let Some(_place) = self.waits.room.enter(settings.queue) else {
+            return Err(paused(&format!(
+                "as many statements wait as may (failover_wait_queue = {})",
+                settings.queue
+            )));
+        };
+        source.counters.pause_waits.increment();
+        activity.is_paused_now();
+        let (began, mut line) = (rt::now(), self.waits.gate.line_up(&user));
+        loop {
+            let left = settings.pause.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                source.counters.pause_timeouts.increment();
+                return Err(paused(&format!(
+                    "it was not resumed in pause_timeout_ms = {}",
+                    settings.pause.as_millis()
+                )));
+            }
+            let go = rt::timeout(LOOK.min(left), line.may_go());
+            match rt::either(go, activity.disturbed()).await {
+                Either::First(Some(())) => break,
+                Either::First(None) => self.still_waits(false)?,
+                Either::Second(()) => self.still_waits(true)?,
+            }
+        }
+        activity.waits_again();
         Ok(())
     }
 
@@ -231,6 +277,13 @@ impl Seeking<'_> {
         self.state.publish(self.held.bound_to());
         Ok(checkout)
     }
+}
+
+/// What the client of a statement is told that has waited for nothing.
+fn paused(why: &str) -> ProxyError {
+    ProxyError::NoBackend(format!(
+        "an operator has paused the cluster or the user, and {why}; the statement has not run: try again later"
+    ))
 }
 
 /// True where it is the primary that is missing, and nothing has been sent to it.
