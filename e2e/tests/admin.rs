@@ -382,3 +382,53 @@ fn until_connected(admin: &Admin) -> Client {
     .unwrap();
     found.unwrap()
 }
+
+#[test]
+fn commands_are_counted_where_they_run_on_held_connections_too() {
+    for flavor in BOTH {
+        let (stage, admin) = admin_stage(flavor, &[]);
+        let mut operator = admin.operator();
+        let mut routed = || {
+            ["primary", "replica"].map(|target| -> u64 {
+                let name = format!("delphinus_routed_total{{cluster=\"main\",target=\"{target}\"}}");
+                operator.rows(&format!("SHOW STATUS LIKE '{name}'")).unwrap()[0][1]
+                    .as_deref()
+                    .unwrap()
+                    .parse()
+                    .unwrap()
+            })
+        };
+        let mut client = stage.address.connect().unwrap();
+        let insert = client.prepare("INSERT INTO app.visits (server_id) VALUES (1)").unwrap();
+        let before = routed();
+        let mut counted = |text: &str| {
+            let now = routed();
+            assert!(now[0] >= before[0] && now[1] >= before[1], "{text}");
+            [now[0] - before[0], now[1] - before[1]]
+        };
+        for sql in
+            ["BEGIN", "INSERT INTO app.visits (server_id) VALUES (1)", "SELECT COUNT(*) FROM app.visits"]
+        {
+            client.query(sql).unwrap();
+        }
+        client.execute(insert).unwrap();
+        client.query("ROLLBACK").unwrap();
+        assert_eq!(counted("a transaction"), [5, 0]);
+        // One that has written nothing reads on any replica.
+        let mut reader = stage.address.connect().unwrap();
+        for sql in ["START TRANSACTION READ ONLY", WHO, WHO, "COMMIT"] {
+            reader.query(sql).unwrap();
+        }
+        assert_eq!(counted("a transaction that cannot write"), [5, 4]);
+        for sql in [
+            "CREATE TEMPORARY TABLE app.mine (a INT)",
+            "SELECT * FROM app.mine",
+            "DROP TEMPORARY TABLE app.mine",
+        ] {
+            client.query(sql).unwrap();
+        }
+        assert_eq!(counted("a session that is pinned"), [8, 4]);
+        reader.query(WHO).unwrap();
+        assert_eq!(counted("a read"), [8, 5]);
+    }
+}

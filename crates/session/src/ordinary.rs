@@ -111,6 +111,7 @@ impl Session {
         if !self.client.post(&mut checkout, input) {
             return Err(Unsent::Chosen(checkout));
         }
+        self.count_route();
         let began = self.worker.outlook.needs_latency().then(rt::now);
         let heard = self.client.begin_to_hear(&mut checkout, Shape::Results);
         Ok(UnderWay { checkout, heard, began })

@@ -101,17 +101,17 @@ impl Session {
         }
         let backend = self.resolve(target).ok()?;
         let checkout = self.held.retake_ready(backend, &self.state.want)?;
-        self.count_route(target);
         self.steering.goes_to(target);
         Some(checkout)
     }
 
+    /// Counts a command that is sent, on a connection that is held, too.
     #[inline]
-    fn count_route(&self, target: Target) {
-        match target {
-            Target::Primary => self.worker.counters.routed_primary.increment(),
-            Target::Replica(_) => self.worker.counters.routed_replica.increment(),
-        }
+    pub(crate) fn count_route(&self) {
+        let counters = &self.worker.counters;
+        let counter =
+            if self.steering.on_replica { &counters.routed_replica } else { &counters.routed_primary };
+        counter.increment();
     }
 
     /// A connection to where the plan leads, in the state that the session wants; where it is the primary that is missing, the
@@ -147,7 +147,6 @@ impl Session {
     /// A connection to a replica, that has what the session has to find.
     async fn checkout_replica(&mut self, backend: BackendId) -> Result<Checkout, ProxyError> {
         let target = Target::Replica(backend);
-        self.count_route(target);
         self.steering.goes_to(target);
         let mut checkout = self.held.checkout(backend, &mut self.state, false).await?;
         if !self.causality.must_wait() {

@@ -220,6 +220,7 @@ impl Session {
         input: Input,
         shape: Shape,
     ) -> Result<Relayed, Cut> {
+        self.count_route();
         self.causality.count_write(&self.worker.outlook.progress, self.steering.on_replica);
         let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
         let began = self.worker.outlook.needs_latency().then(rt::now);

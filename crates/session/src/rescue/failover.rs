@@ -88,7 +88,6 @@ impl Seeking<'_> {
     #[inline]
     pub(crate) async fn checkout(&mut self, waits: bool) -> Result<Checkout, ProxyError> {
         let primary = self.held.source.outlook.usable_primary()?;
-        self.held.source.counters.routed_primary.increment();
         match self.held.checkout(primary, self.state, waits).await {
             Err(error) if is_about_schema(&error) => {
                 Ok(self.held.checkout_without_schema(primary, self.state).await?)
