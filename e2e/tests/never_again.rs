@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::thread::{ScopedJoinHandle, scope};
-use std::time::Duration;
+use std::thread::{ScopedJoinHandle, scope, sleep};
+use std::time::{Duration, Instant};
 
 use delphinus_e2e::{Answer, Client, ConfigFile, Relay, ServerError, Stage, until};
 use delphinus_sandbox::{Flavor, Server};
@@ -89,6 +89,44 @@ fn a_procedure_that_has_written_before_it_was_refused_does_not_run_again() {
             assert_eq!((told, ended), (1290, true), "and then there was: {rows}");
         });
     }
+}
+
+/// What a server refuses for another option says nothing of roles: the backends are not looked at out of turn, as they are when it
+/// takes no writes any more.
+#[test]
+fn a_refusal_for_another_option_makes_no_server_be_looked_at() {
+    let monitor = vec!["interval_ms = 600000".to_owned()];
+    let config = ConfigFile { topology: Some("read_only"), monitor, ..ConfigFile::default() };
+    let stage = Stage::with_servers(Flavor::MariaDb, &["general_log=OFF"], &config).unwrap();
+    let primary = &stage.cluster.servers[0];
+    let user = &stage.cluster.app_user;
+    // Connections that are there already have no new rights.
+    primary.query(&format!("GRANT FILE ON *.* TO {user}@'%'; KILL USER {user}@'%'")).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    let questions = || stage.status(2, "Questions").unwrap();
+    // Probes out of turn come every 100 ms; the question itself is a few, too.
+    let (while_at_rest, few) = (Duration::from_secs(2), 10);
+    until(LIMIT, "rest", || {
+        let before = questions();
+        sleep(while_at_rest);
+        Ok(questions() < before + few / 2)
+    })
+    .unwrap();
+    let before = questions();
+    let begun = Instant::now();
+    while begun.elapsed() < while_at_rest {
+        assert_eq!(code(client.query("SELECT 1 INTO OUTFILE '/nowhere/at/all'")), 1290);
+    }
+    let asked = questions() - before;
+    assert!(asked < few, "{asked} questions");
+    set_read_only(primary, true);
+    scope(|scope| {
+        let running = scope.spawn(|| client.query("CREATE TABLE looked_at (id INT)"));
+        let seen = until(LIMIT, "probes", || Ok(questions() > before + 3 * few));
+        set_read_only(primary, false);
+        running.join().unwrap().unwrap();
+        seen.unwrap();
+    });
 }
 
 /// Of several statements in one text the client has the answers to the first ones when a later one is refused.

@@ -6,6 +6,7 @@ mod calls;
 mod crate_docs;
 mod crate_table;
 mod err_packets;
+mod error_numbers;
 mod exceptions;
 mod file_layout;
 mod hosts;
@@ -73,7 +74,7 @@ impl fmt::Display for Violation {
 
 type Rule = fn(&Project) -> Vec<Violation>;
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     calls::check,
     crate_table::check,
     pure_crates::check,
@@ -82,6 +83,7 @@ const RULES: [Rule; 14] = [
     names::check,
     panics::check,
     err_packets::check,
+    error_numbers::check,
     exceptions::check,
     hosts::check,
     manifests::check,

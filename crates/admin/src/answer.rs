@@ -2,6 +2,7 @@
 
 use delphinus_session::ClientError;
 use delphinus_tables::Fault;
+use delphinus_wire::error_code;
 
 use crate::table::Table;
 
@@ -23,20 +24,28 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// The text is no command: ER_PARSE_ERROR.
+    /// The text is no command.
     pub(crate) fn syntax(text: impl Into<String>) -> Self {
-        Self { code: 1064, state: *b"42000", text: format!("Delphinus: {}", text.into()) }
+        Self {
+            code: error_code::ER_PARSE_ERROR,
+            state: *b"42000",
+            text: format!("Delphinus: {}", text.into()),
+        }
     }
 
-    /// The command cannot be obeyed: ER_UNKNOWN_ERROR.
+    /// The command cannot be obeyed.
     pub(crate) fn because(text: impl Into<String>) -> Self {
-        Self { code: 1105, state: *b"HY000", text: format!("Delphinus: {}", text.into()) }
+        Self {
+            code: error_code::ER_UNKNOWN_ERROR,
+            state: *b"HY000",
+            text: format!("Delphinus: {}", text.into()),
+        }
     }
 
-    /// The operator's role does not suffice: ER_SPECIFIC_ACCESS_DENIED_ERROR.
+    /// The operator's role does not suffice.
     pub(crate) fn role(command: &str, role: &str) -> Self {
         let text = format!("Access denied; you need the role '{role}' for {command}");
-        Self { code: 1227, state: *b"42000", text }
+        Self { code: error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR, state: *b"42000", text }
     }
 
     pub(crate) fn to_error(&self) -> ClientError {
@@ -47,15 +56,15 @@ impl Refused {
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Self {
         let (code, state) = match fault {
-            Fault::NoTable(_) => (1146, b"42S02"),
-            Fault::NoColumn(_) => (1054, b"42S22"),
-            Fault::Forbidden => (1142, b"42000"),
-            Fault::Syntax(_) => (1064, b"42000"),
-            Fault::Time => (3024, b"HY000"),
-            Fault::Memory => (1038, b"HY001"),
-            Fault::Value | Fault::Answer => (1104, b"42000"),
-            Fault::Parameters { .. } => (1210, b"HY000"),
-            Fault::Other(_) => (1105, b"HY000"),
+            Fault::NoTable(_) => (error_code::ER_NO_SUCH_TABLE, b"42S02"),
+            Fault::NoColumn(_) => (error_code::ER_BAD_FIELD_ERROR, b"42S22"),
+            Fault::Forbidden => (error_code::ER_TABLEACCESS_DENIED_ERROR, b"42000"),
+            Fault::Syntax(_) => (error_code::ER_PARSE_ERROR, b"42000"),
+            Fault::Time => (error_code::ER_QUERY_TIMEOUT, b"HY000"),
+            Fault::Memory => (error_code::ER_OUT_OF_SORTMEMORY, b"HY001"),
+            Fault::Value | Fault::Answer => (error_code::ER_TOO_BIG_SELECT, b"42000"),
+            Fault::Parameters { .. } => (error_code::ER_WRONG_ARGUMENTS, b"HY000"),
+            Fault::Other(_) => (error_code::ER_UNKNOWN_ERROR, b"HY000"),
         };
         Self { code, state: *state, text: format!("Delphinus: {fault}") }
     }

@@ -13,7 +13,7 @@ use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::handshake::server::{LoginOutcome, PasswordQuery, ServerSettings, Step, Verdict};
 use delphinus_wire::handshake::{ConnectAttributes, Transport};
 use delphinus_wire::response::{EofPacket, ErrPacket, OkPacket, Status};
-use delphinus_wire::{Capabilities, Command, begin_packet, end_packet, put_packet};
+use delphinus_wire::{Capabilities, Command, begin_packet, end_packet, error_code, put_packet};
 
 use crate::answer::{Answer, Refused};
 use crate::ask;
@@ -208,7 +208,11 @@ impl Connection<'_> {
             let packet = match rt::timeout(NET_TIMEOUT, io.read(MAX_COMMAND)).await.ok_or(timed_out)? {
                 Err(error @ NetError::TooLarge(_)) => {
                     let too_large = "Got a packet bigger than 'max_allowed_packet' bytes";
-                    let refused = Refused { code: 1153, state: *b"08S01", text: too_large.to_owned() };
+                    let refused = Refused {
+                        code: error_code::ER_NET_PACKET_TOO_LARGE,
+                        state: *b"08S01",
+                        text: too_large.to_owned(),
+                    };
                     write(stream, &self.error(&refused)).await?;
                     return Err(error);
                 }
@@ -223,7 +227,11 @@ impl Connection<'_> {
 
     /// The answer to a command; `None` ends the connection.
     async fn answer(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
-        let unknown = Refused { code: 1047, state: *b"08S01", text: "Unknown command".to_owned() };
+        let unknown = Refused {
+            code: error_code::ER_UNKNOWN_COM_ERROR,
+            state: *b"08S01",
+            text: "Unknown command".to_owned(),
+        };
         let mut out = Vec::new();
         match Command::parse(payload) {
             Ok(Command::Quit) => return None,

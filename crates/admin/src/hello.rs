@@ -2,13 +2,11 @@
 //! an operator's connection has no state.
 
 use delphinus_tables::Cell;
+use delphinus_wire::error_code;
 
 use crate::answer::Refused;
 use crate::command::Call;
 use crate::table::{Table, text};
-
-/// ER_UNKNOWN_SYSTEM_VARIABLE.
-pub(crate) const UNKNOWN_VARIABLE: u16 = 1193;
 
 /// What is told of the version in the greeting and by VERSION(): drivers read the numbers.
 pub(crate) const VERSION: &str = concat!("8.4.0-delphinus-admin-", env!("CARGO_PKG_VERSION"));
@@ -162,7 +160,7 @@ fn variable_value(variable: &str) -> Result<(Cell, bool), Refused> {
     let name = scopes.iter().find_map(|scope| lower.strip_prefix(scope)).unwrap_or(&lower);
     let Some((_, value)) = VARIABLES.iter().find(|(known, _)| *known == name) else {
         let text = format!("Unknown system variable '{name}'");
-        return Err(Refused { code: UNKNOWN_VARIABLE, state: *b"HY000", text });
+        return Err(Refused { code: error_code::ER_UNKNOWN_SYSTEM_VARIABLE, state: *b"HY000", text });
     };
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     Ok((text(value), is_number))

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use delphinus_tables::Cell;
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::{Column, EofPacket, Status};
-use delphinus_wire::{Capabilities, Malformed, Put, Reader, begin_packet, end_packet, execute_params};
+use delphinus_wire::{
+    Capabilities, Malformed, Put, Reader, begin_packet, end_packet, error_code, execute_params,
+};
 
 use crate::answer::Refused;
 
@@ -35,7 +37,11 @@ impl Prepared {
         if self.statements.len() == MAX {
             let text =
                 format!("Can't create more than {MAX} prepared statements on this connection; close some");
-            return Err(Refused { code: 1461, state: *b"42000", text });
+            return Err(Refused {
+                code: error_code::ER_MAX_PREPARED_STMT_COUNT_REACHED,
+                state: *b"42000",
+                text,
+            });
         }
         self.last_id = self.last_id.wrapping_add(1);
         let id = ClientStmtId(self.last_id);
@@ -89,7 +95,7 @@ impl Prepared {
 
 fn unknown(id: ClientStmtId) -> Refused {
     let text = format!("Unknown prepared statement handler ({}) given to mysqld_stmt_execute", id.0);
-    Refused { code: 1243, state: *b"HY000", text }
+    Refused { code: error_code::ER_UNKNOWN_STMT_HANDLER, state: *b"HY000", text }
 }
 
 fn values(statement: &mut Statement, payload: &[u8]) -> Result<Vec<Cell>, Malformed> {

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 
 use delphinus_net::rt::oneshot;
 use delphinus_tables::{Cell, Engine, Fault, Kind, Query, Work};
+use delphinus_wire::error_code;
 
 use crate::answer::{Answer, Refused};
 use crate::command::{Call, Caller};
@@ -70,7 +71,7 @@ pub(crate) async fn run(call: &Call<'_>) -> Result<Answer, Refused> {
 fn hello_to(call: &Call<'_>) -> Result<Option<Table>, Refused> {
     match hello::select(call) {
         Ok(table) => Ok(Some(table)),
-        Err(refused) if refused.code == hello::UNKNOWN_VARIABLE => Err(refused),
+        Err(refused) if refused.code == error_code::ER_UNKNOWN_SYSTEM_VARIABLE => Err(refused),
         Err(_) => Ok(None),
     }
 }

@@ -88,7 +88,7 @@ impl<'a> LoginAttempt<'a> {
     pub async fn failed(&self, end: &LoginEnd) {
         let Some(user) = self.user.get() else { return };
         let is_failure = match end {
-            LoginEnd::Refused(refusal) => refusal.code == error_code::ACCESS_DENIED_ERROR,
+            LoginEnd::Refused(refusal) => refusal.code == error_code::ER_ACCESS_DENIED_ERROR,
             LoginEnd::Broken(_) => true,
         };
         if !is_failure {

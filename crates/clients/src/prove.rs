@@ -68,7 +68,7 @@ impl Prover<'_> {
         let nobody = format!("nobody_{:08x}", user_key(user) as u32);
         let wrong = if password.is_empty() { Password::new("") } else { Password::new(".") };
         match self.ask((&nobody, client_ip), &wrong).await {
-            Err(Unproven::Refused(error)) if error.code == error_code::ACCESS_DENIED_ERROR => {
+            Err(Unproven::Refused(error)) if error.code == error_code::ER_ACCESS_DENIED_ERROR => {
                 Unproven::NoSuchUser
             }
             Ok(()) => Unproven::NoSuchUser,

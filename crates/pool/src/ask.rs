@@ -19,7 +19,7 @@ use crate::error::PoolError;
 pub(crate) enum AskError {
     /// The connection is unusable now.
     Broken(NetError),
-    /// The backend said no, or there was no room for what it said (`error_code::CAPACITY_EXCEEDED`); the connection is as it was.
+    /// The backend said no, or there was no room for what it said (`error_code::ER_CAPACITY_EXCEEDED`); the connection is as it was.
     Refused(ErrPacket),
 }
 
@@ -137,7 +137,7 @@ impl<'a> Bounded<'a> {
             };
             passed = self.pass_over().await?;
         }
-        Ok(AskError::Refused(ErrPacket::in_place_of_answer(error_code::CAPACITY_EXCEEDED, NO_ROOM)))
+        Ok(AskError::Refused(ErrPacket::in_place_of_answer(error_code::ER_CAPACITY_EXCEEDED, NO_ROOM)))
     }
 
     async fn pass_over(&mut self) -> Result<Passed, AskError> {

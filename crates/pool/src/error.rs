@@ -87,14 +87,6 @@ impl Full {
     }
 }
 
-/// True for what a server says that has no connection left, for anybody or for this user.
-fn is_full(code: u16) -> bool {
-    matches!(
-        code,
-        error_code::CON_COUNT_ERROR | error_code::TOO_MANY_USER_CONNECTIONS | error_code::USER_LIMIT_REACHED
-    )
-}
-
 impl PoolError {
     /// True if another connection, or another backend, may do better: nothing of the client's was sent.
     pub fn is_elsewhere_better(&self) -> bool {
@@ -102,8 +94,8 @@ impl PoolError {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => true,
             // Too many connections, and shutdown in progress.
             Self::Refused { error, .. } => {
-                is_full(error.code)
-                    || matches!(error.code, error_code::SERVER_SHUTDOWN | error_code::HOST_IS_BLOCKED)
+                error_code::is_full(error.code)
+                    || matches!(error.code, error_code::ER_SERVER_SHUTDOWN | error_code::ER_HOST_IS_BLOCKED)
             }
             Self::Exhausted { .. } | Self::Login { .. } | Self::NoWayBack { .. } => false,
         }
@@ -111,17 +103,17 @@ impl PoolError {
 
     /// True if the backend has answered, and there was no room for that.
     pub fn is_no_room(&self) -> bool {
-        matches!(self, Self::Refused { error, .. } if error.code == error_code::CAPACITY_EXCEEDED)
+        matches!(self, Self::Refused { error, .. } if error.code == error_code::ER_CAPACITY_EXCEEDED)
     }
 
     /// True if the backend has no connection left for anybody.
     pub(crate) fn is_too_many(&self) -> bool {
-        matches!(self, Self::Refused { error, .. } if error.code == error_code::CON_COUNT_ERROR)
+        matches!(self, Self::Refused { error, .. } if error.code == error_code::ER_CON_COUNT_ERROR)
     }
 
     /// True if the backend has no connection left, for anybody or for this user.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Refused { error, .. } if is_full(error.code))
+        matches!(self, Self::Refused { error, .. } if error_code::is_full(error.code))
     }
 
     /// True if the backend does not take what it was given for a password; another may do.
@@ -130,7 +122,7 @@ impl PoolError {
             // Access denied, and the same of MariaDB for an account without a password.
             Self::Refused { error, .. } => matches!(
                 error.code,
-                error_code::ACCESS_DENIED_ERROR | error_code::ACCESS_DENIED_NO_PASSWORD_ERROR
+                error_code::ER_ACCESS_DENIED_ERROR | error_code::ER_ACCESS_DENIED_NO_PASSWORD_ERROR
             ),
             // A hash that does not serve for the backend's plugin.
             Self::Login { .. } => true,

@@ -129,7 +129,7 @@ impl Pool {
                 pool.members.count(connection);
                 pool.refused.take();
             }
-            Err(PoolError::Refused { error, .. }) if error.code == error_code::CON_COUNT_ERROR => {
+            Err(PoolError::Refused { error, .. }) if error.code == error_code::ER_CON_COUNT_ERROR => {
                 pool.refused.replace(Some((rt::now(), error.clone())));
             }
             Err(_) => {}

@@ -157,7 +157,7 @@ async fn kill(
         Some(payload) if payload.first() == Some(&response::ERR) => {
             let error = ErrPacket::parse(&payload).map_err(|error| broken(error.into()))?;
             // The thread has ended by itself.
-            let is_gone = error.code == error_code::NO_SUCH_THREAD;
+            let is_gone = error.code == error_code::ER_NO_SUCH_THREAD;
             if is_gone { Ok(()) } else { Err(PoolError::Refused { backend: place.name(), error }) }
         }
         _ => Ok(()),

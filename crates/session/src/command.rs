@@ -27,7 +27,7 @@ use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{Command, HEADER_LEN};
 
 use crate::answer::{self, Answer};
-use crate::client_error::ProxyError;
+use crate::client_error::{Lost, ProxyError};
 use crate::follow::AT_RISK;
 use crate::io::{Cut, Input, Relayed};
 use crate::run::{Carried, Job};
@@ -273,7 +273,7 @@ impl Session {
         if let Some(why) = self.held.why_unbound(&self.state) {
             // What is lost with it is told by whatever comes next: here is no answer that could say so.
             self.held.bound = None;
-            return Err(ProxyError::LostHarmless(why.to_owned()));
+            return Err(Lost::Answer(why.to_owned()).into());
         }
         let mut checkout = self.choose(&pinning(*statement), &mut self.tries()).await?;
         if let Some(own) = own {

@@ -113,7 +113,7 @@ impl Wanted {
 /// True for an EXECUTE of a statement that is not there, and nothing else.
 fn has_run_nothing(Executed { statement, response, .. }: &Executed<'_>) -> bool {
     statement.class == Class::Execute
-        && response.error == Some(error_code::UNKNOWN_STMT_HANDLER)
+        && response.error == Some(error_code::ER_UNKNOWN_STMT_HANDLER)
         && statement.effects.without(Effects::SQL_EXECUTES).is_empty()
 }
 

@@ -241,9 +241,9 @@ pub(crate) fn is_about_schema(error: &PoolError) -> bool {
     let PoolError::Refused { error, .. } = error else { return false };
     matches!(
         error.code,
-        error_code::DBACCESS_DENIED_ERROR
-            | error_code::BAD_DB_ERROR
-            | error_code::TOO_LONG_IDENT
-            | error_code::WRONG_DB_NAME
+        error_code::ER_DBACCESS_DENIED_ERROR
+            | error_code::ER_BAD_DB_ERROR
+            | error_code::ER_TOO_LONG_IDENT
+            | error_code::ER_WRONG_DB_NAME
     )
 }

@@ -21,6 +21,7 @@
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
 //! | whether it has changed accounts or rights | `follow/rights` |
+//! | what can go wrong | `proxy_error` |
 //! | which error does a client see | `client_error` |
 //! | what others want of a session while it waits | `calls`, and `watch` while a command is on its way |
 
@@ -38,6 +39,7 @@ mod login;
 mod needs;
 mod ordinary;
 mod outlook;
+mod proxy_error;
 mod ready;
 mod rescue;
 mod route;
@@ -53,7 +55,7 @@ mod steer;
 mod watch;
 mod worker;
 
-pub use client_error::{ClientError, ProxyError, Steered};
+pub use client_error::{ClientError, Lost, ProxyError, Steered};
 pub use outlook::is_hung;
 pub use rescue::{Pauses, WaitingRoom};
 pub use session::Session;

@@ -252,7 +252,7 @@ impl Session {
         self.begin_elsewhere(statement).await.map_err(|error| match error {
             ProxyError::Killed => error,
             // It has ended, and a client that is not told so would go on without one.
-            error => self.held.source.failover.get().lost_transaction(&error.reason()),
+            error => self.held.source.failover.get().lost_transaction(error.reason()).into(),
         })
     }
 

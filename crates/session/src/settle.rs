@@ -6,10 +6,10 @@ use delphinus_pool::{Checkout, LeftBehind, PoolError};
 use delphinus_sql::{Class, Effects, SqlText, Statement};
 use delphinus_state::Response;
 use delphinus_telemetry::ClusterCounters;
-use delphinus_wire::{HEADER_LEN, error_code};
+use delphinus_wire::HEADER_LEN;
 
 use crate::answer::{list_left, rows_left};
-use crate::client_error::ProxyError;
+use crate::client_error::{Lost, ProxyError};
 use crate::follow::{self, Around};
 use crate::fresh::Done;
 use crate::io::{Input, Relayed};
@@ -17,9 +17,6 @@ use crate::rescue::{lost_after_refusal, told_of_loss};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::Ran;
-
-/// A server refuses a write because it is read-only.
-const READ_ONLY: [u16; 2] = [error_code::OPTION_PREVENTS_STATEMENT, error_code::READ_ONLY_MODE];
 
 impl Session {
     /// Settles a statement. An error means that the session's state is not known any more: it has to end.
@@ -73,7 +70,7 @@ impl Session {
     }
 
     async fn settle_changes(&mut self, checkout: &mut Checkout, ran: Ran<'_>) -> Result<(), PoolError> {
-        if ran.response.error.is_some_and(|code| READ_ONLY.contains(&code)) {
+        if ran.response.takes_no_writes() {
             self.worker.outlook.report_read_only(checkout.backend());
         }
         let before = self.state.want.schema.clone();
@@ -215,7 +212,7 @@ fn count_error(error: &ProxyError, counters: &ClusterCounters) {
             counters.error_backend_unreachable.increment();
         }
         // Counted where it was lost.
-        ProxyError::LostState(..) | ProxyError::LostTransaction { .. } | ProxyError::LostUnknown(_) => {}
+        ProxyError::Lost(Lost::State(..) | Lost::Transaction { .. } | Lost::Outcome(_)) => {}
         _ => counters.error_proxy.increment(),
     }
 }

@@ -18,7 +18,7 @@ use delphinus_topology::ClusterId;
 use delphinus_view::{SnapshotReader, StoredCode};
 use delphinus_wire::auth::{Plugin, RsaKey};
 
-use crate::client_error::ProxyError;
+use crate::client_error::Lost;
 use crate::hold::Source;
 use crate::io::Equipment;
 use crate::outlook::Outlook;
@@ -72,9 +72,9 @@ pub struct Failover {
 
 impl Failover {
     /// What is told of a transaction that is to be tried again.
-    pub(crate) fn lost_transaction(self, how: &str) -> ProxyError {
+    pub(crate) fn lost_transaction(self, how: String) -> Lost {
         let as_deadlock = !self.lost_transaction_is_lost_connection;
-        ProxyError::LostTransaction { how: how.to_owned(), as_deadlock }
+        Lost::Transaction { how, as_deadlock }
     }
 }
 

@@ -11,9 +11,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use delphinus_sql::{Assignment, Class, Effects, Flavor, Hidden, SqlText, Statement, Target};
+use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
-use self::done::{Done, SYNTAX};
+use self::done::Done;
 pub use self::pins::fixes;
 use crate::pin::{PinReason, Pins};
 use crate::session::SessionState;
@@ -87,7 +88,16 @@ impl Learnt {
 
 /// Errors after which the server may have rolled the transaction back without being asked: deadlock, lock wait
 /// time-out, failed commit, refused by Group Replication, XA rollback only.
-const ROLLED_BACK: &[u16] = &[1213, 1205, 1180, 3100, 3101, 1402, 1613, 1614];
+const ROLLED_BACK: &[u16] = &[
+    error_code::ER_LOCK_DEADLOCK,
+    error_code::ER_LOCK_WAIT_TIMEOUT,
+    error_code::ER_ERROR_DURING_COMMIT,
+    error_code::ER_RUN_HOOK_ERROR,
+    error_code::ER_TRANSACTION_ROLLBACK_DURING_COMMIT,
+    error_code::ER_XA_RBROLLBACK,
+    error_code::ER_XA_RBTIMEOUT,
+    error_code::ER_XA_RBDEADLOCK,
+];
 
 /// Applies what a statement did. `None` where everything is known, which is the ordinary case.
 pub fn learn(state: &mut SessionState, pins: &mut Pins, executed: &Executed<'_>) -> Option<Learnt> {
@@ -155,7 +165,7 @@ fn is_refused_at_sight(executed: &Executed<'_>) -> bool {
     let runs_others = statement.effects.intersects(Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES));
     match statement.class {
         Class::Diagnostics => !response.is_ok() && !runs_others,
-        Class::Unknown => response.error == Some(SYNTAX) && !runs_others,
+        Class::Unknown => response.error == Some(error_code::ER_PARSE_ERROR) && !runs_others,
         _ => false,
     }
 }
@@ -278,15 +288,40 @@ fn is_state_listed(executed: &Executed<'_>) -> bool {
 
 /// Errors of an EXECUTE, or of a statement with a function in it, that did not begin: syntax, no such routine or statement,
 /// wrong number of arguments, no rights to it, no schema.
-const NOT_BEGUN: &[u16] = &[1044, 1046, 1049, 1064, 1210, 1243, 1305, 1318, 1370, 1630];
+const NOT_BEGUN: &[u16] = &[
+    error_code::ER_DBACCESS_DENIED_ERROR,
+    error_code::ER_NO_DB_ERROR,
+    error_code::ER_BAD_DB_ERROR,
+    error_code::ER_PARSE_ERROR,
+    error_code::ER_WRONG_ARGUMENTS,
+    error_code::ER_UNKNOWN_STMT_HANDLER,
+    error_code::ER_SP_DOES_NOT_EXIST,
+    error_code::ER_SP_WRONG_NO_OF_ARGS,
+    error_code::ER_PROCACCESS_DENIED_ERROR,
+    error_code::ER_FUNC_INEXISTENT_NAME_COLLISION,
+];
 
 /// Errors of other statements, found before a function in them can have run: no such column, table or variable, a
 /// variable that cannot be set so, no rights to it.
-const NOT_RESOLVED: &[u16] = &[1054, 1142, 1143, 1146, 1193, 1227, 1232, 1238];
+const NOT_RESOLVED: &[u16] = &[
+    error_code::ER_BAD_FIELD_ERROR,
+    error_code::ER_TABLEACCESS_DENIED_ERROR,
+    error_code::ER_COLUMNACCESS_DENIED_ERROR,
+    error_code::ER_NO_SUCH_TABLE,
+    error_code::ER_UNKNOWN_SYSTEM_VARIABLE,
+    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
+    error_code::ER_WRONG_TYPE_FOR_VAR,
+    error_code::ER_INCORRECT_GLOBAL_LOCAL_VAR,
+];
 
 /// Errors of a SET of several variables, found before it looks at the first: they are resolved one by one, and the
 /// functions of one run before the next is looked at. Syntax, no such character set, table or variable.
-const NOT_RESOLVED_IN_LIST: &[u16] = &[1064, 1115, 1146, 1193];
+const NOT_RESOLVED_IN_LIST: &[u16] = &[
+    error_code::ER_PARSE_ERROR,
+    error_code::ER_UNKNOWN_CHARACTER_SET,
+    error_code::ER_NO_SUCH_TABLE,
+    error_code::ER_UNKNOWN_SYSTEM_VARIABLE,
+];
 
 /// True for a routine, a body, or a statement in a statement, that failed: what it had changed by then is not reported.
 fn is_cut_short(executed: &Executed<'_>) -> bool {
@@ -298,8 +333,8 @@ fn is_cut_short(executed: &Executed<'_>) -> bool {
     match executed.statement.class {
         // It may be the error of one of the statements in it, whatever its number is.
         Class::Call => return true,
-        Class::Unknown => return error != SYNTAX,
-        Class::Multi => return error != SYNTAX || executed.response.status.is_some(),
+        Class::Unknown => return error != error_code::ER_PARSE_ERROR,
+        Class::Multi => return error != error_code::ER_PARSE_ERROR || executed.response.status.is_some(),
         _ => {}
     }
     if effects.contains(Effects::SQL_EXECUTES) {

@@ -11,7 +11,7 @@ mod response;
 use delphinus_wire::response::{self as packets, EofPacket, ErrPacket, OkPacket, PrepareOk, Status};
 use delphinus_wire::{Capabilities, HEADER_LEN, Malformed, parse_header};
 
-pub use response::{Changed, Response};
+pub use response::{Changed, OfServer, Response};
 
 /// What kind of answer a command gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

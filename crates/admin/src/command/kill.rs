@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use delphinus_clients::{Activity, ClientConnId};
+use delphinus_wire::error_code;
 
 use super::{Call, usage_of};
 use crate::answer::{Answer, Refused};
@@ -82,7 +83,11 @@ fn kill_session(call: &Call<'_>, id: u64, ends_session: bool) -> Result<Answer, 
     let registry = &call.console.parts.registry;
     let found = u32::try_from(id).ok().and_then(|id| registry.find(ClientConnId(id)));
     let Some(victim) = found else {
-        return Err(Refused { code: 1094, state: *b"HY000", text: format!("Unknown thread id: {id}") });
+        return Err(Refused {
+            code: error_code::ER_NO_SUCH_THREAD,
+            state: *b"HY000",
+            text: format!("Unknown thread id: {id}"),
+        });
     };
     let caller = call.caller;
     tracing::warn!(

@@ -1,5 +1,7 @@
 //! What is said of a text that is no command, or not as it has to be: what was meant, and what to write.
 
+use delphinus_wire::error_code;
+
 use super::{COMMANDS, Command, Group};
 use crate::answer::Refused;
 use crate::text::Word;
@@ -19,7 +21,11 @@ pub(crate) fn usage_of(name: &str) -> Refused {
 pub(crate) fn unknown(text: &[Word]) -> Refused {
     let written: Vec<_> = text.iter().take(3).map(|word| word.text.to_uppercase()).collect();
     if written.is_empty() {
-        return Refused { code: 1065, state: *b"42000", text: "Query was empty".to_owned() };
+        return Refused {
+            code: error_code::ER_EMPTY_QUERY,
+            state: *b"42000",
+            text: "Query was empty".to_owned(),
+        };
     }
     let for_operators = COMMANDS.iter().filter(|command| command.group != Group::Client);
     let names = for_operators.flat_map(|command| command.names.iter());

@@ -2,6 +2,7 @@
 
 use delphinus_net::{LoginError, NetError};
 use delphinus_topology::ProbeOutcome;
+use delphinus_wire::error_code;
 use delphinus_wire::response::ErrPacket;
 use thiserror::Error;
 
@@ -39,22 +40,29 @@ impl From<delphinus_wire::Malformed> for ProbeError {
     }
 }
 
-/// ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED: only a living server counts.
-const FULL: &[u16] = &[1040, 1203, 1226];
-
-/// The server does not let this user, or this user from this host, in: ER_DBACCESS_DENIED_ERROR,
-/// ER_ACCESS_DENIED_ERROR, ER_HOST_NOT_PRIVILEGED, ER_SPECIFIC_ACCESS_DENIED_ERROR, ER_NOT_SUPPORTED_AUTH_MODE,
-/// ER_PLUGIN_IS_NOT_LOADED, ER_ACCESS_DENIED_NO_PASSWORD_ERROR, ER_MUST_CHANGE_PASSWORD,
-/// ER_MUST_CHANGE_PASSWORD_LOGIN, ER_ACCOUNT_HAS_BEEN_LOCKED, ER_SECURE_TRANSPORT_REQUIRED, and MariaDB's
-/// ER_ACCOUNT_HAS_BEEN_LOCKED.
-const DENIED: &[u16] = &[1044, 1045, 1130, 1227, 1251, 1524, 1698, 1820, 1862, 3118, 3159, 4151];
+/// The server does not let this user, or this user from this host, in.
+const DENIED: &[u16] = &[
+    error_code::ER_DBACCESS_DENIED_ERROR,
+    error_code::ER_ACCESS_DENIED_ERROR,
+    error_code::ER_HOST_NOT_PRIVILEGED,
+    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
+    error_code::ER_NOT_SUPPORTED_AUTH_MODE,
+    error_code::ER_PLUGIN_IS_NOT_LOADED,
+    error_code::ER_ACCESS_DENIED_NO_PASSWORD_ERROR,
+    error_code::ER_MUST_CHANGE_PASSWORD,
+    error_code::ER_MUST_CHANGE_PASSWORD_LOGIN,
+    error_code::ER_ACCOUNT_HAS_BEEN_LOCKED,
+    error_code::ER_SECURE_TRANSPORT_REQUIRED,
+    error_code::ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB,
+];
 
 impl ProbeError {
     /// What the topology makes of it.
     pub(crate) fn into_outcome(self) -> ProbeOutcome {
         let text = self.to_string().into();
         match self {
-            Self::Answer(error) if FULL.contains(&error.code) => ProbeOutcome::Full(text),
+            // Only a living server counts.
+            Self::Answer(error) if error_code::is_full(error.code) => ProbeOutcome::Full(text),
             Self::Answer(error) if DENIED.contains(&error.code) => ProbeOutcome::Denied(text),
             Self::Net(NetError::TimedOut(_)) => ProbeOutcome::TimedOut(text),
             // A server that the proxy cannot talk to is of no more use than a dead one.

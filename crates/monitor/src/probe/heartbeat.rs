@@ -15,9 +15,6 @@ use super::error::ProbeError;
 use super::query::{Row, execute, query, receive, receive_done, send};
 use crate::settings::{BackendSpec, HeartbeatSettings, Settings};
 
-/// `ER_OPTION_PREVENTS_STATEMENT`, `ER_READ_ONLY_MODE`: its role moves, or has moved.
-const READ_ONLY: [u16; 2] = [1290, 1836];
-
 /// Without `autocommit`, which servers may have set otherwise, the row stays as it was when it was read first. Locks, which backups
 /// and changes of the table hold, are waited for so many seconds.
 const READING: &str = "SET SESSION autocommit = 1, lock_wait_timeout = 1, innodb_lock_wait_timeout = 1";
@@ -150,7 +147,7 @@ pub(super) async fn read(
     match query(connection, &statements.look(), 1).await {
         Ok(rows) => rows.first().map(number).transpose(),
         Err(ProbeError::Answer(error))
-            if matches!(error.code, error_code::BAD_DB_ERROR | error_code::NO_SUCH_TABLE) =>
+            if matches!(error.code, error_code::ER_BAD_DB_ERROR | error_code::ER_NO_SUCH_TABLE) =>
         {
             Ok(None)
         }
@@ -221,7 +218,7 @@ impl Line {
     async fn find_or_make(&mut self, statements: &Statements) -> Result<Option<Beat>, ProbeError> {
         let found = match self.find(statements).await {
             Err(ProbeError::Answer(error))
-                if matches!(error.code, error_code::BAD_DB_ERROR | error_code::NO_SUCH_TABLE)
+                if matches!(error.code, error_code::ER_BAD_DB_ERROR | error_code::ER_NO_SUCH_TABLE)
                     && statements.settings.creates =>
             {
                 if !self.takes_writes().await? {
@@ -277,7 +274,7 @@ impl Line {
 
     async fn create(&mut self, statements: &Statements) -> Result<(), ProbeError> {
         match execute(&mut self.connection, &statements.create()).await {
-            Err(ProbeError::Answer(error)) if error.code == error_code::BAD_DB_ERROR => {
+            Err(ProbeError::Answer(error)) if error.code == error_code::ER_BAD_DB_ERROR => {
                 if_writable(execute(&mut self.connection, &statements.create_schema()).await)?;
                 if_writable(execute(&mut self.connection, &statements.create()).await)
             }
@@ -289,7 +286,8 @@ impl Line {
 /// That a server is `read_only` is no mistake of anybody's: there is just no beat.
 fn if_writable(outcome: Result<(), ProbeError>) -> Result<(), ProbeError> {
     match outcome {
-        Err(ProbeError::Answer(error)) if READ_ONLY.contains(&error.code) => Ok(()),
+        // Its role moves, or has moved.
+        Err(ProbeError::Answer(error)) if error.is_of_read_only_server() => Ok(()),
         outcome => outcome,
     }
 }

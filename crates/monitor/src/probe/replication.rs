@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_topology::{Flavor, Following, Identity, Receiver, Replication, ServerFacts};
+use delphinus_wire::error_code;
 
 use super::connection::Connection;
 use super::error::ProbeError;
@@ -13,10 +14,6 @@ use super::query::{NamedRow, receive_named};
 
 /// More sources than any server has.
 const MOST_SOURCES: usize = 256;
-
-/// Errors of the client library that mean that the source cannot be reached: `CR_CONNECTION_ERROR` and its neighbours.
-/// Since MySQL 8.4 a receiver gives up after some tries; that its source is dead is no fault of its own all the same.
-const UNREACHABLE: std::ops::RangeInclusive<u32> = 2000..=2061;
 
 /// What is asked.
 pub(super) fn statement(facts: &ServerFacts) -> &'static str {
@@ -72,7 +69,8 @@ fn identity(row: NamedRow<'_>) -> Identity {
 }
 
 fn stopped(errno: &str, error: &str) -> Receiver {
-    let is_unreachable = errno.parse().is_ok_and(|errno| UNREACHABLE.contains(&errno));
+    // Since MySQL 8.4 a receiver gives up after some tries; that its source is dead is no fault of its own all the same.
+    let is_unreachable = errno.parse().is_ok_and(|errno| error_code::OF_CLIENTS.contains(&errno));
     if is_unreachable { Receiver::Connecting } else { Receiver::Stopped(error.into()) }
 }
 

@@ -5,6 +5,7 @@
 use delphinus_net::Announce;
 use delphinus_sql::{Backslash, Body, Catalog, CatalogBuilder, LexOptions, Quotes, Stored};
 use delphinus_topology::{Flavor, ServerFacts};
+use delphinus_wire::error_code;
 
 use super::connection::Connection;
 use super::error::ProbeError;
@@ -39,8 +40,12 @@ const VIEWS: &str = "SELECT TABLE_NAME, '', IF(LENGTH(VIEW_DEFINITION) > 262144,
      IF(LENGTH(VIEW_DEFINITION) > 262144, 'LONG', 'SQL') FROM information_schema.VIEWS \
      WHERE TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
 
-/// ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR, ER_DBACCESS_DENIED_ERROR.
-const DENIED: [u16; 3] = [1142, 1143, 1044];
+/// The monitor's user may not read it.
+const DENIED: [u16; 3] = [
+    error_code::ER_TABLEACCESS_DENIED_ERROR,
+    error_code::ER_COLUMNACCESS_DENIED_ERROR,
+    error_code::ER_DBACCESS_DENIED_ERROR,
+];
 
 /// Reads all that there is, on a connection of its own.
 pub(crate) async fn read(

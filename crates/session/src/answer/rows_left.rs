@@ -27,8 +27,24 @@ pub(crate) fn rows_left(ran: Ran<'_>, state: &mut Wanted) -> RowsLeft {
 
 /// Errors of statements that were not begun: syntax, no such table, column, routine, schema; no rights to it, a wrong number of
 /// arguments or variables.
-const NOT_BEGUN: &[u16] =
-    &[1044, 1046, 1049, 1054, 1064, 1066, 1142, 1143, 1146, 1210, 1222, 1243, 1305, 1318, 1370, 1630];
+const NOT_BEGUN: &[u16] = &[
+    error_code::ER_DBACCESS_DENIED_ERROR,
+    error_code::ER_NO_DB_ERROR,
+    error_code::ER_BAD_DB_ERROR,
+    error_code::ER_BAD_FIELD_ERROR,
+    error_code::ER_PARSE_ERROR,
+    error_code::ER_NONUNIQ_TABLE,
+    error_code::ER_TABLEACCESS_DENIED_ERROR,
+    error_code::ER_COLUMNACCESS_DENIED_ERROR,
+    error_code::ER_NO_SUCH_TABLE,
+    error_code::ER_WRONG_ARGUMENTS,
+    error_code::ER_WRONG_NUMBER_OF_COLUMNS_IN_SELECT,
+    error_code::ER_UNKNOWN_STMT_HANDLER,
+    error_code::ER_SP_DOES_NOT_EXIST,
+    error_code::ER_SP_WRONG_NO_OF_ARGS,
+    error_code::ER_PROCACCESS_DENIED_ERROR,
+    error_code::ER_FUNC_INEXISTENT_NAME_COLLISION,
+];
 
 /// True if servers count other rows than those that they send.
 pub(crate) fn counts_otherwise(statement: &Statement) -> bool {
@@ -58,7 +74,7 @@ fn of_part(ran: Ran<'_>, part: &Range<usize>, is_limited: bool) -> RowsLeft {
         }
         Class::With => may(is_begun),
         Class::Select | Class::Values | Class::Table => {
-            when(response.error.is_none_or(|code| code == error_code::TOO_MANY_ROWS))
+            when(response.error.is_none_or(|code| code == error_code::ER_TOO_MANY_ROWS))
         }
         Class::Insert | Class::Replace if is_counted => when(is_begun),
         _ if statement.effects.contains(Effects::MAY_COUNT_ROWS) => may(is_begun),
@@ -163,7 +179,7 @@ mod tests {
         [Flavor::MariaDb, Flavor::MySql].map(|flavor| {
             let lex = LexOptions { flavor, ..LexOptions::default() };
             let statement = classify(sql.as_bytes(), lex);
-            let result_sets = u32::from(rows.is_some());
+            let result_sets = u16::from(rows.is_some());
             let response = Response { rows: rows.unwrap_or(0), result_sets, error, ..Response::default() };
             left_by(&statement, (sql, lex), &response)
         })

@@ -11,7 +11,7 @@ use delphinus_sql::Flavor;
 use delphinus_state::SessionState;
 use delphinus_wire::handshake::Packet;
 use delphinus_wire::handshake::server::{LoginOutcome, Refusal};
-use delphinus_wire::{HEADER_LEN, put_packet};
+use delphinus_wire::{HEADER_LEN, error_code, put_packet};
 
 use super::reset::forget_login_charset;
 use crate::client_error::{ClientError, ProxyError};
@@ -55,7 +55,7 @@ impl Session {
             rt::sleep(REFUSAL_PAUSE).await;
             self.stay_as_before(schema);
             // As from a server: not as an error of a session that goes on.
-            let unknown = ClientError::new(1047, *b"08S01", "Unknown command");
+            let unknown = ClientError::new(error_code::ER_UNKNOWN_COM_ERROR, *b"08S01", "Unknown command");
             self.say_refusal(&unknown, 1, None).await?;
             return Ok(Served::Answered);
         }

@@ -238,6 +238,7 @@ impl Wanted {
 
 /// True if there is no such variable, or it has no value for the session, as some of plugins: it is not the session's state.
 fn is_no_variable(error: &PoolError) -> bool {
-    const NONE: [u16; 2] = [error_code::UNKNOWN_SYSTEM_VARIABLE, error_code::INCORRECT_GLOBAL_LOCAL_VAR];
+    const NONE: [u16; 2] =
+        [error_code::ER_UNKNOWN_SYSTEM_VARIABLE, error_code::ER_INCORRECT_GLOBAL_LOCAL_VAR];
     matches!(error, PoolError::Refused { error, .. } if NONE.contains(&error.code))
 }

@@ -26,19 +26,27 @@ const RUNS_MORE: Effects = Effects::CALLS_ROUTINE.union(Effects::SQL_EXECUTES).u
 /// statement. Whether there is one is checked before anything is done. Others say less: `DROP USER a, missing` of MariaDB fails with
 /// 1396 and has dropped `a`.
 const DID_NOTHING: [u16; 8] = [
-    error_code::DBACCESS_DENIED_ERROR,
-    error_code::ACCESS_DENIED_ERROR,
-    error_code::UNKNOWN_COM_ERROR,
-    error_code::PARSE_ERROR,
-    error_code::TABLEACCESS_DENIED_ERROR,
-    error_code::SPECIFIC_ACCESS_DENIED_ERROR,
-    error_code::PROCACCESS_DENIED_ERROR,
-    error_code::ACCESS_DENIED_NO_PASSWORD_ERROR,
+    error_code::ER_DBACCESS_DENIED_ERROR,
+    error_code::ER_ACCESS_DENIED_ERROR,
+    error_code::ER_UNKNOWN_COM_ERROR,
+    error_code::ER_PARSE_ERROR,
+    error_code::ER_TABLEACCESS_DENIED_ERROR,
+    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
+    error_code::ER_PROCACCESS_DENIED_ERROR,
+    error_code::ER_ACCESS_DENIED_NO_PASSWORD_ERROR,
 ];
 
 /// These of SET are said before anything is set: no such variable; no global one, one that is read-only, not for this scope, without a
 /// default; a value that is of the wrong type, or not taken.
-const SET_NOTHING: [u16; 7] = [1193, 1228, 1229, 1230, 1231, 1232, 1238];
+const SET_NOTHING: [u16; 7] = [
+    error_code::ER_UNKNOWN_SYSTEM_VARIABLE,
+    error_code::ER_LOCAL_VARIABLE,
+    error_code::ER_GLOBAL_VARIABLE,
+    error_code::ER_NO_DEFAULT,
+    error_code::ER_WRONG_VALUE_FOR_VAR,
+    error_code::ER_WRONG_TYPE_FOR_VAR,
+    error_code::ER_INCORRECT_GLOBAL_LOCAL_VAR,
+];
 
 /// Whose rights may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

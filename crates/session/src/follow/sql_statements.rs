@@ -110,7 +110,7 @@ impl Bringing {
         let there = &mut checkout.connection().sql;
         match (result, step.leaves) {
             (Err(ProxyError::Pool(PoolError::Refused { error, .. })), Leaves::Nothing)
-                if error.code == error_code::UNKNOWN_STMT_HANDLER =>
+                if error.code == error_code::ER_UNKNOWN_STMT_HANDLER =>
             {
                 there.remove(&step.name);
             }
@@ -242,8 +242,13 @@ fn is_opaque(statement: &Statement) -> bool {
         || statement.class == Class::Multi && effects.intersects(ABOUT.union(Effects::CALLS_ROUTINE))
 }
 
-/// Somebody wants the statement that all this is for to end: ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT, ER_SERVER_SHUTDOWN.
-const ENDS: [u16; 4] = [1053, 1317, 1969, 3024];
+/// Somebody wants the statement that all this is for to end.
+const ENDS: [u16; 4] = [
+    error_code::ER_SERVER_SHUTDOWN,
+    error_code::ER_QUERY_INTERRUPTED,
+    error_code::ER_STATEMENT_TIMEOUT,
+    error_code::ER_QUERY_TIMEOUT,
+];
 
 fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$')

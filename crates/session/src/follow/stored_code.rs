@@ -65,7 +65,7 @@ impl Noted {
             // Of several statements one has succeeded.
             Class::Multi => response.is_ok() || response.status.is_some(),
             // Nobody knows how far it had come.
-            Class::Unknown | Class::Execute => response.error != Some(error_code::PARSE_ERROR),
+            Class::Unknown | Class::Execute => response.error != Some(error_code::ER_PARSE_ERROR),
             _ => response.is_ok(),
         };
         if is_done {

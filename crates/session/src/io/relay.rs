@@ -145,7 +145,7 @@ impl Client {
             Ok((rest, len)) => {
                 checkout.note(Doing::Nothing);
                 let response = tracker.into_response();
-                if response.error == Some(error_code::NET_PACKET_TOO_LARGE) && !input.is_whole() && !sent {
+                if response.error == Some(error_code::ER_NET_PACKET_TOO_LARGE) && !input.is_whole() && !sent {
                     // The last byte of the command has just found room in the socket.
                     let refusal = ErrPacket::parse(&rest.data()[HEADER_LEN..len]);
                     return Err(match refusal {

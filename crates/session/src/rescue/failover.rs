@@ -270,7 +270,7 @@ impl Seeking<'_> {
     pub(crate) async fn begin(&mut self, opening: Opening) -> Result<Checkout, ProxyError> {
         let mut checkout = self.checkout_patiently().await?;
         if let Err(error) = checkout.query(opening.sql()).await {
-            return Err(self.held.source.failover.get().lost_transaction(&error.to_string()));
+            return Err(self.held.source.failover.get().lost_transaction(error.to_string()).into());
         }
         self.state.begins(opening.sql(), Status::IN_TRANS);
         self.state.publish(self.held.bound_to());
@@ -292,7 +292,7 @@ fn is_missing(error: &ProxyError) -> bool {
         | ProxyError::Pool(
             PoolError::Unreachable { .. } | PoolError::Lost { .. } | PoolError::Offline { .. },
         ) => true,
-        ProxyError::Pool(PoolError::Refused { error, .. }) => error.code == error_code::SERVER_SHUTDOWN,
+        ProxyError::Pool(PoolError::Refused { error, .. }) => error.code == error_code::ER_SERVER_SHUTDOWN,
         _ => false,
     }
 }

@@ -10,7 +10,7 @@ use delphinus_state::{PinReason, Response};
 use delphinus_topology::BackendId;
 use delphinus_wire::error_code;
 
-use crate::client_error::ProxyError;
+use crate::client_error::{Lost, ProxyError};
 use crate::fresh::Causality;
 use crate::hold::Held;
 use crate::served::Served;
@@ -45,21 +45,22 @@ fn lost_after(may_have_committed: bool, how: &str, held: &Held, state: &mut Want
 fn told_as(loss: Loss, how: &str, held: &Held, state: &mut Wanted) -> ProxyError {
     if loss == Loss::State {
         let pin = state.pins.reason().map_or("state", PinReason::as_str);
-        return ProxyError::LostState(how.to_owned(), pin);
+        return Lost::State(how.to_owned(), pin).into();
     }
     if state.holds() == Holds::Transaction {
         state.forget_transaction(held.bound_to());
     }
     let how = how.to_owned();
-    match loss {
-        Loss::Answer(Suspicion::None) => ProxyError::LostHarmless(how),
-        Loss::Answer(Suspicion::Killed) => ProxyError::LostHarmless(format!("{how}; {KILLED}")),
-        Loss::Answer(Suspicion::Deadly) => ProxyError::LostHarmless(format!("{how}; {DEADLY}")),
+    let lost = match loss {
+        Loss::Answer(Suspicion::None) => Lost::Answer(how),
+        Loss::Answer(Suspicion::Killed) => Lost::Answer(format!("{how}; {KILLED}")),
+        Loss::Answer(Suspicion::Deadly) => Lost::Answer(format!("{how}; {DEADLY}")),
         // Nothing has begun, as without a primary.
-        Loss::Beginning => ProxyError::NoBackend(how),
-        Loss::Outcome => ProxyError::LostUnknown(how),
-        Loss::Transaction | Loss::State => held.source.failover.get().lost_transaction(&how),
-    }
+        Loss::Beginning => return ProxyError::NoBackend(how),
+        Loss::Outcome => Lost::Outcome(how),
+        Loss::Transaction | Loss::State => held.source.failover.get().lost_transaction(how),
+    };
+    lost.into()
 }
 
 /// What a session may lose with a connection that a command was sent on.
@@ -116,7 +117,7 @@ pub(crate) fn told_of_loss(error: ProxyError, held: &Held, state: &mut Wanted) -
     match error {
         _ if held.bound.is_some() || state.is_only_kept() => error,
         ProxyError::Pool(lost_one @ PoolError::Lost { .. }) => lost(&lost_one.to_string(), held, state),
-        ProxyError::LostHarmless(why) => lost(&why, held, state),
+        ProxyError::Lost(Lost::Answer(why)) => lost(&why, held, state),
         error => error,
     }
 }
@@ -141,14 +142,14 @@ pub(crate) fn lost_after_refusal(
     held.source.counters.error_backend_lost.increment();
     state.forget_transaction(held.bound_to());
     let how = lost.to_string();
-    if statement.effects.contains(Effects::ENDS_TRANSACTION) || code == error_code::LOCK_DEADLOCK {
+    if statement.effects.contains(Effects::ENDS_TRANSACTION) || code == error_code::ER_LOCK_DEADLOCK {
         // It is at its end, and the client knows that.
         return Ok(None);
     }
     let commits = Effects::IMPLICIT_COMMIT.union(Effects::BEGINS_TRANSACTION);
     if statement.effects.intersects(commits) {
         // It may have been committed before this one was refused.
-        return Ok(Some(ProxyError::LostUnknown(how)));
+        return Ok(Some(Lost::Outcome(how).into()));
     }
-    Ok(Some(held.source.failover.get().lost_transaction(&how)))
+    Ok(Some(held.source.failover.get().lost_transaction(how).into()))
 }

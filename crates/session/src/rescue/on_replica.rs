@@ -11,7 +11,7 @@ use delphinus_route::Target;
 
 use super::Seeking;
 use super::loss::{lost, take_bound};
-use crate::client_error::{ProxyError, Steered};
+use crate::client_error::{Lost, ProxyError, Steered};
 use crate::hold::Held;
 use crate::state::Wanted;
 use crate::steer::{Steering, holds_insert_id};
@@ -48,7 +48,7 @@ pub(crate) async fn roll_back_on_replica(
 /// Ends the transaction on the replica. That has nothing to lose: where its connection is gone, it has ended.
 pub(crate) async fn leave_replica(seeking: Seeking<'_>, steering: &mut Steering) -> Result<(), ProxyError> {
     let checkout = match take_bound(seeking.held, seeking.state) {
-        Err(ProxyError::LostTransaction { .. } | ProxyError::LostHarmless(_)) => return Ok(()),
+        Err(ProxyError::Lost(Lost::Transaction { .. } | Lost::Answer(_))) => return Ok(()),
         found => found?,
     };
     let Some(mut checkout) = checkout else { return Ok(()) };

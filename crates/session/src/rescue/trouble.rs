@@ -17,10 +17,6 @@ use crate::stand::Stand;
 use crate::state::Wanted;
 use crate::worker::Failover;
 
-/// Of the network: the server cannot talk on this connection any more.
-const NET_ERRORS: std::ops::RangeInclusive<u16> =
-    error_code::NET_READ_ERROR..=error_code::NET_WRITE_INTERRUPTED;
-
 /// A read that has run for so long when its connection breaks may be one that somebody wanted to end. By a clock that ticks once a
 /// second: one that has run for less than a second never is.
 const LONG_S: u32 = 2;
@@ -28,20 +24,20 @@ const LONG_S: u32 = 2;
 /// True for an answer that nothing has to be done about.
 #[inline]
 pub(crate) fn is_usual(response: &Response) -> bool {
-    response.error.is_none_or(|code| !is_trouble(code))
+    response.error.is_none_or(|code| !is_trouble(code, response))
 }
 
 #[cold]
-fn is_trouble(code: u16) -> bool {
-    matches!(code, error_code::OPTION_PREVENTS_STATEMENT | error_code::READ_ONLY_MODE) || ends(code).is_some()
+fn is_trouble(code: u16, response: &Response) -> bool {
+    response.takes_no_writes() || ends(code).is_some()
 }
 
 /// What a server says that it ends, if this is such an error.
 fn ends(code: u16) -> Option<Ends> {
     match code {
-        error_code::SERVER_SHUTDOWN => Some(Ends::Itself),
-        error_code::CLIENT_INTERACTION_TIMEOUT => Some(Ends::Connection),
-        _ => NET_ERRORS.contains(&code).then_some(Ends::Connection),
+        error_code::ER_SERVER_SHUTDOWN => Some(Ends::Itself),
+        error_code::ER_CLIENT_INTERACTION_TIMEOUT => Some(Ends::Connection),
+        _ => error_code::OF_NETWORK.contains(&code).then_some(Ends::Connection),
     }
 }
 
@@ -55,12 +51,7 @@ pub(super) fn trouble(forwarded: &Result<Relayed, Cut>) -> Option<Trouble> {
         }
     };
     let code = relayed.response.error.filter(|_| relayed.is_untouched)?;
-    let is_refusal = match code {
-        error_code::READ_ONLY_MODE => true,
-        error_code::OPTION_PREVENTS_STATEMENT => says_read_only(&relayed.rest.data()[..relayed.len]),
-        _ => false,
-    };
-    if is_refusal && relayed.response.result_sets == 0 {
+    if relayed.response.takes_no_writes() && relayed.response.result_sets == 0 {
         return Some(Trouble::Refused);
     }
     ends(code).map(Trouble::BrokenOff)
@@ -115,34 +106,9 @@ pub(super) fn suspicion(trouble: Trouble, backend: BackendId, ran_s: u32, held: 
     if is_second { Suspicion::Deadly } else { Suspicion::None }
 }
 
-/// 1290 has other causes, too: `secure_file_priv`, `skip_grant_tables`.
-fn says_read_only(packet: &[u8]) -> bool {
-    packet.windows(9).any(|words| matches!(words, b"read-only" | b"read_only"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_read_only_servers_say_so() {
-        for (text, says) in [
-            (
-                "The MariaDB server is running with the --read-only option so it cannot execute this statement",
-                true,
-            ),
-            (
-                "The MySQL server is running with the --super-read-only option so it cannot execute this statement",
-                true,
-            ),
-            (
-                "The MySQL server is running with the --secure-file-priv option so it cannot execute this statement",
-                false,
-            ),
-        ] {
-            assert_eq!(says_read_only(text.as_bytes()), says, "{text}");
-        }
-    }
 
     #[test]
     fn what_somebody_has_killed_is_not_broken_off() {

@@ -5,7 +5,7 @@
 
 use delphinus_sql::{Class, Effects, Statement};
 
-use crate::client_error::ProxyError;
+use crate::client_error::{Lost, ProxyError};
 
 /// How a transaction was begun. One WITH CONSISTENT SNAPSHOT has read, and is none of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl JustBegun {
     /// The same, where its connection is gone, and the client would be told by this error: whatever else has gone with it does not
     /// begin anew.
     pub(crate) fn after_loss(&self, error: &ProxyError) -> Option<Opening> {
-        self.opening().filter(|_| matches!(error, ProxyError::LostTransaction { .. }))
+        self.opening().filter(|_| matches!(error, ProxyError::Lost(Lost::Transaction { .. })))
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
     fn only_the_first_statement_begins_it_anew_and_as_it_was_begun() {
         const INSERT: &str = "INSERT INTO t VALUES (1)";
         let snapshot = "START TRANSACTION WITH CONSISTENT SNAPSHOT";
-        let lost = ProxyError::LostTransaction { how: String::new(), as_deadlock: true };
+        let lost = ProxyError::Lost(Lost::Transaction { how: String::new(), as_deadlock: true });
         for (sqls, anew) in [
             (&["BEGIN", INSERT][..], Some("START TRANSACTION")),
             (&["BEGIN", "SELECT 1"], Some("START TRANSACTION")),
@@ -169,9 +169,9 @@ mod tests {
             assert_eq!(words(just_begun.opening()), anew, "{sqls:?}");
             // More has gone than the transaction, or it may have been committed.
             for error in [
-                ProxyError::LostState(String::new(), "set_transaction"),
-                ProxyError::LostUnknown(String::new()),
-                ProxyError::LostHarmless(String::new()),
+                Lost::State(String::new(), "set_transaction").into(),
+                Lost::Outcome(String::new()).into(),
+                Lost::Answer(String::new()).into(),
             ] {
                 assert_eq!(just_begun.after_loss(&error), None, "{sqls:?}: {error:?}");
             }

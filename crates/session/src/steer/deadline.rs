@@ -97,7 +97,7 @@ impl Deadline {
         let is_over = self.over().await;
         let done = done.map_err(|error| match error {
             ProxyError::Pool(PoolError::Refused { error, .. })
-                if is_over && error.code == error_code::QUERY_INTERRUPTED =>
+                if is_over && error.code == error_code::ER_QUERY_INTERRUPTED =>
             {
                 took_too_long(flavor)
             }
@@ -146,7 +146,7 @@ fn last_error(bytes: &[u8]) -> Option<(usize, u8)> {
         if end == bytes.len() {
             let payload = &bytes[at + HEADER_LEN..];
             let is_it = payload.first() == Some(&response::ERR)
-                && payload.get(1..3) == Some(&error_code::QUERY_INTERRUPTED.to_le_bytes());
+                && payload.get(1..3) == Some(&error_code::ER_QUERY_INTERRUPTED.to_le_bytes());
             return is_it.then_some((at, frame.seq));
         }
         at = end;

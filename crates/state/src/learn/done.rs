@@ -16,18 +16,49 @@ pub(super) enum Done {
     Nothing,
 }
 
-pub(super) const SYNTAX: u16 = error_code::PARSE_ERROR;
-
 /// Errors of a SET of several variables that servers find when they look at all values, before they set the first: that of a wrong
 /// scope, value, type, engine, locale, time zone or collation, of missing rights, and of expressions.
-const NOT_SET: &[u16] =
-    &[1046, 1227, 1228, 1229, 1231, 1232, 1238, 1242, 1253, 1273, 1286, 1298, 1305, 1649, 1690, 3721];
+const NOT_SET: &[u16] = &[
+    error_code::ER_NO_DB_ERROR,
+    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
+    error_code::ER_LOCAL_VARIABLE,
+    error_code::ER_GLOBAL_VARIABLE,
+    error_code::ER_WRONG_VALUE_FOR_VAR,
+    error_code::ER_WRONG_TYPE_FOR_VAR,
+    error_code::ER_INCORRECT_GLOBAL_LOCAL_VAR,
+    error_code::ER_SUBQUERY_NO_1_ROW,
+    error_code::ER_COLLATION_CHARSET_MISMATCH,
+    error_code::ER_UNKNOWN_COLLATION,
+    error_code::ER_UNKNOWN_STORAGE_ENGINE,
+    error_code::ER_UNKNOWN_TIME_ZONE,
+    error_code::ER_SP_DOES_NOT_EXIST,
+    error_code::ER_UNKNOWN_LOCALE,
+    error_code::ER_DATA_OUT_OF_RANGE,
+    error_code::ER_INVALID_DEFAULT_UTF8MB4_COLLATION,
+];
 
 /// Errors of a statement that servers find before they evaluate any function in it: syntax, names, rights, numbers of arguments.
-const NOT_EVALUATED: &[u16] =
-    &[1044, 1046, 1049, 1052, 1054, 1055, 1064, 1140, 1142, 1143, 1146, 1193, 1227, 1241, 1305, 1370, 1582];
-/// Errors of GET_LOCK itself: ER_USER_LOCK_WRONG_NAME, ER_USER_LOCK_DEADLOCK.
-const NOT_LOCKED: [u16; 2] = [3057, 3058];
+const NOT_EVALUATED: &[u16] = &[
+    error_code::ER_DBACCESS_DENIED_ERROR,
+    error_code::ER_NO_DB_ERROR,
+    error_code::ER_BAD_DB_ERROR,
+    error_code::ER_NON_UNIQ_ERROR,
+    error_code::ER_BAD_FIELD_ERROR,
+    error_code::ER_WRONG_FIELD_WITH_GROUP,
+    error_code::ER_PARSE_ERROR,
+    error_code::ER_MIX_OF_GROUP_FUNC_AND_FIELDS,
+    error_code::ER_TABLEACCESS_DENIED_ERROR,
+    error_code::ER_COLUMNACCESS_DENIED_ERROR,
+    error_code::ER_NO_SUCH_TABLE,
+    error_code::ER_UNKNOWN_SYSTEM_VARIABLE,
+    error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR,
+    error_code::ER_OPERAND_COLUMNS,
+    error_code::ER_SP_DOES_NOT_EXIST,
+    error_code::ER_PROCACCESS_DENIED_ERROR,
+    error_code::ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT,
+];
+/// Errors of GET_LOCK itself.
+const NOT_LOCKED: [u16; 2] = [error_code::ER_USER_LOCK_WRONG_NAME, error_code::ER_USER_LOCK_DEADLOCK];
 
 impl Done {
     /// What was done of all that could pin.
@@ -52,7 +83,7 @@ impl Done {
             Some(_) if found.len() < 2 => Self::Nothing,
             Some(error) if NOT_RESOLVED_IN_LIST.contains(&error) || NOT_SET.contains(&error) => Self::Nothing,
             // It goes on with those behind.
-            Some(error_code::NO_DEFAULT) if text.lex.flavor == Flavor::MariaDb => Self::All,
+            Some(error_code::ER_NO_DEFAULT) if text.lex.flavor == Flavor::MariaDb => Self::All,
             Some(_) => Self::Perhaps,
         }
     }
@@ -72,7 +103,7 @@ fn may_have_locked(executed: &Executed<'_>, error: u16) -> bool {
         Class::Set => NOT_RESOLVED_IN_LIST,
         Class::Select | Class::Do if !statement.effects.intersects(Effects::OPAQUE) => NOT_EVALUATED,
         // The error may be that of a routine or a trigger.
-        _ => &[SYNTAX],
+        _ => &[error_code::ER_PARSE_ERROR],
     };
     !not_evaluated.contains(&error)
 }
@@ -80,7 +111,7 @@ fn may_have_locked(executed: &Executed<'_>, error: u16) -> bool {
 /// Of several statements the first ones may have succeeded.
 fn of_several(executed: &Executed<'_>, error: u16) -> Done {
     // An error alone is that of the first one, or of a client that may send only one.
-    let is_refused = error == SYNTAX
+    let is_refused = error == error_code::ER_PARSE_ERROR
         && executed.response.status.is_none()
         && !executed.statement.effects.intersects(Effects::OPAQUE);
     if is_refused { Done::Nothing } else { Done::Perhaps }

@@ -1,8 +1,8 @@
 //! What code in the database has left behind without a word of the server.
 
 use delphinus_sql::{Class, Flavor};
+use delphinus_wire::error_code;
 
-use super::done::SYNTAX;
 use super::{Executed, Learnt};
 use crate::pin::{PinReason, Pins};
 
@@ -33,7 +33,7 @@ pub(super) fn learn(learnt: &mut Learnt, pins: &mut Pins, executed: &Executed<'_
 
 fn has_not_begun(executed: &Executed<'_>) -> bool {
     let may_be_another = matches!(executed.statement.class, Class::Call | Class::Multi | Class::Unknown);
-    executed.response.error == Some(SYNTAX) && !may_be_another
+    executed.response.error == Some(error_code::ER_PARSE_ERROR) && !may_be_another
 }
 
 #[cfg(test)]

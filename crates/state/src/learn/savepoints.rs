@@ -1,9 +1,9 @@
 //! Savepoints that are set without autocommit before the transaction that they belong to: no status shows them.
 
 use delphinus_sql::{Class, Effects, Statement};
+use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
-use super::done::SYNTAX;
 use super::{Executed, Learnt};
 use crate::pin::Pins;
 
@@ -28,7 +28,8 @@ pub(super) const ENDS: Effects = Effects::ENDS_TRANSACTION.union(Effects::IMPLIC
 fn may_be_left(executed: &Executed<'_>, hides: impl Fn(&Statement) -> bool) -> bool {
     let Executed { statement, text, response, .. } = executed;
     if statement.class != Class::Multi || statement.effects.contains(Effects::UNKNOWN) {
-        let is_refused = response.error == Some(SYNTAX) && statement.class == Class::Unknown;
+        let is_refused =
+            response.error == Some(error_code::ER_PARSE_ERROR) && statement.class == Class::Unknown;
         return hides(statement) && !is_refused || sets(statement) && response.is_ok();
     }
     if !statement.effects.intersects(MAY) {

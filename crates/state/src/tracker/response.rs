@@ -15,6 +15,16 @@ pub enum Changed {
     Gtids(Box<str>),
 }
 
+/// What an error says of the server that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OfServer {
+    /// Nothing: it is about the statement.
+    #[default]
+    Nothing,
+    /// It takes no writes.
+    TakesNoWrites,
+}
+
 /// What one response said. Of several results, the last one counts where only one can.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Response {
@@ -30,14 +40,16 @@ pub struct Response {
     pub warnings: u16,
     /// Rows of the last result set.
     pub rows: u64,
-    /// How many result sets there were.
-    pub result_sets: u32,
+    /// How many result sets there were; more than 65,535 are not told apart.
+    pub result_sets: u16,
     /// The cursor that was asked for is open: its rows are to be fetched.
     pub has_cursor: bool,
     /// There were several results: of several statements, or of a routine.
     pub are_several: bool,
     /// Error code, if the response ended with an error.
     pub error: Option<u16>,
+    /// What that error says of the server.
+    pub of_server: OfServer,
     /// What a successful COM_STMT_PREPARE said.
     pub prepared: Option<PrepareOk>,
     /// Changes, in the order of their arrival.
@@ -50,9 +62,15 @@ impl Response {
         self.error.is_none()
     }
 
+    /// True if it is the refusal of a server that takes no writes.
+    #[inline]
+    pub fn takes_no_writes(&self) -> bool {
+        self.of_server == OfServer::TakesNoWrites
+    }
+
     pub(super) fn begin_result_set(&mut self) {
         self.rows = 0;
-        self.result_sets += 1;
+        self.result_sets = self.result_sets.saturating_add(1);
         self.affected_rows = None;
     }
 
@@ -83,6 +101,8 @@ impl Response {
 
     pub(super) fn see_error(&mut self, err: &ErrPacket) {
         self.error = Some(err.code);
+        self.of_server =
+            if err.is_of_read_only_server() { OfServer::TakesNoWrites } else { OfServer::Nothing };
         self.affected_rows = None;
         self.has_cursor = false;
     }

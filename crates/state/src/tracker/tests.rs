@@ -174,6 +174,23 @@ fn a_cursor_that_was_not_asked_for_ends_nothing() {
     assert_eq!((response.rows, response.has_cursor), (1, false));
 }
 
+/// 1290 and 1836.
+#[test]
+fn a_refusal_for_another_option_is_not_that_of_a_server_that_takes_no_writes() {
+    let option =
+        |name| format!("\u{a}\u{5}#HY000The server is running with the --{name} option").into_bytes();
+    let packet = |payload: &[u8]| [b"\xff", payload].concat();
+    for (payload, takes_no_writes) in [
+        (option("read-only"), true),
+        (option("secure-file-priv"), false),
+        (b"\x2c\x07#HY000Running in read only mode".to_vec(), true),
+        (b"\x14\x04#42000read-only".to_vec(), false),
+    ] {
+        let response = track(Shape::Results, PLAIN, &Wire::default().packet(&packet(&payload)));
+        assert_eq!(response.takes_no_writes(), takes_no_writes, "{}", String::from_utf8_lossy(&payload));
+    }
+}
+
 #[test]
 fn an_error_may_stand_in_the_place_of_any_packet() {
     let error = b"\xff\xda\x04#21000Subquery returns more than 1 row";

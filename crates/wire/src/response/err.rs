@@ -2,6 +2,7 @@
 
 use crate::capability::Capabilities;
 use crate::cursor::{Malformed, Put, Reader};
+use crate::error_code;
 
 /// An error of a server, or of the proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,11 @@ impl ErrPacket {
             out.extend_from_slice(&self.state);
         }
         out.extend_from_slice(&self.message);
+    }
+
+    /// True for the refusal of a server that takes no writes.
+    pub fn is_of_read_only_server(&self) -> bool {
+        error_code::is_read_only_server(self.code, &self.message)
     }
 
     /// The text, for logs.

@@ -2,6 +2,7 @@
 
 use crate::auth::{BackendSecret, Credential, Password, Plugin};
 use crate::capability::Capabilities;
+use crate::error_code;
 use crate::handshake::{ConnectAttributes, Packet};
 use crate::response::ErrPacket;
 
@@ -114,30 +115,40 @@ impl Refusal {
     pub fn too_many_failures(host: &str) -> Self {
         let text =
             format!("Host '{host}' is blocked because of many failed logins; try again in a few seconds");
-        Self::new(1129, *b"HY000", text, "too many failed logins")
+        Self::new(error_code::ER_HOST_IS_BLOCKED, *b"HY000", text, "too many failed logins")
     }
 
     pub(super) fn bad_handshake(reason: &'static str) -> Self {
-        Self::new(1043, *b"08S01", "Bad handshake", reason)
+        Self::new(error_code::ER_HANDSHAKE_ERROR, *b"08S01", "Bad handshake", reason)
     }
 
     pub(super) fn unknown_command() -> Self {
-        Self::new(1047, *b"08S01", "Unknown command", "malformed COM_CHANGE_USER")
+        Self::new(error_code::ER_UNKNOWN_COM_ERROR, *b"08S01", "Unknown command", "malformed COM_CHANGE_USER")
     }
 
     pub(super) fn out_of_order() -> Self {
-        Self::new(1156, *b"08S01", "Got packets out of order", "wrong sequence id")
+        Self::new(
+            error_code::ER_NET_PACKETS_OUT_OF_ORDER,
+            *b"08S01",
+            "Got packets out of order",
+            "wrong sequence id",
+        )
     }
 
     pub(super) fn unsupported_client() -> Self {
         let text = "Client does not support authentication protocol requested by server; \
                     consider upgrading MySQL client";
-        Self::new(1251, *b"08004", text, "the client cannot use the user's plugin")
+        Self::new(
+            error_code::ER_NOT_SUPPORTED_AUTH_MODE,
+            *b"08004",
+            text,
+            "the client cannot use the user's plugin",
+        )
     }
 
     pub(super) fn insecure_transport() -> Self {
         let text = "Connections using insecure transport are prohibited while --require_secure_transport=ON.";
-        Self::new(3159, *b"HY000", text, "TLS is required")
+        Self::new(error_code::ER_SECURE_TRANSPORT_REQUIRED, *b"HY000", text, "TLS is required")
     }
 
     /// A backend's words. Where they name the user, the host beside it is that which the backend sees, the proxy's:
@@ -154,6 +165,6 @@ impl Refusal {
     pub(super) fn access_denied(user: &str, host: &str, has_password: bool, reason: &'static str) -> Self {
         let given = if has_password { "YES" } else { "NO" };
         let text = format!("Access denied for user '{user}'@'{host}' (using password: {given})");
-        Self::new(1045, *b"28000", text, reason)
+        Self::new(error_code::ER_ACCESS_DENIED_ERROR, *b"28000", text, reason)
     }
 }
