@@ -183,6 +183,7 @@ fn listener_settings() -> ListenerSettings {
         tls: None,
         compression: Capabilities::default(),
         must_compress: false,
+        from: delphinus_clients::Addresses::default(),
         balancers: Vec::new(),
         mode: ListenerMode::Split,
         cluster: None,
@@ -235,6 +236,7 @@ fn settings() -> Settings {
 
 fn users() -> Arc<Users> {
     let user = User {
+        from: delphinus_clients::Addresses::default(),
         credential: Credential::Plain(Password::new(PASSWORD.as_bytes())),
         secondary: None,
         plugin: None,

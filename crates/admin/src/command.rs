@@ -6,8 +6,10 @@ pub(crate) mod clusters;
 mod config;
 mod describe;
 mod dispatch;
+pub(crate) mod filters;
 pub(crate) mod help;
 mod kill;
+pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod pause;
 pub(crate) mod pools;
@@ -212,6 +214,18 @@ pub(crate) const COMMANDS: &[Command] = &[
         &route::RULES,
     ),
     look(
+        &["SHOW FILTERS"],
+        "name",
+        "The filters of dangerous statements, and how many each has refused or logged.",
+        &filters::FILTERS,
+    ),
+    look(
+        &["SHOW LIMITS"],
+        "name",
+        "The limits for clients, what runs and waits by each, and how many statements each has refused.",
+        &limits::LIMITS,
+    ),
+    look(
         &["SHOW CACHE"],
         "item",
         "Answers that are kept: how many and how large, and what came of asking for them, over all workers.",
@@ -374,6 +388,18 @@ pub(crate) const COMMANDS: &[Command] = &[
         Run::Asking(|call| Box::pin(config::alter(call, Rows::Rule, "SET RULE"))),
     ),
     change(
+        &["SET FILTER"],
+        "name option = value, ...",
+        "Changes options of a filter. Its counts go on.",
+        Run::Asking(|call| Box::pin(config::alter(call, Rows::Filter, "SET FILTER"))),
+    ),
+    change(
+        &["SET LIMIT"],
+        "name option = value, ...",
+        "Changes options of a limit for clients. Its counts go on.",
+        Run::Asking(|call| Box::pin(config::alter(call, Rows::Limit, "SET LIMIT"))),
+    ),
+    change(
         &["SET LISTENER"],
         "name option = value, ...",
         "Changes options of a listener, for clients that connect afterwards.",
@@ -381,14 +407,14 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
     change(
         &["ADD"],
-        "{BACKEND | USER | RULE | LISTENER} name [IN CLUSTER cluster] option = value, ...",
+        "{BACKEND | USER | RULE | FILTER | LIMIT | LISTENER} name [IN CLUSTER cluster] option = value, ...",
         "Adds one to the running configuration. Options are those of its section in the reference. A backend gets statements once \
          the monitor has seen it; CONFIG SAVE writes the file.",
         Run::Asking(|call| Box::pin(config::add(call))),
     ),
     change(
         &["REMOVE"],
-        "{BACKEND | USER | RULE | LISTENER} name",
+        "{BACKEND | USER | RULE | FILTER | LIMIT | LISTENER} name",
         "Removes one from the running configuration. Of a backend, what is pinned to it comes to its end, as with OFFLINE; sessions of \
          a user or a listener stay.",
         Run::Asking(|call| Box::pin(config::remove(call))),

@@ -6,7 +6,7 @@ use delphinus_tables::{Catalog, Cell, Reads, Table};
 
 use crate::answer::Refused;
 use crate::command::{
-    backends, cache, clusters, help, memory, pause, pools, route, sessions, settings, status,
+    backends, cache, clusters, filters, help, limits, memory, pause, pools, route, sessions, settings, status,
 };
 use crate::console::Console;
 use crate::views;
@@ -32,7 +32,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 16] = [
+pub(crate) static SOURCES: [&Source; 18] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -43,6 +43,8 @@ pub(crate) static SOURCES: [&Source; 16] = [
     &settings::USERS,
     &settings::LISTENERS,
     &route::RULES,
+    &filters::FILTERS,
+    &limits::LIMITS,
     &cache::CACHE,
     &status::STATUS,
     &memory::MEMORY,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use delphinus_admin::{
     AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, OptionsDoor, Parts,
 };
-use delphinus_clients::{ListenerSettings, Registry};
+use delphinus_clients::{Addresses, ListenerSettings, Registry};
 use delphinus_config::{self as config, Config};
 use delphinus_net::rt;
 use delphinus_net::{ListenAddress, Listener};
@@ -41,6 +41,7 @@ pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<Liste
             compression: Capabilities::default(),
             must_compress: false,
             balancers: Vec::new(),
+            from: Addresses::default(),
             cluster: None,
         };
         let address = match address {

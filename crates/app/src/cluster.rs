@@ -179,7 +179,7 @@ impl HotCluster {
         let is_listed = self.reader.list(self.places.roster(cluster), rt::now()).await;
         let before = self.policy.current();
         let routing =
-            routing::routing(config, (self.id, cluster), &self.places, Some(&before.sessions.routing.rules));
+            routing::routing(config, (self.id, cluster), &self.places, Some(&before.sessions.routing));
         let sessions = settings::sessions(config, cluster, routing);
         let pool = settings::pool(config, (self.id, cluster), &self.users, (self.workers, &kept.memory));
         self.policy.publish(sessions, pool);

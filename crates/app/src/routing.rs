@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use delphinus_clients::{LimitPer, LimitTerms, Limits};
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
-use delphinus_route::{Action, Kind, Mirror, MirrorGroup, Policy, ReadBalance, Rule, RulePlace, Rules, When};
+use delphinus_net::Network;
+use delphinus_route::{
+    Action, Filter, FilterAction, Filters, Kind, Mirror, MirrorGroup, Policy, ReadBalance, Rule, RulePlace,
+    Rules, When,
+};
 use delphinus_session::{Failover, Routing};
-use delphinus_sql::{Class, Consistency, Digest, TableName};
+use delphinus_sql::{Class, Consistency, Digest, Risks, TableName};
 use delphinus_topology::ClusterId;
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -16,24 +21,35 @@ use crate::places::Places;
 /// What a compiled pattern may take, in bytes, as the configuration has checked it.
 const PATTERN_SIZE: usize = 1 << 20;
 
-/// With rules that count on where `before` had the same ones.
+/// With rules and filters that count on where `before` had the same ones.
 pub(crate) fn routing(
     config: &Config,
     (id, cluster): (ClusterId, &Cluster),
     places: &Places,
-    before: Option<&Rules>,
+    before: Option<&Routing>,
 ) -> Routing {
     let routing = &cluster.routing;
     let is_for = |rule: &&config::Rule| rule.clusters.is_empty() || rule.clusters.contains(&id.index());
     let rules = config.rules.iter().filter(is_for).map(|one| {
         let rule = rule(config, (cluster, places), one);
-        match before.and_then(|before| before.named(&rule.name)) {
+        match before.and_then(|before| before.rules.named(&rule.name)) {
             Some(known) => rule.counting_on(known),
             None => rule,
         }
     });
+    let is_for =
+        |filter: &&config::Filter| filter.clusters.is_empty() || filter.clusters.contains(&id.index());
+    let filters = config.filters.iter().filter(is_for).map(|one| {
+        let filter = filter(one);
+        match before.and_then(|before| before.filters.named(&filter.name)) {
+            Some(known) => filter.counting_on(known),
+            None => filter,
+        }
+    });
     Routing {
         rules: Arc::new(Rules::new(rules.collect())),
+        filters: Arc::new(Filters::new(filters.collect())),
+        limits: Arc::new(limits(config, id, before.map(|before| &*before.limits))),
         consistency: routing.consistency.map(consistency),
         consistency_timeout: Duration::from_millis(routing.consistency_timeout_ms),
         strict_hints: routing.strict_hints,
@@ -107,6 +123,52 @@ fn rule(config: &Config, (cluster, places): (&Cluster, &Places), rule: &config::
     Rule::new(rule.name.as_str().into(), when, then, rule.log_only)
 }
 
+fn limits(config: &Config, id: ClusterId, before: Option<&Limits>) -> Limits {
+    let is_for = |limit: &&config::Limit| limit.clusters.is_empty() || limit.clusters.contains(&id.index());
+    let one = |limit: &config::Limit| (limit.name.as_str().into(), terms(limit));
+    Limits::new(config.limits.iter().filter(is_for).map(one), before)
+}
+
+fn terms(limit: &config::Limit) -> LimitTerms {
+    LimitTerms {
+        users: limit.users.clone(),
+        schemas: limit.schemas.clone(),
+        clients: limit.clients.iter().map(|network| Network::new(network.ip, network.prefix)).collect(),
+        digests: limit.digests.iter().copied().map(Digest).collect(),
+        per: match limit.per {
+            config::LimitPer::All => LimitPer::All,
+            config::LimitPer::User => LimitPer::User,
+            config::LimitPer::Schema => LimitPer::Schema,
+            config::LimitPer::Client => LimitPer::Client,
+            config::LimitPer::Digest => LimitPer::Digest,
+        },
+        rate: limit.statements_per_second.map(|rate| (rate, limit.burst)),
+        concurrency: limit.concurrency,
+        queue: limit.queue,
+        queue_timeout: Duration::from_millis(limit.queue_timeout_ms),
+        timeout: limit.timeout_ms.map(Duration::from_millis),
+        idle_in_transaction: limit.idle_in_transaction_timeout_s.map(Duration::from_secs),
+    }
+}
+
+fn filter(filter: &config::Filter) -> Filter {
+    let risk = |statement: &config::FilterStatement| {
+        Risks::named(statement.as_str()).expect("invariant: the configuration has the classifier's words")
+    };
+    let risks = filter.statements.iter().map(risk).fold(Risks::empty(), Risks::union);
+    let action = match filter.action {
+        config::FilterAction::Off => FilterAction::Off,
+        config::FilterAction::Log => FilterAction::Log,
+        config::FilterAction::Reject => FilterAction::Reject,
+    };
+    let unseen = match filter.unseen {
+        config::Unseen::Allow => FilterAction::Off,
+        config::Unseen::Log => FilterAction::Log,
+        config::Unseen::Reject => FilterAction::Reject,
+    };
+    Filter::new(filter.name.as_str().into(), (risks, filter.users.clone()), (action, unseen))
+}
+
 fn place((cluster, places): (&Cluster, &Places), rule: &config::Rule) -> Option<RulePlace> {
     if let Some(group) = &rule.group {
         return Some(RulePlace::Among(places.of_group(cluster, group).into()));
@@ -152,5 +214,12 @@ mod tests {
         for class in config::RuleClass::ALL {
             kind(*class);
         }
+    }
+
+    #[test]
+    fn everything_that_a_filter_may_be_about_is_a_risk_of_the_classifier() {
+        let words: Vec<_> = config::FilterStatement::ALL.iter().map(|one| one.as_str()).collect();
+        let risks: Vec<_> = Risks::all().flat_map(Risks::words).collect();
+        assert_eq!([words, vec!["unseen"]].concat(), risks);
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_clients::{
-    BackendAuth, ClientLimits, ListenerMode, ListenerSettings, LoginDelays, Rank, User, Users,
+    Addresses, BackendAuth, ClientLimits, ListenerMode, ListenerSettings, LoginDelays, Origins, Rank, User,
+    Users,
 };
 use delphinus_config as config;
 use delphinus_config::{Cluster, Config};
@@ -242,6 +243,7 @@ fn one_user(user: &config::User) -> User {
             config::UserPlugin::CachingSha2Password => Plugin::CachingSha2,
             config::UserPlugin::ClientEd25519 => Plugin::Ed25519,
         }),
+        from: addresses(&user.allow, &user.deny),
         default_schema: user.default_schema.clone(),
         consistency: user.consistency.map(crate::routing::consistency),
         explain_route: user.explain_route,
@@ -249,6 +251,16 @@ fn one_user(user: &config::User) -> User {
         rank: if user.connection_admin { Rank::ConnectionAdmin } else { Rank::Ordinary },
         shares_connections: user.multiplex,
     }
+}
+
+/// From where clients may come.
+fn addresses(allow: &[config::Clients], deny: &[config::Clients]) -> Addresses {
+    let one = |clients: &config::Clients| match clients {
+        config::Clients::All => Origins::All,
+        config::Clients::Unix => Origins::Unix,
+        config::Clients::Of(network) => Origins::Of(Network::new(network.ip, network.prefix)),
+    };
+    Addresses { allow: allow.iter().map(one).collect(), deny: deny.iter().map(one).collect() }
 }
 
 pub(crate) fn credential(listed: &config::Credential) -> Credential {
@@ -289,6 +301,7 @@ pub(crate) fn listeners(
                 .iter()
                 .map(|network| Network::new(network.ip, network.prefix))
                 .collect(),
+            from: addresses(&listener.allow, &listener.deny),
             mode: match listener.mode {
                 config::ListenerMode::Split => ListenerMode::Split,
                 config::ListenerMode::ReadWrite => ListenerMode::ReadWrite,

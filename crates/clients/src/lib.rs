@@ -7,7 +7,9 @@
 //! | which users there are, and what is known of their passwords | `users` |
 //! | what the primary says of a password | `prove` |
 //! | to which cluster a client gets | `clusters` |
+//! | from where clients may come | `addresses` |
 //! | which clients get in: limits | `admission` |
+//! | how much clients may do | `limits` |
 //! | how long a login waits where others have failed | `failed_logins`, `login_attempt` |
 //! | who is connected, and how KILL finds them | `registry` |
 //! | what a session does at this moment, and how others reach it | `activity` |
@@ -15,11 +17,13 @@
 //! | what sessions began with, where that has changed | `defaults` |
 
 mod activity;
+mod addresses;
 mod admission;
 mod clusters;
 mod defaults;
 mod failed_logins;
 mod inquiry;
+mod limits;
 mod listener;
 mod login_attempt;
 mod prove;
@@ -27,11 +31,16 @@ mod registry;
 mod users;
 
 pub use activity::{Activity, Calls, ClientConnId, Entry, Hold};
+pub use addresses::{Addresses, Origins};
 pub use admission::{Attendance, ClientLimits, Newcomer, Rank, Refusal};
 pub use clusters::{Clusters, Elsewhere};
 pub use defaults::Defaults;
 pub use failed_logins::{FailedLogins, LoginDelays, Visitor};
 pub use inquiry::without_literals;
+pub use limits::{
+    InQueue, Limit, LimitCounts, LimitPer, LimitReached, LimitTerms, Limitable, Limited, Limits, Obstacle,
+    Turn,
+};
 pub use listener::{Arrival, ListenerMode, ListenerSettings};
 pub use login_attempt::{LoginAttempt, LoginPlace};
 pub use prove::{Prover, Unproven};

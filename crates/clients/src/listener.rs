@@ -8,6 +8,7 @@ use delphinus_topology::ClusterId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::TlsMode;
 
+use crate::addresses::Addresses;
 use crate::registry::Connected;
 
 /// Which backends the clients of a listener get to.
@@ -37,6 +38,8 @@ pub struct ListenerSettings {
     pub must_compress: bool,
     /// Load balancers, which have to tell by the PROXY protocol whom they connect for.
     pub balancers: Vec<Network>,
+    /// From where clients may come.
+    pub from: Addresses,
     /// Which backends its clients get to.
     pub mode: ListenerMode,
     /// Which cluster they get to, if that is not up to user and schema.

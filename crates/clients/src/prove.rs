@@ -50,14 +50,14 @@ impl Prover<'_> {
         password: &Password,
         client_ip: Option<IpAddr>,
     ) -> Result<(), Unproven> {
-        if self.users.may_exist(user) {
+        if self.users.may_come(user, client_ip) {
             self.ask((user, client_ip), password).await
         } else {
             Err(self.refuse_like_the_primary(user, password, client_ip).await)
         }
     }
 
-    /// For a name that no user has, where others are checked by the primary: takes as long. The primary is not asked about that
+    /// For a name that no user has who may come from there, where others are checked by the primary: takes as long. The primary is not asked about that
     /// name, for it may have an account that is so called, which wrong passwords would lock.
     async fn refuse_like_the_primary(
         &self,

@@ -5,6 +5,7 @@
 //! already stays.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use delphinus_sql::Consistency;
 use delphinus_wire::auth::{BackendSecret, Credential, Password, Plugin};
 use delphinus_wire::handshake::server::{Decoys, UserRecord};
 
+use crate::addresses::Addresses;
 use crate::admission::{Newcomer, Rank};
 use crate::defaults::Defaults;
 use crate::failed_logins::Visitor;
@@ -29,6 +31,8 @@ pub struct User {
     pub secondary: Option<Credential>,
     /// The plugin that clients have to use; where the credential serves more than one.
     pub plugin: Option<Plugin>,
+    /// From where it may log in.
+    pub from: Addresses,
     /// Schema of a client that names none.
     pub default_schema: Option<String>,
     /// Most connections at the same time.
@@ -154,8 +158,8 @@ impl Users {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a login is compared with.
-    pub fn record(&self, name: &str) -> UserRecord {
+    /// What a login from there is compared with. One from where the user may not log in takes the course of one with a wrong password.
+    pub fn record(&self, name: &str, ip: Option<IpAddr>) -> UserRecord {
         let now = rt::now();
         let configured = self.configured.load();
         let Some(Listed { user, keys }) = configured.listed.get(name) else {
@@ -172,13 +176,16 @@ impl Users {
             (Credential::Backend, _) => self.verified(name, now),
             _ => Vec::new(),
         };
-        record
+        if user.from.admit(ip) { record } else { record.decoy() }
     }
 
-    /// True if the name can be that of somebody: if it is listed, or if the primary says who is.
-    pub(crate) fn may_exist(&self, name: &str) -> bool {
+    /// True if the name can be that of somebody who comes from there: if it is listed, or if the primary says who is.
+    pub(crate) fn may_come(&self, name: &str, ip: Option<IpAddr>) -> bool {
         let configured = self.configured.load();
-        configured.settings.unlisted || configured.listed.contains_key(name)
+        match configured.listed.get(name) {
+            Some(listed) => listed.user.from.admit(ip),
+            None => configured.settings.unlisted,
+        }
     }
 
     /// The listed user.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::address::{BackendAddress, ListenAddress, Network};
+use crate::clients::Clients;
 use crate::schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
 use crate::secret::Secret;
 use crate::value::{Fingerprint, SocketMode};
@@ -12,6 +13,12 @@ use crate::word::{
     AdminRole, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery, Flavor, LagSource,
     ListenerMode, ProxyProtocol, Role, RuleClass, RuleTarget, TopologyKind, UserPlugin,
 };
+
+mod filter;
+mod limit;
+
+pub use filter::Filter;
+pub use limit::Limit;
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
 /// was; all secrets have been read.
@@ -30,6 +37,10 @@ pub struct Config {
     pub clusters: Vec<Cluster>,
     /// What an operator wants of certain statements, in the order of the file.
     pub rules: Vec<Rule>,
+    /// What is refused or logged of dangerous statements.
+    pub filters: Vec<Filter>,
+    /// How much clients may do.
+    pub limits: Vec<Limit>,
     /// Servers that get copies of reads.
     pub mirrors: Vec<Mirror>,
     /// Answers that are kept.
@@ -103,6 +114,10 @@ pub struct Listener {
     pub proxy_protocol_networks: Vec<Network>,
     /// Permissions, where the address is a Unix socket.
     pub socket_mode: SocketMode,
+    /// Which clients may come in; empty: all.
+    pub allow: Vec<Clients>,
+    /// Which may not.
+    pub deny: Vec<Clients>,
     /// Which backends its clients get to.
     pub mode: ListenerMode,
     /// The place in `Config::clusters` of the one that its clients get to.
@@ -130,6 +145,10 @@ pub struct User {
     pub secondary: Option<Credential>,
     /// The plugin that clients have to use.
     pub plugin: Option<UserPlugin>,
+    /// From where it may log in; empty: from everywhere.
+    pub allow: Vec<Clients>,
+    /// From where it may not.
+    pub deny: Vec<Clients>,
     /// Schema of a client that names none.
     pub default_schema: Option<String>,
     /// The place in `Config::clusters` of the one that its sessions get to.

@@ -215,6 +215,8 @@ fn next(running: &Config, read: &Config, scope: &Scope, changes: &[Change]) -> C
         next.listeners.clone_from(&read.listeners);
         next.users.clone_from(&read.users);
         next.rules.clone_from(&read.rules);
+        next.filters.clone_from(&read.filters);
+        next.limits.clone_from(&read.limits);
         next.mirrors.clone_from(&read.mirrors);
         let pairs = next.clusters.iter_mut().zip(&read.clusters).zip(&scope.has_same_kind);
         for ((cluster, read), has_same_kind) in pairs {

@@ -16,13 +16,18 @@ pub enum Rows {
     User,
     /// `[[rule]]`.
     Rule,
+    /// `[[filter]]`.
+    Filter,
+    /// `[[limit]]`.
+    Limit,
     /// `[[listener]]`.
     Listener,
 }
 
 impl Rows {
     /// All lists.
-    pub const ALL: [Self; 4] = [Self::Backend, Self::User, Self::Rule, Self::Listener];
+    pub const ALL: [Self; 6] =
+        [Self::Backend, Self::User, Self::Rule, Self::Filter, Self::Limit, Self::Listener];
 
     /// The word for one row.
     pub fn as_str(self) -> &'static str {
@@ -30,6 +35,8 @@ impl Rows {
             Self::Backend => "backend",
             Self::User => "user",
             Self::Rule => "rule",
+            Self::Filter => "filter",
+            Self::Limit => "limit",
             Self::Listener => "listener",
         }
     }
@@ -167,7 +174,8 @@ fn missing(rows: Rows, name: &str) -> NotEdited {
 
 /// An option of a section that is there once.
 fn set(document: &mut DocumentMut, path: &str, given: Option<&Given>) -> Result<(), NotEdited> {
-    let listed = ["listener.", "user.", "rule.", "mirror.", "cluster.backend.", "admin.user."];
+    let listed =
+        ["listener.", "user.", "rule.", "filter.", "limit.", "mirror.", "cluster.backend.", "admin.user."];
     let is_it = |option: &crate::OptionDoc| {
         option.path.rsplit_once('.').is_some_and(|(section, name)| {
             let own = path.strip_prefix(section).and_then(|rest| rest.strip_prefix('.'));
@@ -263,7 +271,9 @@ fn is_called(row: &Table, number: usize, rows: Rows, name: &str) -> bool {
     let text = |key: &str| row.get(key).and_then(Item::as_str);
     match (text("name").or_else(|| text("address")), rows) {
         (Some(own), _) => own == name,
-        (None, Rows::Rule) => name == format!("rule {}", number + 1),
+        (None, Rows::Rule | Rows::Filter | Rows::Limit) => {
+            name == format!("{} {}", rows.as_str(), number + 1)
+        }
         (None, _) => false,
     }
 }

@@ -9,6 +9,7 @@
 
 mod access;
 mod address;
+mod clients;
 mod config;
 mod diff;
 mod document;
@@ -27,9 +28,10 @@ mod word;
 
 pub use access::AdminAccess;
 pub use address::{BackendAddress, ListenAddress, Network};
+pub use clients::Clients;
 pub use config::{
-    Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Listener, Mirror,
-    Monitor, Rule, RuleTable, TableName, TlsIdentity, User,
+    Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Filter, Limit, Listener,
+    Mirror, Monitor, Rule, RuleTable, TableName, TlsIdentity, User,
 };
 pub use diff::{Change, Effect, Plan};
 pub use edit::{Assigned, Edit, Given, NotEdited, Rows, edit};
@@ -43,7 +45,8 @@ pub use schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
 pub use secret::Secret;
 pub use value::{Fingerprint, SocketMode};
 pub use word::{
-    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery, Flavor,
-    LagSource, ListenerMode, LogFormat, LogLevel, LostTransactionError, ProxyProtocol, ReadBalance, Role,
-    RuleClass, RuleTarget, Scheduling, TopologyKind, UserAuth, UserPlugin,
+    AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery,
+    FilterAction, FilterStatement, Flavor, LagSource, LimitPer, ListenerMode, LogFormat, LogLevel,
+    LostTransactionError, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget, Scheduling, TopologyKind,
+    Unseen, UserAuth, UserPlugin,
 };

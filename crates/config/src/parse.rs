@@ -8,8 +8,8 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, Cache, ListenerSection, Log, MirrorSection, Proxy,
-    RuleSection, Section, UserSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, Cache, FilterSection, LimitSection, ListenerSection, Log,
+    MirrorSection, Proxy, RuleSection, Section, UserSection, Written, read,
 };
 use crate::validate;
 
@@ -26,6 +26,8 @@ const SECTIONS: &[&str] = &[
     "cluster",
     "routing",
     "rule",
+    "filter",
+    "limit",
     "mirror",
     "monitor",
     "pool",
@@ -42,6 +44,8 @@ pub(crate) struct WrittenFile {
     pub(crate) authentication: Option<Written<Authentication>>,
     pub(crate) clusters: WrittenClusters,
     pub(crate) rules: Rows<RuleSection>,
+    pub(crate) filters: Rows<FilterSection>,
+    pub(crate) limits: Rows<LimitSection>,
     pub(crate) mirrors: Rows<MirrorSection>,
     pub(crate) cache: Option<Written<Cache>>,
     pub(crate) log: Option<Written<Log>>,
@@ -87,6 +91,8 @@ impl WrittenFile {
         list.extend(one("authentication", self.authentication.as_ref()));
         list.extend(self.clusters.effective());
         list.extend(each("rule", &self.rules));
+        list.extend(each("filter", &self.filters));
+        list.extend(each("limit", &self.limits));
         list.extend(each("mirror", &self.mirrors));
         list.extend(one("cache", self.cache.as_ref()));
         list.extend(one("log", self.log.as_ref()));
@@ -124,6 +130,8 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         authentication: optional(root, "authentication", mistakes),
         clusters: cluster::read_clusters(root, &is_whole, mistakes),
         rules: rows(root, "rule", mistakes),
+        filters: rows(root, "filter", mistakes),
+        limits: rows(root, "limit", mistakes),
         mirrors: rows(root, "mirror", mistakes),
         cache: optional(root, "cache", mistakes),
         log: optional(root, "log", mistakes),

@@ -81,6 +81,8 @@ mod admin;
 mod authentication;
 mod cache;
 mod cluster;
+mod filter;
+mod limit;
 mod listener;
 mod log;
 mod mirror;
@@ -95,6 +97,8 @@ pub(crate) use admin::{AdminSection, AdminUserSection};
 pub use authentication::Authentication;
 pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
+pub(crate) use filter::FilterSection;
+pub(crate) use limit::LimitSection;
 pub(crate) use listener::ListenerSection;
 pub use log::Log;
 pub(crate) use mirror::MirrorSection;
@@ -294,6 +298,8 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<BackendSection>(),
         chapter::<Routing>(),
         chapter::<RuleSection>(),
+        chapter::<FilterSection>(),
+        chapter::<LimitSection>(),
         chapter::<MirrorSection>(),
         chapter::<MonitorSection>(),
         chapter::<Pool>(),

@@ -16,6 +16,8 @@ mod authentication;
 mod cache;
 mod choice;
 mod cluster;
+mod filter;
+mod limit;
 mod limits;
 mod listener;
 mod monitor;
@@ -56,6 +58,8 @@ pub(crate) fn validate(
     let are_all = clusters.len() == count && count > 0;
     let mirrors = check.mirrors(file.mirrors);
     let rules = if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
+    let filters = check.filters(file.filters, &clusters);
+    let limits = check.limits(file.limits, &clusters);
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
     if !are_all {
@@ -68,6 +72,8 @@ pub(crate) fn validate(
         authentication: authentication?,
         clusters,
         rules,
+        filters,
+        limits,
         mirrors,
         cache: file.cache?.value,
         log: log?,

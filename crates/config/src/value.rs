@@ -6,6 +6,7 @@ use std::str::FromStr;
 use toml::de::DeValue;
 
 use crate::address::{BackendAddress, ListenAddress, Network};
+use crate::clients::Clients;
 use crate::secret::Secret;
 
 /// Why a value cannot be taken.
@@ -207,6 +208,18 @@ impl Value for ListenAddress {
 impl Value for Network {
     fn kind() -> String {
         "\"ip/bits\" or \"ip\"".to_owned()
+    }
+    fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
+        read_parsed(raw)
+    }
+    fn literal(&self) -> String {
+        format!("\"{self}\"")
+    }
+}
+
+impl Value for Clients {
+    fn kind() -> String {
+        "\"ip/bits\", \"ip\", \"10.1.*\", \"unix\" or \"*\"".to_owned()
     }
     fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
         read_parsed(raw)

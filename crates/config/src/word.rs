@@ -103,6 +103,56 @@ words! {
         /// Replicas only; what writes is refused.
         ReadOnly = "read_only",
     }
+    /// What a filter may be about.
+    FilterStatement {
+        /// UPDATE and DELETE of all rows.
+        WriteWithoutWhere = "write_without_where",
+        /// SLEEP() and BENCHMARK().
+        Sleep = "sleep",
+        /// Several statements in one text.
+        MultiStatements = "multi_statements",
+        /// LOAD DATA and LOAD XML.
+        LoadData = "load_data",
+        /// INTO OUTFILE and INTO DUMPFILE.
+        IntoOutfile = "into_outfile",
+        /// Changes of the schema.
+        Ddl = "ddl",
+        /// SET GLOBAL and SET PERSIST.
+        SetGlobal = "set_global",
+        /// Changes of accounts and rights.
+        Account = "account",
+    }
+    /// What a filter does.
+    FilterAction {
+        /// Nothing: for users who may do what others may not.
+        Off = "off",
+        /// The statement runs, and is logged.
+        Log = "log",
+        /// The statement is refused.
+        Reject = "reject",
+    }
+    /// What a filter does with statements that may do anything.
+    Unseen {
+        /// They run.
+        Allow = "allow",
+        /// They run, and are logged.
+        Log = "log",
+        /// They are refused.
+        Reject = "reject",
+    }
+    /// What a limit counts by itself.
+    LimitPer {
+        /// All that fit together.
+        All = "all",
+        /// Each user.
+        User = "user",
+        /// Each schema.
+        Schema = "schema",
+        /// Each address of clients.
+        Client = "client",
+        /// Each digest.
+        Digest = "digest",
+    }
     /// How old what a read finds may be.
     Consistency {
         /// As old as the replica is.

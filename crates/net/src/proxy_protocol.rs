@@ -17,6 +17,12 @@ pub struct Network {
     prefix: u8,
 }
 
+impl std::fmt::Display for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.ip, self.prefix)
+    }
+}
+
 impl Network {
     /// The addresses that begin with the first `prefix` bits of `ip`.
     pub fn new(ip: IpAddr, prefix: u8) -> Self {

@@ -8,6 +8,7 @@
 //! | in which order the rules apply | `router` |
 //! | who wants it elsewhere | `wish` |
 //! | what an operator sets | `policy`, `rules` |
+//! | what is refused because it is dangerous | `filters` |
 //! | what may run on a replica beside reads | `scope` |
 //! | which of several replicas | `balance` |
 //! | how people are told | `explain` |
@@ -18,6 +19,7 @@ mod balance;
 mod causality;
 mod choice;
 mod explain;
+mod filters;
 mod intent;
 mod plan;
 mod policy;
@@ -31,6 +33,7 @@ pub use balance::Balance;
 pub use causality::{Behind, Demand, behind};
 pub use choice::{Arriving, ClusterChoice, Home};
 pub use explain::{Asker, Cluster, Demanded, Explanation, Question, Row, Usual, Way, explain};
+pub use filters::{Filter, FilterAction, Filtered, Filters, Guard};
 pub use intent::Intent;
 pub use plan::{Plan, Reason, Target};
 pub use policy::{Policy, ReadBalance};

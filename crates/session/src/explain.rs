@@ -3,7 +3,7 @@
 //! Owns: what the session knows of itself for that, and who may ask. The words are `route`'s.
 
 use delphinus_route::{Asker, Cluster, Question, Row, Usual};
-use delphinus_sql::{Effects, Hidden, Hints, LexOptions, Statement, classify, explained_route};
+use delphinus_sql::{Effects, Hidden, Hints, LexOptions, SqlText, Statement, classify, explained_route};
 use delphinus_state::PinReason;
 use delphinus_topology::BackendId;
 use delphinus_view::StoredCode;
@@ -93,7 +93,10 @@ pub(crate) fn explained<T>(
 /// begins it again on the primary.
 fn where_it_stands(stand: Stand<'_>, question: &Question<'_>) -> Standing {
     let around = stand.around;
-    let refused = check_listener(around.login.listener.mode, question).err();
+    let text = SqlText::new(question.sql, question.lex);
+    let refused = check_listener(around.login.listener.mode, question)
+        .err()
+        .or_else(|| around.refusal_by_filter(stand.steering.guard, question.statement, &text));
     let refused = refused.map(|why| ProxyError::from(why).reason());
     let mut standing = Standing {
         held: around.held.bound_to(),

@@ -59,6 +59,7 @@ impl Session {
             self.steering.is_rewritten = true;
             return Ok(Some(text));
         }
+        self.steering.take_time_limit(&question, &self.state);
         Ok(None)
     }
 

@@ -73,6 +73,20 @@ pub(crate) async fn enter(
 }
 
 impl Worker {
+    /// An error if the listener's lists of addresses, or the limit on one address, keep a client out before it is greeted.
+    fn lets_in(
+        &self,
+        (listener, connected): (&ListenerSettings, &Connected),
+        (ip, host): (Option<IpAddr>, &str),
+    ) -> Result<(), ProxyError> {
+        if !listener.from.admit(ip) {
+            self.process.refused_denied.increment();
+            tracing::info!(client.host = %host, listener = %listener.name, "client refused: the listener's lists of addresses");
+            return Err(ProxyError::HostNotAllowed(host.to_owned()));
+        }
+        connected.is_from(ip).map_err(|refusal| self.refused(refusal, ("", host)))
+    }
+
     /// What a client is told that a limit keeps out.
     pub(crate) fn refused(&self, refusal: Refusal, (user, host): (&str, &str)) -> ProxyError {
         let (counter, whose) = match refusal {
@@ -103,8 +117,7 @@ async fn log_in(
     let worker = clusters.first(&listener).clone();
     let limit = worker.settings().connect_timeout_ms;
     let Origin { host, ip, system_user } = peer.resolve(&mut stream, &mut buffer, (&listener, limit)).await?;
-    if let Err(refusal) = connected.is_from(ip) {
-        let error = worker.refused(refusal, ("", &host));
+    if let Err(error) = worker.lets_in((&listener, connected), (ip, &host)) {
         // Before the greeting there is no SQLSTATE in errors.
         refuse(&mut stream, &ClientError::from(&error), 0, Capabilities::default()).await;
         return Err(NetError::Closed);
@@ -125,7 +138,9 @@ async fn log_in(
         memory: &worker.memory,
         tls: listener.tls.as_ref(),
         pause: &|query| attempt.pause(query.user()),
-        lookup: &|query| clusters.choose(&listener, query.user(), query.schema()).users.record(query.user()),
+        lookup: &|query| {
+            clusters.choose(&listener, query.user(), query.schema()).users.record(query.user(), ip)
+        },
         verify: &|query| {
             let worker = clusters.choose(&listener, query.user(), query.schema()).clone();
             Box::pin(async move { worker.check_password(query, ip).await })
@@ -286,7 +301,7 @@ impl Seed {
             kept_state: None,
         };
         Session {
-            steering: Steering::new(worker.is_steered(&self.listener), worker.consistency_of(&outcome.user)),
+            steering: Steering::new(worker.standing(&outcome.user, &self.listener, self.client_ip)),
             noted: Noted::default(),
             causality: Causality::default(),
             settings: worker.settings(),

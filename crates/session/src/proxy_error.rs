@@ -1,10 +1,13 @@
 //! What can go wrong on this side of the backends, for those who act on it. Which number and which words a client gets for it is
 //! in `client_error`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use delphinus_clients::{Elsewhere, Refusal};
+use delphinus_clients::{Elsewhere, LimitReached, Refusal};
 use delphinus_pool::PoolError;
+use delphinus_route::Filtered;
+use delphinus_sql::Flavor;
 use delphinus_topology::BackendId;
 
 /// A failure on this side of the backends.
@@ -56,6 +59,12 @@ pub enum ProxyError {
     TooManyClients(Refusal, String),
     /// A PROXY protocol header where there must be none, or none where there must be one; which, from where.
     ProxyHeader(&'static str, String),
+    /// The listener's lists of addresses keep this host out.
+    HostNotAllowed(String),
+    /// A limit for clients refuses the statement.
+    LimitReached(Box<LimitReached>),
+    /// The session did nothing in a transaction: the limit, how long that was, in seconds, and whose words are used.
+    IdleInTransaction(Arc<str>, u64, Flavor),
     /// The listener insists on compression, and the client asks for none.
     NotCompressed,
     /// A statement that needs the diagnostics of the one before, which are not to be had any more.
@@ -95,6 +104,8 @@ pub enum Steered {
     Hint(String),
     /// A rule refuses the statement; its words.
     RejectedByRule(String),
+    /// A filter refuses the statement, and why.
+    RejectedByFilter(Filtered),
     /// The session came in by a listener for reading.
     ReadOnlyListener,
     /// The statement does not belong into a transaction that cannot write.

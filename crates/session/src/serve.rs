@@ -3,12 +3,14 @@
 //! `read -> classify -> plan -> (answer locally) -> checkout -> sync -> forward -> track -> settle`.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
-use delphinus_clients::{Arrival, Clusters};
-use delphinus_net::NetError;
-use delphinus_sql::Flavor;
+use delphinus_clients::{Arrival, Clusters, Limitable, Obstacle};
+use delphinus_net::{NetError, rt};
+use delphinus_sql::{Digest, Flavor, digest};
+use delphinus_wire::command::Code;
 use delphinus_wire::response::Status;
-use delphinus_wire::{Command, HEADER_LEN};
+use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 
 use crate::answer;
 use crate::calls::attend;
@@ -17,6 +19,7 @@ use crate::io::{Input, Waited};
 use crate::login::enter;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
+use crate::steer::{limitable, wait_for_turn};
 use crate::worker::Worker;
 
 impl Session {
@@ -55,7 +58,7 @@ impl Session {
             if self.must_end() {
                 return self.say_goodbye().await;
             }
-            let input = match self.client.next_command(&self.held.activity, self.state.idle_limit_s).await? {
+            let input = match self.next_command().await? {
                 // It came after the KILL, whose answer its client may have seen: both can be found in one turn.
                 Waited::Command(_) if self.held.activity.is_killed() => return self.say_goodbye().await,
                 Waited::Command(input) => input,
@@ -77,7 +80,13 @@ impl Session {
                 self.follow_settings();
             }
             self.client.error_seq = Some(1);
-            let served = self.serve_command(input).await;
+            let served = match self.take_turn(input) {
+                Ok(()) => self.serve_command(input).await,
+                Err(obstacle) => Box::pin(self.serve_in_turn(input, obstacle)).await,
+            };
+            if let Some(limits) = &mut self.steering.limits {
+                limits.give_back();
+            }
             if self.steering.trace.is_some() {
                 self.tell_trace(&served);
             }
@@ -101,6 +110,60 @@ impl Session {
                 Served::End => return Ok(()),
             }
             self.client.give_buffer_back();
+        }
+    }
+
+    async fn next_command(&mut self) -> Result<Waited, NetError> {
+        let limit_s = self.steering.idle_limit_s(&self.state);
+        self.client.next_command(&self.held.activity, limit_s).await
+    }
+
+    /// Takes what the operator's limits give each statement; not there at once: what is in the way.
+    #[inline]
+    fn take_turn(&mut self, input: Input) -> Result<(), Obstacle> {
+        if self.steering.limits.is_none() {
+            return Ok(());
+        }
+        let is_statement = [Code::Query, Code::StmtExecute, Code::StmtBulkExecute]
+            .iter()
+            .any(|code| self.client.buffer.data().get(HEADER_LEN) == Some(&(*code as u8)));
+        if !is_statement {
+            return Ok(());
+        }
+        let digest = self.limited_digest(input);
+        let Some(limits) = &mut self.steering.limits else { return Ok(()) };
+        limits.take(0, &limitable(&self.state, digest), rt::now())
+    }
+
+    /// The same where it has to wait.
+    async fn serve_in_turn(&mut self, input: Input, obstacle: Obstacle) -> Outcome {
+        let digest = self.limited_digest(input);
+        let Some(mut limits) = self.steering.limits.take() else { return self.serve_command(input).await };
+        let schema = self.state.want.schema.clone();
+        let about = Limitable { schema: schema.as_deref(), ..limitable(&self.state, digest) };
+        let waited = wait_for_turn(&mut limits, obstacle, about, &self.seeking()).await;
+        self.steering.limits = Some(limits);
+        match waited {
+            Ok(()) => self.serve_command(input).await,
+            Err(error) => self.refuse(input, error).await,
+        }
+    }
+
+    /// The digest of a statement, where a limit is about digests.
+    fn limited_digest(&mut self, input: Input) -> Option<Digest> {
+        self.steering.limits.as_ref().filter(|limits| limits.needs_digest())?;
+        let payload = self.client.buffer.data().get(HEADER_LEN..input.held)?;
+        let lex = self.state.lex.options(&self.state.want.vars);
+        let of = |sql: &[u8]| digest(sql, lex, &mut Vec::new());
+        match Command::parse(payload).ok()? {
+            Command::Query(_) => {
+                Some(of(payload.get(query_text_at(payload, self.client.capabilities).ok()?..)?))
+            }
+            Command::StmtExecute { id, .. } | Command::StmtBulkExecute(id) => {
+                let id = self.statements.meant_by(id, lex.flavor);
+                Some(of(self.statements.look(id)?.key.text()))
+            }
+            _ => None,
         }
     }
 
@@ -137,11 +200,28 @@ impl Session {
 
     /// MySQL says why it closes the connection, MariaDB closes it.
     async fn say_expired(&mut self) -> Result<(), NetError> {
-        if self.state.flavor() != Flavor::MySql {
-            return Ok(());
-        }
+        let flavor = self.state.flavor();
+        let idle = self.steering.idle_in_transaction(&self.state);
+        let by_limit = idle.filter(|(limit, _)| {
+            let own = u64::from(self.state.idle_limit_s);
+            own == 0 || limit.as_secs() < own
+        });
+        let error = match by_limit {
+            Some((after, limit)) => {
+                limit.counts.ended_idle.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(
+                    session.id = self.held.activity.id.0,
+                    user = %self.held.activity.user(),
+                    limit = %limit.name,
+                    "a session is ended: it did nothing while its transaction was open"
+                );
+                ProxyError::IdleInTransaction(limit.name.clone(), after.as_secs(), flavor)
+            }
+            None if flavor != Flavor::MySql => return Ok(()),
+            None => ProxyError::Expired,
+        };
         let mut out = Vec::new();
-        crate::ClientError::from(&ProxyError::Expired).put(&mut out, 0, self.client.capabilities);
+        crate::ClientError::from(&error).put(&mut out, 0, self.client.capabilities);
         self.client.write_bytes(&out).await
     }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use delphinus_clients::{Clusters, ListenerSettings};
 use delphinus_pool::Memory;
-use delphinus_sql::Hints;
+use delphinus_sql::{Hints, SqlText, Statement};
 use delphinus_state::{PinReason, SessionState};
 use delphinus_wire::handshake::server::{Established, ServerSettings};
 use delphinus_wire::response::Status;
 
 use crate::answer::{self, Answer, Sessions, TextShape};
+use crate::client_error::ProxyError;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::Held;
@@ -21,7 +22,7 @@ use crate::served::{Outcome, Served};
 use crate::stand::Stand;
 use crate::state::Wanted;
 use crate::statements::ClientStatements;
-use crate::steer::{Around, Steering};
+use crate::steer::{Around, Occasion, Standing, Steering};
 use crate::watch::Watch;
 use crate::worker::{Settings, Worker};
 
@@ -134,6 +135,16 @@ impl Session {
         Around { state: &self.state, held: &self.held, login: &self.login, routing }
     }
 
+    /// An error if a filter of the operator refuses the statement.
+    #[cold]
+    pub(crate) fn check_filters(
+        &self,
+        (statement, text): (&Statement, &SqlText<'_>),
+        occasion: Occasion,
+    ) -> Result<(), ProxyError> {
+        Ok(self.around().check_filters(self.steering.guard, (statement, text), occasion)?)
+    }
+
     /// Sees to it that what was noted about the command is looked after.
     pub(crate) fn looks_after_noted(&mut self) {
         self.steering.is_asked |= !self.noted.is_empty();
@@ -147,8 +158,11 @@ impl Session {
 
     /// Forgets the session's own settings.
     pub(crate) fn reset_steering(&mut self) {
-        let standing = self.worker.consistency_of(&self.held.activity.user());
-        self.steering.reset(self.worker.is_steered(&self.login.listener), standing);
+        self.steering.reset(self.standing());
+    }
+
+    fn standing(&self) -> Standing {
+        self.worker.standing(&self.held.activity.user(), &self.login.listener, self.login.client_ip)
     }
 
     /// Takes over what an operator has set since the last command.
@@ -162,8 +176,7 @@ impl Session {
 
     /// Takes over new settings of the session.
     pub(crate) fn set_own_hints(&mut self, own: Hints, traces: bool) {
-        let standing = self.worker.consistency_of(&self.held.activity.user());
-        self.steering.set_own(own, traces, self.worker.is_steered(&self.login.listener), standing);
+        self.steering.set_own(own, traces, self.standing());
     }
 
     /// The client's end, and what is looked after beside it.

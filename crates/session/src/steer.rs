@@ -4,7 +4,9 @@
 
 mod cache;
 mod deadline;
+mod filters;
 mod hints;
+mod limits;
 mod listener;
 mod mirror;
 mod read_only;
@@ -14,7 +16,8 @@ mod trace;
 
 use std::time::Duration;
 
-use delphinus_route::{RulePlace, Wish};
+use delphinus_clients::Limited;
+use delphinus_route::{Guard, RulePlace, Wish};
 use delphinus_sql::{CacheWish, Consistency, Hints, Statement, Uses};
 
 use crate::answer::own_settings::OwnSettings;
@@ -22,7 +25,9 @@ use crate::hold::Held;
 
 pub(crate) use cache::{Answers, Asking, Consulted, Keeping, execution, why_not_cached};
 pub(crate) use deadline::Deadline;
+pub(crate) use filters::Occasion;
 pub(crate) use hints::{hints_in, hints_of};
+pub(crate) use limits::{limitable, wait_for_turn};
 pub(crate) use listener::check_listener;
 pub(crate) use mirror::{Asked as Copied, CopyWanted, Mirrors};
 pub(crate) use read_only::{Fate, holds_insert_id};
@@ -50,6 +55,10 @@ pub(crate) struct Steering {
     pub(crate) own: Option<Box<Hints>>,
     /// Rules, the listener or the session's settings have a say in every command.
     always: bool,
+    /// What filters say about statements of its user.
+    pub(crate) guard: Guard,
+    /// The limits that are about its statements.
+    pub(crate) limits: Option<Box<Limited>>,
     /// The connection that the session was given last is one to a replica.
     pub(crate) on_replica: bool,
     /// The transaction on the replica has read something, so that it cannot begin again elsewhere.
@@ -71,6 +80,19 @@ pub(crate) struct Steering {
     ignored: u64,
 }
 
+/// What holds for all commands of a session, by its user and its listener.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// Rules or the listener have a say in every command.
+    pub always: bool,
+    /// How old what it reads may be.
+    pub consistency: Option<Consistency>,
+    /// What filters say about its statements.
+    pub guard: Guard,
+    /// The limits that are about them.
+    pub limits: Option<Box<Limited>>,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) enum Asked {
     Hint(RulePlace),
@@ -78,9 +100,9 @@ pub(crate) enum Asked {
 }
 
 impl Steering {
-    /// For a session of this listener.
-    pub(crate) fn new(always: bool, standing: Option<Consistency>) -> Self {
-        Self { standing, always, ..Self::default() }
+    /// For a session of which this holds.
+    pub(crate) fn new(Standing { always, consistency, guard, limits }: Standing) -> Self {
+        Self { standing: consistency, always, guard, limits, ..Self::default() }
     }
 
     /// True if something may be asked beside this statement.
@@ -90,19 +112,21 @@ impl Steering {
     }
 
     /// Forgets the session's own settings.
-    pub(crate) fn reset(&mut self, always: bool, standing: Option<Consistency>) {
+    pub(crate) fn reset(&mut self, standing: Standing) {
         // What its program does in transactions is the same after a reset.
         let needs_primary = self.needs_primary;
-        *self = Self { needs_primary, ..Self::new(always, standing) };
+        *self = Self { needs_primary, ..Self::new(standing) };
     }
 
     /// Takes over new settings of the session; the rest is said for it otherwise, as for [`Steering::new`].
-    pub(crate) fn set_own(&mut self, own: Hints, traces: bool, always: bool, standing: Option<Consistency>) {
+    pub(crate) fn set_own(&mut self, own: Hints, traces: bool, standing: Standing) {
         let is_empty = own.is_empty();
         self.traces = traces;
-        self.standing = own.consistency.or(standing);
+        self.standing = own.consistency.or(standing.consistency);
         self.own = (!is_empty).then(|| Box::new(own));
-        self.always = !is_empty || traces || always;
+        self.always = !is_empty || traces || standing.always;
+        self.guard = standing.guard;
+        self.limits = standing.limits;
     }
 
     /// What they are.

@@ -1,16 +1,17 @@
 //! What all sessions of one worker share.
 
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_cache::{Cache, Flights};
-use delphinus_clients::{ListenerMode, ListenerSettings, Prover, Registry, Users};
+use delphinus_clients::{Limits, ListenerMode, ListenerSettings, Prover, Registry, Users};
 use delphinus_memory::Account;
 use delphinus_net::{BufferPool, rt};
 use delphinus_pool::Pool;
-use delphinus_route::{Policy, Rules};
+use delphinus_route::{Filters, Policy, Rules};
 use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
 use delphinus_telemetry::{ClusterCounters, ProcessCounters};
@@ -24,7 +25,7 @@ use crate::io::Equipment;
 use crate::outlook::Outlook;
 use crate::rescue::{Gate, Pauses, WaitingRoom, Waits};
 use crate::statements::Tokens;
-use crate::steer::{Answers, Mirrors};
+use crate::steer::{Answers, Mirrors, Standing};
 
 /// What an operator sets for sessions.
 #[derive(Debug, Clone)]
@@ -84,6 +85,10 @@ impl Failover {
 pub struct Routing {
     /// The operator's rules.
     pub rules: Arc<Rules>,
+    /// The operator's filters.
+    pub filters: Arc<Filters>,
+    /// The operator's limits.
+    pub limits: Arc<Limits>,
     /// How old what reads find may be; `None`: what a session knows it finds, where the primary tells GTIDs.
     pub consistency: Option<Consistency>,
     /// How long a read waits on a replica for what its session has to find.
@@ -256,15 +261,18 @@ impl Worker {
         Prover { users: &self.users, pool: &self.pool, reader: self.outlook.reader(), patience }
     }
 
-    /// How old what this user reads may be, where that is said.
-    pub(crate) fn consistency_of(&self, user: &str) -> Option<Consistency> {
+    /// What holds for all commands of this user's sessions that come in by this listener, from there.
+    pub(crate) fn standing(&self, user: &str, listener: &ListenerSettings, ip: Option<IpAddr>) -> Standing {
+        let routing = &self.settings().routing;
         let own = self.users.find(user).and_then(|user| user.consistency);
-        own.or(self.settings().routing.consistency)
-    }
-
-    /// True if rules or the listener have a say in every command of a session.
-    pub(crate) fn is_steered(&self, listener: &ListenerSettings) -> bool {
-        !self.settings().routing.rules.is_empty() || listener.mode != ListenerMode::Split
+        let limits = routing.limits.about(user, ip);
+        let has_say = !routing.rules.is_empty() || listener.mode != ListenerMode::Split;
+        Standing {
+            always: has_say || limits.as_ref().is_some_and(|limits| limits.limits_time()),
+            consistency: own.or(routing.consistency),
+            guard: routing.filters.guard(user),
+            limits,
+        }
     }
 
     /// What an operator has set by now.

@@ -55,6 +55,11 @@ macro_rules! bit_set {
                 self.0 |= other.0;
             }
 
+            /// Each that there is, by itself, in order of declaration.
+            pub fn all() -> impl Iterator<Item = Self> {
+                Self::NAMES.iter().map(|(bit, _)| *bit)
+            }
+
             /// The names of what is in the set, in order of declaration.
             pub fn names(self) -> impl Iterator<Item = &'static str> {
                 Self::NAMES.iter().filter(move |(bit, _)| self.contains(*bit)).map(|(_, name)| *name)

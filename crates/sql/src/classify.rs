@@ -5,6 +5,7 @@
 
 mod accounts;
 mod admin;
+mod condition;
 mod ddl;
 mod dml;
 pub(crate) mod explain;
@@ -25,7 +26,7 @@ use crate::event::Event;
 use crate::keyword::Keyword;
 use crate::lexer::{Token, TokenKind};
 use crate::split::{Boundary, More};
-use crate::{Access, Class, Effects, LexOptions, Statement, Uses, Why};
+use crate::{Access, Class, Effects, LexOptions, Risks, Statement, Uses, Why};
 
 /// Statements inside statements (`EXPLAIN`, `SET STATEMENT`) deeper than this are not followed.
 const NESTING_MAX: u8 = 3;
@@ -83,6 +84,7 @@ fn walk_all(
         why: Why::Empty,
         effects: Effects::empty(),
         uses: Uses::empty(),
+        risks: Risks::empty(),
         count: 0,
         is_of_session: false,
     })
@@ -95,9 +97,15 @@ fn joined(whole: Statement, one: Statement) -> Statement {
         why: Why::MultiStatement,
         effects: whole.effects | one.effects,
         uses: whole.uses | one.uses,
+        risks: whole.risks | one.risks | Risks::SEVERAL_STATEMENTS,
         count: whole.count + 1,
         is_of_session: false,
     }
+}
+
+/// True for a statement of rows, whose class is no risk by itself.
+fn is_of_rows(class: Class) -> bool {
+    matches!(class, Class::Select | Class::Insert | Class::Update | Class::Delete | Class::Replace)
 }
 
 /// Reads one statement after the other.
@@ -106,6 +114,7 @@ struct Classifier<'a, F, W> {
     emit: F,
     effects: Effects,
     uses: Uses,
+    risks: Risks,
     /// The first reason why this is not a plain read.
     refused: Option<Why>,
     /// It does more than to look at its session, or to change that with plain values.
@@ -120,6 +129,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
             emit,
             effects: Effects::empty(),
             uses: Uses::empty(),
+            risks: Risks::empty(),
             refused: None,
             is_of_more: false,
             nesting: 0,
@@ -130,6 +140,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
     fn statement(&mut self) -> Statement {
         self.effects = Effects::empty();
         self.uses = Uses::empty();
+        self.risks = Risks::empty();
         self.refused = None;
         self.is_of_more = false;
         self.nesting = 0;
@@ -137,6 +148,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
         class = self.finish(class);
         if self.cursor.is_doubtful() {
             self.refuse(Why::AmbiguousText);
+            self.risks |= Risks::UNSEEN;
         }
         if self.cursor.has_version_comment() {
             self.refuse(Why::VersionComment);
@@ -147,7 +159,34 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
         let why = self.refused.unwrap_or(Why::PlainRead);
         let access = if why == Why::PlainRead { Access::Read } else { Access::Write };
         let is_of_session = access == Access::Write && self.is_of_session(class);
-        Statement { class, access, why, effects: self.effects, uses: self.uses, count: 1, is_of_session }
+        let (effects, uses, risks) = (self.effects, self.uses, self.risks | self.risks_of(class));
+        Statement { class, access, why, effects, uses, risks, count: 1, is_of_session }
+    }
+
+    /// Those that follow from what else was found.
+    #[inline]
+    fn risks_of(&self, class: Class) -> Risks {
+        if is_of_rows(class) && self.effects.is_empty() {
+            return Risks::empty();
+        }
+        let accounts = Effects::CHANGES_RIGHTS.union(Effects::SETS_PASSWORD);
+        let of_class = match class {
+            Class::LoadData | Class::LoadXml => Risks::LOADS_DATA,
+            Class::CreateTable
+            | Class::CreateTemporaryTable
+            | Class::AlterTable
+            | Class::DropTable
+            | Class::DropTemporaryTable
+            | Class::OtherDdl => Risks::CHANGES_SCHEMA,
+            _ => Risks::empty(),
+        };
+        let of_effects = [
+            (Effects::SETS_GLOBAL_VARS, Risks::SETS_GLOBAL),
+            (accounts, Risks::CHANGES_ACCOUNTS),
+            (Effects::OPAQUE, Risks::UNSEEN),
+        ];
+        let found = of_effects.into_iter().filter(|(effects, _)| self.effects.intersects(*effects));
+        found.fold(of_class, |all, (_, risk)| all | risk)
     }
 
     /// Reads what is left of the statement. An error among the tokens makes it unknown, whatever it began with.
@@ -165,7 +204,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
             Keyword::Select => self.query(Class::Select),
             Keyword::Values => self.query(Class::Values),
             Keyword::Table => self.query(Class::Table),
-            Keyword::With => self.query(Class::With),
+            Keyword::With => self.with(),
             Keyword::Insert => self.insert(Class::Insert),
             Keyword::Replace => self.insert(Class::Replace),
             Keyword::Update => self.change(Class::Update),
@@ -276,6 +315,7 @@ impl<'a, F: FnMut(Event), W: Watch> Classifier<'a, F, W> {
 
     fn skip_token(&mut self) {
         self.check_token();
+        self.check_delay();
         self.cursor.bump();
     }
 

@@ -17,6 +17,7 @@ mod keyword;
 mod lexer;
 mod names;
 mod options;
+mod risks;
 mod split;
 mod statement;
 mod stored;
@@ -43,6 +44,7 @@ pub use names::{
     spells, sql_prepared, tables, temporary_tables, unnamed_columns, used_schemas, user_variables_assigned,
 };
 pub use options::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
+pub use risks::Risks;
 pub use split::split;
 pub use statement::{Access, Class, Statement, Why};
 pub use stored::{Body, Catalog, CatalogBuilder, Changes, CodeChange, Hidden, Runs, Stored};

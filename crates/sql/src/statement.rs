@@ -2,7 +2,7 @@
 //!
 //! Owns: [`Statement`], [`Class`], [`Access`] and [`Why`]. Must not know how they are found.
 
-use crate::{Effects, Uses};
+use crate::{Effects, Risks, Uses};
 
 /// What a text is, where it may run, and what it does to its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Statement {
     pub effects: Effects,
     /// What its answer depends on in its session; of a multi-statement text, of all parts.
     pub uses: Uses,
+    /// What it does that an operator may not want; of a multi-statement text, of all parts.
+    pub risks: Risks,
     /// The number of statements in the text; empty ones at its end do not count.
     pub count: u32,
     /// Of a statement that is no plain read: it looks at, or sets, only what is its session's own, and its values are plain. Any

@@ -104,6 +104,7 @@ counters! {
         refused_clients = "limit" "max_connections",
         refused_user = "limit" "max_user_connections",
         refused_address = "limit" "max_connections_per_address",
+        refused_denied = "limit" "listener_addresses",
     }
     "delphinus_logins_total" "Finished logins of clients, by result." {
         logins_ok = "result" "ok",

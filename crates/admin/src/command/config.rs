@@ -137,7 +137,9 @@ fn assigned(words: &[Word]) -> Option<Vec<Assigned>> {
         // A list in brackets, whose items are apart.
         while value.text.starts_with('[') && !value.is_quoted && !value.text.ends_with(']') {
             let next = tokens.next()?;
-            let next = if next.is_quoted { format!("{:?}", next.text) } else { next.text };
+            let is_toml =
+                ["true", "false", ",", "]"].contains(&&*next.text) || next.text.parse::<f64>().is_ok();
+            let next = if next.is_quoted || !is_toml { format!("{:?}", next.text) } else { next.text };
             value.text.push_str(&next);
         }
         let is_default = !value.is_quoted && value.text.eq_ignore_ascii_case("DEFAULT");

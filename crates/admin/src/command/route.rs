@@ -29,11 +29,16 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
         };
     }
     let name = (call.console.clusters().count() > 1).then(|| vec![text("cluster"), text(&cluster.name)]);
-    let (Routing { rules, consistency, .. }, policy) = (cluster.routing)();
+    let (Routing { rules, filters, consistency, .. }, policy) = (cluster.routing)();
     let cluster = Cluster { snapshot: &snapshot, rules: &rules, policy };
-    let asker = Asker { usual: Usual::of(None, consistency, &snapshot), ..Asker::default() };
     let sql = sql.as_bytes();
     let question = Question { sql, lex, statement: &classify(sql, lex) };
+    // Of a user whom no filter names.
+    let asker = Asker {
+        usual: Usual::of(None, consistency, &snapshot),
+        refused: filters.refusal("", question.statement.risks).map(|refusal| refusal.to_string()),
+        ..Asker::default()
+    };
     let rows = delphinus_route::explain(&question, cluster, &asker);
     let rows = rows.into_iter().map(|(item, value)| vec![text(item), text(value)]);
     Ok(Answer::Rows(Table::new(["item", "value"]).with(name).with(rows)))

@@ -8,6 +8,7 @@ fn settings(max_verifiers: usize, verifier_ttl: Duration) -> BackendAuth {
 
 fn user(credential: Credential, secondary: Option<Credential>) -> User {
     User {
+        from: Addresses::default(),
         credential,
         secondary,
         plugin: None,
@@ -37,7 +38,7 @@ fn users(max_verifiers: usize, ttl: Duration) -> Users {
 const MINUTE: Duration = Duration::from_mins(1);
 
 fn verified(users: &Users, name: &str) -> Vec<Password> {
-    users.record(name).verified
+    users.record(name, None).verified
 }
 
 fn verify(users: &Users, name: &str, password: &Password, now: Instant) {
@@ -140,7 +141,7 @@ fn the_number_of_remembered_users_is_bounded() {
 fn listed_users_come_first_and_both_of_their_passwords_serve_backends() {
     let users = users(10, MINUTE);
     verify(&users, "app", &Password::new("of the server"), rt::now());
-    let record = users.record("app");
+    let record = users.record("app", None);
     assert_eq!(record.credential, Credential::Plain(Password::new("new")));
     assert_eq!(record.secondary, Some(Credential::Plain(Password::new("old"))));
     assert!(record.verified.is_empty());
@@ -153,14 +154,15 @@ fn listed_users_come_first_and_both_of_their_passwords_serve_backends() {
 #[test]
 fn unknown_users_are_decoys_unless_a_backend_is_asked() {
     let users = users(10, MINUTE);
-    assert_eq!(users.record("nobody").credential, Credential::Backend);
+    assert_eq!(users.record("nobody", None).credential, Credential::Backend);
     users.follow(listed(), BackendAuth { unlisted: false, ..settings(10, MINUTE) });
     // Of each kind that there is, always the same for a name.
-    let kinds = |number| matches!(users.record(&format!("nobody{number}")).credential, Credential::Backend);
+    let kinds =
+        |number| matches!(users.record(&format!("nobody{number}"), None).credential, Credential::Backend);
     let asked: Vec<_> = (0..100).map(kinds).collect();
     assert!(asked.contains(&true) && asked.contains(&false));
     assert_eq!(asked, (0..100).map(kinds).collect::<Vec<_>>());
-    assert!(users.may_exist("asked") && !users.may_exist("nobody1"));
+    assert!(users.may_come("asked", None) && !users.may_come("nobody1", None));
 }
 
 #[test]
@@ -175,14 +177,14 @@ fn users_change_while_it_runs_and_only_those_who_changed_are_asked_again() {
     next.insert("more".to_owned(), user(plain("more"), None));
     users.follow(next, settings(10, MINUTE));
     assert_eq!(users.find("app").unwrap().max_connections, Some(7));
-    assert!(Arc::ptr_eq(&users.keys("app", &secret("new")), &before) && users.may_exist("more"));
+    assert!(Arc::ptr_eq(&users.keys("app", &secret("new")), &before) && users.may_come("more", None));
     assert_eq!((before.epoch(), bob.epoch()), epochs);
     // Another password: for its next logins connections of the former one do not serve any more.
     let mut next = listed();
     next.insert("more".to_owned(), user(plain("more"), None));
     next.insert("app".to_owned(), user(plain("newest"), Some(plain("new"))));
     users.follow(next, settings(10, MINUTE));
-    assert_eq!(users.record("app").credential, plain("newest"));
+    assert_eq!(users.record("app", None).credential, plain("newest"));
     let after = users.keys("app", &secret("newest"));
     assert!(Arc::ptr_eq(&after, &before) && after.epoch() > epochs.0, "also for its sessions that are there");
     let list = after.for_backend(delphinus_topology::BackendId(0), rt::now()).unwrap();
@@ -193,6 +195,6 @@ fn users_change_while_it_runs_and_only_those_who_changed_are_asked_again() {
     let mut next = listed();
     next.remove("app");
     users.follow(next, BackendAuth { unlisted: false, ..settings(10, MINUTE) });
-    assert!(users.find("app").is_none() && !users.may_exist("app"));
+    assert!(users.find("app").is_none() && !users.may_come("app", None));
     assert!(bob.epoch() > epochs.1);
 }

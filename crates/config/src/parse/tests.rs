@@ -186,6 +186,29 @@ fn wrong_clusters() {
 }
 
 #[test]
+fn wrong_filters_and_limits() {
+    check_mistakes(
+        include_str!("../../tests/data/bad-filters.toml"),
+        &expect![[r#"
+            d.toml:4:1: allow has an item: "10.0.0.0/33" is not usable; write networks like "10.0.0.0/8" or "fd00::/8", prefixes like "10.1.*", IP addresses, "unix" or "*"
+            d.toml:5:1: deny has an item: "localhost" is not usable; write networks like "10.0.0.0/8" or "fd00::/8", prefixes like "10.1.*", IP addresses, "unix" or "*"
+            d.toml:9:1: deny has an item: "10" is not usable; write networks like "10.0.0.0/8" or "fd00::/8", prefixes like "10.1.*", IP addresses, "unix" or "*"
+            d.toml:16:1: the filter is about nothing; write statement = ["write_without_where"], or others of the reference
+            d.toml:19:1: statement has an item: "delete" is not known; write a list in brackets, each item "write_without_where", "sleep", "multi_statements", "load_data", "into_outfile", "ddl", "set_global" or "account"
+            d.toml:20:1: action = "refuse" is not known; write "off", "log" or "reject"
+            d.toml:23:1: unseen = "off" is not known; write "allow", "log" or "reject"
+            d.toml:24:1: there is no cluster "other"; write one of ["main"]
+            d.toml:26:1: the limit limits nothing; write one of statements_per_second, concurrency, timeout_ms, idle_in_transaction_timeout_s
+            d.toml:29:1: burst without statements_per_second; write statements_per_second, or remove burst
+            d.toml:30:1: concurrency = 0 is out of range; write a whole number from 1 to 1000000
+            d.toml:32:1: per = "digests" is not known; write "digest" (known: "all", "user", "schema", "client" or "digest")
+            d.toml:33:1: digest has an item "xyz" that is none; write 16 hexadecimal digits
+            d.toml:37:1: idle_in_transaction_timeout_s beside schema or digest; write it in a limit by user or client: no statement runs while a session is idle
+        "#]],
+    );
+}
+
+#[test]
 fn one_cluster_may_be_written_as_a_list() {
     let good = include_str!("../../tests/data/good.toml");
     let (one, list) =
@@ -278,7 +301,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, mirror, monitor, pool, cache, log, admin
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, log, admin
         "#]],
     );
 }
@@ -491,7 +514,7 @@ fn bad_admin() {
     check_mistakes(
         &text,
         &expect![[r#"
-            d.toml:117:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
+            d.toml:135:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
         "#]],
     );
 }
@@ -547,7 +570,7 @@ const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
     [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[log]\nLOG\
-    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR\
+    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR\
     [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR";
 
 /// The minimal file with further options in their sections.
@@ -566,6 +589,8 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("log", "LOG"),
         ("routing", "ROUTING"),
         ("rule", "RULE"),
+        ("filter", "FILTER"),
+        ("limit", "LIMIT"),
         ("mirror", "MIRROR"),
         ("admin", "CONSOLE"),
         ("admin.user", "OPERATOR"),
@@ -578,7 +603,12 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
                 if in_one_line { format!(", {name} = {value}") } else { format!("{name} = {value}\n") };
             (path == section).then_some(line)
         });
-        text = text.replacen(mark, &lines.collect::<String>(), 1);
+        let mut lines = lines.collect::<String>();
+        if section == "limit" && !lines.contains("idle_in_transaction") {
+            // One has to limit something.
+            lines += "idle_in_transaction_timeout_s = 5\n";
+        }
+        text = text.replacen(mark, &lines, 1);
     }
     text
 }
@@ -603,10 +633,12 @@ fn ends_of_ranges_are_accepted_and_no_more() {
         ("pool.max_connections", "100000"),
         ("user.connection_admin", "true"),
         ("cache.max_bytes", "1099511627776"),
+        ("limit.statements_per_second", "5"),
     ];
     let needs = |option: &str, other: &str| match option {
         "proxy.reserved_connections" | "pool.reserved_connections" => true,
         "proxy.max_user_connections" | "proxy.max_connections_per_address" => other.starts_with("proxy"),
+        "limit.burst" => other.starts_with("limit"),
         "cache.max_entry_bytes" => other.starts_with("cache"),
         "user.min_backend_connections" => other.starts_with("pool"),
         _ => false,

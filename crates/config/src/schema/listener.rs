@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{is, required, unset};
 use crate::address::{ListenAddress, Network};
+use crate::clients::Clients;
 use crate::value::SocketMode;
 use crate::word::{ClientTls, Compression, ListenerMode};
 
@@ -30,6 +31,12 @@ section! {
         /// Addresses of load balancers. From these every connection has to begin with a header of the PROXY protocol
         /// (version 1 or 2), and the client is where that says. From others such a header is refused.
         proxy_protocol_networks: Vec<Network> = is(vec![]), "", Hot;
+        /// The only clients that may come in: networks (`10.0.0.0/8`), prefixes (`10.1.*`), addresses, "unix" for those of Unix
+        /// sockets. Empty: all. Where a load balancer sends a PROXY protocol's header, the client's address is the one in it. Others
+        /// get error 1130 in the place of the greeting. Sessions that are there stay. See docs/filters.md.
+        allow: Vec<Clients> = is(vec![]), "", Hot, aka "allow_ip", aka "client_ips";
+        /// Clients that may not come in, also where `allow` has them.
+        deny: Vec<Clients> = is(vec![]), "", Hot, aka "deny_ip";
         /// Which backends its clients get to. "split": reads go to replicas, the rest to the primary. "read_write": all to
         /// the primary. "read_only": all to replicas, or, where there is none, reads to the primary; what may write gets
         /// error 1290.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{is, required, unset};
+use crate::clients::Clients;
 use crate::secret::Secret;
 use crate::word::{Consistency, UserAuth, UserPlugin};
 
@@ -37,6 +38,11 @@ section! {
         /// Authentication plugin that clients of this user have to use. Without it they choose among those that
         /// the password serves. "client_ed25519" needs the password itself, not a hash.
         authentication_plugin: Option<UserPlugin> = unset("the client chooses"), "", Hot;
+        /// The only places that the user may log in from, as `listener.allow` has them. Empty: all. From elsewhere a login is refused
+        /// like one with a wrong password, with the same work and the same error 1045.
+        allow: Vec<Clients> = is(vec![]), "", Hot, aka "allow_ip";
+        /// Places that the user may not log in from, also where `allow` has them.
+        deny: Vec<Clients> = is(vec![]), "", Hot, aka "deny_ip";
         /// Schema of a client that names none at login.
         default_schema: Option<String> = unset("none"), "", Hot;
         /// Name of the cluster that this user's sessions get to, unless their listener has one. Where there are several.

@@ -47,6 +47,8 @@ impl Check<'_, '_> {
             compression_algorithms: self.compression_algorithms(row),
             proxy_protocol_networks: self.proxy_protocol_networks(row, is_unix),
             socket_mode: written.socket_mode.unwrap_or(SOCKET_MODE_DEFAULT),
+            allow: written.allow.clone(),
+            deny: written.deny.clone(),
             mode: written.mode,
             cluster: self.cluster_named(written.cluster.as_deref(), row.at("cluster"), names),
         }

@@ -40,7 +40,7 @@ impl Check<'_, '_> {
             let what = format!("there is no listener {name:?}");
             self.mistakes.push(row.at("listener"), what, format!("write one of {listeners:?}"));
         }
-        let of = self.clusters_of(row, clusters);
+        let of = self.clusters_of(row, &written.cluster, clusters);
         self.group(row, &of, clusters);
         for (field, pattern) in
             [("match_digest", &written.match_digest), ("match_pattern", &written.match_pattern)]
@@ -75,10 +75,15 @@ impl Check<'_, '_> {
         }
     }
 
-    /// The clusters that the rule is for.
-    fn clusters_of(&mut self, row: &Written<RuleSection>, clusters: &[Cluster]) -> Vec<usize> {
+    /// The clusters that a row is for.
+    pub(super) fn clusters_of<S>(
+        &mut self,
+        row: &Written<S>,
+        named: &[String],
+        clusters: &[Cluster],
+    ) -> Vec<usize> {
         let mut of = Vec::new();
-        for name in &row.value.cluster {
+        for name in named {
             let found = clusters.iter().position(|cluster| cluster.name == *name);
             of.extend(found);
             if found.is_none() {
@@ -119,7 +124,8 @@ impl Check<'_, '_> {
         }
     }
 
-    fn digest(&mut self, row: &Written<RuleSection>, digest: &str) -> Option<u64> {
+    /// A digest that a row names.
+    pub(super) fn digest<S>(&mut self, row: &Written<S>, digest: &str) -> Option<u64> {
         let number = (digest.len() == 16).then(|| u64::from_str_radix(digest, 16).ok()).flatten();
         if number.is_none() {
             let what = format!("digest has an item {digest:?} that is none");

@@ -55,6 +55,8 @@ impl Check<'_, '_> {
             credential,
             secondary,
             plugin: written.authentication_plugin,
+            allow: written.allow.clone(),
+            deny: written.deny.clone(),
             default_schema: written.default_schema.clone(),
             cluster,
             max_connections: written.max_connections,

@@ -2,14 +2,15 @@
 
 use delphinus_clients::Refusal;
 use delphinus_pool::PoolError;
+use delphinus_sql::Flavor;
 use delphinus_wire::error_code::{
     DELPHINUS_BACKEND_LOST, DELPHINUS_NO_BACKEND, DELPHINUS_OUTCOME_UNKNOWN, ER_ACCESS_DENIED_ERROR,
     ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, ER_CAPACITY_EXCEEDED, ER_CLIENT_INTERACTION_TIMEOUT,
-    ER_CON_COUNT_ERROR, ER_CONNECTION_KILLED, ER_DBACCESS_DENIED_ERROR, ER_INVALID_CHARACTER_STRING,
-    ER_KILL_DENIED_ERROR, ER_LOCAL_VARIABLE, ER_LOCK_DEADLOCK, ER_MALFORMED_PACKET,
-    ER_MAX_PREPARED_STMT_COUNT_REACHED, ER_NET_PACKET_TOO_LARGE, ER_NO_SUCH_THREAD, ER_NOT_SUPPORTED_YET,
-    ER_OPTION_PREVENTS_STATEMENT, ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT, ER_SERVER_SHUTDOWN,
-    ER_SPECIFIC_ACCESS_DENIED_ERROR, ER_STATEMENT_TIMEOUT, ER_STMT_HAS_NO_OPEN_CURSOR,
+    ER_CON_COUNT_ERROR, ER_CONNECTION_KILLED, ER_DBACCESS_DENIED_ERROR, ER_HOST_NOT_PRIVILEGED,
+    ER_INVALID_CHARACTER_STRING, ER_KILL_DENIED_ERROR, ER_LOCAL_VARIABLE, ER_LOCK_DEADLOCK,
+    ER_MALFORMED_PACKET, ER_MAX_PREPARED_STMT_COUNT_REACHED, ER_NET_PACKET_TOO_LARGE, ER_NO_SUCH_THREAD,
+    ER_NOT_SUPPORTED_YET, ER_OPTION_PREVENTS_STATEMENT, ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT,
+    ER_SERVER_SHUTDOWN, ER_SPECIFIC_ACCESS_DENIED_ERROR, ER_STATEMENT_TIMEOUT, ER_STMT_HAS_NO_OPEN_CURSOR,
     ER_TOO_MANY_USER_CONNECTIONS, ER_UNKNOWN_COM_ERROR, ER_UNKNOWN_ERROR, ER_UNKNOWN_STMT_HANDLER,
     ER_UNKNOWN_SYSTEM_VARIABLE, ER_UNSUPPORTED_PS, ER_USER_LIMIT_REACHED,
     ER_WRONG_COMPRESSION_ALGORITHM_CLIENT, ER_WRONG_VALUE_FOR_VAR,
@@ -54,10 +55,14 @@ pub(super) fn of(error: &ProxyError) -> Number {
         E::NotOwner(_) => (ER_KILL_DENIED_ERROR, GENERAL),
         E::KillOfExpression => (ER_NOT_SUPPORTED_YET, SYNTAX_OR_ACCESS),
         E::Killed | E::ClientGone => (ER_QUERY_INTERRUPTED, INTERRUPTED),
-        E::ConnectionKilled => (ER_CONNECTION_KILLED, INTERRUPTED),
-        E::Expired => (DISCONNECTED, LINK_FAILURE),
+        E::ConnectionKilled | E::IdleInTransaction(_, _, Flavor::MariaDb) => {
+            (ER_CONNECTION_KILLED, INTERRUPTED)
+        }
+        E::Expired | E::IdleInTransaction(_, _, Flavor::MySql) => (DISCONNECTED, LINK_FAILURE),
         E::Shutdown => (ER_SERVER_SHUTDOWN, LINK_FAILURE),
         E::TooManyClients(refusal, _) => of_refusal(*refusal),
+        E::HostNotAllowed(_) => (ER_HOST_NOT_PRIVILEGED, GENERAL),
+        E::LimitReached(_) => (ER_USER_LIMIT_REACHED, SYNTAX_OR_ACCESS),
         E::NotCompressed => (ER_WRONG_COMPRESSION_ALGORITHM_CLIENT, GENERAL),
         E::Steered(why) => of_steered(why),
         // That of a database without rights to it: programs that get "unknown database" may try to create it.
@@ -84,9 +89,10 @@ fn of_refusal(refusal: Refusal) -> Number {
 
 fn of_steered(why: &Steered) -> Number {
     match why {
-        Steered::Hint(_) | Steered::RejectedByRule(_) | Steered::HeldOnReplica(_) => {
-            (ER_UNKNOWN_ERROR, GENERAL)
-        }
+        Steered::Hint(_)
+        | Steered::RejectedByRule(_)
+        | Steered::RejectedByFilter(_)
+        | Steered::HeldOnReplica(_) => (ER_UNKNOWN_ERROR, GENERAL),
         Steered::ReadOnlyListener => (ER_OPTION_PREVENTS_STATEMENT, GENERAL),
         Steered::ReadOnlyTransaction { .. } => (ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, *b"25006"),
         // What programs know to try again.

@@ -83,6 +83,13 @@ pub(super) fn of(error: &ProxyError) -> Words {
         E::Shutdown => servers("Server shutdown in progress"),
         E::TooManyClients(refusal, whose) => servers(of_refusal(*refusal, whose)),
         E::ProxyHeader(what, host) => own(format!("{what} {host}")),
+        E::HostNotAllowed(host) => servers(format!(
+            "Host '{host}' is not allowed to connect to this MySQL server (Delphinus: allow and deny of the listener)"
+        )),
+        E::LimitReached(reached) => own(reached.to_string()),
+        E::IdleInTransaction(limit, seconds, _) => own(format!(
+            "the limit {limit:?} has ended the session: it did nothing in a transaction for {seconds} s"
+        )),
         E::NotCompressed => servers("Invalid compression algorithm 'uncompressed'."),
         E::Steered(why) => of_steered(why),
         E::OtherCluster(elsewhere) => own(other_cluster(elsewhere)),
@@ -150,6 +157,7 @@ fn of_steered(why: &Steered) -> Words {
     match why {
         Steered::Hint(why) => own(format!("the hint cannot be obeyed: {why}")),
         Steered::RejectedByRule(text) => own(text.clone()),
+        Steered::RejectedByFilter(filtered) => own(filtered.to_string()),
         Steered::ReadOnlyListener => servers(
             "The MySQL server is running with the --read-only option so it cannot execute this statement",
         ),

@@ -70,7 +70,7 @@ impl Session {
             tls: listener.tls.as_ref(),
             pause: &|query| attempt.pause(query.user()),
             lookup: &|query| {
-                clusters.choose(&listener, query.user(), query.schema()).users.record(query.user())
+                clusters.choose(&listener, query.user(), query.schema()).users.record(query.user(), client_ip)
             },
             verify: &|query| {
                 let worker = clusters.choose(&listener, query.user(), query.schema()).clone();

@@ -26,7 +26,7 @@ use crate::served::{Outcome, Served};
 use crate::session::Session;
 use crate::state::{Ran, Wanted};
 use crate::statements::Own;
-use crate::steer::{Copied, hints_of};
+use crate::steer::{Copied, Occasion, hints_of};
 
 /// There may be query attributes, in the flags of a COM_STMT_EXECUTE.
 const PARAMETER_COUNT_AVAILABLE: u8 = 0x08;
@@ -241,10 +241,13 @@ impl Session {
         if let Some(error) = found.late_error.take() {
             return Err(*error);
         }
-        let statement = found.statement;
+        let (statement, key) = (found.statement, found.key.clone());
+        if self.steering.guard.concerns(statement.risks) {
+            let text = SqlText::new(key.text(), self.state.lex());
+            self.check_filters((&statement, &text), Occasion::Runs)?;
+        }
         if statement.effects.intersects(AT_RISK) {
-            let text = found.key.text().clone();
-            self.noted.note_rights(&statement, &text, &mut self.state, &self.held.identity.user);
+            self.noted.note_rights(&statement, key.text(), &mut self.state, &self.held.identity.user);
             self.looks_after_noted();
         }
         if statement.effects.intersects(MAY_CHANGE_CODE) {
@@ -253,8 +256,6 @@ impl Session {
         }
         self.begin_statement(&statement);
         let params = note_types((input, &self.client), id, &mut self.statements, &self.worker.tokens)?;
-        let unknown = ProxyError::UnknownStatement(id.0, "mysqld_stmt_execute");
-        let key = self.statements.find(id).ok_or(unknown)?.key.clone();
         Ok((statement, key, params))
     }
 
@@ -406,6 +407,12 @@ impl Session {
         }
         let (key, mut statement) = (found.key.clone(), found.statement);
         let own = found.own.as_ref().map(|own| own.statement.id);
+        if self.steering.guard.concerns(statement.risks) {
+            let text = SqlText::new(key.text(), self.state.lex());
+            if let Err(error) = self.check_filters((&statement, &text), Occasion::Runs) {
+                return self.refuse(input, error).await;
+            }
+        }
         // Types always come with it, and stay on the backend as nobody's.
         statement.access = Access::Write;
         self.begin_statement(&statement);

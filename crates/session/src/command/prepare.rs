@@ -22,6 +22,7 @@ use crate::served::Outcome;
 use crate::session::Session;
 use crate::state::{Ran, Wanted};
 use crate::statements::{ClientStatement, Own};
+use crate::steer::Occasion;
 
 /// What a statement takes beside its text, in bytes: in its session, and on a connection.
 const STATEMENT: usize = 1024;
@@ -124,6 +125,11 @@ impl Session {
             return self.refuse(input, error).await;
         }
         if let Err(error) = check_spelled_kill(&statement, &text.bytes, &mut self.state) {
+            return self.refuse(input, error).await;
+        }
+        if self.steering.guard.concerns(statement.risks)
+            && let Err(error) = self.check_filters((&statement, text.read), Occasion::Prepared)
+        {
             return self.refuse(input, error).await;
         }
         if self.is_steered(&statement) {

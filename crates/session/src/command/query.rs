@@ -2,7 +2,7 @@
 
 use delphinus_pool::Checkout;
 use delphinus_sql::{
-    Access, Class, CodeChange, Effects, LexOptions, SqlText, Statement, Uses, Why, classify,
+    Access, Class, CodeChange, Effects, LexOptions, Risks, SqlText, Statement, Uses, Why, classify,
 };
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, query_attributes, query_text_at};
 
@@ -15,7 +15,7 @@ use crate::needs::{Needs, SPECIAL_USES};
 use crate::run::{Begun, Carried, Job};
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::steer::{Copied, hints_of};
+use crate::steer::{Copied, Occasion, hints_of};
 
 /// A text that begins later than this has query attributes before it.
 const EMPTY_ATTRIBUTES: usize = 3;
@@ -29,7 +29,8 @@ pub(super) fn is_ordinary(statement: &Statement) -> bool {
 /// A statement of which only the beginning is known, or kept.
 pub(super) fn as_unknown(statement: Statement) -> Statement {
     let effects = statement.effects.union(Effects::UNKNOWN);
-    Statement { access: Access::Write, why: Why::Unclassified, effects, ..statement }
+    let risks = statement.risks.union(Risks::UNSEEN);
+    Statement { access: Access::Write, why: Why::Unclassified, effects, risks, ..statement }
 }
 
 /// A text on its way.
@@ -77,6 +78,12 @@ impl Session {
         let text_at = HEADER_LEN + text_at;
         let lex = self.state.lex.options(&self.state.want.vars);
         let statement = self.classify(input, text_at, lex);
+        if self.steering.guard.concerns(statement.risks) {
+            let sql = &self.client.buffer.data()[text_at..input.held];
+            if let Err(error) = self.check_filters((&statement, &SqlText::new(sql, lex)), Occasion::Runs) {
+                return Box::pin(self.refuse(input, error)).await;
+            }
+        }
         let needs = Needs::of(&statement)
             .and_if(Needs::STEERING, has_attributes || self.is_steered(&statement))
             .and_if(Needs::HIDDEN, self.worker.stored_code.concerns(&statement))

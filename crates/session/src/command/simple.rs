@@ -3,7 +3,7 @@
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, Means};
-use delphinus_sql::{Access, Class, Effects, LexOptions, Statement, Uses, Why, classify};
+use delphinus_sql::{Access, Class, Effects, LexOptions, Risks, Statement, Uses, Why, classify};
 use delphinus_state::{Changed, PinReason, Response, Shape};
 
 use crate::answer::{give_eof, give_ok};
@@ -24,6 +24,7 @@ const ENTERS: Statement = Statement {
     effects: Effects::empty(),
     uses: Uses::empty(),
     count: 1,
+    risks: Risks::empty(),
     is_of_session: false,
 };
 

@@ -145,7 +145,7 @@ impl Seeking<'_> {
     }
 
     /// An error if the statement is not to wait any longer; does what others want of the session, if it `is_disturbed`.
-    fn still_waits(&self, is_disturbed: bool) -> Result<(), ProxyError> {
+    pub(crate) fn still_waits(&self, is_disturbed: bool) -> Result<(), ProxyError> {
         if is_disturbed && attend(self.held, &self.waits.registry, || None).kills_query() {
             return Err(ProxyError::Killed);
         }

@@ -2,7 +2,9 @@
 //!
 //! Owns: the heads of these statements; the rest of each is read by `expression`.
 
+use super::condition::Condition;
 use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Uses, Watch, Why};
+use crate::Risks;
 use crate::event::Qualified;
 
 impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
@@ -42,6 +44,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         self.refuse(Why::Write);
         self.cursor.bump();
         self.cursor.eat_any(&[Keyword::LowPriority, Keyword::Quick, Keyword::Ignore]);
+        let mut condition = Condition::default();
         let mut is_in_tables = class == Class::Update;
         let mut has_several = class == Class::Delete && self.cursor.keyword() != Keyword::From;
         while !self.cursor.at_end() {
@@ -55,7 +58,11 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
                 _ => false,
             };
             is_in_tables &= !(here.is(TokenKind::Word) && here.keyword == Keyword::Set);
+            condition.sees(&self.cursor);
             self.step();
+        }
+        if condition.is_missing() {
+            self.risks |= Risks::WRITES_ALL_ROWS;
         }
         if has_several {
             self.effects |= Effects::MAY_COUNT_ROWS;

@@ -3,8 +3,8 @@
 //! Owns: their options, that the statement inside decides where it may run, and what is a question to the proxy.
 
 use super::{Class, Classifier, Effects, Event, Keyword, NESTING_MAX, TokenKind, Uses, Watch, Why};
-use crate::LexOptions;
 use crate::lexer::{Lexer, Token};
+use crate::{LexOptions, Risks};
 
 /// The text that `EXPLAIN ROUTE` asks about, hints before it included. Look only where `classify` has found `Uses::ROUTE`.
 pub fn explained_route(sql: &[u8], options: LexOptions) -> Option<&[u8]> {
@@ -79,8 +79,11 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             }
         }
         let class = if self.cursor.keyword() == Keyword::For { self.explain_for() } else { self.explained() };
-        if !runs && self.refused == Some(Why::Write) {
-            self.refused = Some(Why::ExplainsWrite);
+        if !runs {
+            self.risks = self.risks.without(Risks::WRITES_ALL_ROWS);
+            if self.refused == Some(Why::Write) {
+                self.refused = Some(Why::ExplainsWrite);
+            }
         }
         class
     }

@@ -5,6 +5,7 @@
 
 use super::functions::{self, Call};
 use super::{Classifier, Effects, Event, Keyword, Token, TokenKind, Uses, Watch, Why};
+use crate::Risks;
 use crate::hints::PROXY;
 use crate::names::SessionFunction;
 use crate::options::Flavor;
@@ -115,6 +116,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     fn clause_into(&mut self) {
         if matches!(self.cursor.ahead.keyword, Keyword::Outfile | Keyword::Dumpfile) {
             self.refuse(Why::IntoFile);
+            self.risks |= Risks::WRITES_FILE;
             return;
         }
         self.refuse(Why::IntoVariable);
@@ -234,6 +236,13 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         match found {
             Some(Call::Syntax | Call::Pure) if !is_quoted => {}
             Some(Call::Volatile) if !is_quoted => self.uses |= Uses::VOLATILE,
+            Some(Call::Delay) => {
+                self.risks |= Risks::SLEEPS;
+                self.uses |= Uses::VOLATILE;
+                if is_quoted {
+                    self.unknown_call();
+                }
+            }
             Some(Call::Tight) if !is_quoted && here.end == self.cursor.ahead.start => {}
             Some(Call::TightVolatile) if !is_quoted && here.end == self.cursor.ahead.start => {
                 self.uses |= Uses::VOLATILE;
@@ -246,6 +255,17 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Some(call) => self.special_call(here, call),
             None if self.is_column_list() => {}
             None => self.unknown_call(),
+        }
+    }
+
+    /// The same in a statement whose expressions are not read: `KILL (SELECT SLEEP(9))`.
+    pub(super) fn check_delay(&mut self) {
+        let here = self.cursor.here;
+        if here.is_name()
+            && self.cursor.ahead.is(TokenKind::Open)
+            && functions::find(self.bare(here), self.cursor.options()) == Some(Call::Delay)
+        {
+            self.risks |= Risks::SLEEPS;
         }
     }
 
@@ -279,7 +299,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Call::Wait => self.refuse(Why::ReplicationWait),
             Call::ServerState => self.refuse(Why::ServerState),
             Call::Sequence => self.refuse(Why::Sequence),
-            Call::Pure | Call::Tight | Call::Volatile | Call::TightVolatile | Call::Syntax => {}
+            Call::Pure | Call::Tight | Call::Volatile | Call::Delay | Call::TightVolatile | Call::Syntax => {}
         }
     }
 
@@ -348,7 +368,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
 
 /// Whether the token ends an operand. Two operands never stand side by side, so that a name after one of these is an
 /// alias with a list of columns, or a word of the grammar, but never a call.
-fn follows_operand(before: Token) -> bool {
+pub(super) fn follows_operand(before: Token) -> bool {
     matches!(
         before.kind,
         TokenKind::Close

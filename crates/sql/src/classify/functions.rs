@@ -15,9 +15,11 @@ pub(crate) enum Call {
     Pure,
     /// The same; but with white space before the parenthesis, servers look for a stored function of that name.
     Tight,
-    /// A built-in function whose value changes by itself, such as the time, or that is called for the time it takes.
+    /// A built-in function whose value changes by itself, such as the time.
     Volatile,
-    /// The same, and tight.
+    /// The same, called for the time that it takes: `SLEEP`, `BENCHMARK`.
+    Delay,
+    /// A volatile one that is tight.
     TightVolatile,
     /// Not a call: a word of the grammar, or a type.
     Syntax,

@@ -11,6 +11,31 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         class
     }
 
+    /// `WITH a AS (..) SELECT ..`: an `UPDATE` or a `DELETE` may follow, too.
+    pub(super) fn with(&mut self) -> Class {
+        let mut depth = 0_u32;
+        while !self.cursor.at_end() {
+            let here = self.cursor.here;
+            match here.kind {
+                TokenKind::Open => depth += 1,
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                // FOR UPDATE is no statement.
+                TokenKind::Word if depth == 0 && self.cursor.before.keyword != Keyword::For => {
+                    match here.keyword {
+                        Keyword::Update => _ = self.change(Class::Update),
+                        Keyword::Delete => _ = self.change(Class::Delete),
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+            if !self.cursor.at_end() {
+                self.step();
+            }
+        }
+        Class::With
+    }
+
     /// `(SELECT ..) UNION ..`: the first word inside decides.
     pub(super) fn parenthesised(&mut self) -> Class {
         while self.cursor.here.is(TokenKind::Open) {
@@ -20,7 +45,7 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
             Keyword::Select => self.query(Class::Select),
             Keyword::Values => self.query(Class::Values),
             Keyword::Table => self.query(Class::Table),
-            Keyword::With => self.query(Class::With),
+            Keyword::With => self.with(),
             _ => self.unknown_expression(),
         }
     }

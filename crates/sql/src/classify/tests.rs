@@ -89,7 +89,9 @@ fn white_space_and_comments_between_tokens_change_nothing() {
         })
         .chain(["\t\n \r\x0b\x0c".to_owned(), "/**/".to_owned(), "/*/*/".to_owned()])
         .collect();
-    for sql in statements().iter().filter(|sql| !has_error(sql)) {
+    // What is in doubt between two tokens is not there any more in the text made of these.
+    let is_plain = |sql: &&String| !has_error(sql) && !sql.contains("/*+ QB_NAME(`");
+    for sql in statements().iter().filter(is_plain) {
         for comment in &comments {
             let changed = rebuilt(
                 sql,

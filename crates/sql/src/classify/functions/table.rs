@@ -57,6 +57,7 @@ pub(super) static GROUPS: &[Group] = &[
     group(Call::TightVolatile, ALWAYS, ALWAYS, "curdate curtime now sysdate"),
     group(Call::Pure, ALWAYS, ALWAYS, PURE),
     group(Call::Volatile, ALWAYS, ALWAYS, VOLATILE),
+    group(Call::Delay, ALWAYS, ALWAYS, "benchmark sleep"),
     group(Call::Pure, ALWAYS, ALWAYS, SPATIAL),
     group(Call::Pure, below(90_600), ALWAYS, "md5 sha sha1"),
     group(Call::Tight, from(80_002), ALWAYS, WINDOW),
@@ -115,7 +116,7 @@ const PURE: &str = "\
 
 /// The value of a column's default may be the time.
 const VOLATILE: &str = "\
-    benchmark current_date current_time current_timestamp default localtime localtimestamp rand sleep \
+    current_date current_time current_timestamp default localtime localtimestamp rand \
     unix_timestamp utc_date utc_time utc_timestamp uuid uuid_short";
 
 const SPATIAL: &str = "\

@@ -1,0 +1,107 @@
+//! The limits of the operator: a statement takes its turn before it runs. Most get it at once.
+
+use std::time::Duration;
+
+use delphinus_clients::{Limit, LimitReached, Limitable, Limited, Obstacle, Turn};
+use delphinus_net::rt::{self, Either};
+use delphinus_route::Question;
+use delphinus_sql::{Digest, digest};
+use delphinus_wire::response::Status;
+
+use super::Steering;
+use crate::client_error::ProxyError;
+use crate::rescue::Seeking;
+use crate::state::Wanted;
+
+/// Waits for what the statement has not got at once, as long as anybody waits for its answer.
+pub(crate) async fn wait_for_turn(
+    limits: &mut Limited,
+    mut obstacle: Obstacle,
+    about: Limitable<'_>,
+    seeking: &Seeking<'_>,
+) -> Result<(), ProxyError> {
+    loop {
+        let (turn, _place) = limits.line_up(obstacle, &about, rt::now())?;
+        match turn {
+            Turn::At(at) => {
+                let wait = at.saturating_duration_since(rt::now());
+                seeking.wait_for(wait, std::future::pending::<()>()).await?;
+            }
+            Turn::Slot(slots, patience) => match seeking.wait_for(patience, slots.acquire_owned()).await? {
+                Some(Ok(permit)) => limits.keep(permit),
+                Some(Err(_)) | None => return Err(limits.gives_up(obstacle).into()),
+            },
+        }
+        match limits.take(Limited::next(obstacle), &about, rt::now()) {
+            Ok(()) => return Ok(()),
+            Err(next) => obstacle = next,
+        }
+    }
+}
+
+impl Seeking<'_> {
+    /// Waits for `event` for so long; an error if the statement is not to wait any longer.
+    async fn wait_for<T>(
+        &self,
+        patience: Duration,
+        event: impl Future<Output = T>,
+    ) -> Result<Option<T>, ProxyError> {
+        let (began, mut event) = (rt::now(), std::pin::pin!(event));
+        loop {
+            let left = patience.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let limited = rt::timeout(left.min(LOOK), event.as_mut());
+            match rt::either(limited, self.held.activity.disturbed()).await {
+                Either::First(Some(value)) => return Ok(Some(value)),
+                Either::First(None) => self.still_waits(false)?,
+                Either::Second(()) => self.still_waits(true)?,
+            }
+        }
+    }
+}
+
+/// How often a statement that waits looks whether its client is still there.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Steering {
+    /// A limit says how long the statement may run, where no hint and no rule does.
+    pub(crate) fn take_time_limit(&mut self, question: &Question<'_>, state: &Wanted) {
+        let Some(limits) = self.limits.as_ref().filter(|_| self.timeout.is_none()) else { return };
+        let digest = limits.needs_digest().then(|| digest(question.sql, question.lex, &mut Vec::new()));
+        self.timeout = limits.timeout(&limitable(state, digest));
+    }
+
+    /// How long its client may send nothing, in seconds; 0: as long as it likes.
+    pub(crate) fn idle_limit_s(&self, state: &Wanted) -> u32 {
+        let of_limit =
+            || self.idle_in_transaction(state).and_then(|(limit, _)| u32::try_from(limit.as_secs()).ok());
+        match (state.idle_limit_s, of_limit()) {
+            (0, Some(limit)) => limit,
+            (own, Some(limit)) => own.min(limit),
+            (own, None) => own,
+        }
+    }
+
+    /// The limit on what it does not do, if its transaction is open.
+    pub(crate) fn idle_in_transaction(&self, state: &Wanted) -> Option<(Duration, &Limit)> {
+        let is_open = state.status.contains(Status::IN_TRANS);
+        self.limits.as_ref().filter(|_| is_open)?.idle_in_transaction()
+    }
+}
+
+/// What limits look at of a statement.
+pub(crate) fn limitable(state: &Wanted, digest: Option<Digest>) -> Limitable<'_> {
+    Limitable {
+        schema: state.want.schema.as_deref(),
+        digest,
+        in_transaction: state.status.contains(Status::IN_TRANS),
+    }
+}
+
+impl From<LimitReached> for ProxyError {
+    fn from(reached: LimitReached) -> Self {
+        Self::LimitReached(Box::new(reached))
+    }
+}
