@@ -48,6 +48,12 @@ impl Refused {
         Self { code: error_code::ER_SPECIFIC_ACCESS_DENIED_ERROR, state: *b"42000", text }
     }
 
+    /// The operator's role does not suffice to read a table.
+    pub(crate) fn table(name: &str, role: &str) -> Self {
+        let text = format!("Access denied; you need the role '{role}' for the table {name}");
+        Self { code: error_code::ER_TABLEACCESS_DENIED_ERROR, state: *b"42000", text }
+    }
+
     pub(crate) fn to_error(&self) -> ClientError {
         ClientError::new(self.code, self.state, self.text.clone())
     }

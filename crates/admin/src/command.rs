@@ -9,6 +9,7 @@ mod dispatch;
 pub(crate) mod filters;
 pub(crate) mod help;
 mod kill;
+mod kind;
 pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod pause;
@@ -28,6 +29,7 @@ use delphinus_config::Rows;
 use delphinus_tables::Cell;
 
 use crate::answer::{Answer, Refused};
+use crate::audit;
 use crate::console::Console;
 use crate::hello;
 use crate::select;
@@ -37,6 +39,7 @@ use crate::text::Word;
 use crate::users::AdminRole;
 
 pub(crate) use dispatch::{prepare, run};
+use kind::{ask, change, client, look, look_for_clients, operate};
 pub use reference::{reference, tables_reference};
 pub use status::reference as status_reference;
 pub(crate) use wrong::{unknown, usage_of};
@@ -99,6 +102,8 @@ pub(crate) struct Command {
     pub(crate) group: Group,
     /// Who may run it.
     pub(crate) role: AdminRole,
+    /// Arguments for which that is not enough.
+    pub(crate) beyond: Option<Beyond>,
     /// The column that LIKE looks at; empty where LIKE is not taken.
     pub(crate) like: &'static str,
     /// For operators.
@@ -106,54 +111,41 @@ pub(crate) struct Command {
     pub(crate) run: Run,
 }
 
+/// Arguments that need a higher role than the rest of a command.
+#[derive(Clone, Copy)]
+pub(crate) struct Beyond {
+    pub(crate) role: AdminRole,
+    /// How they are written.
+    pub(crate) what: &'static str,
+    pub(crate) are_these: fn(&[Word]) -> bool,
+}
+
 impl Command {
     /// The name that it is known by.
     pub(crate) fn name(&self) -> &'static str {
         self.names[0]
     }
-}
 
-/// A command that shows a table.
-const fn look(
-    names: &'static [&'static str],
-    like: &'static str,
-    help: &'static str,
-    table: &'static Source,
-) -> Command {
-    Command {
-        names,
-        arguments: "[LIKE 'pattern']",
-        group: Group::Look,
-        role: AdminRole::Read,
-        like,
-        help,
-        run: Run::Table(table),
+    /// Who may run it with these words after its name.
+    pub(crate) fn role_for(&self, words: &[Word]) -> AdminRole {
+        let beyond = self.beyond.filter(|beyond| (beyond.are_these)(words));
+        beyond.map_or(self.role, |beyond| beyond.role)
     }
-}
 
-/// A command that shows rows, of which none can be left out.
-const fn look_plainly(names: &'static [&'static str], help: &'static str, run: Run) -> Command {
-    Command { names, arguments: "", group: Group::Look, role: AdminRole::Read, like: "", help, run }
-}
+    /// True if it changes something with these words.
+    pub(crate) fn changes(&self, words: &[Word]) -> bool {
+        self.group == Group::Change || self.beyond.is_some_and(|beyond| (beyond.are_these)(words))
+    }
 
-/// A command that changes what runs.
-const fn change(
-    names: &'static [&'static str],
-    arguments: &'static str,
-    help: &'static str,
-    run: Run,
-) -> Command {
-    Command { names, arguments, group: Group::Change, role: AdminRole::Operate, like: "", help, run }
-}
+    /// The role in words.
+    pub(crate) fn role_text(&self) -> String {
+        let more = self.beyond.map(|beyond| format!("; {} for {}", beyond.role.as_str(), beyond.what));
+        self.role.as_str().to_owned() + &more.unwrap_or_default()
+    }
 
-/// A statement that clients send by themselves.
-const fn client(
-    names: &'static [&'static str],
-    arguments: &'static str,
-    help: &'static str,
-    run: Run,
-) -> Command {
-    Command { names, arguments, group: Group::Client, role: AdminRole::Read, like: "", help, run }
+    const fn beyond(self, beyond: Beyond) -> Self {
+        Self { beyond: Some(beyond), ..self }
+    }
 }
 
 /// All commands, in the order of the reference.
@@ -256,27 +248,24 @@ pub(crate) const COMMANDS: &[Command] = &[
         "Every option with the value that it has, secrets hidden. An empty value: nothing is written, see the reference.",
         &settings::CONFIG,
     ),
+    ask(
+        &["SELECT", "WITH"],
+        "... FROM table ...",
+        "Reads tables, in SQLite's dialect: with WHERE, ORDER BY, LIMIT, joins and aggregates, also as a prepared statement. \
+         tables.md has the tables. Without a table: variables and functions that clients ask for when they connect.",
+        Run::Asking(|call| Box::pin(select::run(call))),
+    ),
     Command {
-        names: &["SELECT", "WITH"],
-        arguments: "... FROM table ...",
-        group: Group::Look,
-        role: AdminRole::Read,
-        like: "",
-        help: "Reads tables, in SQLite's dialect: with WHERE, ORDER BY, LIMIT, joins and aggregates, also as a prepared statement. \
-               tables.md has the tables. Without a table: variables and functions that clients ask for when they connect.",
-        run: Run::Asking(|call| Box::pin(select::run(call))),
-    },
-    Command {
-        names: &["SHOW TABLES", "SHOW FULL TABLES"],
-        arguments: "[LIKE 'pattern']",
-        group: Group::Look,
-        role: AdminRole::Read,
         like: "name",
-        help: "The tables that SELECT reads.",
-        run: Run::Showing(describe::show_tables),
+        ..ask(
+            &["SHOW TABLES", "SHOW FULL TABLES"],
+            "[LIKE 'pattern']",
+            "The tables that SELECT reads.",
+            Run::Showing(describe::show_tables),
+        )
     },
-    Command {
-        names: &[
+    ask(
+        &[
             "DESCRIBE",
             "DESC",
             "SHOW COLUMNS FROM",
@@ -284,91 +273,90 @@ pub(crate) const COMMANDS: &[Command] = &[
             "SHOW FIELDS FROM",
             "SHOW FULL FIELDS FROM",
         ],
-        arguments: "table",
-        group: Group::Look,
-        role: AdminRole::Read,
-        like: "",
-        help: "The columns of a table: type, unit, and what they mean.",
-        run: Run::Now(describe::describe),
-    },
-    Command {
-        names: &["SHOW CREATE TABLE", "SHOW CREATE VIEW"],
-        arguments: "table",
-        group: Group::Look,
-        role: AdminRole::Read,
-        like: "",
-        help: "How SQLite has the table; for a view: what it is made of.",
-        run: Run::Now(describe::show_create),
-    },
-    Command {
-        names: &["EXPLAIN ROUTE"],
-        arguments: "[IN CLUSTER name] statement",
-        group: Group::Look,
-        role: AdminRole::Read,
-        like: "",
-        help: "Where a statement would go as the first of a session, why, and what might pin the session afterwards. It is \
-               not run. Without a cluster: in the default one.",
-        run: Run::Now(route::explain),
-    },
-    look_plainly(
+        "table",
+        "The columns of a table: type, unit, and what they mean.",
+        Run::Now(describe::describe),
+    ),
+    ask(
+        &["SHOW CREATE TABLE", "SHOW CREATE VIEW"],
+        "table",
+        "How SQLite has the table; for a view: what it is made of.",
+        Run::Now(describe::show_create),
+    ),
+    ask(
+        &["EXPLAIN ROUTE"],
+        "[IN CLUSTER name] statement",
+        "Where a statement would go as the first of a session, why, and what might pin the session afterwards. It is not run. \
+         Without a cluster: in the default one.",
+        Run::Now(route::explain),
+    ),
+    ask(
         &["CONFIG PLAN"],
+        "",
         "What CONFIG APPLY would do: every option that differs, and when that takes effect. Nothing changes.",
         Run::Now(config::plan),
     ),
-    look_plainly(
+    ask(
         &["CONFIG DIFF"],
+        "",
         "What differs between what runs and the file: changes that are not saved, or not applied.",
         Run::Now(config::diff),
     ),
-    look_plainly(
+    ask(
         &["CONFIG HISTORY"],
+        "",
         "The changes of what runs since the start: by whom, which, and whether the file has them. At most 64 are kept.",
         Run::Now(config::history),
     ),
+    Command {
+        role: AdminRole::Operator,
+        ..look(
+            &["SHOW AUDIT"],
+            "user",
+            "What operators have changed, and what they were refused for want of a role, without secrets.",
+            &audit::AUDIT,
+        )
+    },
     look(&["SHOW COMMANDS", "HELP"], "command", "This table.", &help::COMMANDS_TABLE),
-    Command {
-        names: &["KILL"],
-        arguments: "[CONNECTION | QUERY] {id | [USER name] [HOST host] [OLDER seconds]}",
-        group: Group::Change,
-        role: AdminRole::Operate,
-        like: "",
-        help: "Ends a session, or only the statement that it runs, also on the backend. The id is that of SHOW SESSIONS. Or all sessions \
-               (statements) of a user, of a host, or that have been in their state for so many seconds; the answer has how many.",
-        run: Run::Now(kill::kill),
-    },
-    Command {
-        names: &["SET BACKEND"],
-        arguments: "name {ONLINE | OFFLINE [SOFT | HARD] [WAIT seconds] | option = value, ...}",
-        group: Group::Change,
-        role: AdminRole::Operate,
-        like: "",
-        help: "OFFLINE: no new statement goes to the backend, what is pinned to it (such as an open transaction) finishes, \
-               idle connections are closed. It stays so, whatever the probes say, until ONLINE or the end of the process. WAIT: the \
-               answer comes when no connection is open any more; an error if that takes longer. HARD: sessions that still have one \
-               then, or at once without WAIT, are ended. \
-               Options are those of [[cluster.backend]], such as weight; DEFAULT is what holds where nothing is written.",
-        run: Run::Asking(|call| Box::pin(backends::set(call))),
-    },
-    change(
+    operate(
+        &["KILL"],
+        "[CONNECTION | QUERY] {id | [USER name] [HOST host] [OLDER seconds]}",
+        "Ends a session, or only the statement that it runs, also on the backend. The id is that of SHOW SESSIONS. Or all \
+         sessions (statements) of a user, of a host, or that have been in their state for so many seconds; the answer has how \
+         many.",
+        Run::Now(kill::kill),
+    ),
+    operate(
+        &["SET BACKEND"],
+        "name {ONLINE | OFFLINE [SOFT | HARD] [WAIT seconds] | option = value, ...}",
+        "OFFLINE: no new statement goes to the backend, what is pinned to it (such as an open transaction) finishes, idle \
+         connections are closed. It stays so, whatever the probes say, until ONLINE or the end of the process. WAIT: the answer \
+         comes when no connection is open any more; an error if that takes longer. HARD: sessions that still have one then, or \
+         at once without WAIT, are ended. Options are those of [[cluster.backend]], such as weight; DEFAULT is what holds where \
+         nothing is written.",
+        Run::Asking(|call| Box::pin(backends::set(call))),
+    )
+    .beyond(Beyond { role: AdminRole::Admin, what: "option = value", are_these: backends::are_options }),
+    operate(
         &["SET PROXY"],
         "{OFFLINE | ONLINE}",
         "OFFLINE: new clients are refused (error 3032), but for those of proxy.offline_exempt_networks; sessions end as soon as no transaction \
          is open. So a load balancer moves them elsewhere. Operators get in. SIGUSR1 and SIGUSR2 do the same.",
         Run::Now(service::set_proxy),
     ),
-    change(
+    operate(
         &["PAUSE"],
         "[CLUSTER name] [USER name] [WAIT seconds]",
         "New statements and transactions wait, of all clusters or one, of all users or one; transactions that are open go on to their end, and          so does what keeps its connection. The answer has how many there are; WAIT: it comes when no transaction is open any more, an error if          that takes longer. A statement waits for routing.pause_timeout_ms, then it is error 9102. Sessions stay, and clients can log in.",
         Run::Asking(|call| Box::pin(pause::pause(call))),
     ),
-    change(
+    operate(
         &["RESUME"],
         "[CLUSTER name] [USER name]",
         "Ends the pause that PAUSE with the same words has begun; without words: all. Statements go on in the order in which they came.",
         Run::Asking(|call| Box::pin(pause::resume(call))),
     ),
-    change(
+    operate(
         &["RECONNECT"],
         "[BACKEND name | USER name]",
         "Replaces connections to backends by new ones, without an error for a client: idle ones at once, others when their sessions give \
@@ -439,15 +427,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         "Writes what runs into the configuration file; comments and order stay. Refused if the file has changed since it was read.",
         Run::Asking(|call| Box::pin(config::save(call))),
     ),
-    Command {
-        names: &["CLEAR CACHE", "PURGE CACHE"],
-        arguments: "",
-        group: Group::Change,
-        role: AdminRole::Operate,
-        like: "",
-        help: "Forgets all answers that are kept.",
-        run: Run::Now(cache::clear),
-    },
+    operate(
+        &["CLEAR CACHE", "PURGE CACHE"],
+        "",
+        "Forgets all answers that are kept.",
+        Run::Now(cache::clear),
+    ),
     look_for_clients(
         &["SHOW VARIABLES", "SHOW SESSION VARIABLES", "SHOW GLOBAL VARIABLES"],
         Run::Showing(hello::show_variables),
@@ -460,7 +445,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         "Operators change an option of the running configuration with its path, such as routing.read_balance; DEFAULT is what holds where \
          nothing is written. What clients set of their own session is taken and without effect.",
         Run::Asking(|call| Box::pin(set::set(call))),
-    ),
+    )
+    .beyond(Beyond { role: AdminRole::Admin, what: "section.option = value", are_these: set::is_option }),
     client(
         &["USE", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"],
         "...",
@@ -468,18 +454,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         Run::Now(|_| Ok(Answer::Done)),
     ),
 ];
-
-const fn look_for_clients(names: &'static [&'static str], run: Run) -> Command {
-    Command {
-        names,
-        arguments: "[LIKE 'pattern']",
-        group: Group::Client,
-        role: AdminRole::Read,
-        like: "name",
-        help: "As clients expect it of a server.",
-        run,
-    }
-}
 
 #[cfg(test)]
 pub(crate) mod tests;

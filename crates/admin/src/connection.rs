@@ -65,10 +65,7 @@ pub(crate) async fn run(console: Rc<Console>, peer: Peer, listener: Arc<Listener
                 tracing::debug!(client.host = %host, "operator's login has to make way for another");
             }
             Either::First(Some(Ok((caller, capabilities)))) => {
-                let takes_several = capabilities.contains(Capabilities::MULTI_STATEMENTS);
-                let prepared = Prepared::default();
-                let mut connection =
-                    Connection { console: &console, caller, capabilities, takes_several, prepared };
+                let mut connection = Connection::new(&console, caller, capabilities);
                 if let Err(error) = connection.serve(&mut stream, &mut buffer).await {
                     tracing::debug!(client.host = %host, %error, "operator lost");
                 }
@@ -187,7 +184,7 @@ fn next_seq(mut packets: &[u8]) -> u8 {
     next
 }
 
-struct Connection<'a> {
+pub(crate) struct Connection<'a> {
     console: &'a Console,
     caller: Caller,
     capabilities: Capabilities,
@@ -196,7 +193,13 @@ struct Connection<'a> {
     prepared: Prepared,
 }
 
-impl Connection<'_> {
+impl<'a> Connection<'a> {
+    /// As it is after a login with these capabilities.
+    pub(crate) fn new(console: &'a Console, caller: Caller, capabilities: Capabilities) -> Self {
+        let takes_several = capabilities.contains(Capabilities::MULTI_STATEMENTS);
+        Self { console, caller, capabilities, takes_several, prepared: Prepared::default() }
+    }
+
     async fn serve(&mut self, stream: &mut Stream, buffer: &mut Buffer) -> Result<(), NetError> {
         loop {
             let mut io = PacketIo::new(stream, buffer, 0);
@@ -226,7 +229,7 @@ impl Connection<'_> {
     }
 
     /// The answer to a command; `None` ends the connection.
-    async fn answer(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) async fn answer(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let unknown = Refused {
             code: error_code::ER_UNKNOWN_COM_ERROR,
             state: *b"08S01",

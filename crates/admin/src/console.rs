@@ -14,6 +14,7 @@ use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
 use delphinus_wire::auth::{Plugin, RsaKey};
 
+use crate::audit::Audit;
 use crate::cluster::{ClusterView, PATIENCE};
 use crate::listen::AtOneWay;
 use crate::select::Desk;
@@ -152,6 +153,7 @@ pub struct Console {
     pub(crate) places: [RefCell<AtOneWay>; 2],
     pub(crate) failed_logins: FailedLogins,
     pub(crate) desk: Desk,
+    pub(crate) audit: Audit,
 }
 
 impl Console {
@@ -159,7 +161,9 @@ impl Console {
     pub fn new(mut parts: Parts, now: Instant) -> Self {
         let users = AdminUsers::new(std::mem::take(&mut parts.users));
         let failed_logins = FailedLogins::new(parts.login_delays);
-        Self { parts, users, started: now, places: Default::default(), failed_logins, desk: Desk::default() }
+        let audit = Audit::new(&parts.memory);
+        let (places, desk) = (Default::default(), Desk::default());
+        Self { parts, users, started: now, places, failed_logins, desk, audit }
     }
 
     /// The statements that sessions run, of those that tell in time.

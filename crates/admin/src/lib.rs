@@ -12,6 +12,7 @@
 //! | SELECT over them | `select`; whose turn it is: `turns`; SQLite itself: the crate `tables` |
 //! | prepared statements | `prepared` |
 //! | who may log in | `users` |
+//! | what operators have done | `audit` |
 //! | a connection from accept to end | `listen`, `connection` |
 //! | what commands know of the proxy | `console`, `cluster` |
 //! | what workers are asked | `worker` |
@@ -36,6 +37,7 @@
 
 mod answer;
 mod ask;
+mod audit;
 mod cluster;
 mod command;
 mod connection;

@@ -122,13 +122,18 @@ async fn read(
     let query = plan(console, text).await??;
     let mut tables = Vec::new();
     for table in query.needs() {
-        let source = Source::of(table).expect("invariant: every table that is no view has a source");
+        let source = source_of(table);
+        source.allow(caller.role)?;
         tables.push((table, source.fill(console, Some(query.reads())).await?));
     }
     let parameters = parameters.to_vec();
     let answer = console.desk.run(move || query.run(tables, &parameters)).await??;
     drop(turn);
     Ok(answer.into())
+}
+
+fn source_of(table: &delphinus_tables::Table) -> &'static Source {
+    Source::of(table).expect("invariant: every table that is no view has a source")
 }
 
 async fn plan(console: &Console, text: &str) -> Result<Result<Query, Fault>, Refused> {
@@ -145,6 +150,7 @@ pub(crate) async fn prepare(call: &Call<'_>) -> Result<(Table, usize), Refused> 
     let turn = call.console.desk.turns.take(user).await.ok_or_else(|| Refused::because(BUSY))?;
     let query = plan(call.console, call.text).await??;
     drop(turn);
+    query.needs().iter().try_for_each(|table| source_of(table).allow(call.caller.role))?;
     let head = |(name, kind): &(String, Kind)| match kind {
         Kind::Integer => format!("#{name}"),
         Kind::Real | Kind::Text => name.clone(),

@@ -5,10 +5,12 @@ use std::pin::Pin;
 use delphinus_tables::{Catalog, Cell, Reads, Table};
 
 use crate::answer::Refused;
+use crate::audit;
 use crate::command::{
     backends, cache, clusters, filters, help, limits, memory, pause, pools, route, sessions, settings, status,
 };
 use crate::console::Console;
+use crate::users::AdminRole;
 use crate::views;
 
 /// Rows, each with the cells of its table's stored columns.
@@ -20,6 +22,8 @@ pub(crate) type Filling<'a> = Pin<Box<dyn Future<Output = Result<Cells, Refused>
 /// A table with its rows.
 pub(crate) struct Source {
     pub(crate) table: Table,
+    /// Who may read it, and views over it.
+    pub(crate) role: AdminRole,
     pub(crate) rows: Provider,
 }
 
@@ -32,7 +36,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 18] = [
+pub(crate) static SOURCES: [&Source; 19] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -51,6 +55,7 @@ pub(crate) static SOURCES: [&Source; 18] = [
     &settings::CONFIG,
     &settings::VERSION,
     &help::COMMANDS_TABLE,
+    &audit::AUDIT,
 ];
 
 /// All tables and views.
@@ -62,6 +67,12 @@ impl Source {
     /// The one with the rows of this table.
     pub(crate) fn of(table: &Table) -> Option<&'static Self> {
         SOURCES.iter().copied().find(|source| source.table.name == table.name)
+    }
+
+    /// An error if this role may not read it.
+    pub(crate) fn allow(&self, role: AdminRole) -> Result<(), Refused> {
+        let denied = || Refused::table(self.table.name, self.role.as_str());
+        (role >= self.role).then_some(()).ok_or_else(denied)
     }
 
     /// The rows of this moment.

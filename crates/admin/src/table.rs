@@ -66,6 +66,11 @@ impl Table {
         &self.rows
     }
 
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// As it is sent.
     pub(crate) fn into_result(self) -> TextResult {
         let (columns, rows) = (self.columns, self.rows);

@@ -7,17 +7,24 @@ use delphinus_wire::handshake::server::{Decoys, UserRecord};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdminRole {
     /// Look.
-    Read,
-    /// Look and change.
-    Operate,
+    Viewer,
+    /// And what has to be done day by day: backends out of use and back, KILL.
+    Operator,
+    /// And change the configuration.
+    Admin,
 }
 
 impl AdminRole {
+    /// All of them; each may do what those before it may.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Admin];
+
     /// The word in the configuration and in answers.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Read => "read",
-            Self::Operate => "operate",
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
         }
     }
 }
@@ -62,6 +69,6 @@ impl AdminUsers {
 
     /// What a user who has logged in may do.
     pub(crate) fn role(&self, name: &str) -> AdminRole {
-        self.list.iter().find(|user| user.name == name).map_or(AdminRole::Read, |user| user.role)
+        self.list.iter().find(|user| user.name == name).map_or(AdminRole::Viewer, |user| user.role)
     }
 }

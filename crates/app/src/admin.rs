@@ -168,8 +168,9 @@ fn operator(user: &config::AdminUser) -> AdminUser {
         name: user.name.clone(),
         credential: credential(&user.credential),
         role: match user.role {
-            config::AdminRole::Read => AdminRole::Read,
-            config::AdminRole::Operate => AdminRole::Operate,
+            config::AdminRole::Viewer => AdminRole::Viewer,
+            config::AdminRole::Operator => AdminRole::Operator,
+            config::AdminRole::Admin => AdminRole::Admin,
         },
     }
 }

@@ -164,7 +164,7 @@ pub(crate) struct CtlArgs {
     /// Where the admin listener is, as the configuration writes it: "127.0.0.1:6447" or "unix:/path".
     #[arg(short, long, value_name = "ADDRESS")]
     pub(crate) address: Option<String>,
-    /// Log in as this [[admin.user]]; without it as the first one that may operate, or the first.
+    /// Log in as this [[admin.user]]; without it as the first of those who may do most.
     #[arg(short, long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// File that holds the password. Without it: $DELPHINUS_ADMIN_PASSWORD, or the configuration's own.

@@ -116,10 +116,9 @@ fn given_password(args: &CtlArgs) -> anyhow::Result<Option<String>> {
 /// The user, with the password where the configuration has it.
 fn choose_user(args: &CtlArgs, access: &AdminAccess) -> anyhow::Result<(String, Option<String>)> {
     let users = &access.users;
-    let chosen = match &args.user {
-        Some(name) => users.iter().find(|user| user.name == *name),
-        None => users.iter().find(|user| user.role == AdminRole::Operate).or_else(|| users.first()),
-    };
+    let most = || AdminRole::ALL.iter().rev().find_map(|role| users.iter().find(|user| user.role == *role));
+    let named = |name: &String| users.iter().find(|user| user.name == *name);
+    let chosen = args.user.as_ref().map_or_else(most, named);
     match (chosen, &args.user) {
         (Some(user), _) => Ok((user.name.clone(), password_of(user))),
         // Perhaps of a configuration that is not this one.

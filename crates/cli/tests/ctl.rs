@@ -81,7 +81,7 @@ fn text(folder: &Folder) -> String {
     format!(
         "{REST}[proxy]\ndata_dir = \"{folder}\"\n[admin]\naddresses = [\"unix:{folder}/admin\"]\n\
          [[admin.user]]\nname = \"look\"\npassword = \"reader-pw\"\n\
-         [[admin.user]]\nname = \"ops\"\npassword = \"operator-pw\"\nrole = \"operate\"\n"
+         [[admin.user]]\nname = \"ops\"\npassword = \"operator-pw\"\nrole = \"admin\"\n"
     )
 }
 
@@ -145,7 +145,7 @@ fn answers_look_as_they_are_asked_to() {
         serde_json::json!([{ "name": "db1", "weight": 100, "less": -1, "half": 0.5, "none": null }]);
     assert_eq!(list, expected);
     assert_eq!(proxy.said(&["SET BACKEND db1 OFFLINE"]), "");
-    // The first one that may operate is taken; "look" may not.
+    // The one who may do most is taken; "look" may only look.
     let told = proxy.complaint(&["--user", "look", "KILL 1"], 1);
     assert!(told.contains("error 1227"), "{told}");
     proxy.complaint(&["--json", "--vertical", "HELP"], 2);

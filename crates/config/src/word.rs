@@ -7,9 +7,11 @@ use toml::de::DeValue;
 use crate::document::nearest;
 use crate::value::{Value, Wrong, wrong_type};
 
-/// Declares an enum whose values are words in the file.
+/// Declares an enum whose values are words in the file. An older word of a value is taken, too, and not told.
 macro_rules! words {
-    ($($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $word:literal),+ $(,)? })+) => {$(
+    ($($(#[doc = $about:literal])+ $name:ident { $(
+        $(#[doc = $doc:literal])+ $variant:ident = $word:literal $(| $older:literal)?
+    ),+ $(,)? })+) => {$(
         $(#[doc = $about])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum $name { $($(#[doc = $doc])+ $variant),+ }
@@ -39,7 +41,7 @@ macro_rules! words {
             }
             fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
                 match raw.as_str() {
-                    $(Some($word) => Ok(Self::$variant),)+
+                    $(Some($word $(| $older)?) => Ok(Self::$variant),)+
                     Some(other) => Err(unknown_word(other, &[$($word),+])),
                     None => Err(wrong_type(raw)),
                 }
@@ -310,9 +312,11 @@ words! {
     /// What an operator may do.
     AdminRole {
         /// Look.
-        Read = "read",
-        /// Look and change.
-        Operate = "operate",
+        Viewer = "viewer" | "read",
+        /// And what has to be done day by day: backends out of use and back, KILL.
+        Operator = "operator",
+        /// And change the configuration.
+        Admin = "admin" | "operate",
     }
     /// How a log line is written.
     LogFormat {

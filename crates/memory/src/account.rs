@@ -18,12 +18,21 @@ pub enum Owner {
     StoredCode,
     /// Answers that are kept.
     Cache,
+    /// What operators have done.
+    Audit,
 }
 
 impl Owner {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Buffers, Self::Unpacked, Self::Sessions, Self::Mirrors, Self::StoredCode, Self::Cache];
+    pub const ALL: [Self; 7] = [
+        Self::Buffers,
+        Self::Unpacked,
+        Self::Sessions,
+        Self::Mirrors,
+        Self::StoredCode,
+        Self::Cache,
+        Self::Audit,
+    ];
 
     /// The word shown to operators.
     pub fn as_str(self) -> &'static str {
@@ -34,6 +43,7 @@ impl Owner {
             Self::Mirrors => "mirrors",
             Self::StoredCode => "stored_code",
             Self::Cache => "cache",
+            Self::Audit => "audit",
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text, yes_or_no};
 use crate::text::Word;
 use crate::time::moment;
+use crate::users::AdminRole;
 
 pub(crate) static BACKENDS: Source = Source {
     table: Table {
@@ -66,6 +67,7 @@ pub(crate) static BACKENDS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Asking(|console, _| Box::pin(rows(console))),
 };
 
@@ -178,6 +180,11 @@ fn leaving(words: &[Word]) -> Option<Leaving> {
     Some(Leaving { is_hard, wait })
 }
 
+/// True for `option = value` behind the name of a backend.
+pub(super) fn are_options(words: &[Word]) -> bool {
+    words.iter().skip(1).any(|word| !word.is_quoted && word.text.contains('='))
+}
+
 pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
     let [name, word, rest @ ..] = call.words else {
         return config::alter(call, Rows::Backend, "SET BACKEND").await;
@@ -194,7 +201,7 @@ pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
     // Names are unique over all clusters.
     let has_it = |cluster: &ClusterView| cluster.backend_names().iter().any(|known| **known == *name.text);
     if let Some((id, cluster)) = call.console.clusters().find(|(_, cluster)| has_it(cluster)) {
-        set_in(call, cluster, (&name.text, wish)).await?;
+        set_in(cluster, (&name.text, wish)).await?;
         return leave(call, (id, cluster), &name.text, leaving).await;
     }
     let known: Vec<_> = call.console.clusters().flat_map(|(_, cluster)| cluster.backend_names()).collect();
@@ -247,20 +254,11 @@ async fn leave(
     }
 }
 
-async fn set_in(
-    call: &Call<'_>,
-    cluster: &ClusterView,
-    (name, wish): (&str, Wish),
-) -> Result<Answer, Refused> {
+async fn set_in(cluster: &ClusterView, (name, wish): (&str, Wish)) -> Result<Answer, Refused> {
     let snapshot = cluster.reader.load();
     let Some(backend) = snapshot.named(name) else {
         return Err(Refused::because(format!("there is no backend '{name}'")));
     };
-    let word = if wish.is_offline() { "OFFLINE" } else { "ONLINE" };
-    let caller = call.caller;
-    tracing::warn!(
-        admin.user = %caller.user, client.host = %caller.host, backend = %backend.name, wish = word, "SET BACKEND"
-    );
     if !cluster.reader.wish(backend.id, rt::now(), wish).await {
         return Err(Refused::because("the proxy stops"));
     }

@@ -10,6 +10,7 @@ use crate::answer::{Answer, Refused};
 use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
+use crate::users::AdminRole;
 
 /// What the numbers of the cache begin with.
 const PREFIX: &str = "delphinus_cache_";
@@ -53,6 +54,7 @@ pub(crate) static CACHE: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(rows),
 };
 

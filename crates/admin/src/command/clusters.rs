@@ -9,6 +9,7 @@ use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text, yes_or_no};
 use crate::time::moment;
+use crate::users::AdminRole;
 
 pub(crate) static CLUSTERS: Source = Source {
     table: Table {
@@ -37,6 +38,7 @@ pub(crate) static CLUSTERS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(rows),
 };
 

@@ -16,7 +16,6 @@ pub(super) async fn apply(call: &Call<'_>) -> Result<Answer, Refused> {
     if !call.words.is_empty() {
         return Err(usage_of("RELOAD CONFIG"));
     }
-    tell(call, "RELOAD CONFIG");
     let changed = (call.console.parts.options.reload)(by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Rows(plan_table(changed, "applied")))
 }
@@ -45,7 +44,6 @@ pub(super) async fn save(call: &Call<'_>) -> Result<Answer, Refused> {
     if !call.words.is_empty() {
         return Err(usage_of("CONFIG SAVE"));
     }
-    tell(call, "CONFIG SAVE");
     (call.console.parts.options.save)(by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Done)
 }
@@ -73,7 +71,6 @@ pub(super) fn history(call: &Call<'_>) -> Result<Answer, Refused> {
 pub(super) async fn roll_back(call: &Call<'_>) -> Result<Answer, Refused> {
     let [number] = call.words else { return Err(usage_of("CONFIG ROLLBACK")) };
     let Ok(number) = number.text.parse() else { return Err(usage_of("CONFIG ROLLBACK")) };
-    tell(call, "CONFIG ROLLBACK");
     let changed = (call.console.parts.options.roll_back)(number, by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Rows(plan_table(changed, "applied")))
 }
@@ -113,7 +110,6 @@ pub(super) async fn set(call: &Call<'_>, words: &[Word]) -> Result<Answer, Refus
 }
 
 async fn change(call: &Call<'_>, edit: Edit) -> Result<Answer, Refused> {
-    tell(call, &edit.to_string());
     let changed = (call.console.parts.options.change)(edit, by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Rows(plan_table(changed, "applied")))
 }
@@ -192,10 +188,6 @@ fn plan_table(changes: Vec<ChangedOption>, hot: &str) -> Table {
 
 fn by(call: &Call<'_>) -> String {
     format!("{}@{}", call.caller.user, call.caller.host)
-}
-
-fn tell(call: &Call<'_>, what: &str) {
-    tracing::info!(admin.user = %call.caller.user, client.host = %call.caller.host, what, "an operator changes the configuration");
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! From a text to its command: found, checked against the operator's role, run.
 
 use delphinus_tables::Cell;
+use delphinus_wire::error_code;
 use delphinus_wire::response::Column;
 
 use super::wrong::{foreign, unknown, usage};
@@ -23,14 +24,34 @@ pub(crate) async fn run(
     if let Some((known, hint)) = foreign(&all) {
         return Err(Refused::syntax(format!("Delphinus has no {known}: {hint}")));
     }
-    let (command, length) = allowed(caller, &all)?;
+    let (command, length) = allowed(console, caller, (text, &all))?;
+    let words = &all[length..];
     let rest = &text[all[length - 1].end..];
-    let mut words = &all[length..];
-    let pattern = if command.like.is_empty() { None } else { like(command, &mut words)? };
     let call = Call { console, caller, words, rest, text, parameters };
+    if command.changes(words) {
+        let noted = console.audit.begin(caller, text);
+        let done = carry_out(command, call).await;
+        console.audit.end(&noted, caller, done.as_ref());
+        return done;
+    }
+    carry_out(command, call).await.inspect_err(|refused| {
+        if refused.code == error_code::ER_TABLEACCESS_DENIED_ERROR {
+            note_refused(console, (caller, text), refused);
+        }
+    })
+}
+
+/// An operator wanted more than the role allows.
+fn note_refused(console: &Console, (caller, text): (&Caller, &str), refused: &Refused) {
+    let noted = console.audit.begin(caller, text);
+    console.audit.end(&noted, caller, Err(refused));
+}
+
+async fn carry_out(command: &Command, mut call: Call<'_>) -> Result<Answer, Refused> {
+    let pattern = if command.like.is_empty() { None } else { like(command, &mut call.words)? };
     let mut answer = match command.run {
         Run::Table(source) => {
-            let rows = source.fill(console, None).await?;
+            let rows = source.fill(call.console, None).await?;
             Ok(Answer::Rows(Table::of(&source.table, rows)))
         }
         Run::Showing(run) => Ok(Answer::Rows(run(&call))),
@@ -51,7 +72,7 @@ pub(crate) async fn prepare(
 ) -> Result<(Vec<Column>, usize), Refused> {
     let text = trimmed(text);
     let all = words(text);
-    let (command, length) = allowed(caller, &all)?;
+    let (command, length) = allowed(console, caller, (text, &all))?;
     let rest = &text[all[length - 1].end..];
     match command.run {
         Run::Table(source) => Ok((Table::of(&source.table, Vec::new()).definitions(), 0)),
@@ -65,13 +86,19 @@ pub(crate) async fn prepare(
 }
 
 /// The command of a text, and of how many words its name is, if the operator may run it.
-fn allowed(caller: &Caller, all: &[Word]) -> Result<(&'static Command, usize), Refused> {
+fn allowed(
+    console: &Console,
+    caller: &Caller,
+    (text, all): (&str, &[Word]),
+) -> Result<(&'static Command, usize), Refused> {
     let (command, length) = find(all).ok_or_else(|| unknown(all))?;
-    if caller.role < command.role {
-        tracing::warn!(admin.user = %caller.user, client.host = %caller.host, command = command.name(), "refused: role");
-        return Err(Refused::role(command.name(), command.role.as_str()));
+    let needed = command.role_for(&all[length..]);
+    if caller.role >= needed {
+        return Ok((command, length));
     }
-    Ok((command, length))
+    let refused = Refused::role(command.name(), needed.as_str());
+    note_refused(console, (caller, text), &refused);
+    Err(refused)
 }
 
 /// The command whose name is the longest that the text begins with, and of how many words that is.

@@ -6,6 +6,7 @@ use delphinus_tables::{self as tables, Column};
 use crate::cluster::ClusterView;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
+use crate::users::AdminRole;
 
 pub(crate) static FILTERS: Source = Source {
     table: tables::Table {
@@ -26,6 +27,7 @@ pub(crate) static FILTERS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(|console| console.clusters().flat_map(|(_, cluster)| filters_of(cluster)).collect()),
 };
 

@@ -5,6 +5,7 @@ use delphinus_tables::{Column, Table};
 use super::{COMMANDS, Group};
 use crate::source::{Provider, Source};
 use crate::table::text;
+use crate::users::AdminRole;
 
 pub(crate) static COMMANDS_TABLE: Source = Source {
     table: Table {
@@ -18,10 +19,12 @@ pub(crate) static COMMANDS_TABLE: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(|_| {
         let commands = COMMANDS.iter().filter(|command| command.group != Group::Client);
         let row = |command: &super::Command| {
-            [command.name(), command.arguments, command.role.as_str(), command.help].map(text).to_vec()
+            let role = command.role_text();
+            [command.name(), command.arguments, &role, command.help].map(text).to_vec()
         };
         commands.map(row).collect()
     }),

@@ -68,10 +68,6 @@ fn kill_all(call: &Call<'_>, victims: &Victims, ends_session: bool) -> Answer {
         runs && victims.has(one, registry.clock_s())
     };
     let meant: Vec<_> = registry.list().into_iter().filter(is_meant).collect();
-    let caller = call.caller;
-    tracing::warn!(
-        admin.user = %caller.user, client.host = %caller.host, what = call.rest.trim(), sessions = meant.len(), "KILL"
-    );
     for one in &meant {
         one.kill_from_outside(ends_session);
     }

@@ -9,6 +9,7 @@ use delphinus_tables::{self as tables, Cell, Column};
 use crate::cluster::ClusterView;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
+use crate::users::AdminRole;
 
 pub(crate) static LIMITS: Source = Source {
     table: tables::Table {
@@ -45,6 +46,7 @@ pub(crate) static LIMITS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(|console| console.clusters().flat_map(|(_, cluster)| limits_of(cluster)).collect()),
 };
 

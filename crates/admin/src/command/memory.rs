@@ -6,6 +6,7 @@ use delphinus_tables::{Column, Table};
 use super::status::{Gauge, Of};
 use crate::source::{Provider, Source};
 use crate::table::{number, text};
+use crate::users::AdminRole;
 
 /// What is taken of `memory_limit` at the moment, and how often something was refused since the start.
 pub(super) const GAUGES: &[Gauge] = &[
@@ -34,6 +35,7 @@ pub(crate) static MEMORY: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(|console| {
         let account = &console.parts.memory;
         let row = |owner: Owner| {

@@ -17,6 +17,7 @@ use crate::source::{Cells, Provider, Source};
 use crate::table::{Table, number, text};
 use crate::text::Word;
 use crate::time::{moment, seconds_since};
+use crate::users::AdminRole;
 
 pub(crate) static PAUSES: Source = Source {
     table: TableOf {
@@ -41,6 +42,7 @@ pub(crate) static PAUSES: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(rows),
 };
 
@@ -154,7 +156,6 @@ pub(super) async fn pause(call: &Call<'_>) -> Result<Answer, Refused> {
             return Err(Refused::because(why));
         }
     }
-    log(call, "PAUSE");
     let now = rt::now();
     for (_, cluster) in scope.clusters(call.console) {
         let pauses = Pauses::clone(&(cluster.pauses.now)()).with(scope.user, now);
@@ -187,7 +188,6 @@ pub(super) async fn resume(call: &Call<'_>) -> Result<Answer, Refused> {
     }
     let is_all = scope.cluster.is_none() && scope.user.is_none();
     let mut lifted = 0_usize;
-    log(call, "RESUME");
     for (_, cluster) in scope.clusters(call.console) {
         let before = (cluster.pauses.now)();
         let after = if is_all {
@@ -221,11 +221,6 @@ fn follow(have_followed: bool) -> Result<(), Refused> {
     ))
 }
 
-fn log(call: &Call<'_>, command: &'static str) {
-    let caller = call.caller;
-    tracing::warn!(admin.user = %caller.user, client.host = %caller.host, what = call.rest.trim(), "{command}");
-}
-
 /// Seconds, as a number or with an `s` behind it.
 pub(super) fn seconds(time: &str) -> Option<Duration> {
     let number: u32 = time.strip_suffix(['s', 'S']).unwrap_or(time).parse().ok()?;
@@ -238,13 +233,12 @@ mod tests {
     use super::super::tests::{console, texts};
     use super::*;
     use crate::command::Caller;
-    use crate::users::AdminRole;
 
     #[test]
     fn what_is_paused_is_shown_until_it_is_resumed() {
         let (console, caller) = (
             console(),
-            Caller { id: 9, user: "ops".to_owned(), host: "h".to_owned(), role: AdminRole::Operate },
+            Caller { id: 9, user: "ops".to_owned(), host: "h".to_owned(), role: AdminRole::Operator },
         );
         let answer = |text: &str| rt::block_on(async { run(&console, &caller, text, &[]).await }).unwrap();
         let rows = |text: &str| match answer(text) {

@@ -8,6 +8,7 @@ use crate::cluster::ClusterView;
 use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
+use crate::users::AdminRole;
 
 pub(crate) static POOLS: Source = Source {
     table: Table {
@@ -28,6 +29,7 @@ pub(crate) static POOLS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Asking(|console, _| Box::pin(rows(console))),
 };
 

@@ -51,6 +51,6 @@ fn entry(command: &Command) -> String {
     if !command.like.is_empty() {
         let _ = writeln!(text, "- LIKE looks at: `{}`", command.like);
     }
-    let _ = writeln!(text, "- Role: {}", command.role.as_str());
+    let _ = writeln!(text, "- Role: {}", command.role_text());
     text
 }

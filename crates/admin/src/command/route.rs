@@ -13,6 +13,7 @@ use crate::answer::{Answer, Refused};
 use crate::cluster::ClusterView;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{Table, number, text};
+use crate::users::AdminRole;
 
 pub(super) fn explain(call: &Call<'_>) -> Result<Answer, Refused> {
     let (cluster, sql) = in_cluster(call)?;
@@ -82,6 +83,7 @@ pub(crate) static RULES: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(|console| console.clusters().flat_map(|(_, cluster)| rules_of(cluster)).collect()),
 };
 

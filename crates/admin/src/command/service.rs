@@ -14,8 +14,6 @@ pub(super) fn set_proxy(call: &Call<'_>) -> Result<Answer, Refused> {
         [word] if word.is("ONLINE") => false,
         _ => return Err(usage_of("SET PROXY")),
     };
-    let caller = call.caller;
-    tracing::warn!(admin.user = %caller.user, client.host = %caller.host, is_offline, "SET PROXY");
     (call.console.parts.set_offline)(is_offline);
     Ok(Answer::Done)
 }
@@ -28,8 +26,6 @@ pub(super) async fn reconnect(call: &Call<'_>) -> Result<Answer, Refused> {
         [word, name] if word.is("USER") => (None, Some(name.text.clone())),
         _ => return Err(usage_of("RECONNECT")),
     };
-    let caller = call.caller;
-    tracing::warn!(admin.user = %caller.user, client.host = %caller.host, what = call.rest.trim(), "RECONNECT");
     let (mut rows, mut is_known) = (Vec::new(), backend.is_none());
     for (_, cluster) in call.console.clusters() {
         let id = backend.and_then(|name| cluster.reader.load().named(name).map(|found| found.id));

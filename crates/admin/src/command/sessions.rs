@@ -14,6 +14,7 @@ use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text, yes_or_no};
 use crate::time::{moment, seconds_since};
+use crate::users::AdminRole;
 
 pub(crate) static SESSIONS: Source = Source {
     table: Table {
@@ -38,6 +39,7 @@ pub(crate) static SESSIONS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Asking(|console, reads| Box::pin(rows(console, reads))),
 };
 
@@ -57,6 +59,7 @@ pub(crate) static PINS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(all_pins),
 };
 
@@ -75,6 +78,7 @@ pub(crate) static WAITERS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(waiters),
 };
 

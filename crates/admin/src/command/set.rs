@@ -2,8 +2,7 @@
 
 use super::{Call, config, unknown};
 use crate::answer::{Answer, Refused};
-use crate::text::words;
-use crate::users::AdminRole;
+use crate::text::{Word, words};
 
 /// What drivers and programs set of their session without being asked.
 const OF_CLIENTS: [&str; 27] = [
@@ -36,6 +35,12 @@ const OF_CLIENTS: [&str; 27] = [
     "MAX_EXECUTION_TIME",
 ];
 
+/// True for an option of the configuration, which has a section before it.
+pub(super) fn is_option(words: &[Word]) -> bool {
+    let name = words.first().filter(|word| !word.is_quoted).and_then(|word| word.text.split('=').next());
+    name.is_some_and(|name| name.contains('.') && !name.starts_with('@'))
+}
+
 /// One of the two. Anything else is an error: an operator who has mistyped a command must not be told that it was done.
 pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
     let [first, ..] = call.words else { return Err(unknown(&words("SET"))) };
@@ -43,12 +48,9 @@ pub(super) async fn set(call: &Call<'_>) -> Result<Answer, Refused> {
     if first.text.starts_with('@') || OF_CLIENTS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
         return Ok(Answer::Done);
     }
-    if first.is_quoted || !name.contains('.') {
+    if !is_option(call.words) {
         let all = words(&format!("SET {}", call.rest));
         return Err(unknown(&all));
-    }
-    if call.caller.role < AdminRole::Operate {
-        return Err(Refused::role("SET", AdminRole::Operate.as_str()));
     }
     config::set(call, call.words).await
 }

@@ -9,6 +9,7 @@ use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text, yes_or_no};
 use crate::time::{moment, seconds_since};
+use crate::users::AdminRole;
 
 pub(crate) static VERSION: Source = Source {
     table: tables::Table {
@@ -17,6 +18,7 @@ pub(crate) static VERSION: Source = Source {
         columns: &[Column::text("item", "What it is."), Column::text("value", "Its value.")],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(version),
 };
 
@@ -48,6 +50,7 @@ pub(crate) static LISTENERS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(|console| {
         let row = |one: &crate::ListenerRow| {
             let texts = [text(&one.name), text(&one.address), text(one.tls), text(one.serves)];
@@ -63,7 +66,7 @@ pub(crate) static USERS: Source = Source {
         help: "The users of the configuration and those who are connected, clients and operators; never their passwords.",
         columns: &[
             Column::text("name", "The name."),
-            Column::text("role", "client; read and operate for operators."),
+            Column::text("role", "client; viewer, operator or admin for operators."),
             Column::text("authentication", "What a password is compared with."),
             Column::text("default_schema", "The schema of clients that name none."),
             Column::integer("connections", "", "Sessions at the moment."),
@@ -81,6 +84,7 @@ pub(crate) static USERS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(users),
 };
 
@@ -140,6 +144,7 @@ pub(crate) static CONFIG: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(|console| {
         let options = (console.parts.options.all)();
         options.into_iter().map(|(option, value)| vec![option.into(), value.into()]).collect()

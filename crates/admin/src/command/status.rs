@@ -17,6 +17,7 @@ use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
 use crate::time::seconds_since;
+use crate::users::AdminRole;
 
 pub use reference::reference;
 
@@ -197,6 +198,7 @@ pub(crate) static STATUS: Source = Source {
         ],
         over: "",
     },
+    role: AdminRole::Viewer,
     rows: Provider::Now(rows),
 };
 

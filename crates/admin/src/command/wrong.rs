@@ -6,6 +6,9 @@ use super::{COMMANDS, Command, Group};
 use crate::answer::Refused;
 use crate::text::Word;
 
+/// What of a word is looked at, in characters: more than the longest word of a command.
+const LONGEST: usize = 40;
+
 /// The error for arguments that a command does not take.
 pub(super) fn usage(command: &Command) -> Refused {
     Refused::syntax(format!("write {} {}", command.name(), command.arguments))
@@ -19,7 +22,9 @@ pub(crate) fn usage_of(name: &str) -> Refused {
 
 /// The error for a text that is no command: with the one that was meant, if one is near.
 pub(crate) fn unknown(text: &[Word]) -> Refused {
-    let written: Vec<_> = text.iter().take(3).map(|word| word.text.to_uppercase()).collect();
+    // A word without end takes long to compare, and belongs into no error.
+    let begin = |word: &Word| word.text.chars().take(LONGEST).collect::<String>().to_uppercase();
+    let written: Vec<_> = text.iter().take(3).map(begin).collect();
     if written.is_empty() {
         return Refused {
             code: error_code::ER_EMPTY_QUERY,

@@ -8,7 +8,7 @@ use crate::command::tests::{run_as, texts};
 use crate::users::AdminRole;
 
 fn rows(text: &str) -> Vec<Vec<Option<String>>> {
-    match run_as(AdminRole::Read, text) {
+    match run_as(AdminRole::Viewer, text) {
         Ok(Answer::Rows(table)) => texts(&table),
         other => panic!("{text}: {other:?}"),
     }
@@ -20,7 +20,7 @@ fn every_table_can_be_read_and_is_explained() {
         assert!(!table.help.is_empty() && table.help.ends_with('.'), "{}", table.name);
         assert!(table.columns.iter().all(|column| !column.help.is_empty()), "{}", table.name);
         assert_eq!(table.is_view(), Source::of(table).is_none(), "{}", table.name);
-        let read = run_as(AdminRole::Read, &format!("SELECT * FROM {}", table.name));
+        let read = run_as(AdminRole::Admin, &format!("SELECT * FROM {}", table.name));
         let Ok(Answer::Rows(read)) = read else { panic!("{}: {read:?}", table.name) };
         assert!(table.columns.iter().all(|column| read.has_column(column.name)), "{}", table.name);
         let described = rows(&format!("DESCRIBE {}", table.name));
@@ -81,7 +81,7 @@ fn wrong_statements_are_told_what_is_wrong() {
         ("DESCRIBE", 1064, "name of one table"),
         ("SHOW COLUMNS FROM users x", 1064, "name of one table"),
     ] {
-        let refused = run_as(AdminRole::Read, text).expect_err(text);
+        let refused = run_as(AdminRole::Viewer, text).expect_err(text);
         assert!(refused.code == code && refused.text.contains(part), "{text}: {refused:?}");
     }
 }

@@ -504,7 +504,7 @@ fn bad_admin() {
         d.toml:22:1: max_connections = 0 is out of range; write a whole number from 1 to 1000
         d.toml:24:1: operator "none" has no password; write password_file, password_env or password ("" for a user without a password)
         d.toml:29:1: operator "empty" has an empty password; write a password
-        d.toml:30:1: role = "write" is not known; write "read" or "operate"
+        d.toml:30:1: role = "write" is not known; write "viewer", "operator" or "admin"
         d.toml:33:1: name "empty" is there twice; write another name, or remove one of the two
         d.toml:34:1: password_hash is no hash of mysql_native_password or caching_sha2_password; write "*" and 40 hex digits, or "$A$005$..." (70 characters), or the latter in hex after "0x"
     "#]],
@@ -514,7 +514,7 @@ fn bad_admin() {
     check_mistakes(
         &text,
         &expect![[r#"
-            d.toml:135:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "operate"
+            d.toml:135:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "admin"
         "#]],
     );
 }

@@ -44,7 +44,9 @@ section! {
         password_file: Option<PathBuf> = unset("another password option"), "", Restart;
         /// Stored hash, as mysql.user has it: see `user.password_hash`.
         password_hash: Option<Secret> = unset("another password option"), "", Restart, aka "authentication_string";
-        /// "read" may look, "operate" may also change: KILL, SET BACKEND.
-        role: AdminRole = is(AdminRole::Read), "", Restart;
+        /// "viewer" may look. "operator" may also do what has to be done day by day, such as KILL and SET BACKEND .. OFFLINE. "admin"
+        /// may also change the configuration. The reference of the commands has the role that each takes. "read" and "operate"
+        /// are older words for "viewer" and "admin".
+        role: AdminRole = is(AdminRole::Viewer), "", Restart;
     }
 }

@@ -20,7 +20,7 @@ impl Check<'_, '_> {
             self.mistakes.push(
                 row.at(""),
                 "there is no [[admin.user]], so that no operator could log in",
-                "write [[admin.user]] and below it name = \"...\", password_file = \"...\" and role = \"operate\"",
+                "write [[admin.user]] and below it name = \"...\", password_file = \"...\" and role = \"admin\"",
             );
         }
         self.refuse_twins(&users.rows, "name", |one, other| one.name == other.name, |u| u.name.clone());

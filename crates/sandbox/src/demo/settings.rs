@@ -82,7 +82,7 @@ fn own(cluster: &Cluster, topology: &str, [port, admin_port]: [u16; 2]) -> Resul
         "admin": {
             "addresses": [format!("127.0.0.1:{admin_port}"), format!("unix:{dir}/admin.sock")],
             // As secret as the application's, which is in the same file.
-            "user": [{ "name": OPERATOR, "password": cluster.app_password, "role": "operate" }],
+            "user": [{ "name": OPERATOR, "password": cluster.app_password, "role": "admin" }],
         },
         "monitor": { "user": cluster.monitor_user, "password": cluster.monitor_password },
     });

@@ -7,7 +7,7 @@ use delphinus_telemetry::{CLUSTER, CounterSet, Sample};
 use super::{BACKEND, Of, gauges};
 
 /// The label and its values.
-const OWNERS: &str = "owner (buffers, unpacked, sessions, mirrors, stored_code, cache)";
+const OWNERS: &str = "owner (buffers, unpacked, sessions, mirrors, stored_code, cache, audit)";
 
 const HEAD: &str = "# Numbers of SHOW STATUS
 
