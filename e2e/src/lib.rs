@@ -4,6 +4,7 @@
 //! MySQL client of its own, which shares no code with the proxy. The tests in `tests/` are named by behaviour.
 
 mod cached;
+pub mod change;
 mod client;
 mod config_file;
 mod counting_relay;

@@ -20,6 +20,8 @@ const SERVER_SUITE: &str = "delphinus-server-suite";
 const FAILOVER: &str = "delphinus-failover";
 /// The program that attacks.
 const HOSTILE: &str = "delphinus-hostile";
+/// The program that changes what runs.
+const CHANGE: &str = "delphinus-change";
 
 /// Options of `e2e`.
 #[derive(Debug, Args)]
@@ -62,6 +64,26 @@ enum Part {
     /// Hostile clients beside ordinary ones: how much memory the proxy takes, which has a limit, and how long the others
     /// wait, before, during and after each attack. About ten minutes.
     Hostile(HostileArgs),
+    /// What operators change while sysbench and other clients work: backends, the file, rules, passwords, pauses, one of two
+    /// proxies. Errors are counted by the clients, and there may be none. About twenty minutes.
+    Change(ChangeArgs),
+}
+
+/// Options of `e2e change`.
+#[derive(Debug, Args)]
+struct ChangeArgs {
+    /// A few rounds of each change: five minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Only this change; can be repeated. A wrong name lists them.
+    #[arg(long)]
+    only: Vec<String>,
+    /// Only these servers.
+    #[arg(long, value_parser = ["mariadb", "mysql"])]
+    flavor: Option<String>,
+    /// Write the table of docs/admin.md.
+    #[arg(long)]
+    docs: bool,
 }
 
 /// Options of `e2e hostile`.
@@ -198,6 +220,9 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
                 run_program(HOSTILE, &hostile_words(hostile), &proxy(args.release)?)
             });
         }
+        Some(Part::Change(change)) => {
+            steps.tests("changes", || run_program(CHANGE, &change_words(change), &proxy(args.release)?));
+        }
         Some(Part::Failover(failover)) => {
             // Cuts a member of a group off.
             steps.check("nft", || needs::ensure_program("nft", "nftables"));
@@ -274,6 +299,16 @@ fn hostile_words(args: &HostileArgs) -> Vec<String> {
     words.extend(args.flavor.iter().flat_map(|flavor| ["--flavor".to_owned(), flavor.clone()]));
     if args.docs {
         words.extend(["--docs".to_owned(), cargo::root().join("docs/limits.md").display().to_string()]);
+    }
+    words
+}
+
+fn change_words(args: &ChangeArgs) -> Vec<String> {
+    let mut words: Vec<String> = args.quick.then(|| "--quick".to_owned()).into_iter().collect();
+    words.extend(args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
+    words.extend(args.flavor.iter().flat_map(|flavor| ["--flavor".to_owned(), flavor.clone()]));
+    if args.docs {
+        words.extend(["--docs".to_owned(), cargo::root().join("docs/admin.md").display().to_string()]);
     }
     words
 }
