@@ -50,7 +50,9 @@ fn speakers(next: &Snapshot) -> impl Iterator<Item = &Backend> {
 fn newest_views(next: &Snapshot) -> Vec<Newest> {
     let views = || speakers(next).filter_map(|backend| backend.group.as_deref());
     let mut newest = next.contest.newest_views.clone();
-    newest.retain(|(life, _)| views().any(|view| view.life == *life));
+    // While nobody in good order tells of any, because those who did were removed, what they have told holds.
+    let is_silent = !views().any(GroupView::is_sound);
+    newest.retain(|(life, _)| is_silent || views().any(|view| view.life == *life));
     for view in views().filter(|view| view.is_sound()) {
         match newest.iter_mut().find(|(life, _)| *life == view.life) {
             Some((_, counter)) => *counter = view.counter.max(*counter),

@@ -13,8 +13,9 @@ use crate::snapshot::Snapshot;
 /// It is clear again when all but one are read-only, are out of use by an operator's word, or do not answer any more, or when
 /// what they have executed tells which one is right.
 pub(super) fn verdict(next: &mut Snapshot, now: Instant) -> Verdict {
-    if !next.settled {
-        // The one that has not been asked yet may be the primary.
+    if !next.settled && next.primary().is_none() {
+        // The one that has not been asked yet may be the primary. Beside a primary it is not, so that one that was added or has moved
+        // keeps no role where it has gone from.
         return Verdict::Keep;
     }
     let contenders: Vec<_> = next.backends.iter().filter(|backend| is_contender(backend)).collect();

@@ -7,6 +7,7 @@ use super::{Event, Kind, Settings, group_replication, read_only, static_roles};
 use crate::backend::{Backend, BackendId, Fault, Role};
 use crate::followers::Followers;
 use crate::heartbeat::Heartbeat;
+use crate::identity::Identity;
 use crate::observation::Answer;
 use crate::origin::Origin;
 use crate::replication::Replication;
@@ -24,6 +25,8 @@ pub(crate) struct Contest {
     pub(super) is_disputed: bool,
     /// Who was the primary last.
     pub(super) holder: Option<BackendId>,
+    /// Servers that were backends, and that the configuration does not name any more; the last ones.
+    pub(super) removed: Vec<Arc<Identity>>,
 }
 
 impl Contest {

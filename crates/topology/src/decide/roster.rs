@@ -5,10 +5,13 @@
 
 use std::time::Instant;
 
-use super::{Event, Kind};
+use super::{Event, Kind, group_replication};
 use crate::backend::{Backend, BackendId, Role};
 use crate::origin::Origin;
 use crate::snapshot::{Member, Snapshot};
+
+/// So many servers that were removed are remembered.
+const MOST_REMOVED: usize = 64;
 
 /// The place has this backend of the configuration, or none; true if that is news.
 pub(super) fn list(
@@ -75,9 +78,17 @@ fn cast(next: &mut Snapshot, id: BackendId, role: Role, events: &mut Vec<Event>)
 }
 
 fn strike(next: &mut Snapshot, id: BackendId, at: Instant, events: &mut Vec<Event>) -> bool {
-    let Some(backend) = next.backends.get_mut(id.index()) else { return false };
-    if backend.origin != Origin::Configured {
+    if next.backend(id).is_none_or(|backend| backend.origin != Origin::Configured) {
         return false;
+    }
+    // What it has told of its group counts: it may be the only one that knows of the newest view.
+    group_replication::note_views(next);
+    let Some(backend) = next.backends.get_mut(id.index()) else { return false };
+    if let Some(identity) = backend.identity.clone() {
+        next.contest.removed.retain(|known| !known.is_same(&identity));
+        next.contest.removed.push(identity);
+        let surplus = next.contest.removed.len().saturating_sub(MOST_REMOVED);
+        next.contest.removed.drain(..surplus);
     }
     if backend.role == Role::Primary {
         let reason = format!("{}, which was the primary, is no backend any more", backend.name);

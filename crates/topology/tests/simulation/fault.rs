@@ -34,6 +34,10 @@ pub(crate) enum Fault {
     CrownsWhoIsFound,
     /// Those that were found go when the primary dies.
     ForgetsWithThePrimary,
+    /// A backend that is removed stays.
+    KeepsTheRemoved,
+    /// One that is added and takes writes is used although there is a primary.
+    TrustsTheAdded,
 }
 
 impl Fault {
@@ -52,6 +56,8 @@ impl Fault {
         Self::BelievesThePrimary,
         Self::CrownsWhoIsFound,
         Self::ForgetsWithThePrimary,
+        Self::KeepsTheRemoved,
+        Self::TrustsTheAdded,
     ];
 
     pub(crate) fn style(self) -> Style {
@@ -78,6 +84,8 @@ impl Fault {
             Self::BelievesThePrimary => &["and nobody knows it"],
             Self::CrownsWhoIsFound => &["writes go to"],
             Self::ForgetsWithThePrimary => &["has left without a reason"],
+            Self::KeepsTheRemoved => &["was removed, and is there"],
+            Self::TrustsTheAdded => &["two writers", "writes go back"],
         }
     }
 
@@ -85,6 +93,9 @@ impl Fault {
     pub(crate) fn tamper(self, observations: &mut Vec<Observation>) {
         if self == Self::GoesDeaf {
             observations.retain(|observation| observation.backend().index() != 1);
+        }
+        if self == Self::KeepsTheRemoved {
+            observations.retain(|one| !matches!(one, Observation::Listed { member: None, .. }));
         }
     }
 
@@ -136,7 +147,9 @@ impl Fault {
                     }
                 }
             }
-            Self::NeverFences | Self::IgnoresLag | Self::KeepsTheExpelled => self.revive(snapshot),
+            Self::NeverFences | Self::IgnoresLag | Self::KeepsTheExpelled | Self::TrustsTheAdded => {
+                self.revive(snapshot);
+            }
             Self::DropsReplicas if snapshot.primary().is_none_or(|primary| primary.health.is_down()) => {
                 for backend in &mut snapshot.backends {
                     if let (Role::Replica, Health::Up { since }) = (backend.role, backend.health.clone()) {
@@ -185,6 +198,11 @@ impl Fault {
         for backend in &mut snapshot.backends {
             match backend.health {
                 Health::Fenced { since, .. } if self == Self::NeverFences => {
+                    backend.health = Health::Up { since }
+                }
+                Health::Fenced { since, ref reason }
+                    if self == Self::TrustsTheAdded && reason.contains("it was added while") =>
+                {
                     backend.health = Health::Up { since }
                 }
                 Health::Shunned { since, .. } if self == Self::KeepsTheExpelled => {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use delphinus_topology::{
-    BackendId, Discovery, Followers, Kind, Member, Observation, ProbeOutcome, Role, Settings, Snapshot,
-    Traffic, Wish, decide,
+    BackendId, Discovery, Followers, Kind, Member, Observation, Origin, ProbeOutcome, Role, Settings,
+    Snapshot, Traffic, Wish, decide,
 };
 
 use crate::fault::Fault;
@@ -55,6 +55,7 @@ pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), 
         Style::ReadOnly => play.world.listed,
         Style::Group => play.world.servers.len(),
     };
+    play.list_all()?;
     let primary = play.rng.below(candidates);
     play.world.repair(primary);
     play.settle(Some(primary))
@@ -72,7 +73,9 @@ impl Play {
             Style::Static => Kind::Static,
         };
         let tells_positions = style == Style::ReadOnly && rng.percent(60);
-        let mut world = World::new(style, listed, unlisted);
+        // Servers that operators add later.
+        let others = if finds { 0 } else { rng.below(3) };
+        let mut world = World::new(style, listed + others, unlisted);
         world.says_where = rng.percent(70);
         if tells_positions {
             world.tell_positions();
@@ -86,15 +89,11 @@ impl Play {
             Kind::GroupReplication => Discovery::Group { forget },
             Kind::Static | Kind::ReadOnly => Discovery::Replicas { forget },
         };
-        let member = |index: usize| Member {
-            name: format!("db{index}").into(),
-            role: if style == Style::Static && index == 0 { Role::Primary } else { Role::Replica },
-            weight: 100,
-        };
         let spares = if finds { rng.below(8) } else { 0 };
-        let snapshot = Snapshot::new((0..listed).map(member).collect()).with_spares(spares, 100);
+        let snapshot =
+            Snapshot::new((0..listed).map(|index| member(style, index)).collect()).with_spares(spares, 100);
         Self {
-            oracle: Oracle::new(style, listed + spares, &settings),
+            oracle: Oracle::new(style, listed + others + spares, &settings),
             named: vec![Followers::NotAsked; world.servers.len()],
             world,
             snapshot,
@@ -125,6 +124,10 @@ impl Play {
             if self.rng.percent(percent) {
                 let seen = self.probe(index, percent);
                 bundle.push(seen);
+            }
+            if percent < 100 && self.rng.percent(5) {
+                let listed = self.list();
+                bundle.extend(listed);
             }
             if percent < 100 && self.rng.percent(10) {
                 let other = self.say(index);
@@ -173,6 +176,31 @@ impl Play {
             };
         }
         self.named[server].clone()
+    }
+
+    /// An operator takes a backend out of the configuration, or puts one into it: one that was there before at the place that it had,
+    /// another one at a new place.
+    fn list(&mut self) -> Option<Observation> {
+        // Where roles are configured, the configuration is refused without a primary.
+        let first = usize::from(self.world.style == Style::Static);
+        let server = first + self.rng.below((self.world.listed - first).max(1));
+        let is_listed =
+            |one: &delphinus_topology::Backend| one.origin == Origin::Configured && one.id.index() == server;
+        let is_there = self.snapshot.backends.iter().any(is_listed);
+        let member = (!is_there).then(|| member(self.world.style, server));
+        let listed = Observation::Listed { backend: BackendId(server as u16), at: self.now, member };
+        (server < self.world.listed).then_some(listed)
+    }
+
+    /// All are in the configuration.
+    fn list_all(&mut self) -> Result<(), String> {
+        let (at, style) = (self.now, self.world.style);
+        let one = |index: usize| Observation::Listed {
+            backend: BackendId(index as u16),
+            at,
+            member: Some(member(style, index)),
+        };
+        self.decide((0..self.world.listed).map(one).collect())
     }
 
     /// What workers and operators say.
@@ -275,4 +303,10 @@ impl Play {
         }
         Ok(())
     }
+}
+
+/// A backend of the configuration.
+fn member(style: Style, index: usize) -> Member {
+    let role = if style == Style::Static && index == 0 { Role::Primary } else { Role::Replica };
+    Member { name: format!("db{index}").into(), role, weight: 100 }
 }

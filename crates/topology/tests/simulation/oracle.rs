@@ -39,6 +39,8 @@ struct Seen {
 pub(crate) struct Oracle {
     style: Style,
     seen: Vec<Seen>,
+    /// Those that are in the configuration no more.
+    struck: Vec<BackendId>,
     writer: Option<BackendId>,
     /// Who had the role last, whatever its health.
     primary: Option<BackendId>,
@@ -72,6 +74,7 @@ impl Oracle {
         Self {
             style,
             seen: vec![Seen::default(); count],
+            struck: Vec::new(),
             writer: None,
             primary: None,
             generation: 0,
@@ -86,8 +89,13 @@ impl Oracle {
     /// Before the code under test sees them.
     pub(crate) fn see(&mut self, observations: &[Observation]) {
         for observation in observations {
+            if let Observation::Listed { backend, member, .. } = observation {
+                self.see_listed(*backend, member.is_some());
+            }
             let seen = &mut self.seen[observation.backend().index()];
             match observation {
+                // It was asked before, and what it says is not asked for any more.
+                _ if self.struck.contains(&observation.backend()) => {}
                 Observation::Probe { outcome, .. } => {
                     let answer = match outcome {
                         ProbeOutcome::Answered(answer) => Some(answer),
@@ -110,13 +118,31 @@ impl Oracle {
                     seen.is_absolved |= seen.last.as_ref().is_some_and(|answer| answer.read_only);
                 }
                 Observation::Wish { wish: Wish::Online, .. } => seen.is_absolved = true,
-                // Addresses stay in this world, and so does the configuration.
+                // Addresses stay in this world.
                 Observation::Wish { .. }
                 | Observation::Traffic { .. }
                 | Observation::Moved { .. }
                 | Observation::Listed { .. } => {}
             }
             self.newest = Some(observation.at());
+        }
+    }
+
+    /// One that goes is forgotten. One that comes, while another one has the writes, gets them only when it has been seen read-only.
+    fn see_listed(&mut self, id: BackendId, is_listed: bool) {
+        let seen = &mut self.seen[id.index()];
+        if !is_listed {
+            *seen = Seen::default();
+            // It may be told twice.
+            self.struck.retain(|struck| *struck != id);
+            self.struck.push(id);
+            // Who comes back later is another one, as far as anybody knows.
+            self.writer = self.writer.filter(|writer| *writer != id);
+            self.primary = self.primary.filter(|primary| *primary != id);
+        } else if let Some(at) = self.struck.iter().position(|struck| *struck == id) {
+            self.struck.remove(at);
+            let is_another = self.primary.is_some_and(|primary| primary != id);
+            *seen = Seen { has_lost_place: is_another, ..Seen::default() };
         }
     }
 
@@ -127,6 +153,7 @@ impl Oracle {
             "a change without a generation".into()
         })?;
         self.generation = snapshot.generation;
+        self.check_struck(snapshot)?;
         self.check_found(snapshot)?;
         if let Ok(writer) = snapshot.writer() {
             ensure(!writer.is_fenced(), || format!("writes go to {}, which is fenced", writer.name))?;
@@ -145,6 +172,17 @@ impl Oracle {
         self.free =
             snapshot.backends.iter().filter(lives).filter(|one| !one.is_fenced()).map(|one| one.id).collect();
         self.check_reads(snapshot)
+    }
+
+    /// What is in the configuration no more gets nothing.
+    fn check_struck(&self, snapshot: &Snapshot) -> Checked {
+        for backend in &snapshot.backends {
+            let is_used = backend.origin.is_present() || backend.role == Role::Primary || backend.is_up();
+            ensure(!self.struck.contains(&backend.id) || !is_used, || {
+                format!("{} was removed, and is there", backend.name)
+            })?;
+        }
+        Ok(())
     }
 
     /// The writer says that it takes writes, and nobody else who says so is free to.

@@ -162,7 +162,7 @@ fn names(following: &Following, source: &Identity) -> bool {
 pub(in crate::decide) struct Lineage {
     /// The primary, while it lives: its name, and which server it is.
     primary: Option<(Arc<str>, Arc<Identity>)>,
-    /// Those that have lost its place while they took writes.
+    /// Those that have lost its place while they took writes, and those that the configuration does not name any more.
     deposed: Vec<Arc<Identity>>,
 }
 
@@ -170,9 +170,14 @@ impl Lineage {
     pub(in crate::decide) fn of(snapshot: &Snapshot) -> Self {
         let primary = snapshot.primary().filter(|primary| primary.tally.is_alive());
         let deposed = snapshot.backends.iter().filter(|one| one.tally.deposed.is_some());
+        let is_back = |removed: &Identity| {
+            let mut present = snapshot.configured().filter_map(|one| one.identity.as_ref());
+            present.any(|own| own.is_same(removed))
+        };
+        let removed = snapshot.contest.removed.iter().filter(|removed| !is_back(removed)).cloned();
         Self {
             primary: primary.and_then(|primary| Some((primary.name.clone(), primary.identity.clone()?))),
-            deposed: deposed.filter_map(|one| one.identity.clone()).collect(),
+            deposed: deposed.filter_map(|one| one.identity.clone()).chain(removed).collect(),
         }
     }
 }
