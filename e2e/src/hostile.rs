@@ -21,7 +21,7 @@ use crate::stage::Stage;
 
 pub use arena::Arena;
 pub use attack::{ATTACKS, Attack};
-use bystander::Bystanders;
+pub(crate) use bystander::Bystanders;
 pub use bystander::Times;
 pub use page::write_row;
 
@@ -107,14 +107,14 @@ pub fn run_attack(arena: &mut Arena, attack: &Attack, clients: usize) -> Result<
 }
 
 /// The most memory that the proxy has had since it is watched.
-struct Highest {
+pub(crate) struct Highest {
     most_kib: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: thread::JoinHandle<()>,
 }
 
 impl Highest {
-    fn watch(stage: &mut Stage) -> Result<Self> {
+    pub(crate) fn watch(stage: &mut Stage) -> Result<Self> {
         let (most_kib, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let status = format!("/proc/{}/status", stage.proxy()?.pid());
         let (most, end) = (most_kib.clone(), stop.clone());
@@ -132,11 +132,11 @@ impl Highest {
         Ok(Self { most_kib, stop, thread })
     }
 
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.most_kib.load(Ordering::Relaxed) / 1024
     }
 
-    fn end(self) -> u64 {
+    pub(crate) fn end(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.join();
         self.most_kib.load(Ordering::Relaxed) / 1024

@@ -8,6 +8,7 @@ pub mod change;
 mod client;
 mod config_file;
 mod counting_relay;
+pub mod crowd;
 mod delay;
 mod drivers;
 pub mod failover;

@@ -22,6 +22,8 @@ const FAILOVER: &str = "delphinus-failover";
 const HOSTILE: &str = "delphinus-hostile";
 /// The program that changes what runs.
 const CHANGE: &str = "delphinus-change";
+/// The program that asks the operators' tables.
+const TABLES: &str = "delphinus-crowd";
 
 /// Options of `e2e`.
 #[derive(Debug, Args)]
@@ -67,6 +69,20 @@ enum Part {
     /// What operators change while sysbench and other clients work: backends, the file, rules, passwords, pauses, one of two
     /// proxies. Errors are counted by the clients, and there may be none. About twenty minutes.
     Change(ChangeArgs),
+    /// The operators' tables while ten thousand clients are connected, and asked by a thousand operators at once: time and memory
+    /// are bounded, and ordinary clients see no error. Two minutes.
+    Tables(TablesArgs),
+}
+
+/// Options of `e2e tables`.
+#[derive(Debug, Args)]
+struct TablesArgs {
+    /// How many clients are connected.
+    #[arg(long, default_value_t = 10_000)]
+    clients: u32,
+    /// Write the table of docs/operators-tables.md.
+    #[arg(long)]
+    docs: bool,
 }
 
 /// Options of `e2e change`.
@@ -223,6 +239,9 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
         Some(Part::Change(change)) => {
             steps.tests("changes", || run_program(CHANGE, &change_words(change), &proxy(args.release)?));
         }
+        Some(Part::Tables(tables)) => {
+            steps.tests("tables", || run_program(TABLES, &tables_words(tables), &proxy(args.release)?));
+        }
         Some(Part::Failover(failover)) => {
             // Cuts a member of a group off.
             steps.check("nft", || needs::ensure_program("nft", "nftables"));
@@ -309,6 +328,15 @@ fn change_words(args: &ChangeArgs) -> Vec<String> {
     words.extend(args.flavor.iter().flat_map(|flavor| ["--flavor".to_owned(), flavor.clone()]));
     if args.docs {
         words.extend(["--docs".to_owned(), cargo::root().join("docs/admin.md").display().to_string()]);
+    }
+    words
+}
+
+fn tables_words(args: &TablesArgs) -> Vec<String> {
+    let mut words = vec!["--clients".to_owned(), args.clients.to_string()];
+    if args.docs {
+        let file = cargo::root().join("docs/operators-tables.md");
+        words.extend(["--docs".to_owned(), file.display().to_string()]);
     }
     words
 }
