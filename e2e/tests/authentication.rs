@@ -13,6 +13,8 @@ use delphinus_sandbox::Flavor;
 mod command_line;
 #[path = "authentication/core_files.rs"]
 mod core_files;
+#[path = "authentication/expired.rs"]
+mod expired;
 #[path = "authentication/rights.rs"]
 mod rights;
 #[path = "authentication/rotation.rs"]
@@ -94,6 +96,9 @@ fn the_primary_says_who_may_log_in() {
         two_hundred_at_once(&stage);
         the_files_defaults_hold(&stage);
         a_change_that_passes_is_seen_at_once(&stage);
+        expired::the_password_can_be_changed(&stage, "many", "mpw", expired::Known::ToPrimary);
+        expired::the_password_can_be_changed(&stage, "app2", "app2pw", expired::Known::InFile);
+        expired::programs_change_it(&stage, "many");
         drivers_log_in(&stage);
         command_line::programs_log_in(&stage);
         what_was_verified_outlives_the_primary(&mut stage);

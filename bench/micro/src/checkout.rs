@@ -50,6 +50,7 @@ async fn take_and_put_back() -> Result<()> {
         want: &want,
         memory: &memory,
         waits_for_room: true,
+        takes_expired: false,
     };
     let mut seat = pool.checkout(request).await?.give_back();
     let mut is_right = true;

@@ -8,6 +8,7 @@ use delphinus_net::rt;
 use delphinus_pool::{Pool, PoolError};
 use delphinus_topology::BackendId;
 use delphinus_view::SnapshotReader;
+use delphinus_wire::Capabilities;
 use delphinus_wire::auth::Password;
 use delphinus_wire::error_code;
 use delphinus_wire::response::ErrPacket;
@@ -43,8 +44,40 @@ pub enum Unproven {
 }
 
 impl Prover<'_> {
-    /// Whether the password of a user is right.
+    /// Whether the password of a user is right. It is, too, if it has expired and the client can change it (`takes_expired`): that is
+    /// not remembered, for its next client may be another one.
     pub async fn prove(
+        &self,
+        (user, client_ip): (&str, Option<IpAddr>),
+        password: &Password,
+        takes_expired: bool,
+    ) -> Result<(), Unproven> {
+        match self.prove_valid(user, password, client_ip).await {
+            Err(Unproven::Refused(error))
+                if takes_expired && error.code == error_code::ER_MUST_CHANGE_PASSWORD_LOGIN =>
+            {
+                self.prove_expired((user, client_ip), password).await
+            }
+            proven => proven,
+        }
+    }
+
+    async fn prove_expired(&self, who: (&str, Option<IpAddr>), password: &Password) -> Result<(), Unproven> {
+        let gate = self.users.gate();
+        let Some(Ok(turn)) = rt::timeout(self.patience, gate.acquire()).await else {
+            return Err(Unproven::NoTurn);
+        };
+        let primary = self.primary_that_answers().map_err(Unproven::NoPrimary)?;
+        let shape = Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS;
+        let proven = self.pool.prove(primary, who, (password, shape)).await;
+        drop(turn);
+        proven.map_err(|error| match error {
+            PoolError::Refused { error, .. } => Unproven::Refused(error),
+            error => Unproven::NotAsked(primary, error),
+        })
+    }
+
+    async fn prove_valid(
         &self,
         user: &str,
         password: &Password,
@@ -95,7 +128,7 @@ impl Prover<'_> {
             Err(why) => return Err(Unproven::NoPrimary(why)),
         };
         let asked = self.users.state_of(user);
-        let proven = self.pool.prove(primary, (user, client_ip), password).await;
+        let proven = self.pool.prove(primary, (user, client_ip), (password, Capabilities::default())).await;
         drop(turn);
         match proven {
             Ok(()) => {

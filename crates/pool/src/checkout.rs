@@ -1,6 +1,7 @@
 //! A connection in the hands of a session. It goes back to the pool, or is closed; dropping it closes it.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use delphinus_net::NetError;
 use delphinus_state::{Changed, SessionState};
@@ -64,6 +65,14 @@ impl Checkout {
     #[inline]
     pub fn backend(&self) -> BackendId {
         self.backend
+    }
+
+    pub(crate) fn pool(&self) -> &Rc<Pool> {
+        &self.pool
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.pool.place(self.backend).name()
     }
 
     /// The connection.

@@ -17,6 +17,7 @@ use delphinus_wire::response::Status;
 
 use crate::budget::{Budget, Claim, Permit};
 use crate::census::Member;
+use crate::expired::Standing;
 use crate::forgotten::Transactions;
 use crate::keys::Keys;
 use crate::memory::{Leaving, Memory, Seen, Unsaved};
@@ -206,6 +207,8 @@ pub struct Connection {
     /// without tables: the list is emptied before another session gets it.
     pub(crate) lists_warnings: bool,
     pub(crate) identity: Rc<Identity>,
+    /// What the server lets it do.
+    pub(crate) standing: Standing,
     /// In which it was authenticated.
     pub(crate) rights: Epoch,
     pub(crate) memory: Rc<Memory>,

@@ -118,8 +118,8 @@ impl Pool {
         let pool = &self.backends[request.backend.index()];
         let id = BackendConnId(self.next_id.get());
         self.next_id.set(id.0 + 1);
-        let opened =
-            open((request.backend, &pool.place), request.identity, id, permit, &self.settings()).await;
+        let who = (request.identity, request.takes_expired);
+        let opened = open((request.backend, &pool.place), who, id, permit, &self.settings()).await;
         match &opened {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),

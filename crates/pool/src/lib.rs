@@ -21,6 +21,7 @@ mod census;
 mod checkout;
 mod connection;
 mod error;
+mod expired;
 mod find;
 mod forgotten;
 mod identities;

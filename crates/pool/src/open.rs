@@ -15,6 +15,7 @@ use crate::budget::Permit;
 use crate::census::Member;
 use crate::connection::{BackendConnId, Connection, Identity, SHAPE};
 use crate::error::PoolError;
+use crate::expired::Standing;
 use crate::forgotten::Transactions;
 use crate::memory::{Memory, Seen, Unsaved};
 use crate::pool::Settings;
@@ -49,7 +50,7 @@ const INIT: &str = "SET @@session.session_track_system_variables='*', @@session.
 /// Opens a connection for `identity`.
 pub(crate) async fn open(
     (backend, place): (BackendId, &Place),
-    identity: &Rc<Identity>,
+    (identity, takes_expired): (&Rc<Identity>, bool),
     id: BackendConnId,
     permit: Permit,
     settings: &Settings,
@@ -58,7 +59,15 @@ pub(crate) async fn open(
     let moves = place.moves();
     // Before the login: what changes during it may or may not be in it.
     let rights = identity.epoch().unwrap_or_default();
-    let logged_in = log_in_with_keys((backend, place), identity, identity.shape, settings).await?;
+    let mut standing = Standing::Full;
+    let logged_in = match log_in_with_keys((backend, place), identity, identity.shape, settings).await {
+        Err(error) if takes_expired && error.is_expired_login() => {
+            standing = Standing::SetUp;
+            let shape = identity.shape | Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS;
+            log_in_with_keys((backend, place), identity, shape, settings).await?
+        }
+        logged_in => logged_in?,
+    };
     if logged_in.capabilities & SHAPE != identity.shape {
         let reason = "it lacks a protocol capability that the other backends have".to_owned();
         return Err(PoolError::Login { backend: place.name(), reason });
@@ -83,6 +92,7 @@ pub(crate) async fn open(
         transactions: Transactions::Known,
         lists_warnings: false,
         identity: identity.clone(),
+        standing: Standing::Full,
         rights,
         memory: Rc::new(Memory::default()),
         unsaved: Unsaved::default(),
@@ -95,7 +105,13 @@ pub(crate) async fn open(
         member: Rc::new(Member::of(identity, rights)),
         permit,
     });
-    initialise(&mut connection, place).await?;
+    if !matches!(standing, Standing::Full) {
+        connection.stands(standing);
+    }
+    match initialise(&mut connection, place).await {
+        Ok(()) => {}
+        Err(error) => connection.is_limited_by(error)?,
+    }
     Ok(connection)
 }
 

@@ -81,6 +81,8 @@ pub struct Request<'a> {
     /// Where the server has no connection left, because others have them: true to wait for one, as for one of the pool;
     /// false to be told at once.
     pub waits_for_room: bool,
+    /// Where the user's password has expired: true for a connection on which it can be changed, for this session alone.
+    pub takes_expired: bool,
 }
 
 #[derive(Debug)]

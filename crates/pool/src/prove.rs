@@ -20,12 +20,12 @@ use crate::pool::Pool;
 
 impl Pool {
     /// Whether `backend` lets `user` in with `password`: an error of another kind than `is_about_password` means that
-    /// nobody knows.
+    /// nobody knows. `shape`: what the client can do, as far as that is of interest.
     pub async fn prove(
         &self,
         backend: BackendId,
         (user, client_ip): (&str, Option<IpAddr>),
-        password: &Password,
+        (password, shape): (&Password, Capabilities),
     ) -> Result<(), PoolError> {
         let secret = BackendSecret::Plain(password.clone());
         let keys = Arc::new(Keys::listed([secret.clone()]));
@@ -33,7 +33,7 @@ impl Pool {
         let identity = Identity::new(user.to_owned(), Capabilities::default(), &keys)
             .of_client(client_ip, ConnectAttributes::default());
         let (place, settings) = (self.place(backend), self.settings());
-        let proven = log_in_as(place, (&identity, secret), Capabilities::default(), &settings).await;
+        let proven = log_in_as(place, (&identity, secret), shape, &settings).await;
         match &proven {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),

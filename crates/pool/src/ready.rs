@@ -10,6 +10,7 @@ use delphinus_wire::command::Code;
 use crate::ask::{Answer, AskError, SHOW_WARNINGS, command, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
+use crate::expired::{Standing, set_up};
 use crate::memory::{ListCounts, MOST_WARNINGS, Memory, Seen};
 use crate::open::initialise;
 
@@ -54,6 +55,12 @@ pub(crate) async fn make_ready(
     memory: &Rc<Memory>,
     means: Means,
 ) -> Result<Ready, PoolError> {
+    if matches!(connection.standing, Standing::Expired(_)) {
+        if !connection.is_owned_by(memory) {
+            connection.belong_to(memory.clone());
+        }
+        return Box::pin(set_up(connection, place, want)).await;
+    }
     if !connection.is_owned_by(memory) {
         if connection.has_unsaved() {
             Box::pin(bounded(place, save(connection))).await?;
@@ -72,13 +79,15 @@ pub(crate) async fn make_ready(
         return Ok(Ready::AsItWas);
     }
     // Boxed, so that an idle session does not carry the room of it.
-    Box::pin(fix_up_silently(connection, place, want, means)).await?;
-    Ok(Ready::FixedUp)
+    match Box::pin(fix_up_silently(connection, place, want, means)).await {
+        Ok(()) => Ok(Ready::FixedUp),
+        Err(error) => connection.is_limited_by(error).map(|()| Ready::AsItWas),
+    }
 }
 
 /// What the proxy sets may warn, of a variable that is going out of use: MariaDB would go on listing that behind statements
 /// without tables.
-async fn fix_up_silently(
+pub(crate) async fn fix_up_silently(
     connection: &mut Connection,
     place: &Place,
     want: &SessionState,
@@ -120,6 +129,7 @@ async fn fix_up(
         Ok(false)
     } else {
         match run_all(connection, place, want, steps).await {
+            Err(error) if error.is_expired_statement() => return Err(error),
             // Something that another session was given cannot be set back.
             Err(PoolError::Refused { .. }) if means == Means::All => Ok(false),
             other => other.map(|()| true),
@@ -295,7 +305,10 @@ pub(crate) async fn empty_list(connection: &mut Connection) -> Result<(), AskErr
     Ok(())
 }
 
-async fn bounded<F: Future<Output = Result<(), AskError>>>(place: &Place, work: F) -> Result<(), PoolError> {
+pub(crate) async fn bounded<F: Future<Output = Result<(), AskError>>>(
+    place: &Place,
+    work: F,
+) -> Result<(), PoolError> {
     match rt::timeout(LIMIT, work).await {
         Some(result) => result.map_err(|error| failed(place, error)),
         None => Err(timed_out(place)),

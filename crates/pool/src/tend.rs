@@ -223,6 +223,7 @@ impl Pool {
                     want: &want,
                     memory: &memory,
                     waits_for_room: false,
+                    takes_expired: false,
                 };
                 match this.open(&request, permit).await {
                     Ok(connection) => {

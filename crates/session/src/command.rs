@@ -224,8 +224,12 @@ impl Session {
     async fn reset_connection(&mut self, input: Input) -> Outcome {
         self.client.skip(input).await?;
         let schema = self.state.want.schema.clone();
+        let expired = self.held.bound.take_if(|bound| bound.connection().had_expired());
         self.reset().await;
         reset::keeps(schema, &mut self.state);
+        if let Some(checkout) = expired {
+            self.held.goes_on_expired(checkout, &mut self.state).await;
+        }
         answer::give_ok(&mut self.client, self.state.status, &self.held.memory).await?;
         Ok(Served::Answered)
     }

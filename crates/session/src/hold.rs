@@ -15,7 +15,7 @@ use std::sync::Arc;
 use delphinus_clients::Activity;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError, Request};
-use delphinus_state::SessionState;
+use delphinus_state::{PinReason, Response, SessionState};
 use delphinus_topology::{Backend, BackendId};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
@@ -46,6 +46,8 @@ pub(crate) struct Held {
     pub last_backend: Option<BackendId>,
     /// Where the connection of the statement that runs has broken last.
     pub broke_on: Option<BackendId>,
+    /// The client can change a password that has expired.
+    pub takes_expired: bool,
     /// The backend of the connection that was taken last.
     pub taken: Cell<Option<BackendId>>,
 }
@@ -127,7 +129,7 @@ impl Held {
             }
             state.keep_defaults(self.source.users.defaults(), self.rights);
             match checkout.make_ready(&state.want, &self.memory).await {
-                Ok(_) => return Ok(self.runs_on(checkout)),
+                Ok(_) => return self.stays_where_expired(checkout, state),
                 // Nothing of this command was sent: another connection will do.
                 Err(error) if error.is_elsewhere_better() => {}
                 Err(error) => {
@@ -137,7 +139,8 @@ impl Held {
             }
         }
         state.keep_defaults(self.source.users.defaults(), self.rights);
-        self.checkout_new(backend, state.want.clone(), waits).await
+        let checkout = self.checkout_new(backend, state.want.clone(), waits).await?;
+        self.stays_where_expired(checkout, state)
     }
 
     /// The same where the schema of the session has been dropped, or taken from its user. On a server such a session lives on, and
@@ -157,13 +160,71 @@ impl Held {
         waits_for_room: bool,
     ) -> Result<Checkout, PoolError> {
         let (identity, memory) = (&self.identity, &self.memory);
-        let request = Request { backend, identity, rights: self.rights, want: &want, memory, waits_for_room };
+        let takes_expired = self.takes_expired && self.is_primary(backend);
+        let rights = self.rights;
+        let request =
+            Request { backend, identity, rights, want: &want, memory, waits_for_room, takes_expired };
         // Off the usual path: boxed, so that an idle session does not carry its room.
         let found = Box::pin(self.source.pool.checkout(request)).await;
         if let Err(PoolError::Unreachable { error: reason, .. }) = &found {
             self.source.outlook.report_unreachable(backend, &reason.to_string());
         }
         Ok(self.runs_on(found?))
+    }
+
+    /// Where the user's password has expired, a session stays on the connection on which it can be changed: that of the primary.
+    fn stays_where_expired(&self, mut checkout: Checkout, state: &mut Wanted) -> Result<Checkout, PoolError> {
+        let is_primary = self.is_primary(checkout.backend());
+        if let Some(error) = checkout.demands_password().filter(|_| !is_primary) {
+            return Err(error);
+        }
+        if is_primary && checkout.connection().had_expired() {
+            state.pins.add(PinReason::ExpiredPassword, rt::now(), b"");
+        }
+        Ok(self.runs_on(checkout))
+    }
+
+    fn is_primary(&self, backend: BackendId) -> bool {
+        self.source.outlook.usable_primary().is_ok_and(|primary| primary == backend)
+    }
+
+    /// Takes in what a statement's answer tells of an expired password. Once it is changed, the connection is set up.
+    pub(crate) async fn follow_expiry(
+        &mut self,
+        checkout: &mut Checkout,
+        state: &mut Wanted,
+        (response, settled): (&Response, Result<(), PoolError>),
+    ) -> Result<(), PoolError> {
+        let is_primary = self.is_primary(checkout.backend());
+        match settled {
+            // The session stays on its connection: nobody has to know its state.
+            Err(error) if !error.is_expired() || !is_primary => return Err(error),
+            Ok(()) if response.error != Some(error_code::ER_MUST_CHANGE_PASSWORD) => {}
+            _ if checkout.connection().had_expired() => {}
+            _ => {
+                checkout.connection().note_expired();
+                if is_primary {
+                    state.pins.add(PinReason::ExpiredPassword, rt::now(), b"");
+                }
+            }
+        }
+        if !response.is_ok() || checkout.demands_password().is_none() {
+            return Ok(());
+        }
+        match checkout.make_ready(&state.want, &self.memory).await {
+            // Of the session's schema, above all, which its next statements are refused for, too.
+            Err(PoolError::Refused { .. }) => Ok(()),
+            ready => ready.map(drop),
+        }
+    }
+
+    /// COM_RESET_CONNECTION where the password had expired: others connections would log in with the old one. One that cannot
+    /// start over by itself, as long as the password is not changed, is closed.
+    pub(crate) async fn goes_on_expired(&mut self, mut checkout: Checkout, state: &mut Wanted) {
+        if checkout.reset_in_place(&state.want, &self.memory).await.is_ok() {
+            state.pins.add(PinReason::ExpiredPassword, rt::now(), b"");
+            self.keep_or_give_back(checkout, state);
+        }
     }
 
     /// Lets others know that the session's statement runs on this connection.

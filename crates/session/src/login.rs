@@ -272,6 +272,8 @@ impl Seed {
             may_send_file: false,
         };
         let (id, published) = (self.info.id, Published::new(self.info.clone(), worker.counters.clone()));
+        let takes_expired =
+            outcome.connection.capabilities.contains(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS);
         let held = Held {
             source: worker.source.clone(),
             activity: self.info,
@@ -283,6 +285,7 @@ impl Seed {
             memory: Memory::of(&share),
             last_backend: None,
             broke_on: None,
+            takes_expired,
             taken: Cell::default(),
         };
         let state = Wanted {
@@ -484,7 +487,7 @@ pub(crate) async fn check_schema(
     };
     match checked {
         Ok(checkout) => {
-            held.give_back(checkout);
+            held.keep_or_give_back(checkout, state);
             Ok(())
         }
         Err(error) if is_about_schema(&error) => Err(ProxyError::Pool(error)),

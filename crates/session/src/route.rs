@@ -48,6 +48,11 @@ impl Session {
                 Ok(checkout) => return Ok(checkout),
                 Err(error) => error,
             };
+            if plan.target != Target::Primary && is_expired(&error) {
+                // The password can be changed there.
+                tries.planned = Some(Plan { target: Target::Primary, ..plan });
+                continue;
+            }
             let Some(backend) = self.may_go_elsewhere(plan, tries, &error) else { return Err(error) };
             self.go_elsewhere(tries, backend).await;
             tries.begin();
@@ -287,6 +292,10 @@ impl Session {
         let seeking = Seeking { held, state, client: &self.client, waits: &self.worker.waits };
         leave_replica(seeking, &mut self.steering).await
     }
+}
+
+fn is_expired(error: &ProxyError) -> bool {
+    matches!(error, ProxyError::Pool(error) if error.is_expired())
 }
 
 /// False for what must not run on a replica, beside being about the statement before.

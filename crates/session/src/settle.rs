@@ -81,8 +81,16 @@ impl Session {
             outlook: &self.worker.outlook,
             most_prepared: self.settings.max_prepared_statements.saturating_sub(self.statements.len()),
         };
-        let late = follow::settle(&mut self.state, &mut self.noted, checkout, ran, around).await?;
-        self.causality.take_gtids(&late, &self.worker.outlook);
+        let settled = match follow::settle(&mut self.state, &mut self.noted, checkout, ran, around).await {
+            Ok(late) => {
+                self.causality.take_gtids(&late, &self.worker.outlook);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        if settled.is_err() || ran.response.error.is_some() || checkout.connection().had_expired() {
+            Box::pin(self.held.follow_expiry(checkout, &mut self.state, (ran.response, settled))).await?;
+        }
         if before != self.state.want.schema {
             self.held.activity.enters(self.state.want.schema.as_deref());
             self.check_entered();

@@ -43,6 +43,8 @@ pub enum PinReason {
     Role,
     /// The session has asked for its counters, which the server keeps for the connection.
     Status,
+    /// The user's password had expired when the connection was made: it is for this session alone.
+    ExpiredPassword,
     /// The server reported a change that cannot be moved.
     UnknownState,
     /// An operator wants it so: the user or a rule has `multiplex = false`.
@@ -70,6 +72,7 @@ impl PinReason {
             Self::Tracking => "session_track",
             Self::Role => "set_role",
             Self::Status => "session_status",
+            Self::ExpiredPassword => "expired_password",
             Self::UnknownState => "unknown_state",
             Self::Dedicated => "multiplex_off",
         }

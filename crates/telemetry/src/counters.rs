@@ -204,6 +204,7 @@ counters! {
         pinned_us_session_track = "reason" "session_track",
         pinned_us_set_role = "reason" "set_role",
         pinned_us_session_status = "reason" "session_status",
+        pinned_us_expired_password = "reason" "expired_password",
         pinned_us_unknown_state = "reason" "unknown_state",
         pinned_us_multiplex_off = "reason" "multiplex_off",
     }

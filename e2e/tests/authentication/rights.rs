@@ -25,7 +25,7 @@ fn admin(at: &Address) -> Client {
     Client::connect(&login).unwrap()
 }
 
-fn code(result: anyhow::Result<impl Sized>) -> u16 {
+pub(super) fn code(result: anyhow::Result<impl Sized>) -> u16 {
     result.map_or_else(|error| error.downcast::<ServerError>().unwrap().code, |_| 0)
 }
 

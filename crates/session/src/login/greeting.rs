@@ -24,6 +24,7 @@ pub(crate) const SHARED: Capabilities = Capabilities::of(&[
     Capabilities::DEPRECATE_EOF,
     Capabilities::SESSION_TRACK,
     Capabilities::QUERY_ATTRIBUTES,
+    Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS,
     Capabilities::MARIADB_PROGRESS,
     Capabilities::MARIADB_STMT_BULK,
     Capabilities::MARIADB_EXTENDED_METADATA,

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use delphinus_clients::Unproven;
 use delphinus_pool::PoolError;
+use delphinus_wire::Capabilities;
 use delphinus_wire::handshake::server::{PasswordQuery, Step, Verdict};
 
 use crate::client_error::{ClientError, ProxyError, access_denied};
@@ -12,7 +13,9 @@ use crate::worker::Worker;
 impl Worker {
     /// Asks the primary.
     pub(crate) async fn check_password(&self, query: PasswordQuery, client_ip: Option<IpAddr>) -> Step {
-        let proven = self.prover().prove(query.user(), query.password(), client_ip).await;
+        let takes_expired = query.capabilities().contains(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS);
+        let who = (query.user(), client_ip);
+        let proven = self.prover().prove(who, query.password(), takes_expired).await;
         let verdict = match proven {
             Ok(()) => Verdict::Right,
             Err(why) => {

@@ -131,6 +131,7 @@ fn counter(counters: &ClusterCounters, reason: PinReason) -> &Counter {
         PinReason::Tracking => &counters.pinned_us_session_track,
         PinReason::Role => &counters.pinned_us_set_role,
         PinReason::Status => &counters.pinned_us_session_status,
+        PinReason::ExpiredPassword => &counters.pinned_us_expired_password,
         PinReason::UnknownState => &counters.pinned_us_unknown_state,
         PinReason::Dedicated => &counters.pinned_us_multiplex_off,
     }

@@ -199,7 +199,15 @@ async fn run(mirrors: &Mirrors, copied: &Copied) -> Result<(), String> {
     let memory = Rc::<Memory>::default();
     let (backend, identity, want) = (copied.mirror.id, &copied.identity, &copied.want);
     let rights = copied.rights;
-    let request = Request { backend, identity, rights, want, memory: &memory, waits_for_room: true };
+    let request = Request {
+        backend,
+        identity,
+        rights,
+        want,
+        memory: &memory,
+        waits_for_room: true,
+        takes_expired: false,
+    };
     let mut checkout = mirrors.pool.checkout(request).await.map_err(|error| error.to_string())?;
     checkout.note(Doing::Sending);
     let command = match copied.asked.command(&mut checkout, (want, &memory)).await {

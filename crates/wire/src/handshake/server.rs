@@ -293,6 +293,11 @@ impl PasswordQuery {
         self.pending.schema.as_deref()
     }
 
+    /// What was agreed with the client.
+    pub fn capabilities(&self) -> Capabilities {
+        self.pending.established.capabilities
+    }
+
     /// The password that the client gave; empty for none.
     pub fn password(&self) -> &Password {
         &self.password

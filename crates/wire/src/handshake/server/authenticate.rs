@@ -13,7 +13,7 @@ use super::{
 /// A login that is not decided yet.
 #[derive(Debug)]
 pub(super) struct Pending {
-    established: Established,
+    pub(super) established: Established,
     pub(super) user: String,
     pub(super) schema: Option<Vec<u8>>,
     attributes: ConnectAttributes,
