@@ -194,7 +194,7 @@ fn schemas_of_others(two: &Two) {
     let is_told = |error: &ServerError| {
         assert_eq!((error.code, &*error.sqlstate), (1044, "42000"), "{error}");
         assert!(error.message.contains("schema 'orders' is in cluster 'stats'"), "{error}");
-        assert!(error.message.contains("connect anew"), "{error}");
+        assert!(error.message.contains("connect again"), "{error}");
     };
     for sql in
         ["USE orders", "/* x */ use `Orders`", "/*!40000 USE orders */", "SELECT 1; USE orders; SELECT 2"]

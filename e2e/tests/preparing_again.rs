@@ -265,7 +265,7 @@ fn by_a_connection_that_breaks(stage: &Stage) {
         let mut session = cut(&["CREATE TEMPORARY TABLE mine (a INT)"]);
         let error = session.client.read_answers().unwrap_err().downcast::<ServerError>().unwrap();
         assert_eq!(error.code, 4031, "{form:?}");
-        assert!(error.message.contains("temporary_table"), "{form:?}: {}", error.message);
+        assert!(error.message.contains("temporary tables"), "{form:?}: {}", error.message);
         let next = session.run().unwrap_err();
         assert!(next.downcast_ref::<ServerError>().is_none(), "{form:?}: it is told twice: {next}");
         assert_eq!(relay.cuts_left(), 0);

@@ -40,7 +40,7 @@ use crate::users::AdminRole;
 
 pub(crate) use dispatch::{prepare, run};
 use kind::{ask, change, client, look, look_for_clients, operate};
-pub use reference::{reference, tables_reference};
+pub use reference::{pins_reference, reference, tables_reference};
 pub use status::reference as status_reference;
 pub(crate) use wrong::{unknown, usage_of};
 

@@ -57,7 +57,7 @@ mod worker;
 
 pub use ask::{AskError, Asked, Place, Question, ask, watch};
 pub use cluster::{ClusterView, Following, PauseDoor};
-pub use command::{reference, status_reference, tables_reference};
+pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
     ChangedOption, Changing, ClientUser, ConfigChange, Console, ListenerRow, OptionsDoor, Parts, Saving,
 };

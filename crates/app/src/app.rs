@@ -11,6 +11,7 @@ use delphinus_clients::{ListenerSettings, Registry, Users};
 use delphinus_config::Config;
 use delphinus_net::rt::{self, Signals, mpsc, watch};
 use delphinus_net::{ListenAddress, Listener};
+use delphinus_state::PinReason;
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
 use delphinus_view::SnapshotReader;
@@ -69,7 +70,11 @@ impl App {
         let admin_listeners = bind(&admin::listeners(config)?)?;
         let rsa_key = Some(Arc::new(login_key(config)?));
         // One more: the acceptor counts, too.
-        let counters = CounterSet::new(count + 1, clusters.iter().map(|cluster| cluster.name.clone()));
+        let counters = CounterSet::new(
+            count + 1,
+            clusters.iter().map(|cluster| cluster.name.clone()),
+            PinReason::LABELS,
+        );
         let of_thread =
             |at| counters.thread(at).expect("invariant: there are counters for count + 1 threads");
         let registry = Arc::<Registry>::default();
@@ -145,7 +150,7 @@ impl App {
         if !drain(&registry, service.ending(), limit).await {
             tracing::warn!(
                 clients = registry.connected(),
-                "shutdown_timeout_ms is over: closing what is left"
+                "shutdown_timeout_ms has passed: the remaining sessions are closed"
             );
         }
         deadline.send_replace(true);

@@ -155,7 +155,7 @@ impl Doors {
         }
         *self.all.borrow_mut() = next;
         for door in former.into_iter().flatten() {
-            tracing::info!(listener = %door.settings.borrow().name, address = %door.bound, "listens no more");
+            tracing::info!(listener = %door.settings.borrow().name, address = %door.bound, "listener closed");
             door.close().await;
         }
     }

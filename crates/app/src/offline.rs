@@ -49,7 +49,7 @@ impl Service {
         }
         self.is_emptying.set(false);
         if self.registry.is_offline() {
-            tracing::warn!("the proxy is offline, and no client is connected any more");
+            tracing::warn!("the proxy is offline, and the last client has left");
         }
     }
 

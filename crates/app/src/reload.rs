@@ -140,9 +140,11 @@ impl Running {
     pub(crate) async fn roll_back(&self, number: u64, by: &str) -> Result<Vec<ChangedOption>, String> {
         let store = self.store()?;
         let _turn = self.turn.acquire().await;
-        let text = self.texts.borrow().after(number).ok_or_else(|| {
-            format!("there is no change {number} any more; CONFIG HISTORY shows those that are kept")
-        })?;
+        let text = self
+            .texts
+            .borrow()
+            .after(number)
+            .ok_or_else(|| format!("change {number} is not kept; CONFIG HISTORY shows those that are"))?;
         self.apply(store, &text, (by, &format!("back to {number}"))).await
     }
 

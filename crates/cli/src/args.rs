@@ -116,6 +116,8 @@ pub(crate) enum ReferenceOf {
     Tables,
     /// What SHOW STATUS counts.
     Status,
+    /// Why sessions are pinned.
+    Pins,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

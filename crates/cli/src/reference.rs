@@ -1,4 +1,4 @@
-//! `delphinus config reference`: prints every option; or every command of operators, or everything that is counted.
+//! `delphinus config reference`: prints every option; or every command of operators, everything that is counted, or why sessions are pinned.
 
 use std::process::ExitCode;
 
@@ -14,13 +14,12 @@ pub(crate) fn print_reference(args: &ReferenceArgs) -> anyhow::Result<ExitCode> 
         (ReferenceFormat::Markdown, ReferenceOf::Commands) => print(&delphinus_admin::reference())?,
         (ReferenceFormat::Markdown, ReferenceOf::Status) => print(&delphinus_admin::status_reference())?,
         (ReferenceFormat::Markdown, ReferenceOf::Tables) => print(&delphinus_admin::tables_reference())?,
-        (ReferenceFormat::Json, ReferenceOf::Commands | ReferenceOf::Status | ReferenceOf::Tables) => {
-            anyhow::bail!("only the options can be printed as JSON")
-        }
+        (ReferenceFormat::Markdown, ReferenceOf::Pins) => print(&delphinus_admin::pins_reference())?,
         (ReferenceFormat::Json, ReferenceOf::Options) => {
             let list: Vec<Value> = options().iter().map(as_json).collect();
             print(&(serde_json::to_string_pretty(&list)? + "\n"))?;
         }
+        (ReferenceFormat::Json, _) => anyhow::bail!("only the options can be printed as JSON"),
     }
     Ok(ExitCode::SUCCESS)
 }

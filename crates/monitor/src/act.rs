@@ -150,7 +150,7 @@ impl Actor {
             }
             Event::Sound { backend } => {
                 let (name, role) = self.describe(*backend);
-                info!(backend = name, role, "backend has no fault any more");
+                info!(backend = name, role, "the fault of a backend is over");
             }
             Event::Wished { backend, wish } => {
                 let (name, role) = self.describe(*backend);

@@ -1,6 +1,8 @@
 //! What can go wrong on a connection, seen from the socket.
 
 use std::io;
+
+use delphinus_telemetry::{ErrorKind, Source};
 use thiserror::Error;
 
 /// A connection's failure.
@@ -16,7 +18,7 @@ pub enum NetError {
     #[error("timed out after {0} ms")]
     TimedOut(u64),
     /// It is in no place where it could be reached.
-    #[error("it has no address: it is not a part of the cluster any more")]
+    #[error("the backend has no address: it has left the cluster")]
     NoAddress,
     /// The bytes break the protocol.
     #[error("{0}")]
@@ -45,16 +47,25 @@ impl NetError {
         }
     }
 
-    /// A short word for metrics.
-    pub fn kind(&self) -> &'static str {
+    /// Its kind, on a connection to this side.
+    pub fn kind(&self, of: Source) -> ErrorKind {
+        let is_client = of == Source::Client;
         match self {
-            Self::Io(_) => "io",
-            Self::Closed => "closed",
-            Self::NoAddress => "no_address",
-            Self::TimedOut(_) => "timeout",
-            Self::Malformed(_) => "malformed",
-            Self::TooLarge(_) => "too_large",
-            Self::Tls(_) => "tls",
+            Self::TimedOut(_) if is_client => ErrorKind::ClientTimeout,
+            Self::Io(_) | Self::Closed | Self::NoAddress | Self::TimedOut(_) => {
+                if is_client {
+                    ErrorKind::ClientLost
+                } else {
+                    ErrorKind::BackendLost
+                }
+            }
+            Self::Malformed(_) | Self::TooLarge(_) | Self::Tls(_) => {
+                if is_client {
+                    ErrorKind::ClientProtocol
+                } else {
+                    ErrorKind::BackendProtocol
+                }
+            }
         }
     }
 }

@@ -72,8 +72,8 @@ const STEP: usize = 64 << 10;
 /// After so many bytes of an answer others of the worker have their turn.
 const TURN: usize = 64 << 10;
 /// What is said where an answer found no room.
-const NO_ROOM: &str = "Memory capacity for 'memory_limit' exceeded. Delphinus: there is no room at the moment for what the server \
-    answers; try again later, or raise [proxy] memory_limit";
+const NO_ROOM: &str = "Memory capacity for 'memory_limit' exceeded. Delphinus: there is no memory now for the server's \
+    answer; try again later, or raise [proxy] memory_limit";
 /// The beginning of the question for the list of warnings.
 pub(crate) const SHOW_WARNINGS: &str = "SHOW WARNINGS";
 /// The number of MariaDB's reports of progress, in the place of an error's.

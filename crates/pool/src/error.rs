@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use delphinus_net::NetError;
+use delphinus_telemetry::{ErrorKind, Retry, Source};
 use delphinus_wire::error_code;
 use delphinus_wire::response::ErrPacket;
 use thiserror::Error;
@@ -62,7 +63,9 @@ pub enum PoolError {
     },
     /// The session has entered a schema, and has something on its connection, as a transaction: only starting over leaves a
     /// schema without entering another one.
-    #[error("what was prepared without a schema cannot be prepared again on the connection to {backend}")]
+    #[error(
+        "a statement that was prepared without a schema cannot be prepared again on the connection to {backend}"
+    )]
     NoWayBack {
         /// The backend's name.
         backend: Arc<str>,
@@ -90,14 +93,25 @@ impl Full {
 impl PoolError {
     /// True if another connection, or another backend, may do better: nothing of the client's was sent.
     pub fn is_elsewhere_better(&self) -> bool {
+        self.retry() != Retry::Never && !matches!(self, Self::Exhausted { .. })
+    }
+
+    /// Whether the command may be tried again.
+    pub fn retry(&self) -> Retry {
         match self {
-            Self::Unreachable { .. } | Self::Lost { .. } | Self::Offline { .. } => true,
-            // Too many connections, and shutdown in progress.
-            Self::Refused { error, .. } => {
-                error_code::is_full(error.code)
-                    || matches!(error.code, error_code::ER_SERVER_SHUTDOWN | error_code::ER_HOST_IS_BLOCKED)
-            }
-            Self::Exhausted { .. } | Self::Login { .. } | Self::NoWayBack { .. } => false,
+            Self::Lost { .. } => Retry::IfReused,
+            Self::Unreachable { .. } | Self::Offline { .. } | Self::Exhausted { .. } => Retry::Always,
+            Self::Refused { error, .. } => match error.code {
+                error_code::ER_SERVER_SHUTDOWN | error_code::ER_HOST_IS_BLOCKED => Retry::Always,
+                code => {
+                    if error_code::is_full(code) {
+                        Retry::Always
+                    } else {
+                        Retry::Never
+                    }
+                }
+            },
+            Self::Login { .. } | Self::NoWayBack { .. } => Retry::Never,
         }
     }
 
@@ -134,16 +148,15 @@ impl PoolError {
         }
     }
 
-    /// A short word for metrics.
-    pub fn kind(&self) -> &'static str {
+    /// Its kind.
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Exhausted { .. } => "pool_exhausted",
-            Self::Offline { .. } => "backend_offline",
-            Self::Unreachable { .. } => "backend_unreachable",
-            Self::Refused { .. } => "backend_refused",
-            Self::Login { .. } => "backend_login",
-            Self::Lost { .. } => "backend_lost",
-            Self::NoWayBack { .. } => "no_way_back",
+            Self::Exhausted { .. } => ErrorKind::PoolTimeout,
+            Self::Lost { error, .. } => error.kind(Source::Backend),
+            Self::Offline { .. } | Self::Unreachable { .. } | Self::Refused { .. } | Self::Login { .. } => {
+                ErrorKind::BackendUnreachable
+            }
+            Self::NoWayBack { .. } => ErrorKind::Proxy,
         }
     }
 }

@@ -157,14 +157,14 @@ impl Explanation {
             Way::Planned(plan) => (target(plan), self.backends(plan, snapshot), plan.reason.as_str()),
             Way::Held(id) => {
                 let role = snapshot.backend(id).map_or("?", |backend| backend.role.as_str());
-                let why = self.pins.first().map_or("the session keeps its connection", |pin| pin.as_str());
+                let why = self.pins.first().map_or("the session keeps its connection", |pin| pin.label());
                 (role, name(&id).to_owned(), why)
             }
             Way::Proxy => ("proxy", String::new(), "the proxy answers it"),
         };
         rows.extend([("target", target.to_owned()), ("backends", backends), ("why", why.to_owned())]);
         if !self.pins.is_empty() {
-            rows.push(("pinned", joined(self.pins.iter().map(|pin| pin.as_str()))));
+            rows.push(("pinned", joined(self.pins.iter().map(|pin| pin.label()))));
         }
         rows.extend(self.after.iter().cloned());
         rows.extend(problem_of(way, snapshot).map(|problem| ("problem", problem.to_owned())));
@@ -259,7 +259,8 @@ fn after(
 ) -> Vec<Row> {
     let Question { sql, statement, .. } = *question;
     let dedicated = rule.filter(|rule| rule.then.dedicates).map(|_| PinReason::Dedicated);
-    let mut rows = vec![("may_pin", joined(pins(statement).chain(dedicated).map(PinReason::as_str)))];
+    let mut rows =
+        vec![("may_pin", joined(PinReason::after(statement).chain(dedicated).map(PinReason::label)))];
     if let Some(text) = rule.and_then(|rule| rule.rewritten(sql)) {
         rows.push((REWRITTEN, String::from_utf8_lossy(&text).into_owned()));
     }
@@ -385,27 +386,6 @@ fn shown(table: &TableName) -> String {
         Some(schema) => format!("{schema}.{}", table.name),
         None => table.name.clone(),
     }
-}
-
-/// What may hold a session to its connection after the statement.
-const MAY_PIN: [(Effects, PinReason); 11] = [
-    (Effects::BEGINS_TRANSACTION, PinReason::Transaction),
-    (Effects::SETS_NEXT_TRANSACTION, PinReason::NextTransaction),
-    (Effects::CREATES_TEMP_TABLE, PinReason::TemporaryTable),
-    (Effects::LOCKS_TABLES, PinReason::TableLock),
-    (Effects::READ_LOCK, PinReason::ReadLock),
-    (Effects::GETS_LOCK, PinReason::AdvisoryLock),
-    (Effects::OPENS_HANDLER, PinReason::Handler),
-    (Effects::SQL_PREPARES, PinReason::SqlPrepared),
-    (Effects::XA_STARTS, PinReason::Xa),
-    (Effects::SETS_TRACKING, PinReason::Tracking),
-    (Effects::SETS_ROLE, PinReason::Role),
-];
-
-fn pins(statement: &Statement) -> impl Iterator<Item = PinReason> + '_ {
-    let known = MAY_PIN.iter().filter(|(effects, _)| statement.effects.intersects(*effects));
-    let opaque = statement.effects.intersects(Effects::OPAQUE).then_some(PinReason::UnknownState);
-    known.map(|(_, reason)| *reason).chain(opaque)
 }
 
 #[cfg(test)]

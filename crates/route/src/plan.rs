@@ -68,13 +68,13 @@ impl Reason {
     /// The words shown to operators.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Pinned(pin) => pin.as_str(),
+            Self::Pinned(pin) => pin.label(),
             Self::InTransaction => "in a transaction",
             Self::AutocommitOff => "autocommit is off",
             Self::Write(why) => why.as_str(),
             Self::Read => "only reads",
             Self::NoReplica => "only reads, but no replica can be used",
-            Self::Consistency => "only reads, but no replica has yet what the session has to find",
+            Self::Consistency => "only reads, but no replica has caught up with this session's writes",
             Self::Hint => "a hint",
             Self::Rule => "a rule",
             Self::PrimaryPreferred => "only reads, and the primary is preferred",

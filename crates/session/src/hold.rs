@@ -85,7 +85,7 @@ impl Held {
             outlook.with_snapshot(|snapshot, _| snapshot.backend(backend).is_some_and(Backend::is_fenced));
         if is_fenced {
             // Another backend is the primary: what is written here now is lost, or worse.
-            return Some("on a backend that is not the primary any more, and is fenced");
+            return Some("on a backend that was the primary and is fenced now");
         }
         if checkout.connection().stream.is_quiet() {
             return None;

@@ -8,6 +8,7 @@ use delphinus_clients::{Elsewhere, LimitReached, Refusal};
 use delphinus_pool::PoolError;
 use delphinus_route::Filtered;
 use delphinus_sql::Flavor;
+use delphinus_telemetry::{ErrorKind, Retry, Source};
 use delphinus_topology::BackendId;
 
 /// A failure on this side of the backends.
@@ -139,6 +140,45 @@ pub enum Steered {
 }
 
 impl ProxyError {
+    /// Its kind.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Pool(error) => error.kind(),
+            Self::NoBackend(_) | Self::NoPrimary(..) => ErrorKind::BackendUnreachable,
+            Self::Lost(_) => ErrorKind::BackendLost,
+            Self::UnknownCommand
+            | Self::Malformed
+            | Self::PacketTooLarge
+            | Self::ProxyHeader(..)
+            | Self::NotCompressed => ErrorKind::ClientProtocol,
+            Self::ClientGone => ErrorKind::ClientLost,
+            Self::Expired | Self::IdleInTransaction(..) => ErrorKind::ClientTimeout,
+            _ => ErrorKind::Proxy,
+        }
+    }
+
+    /// Whose fault it is.
+    pub fn source(&self) -> Source {
+        self.kind().source()
+    }
+
+    /// Whether the command may be sent again as it is; of a transaction, from its beginning.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Pool(error) => error.retry(),
+            Self::NoBackend(_)
+            | Self::NoPrimary(..)
+            | Self::Behind(_)
+            | Self::MemoryFull(_)
+            | Self::TooManyClients(..)
+            | Self::LimitReached(_)
+            | Self::Shutdown
+            | Self::Lost(Lost::Answer(_) | Lost::Transaction { .. })
+            | Self::Steered(Steered::NeedsPrimary) => Retry::Always,
+            _ => Retry::Never,
+        }
+    }
+
     /// True if the session cannot go on after it.
     pub(crate) fn ends_session(&self) -> bool {
         matches!(self, Self::Lost(Lost::State(..)))
@@ -166,5 +206,30 @@ impl From<Lost> for ProxyError {
 impl From<Steered> for ProxyError {
     fn from(why: Steered) -> Self {
         Self::Steered(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A driver that tries again what may have been done would do it twice; one that does not try again what has not happened
+    /// would fail for nothing.
+    #[test]
+    fn only_what_has_not_happened_is_to_be_tried_again() {
+        let why = || "why".to_owned();
+        for (error, retry, source) in [
+            (Lost::Outcome(why()).into(), Retry::Never, Source::Backend),
+            (Lost::State(why(), "table locks").into(), Retry::Never, Source::Backend),
+            (Lost::Answer(why()).into(), Retry::Always, Source::Backend),
+            (Lost::Transaction { how: why(), as_deadlock: false }.into(), Retry::Always, Source::Backend),
+            (ProxyError::NoBackend(why()), Retry::Always, Source::Backend),
+            (ProxyError::MemoryFull(1), Retry::Always, Source::Proxy),
+            (ProxyError::Malformed, Retry::Never, Source::Client),
+            (ProxyError::Expired, Retry::Never, Source::Client),
+            (Steered::ReadOnlyListener.into(), Retry::Never, Source::Proxy),
+        ] {
+            assert_eq!((error.retry(), error.source()), (retry, source), "{error:?}");
+        }
     }
 }

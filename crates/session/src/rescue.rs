@@ -11,9 +11,10 @@ mod on_replica;
 mod trouble;
 
 use delphinus_net::NetError;
-use delphinus_pool::{Checkout, PoolError};
+use delphinus_pool::Checkout;
 use delphinus_route::{Harm, Plan, READ_ATTEMPTS, Suspicion, Target, Verdict, rescue};
 use delphinus_sql::Statement;
+use delphinus_telemetry::{ErrorKind, Retry};
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
@@ -53,7 +54,7 @@ impl Tries {
 
     /// True if a connection that broke before anything was sent is no reason to give up.
     pub(crate) fn are_left(&self, error: &ProxyError) -> bool {
-        matches!(error, ProxyError::Pool(PoolError::Lost { .. })) && self.attempt < READ_ATTEMPTS
+        error.retry() == Retry::IfReused && self.attempt < READ_ATTEMPTS
     }
 }
 
@@ -176,7 +177,7 @@ async fn give_up_transaction(checkout: Checkout, held: &Held, state: &mut Wanted
     held.source.outlook.report_read_only(checkout.backend());
     // A connection that cannot start over is closed, and that rolls back, too.
     let _ = checkout.start_over().await;
-    Served::Error(lost("it takes no writes any more", held, state))
+    Served::Error(lost("the server has become read-only", held, state))
 }
 
 /// Closes the connection of a statement that runs again elsewhere.
@@ -184,7 +185,7 @@ fn leave_broken_off(checkout: Checkout, held: &Held) -> BackendId {
     let (backend, source) = (checkout.backend(), &held.source);
     drop(checkout);
     held.activity.waits_again();
-    source.counters.error_backend_lost.increment();
+    source.counters.count_error(ErrorKind::BackendLost);
     source.outlook.report_lost(backend, "it breaks statements off");
     backend
 }

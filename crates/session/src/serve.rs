@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use delphinus_clients::{Arrival, Clusters, Limitable, Obstacle};
 use delphinus_net::{NetError, rt};
 use delphinus_sql::{Digest, Flavor, digest};
+use delphinus_telemetry::{ErrorKind, Source};
 use delphinus_wire::command::Code;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN, query_text_at};
@@ -40,12 +41,9 @@ impl Session {
     pub(crate) async fn serve(mut self: Box<Self>) {
         let end = self.serve_commands().await;
         if let Err(error) = end {
-            if error.is_gone() {
-                self.worker.counters.error_client_lost.increment();
-            } else {
-                self.worker.counters.error_client_protocol.increment();
-            }
-            tracing::debug!(session.id = self.held.activity.id.0, %error, "client lost");
+            let kind = error.kind(Source::Client);
+            self.worker.counters.count_error(kind);
+            tracing::debug!(session.id = self.held.activity.id.0, kind = kind.label(), %error, "client lost");
         }
         self.leave();
         let _ =
@@ -200,6 +198,7 @@ impl Session {
 
     /// MySQL says why it closes the connection, MariaDB closes it.
     async fn say_expired(&mut self) -> Result<(), NetError> {
+        self.worker.counters.count_error(ErrorKind::ClientTimeout);
         let flavor = self.state.flavor();
         let idle = self.steering.idle_in_transaction(&self.state);
         let by_limit = idle.filter(|(limit, _)| {

@@ -211,17 +211,10 @@ impl Session {
     }
 }
 
+/// Counts what has not been counted where it was lost.
 fn count_error(error: &ProxyError, counters: &ClusterCounters) {
-    match error {
-        ProxyError::Pool(PoolError::Exhausted { .. }) => {
-            counters.error_pool_timeout.increment();
-        }
-        ProxyError::Pool(_) | ProxyError::NoBackend(_) | ProxyError::NoPrimary(..) => {
-            counters.error_backend_unreachable.increment();
-        }
-        // Counted where it was lost.
-        ProxyError::Lost(Lost::State(..) | Lost::Transaction { .. } | Lost::Outcome(_)) => {}
-        _ => counters.error_proxy.increment(),
+    if !matches!(error, ProxyError::Lost(Lost::State(..) | Lost::Transaction { .. } | Lost::Outcome(_))) {
+        counters.count_error(error.kind());
     }
 }
 

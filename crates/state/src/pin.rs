@@ -4,80 +4,250 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use delphinus_sql::{Effects, Statement};
 use delphinus_wire::response::Status;
 
-/// A reason to stay on one backend connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PinReason {
+/// Declares the reasons, with all that others say of them.
+macro_rules! reasons {
+    ($($(#[$about:meta])* $reason:ident { label: $label:literal, effects: $effects:expr, name: $name:literal, by: $by:literal, until: $until:literal, })+) => {
+        /// A reason to stay on one backend connection.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum PinReason {
+            $($(#[$about])* $reason,)+
+        }
+
+        impl PinReason {
+            /// All of them. The position of one is its number (`as usize`).
+            pub const ALL: &[Self] = &[$(Self::$reason),+];
+            /// The labels of all of them.
+            pub const LABELS: &[&str] = &[$($label),+];
+
+            /// The word for it in metrics, tables, SHOW and EXPLAIN.
+            pub const fn label(self) -> &'static str {
+                Self::LABELS[self as usize]
+            }
+
+            /// What the session has on its connection, in errors: "this session's ..".
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $name,)+
+                }
+            }
+
+            /// The effects of statements that may pin for it; a command that is no statement has none.
+            fn effects(self) -> Effects {
+                match self {
+                    $(Self::$reason => $effects,)+
+                }
+            }
+
+            /// What pins for it, for the reference.
+            pub fn by(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $by,)+
+                }
+            }
+
+            /// What ends it, for the reference.
+            pub fn until(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $until,)+
+                }
+            }
+        }
+    };
+}
+
+// A new reason is a row here, in the place where docs/reference/pins.md is to show it, and what adds and removes it.
+reasons! {
     /// A transaction is open.
-    Transaction,
+    Transaction {
+        label: "transaction",
+        effects: Effects::BEGINS_TRANSACTION,
+        name: "transaction",
+        by: "an open transaction (the server's status flag); without autocommit, a savepoint that was set before it, and a procedure, SQL `EXECUTE` or unknown statement before it, which may have set one",
+        until: "commit, rollback, or whatever ends it",
+    }
     /// SET TRANSACTION waits for the next transaction.
-    NextTransaction,
+    NextTransaction {
+        label: "set_transaction",
+        effects: Effects::SETS_NEXT_TRANSACTION,
+        name: "SET TRANSACTION for the next transaction",
+        by: "`SET TRANSACTION` without SESSION or GLOBAL, also in a routine or a trigger",
+        until: "the transaction or statement that uses it up",
+    }
     /// A temporary table exists.
-    TemporaryTable,
+    TemporaryTable {
+        label: "temporary_table",
+        effects: Effects::CREATES_TEMP_TABLE,
+        name: "temporary tables",
+        by: "`CREATE TEMPORARY TABLE`",
+        until: "all of them are dropped",
+    }
     /// LOCK TABLES.
-    TableLock,
+    TableLock {
+        label: "lock_tables",
+        effects: Effects::LOCKS_TABLES,
+        name: "table locks",
+        by: "`LOCK TABLES`, `FLUSH TABLES t WITH READ LOCK`",
+        until: "`UNLOCK TABLES`, or the beginning of a transaction",
+    }
     /// FLUSH TABLES WITH READ LOCK, LOCK INSTANCE FOR BACKUP, BACKUP STAGE.
-    ReadLock,
+    ReadLock {
+        label: "read_lock",
+        effects: Effects::READ_LOCK,
+        name: "global read lock",
+        by: "`FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE FOR BACKUP`, `BACKUP`",
+        until: "its release",
+    }
     /// GET_LOCK.
-    AdvisoryLock,
+    AdvisoryLock {
+        label: "get_lock",
+        effects: Effects::GETS_LOCK,
+        name: "locks of GET_LOCK()",
+        by: "`GET_LOCK`, also in a statement that fails, in a routine or in a trigger",
+        until: "all names are released, or `RELEASE_ALL_LOCKS()`; what a routine or a trigger has taken: `RELEASE_ALL_LOCKS()`",
+    }
     /// HANDLER ... OPEN.
-    Handler,
+    Handler {
+        label: "handler",
+        effects: Effects::OPENS_HANDLER,
+        name: "open handlers",
+        by: "`HANDLER ... OPEN`",
+        until: "all are closed",
+    }
     /// PREPARE in SQL text, of something that cannot be prepared again elsewhere.
-    SqlPrepared,
+    SqlPrepared {
+        label: "sql_prepare",
+        effects: Effects::SQL_PREPARES,
+        name: "statements of PREPARE",
+        by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`; on MySQL, of one with parameters (`?`)",
+        until: "all of these are deallocated or replaced, or schema and variables are as they were",
+    }
     /// A cursor is open.
-    Cursor,
+    Cursor {
+        label: "cursor",
+        effects: NO_EFFECTS,
+        name: "open cursor",
+        by: "COM_STMT_EXECUTE that opens a cursor",
+        until: "its last row, COM_STMT_RESET or COM_STMT_CLOSE",
+    }
     /// Pieces of a parameter were sent ahead.
-    LongData,
+    LongData {
+        label: "long_data",
+        effects: NO_EFFECTS,
+        name: "pieces of a long parameter",
+        by: "COM_STMT_SEND_LONG_DATA",
+        until: "the statement is run, reset or closed",
+    }
     /// A prepared statement whose text is too long to be kept.
-    LargeStatement,
+    LargeStatement {
+        label: "large_statement",
+        effects: NO_EFFECTS,
+        name: "long prepared statement",
+        by: "COM_STMT_PREPARE of more than 256 KiB, which is not kept",
+        until: "the statement is closed",
+    }
     /// A user variable too long, or too many of them, to be kept.
-    LargeVariables,
+    LargeVariables {
+        label: "large_variables",
+        effects: NO_EFFECTS,
+        name: "large user variables",
+        by: "a user variable of more than 64 KiB, which is not kept; user variables that take more than 512 KiB together, or more than 4096 of them",
+        until: "the session is reset",
+    }
     /// An XA transaction.
-    Xa,
+    Xa {
+        label: "xa",
+        effects: Effects::XA_STARTS,
+        name: "XA transaction",
+        by: "`XA START`",
+        until: "`XA COMMIT`, `XA ROLLBACK`",
+    }
     /// A variable that means nothing on another connection.
-    FixedVariable,
+    FixedVariable {
+        label: "fixed_variable",
+        effects: NO_EFFECTS,
+        name: "variables that mean nothing on another connection",
+        by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, `character_set_database`, `collation_database`, `profiling`, `optimizer_trace`, ...",
+        until: "set back to `AUTOMATIC`, `OFF` or 0; those of the schema: `USE`; `insert_id`, and those under which the server keeps records (`profiling`, `optimizer_trace`): the session is reset",
+    }
     /// The client took over session tracking, by which the proxy learns of changes.
-    Tracking,
+    Tracking {
+        label: "session_track",
+        effects: Effects::SETS_TRACKING,
+        name: "settings of session tracking",
+        by: "the client sets a `session_track_*` variable, by which the proxy learns of changes",
+        until: "the session is reset",
+    }
     /// SET ROLE.
-    Role,
+    Role {
+        label: "set_role",
+        effects: Effects::SETS_ROLE,
+        name: "role",
+        by: "`SET ROLE`",
+        until: "MariaDB: the role is that of a new login again: none, where the user has no default roles (asked of the server after each `SET ROLE`). MySQL: the session is reset",
+    }
     /// The session has asked for its counters, which the server keeps for the connection.
-    Status,
+    Status {
+        label: "session_status",
+        effects: NO_EFFECTS,
+        name: "counters of SHOW STATUS",
+        by: "`SHOW STATUS` of the session, where its answer may hold counters (`LIKE 'Threads%'` cannot), and `FLUSH STATUS`",
+        until: "the session is reset",
+    }
     /// The user's password had expired when the connection was made: it is for this session alone.
-    ExpiredPassword,
+    ExpiredPassword {
+        label: "expired_password",
+        effects: NO_EFFECTS,
+        name: "connection with an expired password",
+        by: "the user's [password had expired](../authentication.md#expired-passwords) at the login to the server, or the server refuses a statement for that (error 1820)",
+        until: "the session ends",
+    }
     /// The server reported a change that cannot be moved.
-    UnknownState,
+    UnknownState {
+        label: "unknown_state",
+        effects: Effects::OPAQUE,
+        name: "changes that the server did not name",
+        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a procedure, SQL `EXECUTE`, body of statements (`BEGIN NOT ATOMIC`) or statement with a function not built in that fails, unless its error says that it did not begin; a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions; a routine whose text the monitor's user may not read, or that has `PREPARE`, `EXECUTE IMMEDIATE`, `FLUSH`, `BACKUP`, `XA` or `SET ROLE` in it; a GET DIAGNOSTICS that sets user variables (to read them back would wipe out what the next one is about); a statement after which the server refuses what the proxy asks about the session, for a limit that the session has set",
+        until: "the session is reset",
+    }
     /// An operator wants it so: the user or a rule has `multiplex = false`.
-    Dedicated,
+    Dedicated {
+        label: "multiplex_off",
+        effects: NO_EFFECTS,
+        name: "connection of its own",
+        by: "`multiplex = false` of the user or of a rule",
+        until: "the session ends, or neither says so any more",
+    }
 }
 
 impl PinReason {
-    /// The word shown to operators.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Transaction => "transaction",
-            Self::NextTransaction => "set_transaction",
-            Self::TemporaryTable => "temporary_table",
-            Self::TableLock => "lock_tables",
-            Self::ReadLock => "read_lock",
-            Self::AdvisoryLock => "get_lock",
-            Self::Handler => "handler",
-            Self::SqlPrepared => "sql_prepare",
-            Self::Cursor => "cursor",
-            Self::LongData => "long_data",
-            Self::LargeStatement => "large_statement",
-            Self::LargeVariables => "large_variables",
-            Self::Xa => "xa",
-            Self::FixedVariable => "fixed_variable",
-            Self::Tracking => "session_track",
-            Self::Role => "set_role",
-            Self::Status => "session_status",
-            Self::ExpiredPassword => "expired_password",
-            Self::UnknownState => "unknown_state",
-            Self::Dedicated => "multiplex_off",
-        }
+    /// What may hold a session to its connection after the statement.
+    pub fn after(statement: &Statement) -> impl Iterator<Item = Self> + '_ {
+        Self::ALL.iter().copied().filter(|reason| statement.effects.intersects(reason.effects()))
+    }
+
+    /// The reference page as Markdown.
+    pub fn reference() -> String {
+        let rows =
+            Self::ALL.iter().map(|one| format!("| `{}` | {} | {} |\n", one.label(), one.by(), one.until()));
+        rows.fold(HEAD.to_owned(), |page, row| page + &row)
     }
 }
+
+const NO_EFFECTS: Effects = Effects::empty();
+
+const HEAD: &str = "# Why a session is pinned
+
+<!-- Made by `cargo xtask docs`. Change the text in crates/state/src/pin.rs. -->
+
+A [pinned](../pinning.md) session keeps its connection for these reasons. The names are those in `delphinus_pinned_microseconds_total`, in the tables of the
+[admin listener](../admin.md), in `SHOW PROCESSLIST` and in `EXPLAIN ROUTE`.
+
+| reason | pinned by | until |
+|---|---|---|
+";
 
 /// One pin.
 #[derive(Debug, Clone)]

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::error_kind::ErrorKind;
+
 /// A number that one thread counts up and any thread may read.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
@@ -63,10 +65,46 @@ pub fn series<'a>(name: &str, labels: impl IntoIterator<Item = (&'a str, &'a str
     if labels.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(",")) }
 }
 
+/// Counters of one name for labels that another crate owns.
+#[derive(Debug, Default)]
+pub struct ByLabel {
+    labels: &'static [&'static str],
+    counters: Box<[Counter]>,
+}
+
+impl ByLabel {
+    fn new(labels: &'static [&'static str]) -> Self {
+        Self { labels, counters: labels.iter().map(|_| Counter::default()).collect() }
+    }
+
+    /// That of the label at this place; `None` where nobody has said which labels there are.
+    pub fn get(&self, at: usize) -> Option<&Counter> {
+        self.counters.get(at)
+    }
+
+    fn samples(
+        &self,
+        label: &'static str,
+        (name, help): (&'static str, &'static str),
+        cluster: Option<&Arc<str>>,
+    ) -> Vec<Sample> {
+        let counted = self.labels.iter().zip(&self.counters);
+        let sample = |(value, counter): (&&'static str, &Counter)| Sample {
+            name,
+            cluster: cluster.cloned(),
+            label: Some((label, *value)),
+            help,
+            value: counter.value(),
+        };
+        counted.map(sample).collect()
+    }
+}
+
 /// Declares counters: a field for each, and the list of all of them.
 macro_rules! counters {
     (
         $(#[$about:meta])* $set:ident;
+        $(by $by:literal $by_name:literal $by_help:literal $by_field:ident;)*
         $($name:literal $help:literal { $($field:ident $(= $label:literal $value:literal)?),+ $(,)? })+
     ) => {
         $(#[$about])*
@@ -78,18 +116,24 @@ macro_rules! counters {
                 $(#[doc = concat!("(", $label, ": ", $value, ")")])?
                 pub $field: Counter,
             )+)+
+            $(
+                #[doc = $by_help]
+                pub $by_field: ByLabel,
+            )*
         }
 
         impl $set {
             /// All of them; samples of one name stand together.
             fn samples(&self, cluster: Option<&Arc<str>>) -> Vec<Sample> {
-                vec![$($(Sample {
+                let samples = vec![$($(Sample {
                     name: $name,
                     cluster: cluster.cloned(),
                     label: [$(($label, $value))?].first().copied(),
                     help: $help,
                     value: self.$field.value(),
-                }),+),+]
+                }),+),+];
+                $(let samples = [samples, self.$by_field.samples($by, ($by_name, $by_help), cluster)].concat();)*
+                samples
             }
         }
     };
@@ -117,6 +161,8 @@ counters! {
 counters! {
     /// What one thread counts of one cluster. They fill cache lines of their own.
     ClusterCounters;
+    by "reason" "delphinus_pinned_microseconds_total" "Time that sessions kept a backend connection, by the oldest reason, microseconds." pinned_us;
+    by "kind" "delphinus_errors_total" "Errors that ended a command or a session, by kind." errors;
     "delphinus_commands_total" "Commands of clients, by kind." {
         command_query = "kind" "query",
         command_stmt_prepare = "kind" "stmt_prepare",
@@ -140,11 +186,11 @@ counters! {
         routed_replica = "target" "replica",
         routed_local = "target" "local",
     }
-    "delphinus_consistency_waits_total" "Reads that had to wait on a replica for what their session has to find, by result." {
+    "delphinus_consistency_waits_total" "Reads that waited until their replica had caught up with their session's writes, by result." {
         consistency_reached = "result" "reached",
         consistency_timeout = "result" "timeout",
     }
-    "delphinus_cache_lookups_total" "Statements that might be answered from the cache, by result; behind: what was there was not proved to have what the session has written." {
+    "delphinus_cache_lookups_total" "Statements that might be answered from the cache, by result; behind: the kept answer may be older than the session's writes." {
         cache_hits = "result" "hit",
         cache_misses = "result" "miss",
         cache_expired = "result" "expired",
@@ -161,7 +207,7 @@ counters! {
     "delphinus_failover_waits_total" "Statements that had to wait for a primary." { failover_waits }
     "delphinus_failover_timeouts_total" "Statements for which no primary came in time." { failover_timeouts }
     "delphinus_pause_waits_total" "Statements that had to wait because operators had paused their cluster or user." { pause_waits }
-    "delphinus_pause_timeouts_total" "Of these, statements that were told an error because nobody resumed it in time." { pause_timeouts }
+    "delphinus_pause_timeouts_total" "Of these, statements that failed because RESUME did not come in time." { pause_timeouts }
     "delphinus_read_only_restarts_total" "READ ONLY transactions that needed the primary after they had read on a replica: rolled back, to be tried again." { read_only_restarts }
     "delphinus_hints_ignored_total" "Hints that were not known or could not be obeyed." { hints_ignored }
     "delphinus_mirrored_total" "Statements that a rule wanted copied to a mirror, by what became of the copy." {
@@ -186,40 +232,17 @@ counters! {
     "delphinus_backend_closes_total" "Connections to backends that have been closed." { backend_closes }
     "delphinus_queries_killed_total" "KILL QUERY sent because the client had gone." { queries_killed }
     "delphinus_session_microseconds_total" "Time that sessions which have ended were connected, microseconds." { session_us }
-    "delphinus_pinned_microseconds_total" "Time that sessions kept a backend connection, by the oldest reason, microseconds." {
-        pinned_us_transaction = "reason" "transaction",
-        pinned_us_set_transaction = "reason" "set_transaction",
-        pinned_us_temporary_table = "reason" "temporary_table",
-        pinned_us_lock_tables = "reason" "lock_tables",
-        pinned_us_read_lock = "reason" "read_lock",
-        pinned_us_get_lock = "reason" "get_lock",
-        pinned_us_handler = "reason" "handler",
-        pinned_us_sql_prepare = "reason" "sql_prepare",
-        pinned_us_cursor = "reason" "cursor",
-        pinned_us_long_data = "reason" "long_data",
-        pinned_us_large_statement = "reason" "large_statement",
-        pinned_us_large_variables = "reason" "large_variables",
-        pinned_us_xa = "reason" "xa",
-        pinned_us_fixed_variable = "reason" "fixed_variable",
-        pinned_us_session_track = "reason" "session_track",
-        pinned_us_set_role = "reason" "set_role",
-        pinned_us_session_status = "reason" "session_status",
-        pinned_us_expired_password = "reason" "expired_password",
-        pinned_us_unknown_state = "reason" "unknown_state",
-        pinned_us_multiplex_off = "reason" "multiplex_off",
-    }
     "delphinus_fixups_total" "Statements run to bring a backend connection into the state of its session." { fixups }
     "delphinus_pool_waits_total" "Commands that had to wait for a backend connection." { pool_waits }
     "delphinus_pool_wait_microseconds_total" "Time that commands waited for a backend connection, microseconds." { pool_wait_us }
-    "delphinus_errors_total" "Errors that ended a command or a session, by kind." {
-        error_client_lost = "kind" "client_lost",
-        error_client_protocol = "kind" "client_protocol",
-        error_client_timeout = "kind" "client_timeout",
-        error_backend_unreachable = "kind" "backend_unreachable",
-        error_backend_lost = "kind" "backend_lost",
-        error_backend_protocol = "kind" "backend_protocol",
-        error_pool_timeout = "kind" "pool_timeout",
-        error_proxy = "kind" "proxy",
+}
+
+impl ClusterCounters {
+    /// Counts an error that has ended a command or a session.
+    pub fn count_error(&self, kind: ErrorKind) {
+        if let Some(counter) = self.errors.get(kind as usize) {
+            counter.increment();
+        }
     }
 }
 
@@ -248,9 +271,19 @@ struct OfCluster {
 
 impl CounterSet {
     /// Counters for `threads` threads, for example the workers and the acceptor, and in each for the clusters with these
-    /// names.
-    pub fn new(threads: usize, clusters: impl IntoIterator<Item = Arc<str>>) -> Self {
-        let of_cluster = |name| OfCluster { name, threads: (0..threads).map(|_| Arc::default()).collect() };
+    /// names; `pins` are the labels of reasons to keep a connection.
+    pub fn new(
+        threads: usize,
+        clusters: impl IntoIterator<Item = Arc<str>>,
+        pins: &'static [&'static str],
+    ) -> Self {
+        let counters = || ClusterCounters {
+            pinned_us: ByLabel::new(pins),
+            errors: ByLabel::new(ErrorKind::LABELS),
+            ..ClusterCounters::default()
+        };
+        let of_cluster =
+            |name| OfCluster { name, threads: (0..threads).map(|_| Arc::new(counters())).collect() };
         Self {
             process: (0..threads).map(|_| Arc::default()).collect(),
             clusters: clusters.into_iter().map(of_cluster).collect(),
@@ -302,7 +335,7 @@ mod tests {
 
     /// Counters of two clusters in so many threads.
     fn set(threads: usize) -> CounterSet {
-        CounterSet::new(threads, ["shop", "stats"].map(Arc::from))
+        CounterSet::new(threads, ["shop", "stats"].map(Arc::from), &["lock", "cursor"])
     }
 
     #[test]

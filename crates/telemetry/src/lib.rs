@@ -1,11 +1,13 @@
 //! How the proxy is seen: logs and counters. Nothing here decides anything, and no logic reads it.
 
 mod counters;
+mod error_kind;
 mod log;
 mod pace;
 
 pub use counters::{
     CLUSTER, ClusterCounters, Counter, CounterSet, ProcessCounters, Sample, ThreadCounters, series,
 };
+pub use error_kind::{ErrorKind, Retry, Source};
 pub use log::{Error, LogControl, LogFormat, LogSettings, start_logging};
 pub use pace::Pace;

@@ -56,7 +56,7 @@ impl Snapshot {
         let backends: Vec<_> = members.into_iter().enumerate().map(backend).collect();
         let settled = backends.is_empty();
         let no_primary = (!backends.iter().any(|backend| backend.role == Role::Primary))
-            .then(|| Arc::from("nobody knows yet which backend is the primary"));
+            .then(|| Arc::from("it is not known yet which backend is the primary"));
         Self {
             generation: 0,
             backends,

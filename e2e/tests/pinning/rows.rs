@@ -1,6 +1,7 @@
-//! The tables of docs/pinning.md, and for each of their rows the statements that show that it is so.
+//! The tables of docs/pinning.md and docs/reference/pins.md, and for each of their rows the statements that show that it is so.
 
 use delphinus_sandbox::Flavor;
+use delphinus_state::PinReason;
 
 use Step::{
     ChangeUser, Cursor, CursorEnd, Fails, Large, LongData, LongDataRun, Reset, Run, RunLast, SetOption,
@@ -52,12 +53,10 @@ pub(crate) struct Case {
     pub(crate) free: &'static [Step],
 }
 
-/// A row of the table "What pins, and what ends the pin".
+/// A row of docs/reference/pins.md.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
-    pub(crate) reason: &'static str,
-    pub(crate) by: &'static str,
-    pub(crate) until: &'static str,
+    pub(crate) reason: PinReason,
     pub(crate) cases: &'static [Case],
 }
 
@@ -85,9 +84,7 @@ const fn mysql(pin: &'static [Step], free: &'static [Step]) -> Case {
 
 pub(crate) const PINS: &[Row] = &[
     Row {
-        reason: "transaction",
-        by: "an open transaction (the server's status flag); without autocommit, a savepoint that was set before it, and a procedure, SQL `EXECUTE` or unknown statement before it, which may have set one",
-        until: "commit, rollback, or whatever ends it",
+        reason: PinReason::Transaction,
         cases: &[
             both(&[Run("BEGIN")], &[Run("INSERT INTO app.p VALUES (1)"), Run("COMMIT")]),
             both(&[Run("START TRANSACTION READ ONLY")], &[Run("ROLLBACK")]),
@@ -123,9 +120,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "set_transaction",
-        by: "`SET TRANSACTION` without SESSION or GLOBAL, also in a routine or a trigger",
-        until: "the transaction or statement that uses it up",
+        reason: PinReason::NextTransaction,
         cases: &[
             both(
                 &[Run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")],
@@ -137,9 +132,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "temporary_table",
-        by: "`CREATE TEMPORARY TABLE`",
-        until: "all of them are dropped",
+        reason: PinReason::TemporaryTable,
         cases: &[
             both(
                 &[Run("CREATE TEMPORARY TABLE app.t1 (a INT)")],
@@ -185,9 +178,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "lock_tables",
-        by: "`LOCK TABLES`, `FLUSH TABLES t WITH READ LOCK`",
-        until: "`UNLOCK TABLES`, or the beginning of a transaction",
+        reason: PinReason::TableLock,
         cases: &[
             both(&[Run("LOCK TABLES app.p READ")], &[Run("SELECT * FROM app.p"), Run("UNLOCK TABLES")]),
             both(&[Run("LOCK TABLES app.p WRITE")], &[Run("START TRANSACTION"), Run("COMMIT")]),
@@ -195,9 +186,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "read_lock",
-        by: "`FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE FOR BACKUP`, `BACKUP`",
-        until: "its release",
+        reason: PinReason::ReadLock,
         cases: &[
             both(&[Run("FLUSH TABLES WITH READ LOCK")], &[Run("SELECT 1"), Run("UNLOCK TABLES")]),
             mysql(&[Run("LOCK INSTANCE FOR BACKUP")], &[Run("UNLOCK INSTANCE")]),
@@ -206,9 +195,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "get_lock",
-        by: "`GET_LOCK`, also in a statement that fails, in a routine or in a trigger",
-        until: "all names are released, or `RELEASE_ALL_LOCKS()`; what a routine or a trigger has taken: `RELEASE_ALL_LOCKS()`",
+        reason: PinReason::AdvisoryLock,
         cases: &[
             both(
                 &[Run("SELECT GET_LOCK('a', 1), GET_LOCK('b', 1)")],
@@ -231,18 +218,14 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "handler",
-        by: "`HANDLER ... OPEN`",
-        until: "all are closed",
+        reason: PinReason::Handler,
         cases: &[both(
             &[Run("HANDLER app.p OPEN AS h1")],
             &[Run("HANDLER app.p OPEN AS h2"), Run("HANDLER h1 CLOSE"), Run("HANDLER h2 CLOSE")],
         )],
     },
     Row {
-        reason: "sql_prepare",
-        by: "`PREPARE ... FROM` in SQL text, of what cannot be prepared again elsewhere; a change of schema or variables after a `PREPARE`; on MySQL, of one with parameters (`?`)",
-        until: "all of these are deallocated or replaced, or schema and variables are as they were",
+        reason: PinReason::SqlPrepared,
         cases: &[
             both(
                 &[Run("PREPARE s FROM 'SELECT @a'")],
@@ -283,9 +266,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "cursor",
-        by: "COM_STMT_EXECUTE that opens a cursor",
-        until: "its last row, COM_STMT_RESET or COM_STMT_CLOSE",
+        reason: PinReason::Cursor,
         cases: &[
             both(&[Cursor], &[Run("SELECT 1"), CursorEnd(End::Fetched)]),
             both(&[Cursor], &[CursorEnd(End::Reset)]),
@@ -293,9 +274,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "long_data",
-        by: "COM_STMT_SEND_LONG_DATA",
-        until: "the statement is run, reset or closed",
+        reason: PinReason::LongData,
         cases: &[
             both(&[LongData], &[Run("SELECT 1"), LongDataRun]),
             both(&[LongData], &[RunLast(End::Reset)]),
@@ -303,15 +282,11 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "large_statement",
-        by: "COM_STMT_PREPARE of more than 256 KiB, which is not kept",
-        until: "the statement is closed",
+        reason: PinReason::LargeStatement,
         cases: &[both(&[Large], &[Run("SELECT 1"), RunLast(End::Closed)])],
     },
     Row {
-        reason: "large_variables",
-        by: "a user variable of more than 64 KiB, which is not kept; user variables that take more than 512 KiB together, or more than 4096 of them",
-        until: "the session is reset",
+        reason: PinReason::LargeVariables,
         cases: &[
             both(&[Run("SET @a = REPEAT('x', 65537)")], &[Run("SET @a = NULL"), Reset]),
             both(
@@ -324,9 +299,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "xa",
-        by: "`XA START`",
-        until: "`XA COMMIT`, `XA ROLLBACK`",
+        reason: PinReason::Xa,
         cases: &[
             both(
                 &[Run("XA START 'x'")],
@@ -336,9 +309,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "fixed_variable",
-        by: "`gtid_next`, `insert_id`, `pseudo_thread_id`, `rand_seed1`, `rand_seed2`, `sql_auto_is_null`, `character_set_database`, `collation_database`, `profiling`, `optimizer_trace`, ...",
-        until: "set back to `AUTOMATIC`, `OFF` or 0; those of the schema: `USE`; `insert_id`, and those under which the server keeps records (`profiling`, `optimizer_trace`): the session is reset",
+        reason: PinReason::FixedVariable,
         cases: &[
             mysql(
                 &[Run("SET gtid_next = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:1'")],
@@ -361,18 +332,14 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "session_track",
-        by: "the client sets a `session_track_*` variable, by which the proxy learns of changes",
-        until: "the session is reset",
+        reason: PinReason::Tracking,
         cases: &[both(
             &[Run("SET session_track_schema = OFF")],
             &[Run("SET session_track_schema = ON"), Reset],
         )],
     },
     Row {
-        reason: "set_role",
-        by: "`SET ROLE`",
-        until: "MariaDB: the role is that of a new login again: none, where the user has no default roles (asked of the server after each `SET ROLE`). MySQL: the session is reset",
+        reason: PinReason::Role,
         cases: &[
             mariadb(&[Run("SET ROLE pin_role")], &[Run("SELECT 1"), Run("SET ROLE NONE")]),
             both(&[Run("SET ROLE pin_role")], &[Reset]),
@@ -381,9 +348,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "session_status",
-        by: "`SHOW STATUS` of the session, where its answer may hold counters (`LIKE 'Threads%'` cannot), and `FLUSH STATUS`",
-        until: "the session is reset",
+        reason: PinReason::Status,
         cases: &[
             both(&[Run("SHOW STATUS LIKE 'Com_insert'")], &[Run("SELECT 1"), Reset]),
             both(&[Run("SHOW STATUS LIKE 'Threads%'"), Run("SHOW SESSION STATUS")], &[Reset]),
@@ -391,9 +356,7 @@ pub(crate) const PINS: &[Row] = &[
         ],
     },
     Row {
-        reason: "unknown_state",
-        by: "a stored routine (on MariaDB: a procedure; on MySQL a trigger, too), SQL `EXECUTE` or unknown statement after which the server reports a change of the session that it does not name, or has made a temporary table (servers do not report `CREATE TEMPORARY TABLE .. SELECT`: their counter is asked); a procedure, SQL `EXECUTE`, body of statements (`BEGIN NOT ATOMIC`) or statement with a function not built in that fails, unless its error says that it did not begin; a user variable that holds text invalid in its character set, which no literal can set on another connection; `character_set_results` of UCS-2, UTF-16 or UTF-32, in which the proxy cannot read what it asks; a list of `SET` that fails where it may have set `timestamp`, or on MySQL a character set behind which another collation hides (`SET NAMES .. COLLATE`); on MariaDB, a statement that may have read a table while it turned `autocommit` off, after which servers lose transactions; a routine whose text the monitor's user may not read, or that has `PREPARE`, `EXECUTE IMMEDIATE`, `FLUSH`, `BACKUP`, `XA` or `SET ROLE` in it; a GET DIAGNOSTICS that sets user variables (to read them back would wipe out what the next one is about); a statement after which the server refuses what the proxy asks about the session, for a limit that the session has set",
-        until: "the session is reset",
+        reason: PinReason::UnknownState,
         cases: &[
             mysql(&[Run("DO app.sets_x()")], &[Run("SELECT 1"), Reset]),
             mysql(&[Run("INSERT INTO app.fired VALUES (1)")], &[Run("SELECT 1"), Reset]),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use delphinus_state::PinReason;
+
 use super::{COMMANDS, Command, Group};
 use crate::source::catalog;
 
@@ -26,7 +28,12 @@ pub fn tables_reference() -> String {
     TABLES_HEAD.to_owned() + &delphinus_tables::reference(&catalog())
 }
 
-/// The reference page as Markdown.
+/// The page of the reasons to be pinned as Markdown.
+pub fn pins_reference() -> String {
+    PinReason::reference()
+}
+
+/// The page of the commands as Markdown.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     for (group, title) in [

@@ -40,7 +40,7 @@ pub(crate) fn console() -> Console {
         rsa_key: None,
         registry: Arc::default(),
         clusters: vec![cluster("main", rules()), cluster("by port", Rules::default())],
-        counters: CounterSet::new(1, ["main", "by port"].map(Arc::from)),
+        counters: CounterSet::new(1, ["main", "by port"].map(Arc::from), delphinus_state::PinReason::LABELS),
         cache: None,
         memory: delphinus_memory::Account::unlimited(),
         listeners: Box::new(Vec::new),

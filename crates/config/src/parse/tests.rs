@@ -378,8 +378,8 @@ fn empty_file() {
         &expect![[r#"
         d.toml:1:1: [cluster] is missing; write [cluster] and below it a [[cluster.backend]] for each server
         d.toml:1:1: [monitor] is missing; write [monitor] and below it user and password of the probes
-        d.toml:1:1: there is no [[listener]], so that nobody could connect; write [[listener]] and below it address = "127.0.0.1:6446"
-        d.toml:1:1: there is no [[user]], so that nobody could log in; write [[user]] and below it name = "..." and password = "..."
+        d.toml:1:1: no [[listener]] is set, so no client could connect; write [[listener]] and below it address = "127.0.0.1:6446"
+        d.toml:1:1: no [[user]] is set, so no client could log in; write [[user]] and below it name = "..." and password = "..."
     "#]],
     );
 }
@@ -443,7 +443,7 @@ fn wrong_lists() {
     check_mistakes(
         include_str!("../../tests/data/bad-lists.toml"),
         &expect![[r#"
-            d.toml:3:1: compression_algorithms is empty, so that nobody could connect; write ["uncompressed"] for no compression
+            d.toml:3:1: compression_algorithms is empty, so no client could connect; write ["uncompressed"] for no compression
             d.toml:4:1: proxy_protocol_networks has an item: "10.0.0.0/33" is not usable; write a number from 0 to 32 after the slash
             d.toml:7:1: compression_algorithms is text; write a list in brackets, each item "uncompressed", "zlib" or "zstd"
             d.toml:8:1: proxy_protocol_networks means nothing for unix:/run/x.sock; remove it: clients of a Unix socket have no IP address
@@ -514,7 +514,7 @@ fn bad_admin() {
     check_mistakes(
         &text,
         &expect![[r#"
-            d.toml:135:2: there is no [[admin.user]], so that no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "admin"
+            d.toml:135:2: no [[admin.user]] is set, so no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "admin"
         "#]],
     );
 }

@@ -19,7 +19,7 @@ impl Check<'_, '_> {
         if users.rows.is_empty() && users.complete {
             self.mistakes.push(
                 row.at(""),
-                "there is no [[admin.user]], so that no operator could log in",
+                "no [[admin.user]] is set, so no operator could log in",
                 "write [[admin.user]] and below it name = \"...\", password_file = \"...\" and role = \"admin\"",
             );
         }
@@ -40,7 +40,7 @@ impl Check<'_, '_> {
             let instead = "write [\"127.0.0.1:6447\"], or remove [admin]";
             self.mistakes.push(
                 row.at("addresses"),
-                "addresses is empty, so that nobody could connect",
+                "addresses is empty, so no client could connect",
                 instead,
             );
         }

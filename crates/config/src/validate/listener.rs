@@ -17,7 +17,7 @@ impl Check<'_, '_> {
         if listeners.rows.is_empty() && listeners.complete {
             self.mistakes.push(
                 &(0..0),
-                "there is no [[listener]], so that nobody could connect",
+                "no [[listener]] is set, so no client could connect",
                 "write [[listener]] and below it address = \"127.0.0.1:6446\"",
             );
         }
@@ -59,7 +59,7 @@ impl Check<'_, '_> {
         if algorithms.is_empty() {
             self.mistakes.push(
                 row.at("compression_algorithms"),
-                "compression_algorithms is empty, so that nobody could connect",
+                "compression_algorithms is empty, so no client could connect",
                 "write [\"uncompressed\"] for no compression",
             );
         }

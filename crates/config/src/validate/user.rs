@@ -26,7 +26,7 @@ impl Check<'_, '_> {
         if users.rows.is_empty() && users.complete && !asks_backend {
             self.mistakes.push(
                 &(0..0),
-                "there is no [[user]], so that nobody could log in",
+                "no [[user]] is set, so no client could log in",
                 "write [[user]] and below it name = \"...\" and password = \"...\"",
             );
         }

@@ -46,7 +46,7 @@ pub(crate) struct Character {
     pub(crate) capabilities: Capabilities,
     /// What it has executed, and the word for whether it logs what it does.
     pub(crate) position: [&'static str; 2],
-    /// Names and values of the status of its replication; none: it follows nobody.
+    /// Names and values of the status of its replication; none: it replicates from no server.
     pub(crate) replication: Vec<(&'static str, Option<&'static str>)>,
     /// name, character set, id, default
     pub(crate) collations: Vec<[Option<&'static str>; 4]>,

@@ -1,5 +1,6 @@
 //! The proxy logs in to a backend.
 
+use delphinus_telemetry::{ErrorKind, Source};
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::client::{
@@ -69,6 +70,16 @@ pub enum LoginError {
     /// What the proxy knows of the user, or is told to demand, does not fit what the backend wants.
     #[error("{0}")]
     Unsuitable(String),
+}
+
+impl LoginError {
+    /// Its kind.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Net(error) => error.kind(Source::Backend),
+            Self::Refused(_) | Self::Unsuitable(_) => ErrorKind::BackendUnreachable,
+        }
+    }
 }
 
 /// The largest packet of a login, in bytes.

@@ -23,7 +23,9 @@ pub(super) fn kept(
     Some(match ttl_ms {
         0 => "no".to_owned(),
         _ if !statement.is_repeatable() => "no: not a read that would always have the same answer".to_owned(),
-        _ if level == Consistency::Global => "no: with consistency = \"global\" it is read anew".to_owned(),
+        _ if level == Consistency::Global => {
+            "no: with consistency = \"global\" every answer is read from a server".to_owned()
+        }
         _ if is_bound => "no: the session keeps its connection, or is in a transaction".to_owned(),
         ttl_ms => format!("for {ttl_ms} ms"),
     })

@@ -138,7 +138,7 @@ fn who_asks_decides_with() {
             global,
             &Asker::default(),
             "why",
-            Some("only reads, but no replica has yet what the session has to find"),
+            Some("only reads, but no replica has caught up with this session's writes"),
         ),
         (global, &Asker::default(), "consistency", Some("global (a hint's)")),
         (read, &held, "target", Some("replica")),
@@ -266,7 +266,7 @@ fn whether_the_answer_may_be_kept_is_said_where_that_is_asked_for() {
             "/*+ delphinus(consistency=global) */ SELECT a FROM t",
             &rules,
             &anybody,
-            Some("no: with consistency = \"global\" it is read anew"),
+            Some("no: with consistency = \"global\" every answer is read from a server"),
         ),
         (
             "SELECT a FROM t",

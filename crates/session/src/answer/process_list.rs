@@ -76,7 +76,7 @@ fn row(one: &Activity, info: Option<&[u8]>, now_s: u32) -> Vec<Option<Vec<u8>>> 
         text(if runs { "Query" } else { "Sleep" }),
         text(&one.since_s(now_s).to_string()),
         match one.pin() {
-            Some(pin) => text(&format!("pinned: {}", pin.as_str())),
+            Some(pin) => text(&format!("pinned: {}", pin.label())),
             None => text(if is_own { "starting" } else { "" }),
         },
         info.map(<[u8]>::to_vec),

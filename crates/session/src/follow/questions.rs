@@ -213,7 +213,7 @@ impl Wanted {
                 vars.extend(hidden.iter().map(|key| ((*key).into(), value.clone())));
             }
             // It could not be set on another connection.
-            None => self.pins.add(PinReason::UnknownState, rt::now(), b"a collation that nobody knows"),
+            None => self.pins.add(PinReason::UnknownState, rt::now(), b"an unknown collation"),
         }
     }
 

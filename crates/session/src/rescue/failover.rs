@@ -206,7 +206,7 @@ impl Seeking<'_> {
         let settings = source.failover.get();
         let Some(_place) = self.waits.room.enter(settings.queue) else { return Ok(false) };
         source.counters.failover_waits.increment();
-        source.outlook.report_lost(old, "it takes no writes any more");
+        source.outlook.report_lost(old, "the server has become read-only");
         activity.waits_again();
         let is_there = |snapshot: &Snapshot| {
             snapshot
@@ -260,7 +260,7 @@ impl Seeking<'_> {
         let opening = self.state.just_begun.opening();
         let is_there = matches!(self.await_next(old, refused).await, Ok(true));
         let Some(opening) = opening.filter(|_| is_there) else {
-            return Err(lost("it takes no writes any more", self.held, self.state));
+            return Err(lost("the server has become read-only", self.held, self.state));
         };
         self.state.forget_transaction(self.held.bound_to());
         self.begin(opening).await

@@ -7,6 +7,7 @@ use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Holds, Loss, Suspicion, Transaction, Verdict, lost as loss_of};
 use delphinus_sql::{Access, Class, Effects, Statement};
 use delphinus_state::{PinReason, Response};
+use delphinus_telemetry::{ErrorKind, Source};
 use delphinus_topology::BackendId;
 use delphinus_wire::error_code;
 
@@ -18,10 +19,10 @@ use crate::state::Wanted;
 
 /// What the client of a read that has run for long is told beside how its connection broke.
 const KILLED: &str =
-    "it has run for long, so that somebody may have killed it, and it does not run again elsewhere";
+    "it had run for long and somebody may have killed it, so it does not run again elsewhere";
 
 /// There are statements that servers die of.
-const DEADLY: &str = "it is the second server on which that happens, and it does not run on a third";
+const DEADLY: &str = "it is the second server on which that happened, so it does not run on a third";
 
 /// The pinned connection, if it still lives; the client is told what has gone with one that does not.
 pub(crate) fn take_bound(held: &mut Held, state: &mut Wanted) -> Result<Option<Checkout>, ProxyError> {
@@ -36,7 +37,7 @@ pub(crate) fn lost(how: &str, held: &Held, state: &mut Wanted) -> ProxyError {
 
 /// The same; the command may have committed something.
 fn lost_after(may_have_committed: bool, how: &str, held: &Held, state: &mut Wanted) -> ProxyError {
-    held.source.counters.error_backend_lost.increment();
+    held.source.counters.count_error(ErrorKind::BackendLost);
     let loss = loss_of(state.holds(), state.transaction(), may_have_committed);
     told_as(loss, how, held, state)
 }
@@ -44,7 +45,7 @@ fn lost_after(may_have_committed: bool, how: &str, held: &Held, state: &mut Want
 /// Takes in what is lost; what the client is told of that.
 fn told_as(loss: Loss, how: &str, held: &Held, state: &mut Wanted) -> ProxyError {
     if loss == Loss::State {
-        let pin = state.pins.reason().map_or("state", PinReason::as_str);
+        let pin = state.pins.reason().map_or("state", PinReason::name);
         return Lost::State(how.to_owned(), pin).into();
     }
     if state.holds() == Holds::Transaction {
@@ -89,7 +90,7 @@ impl Stakes<'_> {
             self.causality.may_have_written(backend, &source.outlook.progress);
         }
         source.outlook.report_lost(backend, &why);
-        source.counters.error_backend_lost.increment();
+        source.counters.count_error(error.kind(Source::Backend));
         self.held.activity.waits_again();
         let Verdict::Lost(loss) = verdict else { return None };
         let error = told_as(loss, &why, self.held, self.state);
@@ -139,7 +140,7 @@ pub(crate) fn lost_after_refusal(
     else {
         return Err(());
     };
-    held.source.counters.error_backend_lost.increment();
+    held.source.counters.count_error(ErrorKind::BackendLost);
     state.forget_transaction(held.bound_to());
     let how = lost.to_string();
     if statement.effects.contains(Effects::ENDS_TRANSACTION) || code == error_code::ER_LOCK_DEADLOCK {

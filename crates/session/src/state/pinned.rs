@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use delphinus_clients::{Activity, Users};
 use delphinus_net::rt;
 use delphinus_state::PinReason;
-use delphinus_telemetry::{ClusterCounters, Counter};
+use delphinus_telemetry::ClusterCounters;
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
@@ -40,12 +40,14 @@ impl Published {
     fn count_pin(&self, now: Instant) {
         let Some((reason, _)) = self.pin else { return };
         let pinned_us = micros(now.saturating_duration_since(self.since));
-        counter(&self.counters, reason).add(pinned_us);
+        if let Some(counter) = self.counters.pinned_us.get(reason as usize) {
+            counter.add(pinned_us);
+        }
         if reason != PinReason::Transaction && tracing::enabled!(tracing::Level::DEBUG) {
             // Literals may be anything, passwords among them.
             let pin = self.activity.hold().pins.into_iter().next();
             let statement = pin.map(|pin| pin.statement).unwrap_or_default();
-            let (id, reason) = (self.activity.id.0, reason.as_str());
+            let (id, reason) = (self.activity.id.0, reason.label());
             tracing::debug!(session.id = id, reason, pinned_us, %statement, "pin ended");
         }
     }
@@ -110,29 +112,4 @@ impl Wanted {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn counter(counters: &ClusterCounters, reason: PinReason) -> &Counter {
-    match reason {
-        PinReason::Transaction => &counters.pinned_us_transaction,
-        PinReason::NextTransaction => &counters.pinned_us_set_transaction,
-        PinReason::TemporaryTable => &counters.pinned_us_temporary_table,
-        PinReason::TableLock => &counters.pinned_us_lock_tables,
-        PinReason::ReadLock => &counters.pinned_us_read_lock,
-        PinReason::AdvisoryLock => &counters.pinned_us_get_lock,
-        PinReason::Handler => &counters.pinned_us_handler,
-        PinReason::SqlPrepared => &counters.pinned_us_sql_prepare,
-        PinReason::Cursor => &counters.pinned_us_cursor,
-        PinReason::LongData => &counters.pinned_us_long_data,
-        PinReason::LargeStatement => &counters.pinned_us_large_statement,
-        PinReason::LargeVariables => &counters.pinned_us_large_variables,
-        PinReason::Xa => &counters.pinned_us_xa,
-        PinReason::FixedVariable => &counters.pinned_us_fixed_variable,
-        PinReason::Tracking => &counters.pinned_us_session_track,
-        PinReason::Role => &counters.pinned_us_set_role,
-        PinReason::Status => &counters.pinned_us_session_status,
-        PinReason::ExpiredPassword => &counters.pinned_us_expired_password,
-        PinReason::UnknownState => &counters.pinned_us_unknown_state,
-        PinReason::Dedicated => &counters.pinned_us_multiplex_off,
-    }
 }

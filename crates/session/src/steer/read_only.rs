@@ -94,7 +94,7 @@ impl Steering {
         match (fate, held) {
             (InReadOnly::Run, _) => Fate::Stays,
             (InReadOnly::Refuse, _) if is_read_only(around) && has_read => Fate::Refused,
-            (_, Some(pin)) => Fate::Held(pin.reason.as_str()),
+            (_, Some(pin)) => Fate::Held(pin.reason.name()),
             (InReadOnly::Leave, None) => Fate::Leaves,
             (InReadOnly::Refuse | InReadOnly::Primary, None) if self.may_move(around) => Fate::Moves,
             (InReadOnly::Refuse | InReadOnly::Primary, None) => Fate::Restarts,

@@ -60,7 +60,7 @@ mod tests {
         let text = &SqlText::new(sql, lex);
         let executed = Executed { statement, text, response, hidden, now: Instant::now() };
         let learnt = learn(&mut state, &mut pins, &executed).unwrap_or_default();
-        (pins.iter().map(|pin| pin.reason.as_str()).collect(), learnt.user_vars)
+        (pins.iter().map(|pin| pin.reason.label()).collect(), learnt.user_vars)
     }
 
     fn answer(error: Option<u16>) -> Response {

@@ -30,7 +30,7 @@ impl Session {
     }
 
     fn pins(&self) -> Vec<&'static str> {
-        self.pins.iter().map(|pin| pin.reason.as_str()).collect()
+        self.pins.iter().map(|pin| pin.reason.label()).collect()
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn impostor(backend: &Backend, observation: &Observation) -> Option<O
         ProbeOutcome::Answered(answer) => other_than(found, answer)?,
         // It lives, and does not say who it is: that must not bring one back that was gone.
         ProbeOutcome::Denied(text) | ProbeOutcome::Full(text) if !backend.tally.is_alive() => {
-            format!("nobody knows whether it is {}: {text}", found.id)
+            format!("the proxy cannot tell whether it is {}: {text}", found.id)
         }
         _ => return None,
     };
@@ -106,7 +106,7 @@ fn other_than(found: &Found, answer: &Answer) -> Option<String> {
             Some(format!("another server answers at {address}: it is {}, not {id}", own.name()))
         }
         (None, None) => {
-            Some(format!("it shows no group, so that nobody knows whether it is the member {id}"))
+            Some(format!("it shows no group, so the proxy cannot tell whether it is the member {id}"))
         }
     }
 }
@@ -262,8 +262,7 @@ fn leave(next: &mut Snapshot, id: BackendId, reason: &str, now: Instant, events:
     let Origin::Found(found) = &backend.origin else { return };
     let found = Found { missing: None, ..found.clone() };
     if backend.role == Role::Primary {
-        next.no_primary =
-            Some(format!("{}, which was the primary, is no backend any more: {reason}", backend.name).into());
+        next.no_primary = Some(format!("the primary, {}, is no backend now: {reason}", backend.name).into());
     }
     backend.forget(now);
     backend.origin = Origin::Left(found);

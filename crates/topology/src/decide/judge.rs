@@ -4,7 +4,7 @@
 //! | who was the primary | it is right if |
 //! |---|---|
 //! | the one that has more | the others still replicate: somebody has made a replica writable by mistake |
-//! | another | it follows nobody any more: it was promoted, went on from where the old one had stopped, and nobody told that one |
+//! | another | it replicates from no server any more: it was promoted, went on from where the old one had stopped, and nobody told that one |
 //! | nobody knows | never |
 
 use delphinus_wire::gtid::GtidSet;

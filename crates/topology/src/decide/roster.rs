@@ -91,7 +91,7 @@ fn strike(next: &mut Snapshot, id: BackendId, at: Instant, events: &mut Vec<Even
         next.contest.removed.drain(..surplus);
     }
     if backend.role == Role::Primary {
-        let reason = format!("{}, which was the primary, is no backend any more", backend.name);
+        let reason = format!("the primary, {}, is no backend now", backend.name);
         next.no_primary = Some(reason.into());
     }
     backend.forget(at);

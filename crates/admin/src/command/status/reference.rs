@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use delphinus_state::PinReason;
 use delphinus_telemetry::{CLUSTER, CounterSet, Sample};
 
 use super::{BACKEND, Of, gauges};
@@ -32,7 +33,7 @@ pub fn reference() -> String {
         row(&mut page, gauge.name, labels, gauge.help);
     }
     page += "\n## What is counted since the start\n\n| name | labels | |\n|---|---|---|\n";
-    let samples = CounterSet::new(1, ["any".into()]).snapshot();
+    let samples = CounterSet::new(1, ["any".into()], PinReason::LABELS).snapshot();
     for family in samples.chunk_by(|one, next| one.name == next.name) {
         let labels = labels(family);
         let labels: Vec<_> = labels.iter().map(String::as_str).collect();

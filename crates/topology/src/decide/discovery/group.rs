@@ -28,7 +28,7 @@ pub(super) fn follow(next: &mut Snapshot, forget: Duration, now: Instant, events
         let is_member = view.members.iter().any(|member| member.id == found.id);
         is_agreed && !is_member && backend.role != Role::Primary
     };
-    has_changed | let_go(next, is_missing, (forget, "it is not in the group any more"), now, events)
+    has_changed | let_go(next, is_missing, (forget, "it has left the group"), now, events)
 }
 
 /// The newest view as the first tells it, with everybody where that one is to be looked for; and who that first one is.

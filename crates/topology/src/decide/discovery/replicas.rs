@@ -42,7 +42,7 @@ pub(super) fn follow(next: &mut Snapshot, forget: Duration, now: Instant, events
             backend.tally.is_alive() && following(backend).is_some_and(|own| is_after(own, &source));
         !says_so && !named.iter().any(|one| one.id == found.id)
     };
-    if let_go(next, is_missing, (forget, "it does not follow the primary any more"), now, events) {
+    if let_go(next, is_missing, (forget, "it no longer replicates from the primary"), now, events) {
         has_changed = true;
         // There may be room for another one.
         meet_all(next, (&by, &source, &named), now, events);
@@ -189,7 +189,7 @@ pub(in crate::decide) fn doubt(backend: &mut Backend, lineage: &Lineage) -> Opti
     match vouched {
         Ok(Some(source)) => backend.tally.vouched = Some(source),
         Ok(None) if backend.tally.vouched.is_none() => {
-            return Some("nobody knows yet whom it follows".to_owned());
+            return Some("its source is not known yet".to_owned());
         }
         Ok(None) => {}
         Err(text) => {
@@ -207,9 +207,9 @@ fn judge(backend: &Backend, lineage: &Lineage) -> Result<Option<Arc<Identity>>, 
     }
     let following = match &backend.replication {
         Replication::NotAsked => return Ok(None),
-        Replication::Unseen(text) => return Err(format!("nobody can see whom it follows: {text}")),
+        Replication::Unseen(text) => return Err(format!("its source cannot be read: {text}")),
         Replication::Off if lineage.primary.is_none() => return Ok(None),
-        Replication::Off => return Err("it follows nobody".to_owned()),
+        Replication::Off => return Err("it replicates from no server".to_owned()),
         Replication::On(following) => following,
     };
     let known = backend.tally.vouched.as_deref();

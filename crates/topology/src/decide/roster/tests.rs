@@ -118,7 +118,7 @@ fn configured_roles_move_with_the_configuration() {
     assert_eq!((bench.primary(), bench.readable()), (Some(0), vec![1]));
     bench.list(0, None);
     assert_eq!(bench.primary(), None);
-    assert!(bench.snapshot.why_no_primary().contains("b0, which was the primary, is no backend any more"));
+    assert!(bench.snapshot.why_no_primary().contains("the primary, b0, is no backend now"));
 }
 
 #[test]

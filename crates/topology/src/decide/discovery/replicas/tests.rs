@@ -154,11 +154,11 @@ fn one_that_does_not_say_so_itself_is_not_read_from() {
         (2, true, two_sources(), "up", ""),
         (2, false, replica_of(1), "shunned", "it takes writes"),
         (2, true, replica_of(9), "shunned", "it does not replicate from p"),
-        (2, true, Replication::Off, "shunned", "it follows nobody"),
+        (2, true, Replication::Off, "shunned", "it replicates from no server"),
         (2, true, stopped(), "shunned", "its replication does not run"),
         (2, true, after(1, Receiver::Connecting), "shunned", "its replication does not run"),
-        (2, true, Replication::Unseen("1227".into()), "shunned", "nobody can see"),
-        (2, true, Replication::NotAsked, "shunned", "nobody knows yet"),
+        (2, true, Replication::Unseen("1227".into()), "shunned", "its source cannot"),
+        (2, true, Replication::NotAsked, "shunned", "its source is not"),
         (7, true, replica_of(1), "down", "another server answers at db2:3306: it is s7, not s2"),
     ] {
         for lag_down in [Duration::ZERO, Duration::from_secs(10)] {
