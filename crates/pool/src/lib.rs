@@ -35,7 +35,7 @@ mod prove;
 mod ready;
 mod rights;
 mod statements;
-mod tend;
+mod upkeep;
 mod waiters;
 
 pub use budget::{BackendLimits, Budget, Claim, Full, Permit, left_to_others};
@@ -51,4 +51,4 @@ pub use pool::{Pool, Request, Settings};
 pub use ready::{Means, Ready};
 pub use rights::{Epoch, Rights};
 pub use statements::{BackendStatement, StatementKey, Statements};
-pub use tend::KeepOpen;
+pub use upkeep::KeepOpen;

@@ -24,7 +24,7 @@ use crate::idle::{Idle, Seat};
 use crate::memory::Memory;
 use crate::ready::save;
 use crate::rights::Epoch;
-use crate::tend::{KeepOpen, Kept};
+use crate::upkeep::{KeepOpen, Kept};
 use crate::waiters::{Given, Waiters};
 
 /// What an operator sets.

@@ -3,12 +3,15 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
-use delphinus_net::rt::oneshot;
+use delphinus_net::rt::{self, oneshot};
 use delphinus_topology::BackendId;
 
-use crate::budget::{Budget, Claim, Permit};
+use crate::budget::{Budget, Claim, Full, Permit};
 use crate::connection::{Connection, Identity};
+use crate::error::PoolError;
+use crate::pool::{BackendPool, Pool, Request};
 use crate::rights::Epoch;
 
 /// What a waiting client is given.
@@ -153,6 +156,66 @@ impl Waiters {
     /// Sends everybody away.
     pub(crate) fn dismiss(&mut self) {
         self.queues.clear();
+    }
+}
+
+impl Pool {
+    /// What comes back, or a place to open one in, within the time.
+    pub(crate) async fn wait(
+        self: &Rc<Self>,
+        request: &Request<'_>,
+        full: Full,
+        limit: Duration,
+    ) -> Result<(Box<Connection>, bool), PoolError> {
+        let pool = &self.backends[request.backend.index()];
+        let mut turn = pool.waiters.borrow_mut().push(request.identity, request.rights);
+        let waiting = Waiting::begin(pool, request.claim(pool), full);
+        let began = rt::now();
+        let mut granted = rt::timeout(limit, &mut turn).await;
+        drop(waiting);
+        self.counters.pool_waits.increment();
+        self.counters.pool_wait_us.add(began.elapsed().as_micros() as u64);
+        if granted.is_none() {
+            // It may have come in the last moment, and must not be lost.
+            turn.close();
+            granted = turn.try_recv().ok().map(Ok);
+        }
+        match granted {
+            Some(Ok(Grant::Connection(connection))) => Ok((connection, false)),
+            Some(Ok(Grant::Permit(permit))) => Ok((self.open(request, permit).await?, true)),
+            _ if pool.is_draining.get() => Err(pool.offline()),
+            _ => Err(PoolError::Exhausted {
+                backend: pool.place.name(),
+                waited_ms: self.settings().checkout_timeout_ms,
+                full,
+            }),
+        }
+    }
+}
+
+/// Counts a client as waiting for as long as it lives.
+struct Waiting<'a> {
+    pool: &'a BackendPool,
+    claim: Claim,
+    full: Full,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(pool: &'a BackendPool, claim: Claim, full: Full) -> Self {
+        if !matches!(full, Full::User(_)) {
+            pool.waiting.set(pool.waiting.get() + 1);
+        }
+        pool.budget.begin_waiting(&claim, full);
+        Self { pool, claim, full }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !matches!(self.full, Full::User(_)) {
+            self.pool.waiting.set(self.pool.waiting.get() - 1);
+        }
+        self.pool.budget.end_waiting(&self.claim, self.full);
     }
 }
 

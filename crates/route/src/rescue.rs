@@ -212,6 +212,15 @@ pub fn attempts(harm: Harm) -> u32 {
 
 /// What becomes of a statement that was sent.
 pub fn rescue(trouble: Trouble, situation: Situation) -> Verdict {
+    let verdict = verdict(trouble, situation);
+    debug_assert!(
+        verdict != Verdict::Elsewhere || situation.harm != Harm::Writes,
+        "a write that may have been done is sent again: {trouble:?}, {situation:?}"
+    );
+    verdict
+}
+
+fn verdict(trouble: Trouble, situation: Situation) -> Verdict {
     match trouble {
         Trouble::Refused if situation.parts == Parts::One => after_refusal(situation),
         Trouble::Refused => Verdict::Tell,

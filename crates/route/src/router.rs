@@ -13,6 +13,24 @@ use crate::wish::{Place, Wish};
 /// session that is free to move, reaches a replica; beside it what [`Scope`] lets through.
 #[inline]
 pub fn plan(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Plan {
+    let plan = choose(intent, snapshot, balance);
+    debug_assert!(
+        plan.target == Target::Primary || may_leave_primary(intent),
+        "what may write goes to a replica: {:?}",
+        plan.reason
+    );
+    plan
+}
+
+/// It only reads, in a session that is free to move; or servers keep its writes out.
+fn may_leave_primary(intent: &Intent<'_>) -> bool {
+    let is_beyond =
+        matches!(intent.scope, Scope::Replicas | Scope::ReadOnlyTransaction | Scope::WithoutPrimary);
+    obstacle(intent).is_none() || is_beyond
+}
+
+#[inline]
+fn choose(intent: &Intent<'_>, snapshot: &Snapshot, balance: &mut Balance) -> Plan {
     if let Some(reason) = obstacle(intent) {
         return beyond(intent, snapshot, balance, reason);
     }

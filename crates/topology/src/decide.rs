@@ -26,7 +26,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, BackendId, Fault, Wish};
+use crate::backend::{Backend, BackendId, Fault, Role, Wish};
 use crate::health::Health;
 use crate::identity::Identity;
 use crate::observation::{Answer, Observation, ProbeOutcome};
@@ -369,6 +369,8 @@ fn take_answer(backend: &mut Backend, answer: &Answer) -> bool {
 /// What follows for the cluster as a whole.
 fn settle(next: &mut Snapshot) {
     next.generation += 1;
+    let primaries = next.backends.iter().filter(|backend| backend.role == Role::Primary);
+    debug_assert!(primaries.count() <= 1, "two backends have the role of the primary");
     let is_settled = next.configured().all(|backend| backend.health != Health::Unknown);
     next.settled = is_settled;
     let primary = next.primary().and_then(|backend| backend.facts.clone());

@@ -113,6 +113,7 @@ impl Client {
 
     #[inline]
     async fn wait_for_client(&mut self, activity: &Activity) -> Result<Woken, NetError> {
+        debug_assert!(self.buffer.capacity() == 0, "an idle session holds a buffer");
         match rt::either(self.stream.readable(), activity.disturbed()).await {
             Either::First(ready) => Ok(ready.map(|()| Woken::ByClient)?),
             Either::Second(()) => Ok(Woken::Disturbed),

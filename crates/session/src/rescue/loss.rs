@@ -92,7 +92,10 @@ impl Stakes<'_> {
         source.outlook.report_lost(backend, &why);
         source.counters.count_error(error.kind(Source::Backend));
         self.held.activity.waits_again();
-        let Verdict::Lost(loss) = verdict else { return None };
+        let Verdict::Lost(loss) = verdict else {
+            debug_assert!(self.state.holds() == Holds::Nothing, "state is lost, and the client is not told");
+            return None;
+        };
         let error = told_as(loss, &why, self.held, self.state);
         // After half a row, or half a command, nothing can follow on this connection.
         let goes_on = is_in_step && !error.ends_session();
