@@ -163,3 +163,80 @@ fn time_on_mariadb() {
 fn time_on_mysql() {
     time(Flavor::MySql);
 }
+
+/// How large results may be.
+fn results(flavor: Flavor) {
+    let limits = "[[limit]]\nname = \"rows\"\nuser = [\"app\"]\nmax_rows = 1000\n\
+                  [[limit]]\nname = \"bytes\"\nuser = [\"app\"]\nmax_bytes = 100000\n";
+    let (stage, operators) = stage(flavor, limits);
+    let mut client = stage.address.connect().unwrap();
+    client.query("CREATE TABLE app.sized (id INT PRIMARY KEY, v VARCHAR(200))").unwrap();
+    let mut other = of_other(&stage.address);
+    for from in (0..3000).step_by(500) {
+        let rows: Vec<_> = (from..from + 500).map(|id| format!("({id}, 'x')")).collect();
+        client.query(&format!("INSERT INTO app.sized VALUES {}", rows.join(", "))).unwrap();
+    }
+    // What is as large as it may be passes whole.
+    let fits = "SELECT id FROM app.sized ORDER BY id LIMIT 1000";
+    assert_eq!(client.rows(fits).unwrap().len(), 1000);
+    let id = client.prepare(fits).unwrap();
+    client.execute(id).unwrap();
+    let mut tried = 0;
+    let mut is_cut = |client: &mut Client, sql: &str, option: &str| {
+        let told = |error: ServerError| {
+            assert_eq!(error.code, 1226, "{sql}: {error}");
+            assert!(error.message.contains(option), "{sql}: {error}");
+        };
+        told(client.error(sql).unwrap());
+        let id = client.prepare(sql).unwrap();
+        told(client.execute(id).unwrap_err().downcast().unwrap());
+        client.close_statement(id).unwrap();
+        // The session goes on, with the next statement's own answer.
+        assert_eq!(client.value("SELECT 4711").unwrap(), "4711");
+        tried += 2;
+    };
+    for sql in [
+        "SELECT id FROM app.sized ORDER BY id LIMIT 1001",
+        "SELECT id FROM app.sized",
+        "SELECT id FROM app.sized FOR UPDATE",
+        "SELECT a.id FROM app.sized a JOIN app.sized b",
+    ] {
+        is_cut(&mut client, sql, "(max_rows)");
+    }
+    for sql in [
+        "SELECT REPEAT('x', 200000)",
+        "SELECT id, REPEAT('x', 90000) FROM app.sized ORDER BY id LIMIT 2",
+        "SELECT id, REPEAT('x', 30000) FROM app.sized ORDER BY id LIMIT 500",
+    ] {
+        is_cut(&mut client, sql, "(max_bytes)");
+    }
+    // In a transaction, which goes on with its locks and changes.
+    client.query("BEGIN").unwrap();
+    client.query("UPDATE app.sized SET v = 'changed' WHERE id = 1").unwrap();
+    is_cut(&mut client, "SELECT id FROM app.sized", "(max_rows)");
+    assert_eq!(client.value("SELECT v FROM app.sized WHERE id = 1").unwrap(), "changed");
+    client.query("COMMIT").unwrap();
+    assert_eq!(other.value("SELECT v FROM app.sized WHERE id = 1 FOR UPDATE").unwrap(), "changed");
+    assert_eq!(other.rows("SELECT id FROM app.sized").unwrap().len(), 3000);
+    // One that would run for hours is ended on its server.
+    let endless = "SELECT a.id FROM app.sized a, app.sized b, app.sized c";
+    is_cut(&mut client, endless, "(max_rows)");
+    until(LIMIT, "nothing runs on", || {
+        let mut direct = stage.primary_address().connect()?;
+        let running = direct.value("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT a.id FROM app.sized a, %'")?;
+        Ok(running == "0")
+    })
+    .unwrap();
+    let cut = count(&operators, &stage, "rows", "cut") + count(&operators, &stage, "bytes", "cut");
+    assert_eq!(cut, tried);
+}
+
+#[test]
+fn results_on_mariadb() {
+    results(Flavor::MariaDb);
+}
+
+#[test]
+fn results_on_mysql() {
+    results(Flavor::MySql);
+}

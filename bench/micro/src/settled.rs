@@ -16,15 +16,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use delphinus_clients::{
-    Arrival, BackendAuth, ClientLimits, Clusters, ListenerMode, ListenerSettings, LoginDelays, Rank,
-    Registry, User, Users,
+    Arrival, BackendAuth, ClientLimits, Clusters, LimitPer, LimitTerms, Limits, ListenerMode,
+    ListenerSettings, LoginDelays, Rank, Registry, User, Users,
 };
 use delphinus_memory::Account;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_net::{Address, ListenAddress, Listener, Place, Reach};
 use delphinus_pool::{BackendLimits, Budget, Pool};
-use delphinus_route::{ClusterChoice, Policy};
+use delphinus_route::{ClusterChoice, Filter, FilterAction, Filters, Policy};
 use delphinus_session::{Failover, Parts, Routing, Session, Settings, WaitingRoom, Worker, spare_buffers};
+use delphinus_sql::Risks;
 use delphinus_testkit::{Client, Login, Param, Reply};
 use delphinus_topology::{ClusterId, Health, Member, Rest, Role, ServerFacts, Snapshot};
 use delphinus_view::{StoredCode, TrafficReporter, channel};
@@ -49,6 +50,18 @@ struct Way {
     protocol: Protocol,
     /// All that is counted stands in one transaction.
     in_transaction: bool,
+    /// What operators have set for clients.
+    set: Set,
+}
+
+/// What operators have set for clients; nothing of it is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Set {
+    Nothing,
+    /// Ten filters.
+    Filters,
+    /// Ten limits: five on statements in a second, five on statements at the same time.
+    Limits,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,11 +72,16 @@ enum Protocol {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case =
-        |name, protocol, in_transaction| Case::new(name, move || run(Way { protocol, in_transaction }));
+    let with = |name, protocol, in_transaction, set| {
+        Case::new(name, move || run(Way { protocol, in_transaction, set }))
+    };
+    let case = |name, protocol, in_transaction| with(name, protocol, in_transaction, Set::Nothing);
     vec![
         case("settled-text", Protocol::Text, false),
         case("settled-prepared", Protocol::Prepared, false),
+        with("settled-text-filters", Protocol::Text, false, Set::Filters),
+        with("settled-prepared-filters", Protocol::Prepared, false, Set::Filters),
+        with("settled-text-limits", Protocol::Text, false, Set::Limits),
         case("settled-trx-text", Protocol::Text, true),
         case("settled-trx-prepared", Protocol::Prepared, true),
     ]
@@ -132,7 +150,7 @@ async fn serve(way: Way, socket: PathBuf, backend: Address) -> Result<()> {
     let connected = registry.connect(None).context("there is no place")?;
     let arrival = Arrival { peer, listener: Arc::new(listener_settings()), connected };
     let (_stop, stopping) = watch::channel(false);
-    let worker = worker(&backend, registry, stopping);
+    let worker = worker(&backend, registry, stopping, way.set);
     let choice = Arc::new(ClusterChoice::new([("main".into(), Vec::new())], []));
     let clusters = Clusters::new(choice, vec![worker]);
     Counted(Box::pin(Session::run(clusters, arrival))).await;
@@ -190,12 +208,17 @@ fn listener_settings() -> ListenerSettings {
     }
 }
 
-fn worker(backend: &Address, registry: Arc<Registry>, stopping: watch::Receiver<bool>) -> Rc<Worker> {
+fn worker(
+    backend: &Address,
+    registry: Arc<Registry>,
+    stopping: watch::Receiver<bool>,
+    set: Set,
+) -> Rc<Worker> {
     // What traffic sees is read by no monitor here.
     let reporter = TrafficReporter::new(mpsc::channel(1).0);
     Worker::new(Parts {
         cluster: ClusterId(0),
-        settings: settings(),
+        settings: settings(set),
         users: users(),
         pool: pool(backend),
         registry,
@@ -211,7 +234,44 @@ fn worker(backend: &Address, registry: Arc<Registry>, stopping: watch::Receiver<
     })
 }
 
-fn settings() -> Settings {
+fn routing(set: Set) -> Routing {
+    let filter = |at: usize| {
+        let risk = Risks::all().nth(at % 8).unwrap_or_default();
+        let actions = (FilterAction::Reject, FilterAction::Reject);
+        Filter::new(format!("filter {at}").into(), (risk, Vec::new()), actions)
+    };
+    let limit = |at: usize| {
+        let (rate, concurrency) =
+            if at % 2 == 0 { (Some((1_000_000, 1_000_000)), None) } else { (None, Some(100)) };
+        let terms = LimitTerms {
+            users: vec![USER.to_owned()],
+            schemas: Vec::new(),
+            clients: Vec::new(),
+            digests: Vec::new(),
+            per: LimitPer::User,
+            rate,
+            concurrency,
+            queue: 100,
+            queue_timeout: Duration::from_secs(1),
+            max_rows: None,
+            max_bytes: None,
+            timeout: None,
+            idle_in_transaction: None,
+        };
+        (format!("limit {at}").into(), terms)
+    };
+    match set {
+        Set::Nothing => Routing::default(),
+        Set::Filters => {
+            Routing { filters: Arc::new(Filters::new((0..10).map(filter).collect())), ..Routing::default() }
+        }
+        Set::Limits => {
+            Routing { limits: Arc::new(Limits::new((0..10).map(limit), None)), ..Routing::default() }
+        }
+    }
+}
+
+fn settings(set: Set) -> Settings {
     Settings {
         connect_timeout_ms: 60_000,
         wait_timeout_s: 28_800,
@@ -229,7 +289,7 @@ fn settings() -> Settings {
             lost_transaction_is_lost_connection: false,
             roles_move: true,
         },
-        routing: Routing::default(),
+        routing: routing(set),
         balance: Policy::default(),
     }
 }

@@ -146,6 +146,8 @@ fn terms(limit: &config::Limit) -> LimitTerms {
         concurrency: limit.concurrency,
         queue: limit.queue,
         queue_timeout: Duration::from_millis(limit.queue_timeout_ms),
+        max_rows: limit.max_rows,
+        max_bytes: limit.max_bytes,
         timeout: limit.timeout_ms.map(Duration::from_millis),
         idle_in_transaction: limit.idle_in_transaction_timeout_s.map(Duration::from_secs),
     }

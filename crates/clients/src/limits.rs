@@ -5,6 +5,7 @@
 //! looks after while it waits.
 
 mod account;
+mod result_cap;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,6 +20,7 @@ use delphinus_sql::Digest;
 
 use crate::admission::Source;
 use account::LimitAccount;
+pub use result_cap::ResultCap;
 
 /// What a limit counts by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,10 @@ pub struct LimitTerms {
     pub queue: u32,
     /// For so long.
     pub queue_timeout: Duration,
+    /// Rows of one result.
+    pub max_rows: Option<u64>,
+    /// Bytes of the results of one statement.
+    pub max_bytes: Option<u64>,
     /// So long a statement runs.
     pub timeout: Option<Duration>,
     /// So long a session does nothing while its transaction is open.
@@ -84,6 +90,8 @@ pub struct LimitCounts {
     pub refused_rate: AtomicU64,
     /// Statements that were refused because too many ran.
     pub refused_concurrency: AtomicU64,
+    /// Results that were cut because they had too many rows or bytes.
+    pub cut: AtomicU64,
     /// Sessions that were ended because they did nothing in a transaction.
     pub ended_idle: AtomicU64,
 }
@@ -113,6 +121,10 @@ struct Applied {
     limit: Arc<Limit>,
     /// Where its statements count; `None`: that depends on the statement.
     account: Option<Arc<LimitAccount>>,
+    /// It counts statements, and not only their time.
+    counts: bool,
+    /// It looks at each statement.
+    is_conditional: bool,
 }
 
 /// What a limit may look at of one statement.
@@ -281,7 +293,12 @@ impl Limits {
                 LimitPer::Client => Some(limit.account(Key::Client(source))),
                 LimitPer::Schema | LimitPer::Digest => None,
             };
-            Applied { limit: limit.clone(), account }
+            Applied {
+                account,
+                counts: limit.counts_statements(),
+                is_conditional: !(limit.terms.schemas.is_empty() && limit.terms.digests.is_empty()),
+                limit: limit.clone(),
+            }
         };
         let applied: Vec<_> = self.0.iter().filter(|limit| limit.is_for(user, ip)).map(one).collect();
         (!applied.is_empty()).then(|| Box::new(Limited { applied, taken: Vec::new() }))
@@ -294,9 +311,23 @@ impl Limited {
         self.applied.iter().any(|one| one.limit.needs_digest())
     }
 
-    /// True if any limit says how long statements run.
-    pub fn limits_time(&self) -> bool {
-        self.applied.iter().any(|one| one.limit.terms.timeout.is_some())
+    /// True if any limit says how long statements run, or how large their results are.
+    pub fn limits_statements(&self) -> bool {
+        let says = |terms: &LimitTerms| {
+            terms.timeout.is_some() || terms.max_rows.is_some() || terms.max_bytes.is_some()
+        };
+        self.applied.iter().any(|one| says(&one.limit.terms))
+    }
+
+    /// How large the result of this statement may be.
+    pub fn cap(&self, about: &Limitable<'_>) -> Option<ResultCap> {
+        let fitting = || self.applied.iter().map(|one| &one.limit).filter(|limit| limit.fits(about));
+        let smallest = |of: fn(&LimitTerms) -> Option<u64>| {
+            fitting()
+                .filter_map(|limit| Some((of(&limit.terms)?, limit.clone())))
+                .min_by_key(|(most, _)| *most)
+        };
+        ResultCap::new(smallest(|terms| terms.max_rows), smallest(|terms| terms.max_bytes))
     }
 
     /// How long this statement may run.
@@ -317,7 +348,7 @@ impl Limited {
     pub fn take(&mut self, from: usize, about: &Limitable<'_>, now: Instant) -> Result<(), Obstacle> {
         for step in from..2 * self.applied.len() {
             let one = &self.applied[step / 2];
-            if !one.limit.counts_statements() || !one.limit.fits(about) {
+            if !one.counts || one.is_conditional && !one.limit.fits(about) {
                 continue;
             }
             let found;

@@ -59,7 +59,7 @@ impl Session {
             self.steering.is_rewritten = true;
             return Ok(Some(text));
         }
-        self.steering.take_time_limit(&question, &self.state);
+        self.steering.take_limits(&question, &self.state);
         Ok(None)
     }
 

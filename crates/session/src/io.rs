@@ -1,8 +1,10 @@
 //! The client's end: its stream, and what it has sent and nobody has taken yet.
 
 mod beside;
+mod cut_short;
 mod input;
 mod own_command;
+mod passage;
 mod relay;
 mod send;
 
@@ -16,6 +18,7 @@ use delphinus_wire::command::{BackendStmtId, STMT_ID_AT};
 use delphinus_wire::{Capabilities, Frame, HEADER_LEN, put_packet};
 
 pub(crate) use beside::{Beside, Break};
+pub(crate) use cut_short::Ending;
 pub(crate) use input::{Input, Waited};
 pub(crate) use relay::{Cut, Heard, Relayed};
 

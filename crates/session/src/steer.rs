@@ -16,7 +16,7 @@ mod trace;
 
 use std::time::Duration;
 
-use delphinus_clients::Limited;
+use delphinus_clients::{Limited, ResultCap};
 use delphinus_route::{Guard, RulePlace, Wish};
 use delphinus_sql::{CacheWish, Consistency, Hints, Statement, Uses};
 
@@ -47,6 +47,8 @@ pub(crate) struct Steering {
     pub(crate) keeping: Option<Box<Keeping>>,
     /// How long the statement may run.
     pub(crate) timeout: Option<Duration>,
+    /// How large its result may be.
+    pub(crate) cap: Option<Box<ResultCap>>,
     /// How old what the command reads may be.
     asked: Option<Consistency>,
     /// The same for all commands, where that is said for the session, its user or all.
@@ -154,6 +156,7 @@ impl Steering {
             self.asked = None;
             self.wish = None;
             self.timeout = None;
+            self.cap = None;
             self.cache = None;
             self.keeping = None;
             self.mirror = None;

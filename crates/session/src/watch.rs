@@ -1,7 +1,9 @@
 //! What a session looks after while a command of it is on its way: others that ask, KILL, backends that do not answer any more,
 //! and what passes to its client.
 
+use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 use std::time::Instant;
 
 use delphinus_clients::{Activity, without_literals};
@@ -11,13 +13,13 @@ use delphinus_topology::BackendId;
 use delphinus_view::StoredCode;
 use delphinus_wire::command::BackendStmtId;
 use delphinus_wire::response::SessionChanges;
-use delphinus_wire::{Command, HEADER_LEN, query_text_at};
+use delphinus_wire::{Capabilities, Command, HEADER_LEN, query_text_at};
 
 use crate::calls::attend;
-use crate::client_error::ProxyError;
+use crate::client_error::{ClientError, ProxyError};
 use crate::follow::Noted;
 use crate::hold::Held;
-use crate::io::{Beside, Break, Client};
+use crate::io::{Beside, Break, Client, Ending};
 use crate::outlook::HUNG;
 use crate::rescue::Waits;
 use crate::state::Wanted;
@@ -59,6 +61,33 @@ impl Beside for Watch<'_> {
         }
         self.may_wait(client, backend)?;
         self.may_wait_for_write(backend)
+    }
+
+    #[inline]
+    fn is_too_large(&mut self, rows: u64, bytes: u64) -> bool {
+        self.steering.cap.as_mut().is_some_and(|cap| cap.is_exceeded(rows, bytes))
+    }
+
+    fn ends_statement(&self, checkout: &mut Checkout) -> Ending {
+        let (backend, thread) = (checkout.backend(), checkout.connection().thread());
+        let (pool, identity) = (self.held.source.pool.clone(), self.held.identity.clone());
+        let is_over = Rc::<Cell<bool>>::default();
+        let seen = is_over.clone();
+        let task = rt::spawn_local(async move {
+            let still = || (!seen.get()).then_some(thread);
+            if let Err(error) = pool.kill_query_if(backend, &identity, still).await {
+                tracing::warn!(%error, "a statement with too large a result could not be ended");
+            }
+        });
+        Ending { is_over, task }
+    }
+
+    fn error_of_limit(&self, seq: u8, client: Capabilities) -> Vec<u8> {
+        let mut out = Vec::new();
+        if let Some(reached) = self.steering.cap.as_ref().map(|cap| cap.reached()) {
+            ClientError::from(&ProxyError::from(reached)).put(&mut out, seq, client);
+        }
+        out
     }
 
     #[inline]

@@ -268,7 +268,7 @@ impl Worker {
         let limits = routing.limits.about(user, ip);
         let has_say = !routing.rules.is_empty() || listener.mode != ListenerMode::Split;
         Standing {
-            always: has_say || limits.as_ref().is_some_and(|limits| limits.limits_time()),
+            always: has_say || limits.as_ref().is_some_and(|limits| limits.limits_statements()),
             consistency: own.or(routing.consistency),
             guard: routing.filters.guard(user),
             limits,

@@ -61,6 +61,21 @@ pub enum Progress {
     LocalInfile(usize),
 }
 
+impl Progress {
+    /// The same when the first bytes have been taken away.
+    #[must_use]
+    pub fn behind(self, taken: usize) -> Self {
+        match self {
+            Self::More(n) => Self::More(n - taken),
+            Self::Done(n) => Self::Done(n - taken),
+            Self::ResultEnd(n) => Self::ResultEnd(n - taken),
+            Self::Rewrite(n, len) => Self::Rewrite(n - taken, len),
+            Self::Shortened(n, len) => Self::Shortened(n - taken, len),
+            Self::LocalInfile(n) => Self::LocalInfile(n - taken),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     First,
@@ -148,6 +163,12 @@ impl ResponseTracker {
         self.error_seq().is_some() && matches!(self.phase, Phase::Rows | Phase::First)
     }
 
+    /// After how many bytes an error can stand in the place of the next row, and its sequence id.
+    pub fn next_place_for_error(&self) -> Option<(usize, u8)> {
+        let is_there = !self.continued && matches!(self.phase, Phase::Rows | Phase::First);
+        is_there.then(|| (self.skip, self.seq.wrapping_add(1)))
+    }
+
     /// What follows is numbered behind this sequence id: that of the last packet of the command, or of a file that the client
     /// has sent.
     pub fn follow(&mut self, seq: u8) {
@@ -162,6 +183,11 @@ impl ResponseTracker {
     /// Takes what has been learnt.
     pub fn into_response(self) -> Response {
         self.response
+    }
+
+    /// How many bytes of a packet that has begun to pass are still to come.
+    pub fn outstanding(&self) -> usize {
+        self.skip
     }
 
     /// True at the end.

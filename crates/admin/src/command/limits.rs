@@ -22,6 +22,8 @@ pub(crate) static LIMITS: Source = Source {
             Column::integer("statements_per_second", "statements/s", "Statements in a second."),
             Column::integer("burst", "statements", "So many may come at once after a rest."),
             Column::integer("concurrency", "statements", "Statements at the same time."),
+            Column::integer("max_rows", "rows", "Rows of one result."),
+            Column::integer("max_bytes", "bytes", "Bytes of the results of one statement."),
             Column::integer("timeout_ms", "ms", "So long a statement runs."),
             Column::integer(
                 "idle_in_transaction_timeout_s",
@@ -37,6 +39,7 @@ pub(crate) static LIMITS: Source = Source {
                 "Statements that were refused because too many came in a second.",
             ),
             Column::integer("refused_concurrency", "", "Statements that were refused because too many ran."),
+            Column::integer("cut", "", "Results that were cut because they had too many rows or bytes."),
             Column::integer(
                 "ended_idle",
                 "",
@@ -61,6 +64,8 @@ fn limits_of(cluster: &ClusterView) -> Cells {
             may(terms.rate.map(|(rate, _)| rate.into())),
             may(terms.rate.map(|(_, burst)| burst.into())),
             may(terms.concurrency.map(u128::from)),
+            may(terms.max_rows.map(u128::from)),
+            may(terms.max_bytes.map(u128::from)),
             may(terms.timeout.map(|limit| limit.as_millis())),
             may(terms.idle_in_transaction.as_ref().map(Duration::as_secs).map(u128::from)),
             number(limit.running()),
@@ -68,6 +73,7 @@ fn limits_of(cluster: &ClusterView) -> Cells {
             number(counts.waited.load(Ordering::Relaxed)),
             number(counts.refused_rate.load(Ordering::Relaxed)),
             number(counts.refused_concurrency.load(Ordering::Relaxed)),
+            number(counts.cut.load(Ordering::Relaxed)),
             number(counts.ended_idle.load(Ordering::Relaxed)),
             text(&cluster.name),
         ]

@@ -13,6 +13,8 @@ fn terms() -> LimitTerms {
         concurrency: None,
         queue: 2,
         queue_timeout: Duration::from_secs(1),
+        max_rows: None,
+        max_bytes: None,
         timeout: None,
         idle_in_transaction: None,
     }

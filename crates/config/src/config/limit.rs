@@ -31,6 +31,10 @@ pub struct Limit {
     pub queue: u32,
     /// How long they wait, milliseconds.
     pub queue_timeout_ms: u64,
+    /// Rows of one result.
+    pub max_rows: Option<u64>,
+    /// Bytes of the results of one statement.
+    pub max_bytes: Option<u64>,
     /// How long a statement runs, milliseconds.
     pub timeout_ms: Option<u64>,
     /// How long a session does nothing in a transaction, seconds.

@@ -198,7 +198,7 @@ fn wrong_filters_and_limits() {
             d.toml:20:1: action = "refuse" is not known; write "off", "log" or "reject"
             d.toml:23:1: unseen = "off" is not known; write "allow", "log" or "reject"
             d.toml:24:1: there is no cluster "other"; write one of ["main"]
-            d.toml:26:1: the limit limits nothing; write one of statements_per_second, concurrency, timeout_ms, idle_in_transaction_timeout_s
+            d.toml:26:1: the limit limits nothing; write one of statements_per_second, concurrency, max_rows, max_bytes, timeout_ms, idle_in_transaction_timeout_s
             d.toml:29:1: burst without statements_per_second; write statements_per_second, or remove burst
             d.toml:30:1: concurrency = 0 is out of range; write a whole number from 1 to 1000000
             d.toml:32:1: per = "digests" is not known; write "digest" (known: "all", "user", "schema", "client" or "digest")

@@ -34,6 +34,10 @@ section! {
         queue: u32 = is(1_000), "statements", Hot, in 0..=1_000_000;
         /// So long a statement waits; then it is error 1226.
         queue_timeout_ms: u64 = is(10_000), "ms", Hot, in 0..=600_000;
+        /// A result with more rows ends with error 1226, and its statement is ended (KILL QUERY). Rows that a cursor fetches do not count.
+        max_rows: Option<u64> = unset("no limit"), "rows", Hot, in 1..=1_000_000_000_000;
+        /// The same for the bytes of all results of a statement, before compression.
+        max_bytes: Option<u64> = unset("no limit"), "bytes", Hot, in 1..=1_000_000_000_000_000;
         /// A statement is ended (KILL QUERY) when it has run for so long. A hint and a rule say it for fewer statements, and are
         /// stronger.
         timeout_ms: Option<u64> = unset("no limit"), "ms", Hot, in 1..=86_400_000;

@@ -34,6 +34,8 @@ impl Check<'_, '_> {
             concurrency: written.concurrency,
             queue: written.queue,
             queue_timeout_ms: written.queue_timeout_ms,
+            max_rows: written.max_rows,
+            max_bytes: written.max_bytes,
             timeout_ms: written.timeout_ms,
             idle_in_transaction_timeout_s: written.idle_in_transaction_timeout_s,
         }
@@ -44,6 +46,8 @@ impl Check<'_, '_> {
         let all = [
             ("statements_per_second", written.statements_per_second.is_some()),
             ("concurrency", written.concurrency.is_some()),
+            ("max_rows", written.max_rows.is_some()),
+            ("max_bytes", written.max_bytes.is_some()),
             ("timeout_ms", written.timeout_ms.is_some()),
             ("idle_in_transaction_timeout_s", written.idle_in_transaction_timeout_s.is_some()),
         ];

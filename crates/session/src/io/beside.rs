@@ -4,9 +4,11 @@ use delphinus_clients::Activity;
 use delphinus_net::NetError;
 use delphinus_pool::Checkout;
 use delphinus_topology::BackendId;
+use delphinus_wire::Capabilities;
 use delphinus_wire::response::SessionChanges;
 
 use super::Client;
+use super::cut_short::Ending;
 
 /// Whoever sends a command says by this what has to be looked at meanwhile.
 pub(crate) trait Beside {
@@ -21,6 +23,15 @@ pub(crate) trait Beside {
         checkout: Option<&mut Checkout>,
         backend: BackendId,
     ) -> Result<(), Break>;
+
+    /// True if a result with so many rows, and so many bytes by now, is larger than its client may have.
+    fn is_too_large(&mut self, rows: u64, bytes: u64) -> bool;
+
+    /// Ends the statement that runs on this connection.
+    fn ends_statement(&self, checkout: &mut Checkout) -> Ending;
+
+    /// The packet that tells which limit was reached, with this number.
+    fn error_of_limit(&self, seq: u8, client: Capabilities) -> Vec<u8>;
 
     /// These bytes are about to go to the client.
     fn passes(&mut self, bytes: &[u8]);

@@ -1,6 +1,5 @@
 //! Sends a command to a backend and its response to the client, as they come: nothing is held whole.
 
-use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, Doing};
 use delphinus_state::{Progress, Response, ResponseTracker, Shape};
@@ -68,9 +67,6 @@ impl Cut {
         Self::Backend { error, is_repeatable: is_whole, is_in_step: is_whole }
     }
 }
-
-/// Reads grow to this, in bytes, while a large result passes.
-pub(super) const LARGE_READ: usize = 128 * 1024;
 
 /// No server that is what it seems does that: another one would read what it likes from the client's machine.
 const NOT_ASKED_FOR: &str =
@@ -177,7 +173,15 @@ impl Client {
         (mut bytes, mut progress): (Buffer, Progress),
         (sent, beside): (&mut bool, &mut impl Beside),
     ) -> Result<(Buffer, usize), Break> {
+        let (mut passed, mut place) = (0, tracker.next_place_for_error());
         loop {
+            let size = passed + (bytes.len() + tracker.outstanding()) as u64;
+            if beside.is_too_large(tracker.response().rows, size)
+                && let Some(place) = place.filter(|(at, _)| *at <= bytes.len())
+            {
+                *sent |= passed > 0 || place.0 > 0;
+                return Box::pin(self.cut_short(checkout, tracker, (bytes, progress, place), beside)).await;
+            }
             match progress {
                 Progress::Done(n) if n == bytes.len() => return Ok((bytes, n)),
                 Progress::Shortened(n, len) => {
@@ -189,6 +193,7 @@ impl Client {
                 }
                 Progress::More(n) => {
                     if n > 0 {
+                        passed += n as u64;
                         bytes = self.pass(bytes, n, beside).await?;
                         // Else the next read would have only the room behind what is left.
                         bytes.compact();
@@ -239,19 +244,9 @@ impl Client {
                     self.error_seq = Some(1);
                 }
             }
+            place = tracker.next_place_for_error();
             progress = tracker.advance(bytes.data_mut())?;
         }
-    }
-
-    #[inline]
-    async fn pass(&mut self, bytes: Buffer, n: usize, beside: &mut impl Beside) -> Result<Buffer, Break> {
-        if n == 0 {
-            return Ok(bytes);
-        }
-        beside.passes(&bytes.data()[..n]);
-        let mut bytes = self.write(bytes, n).await.map_err(Break::Client)?;
-        bytes.consume(n);
-        Ok(bytes)
     }
 
     /// Passes the first `n` bytes and, in the place of the `len` after them, an OK packet.
@@ -274,59 +269,6 @@ impl Client {
         bytes.consume(len);
         self.write_bytes(ok).await.map_err(Break::Client)?;
         Ok(bytes)
-    }
-
-    /// Reads more of a response. What waits for its beginning holds no buffer.
-    #[inline]
-    async fn read_backend(
-        &mut self,
-        checkout: &mut Checkout,
-        mut bytes: Buffer,
-        beside: &mut impl Beside,
-    ) -> Result<Buffer, Break> {
-        self.await_backend(checkout, beside).await?;
-        if bytes.capacity() == 0 {
-            bytes = self.equipment.buffers.take();
-        }
-        let before = bytes.len();
-        let stream = &mut checkout.connection().stream;
-        let n = if let Some(result) = stream.read_at_once(&mut bytes) {
-            result?
-        } else {
-            let (result, buffer) = stream.read(bytes).await;
-            bytes = buffer;
-            result?
-        };
-        if n == 0 {
-            return Err(NetError::Closed.into());
-        }
-        self.equipment.counters.backend_bytes_in.add(n as u64);
-        if bytes.spare() == 0
-            && bytes.len() - before == n
-            && bytes.capacity() < LARGE_READ
-            && self.room.grow_to(2 * bytes.capacity())
-        {
-            // It fills what it gets: a large result, for which fewer and larger reads are cheaper.
-            bytes.reserve(bytes.capacity());
-        }
-        Ok(bytes)
-    }
-
-    /// Waits for the backend's next bytes, as long as anybody wants them.
-    #[inline]
-    pub(crate) async fn await_backend(
-        &self,
-        checkout: &mut Checkout,
-        beside: &mut impl Beside,
-    ) -> Result<(), Break> {
-        loop {
-            let readable = checkout.connection().stream.readable();
-            if let Either::First(ready) = rt::either(readable, beside.activity().disturbed()).await {
-                return Ok(ready?);
-            }
-            let backend = checkout.backend();
-            beside.disturbed(self, Some(checkout), backend)?;
-        }
     }
 
     /// An OK packet as this client has to see it: without the changes that it did not ask to be told of.

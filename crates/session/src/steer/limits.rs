@@ -66,11 +66,13 @@ impl Seeking<'_> {
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Steering {
-    /// A limit says how long the statement may run, where no hint and no rule does.
-    pub(crate) fn take_time_limit(&mut self, question: &Question<'_>, state: &Wanted) {
-        let Some(limits) = self.limits.as_ref().filter(|_| self.timeout.is_none()) else { return };
+    /// Limits say how large its result may be and, where no hint and no rule does, how long it may run.
+    pub(crate) fn take_limits(&mut self, question: &Question<'_>, state: &Wanted) {
+        let Some(limits) = self.limits.as_ref() else { return };
         let digest = limits.needs_digest().then(|| digest(question.sql, question.lex, &mut Vec::new()));
-        self.timeout = limits.timeout(&limitable(state, digest));
+        let about = limitable(state, digest);
+        self.timeout = self.timeout.or_else(|| limits.timeout(&about));
+        self.cap = limits.cap(&about).map(Box::new);
     }
 
     /// How long its client may send nothing, in seconds; 0: as long as it likes.

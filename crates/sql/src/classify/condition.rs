@@ -5,6 +5,7 @@
 use super::{Keyword, TokenKind};
 use crate::cursor::Cursor;
 use crate::lexer::Token;
+use crate::word_table::WordTable;
 
 /// Follows a statement token by token.
 #[derive(Debug, Default)]
@@ -94,6 +95,8 @@ const WORDS: &[&str] = &[
     "xor",
 ];
 
+static TABLE: WordTable<256> = WordTable::new(WORDS);
+
 /// What `TIMESTAMPADD(` and its kin have before their first comma.
 const UNITS: &[&str] = &[
     "microsecond",
@@ -115,6 +118,9 @@ impl Condition {
     /// Looks at the token where the cursor is.
     #[inline]
     pub(super) fn sees(&mut self, cursor: &Cursor<'_>) {
+        if self.has_column {
+            return;
+        }
         let here = cursor.here;
         match here.kind {
             TokenKind::Open => self.depth += 1,
@@ -123,7 +129,7 @@ impl Condition {
                 self.names_no_columns = false;
             }
             TokenKind::Word if self.depth == 0 && self.turns_at(cursor) => {}
-            _ if self.at == Part::Where && !self.has_column => self.looks_for_column(cursor),
+            _ if self.at == Part::Where => self.looks_for_column(cursor),
             _ => {}
         }
     }
@@ -146,7 +152,6 @@ impl Condition {
         true
     }
 
-    #[cold]
     fn looks_for_column(&mut self, cursor: &Cursor<'_>) {
         let here = cursor.here;
         match here.keyword {
@@ -191,5 +196,5 @@ fn is_column(cursor: &Cursor<'_>) -> bool {
         return true;
     }
     let is_unit = before.is(TokenKind::Open) && ahead.is(TokenKind::Comma) && is_word(cursor, here, UNITS);
-    !is_unit && !is_word(cursor, here, WORDS)
+    !is_unit && TABLE.find(cursor.text(here), |index| WORDS[index]).is_none()
 }
