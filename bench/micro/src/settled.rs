@@ -242,7 +242,7 @@ fn routing(set: Set) -> Routing {
     };
     let limit = |at: usize| {
         let (rate, concurrency) =
-            if at % 2 == 0 { (Some((1_000_000, 1_000_000)), None) } else { (None, Some(100)) };
+            if at.is_multiple_of(2) { (Some((1_000_000, 1_000_000)), None) } else { (None, Some(100)) };
         let terms = LimitTerms {
             users: vec![USER.to_owned()],
             schemas: Vec::new(),

@@ -93,7 +93,7 @@ async fn log_in(
         connection_id: console.parts.registry.next_id().0,
         nonce: delphinus_net::fresh_nonce()?,
         long_nonce: delphinus_net::fresh_bytes()?,
-        default_plugin: console.parts.default_plugin,
+        default_plugin: console.times().default_plugin,
         tls: listener.tls_mode,
         transport: if stream.is_unix() { Transport::Unix } else { Transport::Tcp },
         rsa_key: console.parts.rsa_key.clone(),
@@ -105,7 +105,7 @@ async fn log_in(
         memory: &console.parts.memory,
         tls: listener.tls.as_ref(),
         pause: &|query| attempt.pause(query.user()),
-        lookup: &|query| console.users.record(query.user()),
+        lookup: &|query| console.users.borrow().record(query.user()),
         verify: &|query| Box::pin(async { nobody_to_ask(query) }),
     };
     let end = serve_login(stream, buffer, settings, &services).await;
@@ -126,7 +126,8 @@ async fn log_in(
             }
             put_ok(&mut out, next_seq, connection.capabilities);
             stream.write_bytes(&out).await?;
-            let role = console.users.role(&user);
+            // One that was taken away while it logged in.
+            let Some(role) = console.users.borrow().role(&user) else { return Err(NetError::Closed) };
             Ok((Caller { id, user, host: host.to_owned(), role }, connection.capabilities))
         }
         Err(LoginEnd::Broken(error)) => Err(error),
@@ -203,7 +204,7 @@ impl<'a> Connection<'a> {
     async fn serve(&mut self, stream: &mut Stream, buffer: &mut Buffer) -> Result<(), NetError> {
         loop {
             let mut io = PacketIo::new(stream, buffer, 0);
-            match rt::timeout(self.console.parts.wait_timeout, io.wait()).await {
+            match rt::timeout(self.console.times().wait_timeout, io.wait()).await {
                 Some(ready) => ready?,
                 None => return Ok(()),
             }
@@ -223,6 +224,12 @@ impl<'a> Connection<'a> {
                 Err(NetError::Closed) => return Ok(()),
                 packet => packet?,
             };
+            let role = self.console.users.borrow().role(&self.caller.user);
+            let Some(role) = role else {
+                tracing::info!(admin.user = %self.caller.user, "operator is none any more: disconnected");
+                return Ok(());
+            };
+            self.caller.role = role;
             let Some(out) = self.answer(&packet.payload).await else { return Ok(()) };
             write(stream, &out).await?;
         }

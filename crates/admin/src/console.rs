@@ -1,8 +1,9 @@
 //! What commands know of the proxy: the ends of what the others publish, and lines to the workers.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,8 +21,8 @@ use crate::listen::AtOneWay;
 use crate::select::Desk;
 use crate::users::{AdminUser, AdminUsers};
 
-/// What the operators' side is made from.
-pub struct Parts {
+/// What is set of the operators' side, by now.
+pub struct Settings {
     /// Operators.
     pub users: Vec<AdminUser>,
     /// Connections of operators at the same time, by TCP, and by Unix sockets.
@@ -34,6 +35,12 @@ pub struct Parts {
     pub login_delays: LoginDelays,
     /// The plugin that is offered first.
     pub default_plugin: Plugin,
+}
+
+/// What the operators' side is made from.
+pub struct Parts {
+    /// What of it may change.
+    pub settings: Settings,
     /// For logins with a password in RSA.
     pub rsa_key: Option<Arc<RsaKey>>,
     /// All sessions.
@@ -46,33 +53,33 @@ pub struct Parts {
     pub cache: Option<Arc<Cache>>,
     /// What memory is kept.
     pub memory: Account,
-    /// Where clients and operators connect, by now.
-    pub listeners: Box<dyn Fn() -> Vec<ListenerRow>>,
-    /// The users of the configuration, by now.
-    pub client_users: Box<dyn Fn() -> Vec<ClientUser>>,
-    /// What is set.
-    pub options: OptionsDoor,
-    /// Takes the proxy out of service, or back.
-    pub set_offline: Box<dyn Fn(bool)>,
+    /// The proxy as a whole.
+    pub proxy: Rc<dyn Proxy>,
 }
 
-/// The configuration as operators see it, and how it is read again.
-pub struct OptionsDoor {
+/// The proxy as operators see and steer it: its configuration, and what stands in it.
+pub trait Proxy {
+    /// Where clients and operators connect, by now.
+    fn listeners(&self) -> Vec<ListenerRow>;
+    /// The users of the configuration, by now.
+    fn client_users(&self) -> Vec<ClientUser>;
     /// Every option with the value that it has, secrets hidden.
-    pub all: Box<dyn Fn() -> Vec<(String, String)>>,
+    fn options(&self) -> Vec<(String, String)>;
+    /// Takes the proxy out of service, or back.
+    fn set_offline(&self, is_offline: bool);
     /// Reads the file again, applies what takes effect while the proxy runs, and tells all that differs. An error, which
     /// says what is wrong with the file, changes nothing.
-    pub reload: Box<dyn Fn(String) -> Changing>,
+    fn reload<'a>(&'a self, by: &'a str) -> Changing<'a>;
     /// Makes a change to what runs, in the name of this operator; the file stays as it is.
-    pub change: Box<dyn Fn(Edit, String) -> Changing>,
-    /// What would change if the file was read again.
-    pub plan: Box<dyn Fn() -> Result<Vec<ChangedOption>, String>>,
-    /// Puts what runs in the place of the file.
-    pub save: Box<dyn Fn(String) -> Saving>,
+    fn change<'a>(&'a self, edit: &'a Edit, by: &'a str) -> Changing<'a>;
     /// Goes back to what ran after an earlier change.
-    pub roll_back: Box<dyn Fn(u64, String) -> Changing>,
+    fn roll_back<'a>(&'a self, number: u64, by: &'a str) -> Changing<'a>;
+    /// Puts what runs in the place of the file.
+    fn save<'a>(&'a self, by: &'a str) -> Saving<'a>;
+    /// What would change if the file was read again.
+    fn plan(&self) -> Result<Vec<ChangedOption>, String>;
     /// The changes that are kept, the newest last.
-    pub history: Box<dyn Fn() -> Vec<ConfigChange>>,
+    fn history(&self) -> Vec<ConfigChange>;
 }
 
 /// A change of what runs.
@@ -95,9 +102,9 @@ pub struct ConfigChange {
 }
 
 /// What becomes of a change.
-pub type Changing = Pin<Box<dyn Future<Output = Result<Vec<ChangedOption>, String>>>>;
+pub type Changing<'a> = Pin<Box<dyn Future<Output = Result<Vec<ChangedOption>, String>> + 'a>>;
 /// What becomes of the file when it is written.
-pub type Saving = Pin<Box<dyn Future<Output = Result<(), String>>>>;
+pub type Saving<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 
 /// An option that has another value in the file than the running proxy had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,23 +154,53 @@ pub struct ClientUser {
 /// What all operators' connections share.
 pub struct Console {
     pub(crate) parts: Parts,
-    pub(crate) users: AdminUsers,
+    pub(crate) users: RefCell<AdminUsers>,
     pub(crate) started: Instant,
     /// Connections that are open, by TCP and by Unix sockets.
     pub(crate) places: [RefCell<AtOneWay>; 2],
     pub(crate) failed_logins: FailedLogins,
     pub(crate) desk: Desk,
     pub(crate) audit: Audit,
+    times: Cell<Times>,
+}
+
+/// The small ones of the settings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) max_connections: u32,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) wait_timeout: Duration,
+    pub(crate) default_plugin: Plugin,
+}
+
+impl Times {
+    fn of(settings: &Settings) -> Self {
+        let Settings { max_connections, connect_timeout, wait_timeout, default_plugin, .. } = *settings;
+        Self { max_connections, connect_timeout, wait_timeout, default_plugin }
+    }
 }
 
 impl Console {
     /// Puts the parts together.
     pub fn new(mut parts: Parts, now: Instant) -> Self {
-        let users = AdminUsers::new(std::mem::take(&mut parts.users));
-        let failed_logins = FailedLogins::new(parts.login_delays);
+        let settings = &mut parts.settings;
+        let times = Cell::new(Times::of(settings));
+        let users = RefCell::new(AdminUsers::new(std::mem::take(&mut settings.users)));
+        let failed_logins = FailedLogins::new(settings.login_delays);
         let audit = Audit::new(&parts.memory);
         let (places, desk) = (Default::default(), Desk::default());
-        Self { parts, users, started: now, places, failed_logins, desk, audit }
+        Self { parts, users, started: now, places, failed_logins, desk, audit, times }
+    }
+
+    /// Follows other settings from now on. An operator who is not among the users any more is disconnected with the next command.
+    pub fn follow(&self, settings: Settings) {
+        self.times.set(Times::of(&settings));
+        self.failed_logins.follow(settings.login_delays);
+        self.users.replace(AdminUsers::new(settings.users));
+    }
+
+    pub(crate) fn times(&self) -> Times {
+        self.times.get()
     }
 
     /// The statements that sessions run, of those that tell in time.

@@ -26,13 +26,15 @@ const LOGIN_LIMITS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs
 
 impl Console {
     /// Accepts on one listener until the task is ended.
-    pub async fn accept(self: Rc<Self>, listener: Listener, settings: Arc<ListenerSettings>) {
+    pub async fn accept(self: Rc<Self>, listener: Listener, current: Rc<RefCell<Arc<ListenerSettings>>>) {
         let mut pace = Pace::of(TELL_EVERY);
         loop {
-            match listener.accept().await {
+            let accepted = listener.accept().await;
+            let settings = current.borrow().clone();
+            match accepted {
                 Ok(peer) => match Place::take(&self, Way::of(&peer)) {
                     Some(place) => {
-                        rt::spawn_local(connection::run(self.clone(), peer, settings.clone(), place));
+                        rt::spawn_local(connection::run(self.clone(), peer, settings, place));
                     }
                     None => {
                         rt::spawn_local(refuse(peer));
@@ -117,7 +119,7 @@ pub(crate) struct Place {
 impl Place {
     fn take(console: &Rc<Console>, way: Way) -> Option<Self> {
         let mut at = console.places[way as usize].borrow_mut();
-        if !at.make_room(console.parts.max_connections) {
+        if !at.make_room(console.times().max_connections) {
             return None;
         }
         let (number, evicted) = (at.next, Rc::new(Bell::default()));
@@ -129,7 +131,7 @@ impl Place {
 
     /// How long the login may take.
     pub(crate) fn login_limit(&self) -> Duration {
-        self.console.parts.connect_timeout.min(LOGIN_LIMITS[self.way as usize])
+        self.console.times().connect_timeout.min(LOGIN_LIMITS[self.way as usize])
     }
 
     /// Waits until the login has to make way for a newer one.
@@ -161,7 +163,8 @@ impl LoginPlace for Place {
 
     fn resume(&self) -> bool {
         let mut at = self.at().borrow_mut();
-        let has_room = self.state.get() == State::Resting && at.make_room(self.console.parts.max_connections);
+        let has_room =
+            self.state.get() == State::Resting && at.make_room(self.console.times().max_connections);
         if has_room {
             at.logins.insert(self.number, self.evicted.clone());
             self.state.set(State::LoggingIn);

@@ -67,8 +67,8 @@ impl AdminUsers {
         self.decoys.record(name)
     }
 
-    /// What a user who has logged in may do.
-    pub(crate) fn role(&self, name: &str) -> AdminRole {
-        self.list.iter().find(|user| user.name == name).map_or(AdminRole::Viewer, |user| user.role)
+    /// What a user may do; `None`: there is none of this name.
+    pub(crate) fn role(&self, name: &str) -> Option<AdminRole> {
+        self.list.iter().find(|user| user.name == name).map(|user| user.role)
     }
 }

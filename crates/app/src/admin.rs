@@ -1,28 +1,30 @@
-//! The operators' side from the configuration: its listeners, its users, and what it is shown.
+//! The operators' side from the configuration: its listeners, its users, and what it is shown and may steer.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_admin::{
-    AdminRole, AdminUser, ClientUser, ClusterView, Console, ListenerRow, OptionsDoor, Parts,
+    AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console,
+    ListenerRow, Parts, Proxy, Saving, Settings,
 };
 use delphinus_clients::{Addresses, ListenerSettings, Registry};
-use delphinus_config::{self as config, Config};
+use delphinus_config::{self as config, Config, Edit};
+use delphinus_net::ListenAddress;
 use delphinus_net::rt;
-use delphinus_net::{ListenAddress, Listener};
 use delphinus_telemetry::CounterSet;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{Plugin, RsaKey};
 use delphinus_wire::handshake::TlsMode;
 
+use crate::doors::{Doors, Wanted};
 use crate::error::Error;
 use crate::offline::Service;
 use crate::reload::Running;
 use crate::settings::{credential, default_plugin, login_delays, server_tls, tls_mode};
 
 /// The addresses where operators connect; none without `[admin]`.
-pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<ListenerSettings>)>, Error> {
+pub(crate) fn listeners(config: &Config) -> Result<Vec<Wanted>, Error> {
     let Some(admin) = &config.admin else { return Ok(Vec::new()) };
     let tls = if admin.tls == config::ClientTls::Disabled {
         None
@@ -54,95 +56,97 @@ pub(crate) fn listeners(config: &Config) -> Result<Vec<(ListenAddress, Arc<Liste
 }
 
 /// What of the running proxy operators are shown.
-pub(crate) struct Shown<'a> {
-    pub registry: &'a Arc<Registry>,
+pub(crate) struct Shown {
+    pub registry: Arc<Registry>,
     pub clusters: Vec<ClusterView>,
-    pub counters: &'a CounterSet,
+    pub counters: CounterSet,
     pub rsa_key: Option<Arc<RsaKey>>,
-    pub running: &'a Rc<Running>,
-    pub service: &'a Rc<Service>,
-    /// The listeners of operators.
-    pub listeners: &'a [(Listener, Arc<ListenerSettings>)],
+    pub running: Rc<Running>,
+    pub service: Rc<Service>,
 }
 
-/// The operators' side; `None` without `[admin]`.
-pub(crate) fn console(config: &Config, shown: Shown<'_>) -> Option<Rc<Console>> {
-    let admin = config.admin.as_ref()?;
-    let kept = &shown.running.parts.kept;
+/// The operators' side. Without `[admin]` it is there, too: its listeners may come.
+pub(crate) fn console(config: &Config, shown: Shown) -> Rc<Console> {
+    let Shown { registry, clusters, counters, rsa_key, running, service } = shown;
+    let kept = &running.parts.kept;
     let parts = Parts {
-        users: admin.users.iter().map(operator).collect(),
-        max_connections: admin.max_connections,
+        settings: console_settings(config),
+        rsa_key,
+        registry,
+        clusters,
+        counters,
+        cache: kept.cache.clone(),
+        memory: kept.memory.clone(),
+        proxy: Rc::new(Steered { running, service }),
+    };
+    Rc::new(Console::new(parts, rt::now()))
+}
+
+/// What of it may change.
+pub(crate) fn console_settings(config: &Config) -> Settings {
+    let admin = config.admin.as_ref();
+    Settings {
+        users: admin.map(|admin| admin.users.iter().map(operator).collect()).unwrap_or_default(),
+        max_connections: admin.map_or(0, |admin| admin.max_connections),
         connect_timeout: Duration::from_millis(config.proxy.connect_timeout_ms),
         wait_timeout: Duration::from_secs(config.proxy.wait_timeout_s),
         login_delays: login_delays(config),
         default_plugin: default_plugin(config).unwrap_or(Plugin::CachingSha2),
-        rsa_key: shown.rsa_key,
-        registry: shown.registry.clone(),
-        clusters: shown.clusters,
-        counters: shown.counters.clone(),
-        cache: kept.cache.clone(),
-        memory: kept.memory.clone(),
-        listeners: listeners_shown(shown.running, shown.listeners),
-        client_users: users_shown(shown.running),
-        options: options(shown.running),
-        set_offline: {
-            let service = shown.service.clone();
-            Box::new(move |is_offline| service.set_offline(is_offline))
-        },
-    };
-    Some(Rc::new(Console::new(parts, rt::now())))
-}
-
-fn options(running: &Rc<Running>) -> OptionsDoor {
-    let again = || running.clone();
-    let (shown, planned, told) = (again(), again(), again());
-    let (reloaded, changed, saved, rolled_back) = (again(), again(), again(), again());
-    OptionsDoor {
-        all: Box::new(move || shown.options()),
-        reload: Box::new(move |by| {
-            let running = reloaded.clone();
-            Box::pin(async move { running.reload(&by).await })
-        }),
-        change: Box::new(move |edit, by| {
-            let running = changed.clone();
-            Box::pin(async move { running.change(&edit, &by).await })
-        }),
-        plan: Box::new(move || planned.plan()),
-        save: Box::new(move |by| {
-            let running = saved.clone();
-            Box::pin(async move { running.save(&by).await })
-        }),
-        roll_back: Box::new(move |number, by| {
-            let running = rolled_back.clone();
-            Box::pin(async move { running.roll_back(number, &by).await })
-        }),
-        history: Box::new(move || told.history()),
     }
 }
 
-fn listeners_shown(
-    running: &Rc<Running>,
-    of_operators: &[(Listener, Arc<ListenerSettings>)],
-) -> Box<dyn Fn() -> Vec<ListenerRow>> {
-    let bound = |(listener, settings): &(Listener, Arc<ListenerSettings>)| {
-        Some((listener.local_address().ok()?, settings.clone()))
-    };
-    let of_operators: Vec<_> = of_operators.iter().filter_map(bound).collect();
-    let running = running.clone();
-    Box::new(move || {
-        let config = running.config();
-        let of_clients = running.parts.doors.shown();
-        let rows = of_clients.iter().map(|one| listener(&config, one, "clients"));
-        rows.chain(of_operators.iter().map(|one| listener(&config, one, "operators"))).collect()
-    })
+/// What operators steer.
+struct Steered {
+    running: Rc<Running>,
+    service: Rc<Service>,
 }
 
-fn users_shown(running: &Rc<Running>) -> Box<dyn Fn() -> Vec<ClientUser>> {
-    let running = running.clone();
-    Box::new(move || {
-        let config = running.config();
+impl Proxy for Steered {
+    fn listeners(&self) -> Vec<ListenerRow> {
+        let config = self.running.config();
+        let parts = &self.running.parts;
+        let of = |doors: &Doors, serves| -> Vec<_> {
+            doors.shown().iter().map(|one| listener(&config, one, serves)).collect()
+        };
+        [of(&parts.doors, "clients"), of(&parts.operators.doors, "operators")].concat()
+    }
+
+    fn client_users(&self) -> Vec<ClientUser> {
+        let config = self.running.config();
         config.users.iter().map(|user| client(&config, user)).collect()
-    })
+    }
+
+    fn options(&self) -> Vec<(String, String)> {
+        self.running.options()
+    }
+
+    fn set_offline(&self, is_offline: bool) {
+        self.service.set_offline(is_offline);
+    }
+
+    fn reload<'a>(&'a self, by: &'a str) -> Changing<'a> {
+        Box::pin(self.running.reload(by))
+    }
+
+    fn change<'a>(&'a self, edit: &'a Edit, by: &'a str) -> Changing<'a> {
+        Box::pin(self.running.change(edit, by))
+    }
+
+    fn roll_back<'a>(&'a self, number: u64, by: &'a str) -> Changing<'a> {
+        Box::pin(self.running.roll_back(number, by))
+    }
+
+    fn save<'a>(&'a self, by: &'a str) -> Saving<'a> {
+        Box::pin(self.running.save(by))
+    }
+
+    fn plan(&self) -> Result<Vec<ChangedOption>, String> {
+        self.running.plan()
+    }
+
+    fn history(&self) -> Vec<ConfigChange> {
+        self.running.history()
+    }
 }
 
 fn listener(

@@ -6,11 +6,9 @@ use std::sync::atomic::AtomicU32;
 use std::thread;
 use std::time::Duration;
 
-use delphinus_admin::Console;
-use delphinus_clients::{ListenerSettings, Registry, Users};
+use delphinus_clients::{Registry, Users};
 use delphinus_config::Config;
 use delphinus_net::rt::{self, Signals, mpsc, watch};
-use delphinus_net::{ListenAddress, Listener};
 use delphinus_state::PinReason;
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
@@ -26,7 +24,7 @@ use crate::error::Error;
 use crate::keys::login_key;
 use crate::memory::Kept;
 use crate::offline::Service;
-use crate::reload::{ConfigStore, HotParts, Running, follow_hangups};
+use crate::reload::{ConfigStore, HotParts, OperatorsDoor, Running, follow_hangups};
 use crate::settings;
 use crate::worker::{Seed, ThreadSeed, serve};
 
@@ -50,9 +48,6 @@ pub fn run(config: Config, store: Option<ConfigStore>) -> Result<(), Error> {
 /// Everything that runs.
 struct App {
     clusters: Vec<RunningCluster>,
-    /// The operators' side and its listeners.
-    console: Option<Rc<Console>>,
-    admin_listeners: Vec<(Listener, Arc<ListenerSettings>)>,
     acceptor: Acceptor,
     threads: Vec<WorkerThread>,
     service: Rc<Service>,
@@ -67,7 +62,7 @@ impl App {
         let (clusters, seeds) = build_clusters(config, count, &kept)?;
         let (choosing, choice) = watch::channel(choice(config));
         let doors = Doors::open(&settings::listeners(config, config.proxy.data_dir.as_deref())?)?;
-        let admin_listeners = bind(&admin::listeners(config)?)?;
+        let operators = OperatorsDoor::open(config)?;
         let rsa_key = Some(Arc::new(login_key(config)?));
         // One more: the acceptor counts, too.
         let counters = CounterSet::new(
@@ -103,31 +98,33 @@ impl App {
         }
         let service = Service::new(registry.clone(), stopping);
         let hot = clusters.iter().map(|cluster| cluster.hot.clone()).collect();
-        let parts = HotParts { clusters: hot, doors, registry: registry.clone(), choice: choosing, kept };
+        let parts =
+            HotParts { clusters: hot, doors, operators, registry: registry.clone(), choice: choosing, kept };
         let running = Running::new(config, store, parts);
         let view = |(index, cluster): (usize, &RunningCluster)| {
             let running = running.clone();
             cluster.view(move || running.config().clusters[index].schemas.clone())
         };
+        let acceptor =
+            Acceptor { workers: seats, registry: registry.clone(), counters: of_thread(count).process };
         let shown = admin::Shown {
-            registry: &registry,
+            registry: registry.clone(),
             clusters: clusters.iter().enumerate().map(view).collect(),
-            counters: &counters,
+            counters,
             rsa_key,
-            running: &running,
-            service: &service,
-            listeners: &admin_listeners,
+            running: running.clone(),
+            service: service.clone(),
         };
-        let console = admin::console(config, shown);
-        let acceptor = Acceptor { workers: seats, registry, counters: of_thread(count).process };
-        Ok(Self { clusters, console, admin_listeners, acceptor, threads, service, deadline, running })
+        // Nothing else sets it.
+        let _ = running.parts.operators.console.set(admin::console(config, shown));
+        Ok(Self { clusters, acceptor, threads, service, deadline, running })
     }
 
     async fn run(self) -> Result<(), Error> {
         let Self { clusters, acceptor, threads, service, deadline, running, .. } = self;
         let following = rt::spawn_local(follow_hangups(running.clone(), Signals::hangup()?));
         let switching = rt::spawn_local(service.clone().follow_signals(Signals::of_users()?));
-        let operating = operate(self.console, self.admin_listeners);
+        running.parts.operators.begin();
         let registry = acceptor.registry.clone();
         let (end_monitors, monitors_end) = watch::channel(false);
         let clusters: Vec<_> =
@@ -140,7 +137,10 @@ impl App {
         let ways_in = running.parts.doors.shown().into_iter().map(|(_, settings)| settings).collect();
         let choice = running.parts.choice.borrow().clone();
         rt::spawn_local(warn_of_mixed_flavors(choice, ways_in, readers));
-        running.parts.doors.begin(&acceptor);
+        let accepting = acceptor.clone();
+        running.parts.doors.begin(Rc::new(move |listener, settings| {
+            rt::spawn_local(accepting.clone().accept(listener, settings))
+        }));
         rt::spawn_local(announce(clusters.iter().map(StartedCluster::wanted).collect()));
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
@@ -164,7 +164,7 @@ impl App {
         following.abort();
         switching.abort();
         // To the end: an operator may want to see what the stop waits for.
-        end_all(operating).await;
+        running.parts.operators.doors.close().await;
         tracing::info!("stopped");
         Ok(())
     }
@@ -187,27 +187,6 @@ fn build_clusters(
         }
     }
     Ok((clusters, seeds))
-}
-
-/// Ends tasks that accept: their listeners are closed with them.
-async fn end_all(accepting: Vec<rt::JoinHandle<()>>) {
-    accepting.iter().for_each(rt::JoinHandle::abort);
-    for one in accepting {
-        // Ended on purpose.
-        let _ = one.await;
-    }
-}
-
-/// Accepts operators.
-fn operate(
-    console: Option<Rc<Console>>,
-    listeners: Vec<(Listener, Arc<ListenerSettings>)>,
-) -> Vec<rt::JoinHandle<()>> {
-    let Some(console) = console else { return Vec::new() };
-    listeners
-        .into_iter()
-        .map(|(listener, settings)| rt::spawn_local(console.clone().accept(listener, settings)))
-        .collect()
 }
 
 /// Each client and each backend connection is a file descriptor; the usual soft limit of 1024 is far too low.
@@ -266,19 +245,6 @@ fn worker_count(config: &Config) -> usize {
         );
     }
     wanted.min(limit).max(1)
-}
-
-fn bind(
-    listeners: &[(ListenAddress, Arc<ListenerSettings>)],
-) -> Result<Vec<(Listener, Arc<ListenerSettings>)>, Error> {
-    let one = |(address, settings): &(ListenAddress, Arc<ListenerSettings>)| {
-        let listener =
-            Listener::bind(address).map_err(|error| Error::Listen { address: address.to_string(), error })?;
-        let bound = listener.local_address().unwrap_or_else(|_| address.clone());
-        tracing::info!(listener = %settings.name, address = %bound, "listening");
-        Ok((listener, settings.clone()))
-    };
-    listeners.iter().map(one).collect()
 }
 
 /// Once a second: the sessions' clock, passwords that are remembered for too long, sessions that are idle for too long,

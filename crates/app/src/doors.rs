@@ -1,4 +1,4 @@
-//! Where clients connect, while that changes: listeners come and go, and what is set of one holds for those who come next.
+//! Where clients or operators connect, while that changes: listeners come and go, and what is set of one holds for those who come next.
 
 use std::cell::RefCell;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,6 @@ use delphinus_clients::ListenerSettings;
 use delphinus_net::rt;
 use delphinus_net::{ListenAddress, Listener};
 
-use crate::acceptor::Acceptor;
 use crate::error::Error;
 
 /// What is set of a listener by now.
@@ -29,10 +28,13 @@ pub(crate) struct Door {
     accepting: Option<rt::JoinHandle<()>>,
 }
 
+/// Lets in those who come to a listener, until its task is ended.
+pub(crate) type Accepting = Rc<dyn Fn(Listener, CurrentSettings) -> rt::JoinHandle<()>>;
+
 /// All of them.
 #[derive(Default)]
 pub(crate) struct Doors {
-    acceptor: RefCell<Option<Rc<Acceptor>>>,
+    accepting: RefCell<Option<Accepting>>,
     all: RefCell<Vec<Door>>,
 }
 
@@ -57,11 +59,10 @@ impl Door {
         Ok(Self { address, bound, settings, listener: Some(listener), accepting: None })
     }
 
-    fn begin(&mut self, acceptor: &Rc<Acceptor>) {
+    fn begin(&mut self, accepting: &Accepting) {
         if let Some(listener) = self.listener.take() {
             tracing::info!(listener = %self.settings.borrow().name, address = %self.bound, "listening");
-            let task = acceptor.clone().accept(listener, self.settings.clone());
-            self.accepting = Some(rt::spawn_local(task));
+            self.accepting = Some(accepting(listener, self.settings.clone()));
         }
     }
 
@@ -102,10 +103,10 @@ impl Doors {
         Ok(Rc::new(doors))
     }
 
-    /// Lets clients in.
-    pub(crate) fn begin(&self, acceptor: &Rc<Acceptor>) {
-        *self.acceptor.borrow_mut() = Some(acceptor.clone());
-        self.all.borrow_mut().iter_mut().for_each(|door| door.begin(acceptor));
+    /// Lets in those who come.
+    pub(crate) fn begin(&self, accepting: Accepting) {
+        self.all.borrow_mut().iter_mut().for_each(|door| door.begin(&accepting));
+        *self.accepting.borrow_mut() = Some(accepting);
     }
 
     /// What is set of each, and where it is.
@@ -148,9 +149,9 @@ impl Doors {
                 next.push(door);
             }
         }
-        if let Some(acceptor) = &*self.acceptor.borrow() {
+        if let Some(accepting) = &*self.accepting.borrow() {
             for door in &mut next {
-                door.begin(acceptor);
+                door.begin(accepting);
             }
         }
         *self.all.borrow_mut() = next;
@@ -165,6 +166,6 @@ impl Doors {
         for door in self.all.take() {
             door.close().await;
         }
-        self.acceptor.take();
+        self.accepting.take();
     }
 }

@@ -24,5 +24,5 @@ mod worker;
 
 pub use app::run;
 pub use error::Error;
-pub use reload::{ConfigStore, log_level};
+pub use reload::{ConfigStore, log_settings};
 pub use trust::{ShownByBackend, shown_by_backends};

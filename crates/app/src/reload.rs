@@ -5,19 +5,20 @@
 //! `RELOAD CONFIG` and SIGHUP read the file again. `config::Config::plan` decides, pure, what differs and what runs after it. First all
 //! is made that can fail: certificates are read, new listeners bound, backends given their places; if one fails, nothing has changed.
 //! Then each part follows: users and limits, backends (`places.rs`, and through the monitor the snapshot), the policy that workers
-//! read (`policy.rs`), listeners (`doors.rs`). When the answer comes, workers and monitor follow all of it.
+//! read (`policy.rs`), listeners of clients and of operators (`doors.rs`). When the answer comes, workers and monitor follow all of it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delphinus_admin::{ChangedOption, ConfigChange};
+use delphinus_admin::{ChangedOption, ConfigChange, Console};
 use delphinus_clients::Registry;
-use delphinus_config::{Change, Config, Edit, Effect, LogLevel, Plan};
-use delphinus_net::rt::{Semaphore, Signals, watch};
+use delphinus_config::{Change, Config, Edit, Effect, LogFormat, LogLevel, Plan};
+use delphinus_net::rt::{self, Semaphore, Signals, watch};
 use delphinus_route::ClusterChoice;
-use delphinus_telemetry::LogControl;
+use delphinus_telemetry::{LogControl, LogSettings};
 
+use crate::admin;
 use crate::choice::choice;
 use crate::cluster::HotCluster;
 use crate::doors::Doors;
@@ -40,7 +41,7 @@ pub struct ConfigStore {
     pub parse: Box<Parse>,
     /// Puts a text in its place.
     pub write: Box<Write>,
-    /// The log, whose level may change.
+    /// The log, which may change.
     pub log: LogControl,
 }
 
@@ -58,10 +59,38 @@ pub(crate) struct Running {
 pub(crate) struct HotParts {
     pub clusters: Vec<Rc<HotCluster>>,
     pub doors: Rc<Doors>,
+    pub operators: OperatorsDoor,
     pub registry: Arc<Registry>,
     /// To the workers.
     pub choice: watch::Sender<Arc<ClusterChoice>>,
     pub kept: Kept,
+}
+
+/// Where operators connect, and what lets them in, which itself knows what runs: it comes when that is there.
+pub(crate) struct OperatorsDoor {
+    pub doors: Rc<Doors>,
+    pub console: OnceCell<Rc<Console>>,
+}
+
+impl OperatorsDoor {
+    pub(crate) fn open(config: &Config) -> Result<Self, Error> {
+        Ok(Self { doors: Doors::open(&admin::listeners(config)?)?, console: OnceCell::new() })
+    }
+
+    /// Lets operators in.
+    pub(crate) fn begin(&self) {
+        if let Some(console) = self.console.get().cloned() {
+            self.doors.begin(Rc::new(move |listener, settings| {
+                rt::spawn_local(console.clone().accept(listener, settings))
+            }));
+        }
+    }
+
+    fn follow(&self, next: &Config) {
+        if let Some(console) = self.console.get() {
+            console.follow(admin::console_settings(next));
+        }
+    }
 }
 
 impl Running {
@@ -161,8 +190,9 @@ impl Running {
     ) -> Result<Vec<ChangedOption>, String> {
         let read = (store.parse)(text)?;
         let plan = self.config.borrow().plan(&read);
+        let log = store.log.prepare(&log_settings(&plan.next)).map_err(|error| error.to_string())?;
         self.follow(&plan).await?;
-        store.log.set_level(log_level(plan.next.log.level));
+        store.log.follow(log);
         plan.changes.iter().for_each(tell);
         *self.config.borrow_mut() = plan.next;
         self.texts.borrow_mut().follow(text, (by, what), plan.changes.len());
@@ -180,7 +210,9 @@ impl Running {
         let clusters: Result<Vec<_>, _> =
             parts.clusters.iter().map(|cluster| cluster.prepare(next)).collect();
         let clusters = clusters.map_err(text)?;
+        let of_operators = admin::listeners(next).map_err(text)?;
         let doors = parts.doors.prepare(&listeners).map_err(text)?;
+        let operators = parts.operators.doors.prepare(&of_operators).map_err(text)?;
         // From here on nothing fails.
         parts.registry.follow(
             settings::client_limits(next),
@@ -194,6 +226,8 @@ impl Running {
             late = late.and(cluster.follow(next, prepared, &parts.kept).await);
         }
         parts.doors.follow(doors).await;
+        parts.operators.follow(next);
+        parts.operators.doors.follow(operators).await;
         late.map_err(str::to_owned)
     }
 }
@@ -227,13 +261,20 @@ fn changed(Change { option, before, after, effect }: Change) -> ChangedOption {
     ChangedOption { option, before, after, effect }
 }
 
-/// The level of the log.
-pub fn log_level(level: LogLevel) -> tracing::Level {
-    match level {
-        LogLevel::Error => tracing::Level::ERROR,
-        LogLevel::Warn => tracing::Level::WARN,
-        LogLevel::Info => tracing::Level::INFO,
-        LogLevel::Debug => tracing::Level::DEBUG,
-        LogLevel::Trace => tracing::Level::TRACE,
+/// The log as the configuration has it.
+pub fn log_settings(config: &Config) -> LogSettings {
+    LogSettings {
+        format: match config.log.format {
+            LogFormat::Text => delphinus_telemetry::LogFormat::Text,
+            LogFormat::Json => delphinus_telemetry::LogFormat::Json,
+        },
+        level: match config.log.level {
+            LogLevel::Error => tracing::Level::ERROR,
+            LogLevel::Warn => tracing::Level::WARN,
+            LogLevel::Info => tracing::Level::INFO,
+            LogLevel::Debug => tracing::Level::DEBUG,
+            LogLevel::Trace => tracing::Level::TRACE,
+        },
+        file: config.log.file.clone(),
     }
 }

@@ -81,11 +81,11 @@ fn watch_on(
     loop {
         match watch(question, limit, pause, told) {
             Ok(()) => return failed.take().map_or(Ok(()), Err),
-            // One that never had an answer, or never will have another.
-            Err(error) if is_first.get() || matches!(error, AskError::Refused(..)) => {
-                return Err(error.into());
+            Err(error @ AskError::Net(_)) if !is_first.get() => {
+                eprintln!("delphinus: {error}; it is tried again");
             }
-            Err(error) => eprintln!("delphinus: {error}; it is tried again"),
+            // It never had an answer, or never will have another.
+            Err(error) => return Err(error.into()),
         }
         std::thread::sleep(pause);
     }

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use delphinus_app::{ConfigStore, log_level};
-use delphinus_config::{Config, LogFormat, Mistake};
-use delphinus_telemetry::{LogSettings, start_logging};
+use delphinus_app::{ConfigStore, log_settings};
+use delphinus_config::Mistake;
+use delphinus_telemetry::start_logging;
 
 use crate::args::RunArgs;
 use crate::load::{load, print_mistakes, read_text, replace, text_of};
@@ -33,15 +33,4 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     delphinus_app::run(config, Some(store))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn log_settings(config: &Config) -> LogSettings {
-    LogSettings {
-        format: match config.log.format {
-            LogFormat::Text => delphinus_telemetry::LogFormat::Text,
-            LogFormat::Json => delphinus_telemetry::LogFormat::Json,
-        },
-        level: log_level(config.log.level),
-        file: config.log.file.clone(),
-    }
 }

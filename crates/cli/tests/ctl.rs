@@ -190,3 +190,73 @@ fn what_ctl_asks_leaves_the_log_alone() {
     let after = lines();
     assert!(after.iter().any(|line| line.contains("logged in by delphinus ctl")), "{after:?}");
 }
+
+#[test]
+fn operators_and_their_listeners_change_while_the_proxy_runs() {
+    let proxy = Proxy::start("ctl-operators");
+    let good = fs::read_to_string(&proxy.file).unwrap();
+    let reload = |text: &str| {
+        fs::write(&proxy.file, text).unwrap();
+        let told = proxy.said(&["--address", &proxy.socket(), "RELOAD CONFIG"]);
+        assert!(!told.contains("with the next start"), "{told}");
+        told
+    };
+    // One who logged in before the change has the new role with the next command, and the connection as long as the name is there.
+    let mut watching = proxy
+        .command(&["--user", "look", "--watch", "1", "--json", "SELECT name FROM backends"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    assert!(proxy.complaint(&["--user", "look", "KILL USER nobody"], 1).contains("error 1227"));
+    reload(&good.replace("password = \"reader-pw\"", "password = \"other-pw\"\nrole = \"operator\""));
+    assert!(proxy.said(&["--user", "look", "KILL USER nobody"]).contains("KILLED"));
+    lines.next().unwrap().unwrap();
+    fs::write(proxy.folder.0.join("old"), "reader-pw").unwrap();
+    let old = proxy.folder.0.join("old").display().to_string();
+    let told = proxy.complaint(&["--user", "look", "--password-file", &old, "SHOW VERSION"], 1);
+    assert!(told.contains("1045") || told.contains("Access denied"), "{told}");
+    reload(&good.replace("name = \"look\"", "name = \"seer\""));
+    assert!(!watching.wait().unwrap().success(), "an operator who is none any more is disconnected");
+    // A second way in, and the first one away.
+    let second = format!("unix:{}2", proxy.folder.0.join("admin").display());
+    let both = good.replace("addresses = [", &format!("addresses = [\"{second}\", "));
+    reload(&both);
+    assert!(proxy.said(&["--address", &second, "SHOW LISTENERS"]).contains("admin2"));
+    let only = good.replace("/admin\"]", "/admin2\"]");
+    reload(&only);
+    assert!(proxy.complaint(&["--address", &proxy.socket(), "SHOW VERSION"], 1).contains("No such file"));
+    assert!(proxy.said(&["--address", &second, "SHOW VERSION"]).contains("uptime_s"));
+    // Without [admin] there is none, until SIGHUP reads a file that has it.
+    let hang_up = |text: &str| {
+        fs::write(&proxy.file, text).unwrap();
+        let pid = proxy.process.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    };
+    hang_up(&good[..good.find("[admin]").unwrap()]);
+    until("the listener to go", || {
+        !proxy.ctl(&["--address", &second, "--user", "ops", "--password-file", &old, "HELP"]).status.success()
+    });
+    until("its socket to go", || !proxy.folder.0.join("admin2").exists());
+    hang_up(&good);
+    until("the listener to come back", || proxy.ctl(&["SHOW VERSION"]).status.success());
+}
+
+#[test]
+fn the_log_goes_where_the_file_says() {
+    let proxy = Proxy::start("ctl-log-file");
+    let good = fs::read_to_string(&proxy.file).unwrap();
+    fs::write(&proxy.file, format!("{good}[log]\nfile = \"other.log\"\nformat = \"json\"\n")).unwrap();
+    let told = proxy.said(&["RELOAD CONFIG"]);
+    assert!(told.contains("log.file") && !told.contains("with the next start"), "{told}");
+    proxy.said(&["KILL USER nobody"]);
+    let text = fs::read_to_string(proxy.folder.0.join("other.log")).unwrap();
+    let line = text.lines().find(|line| line.contains("KILL USER nobody")).expect(&text);
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!(line["admin.user"], "ops");
+    fs::write(&proxy.file, format!("{good}[log]\nfile = \"/nonexistent/x.log\"\n")).unwrap();
+    let told = proxy.complaint(&["RELOAD CONFIG"], 1);
+    assert!(told.contains("/nonexistent/x.log"), "{told}");
+}

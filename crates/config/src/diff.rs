@@ -200,7 +200,7 @@ fn secrets(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
             (known.credential != user.credential).then(|| format!("admin.user[{:?}].password", user.name))
         })
     });
-    found.extend(admins.map(|path| change(path, Effect::Restart)));
+    found.extend(admins.map(|path| change(path, Effect::Hot)));
     found
 }
 
@@ -211,6 +211,7 @@ fn next(running: &Config, read: &Config, scope: &Scope, changes: &[Change]) -> C
     next.authentication.take_hot(&read.authentication);
     next.cache.take_hot(&read.cache);
     next.log.take_hot(&read.log);
+    next.admin.clone_from(&read.admin);
     if scope.has_same_clusters {
         next.listeners.clone_from(&read.listeners);
         next.users.clone_from(&read.users);

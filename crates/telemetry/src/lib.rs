@@ -9,5 +9,5 @@ pub use counters::{
     CLUSTER, ClusterCounters, Counter, CounterSet, ProcessCounters, Sample, ThreadCounters, series,
 };
 pub use error_kind::{ErrorKind, Retry, Source};
-pub use log::{Error, LogControl, LogFormat, LogSettings, start_logging};
+pub use log::{Error, LogControl, LogFormat, LogSettings, NextLog, start_logging};
 pub use pace::Pace;

@@ -45,7 +45,7 @@ pub(crate) static CLUSTERS: Source = Source {
 fn rows(console: &Console) -> Cells {
     let (parts, now) = (&console.parts, rt::now());
     let sessions = parts.registry.list();
-    let (listeners, users) = ((parts.listeners)(), (parts.client_users)());
+    let (listeners, users) = (parts.proxy.listeners(), parts.proxy.client_users());
     let row = |(id, cluster): (ClusterId, &ClusterView)| {
         let snapshot = cluster.reader.load();
         let of_listeners = listeners.iter().filter(|one| one.cluster.as_deref() == Some(&*cluster.name));

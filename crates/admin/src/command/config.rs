@@ -16,7 +16,7 @@ pub(super) async fn apply(call: &Call<'_>) -> Result<Answer, Refused> {
     if !call.words.is_empty() {
         return Err(usage_of("RELOAD CONFIG"));
     }
-    let changed = (call.console.parts.options.reload)(by(call)).await.map_err(Refused::because)?;
+    let changed = call.console.parts.proxy.reload(&by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Rows(plan_table(changed, "applied")))
 }
 
@@ -25,7 +25,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Answer, Refused> {
     if !call.words.is_empty() {
         return Err(usage_of("CONFIG PLAN"));
     }
-    let changes = (call.console.parts.options.plan)().map_err(Refused::because)?;
+    let changes = call.console.parts.proxy.plan().map_err(Refused::because)?;
     Ok(Answer::Rows(plan_table(changes, "hot")))
 }
 
@@ -34,7 +34,7 @@ pub(super) fn diff(call: &Call<'_>) -> Result<Answer, Refused> {
     if !call.words.is_empty() {
         return Err(usage_of("CONFIG DIFF"));
     }
-    let changes = (call.console.parts.options.plan)().map_err(Refused::because)?;
+    let changes = call.console.parts.proxy.plan().map_err(Refused::because)?;
     let row = |change: ChangedOption| vec![change.option.into(), change.before.into(), change.after.into()];
     Ok(Answer::Rows(Table::new(["option", "running", "file"]).with(changes.into_iter().map(row))))
 }
@@ -44,7 +44,7 @@ pub(super) async fn save(call: &Call<'_>) -> Result<Answer, Refused> {
     if !call.words.is_empty() {
         return Err(usage_of("CONFIG SAVE"));
     }
-    (call.console.parts.options.save)(by(call)).await.map_err(Refused::because)?;
+    call.console.parts.proxy.save(&by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Done)
 }
 
@@ -53,7 +53,7 @@ pub(super) fn history(call: &Call<'_>) -> Result<Answer, Refused> {
     if !call.words.is_empty() {
         return Err(usage_of("CONFIG HISTORY"));
     }
-    let rows = (call.console.parts.options.history)().into_iter().map(|one| {
+    let rows = call.console.parts.proxy.history().into_iter().map(|one| {
         let told = vec![
             number(one.number),
             text(stamp(one.at)),
@@ -71,7 +71,7 @@ pub(super) fn history(call: &Call<'_>) -> Result<Answer, Refused> {
 pub(super) async fn roll_back(call: &Call<'_>) -> Result<Answer, Refused> {
     let [number] = call.words else { return Err(usage_of("CONFIG ROLLBACK")) };
     let Ok(number) = number.text.parse() else { return Err(usage_of("CONFIG ROLLBACK")) };
-    let changed = (call.console.parts.options.roll_back)(number, by(call)).await.map_err(Refused::because)?;
+    let changed = call.console.parts.proxy.roll_back(number, &by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Rows(plan_table(changed, "applied")))
 }
 
@@ -110,7 +110,7 @@ pub(super) async fn set(call: &Call<'_>, words: &[Word]) -> Result<Answer, Refus
 }
 
 async fn change(call: &Call<'_>, edit: Edit) -> Result<Answer, Refused> {
-    let changed = (call.console.parts.options.change)(edit, by(call)).await.map_err(Refused::because)?;
+    let changed = call.console.parts.proxy.change(&edit, &by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Rows(plan_table(changed, "applied")))
 }
 

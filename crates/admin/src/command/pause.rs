@@ -150,7 +150,7 @@ pub(super) async fn pause(call: &Call<'_>) -> Result<Answer, Refused> {
     };
     let sessions = || call.console.parts.registry.list();
     if let Some(user) = scope.user {
-        let is_listed = (call.console.parts.client_users)().iter().any(|one| one.name == user);
+        let is_listed = call.console.parts.proxy.client_users().iter().any(|one| one.name == user);
         if !is_listed && !sessions().iter().any(|one| *one.user() == *user) {
             let why = format!("there is no user '{user}' in the configuration, and none is connected");
             return Err(Refused::because(why));

@@ -14,7 +14,7 @@ pub(super) fn set_proxy(call: &Call<'_>) -> Result<Answer, Refused> {
         [word] if word.is("ONLINE") => false,
         _ => return Err(usage_of("SET PROXY")),
     };
-    (call.console.parts.set_offline)(is_offline);
+    call.console.parts.proxy.set_offline(is_offline);
     Ok(Answer::Done)
 }
 

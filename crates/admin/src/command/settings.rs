@@ -56,7 +56,7 @@ pub(crate) static LISTENERS: Source = Source {
             let texts = [text(&one.name), text(&one.address), text(one.tls), text(one.serves)];
             texts.into_iter().chain([one.cluster.clone().into()]).collect()
         };
-        (console.parts.listeners)().iter().map(row).collect()
+        console.parts.proxy.listeners().iter().map(row).collect()
     }),
 };
 
@@ -102,7 +102,7 @@ fn users(console: &Console) -> Cells {
     };
     let every = parts.registry.limits().per_user;
     let mut rows = Vec::new();
-    for user in (parts.client_users)() {
+    for user in parts.proxy.client_users() {
         let [connections, paused] = connected.remove(&user.name).unwrap_or_default();
         let every = every.filter(|_| !user.is_connection_admin);
         rows.push(vec![
@@ -130,7 +130,7 @@ fn users(console: &Console) -> Cells {
         row.resize(10, Cell::Null);
         row
     };
-    rows.extend(console.users.iter().map(operator));
+    rows.extend(console.users.borrow().iter().map(operator));
     rows
 }
 
@@ -146,7 +146,7 @@ pub(crate) static CONFIG: Source = Source {
     },
     role: AdminRole::Viewer,
     rows: Provider::Now(|console| {
-        let options = (console.parts.options.all)();
+        let options = console.parts.proxy.options();
         options.into_iter().map(|(option, value)| vec![option.into(), value.into()]).collect()
     }),
 };

@@ -18,10 +18,10 @@ use delphinus_wire::auth::{Credential, Password, Plugin};
 use super::dispatch::find;
 use super::*;
 use crate::cluster::{ClusterView, PauseDoor};
-use crate::console::{ChangedOption, OptionsDoor, Parts};
+use crate::console::{ChangedOption, Changing, ClientUser, ConfigChange, ListenerRow, Parts, Proxy, Saving};
 use crate::text::words;
 use crate::users::AdminUser;
-use delphinus_config::Effect;
+use delphinus_config::{Edit, Effect};
 
 /// The operators' side of a proxy without backends, workers and clients.
 pub(crate) fn console() -> Console {
@@ -30,57 +30,91 @@ pub(crate) fn console() -> Console {
         credential: Credential::Plain(Password::new("s3cret")),
         role: AdminRole::Admin,
     };
-    let parts = Parts {
+    let settings = crate::console::Settings {
         users: vec![user],
         max_connections: 3,
         connect_timeout: Duration::from_secs(1),
         wait_timeout: Duration::from_secs(1),
         login_delays: LoginDelays::default(),
         default_plugin: Plugin::CachingSha2,
+    };
+    let parts = Parts {
+        settings,
         rsa_key: None,
         registry: Arc::default(),
         clusters: vec![cluster("main", rules()), cluster("by port", Rules::default())],
         counters: CounterSet::new(1, ["main", "by port"].map(Arc::from), delphinus_state::PinReason::LABELS),
         cache: None,
         memory: delphinus_memory::Account::unlimited(),
-        listeners: Box::new(Vec::new),
-        client_users: Box::new(Vec::new),
-        options: options(),
-        set_offline: Box::new(|_| ()),
+        proxy: Rc::new(TwoOptions),
     };
     Console::new(parts, rt::now())
 }
 
-/// Two options, of which the file has another value.
-fn options() -> OptionsDoor {
-    let all = [("pool.hold_ms", "250"), ("log.level", "info")];
-    let changed = |option: &str, before: &str, after: Option<&str>, effect| ChangedOption {
-        option: option.to_owned(),
-        before: Some(before.to_owned()),
-        after: after.map(str::to_owned),
-        effect,
-    };
-    let found = vec![
-        changed("pool.hold_ms", "250", None, Effect::Restart),
-        changed("log.level", "info", Some("debug"), Effect::Hot),
-    ];
-    let (planned, edited) = (found.clone(), found[1..].to_vec());
-    OptionsDoor {
-        all: Box::new(move || all.map(|(option, value)| (option.to_owned(), value.to_owned())).to_vec()),
-        reload: Box::new(move |_| Box::pin(std::future::ready(Ok(found.clone())))),
-        change: Box::new(move |edit, _| {
-            let is_wrong = edit.to_string().contains("nonsense");
-            let done =
-                if is_wrong { Err("there is no option nonsense".to_owned()) } else { Ok(edited.clone()) };
-            Box::pin(std::future::ready(done))
-        }),
-        plan: Box::new(move || Ok(planned.clone())),
-        save: Box::new(|_| Box::pin(std::future::ready(Ok(())))),
-        roll_back: Box::new(|number, _| {
-            let done = if number == 0 { Ok(Vec::new()) } else { Err(format!("there is no change {number}")) };
-            Box::pin(std::future::ready(done))
-        }),
-        history: Box::new(Vec::new),
+/// A proxy with two options, of which the file has another value.
+struct TwoOptions;
+
+impl TwoOptions {
+    fn changes() -> Vec<ChangedOption> {
+        let changed = |option: &str, before: &str, after: Option<&str>, effect| ChangedOption {
+            option: option.to_owned(),
+            before: Some(before.to_owned()),
+            after: after.map(str::to_owned),
+            effect,
+        };
+        vec![
+            changed("pool.hold_ms", "250", None, Effect::Restart),
+            changed("log.level", "info", Some("debug"), Effect::Hot),
+        ]
+    }
+}
+
+impl Proxy for TwoOptions {
+    fn listeners(&self) -> Vec<ListenerRow> {
+        Vec::new()
+    }
+
+    fn client_users(&self) -> Vec<ClientUser> {
+        Vec::new()
+    }
+
+    fn options(&self) -> Vec<(String, String)> {
+        [("pool.hold_ms", "250"), ("log.level", "info")]
+            .map(|(option, value)| (option.to_owned(), value.to_owned()))
+            .to_vec()
+    }
+
+    fn set_offline(&self, _: bool) {}
+
+    fn reload<'a>(&'a self, _: &'a str) -> Changing<'a> {
+        Box::pin(async { Ok(Self::changes()) })
+    }
+
+    fn change<'a>(&'a self, edit: &'a Edit, _: &'a str) -> Changing<'a> {
+        Box::pin(async move {
+            if edit.to_string().contains("nonsense") {
+                return Err("there is no option nonsense".to_owned());
+            }
+            Ok(Self::changes().split_off(1))
+        })
+    }
+
+    fn roll_back<'a>(&'a self, number: u64, _: &'a str) -> Changing<'a> {
+        Box::pin(async move {
+            if number == 0 { Ok(Vec::new()) } else { Err(format!("there is no change {number}")) }
+        })
+    }
+
+    fn save<'a>(&'a self, _: &'a str) -> Saving<'a> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn plan(&self) -> Result<Vec<ChangedOption>, String> {
+        Ok(Self::changes())
+    }
+
+    fn history(&self) -> Vec<ConfigChange> {
+        Vec::new()
     }
 }
 

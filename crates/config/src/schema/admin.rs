@@ -14,18 +14,18 @@ section! {
     pub(crate) struct AdminSection = "[admin]" at "admin" with "user" {
         /// Where to listen, for example `["127.0.0.1:6447", "unix:/run/delphinus/admin.sock"]`. Other addresses than
         /// those of this machine need tls = "required".
-        addresses: Vec<ListenAddress> = required(), "", Restart;
+        addresses: Vec<ListenAddress> = required(), "", Hot;
         /// Permissions of a Unix socket.
-        socket_mode: Option<SocketMode> = unset("\"0700\": the user of the proxy, and root"), "", Restart;
+        socket_mode: Option<SocketMode> = unset("\"0700\": the user of the proxy, and root"), "", Hot;
         /// TLS on TCP. "optional" lets the client decide, "required" refuses a login without it.
-        tls: ClientTls = is(ClientTls::Optional), "", Restart;
+        tls: ClientTls = is(ClientTls::Optional), "", Hot;
         /// Certificate chain, PEM. Needs tls_key. Relative paths start at the directory of the configuration file.
-        tls_cert: Option<PathBuf> = unset("the proxy makes a certificate for itself"), "", Restart;
+        tls_cert: Option<PathBuf> = unset("the proxy makes a certificate for itself"), "", Hot;
         /// Private key of tls_cert, PEM.
-        tls_key: Option<PathBuf> = unset("the proxy makes a key for itself"), "", Restart;
+        tls_key: Option<PathBuf> = unset("the proxy makes a key for itself"), "", Hot;
         /// Connections at the same time, by TCP, and as many again by Unix sockets. A login that is under way counts, and makes
         /// way for a newer one when all places are taken.
-        max_connections: u32 = is(32), "connections", Restart, in 1..=1000;
+        max_connections: u32 = is(32), "connections", Hot, in 1..=1000;
     }
 }
 
@@ -34,19 +34,19 @@ section! {
     /// of the password options is needed.
     pub(crate) struct AdminUserSection = "[[admin.user]]" at "admin.user" {
         /// Name that the client gives. Unique.
-        name: String = required(), "", Restart;
+        name: String = required(), "", Hot;
         /// Password as it is. It must not be empty.
-        password: Option<Secret> = unset("another password option"), "", Restart;
+        password: Option<Secret> = unset("another password option"), "", Hot;
         /// Environment variable that holds the password.
-        password_env: Option<String> = unset("another password option"), "", Restart;
+        password_env: Option<String> = unset("another password option"), "", Hot;
         /// File that holds the password and nothing else; one line end after it is dropped. Relative paths
         /// start at the directory of the configuration file.
-        password_file: Option<PathBuf> = unset("another password option"), "", Restart;
+        password_file: Option<PathBuf> = unset("another password option"), "", Hot;
         /// Stored hash, as mysql.user has it: see `user.password_hash`.
-        password_hash: Option<Secret> = unset("another password option"), "", Restart, aka "authentication_string";
+        password_hash: Option<Secret> = unset("another password option"), "", Hot, aka "authentication_string";
         /// "viewer" may look. "operator" may also do what has to be done day by day, such as KILL and SET BACKEND .. OFFLINE. "admin"
         /// may also change the configuration. The reference of the commands has the role that each takes. "read" and "operate"
         /// are older words for "viewer" and "admin".
-        role: AdminRole = is(AdminRole::Viewer), "", Restart;
+        role: AdminRole = is(AdminRole::Viewer), "", Hot;
     }
 }

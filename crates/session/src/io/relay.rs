@@ -72,6 +72,23 @@ impl Cut {
 const NOT_ASKED_FOR: &str =
     "the server asks for a file of the client's, and the statement is no LOAD DATA LOCAL";
 
+/// Where a result that is larger than its client may have can be cut: after how many of the bytes that are there, and with which number
+/// an error follows. `place` is where one could stand before these bytes were looked at.
+#[inline]
+fn place_to_cut(
+    beside: &mut impl Beside,
+    tracker: &ResponseTracker,
+    (passed, there): (u64, usize),
+    place: Option<(usize, u8)>,
+) -> Option<(usize, u8)> {
+    let size = passed + (there + tracker.outstanding()) as u64;
+    beside
+        .is_too_large(tracker.response().rows, size)
+        .then_some(place)
+        .flatten()
+        .filter(|(at, _)| *at <= there)
+}
+
 impl Client {
     /// Sends the command in `input` (whose bytes may have been changed in place) and relays the response, but for its last bytes.
     pub(crate) async fn exchange(
@@ -175,10 +192,7 @@ impl Client {
     ) -> Result<(Buffer, usize), Break> {
         let (mut passed, mut place) = (0, tracker.next_place_for_error());
         loop {
-            let size = passed + (bytes.len() + tracker.outstanding()) as u64;
-            if beside.is_too_large(tracker.response().rows, size)
-                && let Some(place) = place.filter(|(at, _)| *at <= bytes.len())
-            {
+            if let Some(place) = place_to_cut(beside, tracker, (passed, bytes.len()), place) {
                 *sent |= passed > 0 || place.0 > 0;
                 return Box::pin(self.cut_short(checkout, tracker, (bytes, progress, place), beside)).await;
             }
