@@ -117,9 +117,12 @@ impl Boundary {
     }
 }
 
-/// `name:` before a block.
+/// `name:` before a block. What begins a statement by itself is none: `KILL:FOR` is a KILL that no server reads.
 fn is_label(here: Token, cursor: &Cursor<'_>) -> bool {
-    here.is_name() && cursor.ahead.is(TokenKind::Operator) && cursor.text(cursor.ahead) == b":"
+    here.is_name()
+        && here.keyword == Keyword::None
+        && cursor.ahead.is(TokenKind::Operator)
+        && cursor.text(cursor.ahead) == b":"
 }
 
 #[cfg(test)]

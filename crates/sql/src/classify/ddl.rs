@@ -4,6 +4,7 @@
 //! `CREATE TABLE .. SELECT` is.
 
 use super::{Class, Classifier, Effects, Event, Keyword, TokenKind, Watch, Why};
+use crate::Risks;
 use crate::event::Qualified;
 use crate::split::Boundary;
 
@@ -38,6 +39,8 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
     fn with_body(&mut self, boundary: &mut Boundary) -> Class {
         self.refuse(Why::Ddl);
         self.effects |= Effects::IMPLICIT_COMMIT;
+        // A trigger or an event runs by itself, a function by a view.
+        self.risks |= Risks::UNSEEN;
         self.skip_with(boundary);
         Class::OtherDdl
     }

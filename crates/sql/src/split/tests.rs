@@ -84,3 +84,15 @@ fn what_only_looks_like_a_body_does_not_swallow_the_rest() {
         assert_eq!(parts(&format!("{plain}; SELECT 2")), [plain, "SELECT 2"]);
     }
 }
+
+#[test]
+fn a_word_that_begins_a_statement_is_no_label() {
+    let count = |sql: &str| {
+        (
+            split(sql.as_bytes(), LexOptions::default()).count(),
+            crate::classify(sql.as_bytes(), LexOptions::default()).count,
+        )
+    };
+    assert_eq!(count("KILL:FOR*/;("), (2, 2));
+    assert_eq!(count("l: FOR i IN 1..2 DO SELECT 1; END FOR; SELECT 2"), (2, 2));
+}
