@@ -19,6 +19,7 @@ pub mod hostile;
 mod link;
 mod machines;
 mod operators;
+mod page_table;
 mod poll;
 mod programs;
 mod proxy;

@@ -1,38 +1,25 @@
 //! The table of docs/limits.md.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use delphinus_sandbox::Flavor;
 
 use super::{ATTACKS, Row};
+use crate::page_table::PageTable;
 
-const BEGIN: &str = "<!-- Written by `cargo xtask e2e hostile --docs`: begin -->\n";
-const END: &str = "<!-- end -->\n";
-
-const HEAD: &str = "| attack | servers | clients | memory before, during, after (MiB) | allowed | p99 of the others before, \
+const TABLE: PageTable = PageTable {
+    begin: "<!-- Written by `cargo xtask e2e hostile --docs`: begin -->\n",
+    head: "| attack | servers | clients | memory before, during, after (MiB) | allowed | p99 of the others before, \
                     during, after (ms) | their longest wait before, during, after (ms) |\n\
-                    |---|---|--:|--:|--:|--:|--:|\n";
+                    |---|---|--:|--:|--:|--:|--:|\n",
+};
 
 /// Puts the row of this attack into the table between the markers of the page, in the place of the one that is there; those of
 /// other attacks and other servers stay.
 pub fn write_row(file: &Path, row: &Row) -> Result<()> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let (before, rest) = text.split_once(BEGIN).context("the page has no mark for the table")?;
-    let (old, after) = rest.split_once(END).context("the page has no mark for the table's end")?;
-    let new = line(row);
-    let mut table = HEAD.to_owned();
-    for attack in ATTACKS {
-        for flavor in [Flavor::MariaDb, Flavor::MySql] {
-            let start = start(attack.what, flavor);
-            let kept = || old.lines().find(|line| line.starts_with(&start));
-            let line = if new.starts_with(&start) { Some(&*new) } else { kept() };
-            table.extend(line.into_iter().flat_map(|line| [line, "\n"]));
-        }
-    }
-    fs::write(file, format!("{before}{BEGIN}\n{table}\n{END}{after}"))?;
-    Ok(())
+    let of = |what: &str| [Flavor::MariaDb, Flavor::MySql].map(|flavor| start(what, flavor));
+    TABLE.write_row(file, &line(row), ATTACKS.iter().flat_map(|attack| of(attack.what)))
 }
 
 /// What a row begins with.
