@@ -215,7 +215,7 @@ impl Pacemaker {
                 return interval;
             }
             Some(Err(error)) => {
-                debug!(%error, "no beat");
+                debug!(kind = error.kind().label(), %error, "no beat");
                 heart.is_troubled(&format!("the heartbeat cannot be written: {error}"));
             }
             None => {}

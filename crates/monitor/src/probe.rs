@@ -25,7 +25,7 @@ use delphinus_topology::{
     ServerFacts,
 };
 use delphinus_wire::gtid::GtidSet;
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
 use self::connection::Connection;
 use self::error::ProbeError;
@@ -197,8 +197,16 @@ impl Prober {
         // A kept connection may have been killed or have come to its time-out, which says nothing of the server.
         match self.ask_anew().await {
             Ok(answer) => ProbeOutcome::Answered(answer),
-            Err(error) => error.into_outcome(),
+            Err(error) => {
+                self.log(&error);
+                error.into_outcome()
+            }
         }
+    }
+
+    fn log(&self, error: &ProbeError) {
+        let (kind, source, retry) = (error.kind().label(), error.source(), error.retry());
+        debug!(backend = &*self.spec().place.name(), kind, ?source, ?retry, %error, "the probe brought no answer");
     }
 
     async fn ask_anew(&mut self) -> Result<Answer, ProbeError> {

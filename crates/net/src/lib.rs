@@ -21,7 +21,7 @@ pub mod tls;
 
 pub use buffer::{Buffer, BufferPool};
 pub use dial::{Address, Announce, dial, dial_at};
-pub use error::NetError;
+pub use error::{NetError, retry_after_refusal};
 pub use handshake::{
     BackendLogin, LoggedIn, LoginEnd, LoginError, LoginServices, Pausing, Verifying, change_user,
     inspect_certificate, inspect_key, log_in, serve_change_user, serve_login,

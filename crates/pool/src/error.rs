@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use delphinus_net::NetError;
+use delphinus_net::{NetError, retry_after_refusal};
 use delphinus_telemetry::{ErrorKind, Retry, Source};
 use delphinus_wire::error_code;
 use delphinus_wire::response::ErrPacket;
@@ -99,18 +99,9 @@ impl PoolError {
     /// Whether the command may be tried again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Lost { .. } => Retry::IfReused,
+            Self::Lost { error, .. } => error.retry(),
             Self::Unreachable { .. } | Self::Offline { .. } | Self::Exhausted { .. } => Retry::Always,
-            Self::Refused { error, .. } => match error.code {
-                error_code::ER_SERVER_SHUTDOWN | error_code::ER_HOST_IS_BLOCKED => Retry::Always,
-                code => {
-                    if error_code::is_full(code) {
-                        Retry::Always
-                    } else {
-                        Retry::Never
-                    }
-                }
-            },
+            Self::Refused { error, .. } => retry_after_refusal(error.code),
             Self::Login { .. } | Self::NoWayBack { .. } => Retry::Never,
         }
     }

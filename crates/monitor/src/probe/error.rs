@@ -1,6 +1,7 @@
 //! Why a probe brought no answer, and what that says about the backend's life.
 
-use delphinus_net::{LoginError, NetError};
+use delphinus_net::{LoginError, NetError, retry_after_refusal};
+use delphinus_telemetry::{ErrorKind, Retry, Source};
 use delphinus_topology::ProbeOutcome;
 use delphinus_wire::error_code;
 use delphinus_wire::response::ErrPacket;
@@ -57,6 +58,29 @@ const DENIED: &[u16] = &[
 ];
 
 impl ProbeError {
+    /// Its kind.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Net(error) => error.kind(Source::Backend),
+            Self::Answer(_) | Self::Unsuitable(_) => ErrorKind::BackendUnreachable,
+            Self::Nonsense(_) => ErrorKind::BackendProtocol,
+        }
+    }
+
+    /// Whose fault it is.
+    pub(crate) fn source(&self) -> Source {
+        self.kind().source()
+    }
+
+    /// Whether another probe may bring an answer before somebody has changed something.
+    pub(crate) fn retry(&self) -> Retry {
+        match self {
+            Self::Net(error) => error.retry(),
+            Self::Answer(refusal) => retry_after_refusal(refusal.code),
+            Self::Unsuitable(_) | Self::Nonsense(_) => Retry::Never,
+        }
+    }
+
     /// What the topology makes of it.
     pub(crate) fn into_outcome(self) -> ProbeOutcome {
         let text = self.to_string().into();

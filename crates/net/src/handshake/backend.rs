@@ -1,6 +1,6 @@
 //! The proxy logs in to a backend.
 
-use delphinus_telemetry::{ErrorKind, Source};
+use delphinus_telemetry::{ErrorKind, Retry, Source};
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::compression::{Algorithm, CompressedLink, Side};
 use delphinus_wire::handshake::client::{
@@ -13,7 +13,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::buffer::Buffer;
-use crate::error::NetError;
+use crate::error::{NetError, retry_after_refusal};
 use crate::packet_io::PacketIo;
 use crate::stream::Stream;
 use crate::tls::ClientTls;
@@ -78,6 +78,15 @@ impl LoginError {
         match self {
             Self::Net(error) => error.kind(Source::Backend),
             Self::Refused(_) | Self::Unsuitable(_) => ErrorKind::BackendUnreachable,
+        }
+    }
+
+    /// Whether the login may be tried again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Net(error) => error.retry(),
+            Self::Refused(refusal) => retry_after_refusal(refusal.code),
+            Self::Unsuitable(_) => Retry::Never,
         }
     }
 }
