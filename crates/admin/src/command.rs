@@ -306,7 +306,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         &["CONFIG HISTORY"],
         "",
         "The changes of what runs since the start: by whom, which, and whether the file has them. At most 64 are kept.",
-        Run::Now(config::history),
+        Run::Showing(config::history),
     ),
     Command {
         role: AdminRole::Operator,
@@ -347,7 +347,10 @@ pub(crate) const COMMANDS: &[Command] = &[
     operate(
         &["PAUSE"],
         "[CLUSTER name] [USER name] [WAIT seconds]",
-        "New statements and transactions wait, of all clusters or one, of all users or one; transactions that are open go on to their end, and          so does what keeps its connection. The answer has how many there are; WAIT: it comes when no transaction is open any more, an error if          that takes longer. A statement waits for routing.pause_timeout_ms, then it is error 9102. Sessions stay, and clients can log in.",
+        "New statements and transactions wait, of all clusters or one, of all users or one. Open transactions go on to their end, and so \
+         does what keeps its connection. The answer has how many there are. WAIT: the answer comes when no transaction is open any \
+         more, and is an error if that takes longer. A statement waits for routing.pause_timeout_ms, then it gets error 9102. \
+         Sessions stay, and clients can log in.",
         Run::Asking(|call| Box::pin(pause::pause(call))),
     ),
     operate(
@@ -431,7 +434,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         &["CLEAR CACHE", "PURGE CACHE"],
         "",
         "Forgets all answers that are kept.",
-        Run::Now(cache::clear),
+        Run::Now(|call| Ok(cache::clear(call))),
     ),
     look_for_clients(
         &["SHOW VARIABLES", "SHOW SESSION VARIABLES", "SHOW GLOBAL VARIABLES"],

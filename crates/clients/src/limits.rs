@@ -142,6 +142,13 @@ pub struct Limitable<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Obstacle(usize);
 
+impl Obstacle {
+    /// Each limit has two steps: its rate, then its slots.
+    fn option(self) -> &'static str {
+        if self.0.is_multiple_of(2) { RATE } else { CONCURRENCY }
+    }
+}
+
 /// What a statement in a queue waits for.
 #[derive(Debug)]
 pub enum Turn {
@@ -379,20 +386,20 @@ impl Limited {
     /// Lines the statement up for what it has not got: what it waits for, and its place in the queue; or why it may not wait.
     pub fn line_up(
         &self,
-        Obstacle(step): Obstacle,
+        obstacle: Obstacle,
         about: &Limitable<'_>,
         now: Instant,
     ) -> Result<(Turn, InQueue), LimitReached> {
-        let one = &self.applied[step / 2];
+        let one = &self.applied[obstacle.0 / 2];
         let (account, terms) = (one.account_of(about), &one.limit.terms);
-        let option = if step % 2 == 0 { RATE } else { CONCURRENCY };
+        let option = obstacle.option();
         let add = |n| (n < terms.queue).then_some(n + 1);
         if account.waiting.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add).is_err() {
             return Err(one.limit.refuse(option, "as many statements wait as may (queue)"));
         }
         let place = InQueue(account.clone());
         let turn = match (&account.rate, &account.slots) {
-            (Some(rate), _) if step % 2 == 0 => match rate.reserve(now, terms.queue_timeout) {
+            (Some(rate), _) if option == RATE => match rate.reserve(now, terms.queue_timeout) {
                 Some(wait) => Turn::At(now + wait),
                 None => return Err(one.limit.refuse(option, TOO_LONG)),
             },
@@ -414,8 +421,8 @@ impl Limited {
     }
 
     /// The statement has waited for as long as it may.
-    pub fn gives_up(&self, Obstacle(step): Obstacle) -> LimitReached {
-        self.applied[step / 2].limit.refuse(if step % 2 == 0 { RATE } else { CONCURRENCY }, TOO_LONG)
+    pub fn gives_up(&self, obstacle: Obstacle) -> LimitReached {
+        self.applied[obstacle.0 / 2].limit.refuse(obstacle.option(), TOO_LONG)
     }
 
     /// Gives back what the statement has taken.

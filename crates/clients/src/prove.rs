@@ -90,8 +90,8 @@ impl Prover<'_> {
         }
     }
 
-    /// For a name that no user has who may come from there, where others are checked by the primary: takes as long. The primary is not asked about that
-    /// name, for it may have an account that is so called, which wrong passwords would lock.
+    /// Refuses a name of no user who may come from there. It takes as long as a question to the primary does. The primary is asked about
+    /// another name: it may have an account with this one, which wrong passwords would lock.
     async fn refuse_like_the_primary(
         &self,
         user: &str,

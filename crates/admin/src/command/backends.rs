@@ -254,7 +254,7 @@ async fn leave(
     }
 }
 
-async fn set_in(cluster: &ClusterView, (name, wish): (&str, Wish)) -> Result<Answer, Refused> {
+async fn set_in(cluster: &ClusterView, (name, wish): (&str, Wish)) -> Result<(), Refused> {
     let snapshot = cluster.reader.load();
     let Some(backend) = snapshot.named(name) else {
         return Err(Refused::because(format!("there is no backend '{name}'")));
@@ -266,5 +266,5 @@ async fn set_in(cluster: &ClusterView, (name, wish): (&str, Wish)) -> Result<Ans
     if !cluster.followed(backend.id, wish.is_offline()).await {
         return Err(Refused::because("a worker has not followed yet; SHOW BACKENDS tells when it has"));
     }
-    Ok(Answer::Done)
+    Ok(())
 }

@@ -4,9 +4,9 @@ use delphinus_cache::Cache;
 use delphinus_tables::{Column, Table};
 use delphinus_telemetry::Sample;
 
+use super::Call;
 use super::status::{Gauge, Now, Of};
-use super::{Call, usage_of};
-use crate::answer::{Answer, Refused};
+use crate::answer::Answer;
 use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
@@ -86,14 +86,11 @@ fn item(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
-pub(super) fn clear(call: &Call<'_>) -> Result<Answer, Refused> {
-    if !call.words.is_empty() {
-        return Err(usage_of("CLEAR CACHE"));
-    }
+pub(super) fn clear(call: &Call<'_>) -> Answer {
     if let Some(cache) = &call.console.parts.cache {
         let answers = cache.clear();
         let caller = call.caller;
         tracing::info!(admin.user = %caller.user, client.host = %caller.host, answers, "CLEAR CACHE");
     }
-    Ok(Answer::Done)
+    Answer::Done
 }

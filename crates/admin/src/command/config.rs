@@ -13,27 +13,18 @@ use crate::time::stamp;
 
 /// The file, read again; what came of it.
 pub(super) async fn apply(call: &Call<'_>) -> Result<Answer, Refused> {
-    if !call.words.is_empty() {
-        return Err(usage_of("RELOAD CONFIG"));
-    }
     let changed = call.console.parts.proxy.reload(&by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Rows(plan_table(changed, "applied")))
 }
 
 /// What the file would change.
 pub(super) fn plan(call: &Call<'_>) -> Result<Answer, Refused> {
-    if !call.words.is_empty() {
-        return Err(usage_of("CONFIG PLAN"));
-    }
     let changes = call.console.parts.proxy.plan().map_err(Refused::because)?;
     Ok(Answer::Rows(plan_table(changes, "hot")))
 }
 
 /// What differs between what runs and the file.
 pub(super) fn diff(call: &Call<'_>) -> Result<Answer, Refused> {
-    if !call.words.is_empty() {
-        return Err(usage_of("CONFIG DIFF"));
-    }
     let changes = call.console.parts.proxy.plan().map_err(Refused::because)?;
     let row = |change: ChangedOption| vec![change.option.into(), change.before.into(), change.after.into()];
     Ok(Answer::Rows(Table::new(["option", "running", "file"]).with(changes.into_iter().map(row))))
@@ -41,18 +32,12 @@ pub(super) fn diff(call: &Call<'_>) -> Result<Answer, Refused> {
 
 /// Puts what runs in the place of the file.
 pub(super) async fn save(call: &Call<'_>) -> Result<Answer, Refused> {
-    if !call.words.is_empty() {
-        return Err(usage_of("CONFIG SAVE"));
-    }
     call.console.parts.proxy.save(&by(call)).await.map_err(Refused::because)?;
     Ok(Answer::Done)
 }
 
 /// The changes since the start.
-pub(super) fn history(call: &Call<'_>) -> Result<Answer, Refused> {
-    if !call.words.is_empty() {
-        return Err(usage_of("CONFIG HISTORY"));
-    }
+pub(super) fn history(call: &Call<'_>) -> Table {
     let rows = call.console.parts.proxy.history().into_iter().map(|one| {
         let told = vec![
             number(one.number),
@@ -64,7 +49,7 @@ pub(super) fn history(call: &Call<'_>) -> Result<Answer, Refused> {
         [told, vec![yes_or_no(one.is_running), yes_or_no(one.is_saved)]].concat()
     });
     let columns = ["#number", "time", "by", "what", "#changes", "running", "saved"];
-    Ok(Answer::Rows(Table::new(columns).with(rows)))
+    Table::new(columns).with(rows)
 }
 
 /// Goes back to what ran after a change.

@@ -48,6 +48,9 @@ fn note_refused(console: &Console, (caller, text): (&Caller, &str), refused: &Re
 }
 
 async fn carry_out(command: &Command, mut call: Call<'_>) -> Result<Answer, Refused> {
+    if command.arguments.is_empty() && !call.words.is_empty() {
+        return Err(usage(command));
+    }
     let pattern = if command.like.is_empty() { None } else { like(command, &mut call.words)? };
     let mut answer = match command.run {
         Run::Table(source) => {

@@ -4,7 +4,7 @@ use super::{Command, Group, Run};
 use crate::source::Source;
 use crate::users::AdminRole;
 
-/// A command of which operators look at something.
+/// A command by which operators look at something.
 pub(super) const fn ask(
     names: &'static [&'static str],
     arguments: &'static str,
