@@ -34,31 +34,30 @@ Exit codes: 0 done, 1 a mistake in the configuration or a failure, 2 wrong usage
 pub(crate) enum Command {
     /// Run the proxy in the foreground until SIGTERM or SIGINT.
     ///
-    /// On either signal it takes no new clients, lets running commands finish (see `[proxy]
-    /// shutdown_timeout_ms`) and exits with 0. SIGHUP reads the file again and applies the options that
-    /// are `hot` in the reference.
+    /// On either signal the proxy takes no new clients, lets running commands and open transactions end (for at most `[proxy]
+    /// shutdown_timeout_ms`), and exits with 0. On SIGHUP it reads the file again and applies the options that are `hot` in the
+    /// reference.
     Run(RunArgs),
     /// Check a configuration file and name every mistake in it.
     ///
-    /// Each mistake is one line, FILE:LINE:COLUMN: WHAT; WHAT TO WRITE INSTEAD, on standard error, and the
-    /// exit code is 1. Password files and variables are read, certificates are looked at, and nothing
-    /// is connected to, unless `--fingerprints` is there. A file without mistakes gives "ok".
+    /// It prints each mistake as one line on standard error, FILE:LINE:COLUMN: WHAT; WHAT TO WRITE INSTEAD, and exits with 1. It
+    /// reads password files and variables, and looks at certificates. It connects to no server, unless `--fingerprints` is there.
+    /// For a file without mistakes it prints "ok" and exits with 0.
     Check(CheckArgs),
     /// Explain the configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Start a real cluster on this machine with the proxy in front of it.
     ///
-    /// Installs what is missing (Debian packages, as root or with sudo), starts a primary and two
-    /// replicas on 127.0.0.1 in private folders, creates a user and a sample schema, and prints how
-    /// to connect and what to try. Ctrl-C stops everything and leaves nothing behind. Several demos can
-    /// run at the same time.
+    /// It installs what is missing (Debian packages, as root or with sudo). It starts a primary and two replicas on 127.0.0.1 in
+    /// private folders, and creates a user and a sample schema. It prints how to connect and what to try. Ctrl-C stops everything
+    /// and removes what was created. Several demos can run at the same time.
     Demo(DemoArgs),
     /// Run a command of the admin listener, such as 'SHOW BACKENDS', in a running proxy.
     ///
-    /// Finds the address, the user and the password in the section "admin" of the configuration file, or where the options say.
-    /// Mistakes elsewhere in the file do not matter. HELP shows all commands. A command that changes something prints nothing
-    /// when it is done, unless it has something to tell.
+    /// It takes the address, the user and the password from the section "admin" of the configuration file, or from the options.
+    /// Mistakes elsewhere in the file do not matter. The command HELP shows all commands. A command that changes something and
+    /// has no answer prints nothing when it is done.
     ///
     /// Exit codes: 0 done, 1 refused or no answer, 2 wrong usage.
     Ctl(CtlArgs),
@@ -80,10 +79,10 @@ pub(crate) struct CheckArgs {
     /// The configuration file.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Connect to the backends and print the fingerprints of what they show, to be pasted into the file.
+    /// Connect to the backends and print the fingerprints of their certificates and keys, to be pasted into the file.
     ///
-    /// No password of the file is sent. The network between may be somebody else's: compare them on the servers
-    /// before you trust them.
+    /// It sends no password of the file. An attacker in the network may show others: compare them with those on the servers before
+    /// you trust them.
     #[arg(long)]
     pub(crate) fingerprints: bool,
 }
@@ -101,7 +100,7 @@ pub(crate) struct ReferenceArgs {
     /// How to print it.
     #[arg(long, value_enum, default_value_t = ReferenceFormat::Markdown)]
     pub(crate) format: ReferenceFormat,
-    /// Of what; the others are only to read.
+    /// What the reference is about. Only the options can be printed as JSON.
     #[arg(long, value_enum, default_value_t = ReferenceOf::Options)]
     pub(crate) of: ReferenceOf,
 }
@@ -135,12 +134,12 @@ pub(crate) struct DemoArgs {
     pub(crate) flavor: DemoFlavor,
     /// Run COMMAND with `sh -c` when everything is ready, clean up, and exit with its status.
     ///
-    /// It sees DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
+    /// Its environment has DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
     /// DELPHINUS_DATABASE, DELPHINUS_PID, DELPHINUS_ADMIN_PORT (with _USER and _PASSWORD), and DELPHINUS_BACKENDS
     /// (a JSON list of the servers).
     #[arg(long, value_name = "COMMAND")]
     pub(crate) exec: Option<String>,
-    /// A partial configuration file that is laid over the demo's own.
+    /// A configuration file whose options take the place of the demo's own; it need not be complete.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -166,14 +165,14 @@ pub(crate) struct CtlArgs {
     /// Where the admin listener is, as the configuration writes it: "127.0.0.1:6447" or "unix:/path".
     #[arg(short, long, value_name = "ADDRESS")]
     pub(crate) address: Option<String>,
-    /// Log in as this [[admin.user]]; without it as the first of those who may do most.
+    /// Log in as this [[admin.user]]. Without it: the first one with the highest role.
     #[arg(short, long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// File that holds the password. Without it: $DELPHINUS_ADMIN_PASSWORD, or the configuration's own.
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
-    /// Certificates of authorities, PEM: the admin listener has to show a certificate signed by them. Without it, TLS
-    /// is used on this machine only, and the certificate is not checked.
+    /// Certificates of authorities, PEM. The admin listener must show a certificate that they have signed. Without it, TLS is used
+    /// on this machine only, and the certificate is not checked.
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
     /// Print a list of objects instead of a table. With --watch, each answer is one line.
@@ -182,12 +181,12 @@ pub(crate) struct CtlArgs {
     /// Print each row as a list of its columns. A command that ends with \G is shown like this, too.
     #[arg(short = 'E', long)]
     pub(crate) vertical: bool,
-    /// Run the command again and again, on one connection, with a pause of so many seconds, until Ctrl-C.
+    /// Run the command again and again on one connection until Ctrl-C, with a pause of so many seconds after each answer.
     ///
-    /// On a terminal each answer takes the place of the one before. While the proxy is restarted, it goes on trying.
+    /// On a terminal each answer takes the place of the last one. While the proxy restarts, it tries to connect again.
     #[arg(short, long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) watch: Option<u64>,
-    /// Give up when an answer has not come in so many seconds. Without it, the answer may take as long as it takes.
+    /// Give up if an answer takes longer than so many seconds. Without it there is no limit.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) timeout: Option<u64>,
 }

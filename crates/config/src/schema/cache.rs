@@ -3,12 +3,12 @@
 use super::is;
 
 section! {
-    /// Room for answers that are kept, for statements of which a rule (`cache_ttl_ms`), a hint or a setting of the session says
-    /// so. Nothing is kept of others. See docs/cache.md.
+    /// Memory for answers that the proxy keeps. It keeps an answer only where a rule (`cache_ttl_ms`), a hint or a setting of
+    /// the session asks for it. See docs/cache.md.
     pub struct Cache = "[cache]" at "cache" {
-        /// What all answers that are kept may take together, with their keys, over all workers. 0: none are kept.
+        /// All kept answers with their keys take at most so much, over all workers. 0: the proxy keeps none.
         max_bytes: u64 = is(67_108_864), "bytes", Restart, in 0..=1_099_511_627_776;
-        /// An answer that takes more than this, with its key, is not kept. At most a quarter of `max_bytes`.
+        /// The proxy does not keep an answer that takes more than this with its key. At most a quarter of `max_bytes`.
         max_entry_bytes: u64 = is(1_048_576), "bytes", Restart, in 1024..=1_073_741_824;
     }
 }

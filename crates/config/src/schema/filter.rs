@@ -4,8 +4,8 @@ use super::{is, required, unset};
 use crate::word::{FilterAction, FilterStatement, Unseen};
 
 section! {
-    /// One for each filter: what happens with statements that are dangerous, whatever rights their user has. They are refused with
-    /// error 1105, or logged. A filter that names the user is stronger than one for all; of several such filters the strictest
+    /// One section for each filter. A filter refuses dangerous statements with error 1105, or logs them, whatever rights the
+    /// user has. A filter that names the user is stronger than one for all users. Of several such filters the strictest
     /// decides. Their order does not matter. See docs/filters.md.
     pub(crate) struct FilterSection = "[[filter]]" at "filter" {
         /// Name in errors, logs and counts. Unique.
@@ -15,14 +15,14 @@ section! {
         /// LOCAL. "into_outfile": INTO OUTFILE and INTO DUMPFILE. "ddl": CREATE, ALTER, DROP, RENAME, TRUNCATE, of temporary tables,
         /// too. "set_global": SET GLOBAL and SET PERSIST. "account": CREATE USER, GRANT, SET PASSWORD and their like.
         statement: Vec<FilterStatement> = required(), "", Hot;
-        /// What happens with it. "off" is for users who may do what others may not.
+        /// What the proxy does with such a statement. "off" is for users who may do what others may not.
         action: FilterAction = is(FilterAction::Reject), "", Hot;
-        /// What happens with statements that the proxy cannot see whole, so that they may do any of this: texts above 256 KiB, CALL,
-        /// functions that are not built in, compound statements, EXECUTE of a text that is not known.
+        /// What the proxy does with a statement that it cannot see whole and that may do any of this. Such are texts above 256
+        /// KiB, CALL, functions that are not built in, compound statements, and EXECUTE of an unknown text.
         unseen: Option<Unseen> = unset("as `action` says"), "", Hot;
-        /// The users that it is about.
+        /// Users that the filter is about. Empty: all.
         user: Vec<String> = is(vec![]), "", Hot, aka "username";
-        /// The clusters that it is about. Where there are several.
+        /// Clusters that the filter is about, where there are several. Empty: all.
         cluster: Vec<String> = is(vec![]), "", Hot;
     }
 }

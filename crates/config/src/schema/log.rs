@@ -10,10 +10,10 @@ section! {
     pub struct Log = "[log]" at "log" {
         /// "text" for people, "json" with one object for each line.
         format: LogFormat = is(LogFormat::Text), "", Hot;
-        /// Least important level that is written.
+        /// The proxy writes lines of this level and of more important ones.
         level: LogLevel = is(LogLevel::Info), "", Hot;
-        /// File that the lines are appended to. It is opened anew each time the configuration is read again, so that it can be
-        /// moved away before. Relative paths start at the directory of the configuration file.
+        /// File that the proxy appends the lines to. It opens the file anew each time it reads the configuration, so rotate it
+        /// by moving it away and then reloading. Relative paths start at the directory of the configuration file.
         file: Option<PathBuf> = unset("standard error"), "", Hot;
     }
 }

@@ -8,29 +8,29 @@ use crate::value::Fingerprint;
 use crate::word::BackendTls;
 
 section! {
-    /// One for each server that gets copies of reads, by a rule with `mirror_group`. It takes no other part: no client ever sees an
-    /// answer of it, and nobody looks at its health. Users log in there as on the backends. See docs/routing.md.
+    /// One section for each server that gets copies of reads, by a rule with `mirror_group`. No client gets an answer of it,
+    /// and the monitor does not watch it. Users log in there as on the backends. See docs/routing.md.
     pub(crate) struct MirrorSection = "[[mirror]]" at "mirror" {
-        /// The group that rules name it by. Of several servers in one group each statement goes to one, in turn.
+        /// Group of the server. Rules name it. Of several servers in a group each statement goes to one, in turn.
         group: String = required(), "", Hot;
         /// Where it is reached: `db9.example:3306`, `[fd00::1]:3306` or `unix:/run/mysqld/mysqld.sock`.
         address: BackendAddress = required(), "", Hot;
-        /// Connections to it at the same time, over all workers and users: so many copies run there at once. Where several clusters
-        /// send copies there, each may have so many.
+        /// Connections to it at the same time, over all workers and users. So many copies run there at once. Each of several
+        /// clusters may have so many.
         max_connections: u32 = is(10), "connections", Hot, in 1..=100_000;
-        /// A copy that has not been answered in this time, the wait for a connection included, is given up.
+        /// The proxy gives up a copy that has no answer in this time. The wait for a connection counts.
         timeout_ms: u64 = is(10_000), "ms", Hot, in 1..=3_600_000;
-        /// TLS to it, as for `[[cluster.backend]]`.
+        /// TLS to it: see `cluster.backend.tls`.
         tls: BackendTls = is(BackendTls::Preferred), "", Hot;
         /// Certificates of authorities, PEM, for "verify_ca" and "verify_identity".
         tls_ca: Option<PathBuf> = unset("none"), "", Hot;
-        /// As for `[[cluster.backend]]`.
+        /// See `cluster.backend.tls_fingerprints`.
         tls_fingerprints: Vec<Fingerprint> = is(vec![]), "", Hot, aka "ssl_fp";
-        /// As for `[[cluster.backend]]`.
+        /// See `cluster.backend.server_public_key_fingerprints`.
         server_public_key_fingerprints: Vec<Fingerprint> = is(vec![]), "", Hot;
-        /// As for `[[cluster.backend]]`.
+        /// See `cluster.backend.get_server_public_key`.
         get_server_public_key: bool = is(false), "", Hot, aka "allow_public_key_retrieval";
-        /// As for `[[cluster.backend]]`.
+        /// See `cluster.backend.trust_server_certificate`.
         trust_server_certificate: bool = is(false), "", Hot;
     }
 }
