@@ -26,6 +26,7 @@ use delphinus_pool::{BackendLimits, Budget, Pool};
 use delphinus_route::{ClusterChoice, Filter, FilterAction, Filters, Policy};
 use delphinus_session::{Failover, Parts, Routing, Session, Settings, WaitingRoom, Worker, spare_buffers};
 use delphinus_sql::Risks;
+use delphinus_stats::Statistics;
 use delphinus_testkit::{Client, Login, Param, Reply};
 use delphinus_topology::{ClusterId, Health, Member, Rest, Role, ServerFacts, Snapshot};
 use delphinus_view::{StoredCode, TrafficReporter, channel};
@@ -231,6 +232,11 @@ fn worker(
         buffers: spare_buffers(),
         cache: None,
         memory: Account::unlimited(),
+        recorder: Statistics::new(
+            Account::unlimited(),
+            delphinus_stats::Limits { by_digest: true, max_bytes: 1 << 24, max_text: 1024 },
+        )
+        .recorder(ClusterId(0)),
     })
 }
 

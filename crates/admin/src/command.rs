@@ -5,6 +5,7 @@ pub(crate) mod cache;
 pub(crate) mod clusters;
 mod config;
 mod describe;
+pub(crate) mod digests;
 mod dispatch;
 pub(crate) mod filters;
 pub(crate) mod help;
@@ -224,6 +225,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         &cache::CACHE,
     ),
     look(
+        &["SHOW DIGESTS"],
+        "digest_text",
+        "What statements cost: count, errors, times and their percentiles, where the time went, rows and bytes, by digest (the text without \
+         literals), since the start or RESET DIGESTS. By user, schema and backend: SELECT from digests_by_origin.",
+        &digests::DIGESTS,
+    ),
+    look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
         "variable_name",
         "What is so at the moment, and everything that is counted since the start, over all workers; what is about a cluster has its name (`cluster`).",
@@ -435,6 +443,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         "",
         "Forgets all answers that are kept.",
         Run::Now(|call| Ok(cache::clear(call))),
+    ),
+    operate(
+        &["RESET DIGESTS"],
+        "",
+        "Counts of statements by digest begin anew. What is counted since the start goes on.",
+        Run::Now(digests::reset),
     ),
     look_for_clients(
         &["SHOW VARIABLES", "SHOW SESSION VARIABLES", "SHOW GLOBAL VARIABLES"],

@@ -11,6 +11,7 @@ use delphinus_cache::Cache;
 use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry};
 use delphinus_config::{Edit, Effect};
 use delphinus_memory::Account;
+use delphinus_stats::Statistics;
 use delphinus_telemetry::CounterSet;
 use delphinus_topology::ClusterId;
 use delphinus_wire::auth::{Plugin, RsaKey};
@@ -53,6 +54,8 @@ pub struct Parts {
     pub cache: Option<Arc<Cache>>,
     /// What memory is kept.
     pub memory: Account,
+    /// What statements cost.
+    pub statistics: Arc<Statistics>,
     /// The proxy as a whole.
     pub proxy: Rc<dyn Proxy>,
 }
@@ -153,6 +156,8 @@ pub struct ClientUser {
 
 /// What all operators' connections share.
 pub struct Console {
+    /// When the clock of sessions began.
+    pub(crate) began: SystemTime,
     pub(crate) parts: Parts,
     pub(crate) users: RefCell<AdminUsers>,
     pub(crate) started: Instant,
@@ -189,7 +194,8 @@ impl Console {
         let failed_logins = FailedLogins::new(settings.login_delays);
         let audit = Audit::new(&parts.memory);
         let (places, desk) = (Default::default(), Desk::default());
-        Self { parts, users, started: now, places, failed_logins, desk, audit, times }
+        let began = SystemTime::now();
+        Self { parts, users, started: now, began, places, failed_logins, desk, audit, times }
     }
 
     /// Follows other settings from now on. An operator who is not among the users any more is disconnected with the next command.

@@ -7,7 +7,8 @@ use delphinus_tables::{Catalog, Cell, Reads, Table};
 use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
-    backends, cache, clusters, filters, help, limits, memory, pause, pools, route, sessions, settings, status,
+    backends, cache, clusters, digests, filters, help, limits, memory, pause, pools, route, sessions,
+    settings, status,
 };
 use crate::console::Console;
 use crate::users::AdminRole;
@@ -36,7 +37,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 19] = [
+pub(crate) static SOURCES: [&Source; 23] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -50,6 +51,10 @@ pub(crate) static SOURCES: [&Source; 19] = [
     &filters::FILTERS,
     &limits::LIMITS,
     &cache::CACHE,
+    &digests::DIGESTS,
+    &digests::DIGESTS_BY_ORIGIN,
+    &digests::STATEMENTS_BY_BACKEND,
+    &digests::STATEMENTS_BY_USER,
     &status::STATUS,
     &memory::MEMORY,
     &settings::CONFIG,

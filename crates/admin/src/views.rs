@@ -55,7 +55,7 @@ const GLOBAL: &str = "(
 )";
 
 /// All views.
-pub(crate) static VIEWS: [Table; 8] = [
+pub(crate) static VIEWS: [Table; 9] = [
     Table { name: "runtime_mysql_servers", help: "The backends.", columns: &SERVERS, over: BACKENDS },
     Table {
         name: "mysql_servers",
@@ -154,6 +154,41 @@ pub(crate) static VIEWS: [Table; 8] = [
             ),
         ],
         over: "users WHERE role = 'client'",
+    },
+    Table {
+        name: "stats_mysql_query_digest",
+        help: "What statements cost since RESET DIGESTS; `SELECT .. FROM digests` has more.",
+        columns: &[
+            number(
+                "hostgroup",
+                "As in the other views; -1: the proxy answered.",
+                "coalesce(2 * (c.number - 1) + (b.role <> 'primary'), -1)",
+            ),
+            text("schemaname", "The schema that the sessions were in.", "coalesce(d.schema, '')"),
+            text("username", "The user.", "coalesce(d.user, '')"),
+            text("client_address", "Always empty: clients are not told apart.", "''"),
+            text("digest", "The hash of the text without literals.", "'0x' || upper(d.digest)"),
+            text("digest_text", "The text without literals.", "d.digest_text"),
+            number("count_star", "Statements.", "sum(d.count)"),
+            number(
+                "first_seen",
+                "When the first one ended, seconds since 1970.",
+                "unixepoch(min(d.first_seen))",
+            ),
+            number(
+                "last_seen",
+                "When the last one ended, seconds since 1970.",
+                "unixepoch(max(d.last_seen))",
+            ),
+            number("sum_time", "The sum of their times, in microseconds.", "sum(d.total_us)"),
+            number("min_time", "The shortest time.", "min(d.min_us)"),
+            number("max_time", "The longest time.", "max(d.max_us)"),
+            number("sum_rows_affected", "Rows that they have changed.", "sum(d.rows_affected)"),
+            number("sum_rows_sent", "Rows of their results.", "sum(d.rows_sent)"),
+        ],
+        over: "digests_by_origin d JOIN clusters c ON c.name = d.cluster \
+               LEFT JOIN backends b ON b.name = d.backend AND b.cluster = d.cluster \
+               GROUP BY 1, d.schema, d.user, d.digest",
     },
     Table {
         name: "stats_mysql_query_rules",

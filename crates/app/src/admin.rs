@@ -77,6 +77,7 @@ pub(crate) fn console(config: &Config, shown: Shown) -> Rc<Console> {
         counters,
         cache: kept.cache.clone(),
         memory: kept.memory.clone(),
+        statistics: kept.statistics.clone(),
         proxy: Rc::new(Steered { running, service }),
     };
     Rc::new(Console::new(parts, rt::now()))

@@ -14,6 +14,7 @@ use delphinus_net::Place;
 use delphinus_net::rt::{self, Notify, watch};
 use delphinus_pool::Budget;
 use delphinus_session::{WaitingRoom, is_hung};
+use delphinus_stats::Statistics;
 use delphinus_topology::{ClusterId, Snapshot};
 use delphinus_view::SnapshotReader;
 use delphinus_wire::Capabilities;
@@ -45,6 +46,7 @@ pub(crate) struct SharedCluster {
     pub waiting: WaitingRoom,
     pub cache: Option<Arc<Cache>>,
     pub memory: Account,
+    pub statistics: Arc<Statistics>,
 }
 
 /// What one thread gets of a cluster.
@@ -82,6 +84,7 @@ impl RunningCluster {
             waiting: WaitingRoom::default(),
             cache: kept.cache.clone(),
             memory: kept.memory.clone(),
+            statistics: kept.statistics.clone(),
         };
         let (lines, questions): (Vec<_>, Vec<_>) = bells.iter().map(|_| worker_line()).unzip();
         let seed =

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use delphinus_cache::{Cache, Limits};
 use delphinus_config::{self as config, Config};
 use delphinus_memory::{Account, Owner, Permit};
+use delphinus_stats::Statistics;
 
 /// The part of the machine's memory, or the cgroup's, that is the limit if none is set.
 const PART: u64 = 4;
@@ -19,6 +20,8 @@ const LEAST: u64 = 256 << 20;
 pub(crate) struct Kept {
     /// The account.
     pub(crate) memory: Account,
+    /// What statements cost.
+    pub(crate) statistics: Arc<Statistics>,
     /// Answers that are kept; `None`: there is no room for any.
     pub(crate) cache: Option<Arc<Cache>>,
     /// Of the room for these, which is theirs from the start.
@@ -43,13 +46,21 @@ impl Kept {
         }
         let cache = room.as_ref().map(|_| Arc::new(Cache::new(Limits { max_bytes, max_entry_bytes })));
         tracing::debug!(memory_limit = limit, "memory for what is kept");
-        Self { memory, cache, _room: room }
+        let statistics = Statistics::new(memory.clone(), digests(config));
+        Self { memory, statistics, cache, _room: room }
     }
 
     /// As the configuration has it by now. The room of kept answers stays what it was.
     pub(crate) fn follow(&self, config: &Config) {
         self.memory.set_limit(limit(config));
+        self.statistics.follow(digests(config));
     }
+}
+
+/// What is counted of statements.
+fn digests(config: &Config) -> delphinus_stats::Limits {
+    let config::Digests { enabled, max_bytes, max_length, .. } = config.digests;
+    delphinus_stats::Limits { by_digest: enabled, max_bytes, max_text: max_length as usize }
 }
 
 fn limit(config: &Config) -> u64 {

@@ -80,7 +80,7 @@ fn start(
     buffers: &BufferPool,
 ) -> (Rc<Worker>, [rt::JoinHandle<()>; 4]) {
     let ClusterSeed { shared, policy, bell, questions } = seed;
-    let SharedCluster { id, backends, users, reader, waiting, cache, memory } = shared;
+    let SharedCluster { id, backends, users, reader, waiting, cache, memory, statistics } = shared;
     let current = policy.current();
     let counters = thread.counters.clusters[id.index()].clone();
     let pool = Pool::new(current.pool.clone(), backends, bell, counters.clone());
@@ -101,6 +101,7 @@ fn start(
         buffers: buffers.clone(),
         cache,
         memory,
+        recorder: statistics.recorder(id),
     });
     let beside = [
         rt::spawn_local(tended.tend()),

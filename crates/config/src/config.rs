@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::address::{BackendAddress, ListenAddress, Network};
 use crate::clients::Clients;
-use crate::schema::{Authentication, Cache, Log, Pool, Proxy, Routing};
+use crate::schema::{Authentication, Cache, Digests, Log, Pool, Proxy, Routing};
 use crate::secret::Secret;
 use crate::value::{Fingerprint, SocketMode};
 use crate::word::{
@@ -45,6 +45,8 @@ pub struct Config {
     pub mirrors: Vec<Mirror>,
     /// Answers that are kept.
     pub cache: Cache,
+    /// What is counted of statements.
+    pub digests: Digests,
     /// What is written about it.
     pub log: Log,
     /// Where operators connect; `None`: nobody can.

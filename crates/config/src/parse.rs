@@ -8,8 +8,8 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, Cache, FilterSection, LimitSection, ListenerSection, Log,
-    MirrorSection, Proxy, RuleSection, Section, UserSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, LimitSection,
+    ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, UserSection, Written, read,
 };
 use crate::validate;
 
@@ -32,6 +32,7 @@ const SECTIONS: &[&str] = &[
     "monitor",
     "pool",
     "cache",
+    "digests",
     "log",
     "admin",
 ];
@@ -48,6 +49,7 @@ pub(crate) struct WrittenFile {
     pub(crate) limits: Rows<LimitSection>,
     pub(crate) mirrors: Rows<MirrorSection>,
     pub(crate) cache: Option<Written<Cache>>,
+    pub(crate) digests: Option<Written<Digests>>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -95,6 +97,7 @@ impl WrittenFile {
         list.extend(each("limit", &self.limits));
         list.extend(each("mirror", &self.mirrors));
         list.extend(one("cache", self.cache.as_ref()));
+        list.extend(one("digests", self.digests.as_ref()));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -134,6 +137,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         limits: rows(root, "limit", mistakes),
         mirrors: rows(root, "mirror", mistakes),
         cache: optional(root, "cache", mistakes),
+        digests: optional(root, "digests", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

@@ -81,6 +81,7 @@ mod admin;
 mod authentication;
 mod cache;
 mod cluster;
+mod digests;
 mod filter;
 mod limit;
 mod listener;
@@ -97,6 +98,7 @@ pub(crate) use admin::{AdminSection, AdminUserSection};
 pub use authentication::Authentication;
 pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
+pub use digests::Digests;
 pub(crate) use filter::FilterSection;
 pub(crate) use limit::LimitSection;
 pub(crate) use listener::ListenerSection;
@@ -304,6 +306,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<MonitorSection>(),
         chapter::<Pool>(),
         chapter::<Cache>(),
+        chapter::<Digests>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
         chapter::<Log>(),

@@ -76,6 +76,7 @@ pub(crate) fn validate(
         limits,
         mirrors,
         cache: file.cache?.value,
+        digests: file.digests?.value,
         log: log?,
         admin,
         effective,

@@ -20,11 +20,13 @@ pub enum Owner {
     Cache,
     /// What operators have done.
     Audit,
+    /// What statements cost, by digest.
+    Digests,
 }
 
 impl Owner {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Buffers,
         Self::Unpacked,
         Self::Sessions,
@@ -32,6 +34,7 @@ impl Owner {
         Self::StoredCode,
         Self::Cache,
         Self::Audit,
+        Self::Digests,
     ];
 
     /// The word shown to operators.
@@ -44,6 +47,7 @@ impl Owner {
             Self::StoredCode => "stored_code",
             Self::Cache => "cache",
             Self::Audit => "audit",
+            Self::Digests => "digests",
         }
     }
 }

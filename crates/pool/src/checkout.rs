@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use delphinus_net::NetError;
+use delphinus_net::{NetError, rt};
 use delphinus_state::{Changed, SessionState};
 use delphinus_topology::BackendId;
 use delphinus_wire::command::{BackendStmtId, Code, put_stmt_command};
@@ -38,11 +38,12 @@ pub struct Checkout {
     pool: Rc<Pool>,
     backend: BackendId,
     doing: Doing,
+    synced_us: u32,
 }
 
 impl Checkout {
     pub(crate) fn new(connection: Box<Connection>, pool: Rc<Pool>, backend: BackendId) -> Self {
-        Self { connection: Some(connection), pool, backend, doing: Doing::Nothing }
+        Self { connection: Some(connection), pool, backend, doing: Doing::Nothing, synced_us: 0 }
     }
 
     /// Says what the backend is doing from now on.
@@ -102,11 +103,18 @@ impl Checkout {
         means: Means,
     ) -> Result<Ready, PoolError> {
         let (pool, backend) = (self.pool.clone(), self.backend);
+        let began = rt::now();
         let ready = make_ready(self.connection(), pool.place(backend), want, memory, means).await?;
         if ready == Ready::FixedUp {
             pool.counters.fixups.increment();
         }
+        self.synced_us = began.elapsed().as_micros() as u32;
         Ok(ready)
+    }
+
+    /// How long it took to bring it into its session's state, in microseconds; told once.
+    pub fn take_synced_us(&mut self) -> u32 {
+        std::mem::take(&mut self.synced_us)
     }
 
     /// Runs a statement of the proxy's own; what the client's last statement left behind is saved first.

@@ -81,6 +81,14 @@ impl Answer {
         Self { said: Said::Rows(result, Form::Text), found_rows: None, list: List::OfNoTables }
     }
 
+    /// How many rows it has.
+    pub(crate) fn rows_sent(&self) -> u64 {
+        match &self.said {
+            Said::Ok(_) => 0,
+            Said::Rows(result, _) => result.rows.len() as u64,
+        }
+    }
+
     /// The memory has this from now on, as a server would.
     fn remember(&self, memory: &Memory, flavor: Flavor) {
         let empties = match self.list {

@@ -250,7 +250,8 @@ impl Session {
         (statement, ttl): (&Statement, Duration),
     ) -> Result<bool, NetError> {
         let (Some(answers), Some(key)) = (&self.worker.answers, key) else { return Ok(false) };
-        match answers.consult(key, ttl, |origin| self.stand().may_be_given(origin)).await {
+        let may_be_given = |origin: &_| self.stand().may_be_given(origin);
+        match answers.consult(key, ttl, may_be_given, &self.held.spent).await {
             Consulted::Knows(answer) => {
                 self.give(input, statement, answer).await?;
                 return Ok(true);
@@ -268,11 +269,12 @@ impl Session {
             self.causality.was_given(&answer.origin, &self.worker.outlook.progress);
         }
         self.held.memory.answered_elsewhere(answer.rows);
+        self.costs.answered_here(answer.rows);
         if counts_otherwise(statement) {
             self.held.memory.lose_rows();
         }
         if self.client.stream.post(&answer.bytes) {
-            self.worker.counters.client_bytes_out.add(answer.bytes.len() as u64);
+            self.client.count_sent(answer.bytes.len());
             return Ok(());
         }
         self.client.write_bytes(&answer.bytes).await

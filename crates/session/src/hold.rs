@@ -16,11 +16,13 @@ use delphinus_clients::Activity;
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError, Request};
 use delphinus_state::{PinReason, Response, SessionState};
+use delphinus_stats::Place;
 use delphinus_topology::{Backend, BackendId};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
+use crate::costs::Spent;
 use crate::state::Wanted;
 
 pub(crate) use prepared::{forget_schema, prepare_in};
@@ -33,6 +35,8 @@ pub(crate) struct Held {
     pub source: Rc<Source>,
     /// What others may know of the session: where its statement runs, above all.
     pub activity: Arc<Activity>,
+    /// What the statement that runs has spent elsewhere than on its backend.
+    pub spent: Rc<Spent>,
     pub seats: Seats,
     /// The connection that the session is pinned to.
     pub bound: Option<Checkout>,
@@ -128,7 +132,9 @@ impl Held {
                 return Ok(self.runs_on(checkout));
             }
             state.keep_defaults(self.source.users.defaults(), self.rights);
-            match checkout.make_ready(&state.want, &self.memory).await {
+            let made_ready = checkout.make_ready(&state.want, &self.memory).await;
+            self.spent.add(Place::Sync, checkout.take_synced_us());
+            match made_ready {
                 Ok(_) => return self.stays_where_expired(checkout, state),
                 // Nothing of this command was sent: another connection will do.
                 Err(error) if error.is_elsewhere_better() => {}
@@ -165,7 +171,9 @@ impl Held {
         let request =
             Request { backend, identity, rights, want: &want, memory, waits_for_room, takes_expired };
         // Off the usual path: boxed, so that an idle session does not carry its room.
-        let found = Box::pin(self.source.pool.checkout(request)).await;
+        let began = rt::now();
+        let mut found = Box::pin(self.source.pool.checkout(request)).await;
+        self.spent.add_checkout(began, found.as_mut().map_or(0, Checkout::take_synced_us));
         if let Err(PoolError::Unreachable { error: reason, .. }) = &found {
             self.source.outlook.report_unreachable(backend, &reason.to_string());
         }

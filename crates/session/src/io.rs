@@ -11,6 +11,7 @@ mod send;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::costs::Spent;
 use delphinus_memory::Permit;
 use delphinus_net::{Buffer, BufferPool, Stream};
 use delphinus_telemetry::ClusterCounters;
@@ -52,9 +53,37 @@ pub(crate) struct Client {
     pub equipment: Rc<Equipment>,
     /// The statement that runs may make a server ask for a file of the client's.
     pub may_send_file: bool,
+    /// Bytes that were sent to it.
+    sent: u64,
+    /// Bytes that came from it.
+    received: u64,
+    spent: Rc<Spent>,
 }
 
 impl Client {
+    /// One that has logged in; `buffer` has what it has sent behind its login.
+    pub(crate) fn new(
+        (stream, buffer, room): (Stream, Buffer, Permit),
+        capabilities: Capabilities,
+        (equipment, spent): (Rc<Equipment>, Rc<Spent>),
+    ) -> Self {
+        let received = buffer.len() as u64;
+        Self {
+            stream,
+            buffer,
+            room,
+            kept: 0,
+            before_file: None,
+            error_seq: Some(1),
+            capabilities,
+            equipment,
+            may_send_file: false,
+            sent: 0,
+            received,
+            spent,
+        }
+    }
+
     /// Puts another command in the place of the one at the front of the buffer. It fits into one packet.
     pub(crate) fn replace_command(&mut self, input: Input, payload: &[u8]) -> Input {
         let mut packet = Vec::with_capacity(payload.len() + HEADER_LEN);
@@ -66,9 +95,22 @@ impl Client {
     /// The same with a packet, or the first one of several.
     pub(crate) fn replace_packet(&mut self, input: Input, packet: &[u8]) {
         let rest = self.buffer.data()[input.held..].to_vec();
+        self.received = (self.received + packet.len() as u64).wrapping_sub(input.held as u64);
         self.buffer.clear();
         self.buffer.extend(packet);
         self.buffer.extend(&rest);
+    }
+
+    /// How many bytes were sent to it.
+    #[inline]
+    pub(crate) fn given(&self) -> u64 {
+        self.sent
+    }
+
+    /// How many of the bytes that came were commands that have been taken.
+    #[inline]
+    pub(crate) fn taken(&self) -> u64 {
+        self.received + self.kept as u64 - self.buffer.len() as u64
     }
 
     /// Forgets the command that was kept to be sent again.
@@ -96,12 +138,19 @@ impl Client {
         }
     }
 
+    /// Counts bytes that go to the client.
+    #[inline]
+    pub(crate) fn count_sent(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+        self.equipment.counters.client_bytes_out.add(bytes as u64);
+    }
+
     /// Posts the last bytes of a response, if they are few, as of most; false if they have to be written.
     #[inline]
     pub(crate) fn post_last(&mut self, rest: &mut Buffer, len: usize) -> bool {
         let is_posted = self.stream.post(&rest.data()[..len]);
         if is_posted {
-            self.equipment.counters.client_bytes_out.add(len as u64);
+            self.count_sent(len);
             self.equipment.buffers.give(std::mem::take(rest));
         }
         is_posted

@@ -20,6 +20,7 @@
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
+//! | what a statement costs | `costs` |
 //! | whether it has changed accounts or rights | `follow/rights` |
 //! | what can go wrong | `proxy_error` |
 //! | which error does a client see | `client_error` |
@@ -29,6 +30,7 @@ mod answer;
 mod calls;
 mod client_error;
 mod command;
+mod costs;
 mod explain;
 mod extras;
 mod follow;

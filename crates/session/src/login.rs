@@ -34,6 +34,7 @@ pub(crate) use self::entrance::{Destination, destination};
 use self::greeting::server_settings;
 use self::origin::Origin;
 use crate::client_error::{ClientError, ProxyError};
+use crate::costs::Spent;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::{Held, Seats, is_about_schema};
@@ -260,23 +261,19 @@ impl Seed {
         );
         let account = &worker.memory;
         let (room, share) = (account.open(Owner::Buffers), Share::of(account));
-        let client = Client {
-            stream: self.stream,
-            buffer: self.buffer,
-            room,
-            kept: 0,
-            before_file: None,
-            error_seq: Some(1),
-            capabilities: outcome.connection.capabilities,
-            equipment: worker.equipment.clone(),
-            may_send_file: false,
-        };
+        let spent = Rc::<Spent>::default();
+        let client = Client::new(
+            (self.stream, self.buffer, room),
+            outcome.connection.capabilities,
+            (worker.equipment.clone(), spent.clone()),
+        );
         let (id, published) = (self.info.id, Published::new(self.info.clone(), worker.counters.clone()));
         let takes_expired =
             outcome.connection.capabilities.contains(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS);
         let held = Held {
             source: worker.source.clone(),
             activity: self.info,
+            spent,
             seats: Seats::default(),
             bound: None,
             identity,
@@ -320,6 +317,7 @@ impl Seed {
             state,
             held,
             statements: ClientStatements::default(),
+            costs: Box::default(),
         }
     }
 }

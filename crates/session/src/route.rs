@@ -4,10 +4,12 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Question, READ_ATTEMPTS, Reason, Target};
 use delphinus_sql::{Class, Effects, Statement};
+use delphinus_stats::Place;
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::{ProxyError, Steered};
+use crate::costs::Timed;
 use crate::fresh::Patience;
 use crate::rescue::{Seeking, Tries, leave_replica, roll_back_on_replica, take_bound};
 use crate::session::Session;
@@ -161,7 +163,11 @@ impl Session {
         let patience = Patience { limit, flavor: self.state.flavor() };
         let (outlook, counters) = (&self.worker.outlook, &self.worker.counters);
         // An error sends the read elsewhere.
-        if Box::pin(self.causality.catch_up(&mut checkout, patience, outlook, counters)).await? {
+        let timed = Timed::at(Place::Queue, &self.held.spent);
+        let has_caught_up =
+            Box::pin(self.causality.catch_up(&mut checkout, patience, outlook, counters)).await?;
+        drop(timed);
+        if has_caught_up {
             return Ok(checkout);
         }
         self.held.give_back(checkout);

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use delphinus_clients::{Arrival, Clusters, Limitable, Obstacle};
 use delphinus_net::{NetError, rt};
 use delphinus_sql::{Digest, Flavor, digest};
+use delphinus_stats::Place;
 use delphinus_telemetry::{ErrorKind, Source};
 use delphinus_wire::command::Code;
 use delphinus_wire::response::Status;
@@ -16,6 +17,7 @@ use delphinus_wire::{Command, HEADER_LEN, query_text_at};
 use crate::answer;
 use crate::calls::attend;
 use crate::client_error::ProxyError;
+use crate::costs::{Timed, Whose};
 use crate::io::{Input, Waited};
 use crate::login::enter;
 use crate::served::{Outcome, Served};
@@ -78,6 +80,9 @@ impl Session {
                 self.follow_settings();
             }
             self.client.error_seq = Some(1);
+            if self.is_statement() {
+                self.costs.begin(&self.client, &self.held.spent);
+            }
             let served = match self.take_turn(input) {
                 Ok(()) => self.serve_command(input).await,
                 Err(obstacle) => Box::pin(self.serve_in_turn(input, obstacle)).await,
@@ -88,6 +93,7 @@ impl Session {
             if self.steering.trace.is_some() {
                 self.tell_trace(&served);
             }
+            self.count_statement(&served);
             let served = served?;
             self.client.drop_kept();
             if self.steering.is_asked {
@@ -116,16 +122,26 @@ impl Session {
         self.client.next_command(&self.held.activity, limit_s).await
     }
 
+    /// True if the command at the front of the buffer runs a statement.
+    #[inline]
+    fn is_statement(&self) -> bool {
+        let code = self.client.buffer.data().get(HEADER_LEN);
+        [Code::Query, Code::StmtExecute, Code::StmtBulkExecute].iter().any(|one| code == Some(&(*one as u8)))
+    }
+
+    /// Counts what a statement has cost that has ended now.
+    #[inline]
+    fn count_statement(&mut self, served: &Outcome) {
+        let has_failed = !matches!(served, Ok(Served::Answered));
+        let Some(cost) = self.costs.end(&self.client, &self.held.spent, has_failed) else { return };
+        let whose = Whose { user: &self.held.identity.user, schema: self.state.want.schema.as_ref() };
+        self.costs.count(&self.worker.recorder, &cost, self.worker.registry.clock_s(), whose);
+    }
+
     /// Takes what the operator's limits give each statement; not there at once: what is in the way.
     #[inline]
     fn take_turn(&mut self, input: Input) -> Result<(), Obstacle> {
-        if self.steering.limits.is_none() {
-            return Ok(());
-        }
-        let is_statement = [Code::Query, Code::StmtExecute, Code::StmtBulkExecute]
-            .iter()
-            .any(|code| self.client.buffer.data().get(HEADER_LEN) == Some(&(*code as u8)));
-        if !is_statement {
+        if self.steering.limits.is_none() || !self.is_statement() {
             return Ok(());
         }
         let digest = self.limited_digest(input);
@@ -139,7 +155,9 @@ impl Session {
         let Some(mut limits) = self.steering.limits.take() else { return self.serve_command(input).await };
         let schema = self.state.want.schema.clone();
         let about = Limitable { schema: schema.as_deref(), ..limitable(&self.state, digest) };
+        let timed = Timed::at(Place::Queue, &self.held.spent);
         let waited = wait_for_turn(&mut limits, obstacle, about, &self.seeking()).await;
+        drop(timed);
         self.steering.limits = Some(limits);
         match waited {
             Ok(()) => self.serve_command(input).await,

@@ -13,6 +13,7 @@ use delphinus_wire::response::Status;
 
 use crate::answer::{self, Answer, Sessions, TextShape};
 use crate::client_error::ProxyError;
+use crate::costs::Costs;
 use crate::follow::{AskedTracking, Noted};
 use crate::fresh::Causality;
 use crate::hold::Held;
@@ -43,6 +44,8 @@ pub struct Session {
     pub(crate) noted: Noted,
     /// What it has to find where it reads.
     pub(crate) causality: Causality,
+    /// What the statement that runs costs.
+    pub(crate) costs: Box<Costs>,
 }
 
 /// What the login settled for as long as the connection lives.
@@ -109,6 +112,7 @@ impl Session {
         self.held.last_backend = None;
         self.state.idle_limit_s = 0;
         self.state.asked_tracking = AskedTracking::default();
+        self.costs.changes_user();
         self.reset_steering();
     }
 
@@ -124,6 +128,7 @@ impl Session {
 
     /// Gives the client the answer to a statement.
     pub(crate) async fn answer(&mut self, answer: &Answer) -> Outcome {
+        self.costs.answered_here(answer.rows_sent());
         answer::give(&mut self.client, &self.state, &self.held.memory, answer).await?;
         Ok(Served::Answered)
     }

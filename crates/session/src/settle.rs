@@ -5,11 +5,13 @@ use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, LeftBehind, PoolError};
 use delphinus_sql::{Class, Effects, SqlText, Statement};
 use delphinus_state::Response;
+use delphinus_stats::Place;
 use delphinus_telemetry::ClusterCounters;
 use delphinus_wire::HEADER_LEN;
 
 use crate::answer::{list_left, rows_left};
 use crate::client_error::{Lost, ProxyError};
+use crate::costs::Timed;
 use crate::follow::{self, Around};
 use crate::fresh::Done;
 use crate::io::{Input, Relayed};
@@ -34,6 +36,7 @@ impl Session {
     pub(crate) fn settle_at_once(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Option<Checkout> {
         let Ran { statement, response, .. } = ran;
         self.held.last_backend = Some(checkout.backend());
+        self.costs.answered(checkout.backend(), response);
         let done = Done { backend: checkout.backend(), statement, response };
         self.causality.follow(done, self.steering.consistency(), &self.worker.outlook);
         if let Some(status) = response.status {
@@ -73,6 +76,7 @@ impl Session {
         if ran.response.takes_no_writes() {
             self.worker.outlook.report_read_only(checkout.backend());
         }
+        let _timed = Timed::at(Place::Sync, &self.held.spent);
         let before = self.state.want.schema.clone();
         let around = Around {
             stored_code: &self.worker.stored_code,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use delphinus_net::rt;
 use delphinus_pool::{BackendStatement, Checkout, StatementKey};
-use delphinus_sql::{CodeChange, Flavor, Statement};
+use delphinus_sql::{CodeChange, Flavor, Sketch, Statement};
 use delphinus_state::PinReason;
 use delphinus_view::StoredCode;
 use delphinus_wire::command::ClientStmtId;
@@ -23,6 +23,8 @@ pub(crate) struct ClientStatement {
     pub key: Rc<StatementKey>,
     /// What the classifier found.
     pub statement: Statement,
+    /// By which its digest is found; `None`: its text was not kept.
+    pub sketch: Option<Sketch>,
     /// How many parameters it has.
     pub params: u16,
     /// The types sent last, which the client need not send again.

@@ -14,6 +14,7 @@ use delphinus_pool::Pool;
 use delphinus_route::{Filters, Policy, Rules};
 use delphinus_sql::Consistency;
 use delphinus_state::SessionState;
+use delphinus_stats::Recorder;
 use delphinus_telemetry::{ClusterCounters, ProcessCounters};
 use delphinus_topology::ClusterId;
 use delphinus_view::{SnapshotReader, StoredCode};
@@ -138,6 +139,8 @@ pub struct Worker {
     /// Answers that are kept; `None`: none are.
     pub(crate) answers: Option<Answers>,
     pub(crate) tokens: Tokens,
+    /// Counts what statements cost.
+    pub(crate) recorder: Recorder,
     first_states: RefCell<Vec<SessionState>>,
 }
 
@@ -171,6 +174,8 @@ pub struct Parts {
     pub cache: Option<Arc<Cache>>,
     /// What memory there is for what is kept.
     pub memory: Account,
+    /// Counts what statements cost.
+    pub recorder: Recorder,
 }
 
 /// Bytes of a buffer: most commands and results fit.
@@ -238,6 +243,7 @@ impl Worker {
             outlook,
             answers,
             tokens: Tokens::default(),
+            recorder: parts.recorder,
             first_states: RefCell::default(),
         })
     }

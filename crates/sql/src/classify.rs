@@ -21,7 +21,7 @@ mod transaction;
 use std::ops::Range;
 
 use crate::cursor::{Walk, Watch};
-use crate::digest::{Digest, Writer};
+use crate::digest::{Digest, Sketch, Sketcher, Writer};
 use crate::event::Event;
 use crate::keyword::Keyword;
 use crate::lexer::{Token, TokenKind};
@@ -41,6 +41,13 @@ pub fn classify_and_digest(sql: &[u8], options: LexOptions, out: &mut Vec<u8>) -
     let mut writer = Writer::new(out);
     let statement = walk_all(sql, options, &mut writer, |_| {}, |_, _| {});
     (statement, writer.finish())
+}
+
+/// The same, and the sketch, which is cheaper than the digest. The seed is the caller's secret.
+pub fn classify_and_sketch(sql: &[u8], options: LexOptions, seed: u64) -> (Statement, Sketch) {
+    let mut sketcher = Sketcher::new(seed, options);
+    let statement = walk_all(sql, options, &mut sketcher, |_| {}, |_, _| {});
+    (statement, sketcher.finish())
 }
 
 /// The same, and hands everything with a name to `emit`.

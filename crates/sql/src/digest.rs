@@ -5,6 +5,7 @@
 //! digest may name different tables where the server tells names apart by case.
 
 mod groups;
+mod sketch;
 mod words;
 
 use crate::LexOptions;
@@ -13,6 +14,8 @@ use crate::cursor::{Cursor, Watch};
 use crate::keyword::Keyword;
 use crate::lexer::{TokenKind, is_word_byte};
 use groups::Groups;
+pub use sketch::Sketch;
+pub(crate) use sketch::Sketcher;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The hash of a normalised text (XXH3, 64 bits, seed 0): the same on every machine and in every version.

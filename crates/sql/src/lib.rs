@@ -33,8 +33,8 @@ pub use asked::{
 };
 pub use assignments::{Assignment, Scope, Target, TransactionScope, assignments};
 pub use classify::explain::explained_route;
-pub use classify::{classify, classify_and_digest};
-pub use digest::{Digest, digest};
+pub use classify::{classify, classify_and_digest, classify_and_sketch};
+pub use digest::{Digest, Sketch, digest};
 pub use effects::Effects;
 pub use hints::{CacheWish, Consistency, Hints, Wanted, hints};
 pub use names::{

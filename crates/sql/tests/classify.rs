@@ -10,9 +10,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use delphinus_sql::{
-    Backslash, Effects, Flavor, LexOptions, Quotes, Statement, TextCharset, Uses, classify,
-    classify_and_digest, digest,
+    Backslash, Effects, Flavor, LexOptions, Quotes, Sketch, Statement, TextCharset, Uses, classify,
+    classify_and_digest, classify_and_sketch, digest,
 };
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -107,6 +108,7 @@ fn rewrite(path: &Path, text: &str, cases: &[Case]) {
 #[test]
 fn every_statement_is_classified_as_the_table_says() {
     let mut count = 0;
+    let mut sketches: HashMap<Sketch, Vec<u8>> = HashMap::new();
     let mut wrong = String::new();
     for path in files() {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -123,6 +125,10 @@ fn every_statement_is_classified_as_the_table_says() {
             // The digest is the same whether the text is read for it alone or for its class as well.
             assert_eq!(classify_and_digest(sql.as_bytes(), *options, &mut together), (found, hash), "{sql}");
             assert_eq!(together, alone, "{sql}");
+            // No two digests have one sketch.
+            let (same, sketch) = classify_and_sketch(sql.as_bytes(), *options, 7);
+            assert_eq!(same, found, "{sql}");
+            assert_eq!(*sketches.entry(sketch).or_insert_with(|| alone.clone()), alone, "{sql}");
             let answer = answer(found);
             if answer != *expected {
                 let file = path.file_name().unwrap().display();

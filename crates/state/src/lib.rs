@@ -30,7 +30,7 @@ pub use learn::{Executed, Learnt, fixes, learn};
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
 pub use sql_statements::{SqlStatement, SqlStatements, text_of};
-pub use tracker::{Changed, OfServer, Progress, Response, ResponseTracker, Shape};
+pub use tracker::{Changed, Earlier, OfServer, Progress, Response, ResponseTracker, Shape};
 pub use user_vars::{
     MOST_USER_VARS, READ_AT_ONCE, UserValue, UserVars, bytes_of_user_vars, read_back_sql, room_for_values,
 };

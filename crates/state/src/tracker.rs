@@ -11,7 +11,7 @@ mod response;
 use delphinus_wire::response::{self as packets, EofPacket, ErrPacket, OkPacket, PrepareOk, Status};
 use delphinus_wire::{Capabilities, HEADER_LEN, Malformed, parse_header};
 
-pub use response::{Changed, OfServer, Response};
+pub use response::{Changed, Earlier, OfServer, Response};
 
 /// What kind of answer a command gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -383,7 +383,7 @@ impl ResponseTracker {
     fn prepared(&mut self, id: u32, payload: &mut [u8]) -> Result<Meaning, Malformed> {
         let ok = PrepareOk::parse(payload)?;
         payload[delphinus_wire::command::STMT_ID_AT].copy_from_slice(&id.to_le_bytes());
-        self.response.prepared = Some(ok);
+        self.response.prepared = Some(Box::new(ok));
         self.response.warnings = ok.warnings;
         self.phase = match (ok.params, ok.columns) {
             (0, 0) => return Ok(self.end()),

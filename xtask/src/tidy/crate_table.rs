@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 22] = [
+const TABLE: [(&str, &[&str]); 23] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -26,6 +26,7 @@ const TABLE: [(&str, &[&str]); 22] = [
     ("state", &["wire", "sql"]),
     ("topology", &["wire"]),
     ("cache", &["wire", "topology"]),
+    ("stats", &["memory", "sql", "telemetry", "topology"]),
     ("net", &["kernel", "memory", "wire", "telemetry"]),
     ("route", &["wire", "sql", "state", "topology"]),
     ("pool", &["memory", "wire", "state", "net", "topology", "telemetry"]),
@@ -46,6 +47,7 @@ const TABLE: [(&str, &[&str]); 22] = [
             "pool",
             "view",
             "clients",
+            "stats",
             "telemetry",
         ],
     ),
@@ -65,6 +67,7 @@ const TABLE: [(&str, &[&str]); 22] = [
             "view",
             "clients",
             "session",
+            "stats",
             "tables",
             "telemetry",
         ],
@@ -87,6 +90,7 @@ const TABLE: [(&str, &[&str]); 22] = [
             "monitor",
             "clients",
             "session",
+            "stats",
             "admin",
         ],
     ),

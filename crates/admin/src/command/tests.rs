@@ -46,6 +46,10 @@ pub(crate) fn console() -> Console {
         counters: CounterSet::new(1, ["main", "by port"].map(Arc::from), delphinus_state::PinReason::LABELS),
         cache: None,
         memory: delphinus_memory::Account::unlimited(),
+        statistics: delphinus_stats::Statistics::new(
+            delphinus_memory::Account::unlimited(),
+            delphinus_stats::Limits { by_digest: true, max_bytes: 1 << 20, max_text: 1024 },
+        ),
         proxy: Rc::new(TwoOptions),
     };
     Console::new(parts, rt::now())

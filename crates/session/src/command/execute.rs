@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::{Access, Effects, Hints, SqlText, Statement, Uses, Why};
+use delphinus_sql::{Access, Effects, Hints, SqlText, Statement, Uses, Why, digest};
 use delphinus_state::{PinReason, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
@@ -242,6 +242,10 @@ impl Session {
             return Err(*error);
         }
         let (statement, key) = (found.statement, found.key.clone());
+        if let Some(sketch) = found.sketch {
+            let lex = self.state.lex.options_with(&key.state().vars);
+            self.costs.is(|| self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text)));
+        }
         if self.steering.guard.concerns(statement.risks) {
             let text = SqlText::new(key.text(), self.state.lex());
             self.check_filters((&statement, &text), Occasion::Runs)?;
@@ -406,6 +410,10 @@ impl Session {
             return self.refuse(input, *error).await;
         }
         let (key, mut statement) = (found.key.clone(), found.statement);
+        if let Some(sketch) = found.sketch {
+            let lex = self.state.lex.options_with(&key.state().vars);
+            self.costs.is(|| self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text)));
+        }
         let own = found.own.as_ref().map(|own| own.statement.id);
         if self.steering.guard.concerns(statement.risks) {
             let text = SqlText::new(key.text(), self.state.lex());

@@ -6,7 +6,10 @@ use std::rc::Rc;
 use delphinus_memory::Kept;
 use delphinus_net::rt;
 use delphinus_pool::{BackendStatement, Checkout, LeftBehind, RowsLeft, StatementKey};
-use delphinus_sql::{Class, Effects, Hints, SqlText, Statement, Uses, Why, classify, kill_target};
+use delphinus_sql::{
+    Class, Effects, Hints, LexOptions, Sketch, SqlText, Statement, Uses, Why, classify, classify_and_sketch,
+    kill_target,
+};
 use delphinus_state::{PinReason, Shape, bytes_of_vars};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD};
@@ -39,6 +42,8 @@ struct Text<'a> {
     kept: Rc<Kept>,
     /// There is none for the text.
     is_large: bool,
+    /// By which executions find its digest.
+    sketch: Option<Sketch>,
 }
 
 /// A text on its way to a server that prepares it.
@@ -78,7 +83,7 @@ impl Session {
         // The text is needed to prepare it elsewhere.
         let sent: Rc<[u8]> = self.client.buffer.data()[HEADER_LEN + 1..input.held].into();
         let read = &SqlText::new(&sent, self.state.lex.options(&self.state.want.vars));
-        let statement = classify(read.sql, read.lex);
+        let (statement, sketch) = self.classify_prepared(read.sql, read.lex);
         let own = own_text(read, &statement, self.held.activity.id.0);
         let (input, bytes) = match own {
             Some(own) => prepare_instead(&mut self.client, input, own),
@@ -86,7 +91,8 @@ impl Session {
         };
         match keep(&bytes, &self.state) {
             Some(kept) => {
-                self.prepare_text(input, Text { bytes, read, kept, is_large: false }, statement).await
+                let text = Text { bytes, read, kept, is_large: false, sketch };
+                self.prepare_text(input, text, statement).await
             }
             None => self.prepare_large(input).await,
         }
@@ -108,7 +114,8 @@ impl Session {
         }
         let bytes: Rc<[u8]> = self.client.buffer.data()[text_at..input.held].into();
         let read = &SqlText::new(&bytes, lex);
-        let text = Text { bytes: bytes.clone(), read, kept: Rc::new(kept), is_large: true };
+        let kept = Rc::new(kept);
+        let text = Text { bytes: bytes.clone(), read, kept, is_large: true, sketch: None };
         self.prepare_text(input, text, statement).await
     }
 
@@ -151,6 +158,16 @@ impl Session {
         }
     }
 
+    /// What a text is, and how its executions are counted.
+    fn classify_prepared(&self, sql: &[u8], lex: LexOptions) -> (Statement, Option<Sketch>) {
+        let recorder = &self.worker.recorder;
+        if !recorder.wants_digests() {
+            return (classify(sql, lex), None);
+        }
+        let (statement, sketch) = classify_and_sketch(sql, lex, recorder.seed());
+        (statement, Some(sketch))
+    }
+
     /// A rule has another text for it.
     async fn prepare_rewritten(&mut self, input: Input, text: Vec<u8>) -> Outcome {
         let kept = if input.is_whole() { keep(&text, &self.state) } else { None };
@@ -159,8 +176,8 @@ impl Session {
         };
         let (input, bytes) = prepare_instead(&mut self.client, input, text);
         let read = &SqlText::new(&bytes, self.state.lex.options(&self.state.want.vars));
-        let statement = classify(read.sql, read.lex);
-        let text = Text { bytes: bytes.clone(), read, kept, is_large: false };
+        let (statement, sketch) = self.classify_prepared(read.sql, read.lex);
+        let text = Text { bytes: bytes.clone(), read, kept, is_large: false, sketch };
         self.prepare_text(input, text, statement).await
     }
 
@@ -168,7 +185,7 @@ impl Session {
         &mut self,
         mut checkout: Checkout,
         Relayed { response, rest, len, .. }: Relayed,
-        (id, Text { bytes: text, read, kept, is_large }): (ClientStmtId, Text<'_>),
+        (id, Text { bytes: text, read, kept, is_large, sketch }): (ClientStmtId, Text<'_>),
         statement: Statement,
     ) -> Outcome {
         let ran = Ran { statement: &statement, text: read, response: &response };
@@ -177,7 +194,7 @@ impl Session {
         let may_assign =
             statement.effects.contains(Effects::SETS_USER_VARS) && statement.class != Class::Diagnostics;
         let assigns = response.prepared.is_some() && may_assign;
-        if let Some(prepared) = response.prepared {
+        if let Some(prepared) = response.prepared.as_deref() {
             let known = if is_large { Rc::default() } else { text.clone() };
             let key = Rc::new(StatementKey::new(known, self.state.want.clone()).with_room(kept));
             let own = if is_large {
@@ -191,6 +208,7 @@ impl Session {
             let statement = ClientStatement {
                 key,
                 statement,
+                sketch,
                 params: prepared.params,
                 types: Vec::new(),
                 token: self.worker.tokens.next(),

@@ -3,6 +3,7 @@
 use delphinus_pool::Checkout;
 use delphinus_sql::{
     Access, Class, CodeChange, Effects, LexOptions, Risks, SqlText, Statement, Uses, Why, classify,
+    classify_and_sketch, digest,
 };
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD, query_attributes, query_text_at};
 
@@ -77,7 +78,7 @@ impl Session {
         let has_attributes = text_at > EMPTY_ATTRIBUTES;
         let text_at = HEADER_LEN + text_at;
         let lex = self.state.lex.options(&self.state.want.vars);
-        let statement = self.classify(input, text_at, lex);
+        let statement = self.classify_counted(input, text_at, lex);
         if self.steering.guard.concerns(statement.risks) {
             let sql = &self.client.buffer.data()[text_at..input.held];
             if let Err(error) = self.check_filters((&statement, &SqlText::new(sql, lex)), Occasion::Runs) {
@@ -184,6 +185,19 @@ impl Session {
     /// about it pins.
     pub(super) fn classify(&self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
         let statement = classify(&self.client.buffer.data()[text_at..input.held], lex);
+        if input.is_whole() { statement } else { as_unknown(statement) }
+    }
+
+    /// The same for a statement that runs now, which is counted by its digest.
+    #[inline]
+    fn classify_counted(&mut self, input: Input, text_at: usize, lex: LexOptions) -> Statement {
+        let recorder = &self.worker.recorder;
+        if !recorder.wants_digests() {
+            return self.classify(input, text_at, lex);
+        }
+        let sql = &self.client.buffer.data()[text_at..input.held];
+        let (statement, sketch) = classify_and_sketch(sql, lex, recorder.seed());
+        self.costs.is(|| recorder.digest(sketch, |text| digest(sql, lex, text)));
         if input.is_whole() { statement } else { as_unknown(statement) }
     }
 

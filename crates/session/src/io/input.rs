@@ -7,9 +7,11 @@ use std::time::Duration;
 use delphinus_clients::Activity;
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
+use delphinus_stats::Place;
 use delphinus_wire::{Frame, HEADER_LEN, header, parse_header};
 
 use super::Client;
+use crate::costs::Timed;
 use crate::worker::BUFFER_SIZE;
 
 /// Commands up to this size are held whole, in bytes; of longer ones this much is classified.
@@ -180,8 +182,9 @@ impl Client {
     }
 
     #[inline]
-    fn count_read(&self, result: io::Result<usize>) -> Result<usize, NetError> {
+    fn count_read(&mut self, result: io::Result<usize>) -> Result<usize, NetError> {
         let n = result?;
+        self.received += n as u64;
         self.equipment.counters.client_bytes_in.add(n as u64);
         Ok(n)
     }
@@ -255,12 +258,17 @@ impl Client {
     /// Writes to the client, which may be slow but not for ever.
     #[inline]
     pub(crate) async fn write(&mut self, buffer: Buffer, n: usize) -> Result<Buffer, NetError> {
-        self.equipment.counters.client_bytes_out.add(n as u64);
+        self.count_sent(n);
         if self.stream.post(&buffer.data()[..n]) {
             return Ok(buffer);
         }
+        Box::pin(self.write_long(buffer, n)).await
+    }
+
+    async fn write_long(&mut self, buffer: Buffer, n: usize) -> Result<Buffer, NetError> {
+        let _timed = Timed::at(Place::Client, &self.spent);
         let seconds = self.equipment.net_timeout_s;
-        let write = Box::pin(rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, 0..n)));
+        let write = rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, 0..n));
         let (result, buffer) = write.await.ok_or(NetError::TimedOut(seconds * 1000))?;
         result?;
         Ok(buffer)
@@ -268,7 +276,7 @@ impl Client {
 
     /// Writes packets that the proxy made.
     pub(crate) async fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), NetError> {
-        self.equipment.counters.client_bytes_out.add(bytes.len() as u64);
+        self.count_sent(bytes.len());
         let seconds = self.equipment.net_timeout_s;
         let write = Box::pin(rt::timeout(Duration::from_secs(seconds), self.stream.write_bytes(bytes)));
         write.await.ok_or(NetError::TimedOut(seconds * 1000))??;

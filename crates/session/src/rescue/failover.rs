@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use delphinus_clients::Registry;
 use delphinus_net::rt::{self, Either};
 use delphinus_pool::{Checkout, PoolError};
+use delphinus_stats::Place;
 use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
@@ -21,6 +22,7 @@ use super::loss::lost;
 use crate::answer::killed;
 use crate::calls::attend;
 use crate::client_error::{ClientError, ProxyError};
+use crate::costs::Timed;
 use crate::hold::{Held, is_about_schema};
 use crate::io::{Client, Relayed};
 use crate::state::{Opening, Wanted};
@@ -122,6 +124,7 @@ impl Seeking<'_> {
             return Err(ProxyError::NoPrimary(Duration::ZERO, first.reason()));
         };
         counters.failover_waits.increment();
+        let _timed = Timed::at(Place::Queue, &self.held.spent);
         let (began, mut last) = (rt::now(), first);
         while began.elapsed() < settings.wait {
             let left = settings.wait.saturating_sub(began.elapsed());
@@ -177,6 +180,7 @@ impl Seeking<'_> {
             )));
         };
         source.counters.pause_waits.increment();
+        let _timed = Timed::at(Place::Queue, &self.held.spent);
         activity.is_paused_now();
         let (began, mut line) = (rt::now(), self.waits.gate.line_up(&user));
         loop {

@@ -16,6 +16,7 @@
 
 mod keeping;
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,12 +29,14 @@ use delphinus_net::rt::{self, Notify};
 use delphinus_route::RulePlace;
 use delphinus_sql::{CacheWish, Consistency, Statement};
 use delphinus_state::SessionState;
+use delphinus_stats::Place;
 use delphinus_telemetry::ClusterCounters;
 use delphinus_topology::ClusterId;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Capabilities, ExecuteParams};
 
 use super::{Asked, Steering};
+use crate::costs::{Spent, Timed};
 use crate::hold::Held;
 use crate::state::Wanted;
 use crate::statements::ClientStatement;
@@ -111,6 +114,7 @@ impl Answers {
         key: Key,
         ttl: Duration,
         may_be_given: impl Fn(&Origin) -> bool,
+        spent: &Rc<Spent>,
     ) -> Consulted {
         if let Some(answer) = self.look_up(&key, ttl, &may_be_given) {
             return Consulted::Knows(answer);
@@ -122,6 +126,7 @@ impl Answers {
             Takeoff::Alone => None,
             Takeoff::Wait(landed) => {
                 self.counters.cache_waits.increment();
+                let _timed = Timed::at(Place::Queue, spent);
                 rt::timeout(LONGEST_WAIT, landed.notified()).await;
                 if let Some(answer) = self.look_up(&key, ttl, &may_be_given) {
                     return Consulted::Knows(answer);

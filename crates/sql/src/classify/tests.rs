@@ -276,6 +276,17 @@ proptest! {
         let mut at_once = Vec::new();
         prop_assert_eq!(crate::classify_and_digest(&sql, options, &mut at_once), (statement, digest));
         prop_assert_eq!(&at_once, &out);
+        // A sketch knows no less than the digest, and nothing of what literals say.
+        let sketch = crate::classify_and_sketch(&sql, options, 1).1;
+        let with = |literal: &str| {
+            let text = [&sql[..], literal.as_bytes()].concat();
+            let mut out = Vec::new();
+            (crate::classify_and_sketch(&text, options, 1).1, crate::digest(&text, options, &mut out))
+        };
+        let (one, other, word) = (with(" , 17"), with(" , 9.5e1"), with(" , b17"));
+        prop_assert!(one.0 != word.0 || one.1 == word.1);
+        prop_assert!(one.0 != sketch || one.1 == digest);
+        prop_assert!(one.0 == other.0 || one.1 != other.1 || sql.contains(&b'/') || sql.contains(&b'\''));
         // Each token is written with at most a space and quotes around it; `...` stands for what was longer.
         prop_assert!(out.len() <= 6 * sql.len());
     }

@@ -40,6 +40,8 @@ pub struct Response {
     pub warnings: u16,
     /// Rows of the last result set.
     pub rows: u64,
+    /// Of the results before the last one, where there are several. In a box: few have any.
+    pub earlier: Option<Box<Earlier>>,
     /// How many result sets there were; more than 65,535 are not told apart.
     pub result_sets: u16,
     /// The cursor that was asked for is open: its rows are to be fetched.
@@ -51,12 +53,45 @@ pub struct Response {
     /// What that error says of the server.
     pub of_server: OfServer,
     /// What a successful COM_STMT_PREPARE said.
-    pub prepared: Option<PrepareOk>,
+    pub prepared: Option<Box<PrepareOk>>,
     /// Changes, in the order of their arrival.
     pub changes: Vec<Changed>,
 }
 
+/// What the results before the last one said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Earlier {
+    /// Rows of these.
+    pub rows: u64,
+    /// Rows that these have changed.
+    pub affected_rows: u64,
+}
+
 impl Response {
+    /// Rows of all result sets.
+    #[inline]
+    pub fn rows_of_all(&self) -> u64 {
+        self.rows + self.earlier.as_ref().map_or(0, |earlier| earlier.rows)
+    }
+
+    /// Rows that all results have changed.
+    #[inline]
+    pub fn affected_of_all(&self) -> u64 {
+        self.affected_rows.unwrap_or(0) + self.earlier.as_ref().map_or(0, |earlier| earlier.affected_rows)
+    }
+
+    fn earlier(&mut self) -> &mut Earlier {
+        self.earlier.get_or_insert_default()
+    }
+
+    /// Another result follows the one that has told this.
+    fn keep_affected(&mut self) {
+        if let Some(affected @ 1..) = self.affected_rows.take() {
+            let earlier = self.earlier();
+            earlier.affected_rows = earlier.affected_rows.saturating_add(affected);
+        }
+    }
+
     /// True if the server accepted the command.
     pub fn is_ok(&self) -> bool {
         self.error.is_none()
@@ -69,9 +104,11 @@ impl Response {
     }
 
     pub(super) fn begin_result_set(&mut self) {
-        self.rows = 0;
+        self.keep_affected();
+        if self.rows > 0 {
+            self.earlier().rows += std::mem::take(&mut self.rows);
+        }
         self.result_sets = self.result_sets.saturating_add(1);
-        self.affected_rows = None;
     }
 
     pub(super) fn see_ok(&mut self, ok: &OkPacket<'_>, is_result_set: bool) {
@@ -79,6 +116,7 @@ impl Response {
         self.are_several |= ok.status.contains(Status::MORE_RESULTS);
         self.warnings = ok.warnings;
         if !is_result_set {
+            self.keep_affected();
             self.affected_rows = Some(ok.affected_rows);
             self.matched_rows = matched_rows(ok.info);
         }
@@ -103,7 +141,7 @@ impl Response {
         self.error = Some(err.code);
         self.of_server =
             if err.is_of_read_only_server() { OfServer::TakesNoWrites } else { OfServer::Nothing };
-        self.affected_rows = None;
+        self.keep_affected();
         self.has_cursor = false;
     }
 }

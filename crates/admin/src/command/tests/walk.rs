@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 23] = shows![
+const SHOWS: [Sample; 24] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -46,6 +46,7 @@ const SHOWS: [Sample; 23] = shows![
     "SHOW WAITERS",
     "SHOW RULES",
     "SHOW CACHE",
+    "SHOW DIGESTS",
     "SHOW STATUS",
     "SHOW VERSION",
     "SHOW LISTENERS",
@@ -62,7 +63,7 @@ const SHOWS: [Sample; 23] = shows![
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 26] = [
+const OTHERS: [Sample; 27] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
@@ -170,6 +171,7 @@ const OTHERS: [Sample; 26] = [
     ),
     sample("CONFIG SAVE", &["CONFIG SAVE"], &["CONFIG SAVE x"]),
     sample("CLEAR CACHE", &["CLEAR CACHE", "PURGE CACHE"], &["CLEAR CACHE x"]),
+    sample("RESET DIGESTS", &["RESET DIGESTS"], &["RESET DIGESTS x"]),
     Sample {
         name: "SET",
         first: &[],

@@ -1,0 +1,254 @@
+//! The tables of what statements cost: `digests`, `digests_by_origin`, `statements_by_backend`, `statements_by_user`; and `RESET DIGESTS`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use delphinus_sql::Digest;
+use delphinus_stats::{Place, Sum};
+use delphinus_tables::{self as tables, Cell, Column};
+use delphinus_topology::{BackendId, ClusterId};
+
+use super::{Call, usage_of};
+use crate::answer::{Answer, Refused};
+use crate::console::Console;
+use crate::source::{Cells, Provider, Source};
+use crate::table::{number, text};
+use crate::time::stamp;
+use crate::users::AdminRole;
+
+const CLUSTER: Column = Column::text("cluster", "The cluster.");
+const DIGEST: Column = Column::text(
+    "digest",
+    "The hash of the text without literals; NULL: the rest, for which there was no room, and commands without a text.",
+);
+const DIGEST_TEXT: Column = Column::text(
+    "digest_text",
+    "The text without literals, up to digests.max_length; NULL where it was not kept.",
+);
+const SCHEMA: Column = Column::text("schema", "The schema that the sessions were in.");
+const USER: Column = Column::text("user", "The user; NULL: of all users for which there was no room.");
+const BACKEND: Column = Column::text("backend", "The backend that had them; NULL: none, the proxy answered.");
+
+/// What is counted, behind what it is counted by.
+const COUNTS: [Column; 21] = [
+    Column::integer("count", "", "Statements."),
+    Column::integer("errors", "", "Of these, those that ended with an error."),
+    Column::integer(
+        "total_us",
+        "us",
+        "The sum of their times, from the command's last byte to the answer's.",
+    ),
+    Column::integer("min_us", "us", "The shortest time."),
+    Column::integer("avg_us", "us", "The average time."),
+    Column::integer("max_us", "us", "The longest time."),
+    Column::integer("p50_us", "us", "Half of them took no longer, within 5 percent."),
+    Column::integer("p95_us", "us", "95 percent took no longer."),
+    Column::integer("p99_us", "us", "99 percent took no longer."),
+    Column::integer("p999_us", "us", "99.9 percent took no longer."),
+    Column::integer(
+        "queue_us",
+        "us",
+        "Of the total: waited for limits, a pause, a primary, or a replica to catch up.",
+    ),
+    Column::integer("pool_us", "us", "Of the total: waited for a backend connection."),
+    Column::integer("sync_us", "us", "Of the total: the connection was brought into the session's state."),
+    Column::integer("backend_us", "us", "Of the total: the backend worked, and the answer passed."),
+    Column::integer("client_us", "us", "Of the total: waited for the client to take its answer."),
+    Column::integer("rows_sent", "rows", "Rows of their results."),
+    Column::integer("rows_affected", "rows", "Rows that they have changed."),
+    Column::integer("bytes_received", "bytes", "Bytes of the commands."),
+    Column::integer("bytes_sent", "bytes", "Bytes of the answers."),
+    Column::text("first_seen", "When the first one ended, UTC."),
+    Column::text("last_seen", "When the last one ended, UTC."),
+];
+
+/// The columns that come first, then the counts.
+const fn with_counts<const N: usize, const ALL: usize>(first: [Column; N]) -> [Column; ALL] {
+    let mut all = [CLUSTER; ALL];
+    let mut at = 0;
+    while at < ALL {
+        all[at] = if at < N { first[at] } else { COUNTS[at - N] };
+        at += 1;
+    }
+    all
+}
+
+const fn source(
+    name: &'static str,
+    help: &'static str,
+    columns: &'static [Column],
+    rows: fn(&Console) -> Cells,
+) -> Source {
+    Source {
+        table: tables::Table { name, help, columns, over: "" },
+        role: AdminRole::Viewer,
+        rows: Provider::Now(rows),
+    }
+}
+
+pub(crate) static DIGESTS: Source = source(
+    "digests",
+    "What statements cost, by digest, since the start or RESET DIGESTS; those with the largest sum of times first.",
+    &with_counts::<3, 24>([CLUSTER, DIGEST, DIGEST_TEXT]),
+    digests,
+);
+
+pub(crate) static DIGESTS_BY_ORIGIN: Source = source(
+    "digests_by_origin",
+    "The same by digest, user, schema and backend. Percentiles of rows cannot be added up; all other counts can.",
+    &with_counts::<6, 27>([CLUSTER, SCHEMA, USER, BACKEND, DIGEST, DIGEST_TEXT]),
+    digests_by_origin,
+);
+
+pub(crate) static STATEMENTS_BY_BACKEND: Source = source(
+    "statements_by_backend",
+    "What statements cost, by backend, since the start.",
+    &with_counts::<2, 23>([CLUSTER, BACKEND]),
+    statements_by_backend,
+);
+
+pub(crate) static STATEMENTS_BY_USER: Source = source(
+    "statements_by_user",
+    "What statements cost, by user, since the start.",
+    &with_counts::<2, 23>([CLUSTER, USER]),
+    statements_by_user,
+);
+
+/// How what is counted by numbers is named.
+struct Names {
+    clusters: HashMap<ClusterId, Arc<str>>,
+    backends: HashMap<(ClusterId, BackendId), Arc<str>>,
+    /// When the clock of sessions began.
+    began: SystemTime,
+}
+
+impl Names {
+    fn of(console: &Console) -> Self {
+        let (mut clusters, mut backends) = (HashMap::new(), HashMap::new());
+        for (id, cluster) in console.clusters() {
+            clusters.insert(id, cluster.name.clone());
+            for backend in &cluster.reader.load().backends {
+                backends.insert((id, backend.id), backend.name.clone());
+            }
+        }
+        Self { clusters, backends, began: console.began }
+    }
+
+    fn cluster(&self, cluster: ClusterId) -> Cell {
+        self.clusters.get(&cluster).map_or(Cell::Null, text)
+    }
+
+    fn backend(&self, cluster: ClusterId, backend: Option<BackendId>) -> Cell {
+        backend.and_then(|backend| self.backends.get(&(cluster, backend))).map_or(Cell::Null, text)
+    }
+
+    /// The cells of [`COUNTS`].
+    fn counts(&self, sum: &Sum) -> [Cell; COUNTS.len()] {
+        let totals = &sum.totals;
+        let at = |part| {
+            sum.times.per_mille(part).map_or(Cell::Null, |us| {
+                // The middle of a bucket may lie beyond them.
+                number(us.clamp(totals.min_us.min(totals.max_us), totals.max_us))
+            })
+        };
+        let moment = |since: u32| text(stamp(self.began + Duration::from_secs(since.into())));
+        [
+            number(totals.count),
+            number(totals.failed),
+            number(totals.total_us),
+            number(totals.min_us),
+            number(totals.total_us.checked_div(totals.count).unwrap_or(0)),
+            number(totals.max_us),
+            at(500),
+            at(950),
+            at(990),
+            at(999),
+            number(totals.at(Place::Queue)),
+            number(totals.at(Place::Pool)),
+            number(totals.at(Place::Sync)),
+            number(totals.at(Place::Backend)),
+            number(totals.at(Place::Client)),
+            number(totals.rows_sent),
+            number(totals.rows_affected),
+            number(totals.bytes_received),
+            number(totals.bytes_sent),
+            moment(totals.first_s),
+            moment(totals.last_s),
+        ]
+    }
+}
+
+/// The digest and its text.
+fn digest_cells(console: &Console, digest: Option<Digest>) -> [Cell; 2] {
+    let Some(digest) = digest else { return [Cell::Null, Cell::Null] };
+    let known = console.parts.statistics.text(digest);
+    [text(digest), known.map_or(Cell::Null, text)]
+}
+
+fn digests(console: &Console) -> Cells {
+    let names = Names::of(console);
+    let mut rows = Vec::new();
+    console.parts.statistics.by_statement(|cluster, digest, sum| {
+        let first = [names.cluster(cluster)].into_iter().chain(digest_cells(console, digest));
+        rows.push((sum.totals.total_us, first.chain(names.counts(sum)).collect()));
+    });
+    by_time(rows)
+}
+
+fn digests_by_origin(console: &Console) -> Cells {
+    let names = Names::of(console);
+    let mut rows = Vec::new();
+    console.parts.statistics.by_digest(|digest, who, backend, sum| {
+        let first = [
+            names.cluster(who.cluster),
+            who.schema.as_ref().map_or(Cell::Null, text),
+            who.user.as_ref().map_or(Cell::Null, text),
+            names.backend(who.cluster, backend),
+        ];
+        let first = first.into_iter().chain(digest_cells(console, digest));
+        rows.push((sum.totals.total_us, first.chain(names.counts(sum)).collect()));
+    });
+    by_time(rows)
+}
+
+/// Those with the largest sum first.
+fn by_time(mut rows: Vec<(u64, Vec<Cell>)>) -> Cells {
+    rows.sort_by_key(|(total_us, _)| std::cmp::Reverse(*total_us));
+    rows.into_iter().map(|(_, cells)| cells).collect()
+}
+
+fn statements_by_backend(console: &Console) -> Cells {
+    let names = Names::of(console);
+    let sums = console.parts.statistics.since_start(|who, backend| (who.cluster, backend));
+    let row = |((cluster, backend), sum): &((ClusterId, Option<BackendId>), Sum)| {
+        let first = [names.cluster(*cluster), names.backend(*cluster, *backend)];
+        first.into_iter().chain(names.counts(sum)).collect()
+    };
+    counted(sums).iter().map(row).collect()
+}
+
+fn statements_by_user(console: &Console) -> Cells {
+    let names = Names::of(console);
+    let sums = console.parts.statistics.since_start(|who, _| (who.cluster, who.user.clone()));
+    let row = |((cluster, user), sum): &((ClusterId, Option<Arc<str>>), Sum)| {
+        let first = [names.cluster(*cluster), user.as_ref().map_or(Cell::Null, text)];
+        first.into_iter().chain(names.counts(sum)).collect()
+    };
+    counted(sums).iter().map(row).collect()
+}
+
+/// Those that have counted something.
+fn counted<G>(sums: impl IntoIterator<Item = (G, Sum)>) -> Vec<(G, Sum)> {
+    sums.into_iter().filter(|(_, sum)| sum.totals.count > 0).collect()
+}
+
+pub(super) fn reset(call: &Call<'_>) -> Result<Answer, Refused> {
+    if !call.words.is_empty() {
+        return Err(usage_of("RESET DIGESTS"));
+    }
+    call.console.parts.statistics.reset();
+    let caller = call.caller;
+    tracing::info!(admin.user = %caller.user, client.host = %caller.host, "RESET DIGESTS");
+    Ok(Answer::Done)
+}

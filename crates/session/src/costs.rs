@@ -1,0 +1,181 @@
+//! What the statement that runs costs: since when it runs, what it has waited for, what its answer has said.
+//!
+//! Owns: the figures of one statement at a time. Where they are counted for good is `delphinus_stats`'s. The ordinary statement waits
+//! for nothing but its backend: for that, the clock is read where it begins and where it ends, and nowhere else.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use delphinus_net::rt;
+use delphinus_sql::Digest;
+use delphinus_state::Response;
+use delphinus_stats::{Cost, Place, Recorder, WhoNo};
+use delphinus_topology::BackendId;
+
+use crate::io::Client;
+
+/// The figures of the statement that runs.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    /// When the proxy had read it; `None`: the command is no statement.
+    began: Option<Instant>,
+    digest: Option<Digest>,
+    backend: Option<BackendId>,
+    rows_sent: u64,
+    rows_affected: u64,
+    has_failed: bool,
+    /// What the client's end had counted when it began.
+    received: u64,
+    sent: u64,
+    /// Whose it is, with the schema that this was found for.
+    who: Option<(Option<Rc<str>>, WhoNo)>,
+}
+
+impl Costs {
+    /// A statement begins.
+    #[inline]
+    pub(crate) fn begin(&mut self, client: &Client, spent: &Spent) {
+        // What commands before it have spent, that were no statements.
+        spent.is_any.set(false);
+        self.began = Some(rt::now());
+        self.digest = None;
+        self.backend = None;
+        (self.rows_sent, self.rows_affected, self.has_failed) = (0, 0, false);
+        (self.received, self.sent) = (client.taken(), client.given());
+    }
+
+    /// It has this digest. Where another text has been put in its place, its client's own counts.
+    #[inline]
+    pub(crate) fn is(&mut self, digest: impl FnOnce() -> Digest) {
+        if self.digest.is_none() {
+            self.digest = Some(digest());
+        }
+    }
+
+    /// A backend has answered.
+    #[inline]
+    pub(crate) fn answered(&mut self, backend: BackendId, response: &Response) {
+        self.backend = Some(backend);
+        self.rows_sent = response.rows_of_all();
+        self.rows_affected = response.affected_of_all();
+        self.has_failed = response.error.is_some();
+    }
+
+    /// The proxy has answered by so many rows.
+    pub(crate) fn answered_here(&mut self, rows: u64) {
+        self.rows_sent = rows;
+    }
+
+    /// The session has another user.
+    pub(crate) fn changes_user(&mut self) {
+        self.who = None;
+    }
+
+    /// What the statement has cost that ends now; `None`: the command was none.
+    #[inline]
+    pub(crate) fn end(&mut self, client: &Client, spent: &Spent, has_failed: bool) -> Option<Cost> {
+        let total_us = self.began.take()?.elapsed().as_micros() as u64;
+        let mut at_us = spent.take();
+        if self.backend.is_some() {
+            let elsewhere: u32 = at_us.iter().sum();
+            at_us[Place::Backend as usize] =
+                u32::try_from(total_us).unwrap_or(u32::MAX).saturating_sub(elsewhere);
+        }
+        Some(Cost {
+            total_us,
+            at_us,
+            rows_sent: self.rows_sent,
+            rows_affected: self.rows_affected,
+            bytes_received: client.taken().wrapping_sub(self.received),
+            bytes_sent: client.given() - self.sent,
+            has_failed: self.has_failed || has_failed,
+        })
+    }
+
+    /// Counts it.
+    #[inline]
+    pub(crate) fn count(&mut self, recorder: &Recorder, cost: &Cost, now_s: u32, whose: Whose<'_>) {
+        let who = match &self.who {
+            Some((schema, who)) if is_same(schema.as_ref(), whose.schema) => *who,
+            _ => self.find_who(recorder, whose),
+        };
+        recorder.record(self.digest, (who, self.backend), cost, now_s);
+    }
+
+    #[cold]
+    fn find_who(&mut self, recorder: &Recorder, whose: Whose<'_>) -> WhoNo {
+        let who = recorder.who(whose.user, whose.schema.map(|schema| &**schema));
+        self.who = Some((whose.schema.cloned(), who));
+        who
+    }
+}
+
+/// Whose statement it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whose<'a> {
+    pub user: &'a str,
+    pub schema: Option<&'a Rc<str>>,
+}
+
+/// True if both are the same string, and not only equal ones.
+#[inline]
+fn is_same(one: Option<&Rc<str>>, other: Option<&Rc<str>>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+        _ => false,
+    }
+}
+
+/// What the statement that runs has spent elsewhere than on its backend.
+#[derive(Debug, Default)]
+pub(crate) struct Spent {
+    us: Cell<[u32; Place::ALL.len()]>,
+    is_any: Cell<bool>,
+}
+
+impl Spent {
+    /// Adds so much time there.
+    pub(crate) fn add(&self, place: Place, us: u32) {
+        let mut all = if self.is_any.replace(true) { self.us.get() } else { Default::default() };
+        all[place as usize] = all[place as usize].saturating_add(us);
+        self.us.set(all);
+    }
+
+    /// Adds what it took since then to get a connection, of which `synced_us` are about the session's state.
+    pub(crate) fn add_checkout(&self, began: Instant, synced_us: u32) {
+        self.add(Place::Pool, micros(began).saturating_sub(synced_us));
+        self.add(Place::Sync, synced_us);
+    }
+
+    #[inline]
+    fn take(&self) -> [u32; Place::ALL.len()] {
+        if self.is_any.replace(false) { self.us.get() } else { Default::default() }
+    }
+}
+
+/// Counts how long something takes, until it goes.
+pub(crate) struct Timed {
+    spent: Rc<Spent>,
+    place: Place,
+    began: Instant,
+}
+
+impl Timed {
+    /// What follows is spent there.
+    pub(crate) fn at(place: Place, spent: &Rc<Spent>) -> Self {
+        Self { spent: spent.clone(), place, began: rt::now() }
+    }
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        self.spent.add(self.place, micros(self.began));
+    }
+}
+
+/// The time since then.
+fn micros(began: Instant) -> u32 {
+    u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,80 @@
+//! A hash of a text that is cheap to find: texts with the same sketch have the same digest.
+//!
+//! It leaves out what literals say and how they are spaced, and nothing else: texts with the same digest may have many sketches, as those
+//! do whose lists have different lengths. Whoever counts remembers the digests of sketches.
+
+use crate::LexOptions;
+use crate::cursor::{Cursor, Watch};
+use crate::lexer::TokenKind;
+use crate::options::{Flavor, Quotes};
+
+/// The sketch of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Sketch(pub u64);
+
+/// By the golden ratio.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Makes a sketch, token by token. Clients that do not know the seed cannot make texts whose sketches meet.
+pub(crate) struct Sketcher(u64);
+
+impl Sketcher {
+    pub(crate) fn new(seed: u64, options: LexOptions) -> Self {
+        // What is a call, and so in capitals, depends on the server.
+        let reader = u64::from(options.server_version) << 2
+            | u64::from(options.flavor == Flavor::MariaDb) << 1
+            | u64::from(options.ansi_quotes == Quotes::Ansi);
+        let mut sketcher = Self(seed);
+        sketcher.mix(reader);
+        sketcher
+    }
+
+    pub(crate) fn finish(self) -> Sketch {
+        Sketch(self.0)
+    }
+
+    #[inline]
+    fn mix(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value) * u128::from(FACTOR);
+        self.0 = (product as u64) ^ (product >> 64) as u64;
+    }
+
+    #[inline]
+    fn text(&mut self, text: &[u8]) {
+        let (words, rest) = text.as_chunks::<8>();
+        for word in words {
+            self.mix(u64::from_le_bytes(*word));
+        }
+        let mut last = 0;
+        for byte in rest {
+            last = last << 8 | u64::from(*byte);
+        }
+        self.mix(last);
+    }
+}
+
+impl Watch for &mut Sketcher {
+    #[inline]
+    fn leaves(&mut self, cursor: &Cursor<'_>) {
+        let here = cursor.here;
+        // Whether two tokens touch tells `<=` from `< =`, and `user@host` from `user @host`.
+        let touches = u64::from(cursor.before.end == here.start);
+        let kind = here.kind as u64 | touches << 8;
+        match here.kind {
+            TokenKind::Text | TokenKind::Number | TokenKind::Parameter | TokenKind::Error => {
+                self.mix(TokenKind::Parameter as u64);
+            }
+            TokenKind::Open
+            | TokenKind::Close
+            | TokenKind::Comma
+            | TokenKind::Dot
+            | TokenKind::Semicolon
+            | TokenKind::Equals
+            | TokenKind::SystemVariable => self.mix(kind),
+            _ => {
+                self.mix(kind | ((here.end - here.start) as u64) << 16);
+                self.text(cursor.text(here));
+            }
+        }
+    }
+}

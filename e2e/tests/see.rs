@@ -1,0 +1,207 @@
+//! What operators see of statements, on real servers: counts by digest, user, schema and backend, that agree with each other.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use delphinus_e2e::{Client, ConfigFile, Operators, Stage, until};
+use delphinus_sandbox::Flavor;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn stage(flavor: Flavor, sections: &str) -> (Stage, Operators) {
+    let operators = Operators::default();
+    let config = ConfigFile::with_sections(&[sections, &operators.section()].concat());
+    (Stage::with(flavor, &config).unwrap(), operators)
+}
+
+/// A number that a statement over the tables gives.
+fn number(operator: &mut Client, sql: &str) -> u64 {
+    let value = operator.value(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    value.parse().unwrap_or_else(|_| panic!("{sql}: {value}"))
+}
+
+/// The sums of the columns that every table of counts has.
+fn sums(operator: &mut Client, table: &str) -> BTreeMap<&'static str, u64> {
+    const ADDED: [&str; 12] = [
+        "count",
+        "errors",
+        "total_us",
+        "queue_us",
+        "pool_us",
+        "sync_us",
+        "backend_us",
+        "client_us",
+        "rows_sent",
+        "rows_affected",
+        "bytes_received",
+        "bytes_sent",
+    ];
+    let sum = |column| (column, number(operator, &format!("SELECT coalesce(sum({column}), 0) FROM {table}")));
+    ADDED.map(sum).into()
+}
+
+/// Statements of all kinds. Returns how many the proxy has to have counted, and how many of them fail.
+fn run_all_kinds(client: &mut Client, second: &mut Client) -> (u64, u64) {
+    let (mut count, mut failed) = (0, 0);
+    let mut run = |client: &mut Client, sql: &str, fails: bool| {
+        let answer = client.query(sql);
+        assert_eq!(answer.is_err(), fails, "{sql}: {answer:?}");
+        (count, failed) = (count + 1, failed + u64::from(fails));
+    };
+    run(client, "CREATE TABLE IF NOT EXISTS seen (id INT PRIMARY KEY, note VARCHAR(100))", false);
+    run(client, "DELETE FROM seen", false);
+    for n in 0..20 {
+        run(client, &format!("INSERT INTO seen VALUES ({n}, 'note {n}')"), false);
+    }
+    for n in 0..50 {
+        run(client, &format!("SELECT note FROM seen WHERE id = {n}"), false);
+        run(second, &format!("/* another */ select note FROM seen WHERE id={n}"), false);
+    }
+    run(client, "INSERT INTO seen VALUES (1, 'again')", true);
+    run(client, "SELECT * FROM missing", true);
+    run(client, "SELEC 1", true);
+    run(client, "BEGIN", false);
+    run(client, "UPDATE seen SET note = 'x' WHERE id < 5", false);
+    run(client, "ROLLBACK", false);
+    run(client, "SET @a = 1, sql_mode = ''", false);
+    run(client, "SELECT CONNECTION_ID()", false);
+    run(client, "SHOW PROCESSLIST", false);
+    run(client, "USE app", false);
+    let id = client.prepare("SELECT id FROM seen WHERE id < 9").unwrap();
+    for _ in 0..10 {
+        client.execute(id).unwrap();
+    }
+    (count + 10, failed)
+}
+
+fn counts_agree(flavor: Flavor) {
+    let (stage, operators) = stage(flavor, "");
+    let mut operator = operators.connect(&stage.address).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    let mut second = stage.address.connect().unwrap();
+    // The stage has asked whether its proxy is ready.
+    let before = sums(&mut operator, "digests")["count"];
+    let (count, failed) = run_all_kinds(&mut client, &mut second);
+    let count = before + count;
+    let all = sums(&mut operator, "digests");
+    assert_eq!((all["count"], all["errors"]), (count, failed), "{all:?}");
+    for table in ["digests_by_origin", "statements_by_backend", "statements_by_user"] {
+        assert_eq!(sums(&mut operator, table), all, "{table}");
+    }
+    // A statement is where its time went.
+    let inside: u64 =
+        ["queue_us", "pool_us", "sync_us", "backend_us", "client_us"].iter().map(|at| all[at]).sum();
+    assert!(inside <= all["total_us"] && inside > all["total_us"] / 2, "{all:?}");
+    let commands = "SELECT sum(value) FROM status WHERE variable_name LIKE 'delphinus_commands_total%' \
+                    AND (variable_name LIKE '%\"query\"%' OR variable_name LIKE '%\"stmt_execute\"%')";
+    assert_eq!(number(&mut operator, commands), count);
+
+    // Texts that differ in literals, comments, spaces and the case of keywords are one digest.
+    let digest = "SELECT note FROM seen WHERE id = ?";
+    // A replica may not have the rows yet that another session has written.
+    let row = operator
+        .rows(&format!("SELECT count, errors, rows_sent BETWEEN 20 AND 40, min_us <= p50_us, p50_us <= p999_us, p999_us <= max_us FROM digests WHERE digest_text = '{digest}'"))
+        .unwrap();
+    assert_eq!(row, [["100", "0", "1", "1", "1", "1"].map(|value| Some(value.to_owned()))]);
+    let inserted =
+        "SELECT count, errors, rows_affected FROM digests WHERE digest_text LIKE 'INSERT INTO seen%'";
+    assert_eq!(operator.rows(inserted).unwrap(), [["21", "1", "20"].map(|value| Some(value.to_owned()))]);
+    let prepared = "SELECT count, rows_sent FROM digests WHERE digest_text LIKE 'SELECT id FROM seen%'";
+    assert_eq!(operator.rows(prepared).unwrap(), [["10", "90"].map(|value| Some(value.to_owned()))]);
+    // No text has a literal.
+    assert_eq!(number(&mut operator, "SELECT count(*) FROM digests WHERE digest_text LIKE '%note 1%'"), 0);
+
+    // As ProxySQL has it.
+    let view = format!(
+        "SELECT sum(count_star), sum(sum_rows_sent) >= 20, max(digest) LIKE '0x%', max(last_seen) > 1700000000 FROM stats_mysql_query_digest WHERE digest_text = '{digest}' AND username = 'app' AND schemaname = 'app'"
+    );
+    assert_eq!(operator.rows(&view).unwrap(), [["100", "1", "1", "1"].map(|value| Some(value.to_owned()))]);
+
+    // From RESET on, digests begin anew; what is counted since the start goes on, and texts that still run are known.
+    operator.query("RESET DIGESTS").unwrap();
+    assert_eq!(sums(&mut operator, "digests")["count"], 0);
+    assert_eq!(sums(&mut operator, "statements_by_backend"), all);
+    client.query("SELECT note FROM seen WHERE id = 3").unwrap();
+    let again = format!("SELECT count FROM digests WHERE digest_text = '{digest}'");
+    assert_eq!(number(&mut operator, &again), 1);
+    assert_eq!(sums(&mut operator, "statements_by_user")["count"], count + 1);
+    assert_eq!(operator.rows("SHOW DIGESTS LIKE 'SELECT note%'").unwrap().len(), 1);
+}
+
+#[test]
+fn counts_agree_on_mariadb() {
+    counts_agree(Flavor::MariaDb);
+}
+
+#[test]
+fn counts_agree_on_mysql() {
+    counts_agree(Flavor::MySql);
+}
+
+#[test]
+fn time_is_where_it_was_spent() {
+    let limits = "[[limit]]\nname = \"one\"\nschema = [\"app\"]\nper = \"user\"\nconcurrency = 1\n";
+    let (stage, operators) = stage(Flavor::MariaDb, limits);
+    let mut operator = operators.connect(&stage.address).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    client.query("SELECT 1").unwrap();
+    operator.query("RESET DIGESTS").unwrap();
+    client.query("DO SLEEP(0.5)").unwrap();
+    let at = |operator: &mut Client, text: &str, place: &str| {
+        number(operator, &format!("SELECT {place}_us FROM digests WHERE digest_text = '{text}'"))
+    };
+    let took = at(&mut operator, "DO SLEEP(?)", "backend");
+    assert!((500_000..700_000).contains(&took), "{took} us on the backend");
+    let p99 = at(&mut operator, "DO SLEEP(?)", "p99");
+    assert!((500_000..700_000).contains(&p99), "p99 is {p99} us");
+
+    // A statement that waits for its turn.
+    let address = stage.address.clone();
+    let first = std::thread::spawn(move || address.connect().unwrap().query("SELECT SLEEP(1)").map(drop));
+    until(LIMIT, "the first one runs", || {
+        Ok(number(&mut operator, "SELECT running FROM limits WHERE name = 'one'") == 1)
+    })
+    .unwrap();
+    client.query("SELECT 2 + 2").unwrap();
+    first.join().unwrap().unwrap();
+    let waited = at(&mut operator, "SELECT ? + ?", "queue");
+    assert!(waited > 300_000, "{waited} us in the queue");
+    let ran = at(&mut operator, "SELECT ? + ?", "backend");
+    assert!(ran < 300_000, "{ran} us on the backend");
+
+    // A statement that is killed, and one whose client goes, are counted as errors.
+    let id = client.value("SELECT CONNECTION_ID()").unwrap();
+    client.send(3, b"SELECT SLEEP(20), 1").unwrap();
+    until(LIMIT, "it runs", || {
+        Ok(number(&mut operator, "SELECT count(*) FROM sessions WHERE state = 'query'") == 1)
+    })
+    .unwrap();
+    operator.query(&format!("KILL {id}")).unwrap();
+    client.read_answers().unwrap_err();
+    let errors = "SELECT coalesce(sum(errors), 0) FROM digests WHERE digest_text = 'SELECT SLEEP(?), ?'";
+    until(LIMIT, "it is counted", || Ok(number(&mut operator, errors) == 1)).unwrap();
+}
+
+/// A million texts would take no more memory than they may.
+#[test]
+fn texts_without_end_stay_in_their_bound() {
+    let (stage, operators) = stage(Flavor::MariaDb, "[digests]\nmax_bytes = 1048576\n");
+    let mut operator = operators.connect(&stage.address).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    operator.query("RESET DIGESTS").unwrap();
+    for n in 0..4000 {
+        client.query(&format!("SELECT 1 AS name_{n}")).unwrap();
+    }
+    let used = number(&mut operator, "SELECT bytes FROM memory WHERE owner = 'digests'");
+    assert!(used <= 1_048_576 + 16_384, "{used} bytes");
+    assert_eq!(sums(&mut operator, "digests")["count"], 4000);
+    assert!(number(&mut operator, "SELECT count FROM digests WHERE digest IS NULL") > 1000);
+    // Without digests all have one row.
+    operator.query("SET digests.enabled = false").unwrap();
+    operator.query("RESET DIGESTS").unwrap();
+    client.query("SELECT 5").unwrap();
+    client.query("SELECT 'x'").unwrap();
+    assert_eq!(operator.rows("SELECT digest, count FROM digests").unwrap(), [[None, Some("2".to_owned())]]);
+}
