@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use delphinus_e2e::{Address, Client, ConfigFile, Login, Stage, delay_replica, run, until};
+use delphinus_e2e::{Address, Client, ConfigFile, Login, Operators, Stage, delay_replica, run, until};
 use delphinus_sandbox::{APP2, Flavor, PortLease};
 use delphinus_testkit::{Login as Direct, Param, Reply};
 use delphinus_wire::Capabilities;
@@ -455,12 +455,30 @@ fn check_limits(stage: &Stage) {
     }
     assert!(shown(&mut operator, "evictions") > 100);
     assert_eq!(shown(&mut operator, "answers_too_large"), 2);
-    let (_proxy, address, _port) = stage
-        .another_proxy(&ConfigFile::with_sections("[routing]\nstrict_hints = true\n[cache]\nmax_bytes = 0\n"))
-        .unwrap();
-    let mut client = address.connect().unwrap();
-    assert_eq!(client.error(&kept("SELECT 1", "off")).unwrap().code, 1105);
-    assert_eq!(client.error("SET @@delphinus.cache_ttl = 5").unwrap().code, 1231);
+    // Both limits can change while it runs.
+    let big = kept("SELECT REPEAT('x', 9000)", "grown");
+    operator.query("SET cache.max_entry_bytes = 12288").unwrap();
+    assert_eq!(shown(&mut operator, "answers"), 0, "it begins anew");
+    (0..3).for_each(|_| assert_eq!(client.value(&big).unwrap().len(), 9000));
+    assert_eq!(runs(stage, "grown"), 1);
+    let (is_off, operators) = (
+        "[routing]\nstrict_hints = true\n[cache]\nmax_bytes = 0\nmax_entry_bytes = 8192\n",
+        Operators::default(),
+    );
+    let config = ConfigFile::with_sections(&[is_off, &operators.section()].concat());
+    let (_proxy, address, _port) = stage.another_proxy(&config).unwrap();
+    let (mut client, mut operator) = (address.connect().unwrap(), operators.connect(&address).unwrap());
+    let mut is_off = || {
+        assert_eq!(client.error(&kept("SELECT 1", "off")).unwrap().code, 1105);
+        assert_eq!(client.error("SET @@delphinus.cache_ttl = 5").unwrap().code, 1231);
+    };
+    is_off();
+    operator.query("SET cache.max_bytes = 131072").unwrap();
+    let mut other = address.connect().unwrap();
+    (0..3).for_each(|_| assert_eq!(other.value(&kept("SELECT 2", "on")).unwrap(), "2"));
+    assert_eq!((runs(stage, "on"), shown(&mut operator, "max_bytes")), (1, 131_072));
+    operator.query("SET cache.max_bytes = 0").unwrap();
+    is_off();
 }
 
 /// Many ask the same at once: one asks the server, the others wait for its answer, but not for ever.

@@ -88,7 +88,7 @@ pub trait Proxy {
 /// A change of what runs.
 #[derive(Debug, Clone)]
 pub struct ConfigChange {
-    /// Its number, from 0 at the start of the process.
+    /// Its number, from 0 on.
     pub number: u64,
     /// When it was made.
     pub at: SystemTime,

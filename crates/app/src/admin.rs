@@ -75,7 +75,7 @@ pub(crate) fn console(config: &Config, shown: Shown) -> Rc<Console> {
         registry,
         clusters,
         counters,
-        cache: kept.cache.clone(),
+        cache: Some(kept.cache.clone()),
         memory: kept.memory.clone(),
         statistics: kept.statistics.clone(),
         proxy: Rc::new(Steered { running, service }),

@@ -26,6 +26,7 @@ use crate::memory::Kept;
 use crate::offline::Service;
 use crate::reload::{ConfigStore, HotParts, OperatorsDoor, Running, follow_hangups};
 use crate::settings;
+use crate::watch::follow_files;
 use crate::worker::{Seed, ThreadSeed, serve};
 
 /// How many clients may be on their way to one worker.
@@ -122,7 +123,9 @@ impl App {
 
     async fn run(self) -> Result<(), Error> {
         let Self { clusters, acceptor, threads, service, deadline, running, .. } = self;
+        running.keep_history().await;
         let following = rt::spawn_local(follow_hangups(running.clone(), Signals::hangup()?));
+        let watching = rt::spawn_local(follow_files(running.clone()));
         let switching = rt::spawn_local(service.clone().follow_signals(Signals::of_users()?));
         running.parts.operators.begin();
         let registry = acceptor.registry.clone();
@@ -162,6 +165,7 @@ impl App {
         }
         ticking.abort();
         following.abort();
+        watching.abort();
         switching.abort();
         // To the end: an operator may want to see what the stop waits for.
         running.parts.operators.doors.close().await;

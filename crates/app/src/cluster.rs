@@ -44,7 +44,7 @@ pub(crate) struct SharedCluster {
     pub users: Arc<Users>,
     pub reader: SnapshotReader,
     pub waiting: WaitingRoom,
-    pub cache: Option<Arc<Cache>>,
+    pub cache: Arc<Cache>,
     pub memory: Account,
     pub statistics: Arc<Statistics>,
 }

@@ -9,6 +9,7 @@ mod cluster;
 mod doors;
 mod drain;
 mod error;
+mod history;
 mod keys;
 mod limits;
 mod memory;
@@ -20,6 +21,7 @@ mod routing;
 mod settings;
 mod texts;
 mod trust;
+mod watch;
 mod worker;
 
 pub use app::run;

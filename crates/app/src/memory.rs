@@ -1,5 +1,6 @@
 //! The memory that the process may keep, and the answers that are kept in it.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,38 +23,50 @@ pub(crate) struct Kept {
     pub(crate) memory: Account,
     /// What statements cost.
     pub(crate) statistics: Arc<Statistics>,
-    /// Answers that are kept; `None`: there is no room for any.
-    pub(crate) cache: Option<Arc<Cache>>,
-    /// Of the room for these, which is theirs from the start.
-    _room: Option<Permit>,
+    /// Answers that are kept.
+    pub(crate) cache: Arc<Cache>,
+    /// Of the room for these, which is theirs whether it is used or not.
+    room: RefCell<Permit>,
 }
 
 impl Kept {
     /// As the configuration has it.
     pub(crate) fn new(config: &Config) -> Self {
-        let limit = limit(config);
-        let memory = Account::new(limit);
-        let config::Cache { max_bytes, max_entry_bytes, .. } = config.cache;
-        let bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-        let fits = max_bytes > 0 && max_bytes <= limit / 2;
-        let room = if fits { memory.take(Owner::Cache, bytes) } else { None };
-        if max_bytes > 0 && room.is_none() {
+        let memory = Account::new(limit(config));
+        let cache = Arc::new(Cache::new(Limits { max_bytes: 0, max_entry_bytes: 0 }));
+        let statistics = Statistics::new(memory.clone(), digests(config));
+        let kept = Self { room: RefCell::new(memory.open(Owner::Cache)), memory, statistics, cache };
+        // Nothing has taken anything yet.
+        let _ = kept.follow(config);
+        tracing::debug!(memory_limit = kept.memory.limit(), "memory for what is kept");
+        kept
+    }
+
+    /// As the configuration has it by now. An error says that there is no room for the cache, and changes nothing.
+    pub(crate) fn follow(&self, config: &Config) -> Result<(), String> {
+        let (before, limit) = (self.memory.limit(), limit(config));
+        let config::Cache { mut max_bytes, max_entry_bytes, .. } = config.cache;
+        if max_bytes > limit / 2 {
             tracing::warn!(
                 max_bytes,
                 memory_limit = limit,
                 "cache.max_bytes is more than half of memory_limit: nothing is cached"
             );
+            max_bytes = 0;
         }
-        let cache = room.as_ref().map(|_| Arc::new(Cache::new(Limits { max_bytes, max_entry_bytes })));
-        tracing::debug!(memory_limit = limit, "memory for what is kept");
-        let statistics = Statistics::new(memory.clone(), digests(config));
-        Self { memory, statistics, cache, _room: room }
-    }
-
-    /// As the configuration has it by now. The room of kept answers stays what it was.
-    pub(crate) fn follow(&self, config: &Config) {
-        self.memory.set_limit(limit(config));
+        let bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+        self.memory.set_limit(limit);
+        if !self.room.borrow_mut().grow_to(bytes) {
+            self.memory.set_limit(before);
+            return Err(format!(
+                "cache.max_bytes = {max_bytes} cannot be had: {} of {limit} bytes of memory_limit are in use",
+                self.memory.used()
+            ));
+        }
         self.statistics.follow(digests(config));
+        self.cache.set_limits(Limits { max_bytes, max_entry_bytes });
+        self.room.borrow_mut().shrink_to(bytes);
+        Ok(())
     }
 }
 
@@ -106,6 +119,47 @@ fn cgroups(own: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_room_of_the_cache_follows_the_configuration() {
+        let config = |cache: u64, memory: u64| {
+            let text = format!(
+                "listener = [{{ address = '127.0.0.1:0' }}]\nuser = [{{ name = 'u', password = 'p' }}]\n\
+                 [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'\n\
+                 [proxy]\nmemory_limit = {memory}\n[cache]\nmax_bytes = {cache}\nmax_entry_bytes = 1024\n"
+            );
+            delphinus_config::parse(&text, "a.toml", &Nothing).unwrap()
+        };
+        let now = |kept: &Kept| {
+            (kept.cache.limits().max_bytes, kept.memory.used_by(Owner::Cache), kept.memory.limit())
+        };
+        let (mib, all) = (1 << 20, 64 << 20);
+        let kept = Kept::new(&config(mib, all));
+        assert_eq!(now(&kept), (mib, mib, all));
+        for (cache, memory) in [(8 * mib, all), (2 * mib, all / 2), (0, all), (32 * mib, all)] {
+            kept.follow(&config(cache, memory)).unwrap();
+            assert_eq!(now(&kept), (cache, cache, memory));
+        }
+        // More than half of all is none.
+        kept.follow(&config(32 * mib, all / 2)).unwrap();
+        assert_eq!(now(&kept), (0, 0, all / 2));
+        // What others have cannot be taken from them, and nothing has changed then.
+        let others = kept.memory.take(Owner::Sessions, 20 << 20);
+        assert!(others.is_some() && kept.follow(&config(16 * mib, all / 2 + mib)).is_err());
+        assert_eq!(now(&kept), (0, 0, all / 2));
+    }
+
+    struct Nothing;
+
+    impl delphinus_config::Environment for Nothing {
+        fn variable(&self, _: &str) -> Option<String> {
+            None
+        }
+
+        fn read_file(&self, _: &Path) -> std::io::Result<String> {
+            Err(std::io::ErrorKind::NotFound.into())
+        }
+    }
 
     #[test]
     fn limits_are_where_the_kernel_shows_them() {

@@ -8,8 +8,10 @@
 //! read (`policy.rs`), listeners of clients and of operators (`doors.rs`). When the answer comes, workers and monitor follow all of it.
 
 use std::cell::{OnceCell, RefCell};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use delphinus_admin::{ChangedOption, ConfigChange, Console};
 use delphinus_clients::Registry;
@@ -23,6 +25,7 @@ use crate::choice::choice;
 use crate::cluster::HotCluster;
 use crate::doors::Doors;
 use crate::error::Error;
+use crate::history::History;
 use crate::memory::Kept;
 use crate::settings;
 use crate::texts::Texts;
@@ -30,6 +33,9 @@ use crate::texts::Texts;
 /// A configuration, or all that is wrong with its text.
 type Parse = dyn Fn(&str) -> Result<Config, String>;
 type Write = dyn Fn(&str) -> Result<(), String>;
+
+/// A disk may take so long for the history of changes; then the answer goes out without it.
+const HISTORY_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where the configuration is kept, and what of the caller's follows it.
 pub struct ConfigStore {
@@ -41,6 +47,8 @@ pub struct ConfigStore {
     pub parse: Box<Parse>,
     /// Puts a text in its place.
     pub write: Box<Write>,
+    /// The file, and the files that it names, as far as `parse` has read them.
+    pub files: Box<dyn Fn() -> Vec<PathBuf>>,
     /// The log, which may change.
     pub log: LogControl,
 }
@@ -50,6 +58,7 @@ pub(crate) struct Running {
     config: RefCell<Config>,
     store: Option<ConfigStore>,
     texts: RefCell<Texts>,
+    history: Option<History>,
     pub(crate) parts: HotParts,
     /// One change at a time.
     turn: Semaphore,
@@ -96,8 +105,11 @@ impl OperatorsDoor {
 impl Running {
     pub(crate) fn new(config: &Config, store: Option<ConfigStore>, parts: HotParts) -> Rc<Self> {
         let text = store.as_ref().map_or("", |store| &store.text);
-        let texts = RefCell::new(Texts::new(text));
-        Rc::new(Self { config: RefCell::new(config.clone()), store, texts, parts, turn: Semaphore::new(1) })
+        let history = store.as_ref().and(config.proxy.data_dir.as_deref()).map(History::new);
+        let earlier = history.as_ref().map(History::load).unwrap_or_default();
+        let texts = RefCell::new(Texts::new(text, earlier));
+        let config = RefCell::new(config.clone());
+        Rc::new(Self { config, store, texts, history, parts, turn: Semaphore::new(1) })
     }
 
     /// What runs now.
@@ -113,6 +125,21 @@ impl Running {
     /// Every option with the value that it has.
     pub(crate) fn options(&self) -> Vec<(String, String)> {
         self.config.borrow().effective.0.clone()
+    }
+
+    /// Whether a changed file is read by itself.
+    pub(crate) fn reloads_by_itself(&self) -> bool {
+        self.store.is_some() && self.config.borrow().proxy.auto_reload
+    }
+
+    /// The file, and the files that it names.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.store.as_ref().map(|store| (store.files)()).unwrap_or_default()
+    }
+
+    /// True if no change by command would be lost with the next reading of the file.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.texts.borrow().is_saved()
     }
 
     fn store(&self) -> Result<&ConfigStore, String> {
@@ -196,7 +223,26 @@ impl Running {
         plan.changes.iter().for_each(tell);
         *self.config.borrow_mut() = plan.next;
         self.texts.borrow_mut().follow(text, (by, what), plan.changes.len());
+        self.keep_history().await;
         Ok(plan.changes.into_iter().map(changed).collect())
+    }
+
+    /// Brings the history on disk up to date. A disk that is full, gone or hangs delays nothing for long, and the log says so.
+    pub(crate) async fn keep_history(&self) {
+        let Some(history) = self.history.clone() else { return };
+        let (changes, oldest) = self.texts.borrow().unstored();
+        let Some(last) = changes.last().map(|change| change.number) else { return };
+        let storing = rt::compute(move || history.store(&changes, oldest));
+        let why = match rt::timeout(HISTORY_LIMIT, storing).await {
+            Some(Some(Ok(()))) => return self.texts.borrow_mut().is_stored(last + 1),
+            Some(Some(Err(error))) => error.to_string(),
+            _ => format!("the disk has not answered within {} s", HISTORY_LIMIT.as_secs()),
+        };
+        tracing::warn!(
+            change = last,
+            error = why,
+            "a change of the configuration holds, but it is not kept in data_dir: CONFIG HISTORY has it until the proxy ends"
+        );
     }
 
     /// Carries a plan out. An error means that nothing has changed, or says what has not followed yet.
@@ -213,6 +259,9 @@ impl Running {
         let of_operators = admin::listeners(next).map_err(text)?;
         let doors = parts.doors.prepare(&listeners).map_err(text)?;
         let operators = parts.operators.doors.prepare(&of_operators).map_err(text)?;
+        parts.kept.follow(next).inspect_err(|error| {
+            tracing::error!(error, "the configuration cannot be followed: nothing has changed");
+        })?;
         // From here on nothing fails.
         parts.registry.follow(
             settings::client_limits(next),
@@ -220,7 +269,6 @@ impl Running {
             settings::exempt(next),
         );
         parts.choice.send_replace(choice(next));
-        parts.kept.follow(next);
         let mut late = Ok(());
         for (cluster, prepared) in parts.clusters.iter().zip(clusters) {
             late = late.and(cluster.follow(next, prepared, &parts.kept).await);

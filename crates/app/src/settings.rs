@@ -141,6 +141,7 @@ pub(crate) fn tuning(monitor: &config::Monitor) -> Tuning {
             most: Duration::from_millis(monitor.flap_backoff_max_ms),
         },
         fence: monitor.fence,
+        creates_heartbeat: monitor.heartbeat_create,
         discovery_interval: Duration::from_millis(monitor.discovery_interval_ms),
         discovery_forget: Duration::from_millis(monitor.discovery_forget_ms),
         dns_interval: Duration::from_millis(monitor.dns_interval_ms),
@@ -193,7 +194,6 @@ fn heartbeat(cluster: &Cluster) -> Option<HeartbeatSettings> {
         table: monitor.heartbeat_table.table.clone(),
         cluster: cluster.name.clone(),
         interval: Duration::from_millis(monitor.heartbeat_interval_ms),
-        creates: monitor.heartbeat_create,
     })
 }
 

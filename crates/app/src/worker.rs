@@ -99,7 +99,7 @@ fn start(
         reader,
         waiting,
         buffers: buffers.clone(),
-        cache,
+        cache: Some(cache),
         memory,
         recorder: statistics.recorder(id),
     });

@@ -4,7 +4,7 @@
 //! The map and the choice of what makes room are those of `quick_cache` (S3-FIFO over shards, each with a lock of its own;
 //! whole keys are compared). What is too old is found when it is asked for, or makes room like everything else.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use quick_cache::sync::Cache as Map;
@@ -16,7 +16,7 @@ use crate::key::Key;
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of all keys, answers, and what they need beside that, in bytes.
+    /// Of all keys, answers, and what they need beside that, in bytes; 0: nothing is kept.
     pub max_bytes: u64,
     /// Of one answer with its key, in bytes.
     pub max_entry_bytes: u64,
@@ -64,6 +64,12 @@ impl Lifecycle<Key, Entry> for Evictions {
 /// All answers that are kept.
 #[derive(Debug)]
 pub struct Cache {
+    room: RwLock<Arc<Room>>,
+}
+
+/// The answers that are kept within these limits.
+#[derive(Debug)]
+struct Room {
     map: Map<Key, Entry, Weight, DefaultHashBuilder, Evictions>,
     limits: Limits,
 }
@@ -93,13 +99,8 @@ pub enum Stored {
     Outdated,
 }
 
-impl Cache {
-    /// An empty one.
-    ///
-    /// # Panics
-    ///
-    /// Never: all that has to be set is set.
-    pub fn new(limits: Limits) -> Self {
+impl Room {
+    fn new(limits: Limits) -> Self {
         let Limits { max_bytes, max_entry_bytes } = limits;
         // Each shard has its part of the room, in which the largest entry has to find its place beside others.
         let shards = (max_bytes / (max_entry_bytes.max(1) * 16)).clamp(1, 16);
@@ -113,30 +114,62 @@ impl Cache {
             .expect("invariant: the capacities are set");
         Self { map: Map::with_options(options, Weight, DefaultHashBuilder::default(), Evictions), limits }
     }
+}
+
+impl Cache {
+    /// An empty one.
+    ///
+    /// # Panics
+    ///
+    /// Never: all that has to be set is set.
+    pub fn new(limits: Limits) -> Self {
+        Self { room: RwLock::new(Arc::new(Room::new(limits))) }
+    }
 
     /// How much is kept at most.
     pub fn limits(&self) -> Limits {
-        self.limits
+        self.room().limits
+    }
+
+    /// True if there is room for any answer.
+    pub fn is_on(&self) -> bool {
+        self.limits().max_bytes > 0
+    }
+
+    /// Keeps so much from now on. It forgets everything: how the room is divided depends on its limits.
+    pub fn set_limits(&self, limits: Limits) {
+        if self.limits() != limits {
+            let next = Arc::new(Room::new(limits));
+            let before =
+                std::mem::replace(&mut *self.room.write().unwrap_or_else(PoisonError::into_inner), next);
+            // Not under the lock.
+            drop(before);
+        }
+    }
+
+    fn room(&self) -> Arc<Room> {
+        self.room.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many answers are kept.
     pub fn len(&self) -> usize {
-        self.map.len()
+        self.room().map.len()
     }
 
     /// True if none is.
     pub fn is_empty(&self) -> bool {
-        self.map.is_empty()
+        self.len() == 0
     }
 
     /// What they take, in bytes.
     pub fn bytes(&self) -> u64 {
-        self.map.weight()
+        self.room().map.weight()
     }
 
     /// The answer to this question, if it was asked for less than `ttl` ago.
     pub fn find(&self, key: &Key, ttl: Duration, now: Instant) -> Found {
-        let Some(entry) = self.map.get(key) else { return Found::Nothing };
+        let map = &self.room().map;
+        let Some(entry) = map.get(key) else { return Found::Nothing };
         let age = now.saturating_duration_since(entry.answer.origin.began);
         if age < ttl {
             return Found::Fresh(entry.answer);
@@ -146,7 +179,7 @@ impl Cache {
             return Found::Nothing;
         }
         let is_same = |there: &Entry| Arc::ptr_eq(&there.answer.origin, &entry.answer.origin);
-        match self.map.remove_if(key, is_same) {
+        match map.remove_if(key, is_same) {
             Some(_) => Found::Expired,
             None => Found::Nothing,
         }
@@ -154,16 +187,18 @@ impl Cache {
 
     /// Keeps an answer for `ttl` since it was asked for.
     pub fn store(&self, key: &Key, answer: Answer, ttl: Duration) -> Stored {
-        if weight(key, &answer) > self.limits.max_entry_bytes {
+        let room = self.room();
+        let Room { map, limits } = &*room;
+        if weight(key, &answer) > limits.max_entry_bytes.min(limits.max_bytes) {
             return Stored::TooLarge;
         }
         let began = answer.origin.began;
         // Another one that comes between is no harm: each tells its own age.
-        if self.map.peek(key).is_some_and(|there| there.answer.origin.began > began) {
+        if map.peek(key).is_some_and(|there| there.answer.origin.began > began) {
             return Stored::Outdated;
         }
         let mut evicted = Evicted::default();
-        self.map.insert_with_lifecycle(key.clone(), Entry { answer, ttl }, &mut evicted);
+        map.insert_with_lifecycle(key.clone(), Entry { answer, ttl }, &mut evicted);
         // One that was replaced is among them, too.
         let others = evicted.0.iter().filter(|(theirs, _)| theirs != key);
         Stored::Kept { evicted: others.count() as u64 }
@@ -171,8 +206,9 @@ impl Cache {
 
     /// Forgets everything; how many answers that were.
     pub fn clear(&self) -> u64 {
-        let count = self.map.len();
-        self.map.clear();
+        let map = &self.room().map;
+        let count = map.len();
+        map.clear();
         count as u64
     }
 }

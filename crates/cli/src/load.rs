@@ -21,9 +21,12 @@ impl Environment for ThisMachine {
     }
 }
 
-/// The same, and keeps in mind which files were read.
+/// The same, and keeps in mind which files were read: all of them, and those that hold secrets.
 #[derive(Default)]
-struct Watching(RefCell<Vec<PathBuf>>);
+struct Watching {
+    all: RefCell<Vec<PathBuf>>,
+    secret: RefCell<Vec<PathBuf>>,
+}
 
 impl Environment for Watching {
     fn variable(&self, name: &str) -> Option<String> {
@@ -31,10 +34,12 @@ impl Environment for Watching {
     }
 
     fn read_file(&self, path: &Path) -> io::Result<String> {
+        // Also one that cannot be read: it may come.
+        self.all.borrow_mut().push(path.to_owned());
         let text = ThisMachine.read_file(path)?;
         let is_public = text.contains("-----BEGIN ") && !text.contains("PRIVATE KEY-----");
         if !is_public {
-            self.0.borrow_mut().push(path.to_owned());
+            self.secret.borrow_mut().push(path.to_owned());
         }
         Ok(text)
     }
@@ -50,7 +55,7 @@ const SECRETS: [&str; 4] = ["password", "password_hash", "secondary_password", "
 pub(crate) fn load_and_look(file: &Path) -> anyhow::Result<(Loaded, Vec<String>)> {
     let watching = Watching::default();
     let loaded = load_with(file, &watching)?;
-    let mut secret = watching.0.into_inner();
+    let mut secret = watching.secret.into_inner();
     if let Ok(config) = &loaded {
         let is_set = |(path, value): &(String, String)| {
             let option = path.rsplit('.').next().unwrap_or_default();
@@ -85,18 +90,13 @@ impl Environment for Visitor {
     }
 }
 
-/// The configuration in a file, or all mistakes in it. An error if the file cannot be read at all.
-pub(crate) fn load(file: &Path) -> anyhow::Result<Result<Config, Vec<Mistake>>> {
-    load_with(file, &ThisMachine)
-}
-
 /// How operators get in, as far as a file says that; mistakes in it do not matter. Secrets need not be there: they are `NOT_HERE` then.
 pub(crate) fn admin_access(file: &Path) -> anyhow::Result<AdminAccess> {
     let bytes = std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))?;
     Ok(AdminAccess::read(&String::from_utf8_lossy(&bytes), &file.to_string_lossy(), &Visitor))
 }
 
-fn load_with(file: &Path, environment: &dyn Environment) -> anyhow::Result<Result<Config, Vec<Mistake>>> {
+fn load_with(file: &Path, environment: &dyn Environment) -> anyhow::Result<Loaded> {
     Ok(parse(&text_of(file)?, &file.to_string_lossy(), environment))
 }
 
@@ -109,9 +109,11 @@ pub(crate) fn text_of(file: &Path) -> anyhow::Result<String> {
     })
 }
 
-/// What a text means as the content of this file.
-pub(crate) fn read_text(text: &str, file: &Path) -> Result<Config, Vec<Mistake>> {
-    parse(text, &file.to_string_lossy(), &ThisMachine)
+/// What a text means as the content of this file, and the files that it names.
+pub(crate) fn read_text(text: &str, file: &Path) -> (Loaded, Vec<PathBuf>) {
+    let watching = Watching::default();
+    let loaded = parse(text, &file.to_string_lossy(), &watching);
+    (loaded, watching.all.into_inner())
 }
 
 /// Puts a text in the place of what a file has: whole or not at all, with the same owner and mode.

@@ -1,16 +1,20 @@
 //! `delphinus run`: the configuration, the log, then the proxy until a signal ends it.
 
+use std::cell::RefCell;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use delphinus_app::{ConfigStore, log_settings};
 use delphinus_config::Mistake;
 use delphinus_telemetry::start_logging;
 
 use crate::args::RunArgs;
-use crate::load::{load, print_mistakes, read_text, replace, text_of};
+use crate::load::{print_mistakes, read_text, replace, text_of};
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let config = match load(&args.config)? {
+    let text = text_of(&args.config)?;
+    let (loaded, named) = read_text(&text, &args.config);
+    let config = match loaded {
         Ok(config) => config,
         Err(mistakes) => {
             print_mistakes(&args.config, &mistakes);
@@ -19,16 +23,27 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     let log = start_logging(&log_settings(&config))?;
     let (read, written, meant) = (args.config.clone(), args.config.clone(), args.config.clone());
+    let (own, named) = (args.config.clone(), Rc::new(RefCell::new(named)));
+    let files = named.clone();
     let store = ConfigStore {
-        text: text_of(&args.config)?,
+        text,
         read: Box::new(move || text_of(&read).map_err(|error| format!("{error:#}"))),
         parse: Box::new(move |text| {
             let told = |mistakes: Vec<Mistake>| {
                 mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
             };
-            read_text(text, &meant).map_err(told)
+            let (loaded, mut files) = read_text(text, &meant);
+            if loaded.is_err() {
+                // Reading ends before the last file then: those that are known stay.
+                files.extend(named.borrow().iter().cloned());
+            }
+            files.sort_unstable();
+            files.dedup();
+            *named.borrow_mut() = files;
+            loaded.map_err(told)
         }),
         write: Box::new(move |text| replace(&written, text).map_err(|error| format!("{error:#}"))),
+        files: Box::new(move || [vec![own.clone()], files.borrow().clone()].concat()),
         log,
     };
     delphinus_app::run(config, Some(store))?;

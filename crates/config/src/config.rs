@@ -458,7 +458,6 @@ impl Monitor {
             lag_source: own.lag_source,
             heartbeat_table: own.heartbeat_table,
             heartbeat_interval_ms: own.heartbeat_interval_ms,
-            heartbeat_create: own.heartbeat_create,
             ..read.clone()
         };
     }

@@ -251,7 +251,10 @@ impl Pacemaker {
         // What is there is looked at first: it may be of any age.
         let turn = beat.as_ref().map_or(Turn::Look, |beat| self.watch.turn(beat, rt::now()));
         match turn {
-            Turn::Look => line.look(statements).await,
+            Turn::Look => {
+                let creates = self.settings.tuning().creates_heartbeat;
+                line.look(statements, creates).await
+            }
             Turn::Write => line.write(statements, Whose::Mine).await,
             Turn::TakeOver(number) => line.write(statements, Whose::Last(number)).await,
         }

@@ -61,6 +61,8 @@ pub struct Tuning {
     pub flapping: Flapping,
     /// Whether backends that have lost their place as the primary, and still take writes, are set read-only.
     pub fence: bool,
+    /// Whether the heartbeat's table is made where there is none.
+    pub creates_heartbeat: bool,
     /// Time between two looks at who replicates from the primary, where that is looked for.
     pub discovery_interval: Duration,
     /// How long the cluster has to be without a server that was found until it is no backend any more.
@@ -84,6 +86,7 @@ impl Tuning {
             lag: rules.lag,
             flapping: rules.flapping,
             fence: false,
+            creates_heartbeat: true,
             discovery_interval: Duration::from_secs(10),
             discovery_forget: Duration::from_mins(5),
             dns_interval: Duration::from_secs(5),
@@ -107,8 +110,6 @@ pub struct HeartbeatSettings {
     pub cluster: String,
     /// How often it is written, or looked at if another proxy writes it.
     pub interval: Duration,
-    /// Whether the table is made where there is none.
-    pub creates: bool,
 }
 
 /// One backend.

@@ -36,7 +36,7 @@ pub(super) async fn save(call: &Call<'_>) -> Result<Answer, Refused> {
     Ok(Answer::Done)
 }
 
-/// The changes since the start.
+/// The changes that are kept.
 pub(super) fn history(call: &Call<'_>) -> Table {
     let rows = call.console.parts.proxy.history().into_iter().map(|one| {
         let told = vec![

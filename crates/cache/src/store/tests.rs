@@ -64,6 +64,23 @@ fn an_older_answer_does_not_take_the_place_of_a_younger_one() {
 }
 
 #[test]
+fn other_limits_hold_from_now_on_and_the_cache_begins_anew() {
+    let (cache, now) = (Cache::new(LIMITS), Instant::now());
+    let large = answer(&[0; 1 << 14], now);
+    cache.store(&key("a"), answer(b"1", now), ms(100));
+    cache.set_limits(LIMITS);
+    assert_eq!(cache.len(), 1, "the same limits change nothing");
+    cache.set_limits(Limits { max_entry_bytes: 1 << 15, ..LIMITS });
+    assert_eq!((cache.len(), cache.is_on()), (0, true));
+    assert_eq!(cache.store(&key("b"), large.clone(), ms(100)), Stored::Kept { evicted: 0 });
+    assert!(cache.bytes() > 1 << 14);
+    cache.set_limits(Limits { max_bytes: 0, ..LIMITS });
+    assert!(!cache.is_on());
+    assert_eq!(cache.store(&key("b"), answer(b"1", now), ms(100)), Stored::TooLarge);
+    assert!(matches!(cache.find(&key("b"), ms(100), now), Found::Nothing));
+}
+
+#[test]
 fn what_is_too_large_is_not_kept() {
     let cache = Cache::new(LIMITS);
     let large = vec![0; 1 << 14];

@@ -56,9 +56,8 @@ section! {
         /// Time between two changes of the heartbeat's row. The lag is known to this precision, and each change is a write on
         /// the primary. A change of the option needs a restart: the writer of the heartbeat is chosen at the start.
         heartbeat_interval_ms: u64 = is(500), "ms", Restart, in 50..=60_000;
-        /// The proxy creates the heartbeat's table and its schema where they are missing. The monitor's user needs the right. A
-        /// change needs a restart: the writer of the heartbeat is chosen at the start.
-        heartbeat_create: bool = is(true), "", Restart;
+        /// The proxy creates the heartbeat's table and its schema where they are missing. The monitor's user needs the right.
+        heartbeat_create: bool = is(true), "", Hot;
         /// A replica that comes back and is gone again within this time flaps. The next time it comes back, it gets no reads
         /// for a while.
         flap_window_ms: u64 = is(60_000), "ms", Hot, in 0..=86_400_000;

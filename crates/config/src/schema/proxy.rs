@@ -43,10 +43,17 @@ section! {
         /// The system may write core files of the proxy, and debuggers of its own system user may look into it. Core files hold
         /// passwords. A change needs a restart: what was forbidden at the start stays so.
         core_file: bool = is(false), "", Restart;
-        /// Directory for the certificate and the keys that the proxy makes for itself, so that they are the same after a
-        /// restart. The proxy creates it if it does not exist. Relative paths start at the directory of the configuration file.
-        /// A change needs a restart: clients know the keys in it.
+        /// Directory for what has to be the same after a restart: the certificate and the keys that the proxy makes for itself,
+        /// and the changes that `CONFIG HISTORY` shows (`config-history`, at most 64 and 8 MiB; only the proxy's system user can
+        /// read them). The proxy creates it if it does not exist. Each proxy needs one of its own. Relative paths start at the
+        /// directory of the configuration file. A change needs a restart: clients know the keys in it.
         data_dir: Option<PathBuf> = unset("they are made anew at each start and kept in memory"), "", Restart;
+        /// The proxy reads the configuration file again by itself when it has changed, or a file with a password, a certificate
+        /// or a key that it names. It looks once a second, and waits until nothing has changed for a second. A file with a
+        /// mistake changes nothing, and the log says what is wrong. Changes by command that are not saved hold it back, because
+        /// it would undo them. `false`: only SIGHUP and `RELOAD CONFIG` read the file, so that `CONFIG PLAN` can show first what
+        /// will happen.
+        auto_reload: bool = is(false), "", Hot;
         /// Version in the greeting to clients, for example "8.4.5". Drivers choose features by it.
         server_version: Option<String> = unset("the version of the primary"), "", Hot;
         /// Id of the collation in the greeting to clients, for example 45 (utf8mb4_general_ci) or

@@ -210,16 +210,24 @@ impl Line {
         Ok(Self { connection, server })
     }
 
-    /// Looks at the row; makes it, and its table, if there is none and that is allowed.
-    pub(crate) async fn look(&mut self, statements: &Statements) -> Result<Turned, ProbeError> {
-        Ok(Turned { beat: self.find_or_make(statements).await?, written: Ok(()) })
+    /// Looks at the row; makes it if there is none, and its table, if it `creates` that.
+    pub(crate) async fn look(
+        &mut self,
+        statements: &Statements,
+        creates: bool,
+    ) -> Result<Turned, ProbeError> {
+        Ok(Turned { beat: self.find_or_make(statements, creates).await?, written: Ok(()) })
     }
 
-    async fn find_or_make(&mut self, statements: &Statements) -> Result<Option<Beat>, ProbeError> {
+    async fn find_or_make(
+        &mut self,
+        statements: &Statements,
+        creates: bool,
+    ) -> Result<Option<Beat>, ProbeError> {
         let found = match self.find(statements).await {
             Err(ProbeError::Answer(error))
                 if matches!(error.code, error_code::ER_BAD_DB_ERROR | error_code::ER_NO_SUCH_TABLE)
-                    && statements.settings.creates =>
+                    && creates =>
             {
                 if !self.takes_writes().await? {
                     return Ok(None);
@@ -302,7 +310,6 @@ mod tests {
             table: "beats$".to_owned(),
             cluster: cluster.to_owned(),
             interval: Duration::from_millis(250),
-            creates: true,
         };
         Statements::new(&settings, "c0ffee", Kind::Static)
     }

@@ -370,7 +370,7 @@ impl Session {
     fn set_own(&mut self, sql: &[u8]) -> Result<(), ProxyError> {
         let may = MaySet {
             explains: may_explain(&self.held, &self.settings.routing),
-            keeps_answers: self.worker.answers.is_some(),
+            keeps_answers: self.worker.answers.as_ref().is_some_and(|answers| answers.cache.is_on()),
             outlook: &self.worker.outlook,
         };
         let (lex, flavor) = (self.state.lex(), self.state.flavor());

@@ -199,7 +199,7 @@ pub(crate) fn why_not_cached(
     // What is read in a transaction belongs together.
     let in_transaction =
         state.status.contains(Status::IN_TRANS) || !state.status.contains(Status::AUTOCOMMIT);
-    if answers.is_none() {
+    if answers.is_none_or(|answers| !answers.cache.is_on()) {
         Some("its cache is off")
     } else if !statement.is_repeatable() {
         Some("only the answer to a read that would always have the same one can be kept")
