@@ -39,7 +39,7 @@ pub use failed_logins::{FailedLogins, LoginDelays, Visitor};
 pub use inquiry::without_literals;
 pub use limits::{
     InQueue, Limit, LimitCounts, LimitPer, LimitReached, LimitTerms, Limitable, Limited, Limits, Obstacle,
-    ResultCap, Turn,
+    ResultCap, Slot, Slots, Turn,
 };
 pub use listener::{Arrival, ListenerMode, ListenerSettings};
 pub use login_attempt::{LoginAttempt, LoginPlace};

@@ -6,6 +6,7 @@
 
 mod account;
 mod result_cap;
+mod slots;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,12 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use delphinus_net::Network;
-use delphinus_net::rt::{OwnedSemaphorePermit, Semaphore};
 use delphinus_sql::Digest;
 
 use crate::admission::Source;
-use account::LimitAccount;
+use account::{LimitAccount, since_start};
 pub use result_cap::ResultCap;
+pub use slots::{Slot, Slots};
 
 /// What a limit counts by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,19 +112,23 @@ pub struct Limits(Vec<Arc<Limit>>);
 /// The limits that are about one session.
 #[derive(Debug)]
 pub struct Limited {
-    applied: Vec<Applied>,
+    applied: Vec<Arc<Limit>>,
+    /// What each statement takes, one after the other.
+    steps: Vec<Step>,
+    needs_digest: bool,
     /// What the statement that runs has taken; returned when it ends.
-    taken: Vec<OwnedSemaphorePermit>,
+    taken: Vec<Slot>,
 }
 
+/// One thing that a statement takes of a limit.
 #[derive(Debug)]
-struct Applied {
+struct Step {
     limit: Arc<Limit>,
-    /// Where its statements count; `None`: that depends on the statement.
+    /// Where statements count; `None`: that depends on the statement.
     account: Option<Arc<LimitAccount>>,
-    /// It counts statements, and not only their time.
-    counts: bool,
-    /// It looks at each statement.
+    /// One of those in a second; else one of those at the same time.
+    is_rate: bool,
+    /// Not for each statement.
     is_conditional: bool,
 }
 
@@ -142,20 +147,13 @@ pub struct Limitable<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Obstacle(usize);
 
-impl Obstacle {
-    /// Each limit has two steps: its rate, then its slots.
-    fn option(self) -> &'static str {
-        if self.0.is_multiple_of(2) { RATE } else { CONCURRENCY }
-    }
-}
-
 /// What a statement in a queue waits for.
 #[derive(Debug)]
 pub enum Turn {
     /// For this moment; then the next step is due.
     At(Instant),
     /// For a slot, which it keeps ([`Limited::keep`]), for so long.
-    Slot(Arc<Semaphore>, Duration),
+    Slot(Arc<Slots>, Duration),
 }
 
 /// The limit that refuses a statement.
@@ -216,11 +214,9 @@ impl Limit {
 
     /// How many run by it now.
     pub fn running(&self) -> u64 {
-        let most = self.terms.concurrency.unwrap_or(0) as usize;
-        let free =
-            |one: &Arc<LimitAccount>| one.slots.as_ref().map_or(most, |slots| slots.available_permits());
+        let running = |one: &Arc<LimitAccount>| one.slots.as_ref().map_or(0, |slots| slots.running());
         let accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        accounts.values().chain([&self.common]).map(|one| most.saturating_sub(free(one)) as u64).sum()
+        accounts.values().chain([&self.common]).map(running).sum()
     }
 
     fn is_for(&self, user: &str, ip: Option<IpAddr>) -> bool {
@@ -243,9 +239,22 @@ impl Limit {
         !self.terms.digests.is_empty() || self.terms.per == LimitPer::Digest
     }
 
-    /// Counts statements, and not only their time.
-    fn counts_statements(&self) -> bool {
-        self.terms.rate.is_some() || self.terms.concurrency.is_some()
+    /// What each statement of this client takes.
+    fn steps(self: &Arc<Self>, user: &str, source: Source) -> impl Iterator<Item = Step> {
+        let terms = &self.terms;
+        let counts = [(true, terms.rate.is_some()), (false, terms.concurrency.is_some())];
+        let account = match terms.per {
+            LimitPer::All => Some(self.common.clone()),
+            LimitPer::User => Some(self.account(Key::Name(user.into()))),
+            LimitPer::Client => Some(self.account(Key::Client(source))),
+            LimitPer::Schema | LimitPer::Digest => None,
+        };
+        counts.into_iter().filter(|(_, counts)| *counts).map(move |(is_rate, _)| Step {
+            limit: self.clone(),
+            account: account.clone(),
+            is_rate,
+            is_conditional: !(self.terms.schemas.is_empty() && self.terms.digests.is_empty()),
+        })
     }
 
     /// The account of all that have this key.
@@ -292,30 +301,18 @@ impl Limits {
 
     /// Those that are about the sessions of this client; `None`: there are none.
     pub fn about(&self, user: &str, ip: Option<IpAddr>) -> Option<Box<Limited>> {
-        let source = Source::of(ip);
-        let one = |limit: &Arc<Limit>| {
-            let account = match limit.terms.per {
-                LimitPer::All => Some(limit.common.clone()),
-                LimitPer::User => Some(limit.account(Key::Name(user.into()))),
-                LimitPer::Client => Some(limit.account(Key::Client(source))),
-                LimitPer::Schema | LimitPer::Digest => None,
-            };
-            Applied {
-                account,
-                counts: limit.counts_statements(),
-                is_conditional: !(limit.terms.schemas.is_empty() && limit.terms.digests.is_empty()),
-                limit: limit.clone(),
-            }
-        };
-        let applied: Vec<_> = self.0.iter().filter(|limit| limit.is_for(user, ip)).map(one).collect();
-        (!applied.is_empty()).then(|| Box::new(Limited { applied, taken: Vec::new() }))
+        let applied: Vec<_> = self.0.iter().filter(|limit| limit.is_for(user, ip)).cloned().collect();
+        let steps = applied.iter().flat_map(|limit| limit.steps(user, Source::of(ip))).collect();
+        let needs_digest = applied.iter().any(|limit| limit.needs_digest());
+        let limited = |applied| Box::new(Limited { applied, steps, needs_digest, taken: Vec::new() });
+        Some(applied).filter(|applied| !applied.is_empty()).map(limited)
     }
 }
 
 impl Limited {
     /// True if the digest of each statement has to be known.
     pub fn needs_digest(&self) -> bool {
-        self.applied.iter().any(|one| one.limit.needs_digest())
+        self.needs_digest
     }
 
     /// True if any limit says how long statements run, or how large their results are.
@@ -323,12 +320,12 @@ impl Limited {
         let says = |terms: &LimitTerms| {
             terms.timeout.is_some() || terms.max_rows.is_some() || terms.max_bytes.is_some()
         };
-        self.applied.iter().any(|one| says(&one.limit.terms))
+        self.applied.iter().any(|limit| says(&limit.terms))
     }
 
     /// How large the result of this statement may be.
     pub fn cap(&self, about: &Limitable<'_>) -> Option<ResultCap> {
-        let fitting = || self.applied.iter().map(|one| &one.limit).filter(|limit| limit.fits(about));
+        let fitting = || self.applied.iter().filter(|limit| limit.fits(about));
         let smallest = |of: fn(&LimitTerms) -> Option<u64>| {
             fitting()
                 .filter_map(|limit| Some((of(&limit.terms)?, limit.clone())))
@@ -339,44 +336,42 @@ impl Limited {
 
     /// How long this statement may run.
     pub fn timeout(&self, about: &Limitable<'_>) -> Option<Duration> {
-        let fitting = self.applied.iter().filter(|one| one.limit.fits(about));
-        fitting.filter_map(|one| one.limit.terms.timeout).min()
+        let fitting = self.applied.iter().filter(|limit| limit.fits(about));
+        fitting.filter_map(|limit| limit.terms.timeout).min()
     }
 
     /// How long the session may do nothing while its transaction is open, and which limit says that.
     pub fn idle_in_transaction(&self) -> Option<(Duration, &Limit)> {
-        let all =
-            self.applied.iter().filter_map(|one| Some((one.limit.terms.idle_in_transaction?, &*one.limit)));
+        let all = self.applied.iter().filter_map(|limit| Some((limit.terms.idle_in_transaction?, &**limit)));
         all.min_by_key(|(limit, _)| *limit)
     }
 
     /// Takes what the statement needs of each limit, from a step on; on success all of it.
     #[inline]
     pub fn take(&mut self, from: usize, about: &Limitable<'_>, now: Instant) -> Result<(), Obstacle> {
-        for step in from..2 * self.applied.len() {
-            let one = &self.applied[step / 2];
-            if !one.counts || one.is_conditional && !one.limit.fits(about) {
+        let now = since_start(now);
+        for (at, step) in self.steps.iter().enumerate().skip(from) {
+            if step.is_conditional && !step.limit.fits(about) {
                 continue;
             }
             let found;
-            let account = if let Some(account) = &one.account {
+            let account = if let Some(account) = &step.account {
                 account
             } else {
-                found = one.account_of(about);
+                found = step.account_of(about);
                 &found
             };
-            let is_rate = step % 2 == 0;
-            if is_rate {
+            if step.is_rate {
                 let is_taken = account.rate.as_ref().is_none_or(|rate| rate.take(now, about.in_transaction));
                 if !is_taken {
-                    return Err(Obstacle(step));
+                    return Err(Obstacle(at));
                 }
             } else if let Some(slots) = &account.slots {
-                match slots.clone().try_acquire_owned() {
-                    Ok(permit) => self.taken.push(permit),
+                match slots.take() {
+                    Some(slot) => self.taken.push(slot),
                     // It is one more than there should be.
-                    Err(_) if about.in_transaction => {}
-                    Err(_) => return Err(Obstacle(step)),
+                    None if about.in_transaction => {}
+                    None => return Err(Obstacle(at)),
                 }
             }
         }
@@ -386,43 +381,44 @@ impl Limited {
     /// Lines the statement up for what it has not got: what it waits for, and its place in the queue; or why it may not wait.
     pub fn line_up(
         &self,
-        obstacle: Obstacle,
+        Obstacle(at): Obstacle,
         about: &Limitable<'_>,
         now: Instant,
     ) -> Result<(Turn, InQueue), LimitReached> {
-        let one = &self.applied[obstacle.0 / 2];
-        let (account, terms) = (one.account_of(about), &one.limit.terms);
-        let option = obstacle.option();
+        let step = &self.steps[at];
+        let (account, limit) = (step.account_of(about), &step.limit);
+        let (terms, option) = (&limit.terms, step.option());
         let add = |n| (n < terms.queue).then_some(n + 1);
         if account.waiting.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add).is_err() {
-            return Err(one.limit.refuse(option, "as many statements wait as may (queue)"));
+            return Err(limit.refuse(option, "as many statements wait as may (queue)"));
         }
         let place = InQueue(account.clone());
         let turn = match (&account.rate, &account.slots) {
-            (Some(rate), _) if option == RATE => match rate.reserve(now, terms.queue_timeout) {
+            (Some(rate), _) if step.is_rate => match rate.reserve(now, terms.queue_timeout) {
                 Some(wait) => Turn::At(now + wait),
-                None => return Err(one.limit.refuse(option, TOO_LONG)),
+                None => return Err(limit.refuse(option, TOO_LONG)),
             },
             (_, Some(slots)) => Turn::Slot(slots.clone(), terms.queue_timeout),
             _ => Turn::At(now),
         };
-        one.limit.counts.waited.fetch_add(1, Ordering::Relaxed);
+        limit.counts.waited.fetch_add(1, Ordering::Relaxed);
         Ok((turn, place))
     }
 
     /// The step behind the obstacle that was waited for.
-    pub fn next(Obstacle(step): Obstacle) -> usize {
-        step + 1
+    pub fn next(Obstacle(at): Obstacle) -> usize {
+        at + 1
     }
 
     /// Keeps the slot that was waited for.
-    pub fn keep(&mut self, permit: OwnedSemaphorePermit) {
-        self.taken.push(permit);
+    pub fn keep(&mut self, slot: Slot) {
+        self.taken.push(slot);
     }
 
     /// The statement has waited for as long as it may.
-    pub fn gives_up(&self, obstacle: Obstacle) -> LimitReached {
-        self.applied[obstacle.0 / 2].limit.refuse(obstacle.option(), TOO_LONG)
+    pub fn gives_up(&self, Obstacle(at): Obstacle) -> LimitReached {
+        let step = &self.steps[at];
+        step.limit.refuse(step.option(), TOO_LONG)
     }
 
     /// Gives back what the statement has taken.
@@ -432,7 +428,12 @@ impl Limited {
     }
 }
 
-impl Applied {
+impl Step {
+    /// What it is called in errors.
+    fn option(&self) -> &'static str {
+        if self.is_rate { RATE } else { CONCURRENCY }
+    }
+
     /// Where this statement counts.
     fn account_of(&self, about: &Limitable<'_>) -> Arc<LimitAccount> {
         if let Some(account) = &self.account {

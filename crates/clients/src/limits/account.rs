@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use delphinus_net::rt::{self, Semaphore};
+use delphinus_net::rt;
 
 use super::LimitTerms;
+use super::slots::Slots;
 
 /// Where times count from, in nanoseconds.
 static START: LazyLock<Instant> = LazyLock::new(rt::now);
@@ -28,7 +29,7 @@ pub(super) struct Rate {
 #[derive(Debug)]
 pub(super) struct LimitAccount {
     pub(super) rate: Option<Rate>,
-    pub(super) slots: Option<Arc<Semaphore>>,
+    pub(super) slots: Option<Arc<Slots>>,
     /// Statements in the queue.
     pub(super) waiting: AtomicU32,
 }
@@ -39,10 +40,9 @@ impl Rate {
         Self { full_at: AtomicU64::new(0), each, room: each * u64::from(burst.max(1) - 1) }
     }
 
-    /// Takes one, if one is there; if it `must`, also one that is not.
+    /// Takes one, if one is there; if it `must`, also one that is not. `now` is [`since_start`].
     #[inline]
-    pub(super) fn take(&self, now: Instant, must: bool) -> bool {
-        let now = since_start(now);
+    pub(super) fn take(&self, now: u64, must: bool) -> bool {
         let may = |full_at: u64| must || full_at <= now + self.room;
         let next = |full_at: u64| may(full_at).then(|| full_at.max(now) + self.each);
         self.full_at.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
@@ -63,7 +63,7 @@ impl LimitAccount {
     pub(super) fn new(terms: &LimitTerms) -> Self {
         Self {
             rate: terms.rate.map(Rate::new),
-            slots: terms.concurrency.map(|slots| Arc::new(Semaphore::new(slots as usize))),
+            slots: terms.concurrency.map(|slots| Arc::new(Slots::new(slots))),
             waiting: AtomicU32::new(0),
         }
     }
@@ -75,7 +75,8 @@ impl LimitAccount {
     }
 }
 
-fn since_start(now: Instant) -> u64 {
+/// In nanoseconds.
+pub(super) fn since_start(now: Instant) -> u64 {
     // A moment before the first is the first.
     u64::try_from(now.saturating_duration_since(*START).as_nanos()).unwrap_or(u64::MAX)
 }

@@ -27,9 +27,9 @@ pub(crate) async fn wait_for_turn(
                 let wait = at.saturating_duration_since(rt::now());
                 seeking.wait_for(wait, std::future::pending::<()>()).await?;
             }
-            Turn::Slot(slots, patience) => match seeking.wait_for(patience, slots.acquire_owned()).await? {
-                Some(Ok(permit)) => limits.keep(permit),
-                Some(Err(_)) | None => return Err(limits.gives_up(obstacle).into()),
+            Turn::Slot(slots, patience) => match seeking.wait_for(patience, slots.next()).await? {
+                Some(Some(slot)) => limits.keep(slot),
+                Some(None) | None => return Err(limits.gives_up(obstacle).into()),
             },
         }
         match limits.take(Limited::next(obstacle), &about, rt::now()) {

@@ -1,0 +1,99 @@
+//! More statements than a backend may run at the same time, by clients that do not wait for each other: what is done in time stays
+//! what it is without that.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use delphinus_e2e::{Address, ConfigFile, Stage};
+use delphinus_sandbox::Flavor;
+
+/// So many connections, of which each runs a statement of 10 ms.
+const CONNECTIONS: u32 = 8;
+const STATEMENT: &str = "SELECT SLEEP(0.01)";
+const CAPACITY: u32 = 800;
+/// A client wants its answer within this, since the moment at which it wanted to ask.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// So many of them: at three times the load each arrival finds one that does not wait.
+const SESSIONS: u32 = 1600;
+/// Seconds.
+const WARM_UP: u32 = 2;
+const MEASURED: u32 = 6;
+
+/// What came of a load.
+#[derive(Debug, Default)]
+struct Outcome {
+    good: AtomicU32,
+    late: AtomicU32,
+    refused: AtomicU32,
+}
+
+/// Statements arrive at their moments, whatever has become of those before them.
+fn load(address: &Address, per_second: u32) -> Outcome {
+    let (outcome, next) = (Outcome::default(), AtomicU32::new(0));
+    let mut clients: Vec<_> = (0..SESSIONS).map(|_| address.connect().unwrap()).collect();
+    let start = Instant::now() + Duration::from_millis(500);
+    let measured = start + Duration::from_secs(WARM_UP.into());
+    thread::scope(|scope| {
+        for client in &mut clients {
+            let (outcome, next) = (&outcome, &next);
+            let work = move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= (WARM_UP + MEASURED) * per_second {
+                        return;
+                    }
+                    let due = start + Duration::from_secs(1) * number / per_second;
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                    let answered = client.query(STATEMENT);
+                    if due < measured {
+                        continue;
+                    }
+                    let what = match answered {
+                        Err(_) => &outcome.refused,
+                        Ok(_) if due.elapsed() > DEADLINE => &outcome.late,
+                        Ok(_) => &outcome.good,
+                    };
+                    what.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, work).unwrap();
+        }
+    });
+    outcome
+}
+
+fn check(name: &str, config: ConfigFile) {
+    let proxy = vec!["max_connections = 5000".to_owned()];
+    let config = ConfigFile { proxy, seeds: Some(1), ..config };
+    let stage =
+        Stage::with_servers(Flavor::MariaDb, &["general_log=OFF", "max_connections=200"], &config).unwrap();
+    let mut goods = Vec::new();
+    for per_second in [400, 720, CAPACITY, 1200, 3 * CAPACITY] {
+        let Outcome { good, late, refused } = load(&stage.address, per_second);
+        let [good, late, refused] = [good, late, refused].map(|count| count.into_inner() / MEASURED);
+        eprintln!("{name}: of {per_second} a second {good} in time, {late} late, {refused} refused");
+        goods.push(good);
+    }
+    let (peak, overloaded) = (goods.iter().max().copied().unwrap(), goods[goods.len() - 1]);
+    assert!(peak > CAPACITY * 7 / 10, "the machine is too slow to tell: {goods:?}");
+    assert!(overloaded * 10 >= peak * 9, "{name}: {overloaded} of {peak} a second: {goods:?}");
+}
+
+/// The backend's limit: more wait for a connection, each for `checkout_timeout_ms`.
+#[test]
+fn a_backend_with_too_few_connections() {
+    let pool = [format!("max_connections = {CONNECTIONS}"), "checkout_timeout_ms = 500".to_owned()];
+    check("pool.max_connections", ConfigFile { pool: pool.into(), ..ConfigFile::default() });
+}
+
+/// A limit on clients: more wait in its queue.
+#[test]
+fn a_limit_with_a_queue() {
+    let limit = format!(
+        "[[limit]]\nname = \"few\"\nconcurrency = {CONNECTIONS}\nqueue = 300\nqueue_timeout_ms = 500\n"
+    );
+    check("limit.concurrency", ConfigFile::with_sections(&limit));
+}
