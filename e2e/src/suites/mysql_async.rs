@@ -17,10 +17,15 @@ const VERSION: &str = "0.37.1";
 const BUILD_LIMIT: Duration = Duration::from_mins(30);
 const FEATURES: &str = "default-rustls-ring";
 
-const KNOWN: [(&str, &str); 1] = [(
-    "conn::pool::test::zz_should_check_wait_timeout_on_get_conn",
-    "sets a global variable and expects it of the next login, which the proxy may give a connection that is older",
-)];
+const COUNTERS: &str = "reads the server's count of COM_STMT_CLOSE (`SHOW SESSION STATUS`), and the proxy keeps closed statements for others";
+const KNOWN: [(&str, &str); 3] = [
+    (
+        "conn::pool::test::zz_should_check_wait_timeout_on_get_conn",
+        "sets a global variable and expects it of the next login, which the proxy may give a connection that is older",
+    ),
+    ("conn::test::should_hold_stmt_cache_size_bound", COUNTERS),
+    ("conn::test::should_not_cache_statements_if_stmt_cache_size_is_zero", COUNTERS),
+];
 
 pub(crate) const SUITE: Suite = Suite {
     key: "mysql_async",
