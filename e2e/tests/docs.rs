@@ -128,7 +128,7 @@ impl Task {
         let status = left("status").with_context(|| format!("{} was not run", self.place))?;
         let said = left("said")?;
         ensure!(status.trim() == "0", "{}: exit status {}:\n{said}", self.place, status.trim());
-        ensure!(!said.contains("ERROR"), "{}: an error, and exit status 0:\n{said}", self.place);
+        ensure!(!said.contains("ERROR "), "{}: an error, and exit status 0:\n{said}", self.place);
         Ok(())
     }
 }

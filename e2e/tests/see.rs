@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use delphinus_e2e::{Client, ConfigFile, Operators, Stage, until};
-use delphinus_sandbox::Flavor;
+
+use delphinus_sandbox::{Flavor, ensure_packages};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -204,4 +205,131 @@ fn texts_without_end_stay_in_their_bound() {
     client.query("SELECT 5").unwrap();
     client.query("SELECT 'x'").unwrap();
     assert_eq!(operator.rows("SELECT digest, count FROM digests").unwrap(), [[None, Some("2".to_owned())]]);
+}
+
+/// Where a test's log is; gone with it.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("delphinus-see-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.0.join("slow.log")
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.file()).unwrap_or_default()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Waits until all entries that were taken in are written.
+fn written(operator: &mut Client, wanted: u64) {
+    until(
+        LIMIT,
+        "the slow log is written",
+        || Ok(number(operator, "SELECT written FROM slow_log") == wanted),
+    )
+    .unwrap();
+}
+
+/// With a threshold of 0 the slow log has every statement: as often as the tables say, and as often as pt-query-digest counts.
+fn slow_log_agrees(flavor: Flavor) {
+    let folder = Folder::new(if flavor == Flavor::MySql { "mysql" } else { "mariadb" });
+    let section = format!("[slow_log]\nfile = \"{}\"\nlong_query_time_ms = 0\n", folder.file().display());
+    let (stage, operators) = stage(flavor, &section);
+    let mut operator = operators.connect(&stage.address).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    let mut second = stage.address.connect().unwrap();
+    run_all_kinds(&mut client, &mut second);
+    let all = sums(&mut operator, "digests");
+    written(&mut operator, all["count"]);
+    let text = folder.text();
+    let sum_of = |key: &str| -> u64 {
+        let values = text.split_whitespace().collect::<Vec<_>>();
+        values.windows(2).filter(|pair| pair[0] == key).map(|pair| pair[1].parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!(text.matches("# Time: ").count() as u64, all["count"]);
+    for (key, column) in [
+        ("Rows_sent:", "rows_sent"),
+        ("Rows_affected:", "rows_affected"),
+        ("Bytes_sent:", "bytes_sent"),
+        ("Bytes_received:", "bytes_received"),
+    ] {
+        assert_eq!(sum_of(key), all[column], "{key}");
+    }
+    // Literals are masked.
+    assert!(!text.contains("note 7") && !text.contains("'again'"), "{text}");
+    assert!(text.contains("Last_errno: 1062") && text.contains("Last_errno: 1064"), "{text}");
+    assert!(text.contains("SELECT note FROM seen WHERE id = ?;"), "{text}");
+
+    ensure_packages(&["percona-toolkit"]).unwrap();
+    let mut digest = std::process::Command::new("pt-query-digest");
+    digest.args(["--limit", "100%", "--no-version-check"]).arg(folder.file());
+    let report = delphinus_e2e::run(&mut digest, Duration::from_mins(2)).unwrap().success().unwrap();
+    let overall =
+        report.lines().find(|line| line.starts_with("# Overall:")).unwrap_or_else(|| panic!("{report}"));
+    assert!(overall.starts_with(&format!("# Overall: {} total", all["count"])), "{overall}");
+    assert!(report.contains("Pool wait") && report.contains("# Databases    app"), "{report}");
+}
+
+#[test]
+fn the_slow_log_agrees_on_mariadb() {
+    slow_log_agrees(Flavor::MariaDb);
+}
+
+#[test]
+fn the_slow_log_agrees_on_mysql() {
+    slow_log_agrees(Flavor::MySql);
+}
+
+#[test]
+fn the_slow_log_is_steered_while_it_runs() {
+    let folder = Folder::new("steered");
+    let (stage, operators) = stage(Flavor::MariaDb, "");
+    let mut operator = operators.connect(&stage.address).unwrap();
+    let mut client = stage.address.connect().unwrap();
+    assert_eq!(operator.value("SELECT state FROM slow_log").unwrap(), "off");
+    operator.error("LOG START").unwrap();
+    for set in [
+        format!("SET slow_log.file = '{}'", folder.file().display()),
+        "SET slow_log.long_query_time_ms = 200".to_owned(),
+        "SET slow_log.format = 'json'".to_owned(),
+        "SET slow_log.literals = true".to_owned(),
+    ] {
+        operator.query(&set).unwrap_or_else(|error| panic!("{set}: {error}"));
+    }
+    client.query("SELECT 1").unwrap();
+    client.query("SELECT SLEEP(0.3), 'shown'").unwrap();
+    let id = client.prepare("SELECT SLEEP(0.3), 'prepared'").unwrap();
+    client.execute(id).unwrap();
+    written(&mut operator, 2);
+    let lines: Vec<serde_json::Value> =
+        folder.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["statement"], "SELECT SLEEP(0.3), 'shown'");
+    assert_eq!(lines[1]["statement"], "SELECT SLEEP(0.3), 'prepared'");
+    assert!(lines[0]["backend_us"].as_u64().unwrap() > 290_000, "{}", lines[0]);
+    assert_eq!((&lines[0]["user"], &lines[0]["schema"]), (&"app".into(), &"app".into()));
+    // Moved away, stopped and begun again.
+    std::fs::rename(folder.file(), folder.0.join("old")).unwrap();
+    operator.query("LOG STOP").unwrap();
+    client.execute(id).unwrap();
+    operator.query("LOG START").unwrap();
+    client.execute(id).unwrap();
+    written(&mut operator, 3);
+    assert_eq!(folder.text().lines().count(), 1);
+    // A disk that is full harms no client.
+    operator.query("SET slow_log.file = '/dev/full'").unwrap();
+    client.execute(id).unwrap();
+    until(LIMIT, "it is lost", || Ok(number(&mut operator, "SELECT failed FROM slow_log") == 1)).unwrap();
+    assert_eq!(operator.rows("LOG STATUS").unwrap().len(), 1);
 }

@@ -9,7 +9,7 @@ use anyhow::Result;
 use delphinus_sandbox::{MySqlPrefix, Terminal, cache_dir, ensure_packages};
 
 /// Programs, and the Debian packages that have them. A program that is there in any other way is good too.
-const PROGRAMS: [(&str, &[&str]); 11] = [
+const PROGRAMS: [(&str, &[&str]); 12] = [
     // libFuzzer is C++.
     ("g++", &["g++"]),
     ("mariadbd", &["mariadb-server-core"]),
@@ -24,6 +24,7 @@ const PROGRAMS: [(&str, &[&str]); 11] = [
     ("javac", &["default-jdk-headless"]),
     ("mvn", &["maven"]),
     ("python3", &["python3", "python3-venv"]),
+    ("pt-query-digest", &["percona-toolkit"]),
 ];
 
 /// Installs what is missing.

@@ -21,6 +21,7 @@ mod service;
 pub(crate) mod sessions;
 mod set;
 pub(crate) mod settings;
+pub(crate) mod slow_log;
 pub(crate) mod status;
 mod wrong;
 
@@ -230,6 +231,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         "What statements cost: count, errors, times and their percentiles, where the time went, rows and bytes, by digest (the text without \
          literals), since the start or RESET DIGESTS. By user, schema and backend: SELECT from digests_by_origin.",
         &digests::DIGESTS,
+    ),
+    look(
+        &["LOG STATUS", "SHOW SLOW LOG"],
+        "file",
+        "The slow log: whether it is written, where, and what has become of its entries.",
+        &slow_log::SLOW_LOG,
     ),
     look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
@@ -444,6 +451,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         "Forgets all answers that are kept.",
         Run::Now(|call| Ok(cache::clear(call))),
     ),
+    operate(
+        &["LOG STOP"],
+        "",
+        "Writes nothing into the slow log until LOG START. What is set stays.",
+        Run::Now(slow_log::stop),
+    ),
+    operate(&["LOG START"], "", "Writes the slow log again, and opens its file anew.", Run::Now(slow_log::start)),
     operate(
         &["RESET DIGESTS"],
         "",

@@ -8,7 +8,7 @@ use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
     backends, cache, clusters, digests, filters, help, limits, memory, pause, pools, route, sessions,
-    settings, status,
+    settings, slow_log, status,
 };
 use crate::console::Console;
 use crate::users::AdminRole;
@@ -37,7 +37,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 23] = [
+pub(crate) static SOURCES: [&Source; 24] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -55,6 +55,7 @@ pub(crate) static SOURCES: [&Source; 23] = [
     &digests::DIGESTS_BY_ORIGIN,
     &digests::STATEMENTS_BY_BACKEND,
     &digests::STATEMENTS_BY_USER,
+    &slow_log::SLOW_LOG,
     &status::STATUS,
     &memory::MEMORY,
     &settings::CONFIG,

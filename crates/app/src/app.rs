@@ -167,6 +167,7 @@ impl App {
         following.abort();
         watching.abort();
         switching.abort();
+        running.parts.kept.slow_log.finish(Duration::from_secs(1));
         // To the end: an operator may want to see what the stop waits for.
         running.parts.operators.doors.close().await;
         tracing::info!("stopped");

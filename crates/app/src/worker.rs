@@ -80,7 +80,7 @@ fn start(
     buffers: &BufferPool,
 ) -> (Rc<Worker>, [rt::JoinHandle<()>; 4]) {
     let ClusterSeed { shared, policy, bell, questions } = seed;
-    let SharedCluster { id, backends, users, reader, waiting, cache, memory, statistics } = shared;
+    let SharedCluster { id, backends, users, reader, waiting, cache, memory, statistics, slow_log } = shared;
     let current = policy.current();
     let counters = thread.counters.clusters[id.index()].clone();
     let pool = Pool::new(current.pool.clone(), backends, bell, counters.clone());
@@ -102,6 +102,7 @@ fn start(
         cache: Some(cache),
         memory,
         recorder: statistics.recorder(id),
+        slow_log,
     });
     let beside = [
         rt::spawn_local(tended.tend()),

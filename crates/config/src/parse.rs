@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
     AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, LimitSection,
-    ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, UserSection, Written, read,
+    ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, SlowLog, UserSection, Written, read,
 };
 use crate::validate;
 
@@ -33,6 +33,7 @@ const SECTIONS: &[&str] = &[
     "pool",
     "cache",
     "digests",
+    "slow_log",
     "log",
     "admin",
 ];
@@ -50,6 +51,7 @@ pub(crate) struct WrittenFile {
     pub(crate) mirrors: Rows<MirrorSection>,
     pub(crate) cache: Option<Written<Cache>>,
     pub(crate) digests: Option<Written<Digests>>,
+    pub(crate) slow_log: Option<Written<SlowLog>>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -98,6 +100,7 @@ impl WrittenFile {
         list.extend(each("mirror", &self.mirrors));
         list.extend(one("cache", self.cache.as_ref()));
         list.extend(one("digests", self.digests.as_ref()));
+        list.extend(one("slow_log", self.slow_log.as_ref()));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -138,6 +141,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         mirrors: rows(root, "mirror", mistakes),
         cache: optional(root, "cache", mistakes),
         digests: optional(root, "digests", mistakes),
+        slow_log: optional(root, "slow_log", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

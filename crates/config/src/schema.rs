@@ -92,6 +92,7 @@ mod pool;
 mod proxy;
 mod routing;
 mod rule;
+mod slow_log;
 mod user;
 
 pub(crate) use admin::{AdminSection, AdminUserSection};
@@ -109,6 +110,7 @@ pub use pool::Pool;
 pub use proxy::Proxy;
 pub use routing::Routing;
 pub(crate) use rule::RuleSection;
+pub use slow_log::SlowLog;
 pub(crate) use user::UserSection;
 
 /// A table of the file with fixed keys.
@@ -307,6 +309,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<Pool>(),
         chapter::<Cache>(),
         chapter::<Digests>(),
+        chapter::<SlowLog>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
         chapter::<Log>(),

@@ -7,7 +7,7 @@ use crate::config::{AdminUser, Config};
 use crate::environment::Environment;
 use crate::mistake::{Mistakes, Span};
 use crate::parse::{Rows, WrittenFile};
-use crate::schema::{AdminUserSection, Log, Proxy, Written};
+use crate::schema::{AdminUserSection, Log, Proxy, SlowLog, Written};
 use crate::secret::Secret;
 use crate::word::AuthSource;
 
@@ -59,6 +59,7 @@ pub(crate) fn validate(
     let mirrors = check.mirrors(file.mirrors);
     let rules = if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
     let filters = check.filters(file.filters, &clusters);
+    let slow_log = check.slow_log(file.slow_log?);
     let limits = check.limits(file.limits, &clusters);
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
@@ -77,6 +78,7 @@ pub(crate) fn validate(
         mirrors,
         cache: file.cache?.value,
         digests: file.digests?.value,
+        slow_log,
         log: log?,
         admin,
         effective,
@@ -116,6 +118,15 @@ impl Check<'_, '_> {
     }
 
     fn log(&mut self, written: Written<Log>) -> Log {
+        let mut log = written.value;
+        log.file = log.file.map(|path| self.resolve(&path));
+        log
+    }
+
+    fn slow_log(&mut self, written: Written<SlowLog>) -> SlowLog {
+        for digest in &written.value.digest {
+            self.digest(&written, digest);
+        }
         let mut log = written.value;
         log.file = log.file.map(|path| self.resolve(&path));
         log

@@ -51,6 +51,13 @@ macro_rules! words {
 }
 
 words! {
+    /// How entries of the slow log are written.
+    SlowLogFormat {
+        /// As MySQL writes its slow log.
+        Mysql = "mysql",
+        /// One JSON object for each line.
+        Json = "json",
+    }
     /// Whether clients may, must or cannot use TLS.
     ClientTls {
         /// TLS is not offered.

@@ -22,11 +22,13 @@ pub enum Owner {
     Audit,
     /// What statements cost, by digest.
     Digests,
+    /// Statements that wait to be written into a log.
+    Logs,
 }
 
 impl Owner {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Buffers,
         Self::Unpacked,
         Self::Sessions,
@@ -35,6 +37,7 @@ impl Owner {
         Self::Cache,
         Self::Audit,
         Self::Digests,
+        Self::Logs,
     ];
 
     /// The word shown to operators.
@@ -48,6 +51,7 @@ impl Owner {
             Self::Cache => "cache",
             Self::Audit => "audit",
             Self::Digests => "digests",
+            Self::Logs => "logs",
         }
     }
 }

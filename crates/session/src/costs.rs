@@ -12,6 +12,7 @@ use delphinus_sql::Digest;
 use delphinus_state::Response;
 use delphinus_stats::{Cost, Place, Recorder, WhoNo};
 use delphinus_topology::BackendId;
+use delphinus_wire::command::ClientStmtId;
 
 use crate::io::Client;
 
@@ -24,7 +25,10 @@ pub(crate) struct Costs {
     backend: Option<BackendId>,
     rows_sent: u64,
     rows_affected: u64,
-    has_failed: bool,
+    /// The number of the server's error; 0: none.
+    error: u16,
+    /// It was prepared.
+    prepared: Option<ClientStmtId>,
     /// What the client's end had counted when it began.
     received: u64,
     sent: u64,
@@ -41,7 +45,8 @@ impl Costs {
         self.began = Some(rt::now());
         self.digest = None;
         self.backend = None;
-        (self.rows_sent, self.rows_affected, self.has_failed) = (0, 0, false);
+        (self.rows_sent, self.rows_affected, self.error) = (0, 0, 0);
+        self.prepared = None;
         (self.received, self.sent) = (client.taken(), client.given());
     }
 
@@ -53,13 +58,39 @@ impl Costs {
         }
     }
 
+    /// It is an execution of this statement.
+    #[inline]
+    pub(crate) fn executes(&mut self, id: ClientStmtId) {
+        self.prepared = Some(id);
+    }
+
+    /// The digest, if it has one that is known.
+    pub(crate) fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
+    /// The backend that has answered.
+    pub(crate) fn backend(&self) -> Option<BackendId> {
+        self.backend
+    }
+
+    /// The number of the server's error; 0: none.
+    pub(crate) fn error(&self) -> u16 {
+        self.error
+    }
+
+    /// The prepared statement of which it was an execution.
+    pub(crate) fn prepared(&self) -> Option<ClientStmtId> {
+        self.prepared
+    }
+
     /// A backend has answered.
     #[inline]
     pub(crate) fn answered(&mut self, backend: BackendId, response: &Response) {
         self.backend = Some(backend);
         self.rows_sent = response.rows_of_all();
         self.rows_affected = response.affected_of_all();
-        self.has_failed = response.error.is_some();
+        self.error = response.error.unwrap_or(0);
     }
 
     /// The proxy has answered by so many rows.
@@ -89,7 +120,7 @@ impl Costs {
             rows_affected: self.rows_affected,
             bytes_received: client.taken().wrapping_sub(self.received),
             bytes_sent: client.given() - self.sent,
-            has_failed: self.has_failed || has_failed,
+            has_failed: self.error != 0 || has_failed,
         })
     }
 

@@ -127,6 +127,14 @@ impl Client {
         self.buffer.data_mut()[at].copy_from_slice(&id.0.to_le_bytes());
     }
 
+    /// The command that was sent last, if it is kept.
+    pub(crate) fn kept_command(&self) -> Option<&[u8]> {
+        match &self.before_file {
+            Some(command) => Some(command.data()),
+            None => self.buffer.data().get(..self.kept).filter(|command| !command.is_empty()),
+        }
+    }
+
     /// The text of the statement just run, as far as it was held.
     pub(crate) fn sent_text(&self, input: Input, text_at: usize) -> &[u8] {
         if let Some(command) = self.before_file.as_deref().filter(|command| command.len() >= input.held) {

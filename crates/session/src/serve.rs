@@ -4,15 +4,17 @@
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use delphinus_clients::{Arrival, Clusters, Limitable, Obstacle};
+use delphinus_journal::Entry;
 use delphinus_net::{NetError, rt};
 use delphinus_sql::{Digest, Flavor, digest};
-use delphinus_stats::Place;
+use delphinus_stats::{Cost, Place};
 use delphinus_telemetry::{ErrorKind, Source};
 use delphinus_wire::command::Code;
 use delphinus_wire::response::Status;
-use delphinus_wire::{Command, HEADER_LEN, query_text_at};
+use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
 
 use crate::answer;
 use crate::calls::attend;
@@ -22,6 +24,7 @@ use crate::io::{Input, Waited};
 use crate::login::enter;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
+use crate::slow_log::{logged_text, sent_text};
 use crate::steer::{limitable, wait_for_turn};
 use crate::worker::Worker;
 
@@ -136,6 +139,56 @@ impl Session {
         let Some(cost) = self.costs.end(&self.client, &self.held.spent, has_failed) else { return };
         let whose = Whose { user: &self.held.identity.user, schema: self.state.want.schema.as_ref() };
         self.costs.count(&self.worker.recorder, &cost, self.worker.registry.clock_s(), whose);
+        if self.worker.slow_log.may_want(cost.total_us) {
+            self.log_slow(&cost, served);
+        }
+    }
+
+    /// Gives the slow log the statement that has ended, if it is one for it.
+    #[cold]
+    fn log_slow(&self, cost: &Cost, served: &Outcome) {
+        let user = &*self.held.identity.user;
+        let known = self.costs.digest();
+        let Some(settings) = self.worker.slow_log.wants(user, known.map(|digest| digest.0)) else { return };
+        let error = match served {
+            Ok(Served::Error(error) | Served::Fatal(error)) => crate::ClientError::from(error).code(),
+            _ => self.costs.error(),
+        };
+        let was_killed =
+            served.is_err() || self.held.activity.is_killed() || error == error_code::ER_QUERY_INTERRUPTED;
+        let backend = self.costs.backend();
+        let name = backend.and_then(|backend| {
+            self.worker.outlook.with_snapshot(|snapshot, _| Some(snapshot.backend(backend)?.name.clone()))
+        });
+        let sent = sent_text(&self.client, &self.statements, &self.costs);
+        self.worker.slow_log.push(Entry {
+            ended: SystemTime::now(),
+            took_us: cost.total_us,
+            at_us: Place::ALL.map(|place| (place.as_str(), cost.at(place))),
+            user: user.into(),
+            host: self.held.activity.host.clone(),
+            session: self.held.activity.id.0,
+            schema: self.state.want.schema.as_deref().map(str::to_owned),
+            error,
+            was_killed,
+            rows_sent: cost.rows_sent,
+            rows_affected: cost.rows_affected,
+            bytes_received: cost.bytes_received,
+            bytes_sent: cost.bytes_sent,
+            route: match backend {
+                None => "proxy",
+                Some(_) if self.steering.on_replica => "replica",
+                Some(_) => "primary",
+            },
+            backend: name,
+            digest: known.map(|digest| digest.0),
+            text: logged_text(
+                settings.shows_literals,
+                sent,
+                (&self.costs, &self.worker.recorder),
+                self.state.lex.as_read(),
+            ),
+        });
     }
 
     /// Takes what the operator's limits give each statement; not there at once: what is in the way.
@@ -261,6 +314,7 @@ impl Session {
             Command::StmtExecute { id, flags } => {
                 self.worker.counters.command_stmt_execute.increment();
                 let id = self.statements.meant_by(id, self.state.flavor());
+                self.costs.executes(id);
                 self.execute(input, id, flags).await
             }
             other => Box::pin(self.serve_rare(input, other.into())).await,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use delphinus_cache::{Cache, Flights};
 use delphinus_clients::{Limits, ListenerMode, ListenerSettings, Prover, Registry, Users};
+use delphinus_journal::Journal;
 use delphinus_memory::Account;
 use delphinus_net::{BufferPool, rt};
 use delphinus_pool::Pool;
@@ -141,6 +142,8 @@ pub struct Worker {
     pub(crate) tokens: Tokens,
     /// Counts what statements cost.
     pub(crate) recorder: Recorder,
+    /// The slow log.
+    pub(crate) slow_log: Arc<Journal>,
     first_states: RefCell<Vec<SessionState>>,
 }
 
@@ -176,6 +179,8 @@ pub struct Parts {
     pub memory: Account,
     /// Counts what statements cost.
     pub recorder: Recorder,
+    /// The slow log.
+    pub slow_log: Arc<Journal>,
 }
 
 /// Bytes of a buffer: most commands and results fit.
@@ -244,6 +249,7 @@ impl Worker {
             answers,
             tokens: Tokens::default(),
             recorder: parts.recorder,
+            slow_log: parts.slow_log,
             first_states: RefCell::default(),
         })
     }

@@ -98,6 +98,11 @@ impl Recorder {
         digest
     }
 
+    /// The text of a digest, if it is kept.
+    pub fn text(&self, digest: Digest) -> Option<Arc<str>> {
+        self.shared.text(digest)
+    }
+
     /// The number of this user in this schema.
     pub fn who(&self, user: &str, schema: Option<&str>) -> WhoNo {
         self.shared.who(self.cluster, user, schema)

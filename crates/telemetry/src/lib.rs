@@ -1,10 +1,12 @@
 //! How the proxy is seen: logs and counters. Nothing here decides anything, and no logic reads it.
 
+mod calendar;
 mod counters;
 mod error_kind;
 mod log;
 mod pace;
 
+pub use calendar::{date_time, rfc3339};
 pub use counters::{
     CLUSTER, ClusterCounters, Counter, CounterSet, ProcessCounters, Sample, ThreadCounters, series,
 };

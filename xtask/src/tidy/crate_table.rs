@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 23] = [
+const TABLE: [(&str, &[&str]); 24] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -26,6 +26,7 @@ const TABLE: [(&str, &[&str]); 23] = [
     ("state", &["wire", "sql"]),
     ("topology", &["wire"]),
     ("cache", &["wire", "topology"]),
+    ("journal", &["memory", "telemetry"]),
     ("stats", &["memory", "sql", "telemetry", "topology"]),
     ("net", &["kernel", "memory", "wire", "telemetry"]),
     ("route", &["wire", "sql", "state", "topology"]),
@@ -48,6 +49,7 @@ const TABLE: [(&str, &[&str]); 23] = [
             "view",
             "clients",
             "stats",
+            "journal",
             "telemetry",
         ],
     ),
@@ -68,6 +70,7 @@ const TABLE: [(&str, &[&str]); 23] = [
             "clients",
             "session",
             "stats",
+            "journal",
             "tables",
             "telemetry",
         ],
@@ -91,6 +94,7 @@ const TABLE: [(&str, &[&str]); 23] = [
             "clients",
             "session",
             "stats",
+            "journal",
             "admin",
         ],
     ),

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 24] = shows![
+const SHOWS: [Sample; 25] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -47,6 +47,7 @@ const SHOWS: [Sample; 24] = shows![
     "SHOW RULES",
     "SHOW CACHE",
     "SHOW DIGESTS",
+    "LOG STATUS",
     "SHOW STATUS",
     "SHOW VERSION",
     "SHOW LISTENERS",
@@ -63,7 +64,7 @@ const SHOWS: [Sample; 24] = shows![
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 27] = [
+const OTHERS: [Sample; 29] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
@@ -171,6 +172,8 @@ const OTHERS: [Sample; 27] = [
     ),
     sample("CONFIG SAVE", &["CONFIG SAVE"], &["CONFIG SAVE x"]),
     sample("CLEAR CACHE", &["CLEAR CACHE", "PURGE CACHE"], &["CLEAR CACHE x"]),
+    sample("LOG STOP", &["LOG STOP"], &["LOG STOP x"]),
+    sample("LOG START", &["LOG START"], &["LOG START x"]),
     sample("RESET DIGESTS", &["RESET DIGESTS"], &["RESET DIGESTS x"]),
     Sample {
         name: "SET",
