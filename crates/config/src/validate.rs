@@ -59,7 +59,7 @@ pub(crate) fn validate(
     let mirrors = check.mirrors(file.mirrors);
     let rules = if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
     let filters = check.filters(file.filters, &clusters);
-    let slow_log = check.slow_log(file.slow_log?);
+    let slow_log = file.slow_log.map(|log| check.slow_log(log));
     let limits = check.limits(file.limits, &clusters);
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
@@ -78,7 +78,7 @@ pub(crate) fn validate(
         mirrors,
         cache: file.cache?.value,
         digests: file.digests?.value,
-        slow_log,
+        slow_log: slow_log?,
         log: log?,
         admin,
         effective,

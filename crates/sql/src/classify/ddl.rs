@@ -51,6 +51,10 @@ impl<F: FnMut(Event), W: Watch> Classifier<'_, F, W> {
         if self.cursor.here.is(TokenKind::Equals) {
             self.cursor.bump();
             self.skip_token();
+            // The host is cut as a variable is.
+            if self.cursor.here.is(TokenKind::UserVariable) {
+                self.skip_token();
+            }
         }
     }
 

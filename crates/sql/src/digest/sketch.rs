@@ -35,21 +35,44 @@ impl Sketcher {
 
     #[inline]
     fn mix(&mut self, value: u64) {
-        let product = u128::from(self.0 ^ value) * u128::from(FACTOR);
-        self.0 = (product as u64) ^ (product >> 64) as u64;
+        self.0 = fold(self.0 ^ value, FACTOR);
     }
 
-    #[inline]
-    fn text(&mut self, text: &[u8]) {
-        let (words, rest) = text.as_chunks::<8>();
+    /// A text of more than eight bytes.
+    fn long(&mut self, text: &[u8], meta: u64) {
+        self.mix(meta);
+        let (words, _) = text.as_chunks::<8>();
         for word in words {
             self.mix(u64::from_le_bytes(*word));
         }
-        let mut last = 0;
-        for byte in rest {
-            last = last << 8 | u64::from(*byte);
+        // Some of them again.
+        if let Some(last) = text.last_chunk::<8>() {
+            self.mix(u64::from_le_bytes(*last));
         }
-        self.mix(last);
+    }
+}
+
+/// The product of two numbers, its halves put together.
+#[inline]
+fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// All of a text of up to eight bytes; two of the same length have the same number only if they are the same.
+#[inline]
+fn short(text: &[u8]) -> u64 {
+    match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+        }
+        _ => match text {
+            [] => 0,
+            [one, .., last] => {
+                u64::from(*one) | u64::from(text[text.len() / 2]) << 8 | u64::from(*last) << 16
+            }
+            [one] => u64::from(*one),
+        },
     }
 }
 
@@ -72,8 +95,13 @@ impl Watch for &mut Sketcher {
             | TokenKind::Equals
             | TokenKind::SystemVariable => self.mix(kind),
             _ => {
-                self.mix(kind | ((here.end - here.start) as u64) << 16);
-                self.text(cursor.text(here));
+                let text = cursor.text(here);
+                let meta = kind | (text.len() as u64) << 16;
+                if text.len() <= 8 {
+                    self.0 = fold(self.0 ^ short(text), FACTOR ^ meta << 20);
+                } else {
+                    self.long(text, meta);
+                }
             }
         }
     }
