@@ -65,7 +65,8 @@ fn what_is_wanted_is_written_and_a_file_that_was_moved_is_opened_anew() {
     journal.follow(Settings { path: None, ..settings(&path) });
     assert!(!journal.may_want(u64::MAX - 1));
     assert_eq!(account.used(), 0);
-    fs::remove_dir_all(&folder).unwrap();
+    // The thread may be about to open its file.
+    let _ = fs::remove_dir_all(&folder);
 }
 
 #[test]
@@ -82,7 +83,8 @@ fn entries_are_chosen_by_user_digest_and_number() {
     assert!(journal.wants("app", Some(8)).is_none() && journal.wants("app", None).is_none());
     let chosen: Vec<_> = (0..6).map(|_| journal.wants("app", Some(7)).is_some()).collect();
     assert_eq!(chosen, [true, false, false, true, false, false]);
-    fs::remove_dir_all(&folder).unwrap();
+    // The thread may be about to open its file.
+    let _ = fs::remove_dir_all(&folder);
 }
 
 #[test]
@@ -115,5 +117,6 @@ fn a_queue_without_room_drops_entries_and_counts_them() {
     // There is no room in memory_limit for a queue.
     let poor = Journal::start(Account::new(1000), settings(&folder.join("poor.log")));
     assert!(!poor.may_want(u64::MAX - 1));
-    fs::remove_dir_all(&folder).unwrap();
+    // The thread may be about to open its file.
+    let _ = fs::remove_dir_all(&folder);
 }
