@@ -23,6 +23,7 @@ mod set;
 pub(crate) mod settings;
 pub(crate) mod slow_log;
 pub(crate) mod status;
+pub(crate) mod vips;
 mod wrong;
 
 use std::pin::Pin;
@@ -218,6 +219,15 @@ pub(crate) const COMMANDS: &[Command] = &[
         "name",
         "The limits for clients, what runs and waits by each, and how many statements each has refused.",
         &limits::LIMITS,
+    ),
+    look(&["SHOW VIPS", "VIP SHOW"], "name", "The virtual IPs, and where they are.", &vips::VIPS),
+    look(&["SHOW MEMBERS"], "name", "The processes that share the lease store.", &vips::MEMBERS),
+    operate(
+        &["VIP"],
+        "{MOVE name TO member | FREEZE | UNFREEZE | REBALANCE}",
+        "MOVE: the virtual IP goes to this member, and stays with it as long as that can have it. FREEZE: none moves, also if its holder cannot be \
+         used, until UNFREEZE. REBALANCE forgets all wishes of MOVE. All processes that share the lease store follow.",
+        Run::Asking(|call| Box::pin(vips::vip(call))),
     ),
     look(
         &["SHOW CACHE"],

@@ -19,6 +19,7 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 
 use crate::audit::Audit;
 use crate::cluster::{ClusterView, PATIENCE};
+use crate::command::vips::{MemberRow, VipRow, VipWish, Wishing};
 use crate::listen::AtOneWay;
 use crate::select::Desk;
 use crate::users::{AdminUser, AdminUsers};
@@ -84,6 +85,12 @@ pub trait Proxy {
     fn save<'a>(&'a self, by: &'a str) -> Saving<'a>;
     /// What would change if the file was read again.
     fn plan(&self) -> Result<Vec<ChangedOption>, String>;
+    /// The virtual IPs.
+    fn vips(&self) -> Vec<VipRow>;
+    /// The processes that share the lease store.
+    fn members(&self) -> Vec<MemberRow>;
+    /// Has all of them follow a wish.
+    fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_>;
     /// The changes that are kept, the newest last.
     fn history(&self) -> Vec<ConfigChange>;
 }

@@ -57,6 +57,7 @@ mod worker;
 
 pub use ask::{AskError, Asked, Place, Question, ask, watch};
 pub use cluster::{ClusterView, Following, PauseDoor};
+pub use command::vips::{MemberRow, VipRow, VipWish, Wishing};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
     ChangedOption, Changing, ClientUser, ConfigChange, Console, ListenerRow, Parts, Proxy, Saving, Settings,

@@ -8,7 +8,7 @@ use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
     backends, cache, clusters, digests, filters, help, limits, memory, pause, pools, route, sessions,
-    settings, slow_log, status,
+    settings, slow_log, status, vips,
 };
 use crate::console::Console;
 use crate::users::AdminRole;
@@ -37,7 +37,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 24] = [
+pub(crate) static SOURCES: [&Source; 26] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -50,6 +50,8 @@ pub(crate) static SOURCES: [&Source; 24] = [
     &route::RULES,
     &filters::FILTERS,
     &limits::LIMITS,
+    &vips::VIPS,
+    &vips::MEMBERS,
     &cache::CACHE,
     &digests::DIGESTS,
     &digests::DIGESTS_BY_ORIGIN,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use delphinus_admin::{
     AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console,
-    ListenerRow, Parts, Proxy, Saving, Settings,
+    ListenerRow, MemberRow, Parts, Proxy, Saving, Settings, VipRow, VipWish, Wishing,
 };
 use delphinus_clients::{Addresses, ListenerSettings, Registry};
 use delphinus_config::{self as config, Config, Edit};
@@ -144,6 +144,18 @@ impl Proxy for Steered {
 
     fn plan(&self) -> Result<Vec<ChangedOption>, String> {
         self.running.plan()
+    }
+
+    fn vips(&self) -> Vec<VipRow> {
+        self.running.parts.ha.rows()
+    }
+
+    fn members(&self) -> Vec<MemberRow> {
+        self.running.parts.ha.members()
+    }
+
+    fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_> {
+        Box::pin(self.running.parts.ha.follow_wish(wish))
     }
 
     fn history(&self) -> Vec<ConfigChange> {

@@ -21,6 +21,7 @@ use crate::cluster::{ClusterSeed, RunningCluster, StartedCluster, announce, dist
 use crate::doors::Doors;
 use crate::drain::drain;
 use crate::error::Error;
+use crate::ha::Ha;
 use crate::keys::login_key;
 use crate::memory::Kept;
 use crate::offline::Service;
@@ -99,8 +100,16 @@ impl App {
         }
         let service = Service::new(registry.clone(), stopping);
         let hot = clusters.iter().map(|cluster| cluster.hot.clone()).collect();
-        let parts =
-            HotParts { clusters: hot, doors, operators, registry: registry.clone(), choice: choosing, kept };
+        let ha = Ha::start(config, &registry)?;
+        let parts = HotParts {
+            clusters: hot,
+            doors,
+            operators,
+            registry: registry.clone(),
+            choice: choosing,
+            kept,
+            ha,
+        };
         let running = Running::new(config, store, parts);
         let view = |(index, cluster): (usize, &RunningCluster)| {
             let running = running.clone();
@@ -135,6 +144,7 @@ impl App {
         let readers: Vec<_> = clusters.iter().map(|cluster| cluster.reader.clone()).collect();
         let users = clusters.iter().map(|cluster| cluster.users.clone()).collect();
         let looked_at = clusters.iter().map(|cluster| (cluster.id, cluster.reader.clone())).collect();
+        let telling = rt::spawn_local(running.parts.ha.clone().tell(readers.clone()));
         let ticking = rt::spawn_local(tick(running.clone(), looked_at, users));
         let acceptor = Rc::new(acceptor);
         let ways_in = running.parts.doors.shown().into_iter().map(|(_, settings)| settings).collect();
@@ -147,6 +157,9 @@ impl App {
         rt::spawn_local(announce(clusters.iter().map(StartedCluster::wanted).collect()));
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
+        telling.abort();
+        // First, so that other hosts have the addresses while sessions here come to their ends.
+        running.parts.ha.stop().await;
         running.parts.doors.close().await;
         drop(acceptor);
         let limit = Duration::from_millis(running.config().proxy.shutdown_timeout_ms);

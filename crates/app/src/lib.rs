@@ -9,6 +9,7 @@ mod cluster;
 mod doors;
 mod drain;
 mod error;
+mod ha;
 mod history;
 mod keys;
 mod limits;

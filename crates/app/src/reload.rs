@@ -25,6 +25,7 @@ use crate::choice::choice;
 use crate::cluster::HotCluster;
 use crate::doors::Doors;
 use crate::error::Error;
+use crate::ha::Ha;
 use crate::history::History;
 use crate::memory::Kept;
 use crate::settings;
@@ -73,6 +74,7 @@ pub(crate) struct HotParts {
     /// To the workers.
     pub choice: watch::Sender<Arc<ClusterChoice>>,
     pub kept: Kept,
+    pub ha: Rc<Ha>,
 }
 
 /// Where operators connect, and what lets them in, which itself knows what runs: it comes when that is there.
@@ -262,6 +264,11 @@ impl Running {
         parts.kept.follow(next).inspect_err(|error| {
             tracing::error!(error, "the configuration cannot be followed: nothing has changed");
         })?;
+        parts
+            .ha
+            .follow(next)
+            .await
+            .map_err(|error| format!("{error}; virtual IPs are released, nothing else has changed"))?;
         // From here on nothing fails.
         parts.registry.follow(
             settings::client_limits(next),

@@ -1,8 +1,9 @@
 //! What a session does at this moment, as anybody may see it, and how others reach it. Owns the cells that the session writes: on the
 //! path of a query one store each where it begins, runs and ends, and nothing for the rest unless that changes.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use delphinus_net::rt::Bell;
 use delphinus_pool::Thread;
@@ -56,6 +57,8 @@ pub struct Activity {
     /// What others want of it: the bits below.
     signals: AtomicU8,
     bell: Bell,
+    /// The address of this host that its client has connected to.
+    local: OnceLock<IpAddr>,
 }
 
 /// What holds a session to its connection, as others may see it.
@@ -88,6 +91,8 @@ const KILLED: u8 = 1;
 const KILL_QUERY: u8 = 2;
 /// It shall tell what only it knows: see `inquiry`.
 const TELL: u8 = 4;
+/// It has to end between transactions.
+const LEAVE: u8 = 8;
 
 /// What somebody wanted of a session that has heard it now.
 #[derive(Debug, Clone, Copy)]
@@ -123,6 +128,7 @@ impl Activity {
             active_s: AtomicU32::new(now_s),
             signals: AtomicU8::new(0),
             bell: Bell::default(),
+            local: OnceLock::new(),
         }
     }
 
@@ -270,6 +276,30 @@ impl Activity {
         self.signal(if ends_session { KILLED | KILL_QUERY } else { KILL_QUERY });
     }
 
+    /// Notes the address of this host that its client has connected to.
+    pub fn has_come_to(&self, local: Option<IpAddr>) {
+        if let Some(local) = local {
+            // It never moves.
+            let _ = self.local.set(local);
+        }
+    }
+
+    /// The address of this host that its client has connected to; none on a Unix socket.
+    pub fn local(&self) -> Option<IpAddr> {
+        self.local.get().copied()
+    }
+
+    /// Ends the session as soon as it is in no statement and no transaction.
+    pub fn leave(&self) {
+        self.signal(LEAVE);
+    }
+
+    /// True if it has to end then.
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        self.signals.load(Ordering::Relaxed) & LEAVE != 0
+    }
+
     /// Makes the session tell what it knows.
     pub(crate) fn ask(&self) {
         self.signal(TELL);
@@ -283,7 +313,7 @@ impl Activity {
     /// What others want of the session, taken note of.
     #[inline]
     pub fn take_calls(&self) -> Calls {
-        Calls(self.signals.fetch_and(KILLED, Ordering::Relaxed))
+        Calls(self.signals.fetch_and(KILLED | LEAVE, Ordering::Relaxed))
     }
 
     /// Waits until somebody wants something of this session.

@@ -15,9 +15,11 @@ use crate::word::{
 };
 
 mod filter;
+mod lease;
 mod limit;
 
 pub use filter::Filter;
+pub use lease::{Lease, Vip};
 pub use limit::Limit;
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
@@ -27,9 +29,9 @@ pub use limit::Limit;
 pub struct Config {
     /// The process as a whole.
     pub proxy: Proxy,
-    /// Where clients connect; at least one.
+    /// Where clients connect; at least one, unless this process is an agent.
     pub listeners: Vec<Listener>,
-    /// Who may log in; at least one, unless the primary says who may.
+    /// Who may log in; at least one, unless the primary says who may or this process is an agent.
     pub users: Vec<User>,
     /// How they prove who they are.
     pub authentication: Authentication,
@@ -49,6 +51,10 @@ pub struct Config {
     pub digests: Digests,
     /// Statements that take long, in a file.
     pub slow_log: SlowLog,
+    /// Where processes agree who has what.
+    pub lease: Lease,
+    /// Virtual IPs.
+    pub vips: Vec<Vip>,
     /// What is written about it.
     pub log: Log,
     /// Where operators connect; `None`: nobody can.

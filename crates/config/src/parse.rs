@@ -8,8 +8,9 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, LimitSection,
-    ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, SlowLog, UserSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, LeaseSection,
+    LimitSection, ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, SlowLog, UserSection,
+    VipSection, Written, read,
 };
 use crate::validate;
 
@@ -34,6 +35,8 @@ const SECTIONS: &[&str] = &[
     "cache",
     "digests",
     "slow_log",
+    "lease",
+    "vip",
     "log",
     "admin",
 ];
@@ -52,6 +55,8 @@ pub(crate) struct WrittenFile {
     pub(crate) cache: Option<Written<Cache>>,
     pub(crate) digests: Option<Written<Digests>>,
     pub(crate) slow_log: Option<Written<SlowLog>>,
+    pub(crate) lease: Option<Written<LeaseSection>>,
+    pub(crate) vips: Rows<VipSection>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -101,6 +106,8 @@ impl WrittenFile {
         list.extend(one("cache", self.cache.as_ref()));
         list.extend(one("digests", self.digests.as_ref()));
         list.extend(one("slow_log", self.slow_log.as_ref()));
+        list.extend(one("lease", self.lease.as_ref()));
+        list.extend(each("vip", &self.vips));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -142,6 +149,8 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         cache: optional(root, "cache", mistakes),
         digests: optional(root, "digests", mistakes),
         slow_log: optional(root, "slow_log", mistakes),
+        lease: optional(root, "lease", mistakes),
+        vips: rows(root, "vip", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

@@ -83,6 +83,7 @@ mod cache;
 mod cluster;
 mod digests;
 mod filter;
+mod lease;
 mod limit;
 mod listener;
 mod log;
@@ -94,6 +95,7 @@ mod routing;
 mod rule;
 mod slow_log;
 mod user;
+mod vip;
 
 pub(crate) use admin::{AdminSection, AdminUserSection};
 pub use authentication::Authentication;
@@ -101,6 +103,7 @@ pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub use digests::Digests;
 pub(crate) use filter::FilterSection;
+pub(crate) use lease::LeaseSection;
 pub(crate) use limit::LimitSection;
 pub(crate) use listener::ListenerSection;
 pub use log::Log;
@@ -112,6 +115,7 @@ pub use routing::Routing;
 pub(crate) use rule::RuleSection;
 pub use slow_log::SlowLog;
 pub(crate) use user::UserSection;
+pub(crate) use vip::VipSection;
 
 /// A table of the file with fixed keys.
 pub(crate) trait Section: Sized {
@@ -310,6 +314,8 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<Cache>(),
         chapter::<Digests>(),
         chapter::<SlowLog>(),
+        chapter::<LeaseSection>(),
+        chapter::<VipSection>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
         chapter::<Log>(),

@@ -17,6 +17,7 @@ mod cache;
 mod choice;
 mod cluster;
 mod filter;
+mod lease;
 mod limit;
 mod limits;
 mod listener;
@@ -49,8 +50,9 @@ pub(crate) fn validate(
     let asks_backend = authentication.as_ref().is_some_and(|one| one.auth == AuthSource::Backend);
     check.refuse_sockets_where_asked(&file.users, &file.clusters, asks_backend);
     let names = check.choices(&file);
-    let listeners = check.listeners(file.listeners, &names);
-    let users = check.users(&file.users, &names, asks_backend);
+    let is_agent = file.lease.as_ref().is_some_and(|lease| lease.value.local_backend.is_some());
+    let listeners = check.listeners(file.listeners, &names, is_agent);
+    let users = check.users(&file.users, &names, asks_backend || is_agent);
     check.backends(&file.clusters);
     let count = file.clusters.list.len();
     let clusters: Vec<_> = file.clusters.list.into_iter().filter_map(|one| check.cluster(one)).collect();
@@ -61,6 +63,8 @@ pub(crate) fn validate(
     let filters = check.filters(file.filters, &clusters);
     let slow_log = file.slow_log.map(|log| check.slow_log(log));
     let limits = check.limits(file.limits, &clusters);
+    let lease = if are_all { file.lease.map(|written| check.lease(&written, &clusters)) } else { None };
+    let vips = check.vips(&file.vips, lease.as_ref());
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
     if !are_all {
@@ -79,6 +83,8 @@ pub(crate) fn validate(
         cache: file.cache?.value,
         digests: file.digests?.value,
         slow_log: slow_log?,
+        lease: lease?,
+        vips,
         log: log?,
         admin,
         effective,

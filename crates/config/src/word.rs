@@ -51,6 +51,38 @@ macro_rules! words {
 }
 
 words! {
+    /// In which store processes agree who has what.
+    LeaseStore {
+        /// An etcd cluster.
+        Etcd = "etcd",
+        /// This process decides alone.
+        Local = "local",
+    }
+    /// Where a virtual IP has to be.
+    VipRole {
+        /// Where a proxy can serve a query.
+        Proxy = "proxy",
+        /// On the host of the primary.
+        Primary = "primary",
+        /// On the host of a replica.
+        Replica = "replica",
+    }
+    /// Where a replica's virtual IP goes if its replica is lost.
+    VipFloating {
+        /// To the primary.
+        ToPrimary = "to_primary" | "TO_PRIMARY",
+        /// To another replica.
+        ToAnotherReplica = "to_another_replica" | "TO_ANOTHER_SECONDARY",
+    }
+    /// What happens to the sessions on a virtual IP that moves.
+    KillOnMove {
+        /// Nothing.
+        None = "none",
+        /// They end between transactions; the rest is cut.
+        Transactions = "transactions",
+        /// They are cut at once.
+        All = "all",
+    }
     /// How entries of the slow log are written.
     SlowLogFormat {
         /// As MySQL writes its slow log.

@@ -238,15 +238,14 @@ impl Keeper {
             self.begin(granted.lease, sent, granted.ttl);
             return Ok(());
         }
-        match self.store.renew(self.lease)? {
-            Some(ttl) => self.tenure.renewed(sent, ttl),
-            None => {
-                tracing::warn!("the lease store has forgotten this process: all of its keys are free");
-                self.lease = 0;
-                self.tenure.lost();
-                self.next_renewal = Instant::now();
-                self.shared.state().given_back.clear();
-            }
+        if let Some(ttl) = self.store.renew(self.lease)? {
+            self.tenure.renewed(sent, ttl);
+        } else {
+            tracing::warn!("the lease store has forgotten this process: all of its keys are free");
+            self.lease = 0;
+            self.tenure.lost();
+            self.next_renewal = Instant::now();
+            self.shared.state().given_back.clear();
         }
         self.publish(None);
         Ok(())
@@ -263,10 +262,7 @@ impl Keeper {
 
     fn change_what_stays(&mut self) -> Result<(), StoreError> {
         // Taken one by one: what is left after a mistake is tried in the next turn.
-        while let Some((key, value, answered)) = {
-            let next = self.shared.state().changes.pop_front();
-            next
-        } {
+        while let Some((key, value, answered)) = { self.shared.state().changes.pop_front() } {
             let done = match &value {
                 Some(value) => self.store.put(&key, value),
                 None => self.store.delete(&key),

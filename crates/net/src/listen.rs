@@ -47,6 +47,8 @@ pub struct Peer {
     socket: Accepted,
     /// The client's IP address; `None` on a Unix socket.
     pub ip: Option<IpAddr>,
+    /// The address of this host that it has come to; `None` on a Unix socket.
+    pub local: Option<IpAddr>,
     /// The id of the system user at the other end of a Unix socket.
     pub system_user: Option<u32>,
 }
@@ -96,12 +98,13 @@ impl Listener {
             Bound::Tcp(listener) => {
                 let (socket, address) = listener.accept().await?;
                 let ip = Some(address.ip().to_canonical());
-                Peer { socket: Accepted::Tcp(socket.into_std()?), ip, system_user: None }
+                let local = socket.local_addr().ok().map(|address| address.ip().to_canonical());
+                Peer { socket: Accepted::Tcp(socket.into_std()?), ip, local, system_user: None }
             }
             Bound::Unix(listener) => {
                 let (socket, _) = listener.accept().await?;
                 let system_user = socket.peer_cred().ok().map(|peer| peer.uid());
-                Peer { socket: Accepted::Unix(socket.into_std()?), ip: None, system_user }
+                Peer { socket: Accepted::Unix(socket.into_std()?), ip: None, local: None, system_user }
             }
         })
     }

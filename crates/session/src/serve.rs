@@ -250,10 +250,12 @@ impl Session {
         Ok(ends)
     }
 
-    /// A killed session ends at once; when the proxy stops, as soon as no transaction is open.
+    /// A killed session ends at once; when the proxy stops, or the address that it has come to moves, as soon as no transaction is
+    /// open.
     fn must_end(&self) -> bool {
         self.held.activity.is_killed()
-            || self.worker.waits.is_stopping() && !self.state.status.contains(Status::IN_TRANS)
+            || (self.worker.waits.is_stopping() || self.held.activity.is_leaving())
+                && !self.state.status.contains(Status::IN_TRANS)
     }
 
     async fn say_goodbye(&mut self) -> Result<(), NetError> {

@@ -25,8 +25,10 @@ const STALE: Duration = Duration::from_secs(3);
 /// Folders of keys in the lease store.
 const MEMBERS: &str = "members/";
 const VIPS: &str = "vips/";
-const PREFERRED: &str = "preferred/";
-const FROZEN: &str = "frozen";
+/// Below it, the member that an operator wants to have each virtual IP.
+pub const PREFERRED: &str = "preferred/";
+/// It is there: operators want no moves.
+pub const FROZEN: &str = "frozen";
 
 /// What happens to the sessions on an address that moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

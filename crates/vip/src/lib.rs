@@ -22,4 +22,4 @@ mod sessions;
 
 pub use addresses::{Interface, interfaces};
 pub use check::{Finding, check};
-pub use keeper::{Condition, Health, Keeper, KillOnMove, Sessions, Settings, Shown, Spec};
+pub use keeper::{Condition, FROZEN, Health, Keeper, KillOnMove, PREFERRED, Sessions, Settings, Shown, Spec};

@@ -16,6 +16,7 @@ use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
 use super::dispatch::find;
+use super::vips::{MemberRow, VipRow, VipWish, Wishing};
 use super::*;
 use crate::cluster::{ClusterView, PauseDoor};
 use crate::console::{ChangedOption, Changing, ClientUser, ConfigChange, ListenerRow, Parts, Proxy, Saving};
@@ -92,6 +93,18 @@ impl TwoOptions {
 }
 
 impl Proxy for TwoOptions {
+    fn vips(&self) -> Vec<VipRow> {
+        Vec::new()
+    }
+
+    fn members(&self) -> Vec<MemberRow> {
+        Vec::new()
+    }
+
+    fn wish_of_vips(&self, _: VipWish) -> Wishing<'_> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn listeners(&self) -> Vec<ListenerRow> {
         Vec::new()
     }

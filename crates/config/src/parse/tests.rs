@@ -301,7 +301,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, digests, slow_log, log, admin
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, digests, slow_log, lease, vip, log, admin
         "#]],
     );
 }
@@ -534,7 +534,9 @@ fn every_option_is_shown_and_no_secret_is() {
     assert_eq!(value("admin.user[1].password"), Some("(hidden)"));
     assert_eq!(value("admin.addresses"), Some("[\"[::1]:1\", \"unix:/a\"]"));
     let all: String = shown.iter().map(|(_, value)| value.as_str()).collect();
-    for secret in ["secret\"", "app-secret", "monitor-secret", "admin-secret", "2470C0C0", "$A$005"] {
+    for secret in
+        ["secret\"", "app-secret", "monitor-secret", "admin-secret", "lease-secret", "2470C0C0", "$A$005"]
+    {
         assert!(!all.contains(secret), "{secret}");
     }
     // Each option of the reference is there, for each section that is written.
@@ -569,8 +571,8 @@ fn the_reference_page_is_up_to_date() {
 const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
-    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[digests]\nDIGESTS[slow_log]\nSLOWLOG[log]\nLOG\
-    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR\
+    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[digests]\nDIGESTS[slow_log]\nSLOWLOG[lease]\nstore = 'local'\nLEASE[log]\nLOG\
+    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR[[vip]]\nname = 'v'\naddresses = ['10.0.0.100']\nVIRTUAL\
     [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR";
 
 /// The minimal file with further options in their sections.
@@ -588,6 +590,8 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("cache", "CACHE"),
         ("digests", "DIGESTS"),
         ("slow_log", "SLOWLOG"),
+        ("lease", "LEASE"),
+        ("vip", "VIRTUAL"),
         ("log", "LOG"),
         ("routing", "ROUTING"),
         ("rule", "RULE"),
@@ -636,10 +640,12 @@ fn ends_of_ranges_are_accepted_and_no_more() {
         ("user.connection_admin", "true"),
         ("cache.max_bytes", "1099511627776"),
         ("limit.statements_per_second", "5"),
+        ("lease.ttl_s", "3600"),
     ];
     let needs = |option: &str, other: &str| match option {
         "proxy.reserved_connections" | "pool.reserved_connections" => true,
         "proxy.max_user_connections" | "proxy.max_connections_per_address" => other.starts_with("proxy"),
+        "lease.margin_ms" => other.starts_with("lease"),
         "limit.burst" => other.starts_with("limit"),
         "cache.max_entry_bytes" => other.starts_with("cache"),
         "user.min_backend_connections" => other.starts_with("pool"),

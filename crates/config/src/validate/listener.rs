@@ -13,8 +13,13 @@ use crate::word::{ClientTls, Compression};
 const SOCKET_MODE_DEFAULT: SocketMode = SocketMode(0o777);
 
 impl Check<'_, '_> {
-    pub(super) fn listeners(&mut self, listeners: Rows<ListenerSection>, names: &Names) -> Vec<Listener> {
-        if listeners.rows.is_empty() && listeners.complete {
+    pub(super) fn listeners(
+        &mut self,
+        listeners: Rows<ListenerSection>,
+        names: &Names,
+        is_agent: bool,
+    ) -> Vec<Listener> {
+        if !is_agent && listeners.rows.is_empty() && listeners.complete {
             self.mistakes.push(
                 &(0..0),
                 "no [[listener]] is set, so no client could connect",

@@ -77,7 +77,7 @@ impl<'a> Group<'a> {
         let name = self.facts.preferred.get(&vip.name)?;
         let peer = self.peer(name).filter(|peer| is_fit(vip.role, peer.fitness))?;
         let is_held = self.facts.held.get(&vip.name) == Some(name);
-        (is_held || peer.is_steady && !self.facts.is_frozen).then_some(peer)
+        (is_held || !self.facts.is_frozen).then_some(peer)
     }
 
     /// The member that has it, if that may keep it.

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 25] = shows![
+const SHOWS: [Sample; 27] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -58,13 +58,15 @@ const SHOWS: [Sample; 25] = shows![
     "SHOW PAUSES",
     "SHOW FILTERS",
     "SHOW LIMITS",
+    "SHOW VIPS",
+    "SHOW MEMBERS",
     "SHOW COMMANDS",
     "SHOW VARIABLES",
     "SHOW WARNINGS",
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 29] = [
+const OTHERS: [Sample; 30] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
@@ -84,6 +86,11 @@ const OTHERS: [Sample; 29] = [
         "EXPLAIN ROUTE",
         &["EXPLAIN ROUTE SELECT 1"],
         &["EXPLAIN ROUTE", "EXPLAIN ROUTE IN CLUSTER nothing SELECT 1"],
+    ),
+    sample(
+        "VIP",
+        &["VIP FREEZE", "VIP UNFREEZE", "VIP REBALANCE"],
+        &["VIP", "VIP FREEZE x", "VIP MOVE write", "VIP MOVE write TO nobody"],
     ),
     sample("CONFIG PLAN", &["CONFIG PLAN"], &["CONFIG PLAN x"]),
     sample("CONFIG DIFF", &["CONFIG DIFF"], &["CONFIG DIFF x"]),
