@@ -10,7 +10,7 @@ use delphinus_wire::command::{BackendStmtId, Code, put_stmt_command};
 use delphinus_wire::header;
 use delphinus_wire::response::{Status, TextResult};
 
-use crate::ask::{command, prepare, query};
+use crate::ask::{aside, prepare, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::idle::Seat;
@@ -191,16 +191,11 @@ impl Checkout {
         written.map_err(|error| PoolError::Lost { backend, error: error.into() })
     }
 
-    /// Asks for the status flags and for changes not reported yet.
+    /// Asks for the status flags and for changes not reported yet. What the client's last statement left behind stays there.
     pub async fn ping(&mut self) -> Result<(Status, Vec<Changed>), PoolError> {
         let backend = self.pool.place(self.backend).name();
-        let connection = self.connection();
-        let answer = async {
-            save(connection).await?;
-            command(connection, &[Code::Ping as u8]).await
-        };
+        let answer = aside(self.connection(), &[Code::Ping as u8]).await;
         answer
-            .await
             .map(|answer| (answer.status, answer.changes))
             .map_err(|error| error.into_pool_error(backend))
     }

@@ -153,7 +153,7 @@ impl Seen {
         self.list = before.list;
     }
 
-    /// That one has left ROW_COUNT() as it was before, when the session's may have been another one.
+    /// That ROW_COUNT() may be another one than the session's.
     pub(crate) fn lose_count(&mut self) {
         self.count = UNKNOWN;
     }
