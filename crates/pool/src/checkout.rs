@@ -171,6 +171,11 @@ impl Checkout {
         Ok(())
     }
 
+    /// The same before a statement that may leave the list as it is, or not: an older one would be taken for the session's.
+    pub async fn forget_old_warnings(&mut self) -> Result<(), PoolError> {
+        if self.connection().lists_old() { self.forget_warnings().await } else { Ok(()) }
+    }
+
     /// Prepares `text` in the state that the connection is in.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<BackendStmtId, PoolError> {
         let backend = self.pool.place(self.backend).name();
@@ -195,9 +200,7 @@ impl Checkout {
     pub async fn ping(&mut self) -> Result<(Status, Vec<Changed>), PoolError> {
         let backend = self.pool.place(self.backend).name();
         let answer = aside(self.connection(), &[Code::Ping as u8]).await;
-        answer
-            .map(|answer| (answer.status, answer.changes))
-            .map_err(|error| error.into_pool_error(backend))
+        answer.map(|answer| (answer.status, answer.changes)).map_err(|error| error.into_pool_error(backend))
     }
 
     /// Gives the connection back, held for its session; the session finds it again in the seat, if there is

@@ -33,6 +33,9 @@ const SCRIPTS: &[&[&str]] = &[
     &["INSERT INTO numbers VALUES (1)", "GET DIAGNOSTICS @a = ROW_COUNT", "SELECT @a"],
     // None of these has warnings, and the proxy asks behind each of them.
     &["DROP PROCEDURE IF EXISTS no_such", "CALL deletes(0)", "CALL deletes(0)", "SHOW WARNINGS"],
+    // The server refuses what the proxy asks.
+    &["SET sql_big_selects = 0, max_join_size = 1", "CALL deletes(0)", "CALL deletes(0)", "SHOW WARNINGS"],
+    &["SET sql_big_selects = 0, max_join_size = 1", "CALL deletes(0)", "SELECT doubled(1)", "SHOW WARNINGS"],
     // Of MariaDB. The proxy asks before them, too.
     &[
         "EXECUTE IMMEDIATE EXISTS (SELECT a FROM numbers)",

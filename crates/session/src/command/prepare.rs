@@ -14,7 +14,7 @@ use delphinus_state::{PinReason, Shape, bytes_of_vars};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD};
 
-use super::query::as_unknown;
+use super::query::{as_unknown, leave_no_old_list};
 use crate::answer::{ABOUT_LAST, Known, check_spelled_kill, kill_named_by, list_left, splice};
 use crate::client_error::{ProxyError, Steered};
 use crate::follow::uncover;
@@ -65,7 +65,13 @@ impl Job for Preparation {
         Shape::Prepared(self.id.0)
     }
 
-    async fn ready(&mut self, _: &mut Session, _: &mut Checkout, input: Input) -> Result<Input, ProxyError> {
+    async fn ready(
+        &mut self,
+        _: &mut Session,
+        checkout: &mut Checkout,
+        input: Input,
+    ) -> Result<Input, ProxyError> {
+        leave_no_old_list(checkout, &self.statement).await?;
         Ok(input)
     }
 }
