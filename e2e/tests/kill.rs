@@ -150,7 +150,7 @@ fn kill_in_all_forms(stage: &Stage, flavor: Flavor, killer: &mut Client) {
     killer.run("EXECUTE k").unwrap();
     ended(victim, "in SQL");
     killer.run("DEALLOCATE PREPARE k").unwrap();
-    for value in ["{}", "'{}'"] {
+    for value in ["{}", "'{}'", "(SELECT CAST({} AS UNSIGNED))"] {
         let victim = send_sleep(stage);
         killer
             .run(format!("SET @id = {}", value.replace("{}", &victim.connection_id().to_string())))

@@ -36,8 +36,7 @@ pub(super) async fn end(
 /// The value of the user variable that a `KILL` names, where it is an integer.
 fn value_of_variable(kill: &Kill, state: &Wanted) -> Option<u64> {
     let KillTarget::Variable(name) = &kill.target else { return None };
-    let value = state.want.user_vars.get(name.as_str())?;
-    value.ascii().as_deref().unwrap_or(value.sql()).parse().ok()
+    state.want.user_vars.get(name.as_str())?.integer()
 }
 
 /// What an execution of a prepared `KILL` is aimed at, and the value of its parameter; `None` if that is the server's to do.
