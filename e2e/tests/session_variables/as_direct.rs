@@ -33,6 +33,16 @@ const SCRIPTS: &[&[&str]] = &[
     &["INSERT INTO numbers VALUES (1)", "GET DIAGNOSTICS @a = ROW_COUNT", "SELECT @a"],
     // None of these has warnings, and the proxy asks behind each of them.
     &["DROP PROCEDURE IF EXISTS no_such", "CALL deletes(0)", "CALL deletes(0)", "SHOW WARNINGS"],
+    // What the proxy asks must not be traced.
+    &[
+        "SET optimizer_trace = 'enabled=on'",
+        "SELECT a FROM numbers WHERE a = 50",
+        "SET @a = (SELECT query FROM information_schema.optimizer_trace LIMIT 1)",
+        "SELECT @a",
+        "SELECT doubled(a) FROM numbers WHERE a = 91",
+        "SELECT query INTO @b FROM information_schema.optimizer_trace LIMIT 1",
+        "SELECT @b",
+    ],
     // The server refuses what the proxy asks.
     &["SET sql_big_selects = 0, max_join_size = 1", "CALL deletes(0)", "CALL deletes(0)", "SHOW WARNINGS"],
     &["SET sql_big_selects = 0, max_join_size = 1", "CALL deletes(0)", "SELECT doubled(1)", "SHOW WARNINGS"],

@@ -228,10 +228,16 @@ impl Session {
         self.held.last_backend = Some(checkout.backend());
         let left = LeftBehind { rows: RowsLeft::Kept, list, sets_insert_id: false };
         checkout.connection().remember_prepared(&response, left);
-        let settled = match assigns {
-            _ if is_large => self.state.ask_hidden_user_vars(&mut checkout, ran).await,
-            true => self.state.ask_prepared_user_vars(&mut checkout, read).await,
-            false => Ok(()),
+        let settled = if (is_large || assigns) && self.state.pins.are_recorded() {
+            // The question would be recorded, too.
+            self.state.leave_unasked(&text);
+            Ok(())
+        } else if is_large {
+            self.state.ask_hidden_user_vars(&mut checkout, ran).await
+        } else if assigns {
+            self.state.ask_prepared_user_vars(&mut checkout, read).await
+        } else {
+            Ok(())
         };
         let settled = self.state.unless_refused(settled, &text).map(|_| ());
         self.held.keep_or_give_back(checkout, &mut self.state);
