@@ -170,22 +170,57 @@ impl<'a> Bounded<'a> {
 pub(crate) async fn query(connection: &mut Connection, sql: &str) -> Result<Answer, AskError> {
     let seen = connection.seen;
     let answer = run(connection, sql).await;
-    if answer.as_ref().is_ok_and(|answer| leaves_list(answer, sql, connection.capabilities)) {
-        connection.seen.keep_list(seen);
+    if let Ok(answer) = &answer {
+        match list_after(answer, sql, is_mariadb(connection)) {
+            List::Kept => connection.seen.keep_list(seen),
+            List::Emptied => connection.lists_warnings = false,
+            List::Own => {}
+        }
     }
     answer
 }
 
-/// True if this question of the proxy's own has left the list of warnings as it was. Source: what 10.11 and 9.7 were seen to do.
-/// MariaDB keeps the list through statements without tables, if they have no warnings of their own.
-fn leaves_list(answer: &Answer, sql: &str, capabilities: Capabilities) -> bool {
-    let is_mariadb = !capabilities.contains(Capabilities::LONG_PASSWORD);
-    let has_tables = || sql.replace(" FROM DUAL ", " ").contains(" FROM ");
-    sql.starts_with(SHOW_WARNINGS)
-        || is_mariadb
-            && answer.warnings == 0
-            && (sql.starts_with("SELECT ") || sql.starts_with("SET "))
-            && !has_tables()
+/// What a question of the proxy's own has done to the list of warnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    Kept,
+    Emptied,
+    /// It has those of the question.
+    Own,
+}
+
+/// What `sql` has done to it. Source: what 10.11 and 9.7 were seen to do. MariaDB keeps the list through statements without tables, if
+/// they have no warnings of their own.
+fn list_after(answer: &Answer, sql: &str, is_mariadb: bool) -> List {
+    let has_tables =
+        || sql.replace(" FROM DUAL ", " ").contains(" FROM ") || sql.starts_with("SHOW SESSION STATUS ");
+    if sql.starts_with(SHOW_WARNINGS) {
+        List::Kept
+    } else if answer.warnings > 0 {
+        List::Own
+    } else if !is_mariadb || has_tables() {
+        List::Emptied
+    } else if sql.starts_with("SELECT ") || sql.starts_with("SET ") {
+        List::Kept
+    } else {
+        List::Own
+    }
+}
+
+/// Runs a command that is no statement, such as COM_PING: both servers keep all that the statement before has left, but ROW_COUNT().
+pub(crate) async fn aside(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
+    let seen = connection.seen;
+    let answer = command(connection, payload).await;
+    if answer.is_ok() {
+        connection.seen = seen;
+        connection.seen.lose_count();
+    }
+    answer
+}
+
+/// MariaDB took the place of a flag that all clients of MySQL set.
+fn is_mariadb(connection: &Connection) -> bool {
+    !connection.capabilities.contains(Capabilities::LONG_PASSWORD)
 }
 
 async fn run(connection: &mut Connection, sql: &str) -> Result<Answer, AskError> {

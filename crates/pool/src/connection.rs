@@ -292,6 +292,11 @@ impl Connection {
         self.lists_warnings || !self.memory.has_no_warnings()
     }
 
+    /// True if the server may list warnings though its owner has none.
+    pub(crate) fn lists_old(&self) -> bool {
+        self.lists_warnings && self.memory.has_no_warnings() && !self.memory.has_list(self.seen)
+    }
+
     /// True if it knows what nobody else does of its owner's last statements.
     pub fn has_unsaved(&self) -> bool {
         self.asks_for_insert_id()

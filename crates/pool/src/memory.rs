@@ -1,11 +1,6 @@
-//! What a session's last statement left behind on the connection it ran on: insert id, counted rows, warnings.
-//! It stays there as long as nobody else uses the connection; before that, it is saved here.
-//!
-//! ## Whose it is
-//!
-//! LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT() and warnings stay on the connection as long as nobody else uses it; before
-//! somebody else does, they are saved into the session's `Memory` (`pool/src/memory.rs`) and restored or answered from
-//! there.
+//! What a session's last statement left behind on the connection it ran on: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(), warnings.
+//! They stay there as long as nobody else uses the connection. Before somebody else does, they are saved here, and are restored or
+//! answered from here.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -153,7 +148,7 @@ impl Seen {
         self.list = before.list;
     }
 
-    /// That one has left ROW_COUNT() as it was before, when the session's may have been another one.
+    /// That ROW_COUNT() may be another one than the session's.
     pub(crate) fn lose_count(&mut self) {
         self.count = UNKNOWN;
     }

@@ -7,7 +7,7 @@ use delphinus_net::{Place, change_user, rt};
 use delphinus_state::{FixUp, SessionState, diff};
 use delphinus_wire::command::Code;
 
-use crate::ask::{Answer, AskError, SHOW_WARNINGS, command, query};
+use crate::ask::{Answer, AskError, SHOW_WARNINGS, aside, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::expired::{Standing, set_up};
@@ -184,13 +184,13 @@ async fn run(
         }
         FixUp::SetOption(on) => {
             let payload = [Code::SetOption as u8, u8::from(!on), 0];
-            command(connection, &payload).await.map_err(|error| failed(place, error))?;
+            aside(connection, &payload).await.map_err(|error| failed(place, error))?;
             connection.have.multi_statements = on;
         }
         FixUp::InitDb(schema) => {
             let mut payload = vec![Code::InitDb as u8];
             payload.extend_from_slice(schema.as_bytes());
-            command(connection, &payload).await.map_err(|error| failed(place, error))?;
+            aside(connection, &payload).await.map_err(|error| failed(place, error))?;
             connection.have.schema = Some(schema);
         }
         FixUp::Set(sql) => {
@@ -241,6 +241,7 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
             let most =
                 vars.get("max_error_count").and_then(|most| std::str::from_utf8(most).ok()?.parse().ok());
             let counts = ListCounts::of(&answer.result, most);
+            connection.lists_warnings &= counts != Some(ListCounts::default());
             connection.memory.save_list(seen, (answer.result, counts), charset);
             if is_unclear {
                 // What the session has may be what another connection had before.
@@ -300,9 +301,7 @@ pub(crate) async fn set(connection: &mut Connection, sql: &str) -> Result<(), As
 
 /// Makes the server forget the warnings of the statement before, as every statement with a table does.
 pub(crate) async fn empty_list(connection: &mut Connection) -> Result<(), AskError> {
-    query(connection, "SELECT 1 FROM (SELECT 1) AS t LIMIT 1").await?;
-    connection.lists_warnings = false;
-    Ok(())
+    query(connection, "SELECT 1 FROM (SELECT 1) AS t LIMIT 1").await.map(drop)
 }
 
 pub(crate) async fn bounded<F: Future<Output = Result<(), AskError>>>(

@@ -201,7 +201,7 @@ impl Session {
             Box::pin(self.seeking().wait_while_paused()).await?;
         }
         let last = match take_bound(&mut self.held, &mut self.state) {
-            Ok(bound) => self.held.connection_of_last_statement(bound, &self.state),
+            Ok(bound) => self.held.connection_of_last_statement(bound, &self.state, statement),
             Err(error) => {
                 self.held.bound = Some(self.begin_after_loss(error).await?);
                 None

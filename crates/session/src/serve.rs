@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use delphinus_clients::{Arrival, Clusters, Limitable, Obstacle};
 use delphinus_journal::Entry;
@@ -18,7 +18,7 @@ use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
 
 use crate::answer;
 use crate::calls::attend;
-use crate::client_error::ProxyError;
+use crate::client_error::{ClientError, ProxyError};
 use crate::costs::{Timed, Whose};
 use crate::io::{Input, Waited};
 use crate::login::enter;
@@ -27,6 +27,9 @@ use crate::session::Session;
 use crate::slow_log::{logged_text, sent_text};
 use crate::steer::{limitable, wait_for_turn};
 use crate::worker::Worker;
+
+/// How long the end of a connection may take.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Session {
     /// Serves a client from its first byte to its last.
@@ -51,8 +54,7 @@ impl Session {
             tracing::debug!(session.id = self.held.activity.id.0, kind = kind.label(), %error, "client lost");
         }
         self.leave();
-        let _ =
-            delphinus_net::rt::timeout(std::time::Duration::from_secs(1), self.client.stream.finish()).await;
+        let _ = rt::timeout(FAREWELL, self.client.stream.finish()).await;
     }
 
     async fn serve_commands(&mut self) -> Result<(), NetError> {
@@ -151,7 +153,7 @@ impl Session {
         let known = self.costs.digest();
         let Some(settings) = self.worker.slow_log.wants(user, known.map(|digest| digest.0)) else { return };
         let error = match served {
-            Ok(Served::Error(error) | Served::Fatal(error)) => crate::ClientError::from(error).code(),
+            Ok(Served::Error(error) | Served::Fatal(error)) => ClientError::from(error).code(),
             _ => self.costs.error(),
         };
         let was_killed =
@@ -259,13 +261,15 @@ impl Session {
     }
 
     async fn say_goodbye(&mut self) -> Result<(), NetError> {
-        let error = if self.held.activity.is_killed() {
-            answer::killed(self.state.flavor())
-        } else {
-            ProxyError::Shutdown
-        };
+        let is_killed = self.held.activity.is_killed();
+        let error = if is_killed { answer::killed(self.state.flavor()) } else { ProxyError::Shutdown };
+        self.say_unasked(&error).await
+    }
+
+    /// An error that answers no command: the session ends with it.
+    async fn say_unasked(&mut self, error: &ProxyError) -> Result<(), NetError> {
         let mut out = Vec::new();
-        crate::ClientError::from(&error).put(&mut out, 0, self.client.capabilities);
+        ClientError::from(error).put(&mut out, 0, self.client.capabilities);
         self.client.write_bytes(&out).await
     }
 
@@ -292,9 +296,7 @@ impl Session {
             None if flavor != Flavor::MySql => return Ok(()),
             None => ProxyError::Expired,
         };
-        let mut out = Vec::new();
-        crate::ClientError::from(&error).put(&mut out, 0, self.client.capabilities);
-        self.client.write_bytes(&out).await
+        self.say_unasked(&error).await
     }
 
     #[inline]

@@ -13,6 +13,7 @@ use super::bulk_execute::Bulk;
 use super::kill;
 use super::params::{bind, note_types, own_of};
 use super::prepare::{is_about_insert_id, is_about_last_statement};
+use super::query::leave_no_old_list;
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
 use crate::follow::{AT_RISK, MAY_CHANGE_CODE};
@@ -83,6 +84,9 @@ impl Job for Execution {
     ) -> Result<Input, ProxyError> {
         if !self.tells && is_about_insert_id(&self.statement) {
             session.held.restore_insert_id(checkout).await?;
+        }
+        if !self.tells {
+            leave_no_old_list(checkout, &self.statement).await?;
         }
         let bound = self.bind(session, checkout, input).await?;
         if bound.held != input.held {

@@ -63,8 +63,21 @@ impl Job for Text<'_> {
         if may_make_ids_unseen(self.statement) {
             Box::pin(session.held.restore_insert_id(checkout)).await?;
         }
+        leave_no_old_list(checkout, self.statement).await?;
         Ok(input)
     }
+}
+
+/// Sees to it that the list of warnings which `statement` leaves, if it has none of its own, is the session's.
+#[inline]
+pub(super) async fn leave_no_old_list(
+    checkout: &mut Checkout,
+    statement: &Statement,
+) -> Result<(), ProxyError> {
+    if statement.effects.intersects(Effects::OPAQUE) {
+        Box::pin(checkout.forget_old_warnings()).await?;
+    }
+    Ok(())
 }
 
 impl Session {
