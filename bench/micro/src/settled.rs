@@ -19,7 +19,7 @@ use delphinus_clients::{
     Arrival, BackendAuth, ClientLimits, Clusters, LimitPer, LimitTerms, Limits, ListenerMode,
     ListenerSettings, LoginDelays, Rank, Registry, User, Users,
 };
-use delphinus_journal::{self as journal, Journal};
+use delphinus_journal::{self as journal, Logs, Pens};
 use delphinus_memory::Account;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_net::{Address, ListenAddress, Listener, Place, Reach};
@@ -238,24 +238,14 @@ fn worker(
             delphinus_stats::Limits { by_digest: true, max_bytes: 1 << 24, max_text: 1024 },
         )
         .recorder(ClusterId(0)),
-        slow_log: slow_log(),
+        logs: pens(),
     })
 }
 
-/// A slow log that is off.
-fn slow_log() -> Arc<Journal> {
-    let settings = journal::Settings {
-        path: None,
-        format: journal::Format::MySql,
-        least_us: 1_000_000,
-        one_of: 1,
-        users: Vec::new(),
-        digests: Vec::new(),
-        shows_literals: false,
-        syncs: false,
-        rotation: journal::Rotation { max_bytes: 0, after: Duration::ZERO, keep: 1 },
-    };
-    Journal::start(Account::unlimited(), settings)
+/// The logs, which are off.
+fn pens() -> Rc<Pens> {
+    let logs = Logs::start(&Account::unlimited(), journal::Settings::off(), journal::Settings::off());
+    Rc::new(logs.pens())
 }
 
 fn routing(set: Set) -> Routing {

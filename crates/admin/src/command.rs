@@ -12,6 +12,7 @@ pub(crate) mod help;
 mod kill;
 mod kind;
 pub(crate) mod limits;
+pub(crate) mod logs;
 pub(crate) mod memory;
 pub(crate) mod pause;
 pub(crate) mod pools;
@@ -21,7 +22,6 @@ mod service;
 pub(crate) mod sessions;
 mod set;
 pub(crate) mod settings;
-pub(crate) mod slow_log;
 pub(crate) mod status;
 mod wrong;
 
@@ -233,10 +233,10 @@ pub(crate) const COMMANDS: &[Command] = &[
         &digests::DIGESTS,
     ),
     look(
-        &["LOG STATUS", "SHOW SLOW LOG"],
-        "file",
-        "The slow log: whether it is written, where, and what has become of its entries.",
-        &slow_log::SLOW_LOG,
+        &["LOG STATUS", "SHOW LOGS"],
+        "log",
+        "The slow log and the log of all statements: whether they are written, where, and what has become of their entries.",
+        &logs::LOGS,
     ),
     look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
@@ -453,11 +453,16 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
     operate(
         &["LOG STOP"],
-        "",
-        "Writes nothing into the slow log until LOG START. What is set stays.",
-        Run::Now(slow_log::stop),
+        "[slow_log | sql_log]",
+        "Writes nothing into the slow log, the log of all statements, or both, until LOG START. What is set stays.",
+        Run::Now(logs::stop),
     ),
-    operate(&["LOG START"], "", "Writes the slow log again, and opens its file anew.", Run::Now(slow_log::start)),
+    operate(
+        &["LOG START"],
+        "[slow_log | sql_log]",
+        "Writes the slow log, the log of all statements, or both again, and opens their files anew.",
+        Run::Now(logs::start),
+    ),
     operate(
         &["RESET DIGESTS"],
         "",

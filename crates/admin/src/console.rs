@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use delphinus_cache::Cache;
 use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry};
 use delphinus_config::{Edit, Effect};
-use delphinus_journal::Journal;
+use delphinus_journal::Logs;
 use delphinus_memory::Account;
 use delphinus_stats::Statistics;
 use delphinus_telemetry::CounterSet;
@@ -57,8 +57,8 @@ pub struct Parts {
     pub memory: Account,
     /// What statements cost.
     pub statistics: Arc<Statistics>,
-    /// The slow log.
-    pub slow_log: Arc<Journal>,
+    /// The logs of statements.
+    pub logs: Logs,
     /// The proxy as a whole.
     pub proxy: Rc<dyn Proxy>,
 }

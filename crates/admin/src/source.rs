@@ -7,8 +7,8 @@ use delphinus_tables::{Catalog, Cell, Reads, Table};
 use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
-    backends, cache, clusters, digests, filters, help, limits, memory, pause, pools, route, sessions,
-    settings, slow_log, status,
+    backends, cache, clusters, digests, filters, help, limits, logs, memory, pause, pools, route, sessions,
+    settings, status,
 };
 use crate::console::Console;
 use crate::users::AdminRole;
@@ -55,7 +55,7 @@ pub(crate) static SOURCES: [&Source; 24] = [
     &digests::DIGESTS_BY_ORIGIN,
     &digests::STATEMENTS_BY_BACKEND,
     &digests::STATEMENTS_BY_USER,
-    &slow_log::SLOW_LOG,
+    &logs::LOGS,
     &status::STATUS,
     &memory::MEMORY,
     &settings::CONFIG,

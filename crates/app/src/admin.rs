@@ -78,7 +78,7 @@ pub(crate) fn console(config: &Config, shown: Shown) -> Rc<Console> {
         cache: Some(kept.cache.clone()),
         memory: kept.memory.clone(),
         statistics: kept.statistics.clone(),
-        slow_log: kept.slow_log.clone(),
+        logs: kept.logs.clone(),
         proxy: Rc::new(Steered { running, service }),
     };
     Rc::new(Console::new(parts, rt::now()))

@@ -12,6 +12,7 @@ mod error;
 mod history;
 mod keys;
 mod limits;
+mod logs;
 mod memory;
 mod offline;
 mod places;

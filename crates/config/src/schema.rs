@@ -93,6 +93,7 @@ mod proxy;
 mod routing;
 mod rule;
 mod slow_log;
+mod sql_log;
 mod user;
 
 pub(crate) use admin::{AdminSection, AdminUserSection};
@@ -111,6 +112,7 @@ pub use proxy::Proxy;
 pub use routing::Routing;
 pub(crate) use rule::RuleSection;
 pub use slow_log::SlowLog;
+pub use sql_log::SqlLog;
 pub(crate) use user::UserSection;
 
 /// A table of the file with fixed keys.
@@ -310,6 +312,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<Cache>(),
         chapter::<Digests>(),
         chapter::<SlowLog>(),
+        chapter::<SqlLog>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
         chapter::<Log>(),

@@ -7,7 +7,7 @@ use crate::config::{AdminUser, Config};
 use crate::environment::Environment;
 use crate::mistake::{Mistakes, Span};
 use crate::parse::{Rows, WrittenFile};
-use crate::schema::{AdminUserSection, Log, Proxy, SlowLog, Written};
+use crate::schema::{AdminUserSection, Log, Proxy, SlowLog, SqlLog, Written};
 use crate::secret::Secret;
 use crate::word::AuthSource;
 
@@ -60,6 +60,7 @@ pub(crate) fn validate(
     let rules = if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
     let filters = check.filters(file.filters, &clusters);
     let slow_log = file.slow_log.map(|log| check.slow_log(log));
+    let sql_log = file.sql_log.map(|log| check.sql_log(log));
     let limits = check.limits(file.limits, &clusters);
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
@@ -79,6 +80,7 @@ pub(crate) fn validate(
         cache: file.cache?.value,
         digests: file.digests?.value,
         slow_log: slow_log?,
+        sql_log: sql_log?,
         log: log?,
         admin,
         effective,
@@ -124,6 +126,15 @@ impl Check<'_, '_> {
     }
 
     fn slow_log(&mut self, written: Written<SlowLog>) -> SlowLog {
+        for digest in &written.value.digest {
+            self.digest(&written, digest);
+        }
+        let mut log = written.value;
+        log.file = log.file.map(|path| self.resolve(&path));
+        log
+    }
+
+    fn sql_log(&mut self, written: Written<SqlLog>) -> SqlLog {
         for digest in &written.value.digest {
             self.digest(&written, digest);
         }

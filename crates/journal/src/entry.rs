@@ -64,6 +64,8 @@ words! {
         Query = "query",
         /// COM_STMT_EXECUTE, COM_STMT_BULK_EXECUTE.
         Execute = "execute",
+        /// COM_STMT_FETCH: more rows of an execution.
+        Fetch = "fetch",
         /// COM_STMT_PREPARE.
         Prepare = "prepare",
         /// COM_INIT_DB; the text is the schema.
@@ -83,7 +85,7 @@ pub struct Entry<'a> {
     /// How long it took, in microseconds.
     pub took_us: u64,
     /// Where that time went, in microseconds, by [`PLACES`].
-    pub at_us: [u32; PLACES.len()],
+    pub at_us: [u32; 5],
     /// Which side it is about.
     pub side: Side,
     /// Who wanted it.
@@ -129,7 +131,7 @@ impl Entry<'_> {
         Self {
             ended_us: u64::try_from(since.as_micros()).unwrap_or(u64::MAX),
             took_us: 0,
-            at_us: [0; PLACES.len()],
+            at_us: [0; 5],
             side: Side::Client,
             origin: Origin::Client,
             command: Command::Query,

@@ -8,6 +8,7 @@
 //! | what of a text may be written | `mask` |
 //! | what a worker does: what is wanted, its queue | `pen`, `record` |
 //! | what is set, what is counted | `journal` |
+//! | which logs there are | `logs` |
 //! | the thread that writes | `writer` |
 //! | the file: rotation, errors | `file` |
 //!
@@ -18,6 +19,7 @@ mod entry;
 mod file;
 mod format;
 mod journal;
+mod logs;
 mod mask;
 mod pen;
 mod record;
@@ -25,5 +27,5 @@ mod writer;
 
 pub use entry::{Command, Entry, Origin, PLACES, Route, Side};
 pub use journal::{Counts, Flush, Format, Journal, Rotation, Settings, Sides};
-pub use mask::may_tell_secret;
+pub use logs::{Logs, Pens};
 pub use pen::Pen;

@@ -10,17 +10,16 @@ use memchr::memchr2_iter;
 const TELLING: [&[u8]; 2] = [b"PASSWORD", b"IDENTIFIED"];
 
 /// True if the text may tell a password.
-pub fn may_tell_secret(sql: &[u8]) -> bool {
+fn may_tell_secret(sql: &[u8]) -> bool {
     TELLING.iter().any(|word| {
-        memchr2_iter(word[0], word[0].to_ascii_lowercase(), sql).any(|at| {
-            sql.get(at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word))
-        })
+        memchr2_iter(word[0], word[0].to_ascii_lowercase(), sql)
+            .any(|at| sql.get(at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word)))
     })
 }
 
 /// Puts the text into `out`, which is emptied: with a `?` in the place of each literal, unless they are wanted and tell no password.
 /// Returns its digest where that was made on the way.
-pub fn put_text(
+pub(crate) fn put_text(
     sql: &[u8],
     lex: LexOptions,
     shows_literals: bool,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use delphinus_memory::{Owner, Permit};
-use delphinus_sql::LexOptions;
+use delphinus_sql::{LexOptions, digest};
 use rtrb::{Producer, RingBuffer};
 
 use crate::entry::{Entry, Side};
@@ -108,6 +108,12 @@ impl Pen {
         let number = self.seen.get();
         self.seen.set(number.wrapping_add(1));
         number.is_multiple_of(settings.one_of.max(1)).then_some(settings)
+    }
+
+    /// The same of a statement whose digest is not known yet.
+    pub fn wants_text(&self, user: &str, (sql, lex): (&[u8], LexOptions)) -> Option<Rc<Settings>> {
+        let by_digest = !self.settings().digests.is_empty();
+        self.wants(user, by_digest.then(|| digest(sql, lex, &mut Vec::new()).0))
     }
 
     /// Takes an entry in, or counts it as dropped.

@@ -1,6 +1,6 @@
 //! An entry as bytes, on its way through a queue: what has a fixed length first, then the texts.
 
-use crate::entry::{Command, Entry, Origin, PLACES, Route, Side};
+use crate::entry::{Command, Entry, Origin, Route, Side};
 
 /// What stands in front of each record: its length without this.
 pub(crate) const LENGTH: usize = 4;
@@ -65,7 +65,7 @@ pub(crate) fn entry(record: &[u8]) -> Option<Entry<'_>> {
     let mut rest = record;
     let [ended_us, took_us, rows_sent, rows_affected, bytes_received, bytes_sent, digest] =
         numbers(&mut rest, u64::from_le_bytes)?;
-    let at_us: [u32; PLACES.len()] = numbers(&mut rest, u32::from_le_bytes)?;
+    let at_us: [u32; 5] = numbers(&mut rest, u32::from_le_bytes)?;
     let [session, connection] = numbers(&mut rest, u32::from_le_bytes)?;
     let [error] = numbers(&mut rest, u16::from_le_bytes)?;
     let ([flags, side, origin, command, route], texts) = rest.split_first_chunk()?;

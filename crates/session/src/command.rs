@@ -144,7 +144,10 @@ impl Session {
             }
             Rare::StmtReset(id) => self.stmt_reset(input, id).await,
             Rare::LongData(id) => self.long_data(input, id).await,
-            Rare::Fetch(id) => self.carry_to_own(input, id, &fetch::FETCH).await,
+            Rare::Fetch(id) => {
+                self.count_fetch(id);
+                self.carry_to_own(input, id, &fetch::FETCH).await
+            }
             Rare::BulkExecute(id) => self.bulk_execute(input, id).await,
             Rare::ChangeUser => self.change_user(input).await,
             Rare::ResetConnection => self.reset_connection(input).await,

@@ -63,7 +63,8 @@ fn an_entry_of_both_sides_is_two_lines() {
     let both = Entry { side: Side::Both, ..entry("SELECT \"x\"\n\x01") };
     let (text, count) = put(&both, Format::Text);
     let head = "time=2025-11-26T00:00:00.123456Z side=";
-    let about = "session=42 user=app host=10.0.0.7 schema=shop command=query route=replica backend=db2 connection=7";
+    let about =
+        "session=42 user=app host=10.0.0.7 schema=shop command=query route=replica backend=db2 connection=7";
     let sums = "rows_sent=10 rows_affected=0 bytes_received=64 bytes_sent=2048 error=0 killed=false digest=0000000000008f3a statement=\"SELECT \\\"x\\\"\\n\\u0001\"\n";
     let client = format!(
         "{head}client {about} query_time_us=1234567 queue_us=0 pool_us=120 sync_us=0 backend_us=1234447 client_us=0 {sums}"
@@ -71,11 +72,18 @@ fn an_entry_of_both_sides_is_two_lines() {
     let backend = format!("{head}backend origin=client {about} query_time_us=1234447 {sums}");
     assert_eq!((text, count), (client + &backend, 2));
     let (json, count) = put(&both, Format::Json);
-    let sides: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let sides: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((count, &sides[0]["side"], &sides[1]["side"]), (2, &"client".into(), &"backend".into()));
-    assert_eq!((&sides[0]["query_time_us"], &sides[1]["query_time_us"]), (&1_234_567.into(), &1_234_447.into()));
+    assert_eq!(
+        (&sides[0]["query_time_us"], &sides[1]["query_time_us"]),
+        (&1_234_567.into(), &1_234_447.into())
+    );
     assert_eq!((&sides[1]["connection"], &sides[1]["statement"]), (&7.into(), &"SELECT \"x\"\n\u{1}".into()));
-    assert_eq!((&sides[1]["time"], &sides[1]["digest"]), (&"2025-11-26T00:00:00.123456Z".into(), &"0000000000008f3a".into()));
+    assert_eq!(
+        (&sides[1]["time"], &sides[1]["digest"]),
+        (&"2025-11-26T00:00:00.123456Z".into(), &"0000000000008f3a".into())
+    );
 }
 
 #[test]

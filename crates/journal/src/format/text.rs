@@ -68,7 +68,8 @@ fn value(lines: &mut Lines, key: &str, value: &str) {
 /// What stands between quotes.
 fn escape(text: &str, out: &mut Vec<u8>) {
     let mut plain = 0;
-    for (at, byte) in text.bytes().enumerate().filter(|(_, byte)| *byte < b' ' || b"\"\\\x7f".contains(byte)) {
+    for (at, byte) in text.bytes().enumerate().filter(|(_, byte)| *byte < b' ' || b"\"\\\x7f".contains(byte))
+    {
         out.extend_from_slice(&text.as_bytes()[plain..at]);
         plain = at + 1;
         match byte {

@@ -104,7 +104,8 @@ fn entries_are_chosen_by_user_digest_and_number() {
 #[test]
 fn sides_are_chosen_by_the_mode() {
     use Side::{Backend, Both, Client};
-    let chosen = [Sides::Client, Sides::Backend, Sides::All].map(|sides| [sides.side(true), sides.side(false)]);
+    let chosen =
+        [Sides::Client, Sides::Backend, Sides::All].map(|sides| [sides.side(true), sides.side(false)]);
     assert_eq!(chosen, [[Some(Client), Some(Client)], [Some(Backend), None], [Some(Both), Some(Client)]]);
 }
 
@@ -123,7 +124,10 @@ fn a_line_is_on_the_disk_by_itself_where_that_is_wanted() {
     // Each was written by itself: the file was full after each.
     for n in 0..5 {
         let file = fs::read_to_string(folder.join(format!("sql.log.{}", 5 - n))).unwrap();
-        assert!(file.lines().count() == 1 && file.ends_with(&format!("statement=\"SELECT {n}\"\n")), "{file}");
+        assert!(
+            file.lines().count() == 1 && file.ends_with(&format!("statement=\"SELECT {n}\"\n")),
+            "{file}"
+        );
     }
     // The thread may be about to open its file.
     let _ = fs::remove_dir_all(&folder);
@@ -141,8 +145,12 @@ fn texts_are_masked_and_remembered() {
     pen.write_text(&given, (b"SELECT 'shown'", LexOptions::default()), &shown);
     journal.finish(LIMIT);
     let text = fs::read_to_string(&path).unwrap();
-    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((&lines[0]["statement"], &lines[1]["statement"]), (&"SELECT ?, ...".into(), &"SELECT 'shown'".into()));
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&lines[0]["statement"], &lines[1]["statement"]),
+        (&"SELECT ?, ...".into(), &"SELECT 'shown'".into())
+    );
     assert!(lines[0]["digest"].is_string() && !text.contains("secret"), "{text}");
     // It is asked for once, and one that shares its slot takes the place.
     assert_eq!(pen.text(1, || Some("one".into())).as_deref(), Some("one"));
