@@ -72,7 +72,7 @@ words! {
         InitDb = "init_db",
         /// COM_CHANGE_USER, COM_RESET_CONNECTION.
         Reset = "reset",
-        /// Another one.
+        /// Another one; the text is its name.
         Other = "other",
     }
 }

@@ -103,8 +103,8 @@ impl AskedLog {
             Command::Query | Command::Prepare | Command::Execute | Command::Fetch => {
                 pen.write_text(entry, (sql, lex), &settings);
             }
-            Command::InitDb => pen.write(&Entry { text: sql, ..*entry }),
-            Command::Reset | Command::Other => pen.write(entry),
+            Command::InitDb | Command::Other => pen.write(&Entry { text: sql, ..*entry }),
+            Command::Reset => pen.write(entry),
         }
     }
 }
@@ -154,6 +154,10 @@ fn read(payload: &[u8], capabilities: Capabilities) -> (Command, &[u8]) {
         Some(code) if *code == Code::ChangeUser as u8 || *code == Code::ResetConnection as u8 => {
             (Command::Reset, &[])
         }
-        _ => (Command::Other, &[]),
+        Some(code) => {
+            let name = Code::from_byte(*code).map_or("", Code::name);
+            (Command::Other, name.as_bytes())
+        }
+        None => (Command::Other, &[]),
     }
 }
