@@ -62,6 +62,10 @@ enum Set {
     Nothing,
     /// Ten filters.
     Filters,
+    /// A log of all statements: those of clients.
+    SqlLog,
+    /// A log of all statements: those of clients, and what backends are asked.
+    SqlLogAll,
     /// Ten limits: five on statements in a second, five on statements at the same time.
     Limits,
 }
@@ -83,6 +87,9 @@ pub(crate) fn cases() -> Vec<Case> {
         case("settled-prepared", Protocol::Prepared, false),
         with("settled-text-filters", Protocol::Text, false, Set::Filters),
         with("settled-prepared-filters", Protocol::Prepared, false, Set::Filters),
+        with("settled-text-sql-log", Protocol::Text, false, Set::SqlLog),
+        with("settled-prepared-sql-log", Protocol::Prepared, false, Set::SqlLog),
+        with("settled-text-sql-log-all", Protocol::Text, false, Set::SqlLogAll),
         with("settled-text-limits", Protocol::Text, false, Set::Limits),
         case("settled-trx-text", Protocol::Text, true),
         case("settled-trx-prepared", Protocol::Prepared, true),
@@ -238,13 +245,25 @@ fn worker(
             delphinus_stats::Limits { by_digest: true, max_bytes: 1 << 24, max_text: 1024 },
         )
         .recorder(ClusterId(0)),
-        logs: pens(),
+        logs: pens(set),
     })
 }
 
-/// The logs, which are off.
-fn pens() -> Rc<Pens> {
-    let logs = Logs::start(&Account::unlimited(), journal::Settings::off(), journal::Settings::off());
+/// The logs, which are off unless it is they that are measured.
+fn pens(set: Set) -> Rc<Pens> {
+    let off = journal::Settings::off();
+    let to = |sides| journal::Settings {
+        path: Some("/dev/null".into()),
+        format: journal::Format::Text,
+        sides,
+        ..off.clone()
+    };
+    let sql = match set {
+        Set::SqlLog => to(journal::Sides::Client),
+        Set::SqlLogAll => to(journal::Sides::All),
+        Set::Nothing | Set::Filters | Set::Limits => off.clone(),
+    };
+    let logs = Logs::start(&Account::unlimited(), off.clone(), sql);
     Rc::new(logs.pens())
 }
 

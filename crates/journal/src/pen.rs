@@ -53,8 +53,11 @@ pub struct Pen {
     seen: Cell<u64>,
     queue: RefCell<Option<Queue>>,
     /// Texts of digests, by the digest's last bits.
-    texts: RefCell<Vec<Option<(u64, Rc<str>)>>>,
+    texts: RefCell<Vec<Option<Known>>>,
 }
+
+/// The text of a digest.
+type Known = (u64, Rc<str>);
 
 struct Queue {
     producer: Producer<u8>,

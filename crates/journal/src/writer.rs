@@ -34,7 +34,7 @@ pub(crate) struct Writer {
 }
 
 /// How many entries and lines wait to be written.
-#[derive(Default)]
+#[derive(Default, Clone, Copy)]
 struct Batch {
     entries: u64,
     lines: u64,

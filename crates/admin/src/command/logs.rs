@@ -113,11 +113,15 @@ pub(super) fn start(call: &Call<'_>) -> Result<Answer, Refused> {
         let why = format!("no file is set for that: {} first", names.join(" or "));
         return Err(Refused::because(why));
     }
-    set.iter().for_each(|(_, log)| log.resume());
+    for (_, log) in set {
+        log.resume();
+    }
     Ok(Answer::Done)
 }
 
 pub(super) fn stop(call: &Call<'_>) -> Result<Answer, Refused> {
-    named(call, "LOG STOP")?.iter().for_each(|(_, log)| log.stop());
+    for (_, log) in named(call, "LOG STOP")? {
+        log.stop();
+    }
     Ok(Answer::Done)
 }

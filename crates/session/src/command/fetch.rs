@@ -1,26 +1,12 @@
 //! COM_STMT_FETCH: more rows of an open cursor, from the connection that has it.
 
-use delphinus_sql::digest;
 use delphinus_state::{Response, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::run::AboutOwn;
-use crate::session::Session;
 use crate::statements::ClientStatement;
-
-impl Session {
-    /// What follows is counted with the statement whose rows are fetched.
-    pub(super) fn count_fetch(&mut self, id: ClientStmtId) {
-        self.costs.fetches(id);
-        let Some(found) = self.statements.look(id) else { return };
-        if let Some(sketch) = found.sketch {
-            let lex = self.state.lex.options_with(&found.key.state().vars);
-            self.costs.is(|| self.worker.recorder.digest(sketch, |text| digest(found.key.text(), lex, text)));
-        }
-    }
-}
 
 pub(super) const FETCH: AboutOwn = AboutOwn { shape: Shape::Rows, unknown, gone, done };
 
