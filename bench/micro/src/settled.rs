@@ -294,7 +294,7 @@ fn routing(set: Set) -> Routing {
         (format!("limit {at}").into(), terms)
     };
     match set {
-        Set::Nothing => Routing::default(),
+        Set::Nothing | Set::SqlLog | Set::SqlLogAll => Routing::default(),
         Set::Filters => {
             Routing { filters: Arc::new(Filters::new((0..10).map(filter).collect())), ..Routing::default() }
         }
