@@ -7,6 +7,7 @@ mod config;
 mod describe;
 pub(crate) mod digests;
 mod dispatch;
+pub(crate) mod doctor;
 pub(crate) mod filters;
 pub(crate) mod help;
 mod kill;
@@ -231,6 +232,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         "What statements cost: count, errors, times and their percentiles, where the time went, rows and bytes, by digest (the text without \
          literals), since the start or RESET DIGESTS. By user, schema and backend: SELECT from digests_by_origin.",
         &digests::DIGESTS,
+    ),
+    look(
+        &["DOCTOR", "SHOW DOCTOR"],
+        "object",
+        "What is wrong with the configuration that runs and with its servers, the worst first, and what mends it. It asks every server, and \
+         logs in to each as each user whose password the file has.",
+        &doctor::DOCTOR,
     ),
     look(
         &["LOG STATUS", "SHOW LOGS"],

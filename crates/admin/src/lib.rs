@@ -59,7 +59,8 @@ pub use ask::{AskError, Asked, Place, Question, ask, watch};
 pub use cluster::{ClusterView, Following, PauseDoor};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
-    ChangedOption, Changing, ClientUser, ConfigChange, Console, ListenerRow, Parts, Proxy, Saving, Settings,
+    ChangedOption, Changing, ClientUser, ConfigChange, Console, Examining, ListenerRow, Parts, Proxy, Saving,
+    Settings,
 };
 pub use users::{AdminRole, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

@@ -7,8 +7,8 @@ use delphinus_tables::{Catalog, Cell, Reads, Table};
 use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
-    backends, cache, clusters, digests, filters, help, limits, logs, memory, pause, pools, route, sessions,
-    settings, status,
+    backends, cache, clusters, digests, doctor, filters, help, limits, logs, memory, pause, pools, route,
+    sessions, settings, status,
 };
 use crate::console::Console;
 use crate::users::AdminRole;
@@ -37,7 +37,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 24] = [
+pub(crate) static SOURCES: [&Source; 25] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -58,6 +58,7 @@ pub(crate) static SOURCES: [&Source; 24] = [
     &logs::LOGS,
     &status::STATUS,
     &memory::MEMORY,
+    &doctor::DOCTOR,
     &settings::CONFIG,
     &settings::VERSION,
     &help::COMMANDS_TABLE,

@@ -4,8 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::doctor::faults;
 use delphinus_admin::{
-    AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console,
+    AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console, Examining,
     ListenerRow, Parts, Proxy, Saving, Settings,
 };
 use delphinus_clients::{Addresses, ListenerSettings, Registry};
@@ -120,6 +121,10 @@ impl Proxy for Steered {
 
     fn options(&self) -> Vec<(String, String)> {
         self.running.options()
+    }
+
+    fn faults(&self) -> Examining<'_> {
+        Box::pin(faults(Rc::new(self.running.config())))
     }
 
     fn set_offline(&self, is_offline: bool) {

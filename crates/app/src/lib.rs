@@ -6,6 +6,7 @@ mod admin;
 mod app;
 mod choice;
 mod cluster;
+mod doctor;
 mod doors;
 mod drain;
 mod error;
@@ -26,6 +27,7 @@ mod watch;
 mod worker;
 
 pub use app::run;
+pub use doctor::look_for_faults;
 pub use error::Error;
 pub use reload::{ConfigStore, log_settings};
 pub use trust::{ShownByBackend, shown_by_backends};

@@ -100,6 +100,10 @@ impl Proxy for TwoOptions {
             .to_vec()
     }
 
+    fn faults(&self) -> crate::Examining<'_> {
+        Box::pin(async { Vec::new() })
+    }
+
     fn set_offline(&self, _: bool) {}
 
     fn reload<'a>(&'a self, _: &'a str) -> Changing<'a> {

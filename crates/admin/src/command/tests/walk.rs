@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 25] = shows![
+const SHOWS: [Sample; 26] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -48,6 +48,7 @@ const SHOWS: [Sample; 25] = shows![
     "SHOW CACHE",
     "SHOW DIGESTS",
     "LOG STATUS",
+    "DOCTOR",
     "SHOW STATUS",
     "SHOW VERSION",
     "SHOW LISTENERS",
