@@ -37,7 +37,7 @@ fn as_json(found: &[Finding]) -> anyhow::Result<String> {
     let object = |one: &Finding| {
         json!({
             "severity": one.severity.as_str(),
-            "check": one.check,
+            "check_name": one.check,
             "object": one.object,
             "found": one.found,
             "why": one.why,

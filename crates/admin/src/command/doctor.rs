@@ -18,7 +18,7 @@ pub(crate) static DOCTOR: Source = Source {
                 "severity",
                 "serious: clients see errors or wrong answers, now or at the next failover; warning; note.",
             ),
-            Column::text("check", "The check that has found it: docs/doctor.md."),
+            Column::text("check_name", "The check that has found it: docs/doctor.md."),
             Column::text("object", "What it is about."),
             Column::text("found", "What was found."),
             Column::text("why", "What comes of it."),
