@@ -233,17 +233,11 @@ pub(crate) const COMMANDS: &[Command] = &[
          literals), since the start or RESET DIGESTS. By user, schema and backend: SELECT from digests_by_origin.",
         &digests::DIGESTS,
     ),
-    look(
-        &["DOCTOR", "SHOW DOCTOR"],
-        "object",
-        "What is wrong with the configuration that runs and with its servers, the worst first, and what mends it. It asks every server, and \
-         logs in to each as each user whose password the file has.",
-        &doctor::DOCTOR,
-    ),
+    look(&["DOCTOR", "SHOW DOCTOR"], "object", "What is wrong with the file and the servers.", &doctor::DOCTOR),
     look(
         &["LOG STATUS", "SHOW LOGS"],
         "log",
-        "The slow log and the log of all statements: whether they are written, where, and what has become of their entries.",
+        "The logs of statements: whether they are written, where, and what has become of their entries.",
         &logs::LOGS,
     ),
     look(

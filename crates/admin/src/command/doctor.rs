@@ -26,7 +26,7 @@ pub(crate) static DOCTOR: Source = Source {
         ],
         over: "",
     },
-    role: AdminRole::Operator,
+    role: AdminRole::Viewer,
     rows: Provider::Asking(|console, _| Box::pin(rows(console))),
 };
 

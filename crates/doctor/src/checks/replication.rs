@@ -174,7 +174,7 @@ fn log(facts: &Facts<'_>, server: &Server, answer: &Answer, has_replicas: bool) 
 
 /// Whether the lag that the file asks for can be known.
 fn lag(facts: &Facts<'_>, cluster: usize, has_replicas: bool) -> Option<Finding> {
-    let Some(one) = facts.config.clusters.get(cluster).filter(|_| has_replicas) else { return None };
+    let one = facts.config.clusters.get(cluster).filter(|_| has_replicas)?;
     let monitor = &one.monitor;
     let is_coarse = monitor.lag_source == LagSource::Replication && monitor.lag_down_ms > 0;
     let wanted_ms = monitor.lag_down_ms.min(monitor.lag_recover_ms.max(1));

@@ -45,33 +45,43 @@ fn files(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-/// All pools that lead to one server together. It may be a backend of several clusters.
+/// The pools that lead to one server, which may be a backend of several clusters.
+#[derive(Default)]
+struct Pools {
+    connections: u64,
+    backends: Vec<String>,
+    /// What the server allows.
+    allowed: Option<u64>,
+}
+
+/// All pools that lead to one server together.
 fn connections(facts: &Facts<'_>) -> Vec<Finding> {
-    let mut by_server: BTreeMap<String, (u64, Vec<String>, Option<u64>, Option<u64>)> = BTreeMap::new();
+    let mut by_server: BTreeMap<String, Pools> = BTreeMap::new();
     for (server, answer) in facts.answers() {
         let backend = facts.backend(server);
-        let entry = by_server.entry(identity(answer, &backend.address)).or_default();
-        entry.0 += most(facts.cluster(server), backend);
-        entry.1.push(facts.name(server));
-        entry.2 = answer.number(&["max_connections"]);
-        entry.3 = answer.status.get("threads_connected").and_then(|count| count.parse().ok());
+        let pools = by_server.entry(identity(answer, &backend.address)).or_default();
+        pools.connections += most(facts.cluster(server), backend);
+        pools.backends.push(facts.name(server));
+        pools.allowed = answer.number(&["max_connections"]);
     }
-    let finding = |(_, (pools, names, allowed, _)): (_, (u64, Vec<String>, Option<u64>, Option<u64>))| {
-        let allowed = allowed?;
-        (pools + OTHER_CONNECTIONS > allowed).then(|| Finding {
-            severity: Severity::Warning,
-            check: "pool_above_max_connections",
-            object: listed(&names),
-            found: format!("pools of {pools} connections, and the server allows {allowed} in all"),
-            why: "the pool stays below what is configured, and other clients of the server are refused with error 1040",
-            fix: format!(
-                "SET GLOBAL max_connections = {} on the server, or max_connections = {} for the backend in the file",
-                pools + 50,
-                (allowed.saturating_sub(OTHER_CONNECTIONS) / names.len().max(1) as u64).max(1)
-            ),
-        })
-    };
-    by_server.into_iter().filter_map(finding).collect()
+    by_server.values().filter_map(above).collect()
+}
+
+fn above(pools: &Pools) -> Option<Finding> {
+    let Pools { connections, backends, allowed } = pools;
+    let allowed = (*allowed)?;
+    (connections + OTHER_CONNECTIONS > allowed).then(|| Finding {
+        severity: Severity::Warning,
+        check: "pool_above_max_connections",
+        object: listed(backends),
+        found: format!("pools of {connections} connections, and the server allows {allowed} in all"),
+        why: "the pool stays below what is configured, and other clients of the server are refused with error 1040",
+        fix: format!(
+            "SET GLOBAL max_connections = {} on the server, or max_connections = {} for the backend in the file",
+            connections + 50,
+            (allowed.saturating_sub(OTHER_CONNECTIONS) / backends.len().max(1) as u64).max(1)
+        ),
+    })
 }
 
 /// What tells a server from others.
