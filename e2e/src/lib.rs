@@ -26,6 +26,7 @@ mod proxy;
 mod relay;
 mod roles;
 mod router;
+pub mod see;
 pub mod server_suite;
 mod stage;
 pub mod suites;

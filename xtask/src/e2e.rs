@@ -22,6 +22,8 @@ const FAILOVER: &str = "delphinus-failover";
 const HOSTILE: &str = "delphinus-hostile";
 /// The program that changes what runs.
 const CHANGE: &str = "delphinus-change";
+/// The program that compares what operators see.
+const SEE: &str = "delphinus-see";
 /// The program that asks the operators' tables.
 const TABLES: &str = "delphinus-crowd";
 
@@ -72,6 +74,26 @@ enum Part {
     /// The operators' tables while ten thousand clients are connected, and asked by a thousand operators at once: time and memory
     /// are bounded, and ordinary clients see no error. Two minutes.
     Tables(TablesArgs),
+    /// What operators see of statements: all figures of one run agree, percentiles are those of the client, memory has its bound, no
+    /// secret is shown, and what it costs. Of a release build. Twenty minutes.
+    See(SeeArgs),
+}
+
+/// Options of `e2e see`.
+#[derive(Debug, Args)]
+struct SeeArgs {
+    /// Fewer statements and rounds: five minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Only this part; can be repeated. A wrong name lists them.
+    #[arg(long)]
+    only: Vec<String>,
+    /// Only these servers.
+    #[arg(long, value_parser = ["mariadb", "mysql"])]
+    flavor: Option<String>,
+    /// Write the table of docs/see.md.
+    #[arg(long)]
+    docs: bool,
 }
 
 /// Options of `e2e tables`.
@@ -239,6 +261,10 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
         Some(Part::Change(change)) => {
             steps.tests("changes", || run_program(CHANGE, &change_words(change), &proxy(args.release)?));
         }
+        Some(Part::See(see)) => {
+            // What a debug build costs says nothing.
+            steps.tests("what is seen", || run_program(SEE, &see_words(see), &proxy(true)?));
+        }
         Some(Part::Tables(tables)) => {
             steps.tests("tables", || run_program(TABLES, &tables_words(tables), &proxy(args.release)?));
         }
@@ -328,6 +354,16 @@ fn change_words(args: &ChangeArgs) -> Vec<String> {
     words.extend(args.flavor.iter().flat_map(|flavor| ["--flavor".to_owned(), flavor.clone()]));
     if args.docs {
         words.extend(["--docs".to_owned(), cargo::root().join("docs/admin.md").display().to_string()]);
+    }
+    words
+}
+
+fn see_words(args: &SeeArgs) -> Vec<String> {
+    let mut words: Vec<String> = args.quick.then(|| "--quick".to_owned()).into_iter().collect();
+    words.extend(args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
+    words.extend(args.flavor.iter().flat_map(|flavor| ["--flavor".to_owned(), flavor.clone()]));
+    if args.docs {
+        words.extend(["--docs".to_owned(), cargo::root().join("docs/see.md").display().to_string()]);
     }
     words
 }

@@ -7,11 +7,13 @@ mod config;
 mod describe;
 pub(crate) mod digests;
 mod dispatch;
+pub(crate) mod doctor;
 pub(crate) mod filters;
 pub(crate) mod help;
 mod kill;
 mod kind;
 pub(crate) mod limits;
+pub(crate) mod logs;
 pub(crate) mod memory;
 pub(crate) mod pause;
 pub(crate) mod pools;
@@ -21,7 +23,6 @@ mod service;
 pub(crate) mod sessions;
 mod set;
 pub(crate) mod settings;
-pub(crate) mod slow_log;
 pub(crate) mod status;
 pub(crate) mod vips;
 mod wrong;
@@ -242,11 +243,12 @@ pub(crate) const COMMANDS: &[Command] = &[
          literals), since the start or RESET DIGESTS. By user, schema and backend: SELECT from digests_by_origin.",
         &digests::DIGESTS,
     ),
+    look(&["DOCTOR", "SHOW DOCTOR"], "object", "What is wrong with the file and the servers.", &doctor::DOCTOR),
     look(
-        &["LOG STATUS", "SHOW SLOW LOG"],
-        "file",
-        "The slow log: whether it is written, where, and what has become of its entries.",
-        &slow_log::SLOW_LOG,
+        &["LOG STATUS", "SHOW LOGS"],
+        "log",
+        "The logs of statements: whether they are written, where, and what has become of their entries.",
+        &logs::LOGS,
     ),
     look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
@@ -463,11 +465,16 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
     operate(
         &["LOG STOP"],
-        "",
-        "Writes nothing into the slow log until LOG START. What is set stays.",
-        Run::Now(slow_log::stop),
+        "[slow_log | sql_log]",
+        "Writes nothing into the slow log, the log of all statements, or both, until LOG START. What is set stays.",
+        Run::Now(logs::stop),
     ),
-    operate(&["LOG START"], "", "Writes the slow log again, and opens its file anew.", Run::Now(slow_log::start)),
+    operate(
+        &["LOG START"],
+        "[slow_log | sql_log]",
+        "Writes the slow log, the log of all statements, or both again, and opens their files anew.",
+        Run::Now(logs::start),
+    ),
     operate(
         &["RESET DIGESTS"],
         "",

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use delphinus_cache::Cache;
 use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry};
 use delphinus_config::{Edit, Effect};
-use delphinus_journal::Journal;
+use delphinus_doctor::Finding;
+use delphinus_journal::Logs;
 use delphinus_memory::Account;
 use delphinus_stats::Statistics;
 use delphinus_telemetry::CounterSet;
@@ -58,8 +59,8 @@ pub struct Parts {
     pub memory: Account,
     /// What statements cost.
     pub statistics: Arc<Statistics>,
-    /// The slow log.
-    pub slow_log: Arc<Journal>,
+    /// The logs of statements.
+    pub logs: Logs,
     /// The proxy as a whole.
     pub proxy: Rc<dyn Proxy>,
 }
@@ -72,6 +73,8 @@ pub trait Proxy {
     fn client_users(&self) -> Vec<ClientUser>;
     /// Every option with the value that it has, secrets hidden.
     fn options(&self) -> Vec<(String, String)>;
+    /// What is wrong with what runs, and with its servers.
+    fn faults(&self) -> Examining<'_>;
     /// Takes the proxy out of service, or back.
     fn set_offline(&self, is_offline: bool);
     /// Reads the file again, applies what takes effect while the proxy runs, and tells all that differs. An error, which
@@ -114,6 +117,8 @@ pub struct ConfigChange {
     pub is_saved: bool,
 }
 
+/// What is found to be wrong.
+pub type Examining<'a> = Pin<Box<dyn Future<Output = Vec<Finding>> + 'a>>;
 /// What becomes of a change.
 pub type Changing<'a> = Pin<Box<dyn Future<Output = Result<Vec<ChangedOption>, String>> + 'a>>;
 /// What becomes of the file when it is written.

@@ -60,7 +60,8 @@ pub use cluster::{ClusterView, Following, PauseDoor};
 pub use command::vips::{MemberRow, VipRow, VipWish, Wishing};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
-    ChangedOption, Changing, ClientUser, ConfigChange, Console, ListenerRow, Parts, Proxy, Saving, Settings,
+    ChangedOption, Changing, ClientUser, ConfigChange, Console, Examining, ListenerRow, Parts, Proxy, Saving,
+    Settings,
 };
 pub use users::{AdminRole, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

@@ -7,8 +7,8 @@ use delphinus_tables::{Catalog, Cell, Reads, Table};
 use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
-    backends, cache, clusters, digests, filters, help, limits, memory, pause, pools, route, sessions,
-    settings, slow_log, status, vips,
+    backends, cache, clusters, digests, doctor, filters, help, limits, logs, memory, pause, pools, route,
+    sessions, settings, status, vips,
 };
 use crate::console::Console;
 use crate::users::AdminRole;
@@ -37,7 +37,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 26] = [
+pub(crate) static SOURCES: [&Source; 27] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -57,9 +57,10 @@ pub(crate) static SOURCES: [&Source; 26] = [
     &digests::DIGESTS_BY_ORIGIN,
     &digests::STATEMENTS_BY_BACKEND,
     &digests::STATEMENTS_BY_USER,
-    &slow_log::SLOW_LOG,
+    &logs::LOGS,
     &status::STATUS,
     &memory::MEMORY,
+    &doctor::DOCTOR,
     &settings::CONFIG,
     &settings::VERSION,
     &help::COMMANDS_TABLE,

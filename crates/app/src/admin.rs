@@ -4,8 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::doctor::faults;
 use delphinus_admin::{
-    AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console,
+    AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console, Examining,
     ListenerRow, MemberRow, Parts, Proxy, Saving, Settings, VipRow, VipWish, Wishing,
 };
 use delphinus_clients::{Addresses, ListenerSettings, Registry};
@@ -78,7 +79,7 @@ pub(crate) fn console(config: &Config, shown: Shown) -> Rc<Console> {
         cache: Some(kept.cache.clone()),
         memory: kept.memory.clone(),
         statistics: kept.statistics.clone(),
-        slow_log: kept.slow_log.clone(),
+        logs: kept.logs.clone(),
         proxy: Rc::new(Steered { running, service }),
     };
     Rc::new(Console::new(parts, rt::now()))
@@ -120,6 +121,10 @@ impl Proxy for Steered {
 
     fn options(&self) -> Vec<(String, String)> {
         self.running.options()
+    }
+
+    fn faults(&self) -> Examining<'_> {
+        Box::pin(faults(Rc::new(self.running.config())))
     }
 
     fn set_offline(&self, is_offline: bool) {

@@ -92,6 +92,7 @@ impl App {
                 counters: of_thread(at),
                 rsa_key: rsa_key.clone(),
                 stopping: stop.clone(),
+                logs: kept.logs.clone(),
             };
             let (choice, deadline) = (choice.clone(), come.clone());
             let seed = Seed { clusters, choice, thread, arrivals, sessions, deadline };
@@ -180,7 +181,7 @@ impl App {
         following.abort();
         watching.abort();
         switching.abort();
-        running.parts.kept.slow_log.finish(Duration::from_secs(1));
+        running.parts.kept.logs.finish(Duration::from_secs(1));
         // To the end: an operator may want to see what the stop waits for.
         running.parts.operators.doors.close().await;
         tracing::info!("stopped");

@@ -8,7 +8,6 @@ use delphinus_admin::{ClusterView, PauseDoor, Questions, WorkerLine, worker_line
 use delphinus_cache::Cache;
 use delphinus_clients::{Registry, Users};
 use delphinus_config::{Cluster, Config};
-use delphinus_journal::Journal;
 use delphinus_memory::Account;
 use delphinus_monitor::{Monitor, Tuning};
 use delphinus_net::Place;
@@ -48,7 +47,6 @@ pub(crate) struct SharedCluster {
     pub cache: Arc<Cache>,
     pub memory: Account,
     pub statistics: Arc<Statistics>,
-    pub slow_log: Arc<Journal>,
 }
 
 /// What one thread gets of a cluster.
@@ -87,7 +85,6 @@ impl RunningCluster {
             cache: kept.cache.clone(),
             memory: kept.memory.clone(),
             statistics: kept.statistics.clone(),
-            slow_log: kept.slow_log.clone(),
         };
         let (lines, questions): (Vec<_>, Vec<_>) = bells.iter().map(|_| worker_line()).unzip();
         let seed =

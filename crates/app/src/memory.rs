@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use delphinus_cache::{Cache, Limits};
-use delphinus_config::{self as config, Config, SlowLogFormat};
-use delphinus_journal::{self as journal, Journal};
+use delphinus_config::{self as config, Config};
+use delphinus_journal::Logs;
 use delphinus_memory::{Account, Owner, Permit};
 use delphinus_stats::Statistics;
+
+use crate::logs::{slow_log, sql_log};
 
 /// The part of the machine's memory, or the cgroup's, that is the limit if none is set.
 const PART: u64 = 4;
@@ -25,8 +26,8 @@ pub(crate) struct Kept {
     pub(crate) memory: Account,
     /// What statements cost.
     pub(crate) statistics: Arc<Statistics>,
-    /// The slow log.
-    pub(crate) slow_log: Arc<Journal>,
+    /// The logs of statements.
+    pub(crate) logs: Logs,
     /// Answers that are kept.
     pub(crate) cache: Arc<Cache>,
     /// Of the room for these, which is theirs whether it is used or not.
@@ -39,9 +40,9 @@ impl Kept {
         let memory = Account::new(limit(config));
         let cache = Arc::new(Cache::new(Limits { max_bytes: 0, max_entry_bytes: 0 }));
         let statistics = Statistics::new(memory.clone(), digests(config));
-        let slow_log = Journal::start(memory.clone(), slow_log(config));
+        let logs = Logs::start(&memory, slow_log(config), sql_log(config));
         let room = RefCell::new(memory.open(Owner::Cache));
-        let kept = Self { memory, statistics, slow_log, cache, room };
+        let kept = Self { memory, statistics, logs, cache, room };
         // Nothing has taken anything yet.
         let _ = kept.follow(config);
         tracing::debug!(memory_limit = kept.memory.limit(), "memory for what is kept");
@@ -70,7 +71,8 @@ impl Kept {
             ));
         }
         self.statistics.follow(digests(config));
-        self.slow_log.follow(slow_log(config));
+        self.logs.slow.follow(slow_log(config));
+        self.logs.sql.follow(sql_log(config));
         self.cache.set_limits(Limits { max_bytes, max_entry_bytes });
         self.room.borrow_mut().shrink_to(bytes);
         Ok(())
@@ -81,29 +83,6 @@ impl Kept {
 fn digests(config: &Config) -> delphinus_stats::Limits {
     let config::Digests { enabled, max_bytes, max_length, .. } = config.digests;
     delphinus_stats::Limits { by_digest: enabled, max_bytes, max_text: max_length as usize }
-}
-
-/// The slow log.
-fn slow_log(config: &Config) -> journal::Settings {
-    let log = &config.slow_log;
-    journal::Settings {
-        path: log.file.clone(),
-        format: match log.format {
-            SlowLogFormat::Mysql => journal::Format::MySql,
-            SlowLogFormat::Json => journal::Format::Json,
-        },
-        least_us: log.long_query_time_ms * 1000,
-        one_of: log.rate_limit,
-        users: log.user.clone(),
-        digests: log.digest.iter().filter_map(|digest| u64::from_str_radix(digest, 16).ok()).collect(),
-        shows_literals: log.literals,
-        syncs: log.fsync,
-        rotation: journal::Rotation {
-            max_bytes: log.max_file_bytes,
-            after: Duration::from_secs(log.max_file_age_s),
-            keep: log.keep_files,
-        },
-    }
 }
 
 fn limit(config: &Config) -> u64 {

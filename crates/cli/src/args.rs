@@ -24,6 +24,7 @@ const FIRST_STEPS: &str = "First steps:
   delphinus demo                               a real cluster with the proxy in front of it
   delphinus config example > delphinus.toml    a configuration to start from
   delphinus check delphinus.toml               every mistake in it
+  delphinus doctor --config delphinus.toml     what is wrong with its servers
   delphinus run --config delphinus.toml        the proxy
   delphinus ctl 'SHOW BACKENDS'                a look into the running proxy
   delphinus ctl --watch 2 'SHOW SESSIONS'      the same every two seconds
@@ -44,6 +45,13 @@ pub(crate) enum Command {
     /// reads password files and variables, and looks at certificates. It connects to no server, unless `--fingerprints` is there.
     /// For a file without mistakes it prints "ok" and exits with 0.
     Check(CheckArgs),
+    /// Look for what is wrong with a configuration and its servers, and say what mends it.
+    ///
+    /// It connects to every backend as the monitor's user, and as each user whose password the file has. It changes nothing. The
+    /// proxy need not run; in one that runs, 'DOCTOR' on the admin listener does the same.
+    ///
+    /// Exit codes: 0 nothing serious, 1 a mistake in the configuration or a failure, 2 wrong usage, 3 something serious.
+    Doctor(DoctorArgs),
     /// Explain the configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -85,6 +93,16 @@ pub(crate) struct CheckArgs {
     /// you trust them.
     #[arg(long)]
     pub(crate) fingerprints: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// The configuration file.
+    #[arg(short, long, value_name = "FILE", default_value = "delphinus.toml")]
+    pub(crate) config: PathBuf,
+    /// Print a list of objects, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -110,6 +110,7 @@ impl Scope {
             "cache.",
             "digests.",
             "slow_log.",
+            "sql_log.",
             "lease.",
             "vip.",
             "log.",
@@ -224,6 +225,7 @@ fn next(running: &Config, read: &Config, scope: &Scope, changes: &[Change]) -> C
     next.slow_log.take_hot(&read.slow_log);
     next.lease.clone_from(&read.lease);
     next.vips.clone_from(&read.vips);
+    next.sql_log.take_hot(&read.sql_log);
     next.log.take_hot(&read.log);
     next.admin.clone_from(&read.admin);
     if scope.has_same_clusters {

@@ -41,12 +41,13 @@ pub use mistake::Mistake;
 pub use option_doc::{OptionDoc, Reload};
 pub use parse::parse;
 pub use reference::{options, reference};
-pub use schema::{Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog};
+pub use schema::{Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog, SqlLog};
 pub use secret::Secret;
 pub use value::{Fingerprint, SocketMode};
 pub use word::{
     AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery,
     FilterAction, FilterStatement, Flavor, KillOnMove, LagSource, LeaseStore, LimitPer, ListenerMode,
     LogFormat, LogLevel, LostTransactionError, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget,
-    Scheduling, SlowLogFormat, TopologyKind, Unseen, UserAuth, UserPlugin, VipFloating, VipRole,
+    Scheduling, SlowLogFormat, SqlLogFlush, SqlLogFormat, SqlLogMode, TopologyKind, Unseen, UserAuth,
+    UserPlugin, VipFloating, VipRole,
 };

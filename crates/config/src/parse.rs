@@ -9,8 +9,8 @@ use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
     AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, LeaseSection,
-    LimitSection, ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, SlowLog, UserSection,
-    VipSection, Written, read,
+    LimitSection, ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, SlowLog, SqlLog,
+    UserSection, VipSection, Written, read,
 };
 use crate::validate;
 
@@ -35,6 +35,7 @@ const SECTIONS: &[&str] = &[
     "cache",
     "digests",
     "slow_log",
+    "sql_log",
     "lease",
     "vip",
     "log",
@@ -57,6 +58,7 @@ pub(crate) struct WrittenFile {
     pub(crate) slow_log: Option<Written<SlowLog>>,
     pub(crate) lease: Option<Written<LeaseSection>>,
     pub(crate) vips: Rows<VipSection>,
+    pub(crate) sql_log: Option<Written<SqlLog>>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -108,6 +110,7 @@ impl WrittenFile {
         list.extend(one("slow_log", self.slow_log.as_ref()));
         list.extend(one("lease", self.lease.as_ref()));
         list.extend(each("vip", &self.vips));
+        list.extend(one("sql_log", self.sql_log.as_ref()));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -151,6 +154,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         slow_log: optional(root, "slow_log", mistakes),
         lease: optional(root, "lease", mistakes),
         vips: rows(root, "vip", mistakes),
+        sql_log: optional(root, "sql_log", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

@@ -94,6 +94,7 @@ mod proxy;
 mod routing;
 mod rule;
 mod slow_log;
+mod sql_log;
 mod user;
 mod vip;
 
@@ -114,6 +115,7 @@ pub use proxy::Proxy;
 pub use routing::Routing;
 pub(crate) use rule::RuleSection;
 pub use slow_log::SlowLog;
+pub use sql_log::SqlLog;
 pub(crate) use user::UserSection;
 pub(crate) use vip::VipSection;
 
@@ -316,6 +318,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<SlowLog>(),
         chapter::<LeaseSection>(),
         chapter::<VipSection>(),
+        chapter::<SqlLog>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
         chapter::<Log>(),

@@ -7,7 +7,7 @@ use crate::config::{AdminUser, Config};
 use crate::environment::Environment;
 use crate::mistake::{Mistakes, Span};
 use crate::parse::{Rows, WrittenFile};
-use crate::schema::{AdminUserSection, Log, Proxy, SlowLog, Written};
+use crate::schema::{AdminUserSection, Log, Proxy, SlowLog, SqlLog, Written};
 use crate::secret::Secret;
 use crate::word::AuthSource;
 
@@ -62,6 +62,7 @@ pub(crate) fn validate(
     let rules = if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
     let filters = check.filters(file.filters, &clusters);
     let slow_log = file.slow_log.map(|log| check.slow_log(log));
+    let sql_log = file.sql_log.map(|log| check.sql_log(log));
     let limits = check.limits(file.limits, &clusters);
     let lease = if are_all { file.lease.map(|written| check.lease(&written, &clusters)) } else { None };
     let vips = check.vips(&file.vips, lease.as_ref());
@@ -85,6 +86,7 @@ pub(crate) fn validate(
         slow_log: slow_log?,
         lease: lease?,
         vips,
+        sql_log: sql_log?,
         log: log?,
         admin,
         effective,
@@ -130,6 +132,15 @@ impl Check<'_, '_> {
     }
 
     fn slow_log(&mut self, written: Written<SlowLog>) -> SlowLog {
+        for digest in &written.value.digest {
+            self.digest(&written, digest);
+        }
+        let mut log = written.value;
+        log.file = log.file.map(|path| self.resolve(&path));
+        log
+    }
+
+    fn sql_log(&mut self, written: Written<SqlLog>) -> SqlLog {
         for digest in &written.value.digest {
             self.digest(&written, digest);
         }

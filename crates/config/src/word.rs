@@ -90,6 +90,31 @@ words! {
         /// One JSON object for each line.
         Json = "json",
     }
+    /// Which statements the log of all statements has.
+    SqlLogMode {
+        /// Those of clients.
+        Client = "client",
+        /// What backends are asked.
+        Backend = "backend",
+        /// Both.
+        All = "all",
+    }
+    /// How entries of the log of all statements are written.
+    SqlLogFormat {
+        /// A line of `key=value`.
+        Text = "text",
+        /// One JSON object for each line.
+        Json = "json",
+    }
+    /// How lines come into the log of all statements.
+    SqlLogFlush {
+        /// What has come meanwhile, at once.
+        Batch = "batch",
+        /// Each by itself.
+        Line = "line",
+        /// Each by itself, and on the disk before the next.
+        Fsync = "fsync",
+    }
     /// Whether clients may, must or cannot use TLS.
     ClientTls {
         /// TLS is not offered.

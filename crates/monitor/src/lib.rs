@@ -10,6 +10,7 @@
 //! | where the names of backends lead | `names` |
 //! | when all are looked at out of turn | `alarm` |
 //! | the row by which the lag is told, and who writes it | `heartbeat` |
+//! | questions out of turn | `inquiry` |
 //! | what routines, triggers and views do to sessions that run them | `stored_code` |
 //!
 //! What it knows is written into `delphinus_view`, where everybody else reads it.
@@ -17,6 +18,7 @@
 mod act;
 mod alarm;
 mod heartbeat;
+mod inquiry;
 mod monitor;
 mod names;
 mod orders;
@@ -25,5 +27,6 @@ mod settings;
 mod stored_code;
 mod watch;
 
+pub use inquiry::Inquiry;
 pub use monitor::Monitor;
 pub use settings::{BackendSpec, HeartbeatSettings, Settings, Tuning};

@@ -1,7 +1,7 @@
 //! One probe: a query on a connection that is kept from probe to probe. Other things to ask (replication, group
 //! membership) are more files in `probe/`.
 
-mod connection;
+pub(crate) mod connection;
 pub(crate) mod error;
 mod facts;
 mod followers;
@@ -10,7 +10,7 @@ pub(crate) mod heartbeat;
 mod identity;
 mod lag;
 mod position;
-mod query;
+pub(crate) mod query;
 mod replication;
 pub(crate) mod stored_code;
 

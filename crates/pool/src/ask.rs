@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use delphinus_journal::Origin;
 use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::{NetError, PacketIo, Passed, rt};
 use delphinus_state::Changed;
@@ -11,6 +12,7 @@ use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::response::{self, Column, EofPacket, ErrPacket, OkPacket, PrepareOk, Status, TextResult};
 use delphinus_wire::{Capabilities, Malformed, Reader, error_code};
 
+use crate::asked::{Question, number_of};
 use crate::connection::Connection;
 use crate::error::PoolError;
 
@@ -247,6 +249,15 @@ pub(crate) async fn command(connection: &mut Connection, payload: &[u8]) -> Resu
 }
 
 async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
+    let began = connection.begin_question();
+    let answer = exchange_unlogged(connection, payload).await;
+    if let Some(began) = began {
+        connection.log_asked(payload, began, &answer);
+    }
+    answer
+}
+
+async fn exchange_unlogged(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
     let capabilities = connection.capabilities;
     let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
     io.write(payload).await?;
@@ -274,13 +285,25 @@ async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer,
 
 /// Prepares a statement and passes over its definitions.
 pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<BackendStmtId, AskError> {
-    let has_eof = !connection.capabilities.contains(Capabilities::DEPRECATE_EOF);
-    let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
-    connection.seen.lose_list();
     let mut payload = Vec::with_capacity(text.len() + 1);
     payload.push(Code::StmtPrepare as u8);
     payload.extend_from_slice(text);
-    io.write(&payload).await?;
+    let began = connection.begin_question();
+    let prepared = prepare_unlogged(connection, &payload).await;
+    if let Some(began) = began {
+        let error = prepared.as_ref().map_or_else(number_of, |_| 0);
+        let payload = &payload;
+        let origin = Origin::Proxy;
+        connection.log_question(Question { origin, payload, text: None, began, error, rows: 0 });
+    }
+    prepared
+}
+
+async fn prepare_unlogged(connection: &mut Connection, payload: &[u8]) -> Result<BackendStmtId, AskError> {
+    let has_eof = !connection.capabilities.contains(Capabilities::DEPRECATE_EOF);
+    let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
+    connection.seen.lose_list();
+    io.write(payload).await?;
     let mut io = Bounded::new(io, &connection.account);
     let first = io.read().await?;
     if first.first() == Some(&response::ERR) {

@@ -15,6 +15,7 @@ use delphinus_wire::handshake::ConnectAttributes;
 use delphinus_wire::handshake::client::ClientLink;
 use delphinus_wire::response::Status;
 
+use crate::asked::AskedLog;
 use crate::budget::{Budget, Claim, Permit};
 use crate::census::Member;
 use crate::expired::Standing;
@@ -223,6 +224,8 @@ pub struct Connection {
     pub(crate) idle_limit: Option<Duration>,
     /// By which it is counted: see `census`.
     pub(crate) member: Rc<Member>,
+    /// Where it is written what the proxy asks on it.
+    pub(crate) log: Option<AskedLog>,
     pub(crate) permit: Permit,
 }
 

@@ -118,7 +118,14 @@ impl Pool {
         let id = BackendConnId(self.next_id.get());
         self.next_id.set(id.0 + 1);
         let who = (request.identity, request.takes_expired);
-        let opened = open((request.backend, &pool.place), who, id, permit, &self.settings()).await;
+        let opened = open(
+            (request.backend, &pool.place),
+            who,
+            id,
+            permit,
+            (&self.settings(), self.asked_log(request.backend)),
+        )
+        .await;
         match &opened {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),

@@ -14,6 +14,8 @@ use delphinus_wire::response::TextResult;
 /// that has the same number knows the thing as it is.
 #[derive(Debug, Default)]
 pub struct Memory {
+    /// The session's id; 0: it is no session's.
+    session: u32,
     /// Counts the session's statements: a connection that has the same number ran the last one.
     statement_seq: Cell<u64>,
     /// Counts the changes of LAST_INSERT_ID().
@@ -273,8 +275,13 @@ impl Memory {
     }
 
     /// The memory of a session with this share.
-    pub fn of(share: &Share) -> Rc<Self> {
-        Rc::new(Self { share: Some(share.clone()), ..Self::default() })
+    pub fn of(share: &Share, session: u32) -> Rc<Self> {
+        Rc::new(Self { share: Some(share.clone()), session, ..Self::default() })
+    }
+
+    /// The session's id; 0: it is no session's.
+    pub(crate) fn session(&self) -> u32 {
+        self.session
     }
 
     /// What a server has listed, if there is room for it.

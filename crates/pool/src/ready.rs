@@ -3,11 +3,14 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{Place, change_user, rt};
+use delphinus_journal::Origin;
+use delphinus_net::{LoginError, Place, change_user, rt};
 use delphinus_state::{FixUp, SessionState, diff};
 use delphinus_wire::command::Code;
+use delphinus_wire::error_code;
 
 use crate::ask::{Answer, AskError, SHOW_WARNINGS, aside, query};
+use crate::asked::Question;
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::expired::{Standing, set_up};
@@ -209,7 +212,18 @@ async fn change_user_again(connection: &mut Connection, place: &Place) -> Result
     let keys = identity.keys().ok_or_else(lost)?;
     let (key, secret) = keys.first_for(connection.backend).ok_or_else(lost)?;
     let login = crate::pool::change_user_request(place, &identity, secret);
+    let began = connection.begin_question();
     let changed = change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login).await;
+    if let Some(began) = began {
+        let payload = &[Code::ChangeUser as u8];
+        let error = match &changed {
+            Ok(_) => 0,
+            Err(LoginError::Refused(refusal)) => refusal.code,
+            Err(_) => error_code::CR_SERVER_LOST,
+        };
+        let origin = Origin::Proxy;
+        connection.log_question(Question { origin, payload, text: None, began, error, rows: 0 });
+    }
     match changed.map_err(|error| crate::pool::change_user_failed(place, error)) {
         Ok(link) => connection.link = link,
         // The backend has closed the connection. The password was changed: a new one may do better with another key.

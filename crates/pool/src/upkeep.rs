@@ -101,6 +101,9 @@ impl Pool {
         loop {
             rt::timeout(Duration::from_secs(1), self.bell.notified()).await;
             let now = rt::now();
+            if let Some(pens) = self.pens() {
+                pens.rest();
+            }
             for (pool, backend) in self.backends.iter().zip((0..).map(BackendId)) {
                 for connection in pool.take_left_behind() {
                     self.close_later(connection);

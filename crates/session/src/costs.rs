@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use delphinus_net::rt;
+use delphinus_pool::Checkout;
 use delphinus_sql::Digest;
 use delphinus_state::Response;
 use delphinus_stats::{Cost, Place, Recorder, WhoNo};
@@ -27,8 +28,14 @@ pub(crate) struct Costs {
     rows_affected: u64,
     /// The number of the server's error; 0: none.
     error: u16,
+    /// The id that the backend shows for the connection.
+    connection: u32,
     /// It was prepared.
     prepared: Option<ClientStmtId>,
+    /// More rows of a statement that was counted are fetched.
+    fetches: bool,
+    /// Backends get another text than the client has sent.
+    is_rewritten: bool,
     /// What the client's end had counted when it began.
     received: u64,
     sent: u64,
@@ -47,6 +54,7 @@ impl Costs {
         self.backend = None;
         (self.rows_sent, self.rows_affected, self.error) = (0, 0, 0);
         self.prepared = None;
+        (self.fetches, self.is_rewritten) = (false, false);
         (self.received, self.sent) = (client.taken(), client.given());
     }
 
@@ -64,6 +72,36 @@ impl Costs {
         self.prepared = Some(id);
     }
 
+    /// It is no execution of this statement: it fetches more rows of the last one.
+    pub(crate) fn fetches(&mut self, id: ClientStmtId) {
+        (self.prepared, self.fetches) = (Some(id), true);
+    }
+
+    /// True if it fetches more rows of a statement.
+    pub(crate) fn is_fetch(&self) -> bool {
+        self.fetches
+    }
+
+    /// Backends get another text than the client has sent.
+    pub(crate) fn rewrites(&mut self) {
+        self.is_rewritten = true;
+    }
+
+    /// True if backends got another text than the client has sent.
+    pub(crate) fn is_rewritten(&self) -> bool {
+        self.is_rewritten
+    }
+
+    /// True if a statement runs; false for other commands.
+    pub(crate) fn is_running(&self) -> bool {
+        self.began.is_some()
+    }
+
+    /// When the statement that runs began.
+    pub(crate) fn began(&self) -> Option<Instant> {
+        self.began
+    }
+
     /// The digest, if it has one that is known.
     pub(crate) fn digest(&self) -> Option<Digest> {
         self.digest
@@ -72,6 +110,11 @@ impl Costs {
     /// The backend that has answered.
     pub(crate) fn backend(&self) -> Option<BackendId> {
         self.backend
+    }
+
+    /// The id that the backend shows for the connection on which it has answered.
+    pub(crate) fn connection(&self) -> u32 {
+        self.connection
     }
 
     /// The number of the server's error; 0: none.
@@ -86,8 +129,9 @@ impl Costs {
 
     /// A backend has answered.
     #[inline]
-    pub(crate) fn answered(&mut self, backend: BackendId, response: &Response) {
-        self.backend = Some(backend);
+    pub(crate) fn answered(&mut self, checkout: &mut Checkout, response: &Response) {
+        self.backend = Some(checkout.backend());
+        self.connection = checkout.connection().thread_id;
         self.rows_sent = response.rows_of_all();
         self.rows_affected = response.affected_of_all();
         self.error = response.error.unwrap_or(0);
@@ -131,6 +175,9 @@ impl Costs {
             Some((schema, who)) if is_same(schema.as_ref(), whose.schema) => *who,
             _ => self.find_who(recorder, whose),
         };
+        if self.fetches {
+            return recorder.record_more(self.digest, (who, self.backend), cost, now_s);
+        }
         recorder.record(self.digest, (who, self.backend), cost, now_s);
     }
 

@@ -20,7 +20,7 @@
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
-//! | what a statement costs | `costs`; the slow log: `slow_log` |
+//! | what a statement costs | `costs`; what of it is logged: `logged` |
 //! | whether it has changed accounts or rights | `follow/rights` |
 //! | what can go wrong | `proxy_error` |
 //! | which error does a client see | `client_error` |
@@ -37,6 +37,7 @@ mod follow;
 mod fresh;
 mod hold;
 mod io;
+mod logged;
 mod login;
 mod needs;
 mod ordinary;
@@ -50,7 +51,6 @@ mod serve;
 mod served;
 mod session;
 mod settle;
-mod slow_log;
 mod stand;
 mod state;
 mod statements;

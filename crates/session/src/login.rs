@@ -282,7 +282,7 @@ impl Seed {
             identity,
             rights: keys.epoch(),
             keys,
-            memory: Memory::of(&share),
+            memory: Memory::of(&share, id.0),
             last_backend: None,
             broke_on: None,
             takes_expired,

@@ -23,6 +23,7 @@ use delphinus_wire::response::Status;
 use crate::client_error::ProxyError;
 use crate::hold::Held;
 use crate::io::{Cut, Input, Relayed};
+use crate::logged::log_try;
 use crate::served::Served;
 use crate::session::Session;
 use crate::state::Wanted;
@@ -87,7 +88,7 @@ impl Session {
     /// What becomes of a command whose answer is not a usual one, or that has none.
     pub(crate) async fn rescue_command(
         &mut self,
-        checkout: Checkout,
+        mut checkout: Checkout,
         forwarded: Result<Relayed, Cut>,
         sent: Sent<'_>,
     ) -> Result<Rescued, NetError> {
@@ -103,6 +104,9 @@ impl Session {
                 rescue(trouble, situation(self.stand(), sent, harm, suspicion))
             }
         };
+        if !matches!((&verdict, &forwarded), (Verdict::Tell | Verdict::Lost(_), Ok(_))) {
+            log_try(&self.client, &self.statements, (checkout.connection(), &self.costs, &forwarded));
+        }
         match forwarded {
             Err(Cut::Client(error)) => Err(error),
             Err(Cut::Backend { error, is_in_step, .. }) => {

@@ -4,10 +4,10 @@
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use delphinus_clients::{Arrival, Clusters, Limitable, Obstacle};
-use delphinus_journal::Entry;
+use delphinus_journal::{Entry, Pen, Route};
 use delphinus_net::{NetError, rt};
 use delphinus_sql::{Digest, Flavor, digest};
 use delphinus_stats::{Cost, Place};
@@ -21,10 +21,10 @@ use crate::calls::attend;
 use crate::client_error::{ClientError, ProxyError};
 use crate::costs::{Timed, Whose};
 use crate::io::{Input, Waited};
+use crate::logged::{Texts, entry_of, write};
 use crate::login::enter;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::slow_log::{logged_text, sent_text};
 use crate::steer::{limitable, wait_for_turn};
 use crate::worker::Worker;
 
@@ -85,7 +85,7 @@ impl Session {
                 self.follow_settings();
             }
             self.client.error_seq = Some(1);
-            if self.is_statement() {
+            if self.is_counted() {
                 self.costs.begin(&self.client, &self.held.spent);
             }
             let served = match self.take_turn(input) {
@@ -134,6 +134,13 @@ impl Session {
         [Code::Query, Code::StmtExecute, Code::StmtBulkExecute].iter().any(|one| code == Some(&(*one as u8)))
     }
 
+    /// True if it does, or fetches more rows of one: what that costs is counted.
+    #[inline]
+    fn is_counted(&self) -> bool {
+        let code = self.client.buffer.data().get(HEADER_LEN);
+        self.is_statement() || code == Some(&(Code::StmtFetch as u8))
+    }
+
     /// Counts what a statement has cost that has ended now.
     #[inline]
     fn count_statement(&mut self, served: &Outcome) {
@@ -141,56 +148,55 @@ impl Session {
         let Some(cost) = self.costs.end(&self.client, &self.held.spent, has_failed) else { return };
         let whose = Whose { user: &self.held.identity.user, schema: self.state.want.schema.as_ref() };
         self.costs.count(&self.worker.recorder, &cost, self.worker.registry.clock_s(), whose);
-        if self.worker.slow_log.may_want(cost.total_us) {
-            self.log_slow(&cost, served);
+        let logs = &self.worker.logs;
+        if logs.may_want(cost.total_us) {
+            for pen in [&logs.slow, &logs.sql].into_iter().filter(|pen| pen.may_want(cost.total_us)) {
+                self.log_statement(pen, &cost, served);
+            }
         }
     }
 
-    /// Gives the slow log the statement that has ended, if it is one for it.
+    /// Gives a log the statement that has ended, if it is one for it.
     #[cold]
-    fn log_slow(&self, cost: &Cost, served: &Outcome) {
-        let user = &*self.held.identity.user;
-        let known = self.costs.digest();
-        let Some(settings) = self.worker.slow_log.wants(user, known.map(|digest| digest.0)) else { return };
+    fn log_statement(&self, pen: &Pen, cost: &Cost, served: &Outcome) {
+        let (user, backend) = (&*self.held.identity.user, self.costs.backend());
+        let Some(settings) = pen.wants(user, self.costs.digest().map(|digest| digest.0)) else { return };
+        let Some(side) = settings.sides.side(backend.is_some()) else { return };
         let error = match served {
             Ok(Served::Error(error) | Served::Fatal(error)) => ClientError::from(error).code(),
             _ => self.costs.error(),
         };
-        let was_killed =
-            served.is_err() || self.held.activity.is_killed() || error == error_code::ER_QUERY_INTERRUPTED;
-        let backend = self.costs.backend();
-        let name = backend.and_then(|backend| {
-            self.worker.outlook.with_snapshot(|snapshot, _| Some(snapshot.backend(backend)?.name.clone()))
-        });
-        let sent = sent_text(&self.client, &self.statements, &self.costs);
-        self.worker.slow_log.push(Entry {
-            ended: SystemTime::now(),
-            took_us: cost.total_us,
-            at_us: Place::ALL.map(|place| (place.as_str(), cost.at(place))),
-            user: user.into(),
-            host: self.held.activity.host.clone(),
+        let entry = Entry {
+            side,
+            user,
+            host: &self.held.activity.host,
             session: self.held.activity.id.0,
-            schema: self.state.want.schema.as_deref().map(str::to_owned),
+            schema: self.state.want.schema.as_deref(),
             error,
-            was_killed,
-            rows_sent: cost.rows_sent,
-            rows_affected: cost.rows_affected,
-            bytes_received: cost.bytes_received,
-            bytes_sent: cost.bytes_sent,
+            was_killed: served.is_err()
+                || self.held.activity.is_killed()
+                || error == error_code::ER_QUERY_INTERRUPTED,
             route: match backend {
-                None => "proxy",
-                Some(_) if self.steering.on_replica => "replica",
-                Some(_) => "primary",
+                None => Route::Proxy,
+                Some(_) if self.steering.on_replica => Route::Replica,
+                Some(_) => Route::Primary,
             },
-            backend: name,
-            digest: known.map(|digest| digest.0),
-            text: logged_text(
-                settings.shows_literals,
-                sent,
-                (&self.costs, &self.worker.recorder),
-                self.state.lex.as_read(),
-            ),
-        });
+            ..entry_of(cost, &self.costs)
+        };
+        let text = Texts {
+            client: &self.client,
+            statements: &self.statements,
+            recorder: &self.worker.recorder,
+            lex: self.state.lex.as_read(),
+        };
+        let write = |entry: &Entry<'_>| write(pen, entry, (&self.costs, &text), &settings);
+        match backend {
+            None => write(&entry),
+            Some(backend) => self.worker.outlook.with_snapshot(|snapshot, _| {
+                let backend = snapshot.backend(backend).map(|backend| &*backend.name);
+                write(&Entry { backend, ..entry });
+            }),
+        }
     }
 
     /// Takes what the operator's limits give each statement; not there at once: what is in the way.

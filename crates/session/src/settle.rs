@@ -36,7 +36,7 @@ impl Session {
     pub(crate) fn settle_at_once(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Option<Checkout> {
         let Ran { statement, response, .. } = ran;
         self.held.last_backend = Some(checkout.backend());
-        self.costs.answered(checkout.backend(), response);
+        self.costs.answered(&mut checkout, response);
         let done = Done { backend: checkout.backend(), statement, response };
         self.causality.follow(done, self.steering.consistency(), &self.worker.outlook);
         if let Some(status) = response.status {

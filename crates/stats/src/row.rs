@@ -100,6 +100,18 @@ impl Row {
         self.last_s.store(now_s, Ordering::Relaxed);
     }
 
+    /// Adds what a statement that was counted has cost beyond that: it is no other one.
+    pub(crate) fn add_more(&self, cost: &Cost, now_s: u32) {
+        self.total_us.add(cost.total_us);
+        for (sum, us) in self.at_us.iter().zip(cost.at_us) {
+            sum.add(us.into());
+        }
+        self.bytes_received.add(cost.bytes_received);
+        self.bytes_sent.add(cost.bytes_sent);
+        self.rows_sent.add(cost.rows_sent);
+        self.last_s.store(now_s, Ordering::Relaxed);
+    }
+
     /// Adds its counts to others.
     pub(crate) fn add_to(&self, totals: &mut Totals, times: &mut Times) {
         totals.count += self.count.value();

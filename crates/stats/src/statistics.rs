@@ -153,6 +153,16 @@ impl Statistics {
         lock(&self.texts).get(&digest).map(|text| text.text.clone())
     }
 
+    /// The same for a worker, which waits for nobody: `None` if others are at the texts just now, too.
+    pub(crate) fn text_at_once(&self, digest: Digest) -> Option<Arc<str>> {
+        let texts = match self.texts.try_lock() {
+            Ok(texts) => texts,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        texts.get(&digest).map(|text| text.text.clone())
+    }
+
     /// The number for those of a cluster that have none of their own.
     pub(crate) fn anybody(&self, cluster: ClusterId) -> WhoNo {
         let who = Who { cluster, user: None, schema: None };

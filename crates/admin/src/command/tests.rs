@@ -51,27 +51,21 @@ pub(crate) fn console() -> Console {
             delphinus_memory::Account::unlimited(),
             delphinus_stats::Limits { by_digest: true, max_bytes: 1 << 20, max_text: 1024 },
         ),
-        slow_log: slow_log(),
+        logs: logs(),
         proxy: Rc::new(TwoOptions),
     };
     Console::new(parts, rt::now())
 }
 
-/// A slow log that nobody reads.
-fn slow_log() -> Arc<delphinus_journal::Journal> {
-    let rotation = delphinus_journal::Rotation { max_bytes: 0, after: Duration::ZERO, keep: 1 };
-    let settings = delphinus_journal::Settings {
-        path: Some("/dev/null".into()),
-        format: delphinus_journal::Format::Json,
-        least_us: 0,
-        one_of: 1,
-        users: Vec::new(),
-        digests: Vec::new(),
-        shows_literals: false,
-        syncs: false,
-        rotation,
-    };
-    delphinus_journal::Journal::start(delphinus_memory::Account::unlimited(), settings)
+/// Logs that nobody reads.
+fn logs() -> delphinus_journal::Logs {
+    let slow =
+        delphinus_journal::Settings { path: Some("/dev/null".into()), ..delphinus_journal::Settings::off() };
+    delphinus_journal::Logs::start(
+        &delphinus_memory::Account::unlimited(),
+        slow,
+        delphinus_journal::Settings::off(),
+    )
 }
 
 /// A proxy with two options, of which the file has another value.
@@ -117,6 +111,10 @@ impl Proxy for TwoOptions {
         [("pool.hold_ms", "250"), ("log.level", "info")]
             .map(|(option, value)| (option.to_owned(), value.to_owned()))
             .to_vec()
+    }
+
+    fn faults(&self) -> crate::Examining<'_> {
+        Box::pin(async { Vec::new() })
     }
 
     fn set_offline(&self, _: bool) {}

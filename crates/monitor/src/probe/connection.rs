@@ -1,9 +1,9 @@
 //! The monitor's own connection to a backend: logged in without a schema, and with no capability that a probe
 //! does not need.
 
-use delphinus_net::{BackendLogin, Buffer, PacketIo, Stream, log_in};
+use delphinus_net::{BackendLogin, Buffer, PacketIo, Place, Stream, log_in};
 use delphinus_wire::Capabilities;
-use delphinus_wire::auth::BackendSecret;
+use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::command::Code;
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::handshake::ConnectAttributes;
@@ -28,7 +28,7 @@ const COLLATION: u8 = 45;
 
 /// A connection that is logged in.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: Stream,
     buffer: Buffer,
     agreed: Capabilities,
@@ -42,12 +42,21 @@ impl Connection {
         (spec, host): (&BackendSpec, &str),
         settings: &Settings,
     ) -> Result<Self, ProbeError> {
-        let reach = spec.place.reach();
-        let (compression, zstd_level) = Algorithm::asked_for(reach.compression);
-        let (user, password) = {
+        let who = {
             let tuning = settings.tuning();
             (tuning.user.clone(), tuning.password.clone())
         };
+        Self::log_in_as(stream, (&spec.place, host), who).await
+    }
+
+    /// The same as this user, with this password.
+    pub(crate) async fn log_in_as(
+        stream: Stream,
+        (place, host): (&Place, &str),
+        (user, password): (String, Password),
+    ) -> Result<Self, ProbeError> {
+        let reach = place.reach();
+        let (compression, zstd_level) = Algorithm::asked_for(reach.compression);
         let login = BackendLogin {
             user,
             secret: BackendSecret::Plain(password),
@@ -92,7 +101,7 @@ impl Connection {
 
     /// Says goodbye and waits until the server has closed: what is still unread when a socket is closed makes
     /// the kernel reset the connection, and the server may then never read the goodbye.
-    pub(super) async fn quit(mut self) {
+    pub(crate) async fn quit(mut self) {
         if self.packets().write(&[Code::Quit as u8]).await.is_ok() {
             let mut buffer = Buffer::default();
             let mut is_open = true;

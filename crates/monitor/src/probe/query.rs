@@ -32,7 +32,7 @@ const MOST_COLUMNS: u64 = 256;
 
 /// Rows and the names of their columns, which differ from version to version; as they came, since few of many are wanted.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(crate) struct Named {
     /// One behind the other, and where each ends.
     names: Vec<u8>,
     ends: Vec<usize>,
@@ -41,7 +41,7 @@ pub(super) struct Named {
 
 impl Named {
     /// Values by the names of their columns.
-    pub(super) fn rows(&self) -> impl Iterator<Item = NamedRow<'_>> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = NamedRow<'_>> {
         self.rows.iter().map(|payload| NamedRow { named: self, payload })
     }
 
@@ -53,12 +53,24 @@ impl Named {
 
 /// One of them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NamedRow<'a> {
+pub(crate) struct NamedRow<'a> {
     named: &'a Named,
     payload: &'a [u8],
 }
 
 impl<'a> NamedRow<'a> {
+    /// All that are not NULL, by the names of their columns in small letters.
+    pub(crate) fn cells(self) -> impl Iterator<Item = (String, String)> + 'a {
+        let named = self.named;
+        let starts = std::iter::once(0).chain(named.ends.iter().copied());
+        let mut reader = Reader::new(self.payload);
+        starts.zip(&named.ends).filter_map(move |(start, end)| {
+            let value = reader.text_value().ok()??;
+            let name = String::from_utf8_lossy(&named.names[start..*end]).to_ascii_lowercase();
+            Some((name, String::from_utf8_lossy(value).into_owned()))
+        })
+    }
+
     /// The text in the first column that `is_it`; `None` if there is none, or it is NULL.
     pub(super) fn text(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Cow<'a, str>> {
         let at = self.named.position(is_it)?;
@@ -82,7 +94,7 @@ pub(super) async fn query(
 
 /// Sends statements in one piece; each one's answer has to be received. Servers take one after the other from what has
 /// arrived, and a round trip is most of what a probe costs.
-pub(super) async fn send(connection: &mut Connection, statements: &[&str]) -> Result<(), ProbeError> {
+pub(crate) async fn send(connection: &mut Connection, statements: &[&str]) -> Result<(), ProbeError> {
     let mut bytes = Vec::new();
     for sql in statements {
         let mut command = vec![Code::Query as u8];
@@ -124,7 +136,7 @@ pub(super) async fn receive(connection: &mut Connection, most_rows: usize) -> Re
 }
 
 /// The same with the names of the columns.
-pub(super) async fn receive_named(
+pub(crate) async fn receive_named(
     connection: &mut Connection,
     most_rows: usize,
 ) -> Result<Named, ProbeError> {

@@ -169,6 +169,7 @@ impl Session {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
         self.noted = Noted::default();
+        self.costs.rewrites();
         let payload = [&self.client.buffer.data()[HEADER_LEN..text_at], text].concat();
         let input = self.client.replace_command(input, &payload);
         self.query(input).await

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 27] = shows![
+const SHOWS: [Sample; 28] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -48,6 +48,7 @@ const SHOWS: [Sample; 27] = shows![
     "SHOW CACHE",
     "SHOW DIGESTS",
     "LOG STATUS",
+    "DOCTOR",
     "SHOW STATUS",
     "SHOW VERSION",
     "SHOW LISTENERS",
@@ -179,8 +180,12 @@ const OTHERS: [Sample; 30] = [
     ),
     sample("CONFIG SAVE", &["CONFIG SAVE"], &["CONFIG SAVE x"]),
     sample("CLEAR CACHE", &["CLEAR CACHE", "PURGE CACHE"], &["CLEAR CACHE x"]),
-    sample("LOG STOP", &["LOG STOP"], &["LOG STOP x"]),
-    sample("LOG START", &["LOG START"], &["LOG START x"]),
+    sample(
+        "LOG STOP",
+        &["LOG STOP", "LOG STOP sql_log", "LOG STOP slow"],
+        &["LOG STOP x", "LOG STOP slow_log sql_log"],
+    ),
+    sample("LOG START", &["LOG START", "LOG START slow_log"], &["LOG START x", "LOG START sql_log"]),
     sample("RESET DIGESTS", &["RESET DIGESTS"], &["RESET DIGESTS x"]),
     Sample {
         name: "SET",
