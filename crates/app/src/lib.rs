@@ -10,6 +10,7 @@ mod doors;
 mod drain;
 mod error;
 mod history;
+mod http;
 mod keys;
 mod limits;
 mod memory;

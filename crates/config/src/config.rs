@@ -15,9 +15,11 @@ use crate::word::{
 };
 
 mod filter;
+mod http;
 mod limit;
 
 pub use filter::Filter;
+pub use http::{Http, HttpToken, TokenSecret};
 pub use limit::Limit;
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
@@ -53,6 +55,8 @@ pub struct Config {
     pub log: Log,
     /// Where operators connect; `None`: nobody can.
     pub admin: Option<Admin>,
+    /// Where programs ask over HTTP; `None`: none can.
+    pub http: Option<Http>,
     /// Every option with the value that it has.
     pub effective: Effective,
 }

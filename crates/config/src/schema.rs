@@ -83,6 +83,7 @@ mod cache;
 mod cluster;
 mod digests;
 mod filter;
+mod http;
 mod limit;
 mod listener;
 mod log;
@@ -101,6 +102,7 @@ pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub use digests::Digests;
 pub(crate) use filter::FilterSection;
+pub(crate) use http::{HttpSection, HttpTokenSection};
 pub(crate) use limit::LimitSection;
 pub(crate) use listener::ListenerSection;
 pub use log::Log;
@@ -312,6 +314,8 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<SlowLog>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
+        chapter::<HttpSection>(),
+        chapter::<HttpTokenSection>(),
         chapter::<Log>(),
     ]
 }

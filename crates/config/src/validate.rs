@@ -17,6 +17,8 @@ mod cache;
 mod choice;
 mod cluster;
 mod filter;
+mod http;
+mod identity;
 mod limit;
 mod limits;
 mod listener;
@@ -63,6 +65,7 @@ pub(crate) fn validate(
     let limits = check.limits(file.limits, &clusters);
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
+    let http = file.http.as_ref().map(|written| check.http(written, &file.http_tokens));
     if !are_all {
         return None;
     }
@@ -81,6 +84,7 @@ pub(crate) fn validate(
         slow_log: slow_log?,
         log: log?,
         admin,
+        http,
         effective,
     })
 }
