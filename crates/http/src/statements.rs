@@ -7,6 +7,7 @@ use axum::response::Response;
 use delphinus_tables::Cell;
 use serde_json::Value;
 
+use crate::login::login;
 use crate::problem::Problem;
 use crate::reply;
 use crate::request::{Visit, wants_json};
@@ -24,6 +25,8 @@ pub(crate) async fn post(
     body: Body,
 ) -> Result<Response, Problem> {
     wants_json(&headers)?;
+    // Who does not log in need not be listened to.
+    login(&headers, &visit)?;
     let (bytes, _permit) = visit.body(&headers, body).await?;
     let Statement { text, parameters } = read(&bytes)?;
     drop(bytes);
