@@ -9,8 +9,11 @@ use delphinus_sandbox::PortLease;
 use serde_json::{Value, json};
 
 /// Tokens for each role; the first is for everything that needs no other.
-const TOKENS: [(&str, &str); 3] =
-    [("admin", "admin-token-0123456789"), ("operator", "operator-token-0123"), ("viewer", "viewer-token-012345")];
+const TOKENS: [(&str, &str); 3] = [
+    ("admin", "admin-token-0123456789"),
+    ("operator", "operator-token-0123"),
+    ("viewer", "viewer-token-012345"),
+];
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(60);
 

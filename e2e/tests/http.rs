@@ -84,7 +84,9 @@ fn metrics_agree_with_the_tables(Scene { door, operator, .. }: &mut Scene) {
         let number = |at: usize| text(at).parse::<f64>().unwrap();
         let labels = format!("cluster=\"{}\",backend=\"{}\"", text(0), text(1));
         let one = |name: &str| value(&metrics, &format!("delphinus_statement{name}{{{labels}}}"));
-        let more = |name: &str, label: &str| value(&metrics, &format!("delphinus_statement_{name}{{{labels},{label}}}"));
+        let more = |name: &str, label: &str| {
+            value(&metrics, &format!("delphinus_statement_{name}{{{labels},{label}}}"))
+        };
         let is_near = |one: f64, other: f64| (one - other).abs() < 1e-6 * other.max(1.0);
         assert_eq!(one("s_total"), number(2), "{labels}");
         assert_eq!(one("_errors_total"), number(3), "{labels}");
@@ -95,7 +97,10 @@ fn metrics_agree_with_the_tables(Scene { door, operator, .. }: &mut Scene) {
         assert_eq!(one("_duration_seconds_count"), number(2), "{labels}");
         assert!(is_near(one("_duration_seconds_sum"), number(8) / 1e6), "{labels}");
         for (at, place) in (9..).zip(["queue", "pool", "sync", "backend", "client"]) {
-            assert!(is_near(more("seconds_total", &format!("place=\"{place}\"")), number(at) / 1e6), "{labels} {place}");
+            assert!(
+                is_near(more("seconds_total", &format!("place=\"{place}\"")), number(at) / 1e6),
+                "{labels} {place}"
+            );
         }
     }
     let errors: f64 = rows.iter().map(|row| row[3].as_ref().unwrap().parse::<f64>().unwrap()).sum();
@@ -107,7 +112,8 @@ fn metrics_agree_with_the_tables(Scene { door, operator, .. }: &mut Scene) {
 /// What SHOW STATUS has is there under its name; times in seconds.
 fn status_agrees(operator: &mut Client, metrics: &[(String, f64)]) {
     // These move by themselves.
-    const MOVING: [&str; 6] = ["uptime", "memory_bytes", "_bytes_total", "_connects_", "backend_connections", "session"];
+    const MOVING: [&str; 6] =
+        ["uptime", "memory_bytes", "_bytes_total", "_connects_", "backend_connections", "session"];
     let by_name: BTreeMap<_, _> = metrics.iter().cloned().collect();
     let mut compared = 0;
     for row in operator.rows("SELECT variable_name, value FROM status").unwrap() {
@@ -134,7 +140,8 @@ fn backends_agree(operator: &mut Client, metrics: &[(String, f64)]) {
             let series = |word: &str| format!("delphinus_backend_{metric}{{{labels},{label}=\"{word}\"}}");
             assert_eq!(value(metrics, &series(word)), 1.0);
             let prefix = format!("delphinus_backend_{metric}{{{labels},");
-            let all: f64 = metrics.iter().filter(|(name, _)| name.starts_with(&prefix)).map(|(_, one)| one).sum();
+            let all: f64 =
+                metrics.iter().filter(|(name, _)| name.starts_with(&prefix)).map(|(_, one)| one).sum();
             assert_eq!(all, 1.0, "{prefix}");
         }
         if role == "replica" {
@@ -151,7 +158,11 @@ fn promtool_has_no_complaint(door: &HttpDoor) {
     assert_eq!(text.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     let check = |text: &str| {
         let mut promtool = Command::new("promtool");
-        promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        promtool
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = promtool.spawn().unwrap();
         child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         let out = child.wait_with_output().unwrap();
@@ -204,7 +215,11 @@ fn statements_are_those_of_the_admin_listener(Scene { door, operator, .. }: &mut
     ] {
         assert_eq!(texts(&door.rows(statement).unwrap()), operator.rows(statement).unwrap(), "{statement}");
     }
-    let typed = door.statement_as("viewer", "SELECT ? AS a, ? AS b, ? AS c, ? AS d", &[json!(7), json!(0.5), json!("x'"), Value::Null]);
+    let typed = door.statement_as(
+        "viewer",
+        "SELECT ? AS a, ? AS b, ? AS c, ? AS d",
+        &[json!(7), json!(0.5), json!("x'"), Value::Null],
+    );
     let typed = typed.unwrap().json().unwrap();
     assert_eq!(typed["rows"], json!([[7, 0.5, "x'", null]]));
     let kinds: Vec<_> = typed["columns"].as_array().unwrap().iter().map(|one| one["type"].clone()).collect();
@@ -217,21 +232,34 @@ fn statements_are_those_of_the_admin_listener(Scene { door, operator, .. }: &mut
         ("SELECT * FROM absent", 404, 1146),
         ("SET BACKEND nobody OFFLINE", 409, 1105),
         ("SELECT 1; SELECT 2", 400, 1064),
-        ("", 400, 1064),
-        ("WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", 504, 3024),
+        ("", 400, 1065),
+        (
+            "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+            504,
+            3024,
+        ),
         ("SELECT randomblob(1000000000)", 422, 1104),
     ] {
         let reply = door.statement_as("admin", statement, &[]).unwrap();
         let error = &reply.json().unwrap()["error"];
-        assert_eq!((reply.status, &error["code"], &error["status"]), (status, &json!(code), &json!(status)), "{statement}: {}", reply.body);
+        assert_eq!(
+            (reply.status, &error["code"], &error["status"]),
+            (status, &json!(code), &json!(status)),
+            "{statement}: {}",
+            reply.body
+        );
         let told = operator.error(statement).map(|error| error.code);
-        assert!(statement.contains("; ") || told.as_ref().is_ok_and(|told| *told == code), "{statement}: {told:?}");
+        assert!(
+            statement.contains("; ") || told.as_ref().is_ok_and(|told| *told == code),
+            "{statement}: {told:?}"
+        );
     }
 }
 
 fn tables_are_read_by_parameters(door: &HttpDoor) {
     let list = door.get("/v1/tables").unwrap().json().unwrap();
-    let named = |name: &str| list["tables"].as_array().unwrap().iter().find(|one| one["name"] == name).cloned();
+    let named =
+        |name: &str| list["tables"].as_array().unwrap().iter().find(|one| one["name"] == name).cloned();
     assert_eq!(named("audit").unwrap()["role"], "operator");
     assert!(named("digests").unwrap()["columns"].as_array().unwrap().iter().any(|one| one["unit"] == "us"));
     let get = |rest: &str| door.get(&format!("/v1/tables/{rest}")).unwrap();
@@ -242,7 +270,10 @@ fn tables_are_read_by_parameters(door: &HttpDoor) {
     };
     assert_eq!(rows("backends?role=replica&columns=name,role").len(), 2);
     assert_eq!(rows("backends?role=replica&role=primary").len(), 3);
-    assert_eq!(rows("backends?role=replica&role=primary&order_by=-name&limit=1&offset=1&columns=name").len(), 1);
+    assert_eq!(
+        rows("backends?role=replica&role=primary&order_by=-name&limit=1&offset=1&columns=name").len(),
+        1
+    );
     assert_eq!(rows("backends?name=%27%20OR%201%3D1--").len(), 0);
     assert_eq!(rows("runtime_mysql_servers?columns=hostname,port").len(), 3);
     for (rest, status) in [
@@ -272,7 +303,8 @@ fn rights_and_audit_are_those_of_operators(Scene { door, operator, .. }: &mut Sc
         let reply = door.statement_as(role, statement, &[]).unwrap();
         assert_eq!(reply.status, status, "{role}: {statement}: {}", reply.body);
     }
-    let noted = "SELECT user, host, role, statement, result FROM audit WHERE user LIKE 'token:%' ORDER BY number";
+    let noted =
+        "SELECT user, host, role, statement, result FROM audit WHERE user LIKE 'token:%' ORDER BY number";
     let noted = operator.rows(noted).unwrap();
     let has = |user: &str, statement: &str, result: &str| {
         noted.iter().any(|row| {
@@ -329,15 +361,15 @@ fn what_is_set_is_followed(Scene { door, operator, .. }: &mut Scene) {
     let basic = door.send("GET", "/v1/tables", &["Authorization: Basic b3BzOm9wZXJhdG9yLXB3"], "").unwrap();
     assert_eq!((basic.status, basic.header("www-authenticate")), (401, Some("Bearer realm=\"delphinus\"")));
     let port = door.url().rsplit_once(':').unwrap().1.to_owned();
-    operator.query("SET http.deny = [\"127.0.0.1\"]").unwrap();
+    operator.query("SET http.deny = ['127.0.0.1']").unwrap();
     assert_eq!(door.send("GET", "/healthz", &[], "").unwrap().status, 403);
     operator.query("SET http.deny = DEFAULT").unwrap();
     let socket = std::env::temp_dir().join(format!("delphinus-http-{}-{port}", std::process::id()));
     let addresses = |list: &str| format!("SET http.addresses = [{list}]");
-    operator.query(&addresses(&format!("\"unix:{}\"", socket.display()))).unwrap();
+    operator.query(&addresses(&format!("'unix:{}'", socket.display()))).unwrap();
     door.connect().unwrap_err();
     assert!(socket.exists());
-    operator.query(&addresses(&format!("\"127.0.0.1:{port}\""))).unwrap();
+    operator.query(&addresses(&format!("'127.0.0.1:{port}'"))).unwrap();
     assert!(!socket.exists());
     assert_eq!(door.get("/v1/tables").unwrap().status, 200);
     let shown = "SELECT count(*) FROM listeners WHERE serves = 'programs'";
@@ -352,7 +384,9 @@ fn no_secret_is_told(Scene { stage, door, operator }: &mut Scene) {
     }
     said.push(format!("{:?}", operator.rows("CONFIG HISTORY").unwrap()));
     let secrets = ["admin", "operator", "viewer"].map(HttpDoor::token);
-    for secret in secrets.into_iter().chain(["operator-pw", "planted-secret-1", "nonsense-0123456789", "b3BzOm"]) {
+    for secret in
+        secrets.into_iter().chain(["operator-pw", "planted-secret-1", "nonsense-0123456789", "b3BzOm"])
+    {
         assert!(said.iter().all(|text| !text.contains(secret)), "{secret}");
     }
 }
@@ -363,13 +397,21 @@ fn readiness_is_that_of_the_proxy(Scene { mut stage, door, mut operator }: Scene
         (reply.status, reply.json().unwrap())
     };
     let (status, body) = ready();
-    assert_eq!((status, &body["status"], &body["clusters"][0]["writable"]), (200, &json!("ready"), &json!(true)));
+    assert_eq!(
+        (status, &body["status"], &body["clusters"][0]["writable"]),
+        (200, &json!("ready"), &json!(true))
+    );
     operator.query("SET PROXY OFFLINE").unwrap();
     let (status, body) = ready();
     assert!(status == 503 && body["reasons"][0].as_str().unwrap().contains("OFFLINE"), "{body}");
     operator.query("SET PROXY ONLINE").unwrap();
     assert_eq!(ready().0, 200);
-    let names: Vec<_> = operator.rows("SELECT name FROM backends").unwrap().into_iter().filter_map(|row| row[0].clone()).collect();
+    let names: Vec<_> = operator
+        .rows("SELECT name FROM backends")
+        .unwrap()
+        .into_iter()
+        .filter_map(|row| row[0].clone())
+        .collect();
     for (at, name) in names.iter().enumerate() {
         assert_eq!(ready().0, 200, "{at} of {}", names.len());
         operator.query(&format!("SET BACKEND {name} OFFLINE")).unwrap();

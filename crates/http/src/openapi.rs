@@ -129,11 +129,12 @@ fn table_parameters() -> Value {
     let names: Vec<_> = tables().iter().map(|info| info.table.name).collect();
     let [columns, order_by, limit, offset] = PARAMETERS;
     let query = |name: &str, schema: Value, description: &str| json!({ "name": name, "in": "query", "schema": schema, "description": description });
+    let list = || json!({ "type": "string", "minLength": 1 });
     let count = || json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX });
     json!([
         { "name": "table", "in": "path", "required": true, "schema": { "type": "string", "enum": names } },
-        query(columns, json!({ "type": "string" }), "Names of columns with commas between them; else all."),
-        query(order_by, json!({ "type": "string" }), "Names of columns with commas between them; `-` before a name: the largest first."),
+        query(columns, list(), "Names of columns with commas between them; else all."),
+        query(order_by, list(), "Names of columns with commas between them; `-` before a name: the largest first."),
         query(limit, count(), "At most so many rows."),
         query(offset, count(), "Without the first so many."),
     ])
@@ -156,7 +157,7 @@ fn schemas() -> Value {
             "required": ["statement"],
             "additionalProperties": false,
             "properties": {
-                "statement": { "type": "string", "examples": ["SHOW BACKENDS"] },
+                "statement": { "type": "string", "minLength": 1, "maxLength": 65_536, "examples": ["SHOW BACKENDS"] },
                 "parameters": {
                     "description": "The values of the question marks of a SELECT.",
                     "type": ["array", "null"],

@@ -112,7 +112,13 @@ fn requests_that_are_none(door: &HttpDoor) {
         (format!("GET /v1/tables/backends?name=%ff HTTP/1.1\r\n{head}\r\n"), "200"),
         (format!("GET /v1/tables/backends?{} HTTP/1.1\r\n{head}\r\n", "name=a&".repeat(1000)), "200"),
         (format!("GET /v1/tables HTTP/1.1\r\nConnection: close\r\n{token}\r\n{token}\r\n\r\n"), "400"),
-        (format!("GET /v1/tables HTTP/1.1\r\nConnection: close\r\nAuthorization: Basic {}\r\n\r\n", "A".repeat(9000)), "401"),
+        (
+            format!(
+                "GET /v1/tables HTTP/1.1\r\nConnection: close\r\nAuthorization: Basic {}\r\n\r\n",
+                "A".repeat(9000)
+            ),
+            "401",
+        ),
         ("GET /healthz HTTP/1.0\r\n\r\n".to_owned(), "200"),
     ] {
         let answer = door.raw(request.as_bytes()).unwrap();
