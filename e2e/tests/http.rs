@@ -73,6 +73,11 @@ fn value(metrics: &[(String, f64)], series: &str) -> f64 {
     found.unwrap_or_else(|| panic!("{series} is not among {metrics:#?}")).1
 }
 
+/// The same number, but for what a sum of fractions loses.
+fn agree(one: f64, other: f64, what: &str) {
+    assert!((one - other).abs() <= 1e-9 * other.abs().max(1.0), "{what}: {one} and {other}");
+}
+
 fn metrics_agree_with_the_tables(Scene { door, operator, .. }: &mut Scene) {
     let table = "SELECT cluster, coalesce(backend, '(proxy)'), count, errors, rows_sent, rows_affected, bytes_received, bytes_sent, total_us, \
                  queue_us, pool_us, sync_us, backend_us, client_us FROM statements_by_backend";
@@ -87,24 +92,20 @@ fn metrics_agree_with_the_tables(Scene { door, operator, .. }: &mut Scene) {
         let more = |name: &str, label: &str| {
             value(&metrics, &format!("delphinus_statement_{name}{{{labels},{label}}}"))
         };
-        let is_near = |one: f64, other: f64| (one - other).abs() < 1e-6 * other.max(1.0);
-        assert_eq!(one("s_total"), number(2), "{labels}");
-        assert_eq!(one("_errors_total"), number(3), "{labels}");
-        assert_eq!(more("rows_total", "kind=\"sent\""), number(4), "{labels}");
-        assert_eq!(more("rows_total", "kind=\"affected\""), number(5), "{labels}");
-        assert_eq!(more("bytes_total", "direction=\"received\""), number(6), "{labels}");
-        assert_eq!(more("bytes_total", "direction=\"sent\""), number(7), "{labels}");
-        assert_eq!(one("_duration_seconds_count"), number(2), "{labels}");
-        assert!(is_near(one("_duration_seconds_sum"), number(8) / 1e6), "{labels}");
+        agree(one("s_total"), number(2), &labels);
+        agree(one("_errors_total"), number(3), &labels);
+        agree(more("rows_total", "kind=\"sent\""), number(4), &labels);
+        agree(more("rows_total", "kind=\"affected\""), number(5), &labels);
+        agree(more("bytes_total", "direction=\"received\""), number(6), &labels);
+        agree(more("bytes_total", "direction=\"sent\""), number(7), &labels);
+        agree(one("_duration_seconds_count"), number(2), &labels);
+        agree(one("_duration_seconds_sum"), number(8) / 1e6, &labels);
         for (at, place) in (9..).zip(["queue", "pool", "sync", "backend", "client"]) {
-            assert!(
-                is_near(more("seconds_total", &format!("place=\"{place}\"")), number(at) / 1e6),
-                "{labels} {place}"
-            );
+            agree(more("seconds_total", &format!("place=\"{place}\"")), number(at) / 1e6, &labels);
         }
     }
     let errors: f64 = rows.iter().map(|row| row[3].as_ref().unwrap().parse::<f64>().unwrap()).sum();
-    assert_eq!(errors, 2.0);
+    agree(errors, 2.0, "errors");
     status_agrees(operator, &metrics);
     backends_agree(operator, &metrics);
 }
@@ -123,7 +124,7 @@ fn status_agrees(operator: &mut Client, metrics: &[(String, f64)]) {
         let found = found.unwrap_or_else(|| panic!("{name} is no metric"));
         if !MOVING.iter().any(|part| name.contains(part)) {
             let expected = if is_time { number / 1e6 } else { number };
-            assert!((found - expected).abs() < 1e-9 * expected.max(1.0), "{name}: {found} and {number}");
+            agree(*found, expected, &name);
             compared += 1;
         }
     }
@@ -138,11 +139,11 @@ fn backends_agree(operator: &mut Client, metrics: &[(String, f64)]) {
         let labels = format!("cluster=\"{cluster}\",backend=\"{name}\"");
         for (metric, label, word) in [("role", "role", &role), ("state", "state", &state)] {
             let series = |word: &str| format!("delphinus_backend_{metric}{{{labels},{label}=\"{word}\"}}");
-            assert_eq!(value(metrics, &series(word)), 1.0);
+            agree(value(metrics, &series(word)), 1.0, word);
             let prefix = format!("delphinus_backend_{metric}{{{labels},");
             let all: f64 =
                 metrics.iter().filter(|(name, _)| name.starts_with(&prefix)).map(|(_, one)| one).sum();
-            assert_eq!(all, 1.0, "{prefix}");
+            agree(all, 1.0, &prefix);
         }
         if role == "replica" {
             assert!(value(metrics, &format!("delphinus_backend_lag_seconds{{{labels}}}")) < 60.0);
@@ -191,7 +192,7 @@ fn times_are_in_their_buckets(Scene { door, stage, .. }: &Scene) {
     for _ in 0..3 {
         client.query("SELECT SLEEP(0.3)").unwrap();
     }
-    assert_eq!(within(&door.metrics().unwrap()), before + 3.0);
+    agree(within(&door.metrics().unwrap()), before + 3.0, "SLEEP(0.3)");
 }
 
 /// The rows of an answer as texts.

@@ -94,35 +94,28 @@ impl Console {
         limit: std::time::Duration,
     ) -> Result<Program, Refused> {
         let attempt = LoginAttempt::new(&self.failed_logins, &(), (visitor, host), limit);
-        let known = match login {
-            Login::Token(token) => match self.by_token(&token) {
-                Some(known) => Some(known),
-                None => {
+        let (known, refusal) = match login {
+            Login::Token(token) => {
+                let known = self.by_token(&token);
+                if known.is_none() {
                     // The right token never waits: nobody guesses one.
-                    if let Some(pause) = attempt.pause("") {
-                        pause.await.map_err(refused)?;
-                    }
-                    None
+                    wait(&attempt, "").await?;
                 }
-            },
+                let refusal = Refusal::access_denied("", host, true, "unknown token");
+                let message = "Access denied; the token is not known".to_owned();
+                (known, Refusal { message, ..refusal })
+            }
             Login::Operator { name, password } => {
-                if let Some(pause) = attempt.pause(&name) {
-                    pause.await.map_err(refused)?;
-                }
+                wait(&attempt, &name).await?;
                 let known = self.by_password(&name, password).await;
                 if known.is_some() {
                     attempt.succeeded();
-                } else {
-                    let refusal = Refusal::access_denied(&name, host, true, "wrong password");
-                    return Err(self.deny(&attempt, refusal, host).await);
                 }
-                known
+                (known, Refusal::access_denied(&name, host, true, "wrong password"))
             }
         };
         let Some((user, role)) = known else {
-            let refusal = Refusal::access_denied("token", host, true, "unknown token");
-            let denied = self.deny(&attempt, refusal, host).await;
-            return Err(Refused { text: "Access denied; the token is not known".to_owned(), ..denied });
+            return Err(deny(&attempt, refusal, host).await);
         };
         let id = self.parts.registry.next_id().0;
         Ok(Program(Caller { id, user, host: host.to_owned(), role }))
@@ -143,17 +136,6 @@ impl Console {
         // Of a name that nobody has, the password is never right.
         let role = self.users.borrow().role(name)?;
         is_right.then(|| (name.to_owned(), role))
-    }
-
-    /// The login has failed: when the program may be told.
-    async fn deny(&self, attempt: &LoginAttempt<'_>, refusal: Refusal, host: &str) -> Refused {
-        tracing::warn!(client.host = %host, code = refusal.code, reason = refusal.reason, "program's login refused");
-        let end = LoginEnd::Refused(refusal);
-        attempt.failed(&end).await;
-        match end {
-            LoginEnd::Refused(refusal) => refused(refusal),
-            LoginEnd::Broken(error) => Refused::because(error.to_string()),
-        }
     }
 
     /// Runs one statement.
@@ -218,6 +200,22 @@ fn of_cluster(cluster: &crate::ClusterView) -> ClusterReadiness {
         () => Some("no backend can be used: SHOW BACKENDS says why"),
     };
     ClusterReadiness { name: cluster.name.to_string(), reason, is_writable }
+}
+
+/// Where logins have failed, the next one waits before its secret is looked at.
+async fn wait(attempt: &LoginAttempt<'_>, user: &str) -> Result<(), Refused> {
+    match attempt.pause(user) {
+        Some(pause) => pause.await.map_err(refused),
+        None => Ok(()),
+    }
+}
+
+/// The login has failed; comes back when the program may be told.
+async fn deny(attempt: &LoginAttempt<'_>, refusal: Refusal, host: &str) -> Refused {
+    tracing::warn!(client.host = %host, code = refusal.code, reason = refusal.reason, "program's login refused");
+    let told = refused(refusal.clone());
+    attempt.failed(&LoginEnd::Refused(refusal)).await;
+    told
 }
 
 fn refused(refusal: Refusal) -> Refused {

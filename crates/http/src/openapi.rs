@@ -1,5 +1,7 @@
 //! `GET /v1/openapi.json`: what this door takes and answers, for programs that make clients of it.
 
+mod schemas;
+
 use axum::Extension;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -11,6 +13,7 @@ use crate::problem::{KINDS, Problem};
 use crate::reply;
 use crate::request::Visit;
 use crate::tables::PARAMETERS;
+use schemas::schemas;
 
 pub(crate) async fn get(Extension(visit): Extension<Visit>, headers: HeaderMap) -> Result<Response, Problem> {
     visit.ask(&headers, |_, _| async { Ok(()) }).await?;
@@ -138,102 +141,6 @@ fn table_parameters() -> Value {
         query(limit, count(), "At most so many rows."),
         query(offset, count(), "Without the first so many."),
     ])
-}
-
-fn schemas() -> Value {
-    let kinds: Vec<_> = KINDS.iter().map(|(kind, _)| *kind).collect();
-    let cell = json!({ "type": ["integer", "number", "string", "null"] });
-    let types = json!({ "type": "string", "enum": ["integer", "real", "text"] });
-    let texts = |names: &[&str]| -> Value {
-        names
-            .iter()
-            .map(|name| ((*name).to_owned(), json!({ "type": "string" })))
-            .collect::<Map<_, _>>()
-            .into()
-    };
-    json!({
-        "Statement": {
-            "type": "object",
-            "required": ["statement"],
-            "additionalProperties": false,
-            "properties": {
-                "statement": { "type": "string", "minLength": 1, "maxLength": 65_536, "examples": ["SHOW BACKENDS"] },
-                "parameters": {
-                    "description": "The values of the question marks of a SELECT.",
-                    "type": ["array", "null"],
-                    "items": { "type": ["integer", "number", "string", "boolean", "null"] },
-                },
-            },
-        },
-        "Answer": {
-            "type": "object",
-            "required": ["columns", "rows", "row_count", "affected", "message"],
-            "properties": {
-                "columns": { "type": "array", "items": {
-                    "type": "object",
-                    "required": ["name", "type"],
-                    "properties": { "name": { "type": "string" }, "type": types },
-                } },
-                "rows": { "type": "array", "items": { "type": "array", "items": cell } },
-                "row_count": { "type": "integer" },
-                "affected": { "type": "integer" },
-                "message": { "type": "string" },
-            },
-        },
-        "Tables": {
-            "type": "object",
-            "required": ["tables"],
-            "properties": { "tables": { "type": "array", "items": {
-                "type": "object",
-                "required": ["name", "help", "role", "columns"],
-                "properties": {
-                    "name": { "type": "string" },
-                    "help": { "type": "string" },
-                    "role": { "type": ["string", "null"] },
-                    "columns": { "type": "array", "items": {
-                        "type": "object",
-                        "required": ["name", "type", "unit", "help"],
-                        "properties": texts(&["name", "type", "unit", "help"]),
-                    } },
-                },
-            } } },
-        },
-        "Health": { "type": "object", "required": ["status"], "properties": { "status": { "const": "ok" } } },
-        "Readiness": {
-            "type": "object",
-            "required": ["status", "reasons", "clusters"],
-            "properties": {
-                "status": { "enum": ["ready", "not ready"] },
-                "reasons": { "type": "array", "items": { "type": "string" } },
-                "clusters": { "type": "array", "items": {
-                    "type": "object",
-                    "required": ["name", "ready", "writable", "reason"],
-                    "properties": {
-                        "name": { "type": "string" },
-                        "ready": { "type": "boolean" },
-                        "writable": { "type": "boolean" },
-                        "reason": { "type": ["string", "null"] },
-                    },
-                } },
-            },
-        },
-        "Document": { "type": "object" },
-        "Error": {
-            "type": "object",
-            "required": ["error"],
-            "properties": { "error": {
-                "type": "object",
-                "required": ["status", "kind", "message"],
-                "properties": {
-                    "status": { "type": "integer" },
-                    "kind": { "type": "string", "enum": kinds },
-                    "message": { "type": "string" },
-                    "code": { "type": "integer", "description": "The number that the admin listener has for it." },
-                    "sqlstate": { "type": "string" },
-                },
-            } },
-        },
-    })
 }
 
 #[cfg(test)]

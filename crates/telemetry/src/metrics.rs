@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::time::Duration;
 
 use crate::counters::series;
 
@@ -94,9 +95,9 @@ impl Point {
         Self::new(labels, Value::Whole(value))
     }
 
-    /// A number with a fraction.
-    pub fn real<L: ToString>(labels: impl IntoIterator<Item = L>, value: f64) -> Self {
-        Self::new(labels, Value::Real(value))
+    /// A time.
+    pub fn time<L: ToString>(labels: impl IntoIterator<Item = L>, value: Duration) -> Self {
+        Self::new(labels, Value::Real(value.as_secs_f64()))
     }
 
     /// Any value.
@@ -165,9 +166,9 @@ mod tests {
         const LABELS: &[&str] = &["cluster", "backend"];
         let mut text = Exposition::default();
         let up = Metric::new(MetricKind::Gauge, "up", LABELS, "One \\ two\nthree.");
-        text.add(&up, &[Point::whole(["a", "b\"\\\n"], 1), Point::real(["a", "c"], f64::NAN)]);
+        text.add(&up, &[Point::whole(["a", "b\"\\\n"], 1), Point::new(["a", "c"], Value::Real(f64::NAN))]);
         let plain = Metric::new(MetricKind::Counter, "seconds_total", &[], "Time.");
-        text.add(&plain, &[Point::real([""; 0], 0.000_001)]);
+        text.add(&plain, &[Point::time([""; 0], Duration::from_micros(1))]);
         text.add(&Metric::new(MetricKind::Gauge, "empty", &[], "Nothing."), &[]);
         let times = Distribution { up_to: vec![(0.000_064, 1), (0.5, 3)], count: 4, sum: 1.25 };
         let metric = Metric::new(MetricKind::Histogram, "took_seconds", &["x"], "How long.");

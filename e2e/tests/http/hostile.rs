@@ -14,7 +14,7 @@ use super::LIMIT;
 /// What clients have for a request, and for taking an answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// How many places there are.
-const PLACES: usize = 20;
+const PLACES: u32 = 20;
 
 struct Alone {
     proxy: Proxy,
@@ -92,7 +92,7 @@ fn hostile_clients_harm_nobody() {
 
 fn requests_that_are_none(door: &HttpDoor) {
     let long = "a".repeat(100_000);
-    let many = (0..500).map(|n| format!("X-{n}: a\r\n")).collect::<String>();
+    let many = (0..500).map(|n| format!("X-{n}: a\r\n")).collect::<Vec<_>>().concat();
     let token = bearer(HttpDoor::token("admin"));
     let head = format!("Host: a\r\nConnection: close\r\n{token}\r\n");
     for (request, status) in [
@@ -225,12 +225,12 @@ fn answers_that_nobody_takes(alone: &Alone) {
 fn many_connections_make_way(alone: &Alone) {
     let mut kept = alone.door.connect().unwrap();
     let request = format!("GET /v1/tables/version HTTP/1.1\r\n{}\r\n\r\n", bearer(HttpDoor::token("viewer")));
-    let mut ask = |stream: &mut TcpStream| {
+    let ask = |stream: &mut TcpStream| {
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"HTTP/1.1 200");
-        let mut rest = [0; 65_536];
+        let mut rest = vec![0; 65_536];
         // The rest of it is short, and comes with it.
         let _ = stream.read(&mut rest).unwrap();
     };
@@ -239,7 +239,7 @@ fn many_connections_make_way(alone: &Alone) {
     alone.others_are_well();
     let open = alone.door.metrics().unwrap();
     let open = open.iter().find(|(name, _)| name == "delphinus_http_connections").unwrap().1;
-    assert!(open <= PLACES as f64, "{open}");
+    assert!(open <= f64::from(PLACES), "{open}");
     assert!(alone.proxy.open_files().unwrap() < 200);
     ask(&mut kept);
     drop(strangers);

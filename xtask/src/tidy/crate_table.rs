@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 24] = [
+const TABLE: [(&str, &[&str]); 25] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -75,6 +75,7 @@ const TABLE: [(&str, &[&str]); 24] = [
             "telemetry",
         ],
     ),
+    ("http", &["memory", "wire", "net", "clients", "admin", "tables", "telemetry"]),
     (
         "app",
         &[
@@ -96,9 +97,10 @@ const TABLE: [(&str, &[&str]); 24] = [
             "stats",
             "journal",
             "admin",
+            "http",
         ],
     ),
-    ("cli", &["app", "admin", "config", "sandbox", "telemetry"]),
+    ("cli", &["app", "admin", "http", "config", "sandbox", "telemetry"]),
 ];
 
 /// Names every dependency that the table does not have, every crate that is not in it, and where the page differs.

@@ -40,8 +40,7 @@ pub(super) static METRICS: [Measured; 4] = [
             let mut points = Vec::new();
             for (_, cluster) in reading.console.clusters() {
                 for backend in cluster.reader.load().present() {
-                    let lag =
-                        backend.lag.map(|lag| Point::real([&cluster.name, &backend.name], lag.as_secs_f64()));
+                    let lag = backend.lag.map(|lag| Point::time([&cluster.name, &backend.name], lag));
                     points.extend(lag);
                 }
             }

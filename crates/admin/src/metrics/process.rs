@@ -1,7 +1,7 @@
 //! The process as a whole, under the names that Prometheus' own clients have for it.
 
 use std::fs;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use delphinus_telemetry::Point;
 use rustix::process::{Resource, getrlimit};
@@ -14,12 +14,11 @@ pub(super) static METRICS: [Measured; 7] = [
         vec![Point::whole([env!("CARGO_PKG_VERSION")], 1)]
     }),
     gauge("process_start_time_seconds", &[], "When the process began, seconds since 1970.", |reading| {
-        let since = reading.console.began.duration_since(UNIX_EPOCH).unwrap_or_default();
-        plain(Some(since.as_secs_f64()))
+        vec![Point::time(NONE, reading.console.began.duration_since(UNIX_EPOCH).unwrap_or_default())]
     }),
     counter("process_cpu_seconds_total", &[], "CPU time of all threads, user and system.", |_| {
-        let spent = clock_gettime(ClockId::ProcessCPUTime);
-        plain(Some(spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9))
+        let spent = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
+        vec![Point::time(NONE, spent.unwrap_or_default())]
     }),
     gauge("process_resident_memory_bytes", &[], "Memory of the process that is in RAM.", |_| {
         plain(memory("VmRSS:"))
@@ -29,22 +28,23 @@ pub(super) static METRICS: [Measured; 7] = [
     }),
     // Where core files are forbidden, only root may look.
     gauge("process_open_fds", &[], "Open file descriptors.", |_| {
-        plain(fs::read_dir("/proc/self/fd").ok().map(|open| open.count() as f64))
+        plain(fs::read_dir("/proc/self/fd").ok().map(|open| open.count() as u64))
     }),
-    gauge("process_max_fds", &[], "Most of them.", |_| {
-        plain(getrlimit(Resource::Nofile).current.map(|most| most as f64))
-    }),
+    gauge("process_max_fds", &[], "Most of them.", |_| plain(getrlimit(Resource::Nofile).current)),
 ];
 
-/// One value without labels, if it is known.
-fn plain(value: Option<f64>) -> Vec<Point> {
-    value.map(|value| Point::real([""; 0], value)).into_iter().collect()
+/// No labels.
+const NONE: [&str; 0] = [];
+
+/// One value, if it is known.
+fn plain(value: Option<u64>) -> Vec<Point> {
+    value.map(|value| Point::whole(NONE, value)).into_iter().collect()
 }
 
 /// A number of KiB in what the kernel tells of the process, as bytes.
-fn memory(name: &str) -> Option<f64> {
+fn memory(name: &str) -> Option<u64> {
     let told = fs::read_to_string("/proc/self/status").ok()?;
     let line = told.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: f64 = line.trim().trim_end_matches(" kB").parse().ok()?;
-    Some(kib * 1024.0)
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib << 10)
 }

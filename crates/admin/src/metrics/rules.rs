@@ -65,10 +65,7 @@ pub(super) static METRICS: [Measured; 4] = [
                 let counts = |limit| {
                     let limit: &delphinus_clients::Limit = limit;
                     let name = &*limit.name;
-                    [
-                        (vec![name, "running"], limit.running().into()),
-                        (vec![name, "waiting"], limit.waiting().into()),
-                    ]
+                    [(vec![name, "running"], limit.running()), (vec![name, "waiting"], limit.waiting())]
                 };
                 routing.limits.iter().flat_map(counts).collect()
             })

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use delphinus_net::rt;
 use delphinus_stats::{Place, Sum};
@@ -98,7 +99,7 @@ fn several(reading: &Reading<'_>, of: fn(&Sum) -> Vec<(&'static str, Value)>) ->
 }
 
 fn seconds(us: u64) -> f64 {
-    us as f64 / 1e6
+    Duration::from_micros(us).as_secs_f64()
 }
 
 fn distribution(sum: &Sum) -> Distribution {

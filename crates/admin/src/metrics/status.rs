@@ -1,8 +1,9 @@
 //! The numbers of `SHOW STATUS` as metrics.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
-use delphinus_telemetry::{CLUSTER, Metric, MetricKind, Point, Sample, Value};
+use delphinus_telemetry::{CLUSTER, Metric, MetricKind, Point, Sample};
 
 use crate::command::status::{Now, gauges};
 use crate::console::Console;
@@ -37,8 +38,11 @@ pub(super) fn counted(family: &[Sample]) -> (Metric, Vec<Point>) {
     };
     let point = |sample: &Sample| {
         let labels = sample.cluster.as_deref().into_iter().chain(sample.label.map(|(_, value)| value));
-        let value = if is_time { Value::Real(sample.value as f64 / 1e6) } else { Value::Whole(sample.value) };
-        Point::new(labels, value)
+        if is_time {
+            Point::time(labels, Duration::from_micros(sample.value))
+        } else {
+            Point::whole(labels, sample.value)
+        }
     };
     (metric, family.iter().map(point).collect())
 }

@@ -47,7 +47,9 @@ fn times_are_in_seconds() {
         all.iter().find(|(metric, _)| metric.name == "delphinus_pool_wait_seconds_total").unwrap();
     assert_eq!(points[1], Point::new(["by port"], Value::Real(1.5)));
     let mut text = Exposition::default();
-    all.iter().for_each(|(metric, points)| text.add(metric, points));
+    for (metric, points) in &all {
+        text.add(metric, points);
+    }
     let text = text.into_text();
     assert!(text.contains("\ndelphinus_pool_wait_seconds_total{cluster=\"by port\"} 1.5\n"), "{text}");
     assert!(text.contains("\nprocess_cpu_seconds_total "), "{text}");

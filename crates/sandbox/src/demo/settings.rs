@@ -1,5 +1,6 @@
 //! The proxy's configuration file for the demo, and the user's own lines over it.
 
+use std::fmt::Write;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -100,7 +101,11 @@ fn random_token() -> Result<String> {
     fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))
         .context("/dev/urandom")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut token = String::new();
+    for byte in bytes {
+        write!(token, "{byte:02x}")?;
+    }
+    Ok(token)
 }
 
 /// Tables are merged, at every depth; everything else is replaced, arrays as a whole.
