@@ -9,7 +9,7 @@ use anyhow::Result;
 use delphinus_sandbox::{MySqlPrefix, Terminal, cache_dir, ensure_packages};
 
 /// Programs, and the Debian packages that have them. A program that is there in any other way is good too.
-const PROGRAMS: [(&str, &[&str]); 12] = [
+const PROGRAMS: [(&str, &[&str]); 14] = [
     // libFuzzer is C++.
     ("g++", &["g++"]),
     ("mariadbd", &["mariadb-server-core"]),
@@ -25,6 +25,9 @@ const PROGRAMS: [(&str, &[&str]); 12] = [
     ("mvn", &["maven"]),
     ("python3", &["python3", "python3-venv"]),
     ("pt-query-digest", &["percona-toolkit"]),
+    // What checks metrics, and the configuration that reads them; no server of it is started.
+    ("promtool", &["prometheus"]),
+    ("curl", &["curl"]),
 ];
 
 /// Installs what is missing.

@@ -17,10 +17,13 @@ pub(crate) enum Answer {
 
 /// Why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) code: u16,
-    pub(crate) state: [u8; 5],
-    pub(crate) text: String,
+pub struct Refused {
+    /// The number of the error, one of `wire::error_code`.
+    pub code: u16,
+    /// SQLSTATE.
+    pub state: [u8; 5],
+    /// What is wrong, and what to do.
+    pub text: String,
 }
 
 impl Refused {

@@ -23,12 +23,14 @@ use crate::cluster::{ClusterView, PATIENCE};
 use crate::command::vips::{MemberRow, VipRow, VipWish, Wishing};
 use crate::listen::AtOneWay;
 use crate::select::Desk;
-use crate::users::{AdminUser, AdminUsers};
+use crate::users::{AdminToken, AdminUser, AdminUsers};
 
 /// What is set of the operators' side, by now.
 pub struct Settings {
     /// Operators.
     pub users: Vec<AdminUser>,
+    /// Programs that log in with a token.
+    pub tokens: Vec<AdminToken>,
     /// Connections of operators at the same time, by TCP, and by Unix sockets.
     pub max_connections: u32,
     /// A login must be finished in this time.
@@ -77,6 +79,8 @@ pub trait Proxy {
     fn faults(&self) -> Examining<'_>;
     /// Takes the proxy out of service, or back.
     fn set_offline(&self, is_offline: bool);
+    /// True if sessions end between transactions: it is out of service, or about to stop.
+    fn is_ending(&self) -> bool;
     /// Reads the file again, applies what takes effect while the proxy runs, and tells all that differs. An error, which
     /// says what is wrong with the file, changes nothing.
     fn reload<'a>(&'a self, by: &'a str) -> Changing<'a>;
@@ -205,7 +209,10 @@ impl Console {
     pub fn new(mut parts: Parts, now: Instant) -> Self {
         let settings = &mut parts.settings;
         let times = Cell::new(Times::of(settings));
-        let users = RefCell::new(AdminUsers::new(std::mem::take(&mut settings.users)));
+        let users = RefCell::new(AdminUsers::new(
+            std::mem::take(&mut settings.users),
+            std::mem::take(&mut settings.tokens),
+        ));
         let failed_logins = FailedLogins::new(settings.login_delays);
         let audit = Audit::new(&parts.memory);
         let (places, desk) = (Default::default(), Desk::default());
@@ -217,7 +224,7 @@ impl Console {
     pub fn follow(&self, settings: Settings) {
         self.times.set(Times::of(&settings));
         self.failed_logins.follow(settings.login_delays);
-        self.users.replace(AdminUsers::new(settings.users));
+        self.users.replace(AdminUsers::new(settings.users, settings.tokens));
     }
 
     pub(crate) fn times(&self) -> Times {

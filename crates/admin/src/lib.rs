@@ -13,8 +13,10 @@
 //! | prepared statements | `prepared` |
 //! | who may log in | `users` |
 //! | what operators have done | `audit` |
+//! | what is measured | `metrics`, one list |
 //! | a connection from accept to end | `listen`, `connection` |
 //! | what commands know of the proxy | `console`, `cluster` |
+//! | programs that do not speak MySQL's protocol: login, answers with types, readiness | `programs` |
 //! | what workers are asked | `worker` |
 //! | the client of `delphinus ctl` | `ask` |
 //!
@@ -44,7 +46,9 @@ mod connection;
 mod console;
 mod hello;
 mod listen;
+mod metrics;
 mod prepared;
+mod programs;
 mod select;
 mod source;
 mod table;
@@ -55,6 +59,7 @@ mod users;
 mod views;
 mod worker;
 
+pub use answer::Refused;
 pub use ask::{AskError, Asked, Place, Question, ask, watch};
 pub use cluster::{ClusterView, Following, PauseDoor};
 pub use command::vips::{MemberRow, VipRow, VipWish, Wishing};
@@ -63,5 +68,7 @@ pub use console::{
     ChangedOption, Changing, ClientUser, ConfigChange, Console, Examining, ListenerRow, Parts, Proxy, Saving,
     Settings,
 };
-pub use users::{AdminRole, AdminUser};
+pub use metrics::reference as metrics_reference;
+pub use programs::{ClusterReadiness, Login, Program, Readiness, TableInfo, Told, tables};
+pub use users::{AdminRole, AdminToken, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

@@ -20,6 +20,7 @@ use delphinus_wire::handshake::TlsMode;
 
 use crate::doors::{Doors, Wanted};
 use crate::error::Error;
+use crate::http;
 use crate::offline::Service;
 use crate::reload::Running;
 use crate::settings::{credential, default_plugin, login_delays, server_tls, tls_mode};
@@ -90,6 +91,7 @@ pub(crate) fn console_settings(config: &Config) -> Settings {
     let admin = config.admin.as_ref();
     Settings {
         users: admin.map(|admin| admin.users.iter().map(operator).collect()).unwrap_or_default(),
+        tokens: http::tokens(config),
         max_connections: admin.map_or(0, |admin| admin.max_connections),
         connect_timeout: Duration::from_millis(config.proxy.connect_timeout_ms),
         wait_timeout: Duration::from_secs(config.proxy.wait_timeout_s),
@@ -111,7 +113,8 @@ impl Proxy for Steered {
         let of = |doors: &Doors, serves| -> Vec<_> {
             doors.shown().iter().map(|one| listener(&config, one, serves)).collect()
         };
-        [of(&parts.doors, "clients"), of(&parts.operators.doors, "operators")].concat()
+        let of_operators = of(&parts.operators.doors, "operators");
+        [of(&parts.doors, "clients"), of_operators, of(&parts.operators.http, "programs")].concat()
     }
 
     fn client_users(&self) -> Vec<ClientUser> {
@@ -129,6 +132,10 @@ impl Proxy for Steered {
 
     fn set_offline(&self, is_offline: bool) {
         self.service.set_offline(is_offline);
+    }
+
+    fn is_ending(&self) -> bool {
+        *self.service.ending().borrow()
     }
 
     fn reload<'a>(&'a self, by: &'a str) -> Changing<'a> {
@@ -187,14 +194,14 @@ fn listener(
 }
 
 fn operator(user: &config::AdminUser) -> AdminUser {
-    AdminUser {
-        name: user.name.clone(),
-        credential: credential(&user.credential),
-        role: match user.role {
-            config::AdminRole::Viewer => AdminRole::Viewer,
-            config::AdminRole::Operator => AdminRole::Operator,
-            config::AdminRole::Admin => AdminRole::Admin,
-        },
+    AdminUser { name: user.name.clone(), credential: credential(&user.credential), role: role(user.role) }
+}
+
+pub(crate) fn role(role: config::AdminRole) -> AdminRole {
+    match role {
+        config::AdminRole::Viewer => AdminRole::Viewer,
+        config::AdminRole::Operator => AdminRole::Operator,
+        config::AdminRole::Admin => AdminRole::Admin,
     }
 }
 

@@ -126,8 +126,7 @@ impl App {
             running: running.clone(),
             service: service.clone(),
         };
-        // Nothing else sets it.
-        let _ = running.parts.operators.console.set(admin::console(config, shown));
+        running.parts.operators.set(admin::console(config, shown), config);
         Ok(Self { clusters, acceptor, threads, service, deadline, running })
     }
 
@@ -183,7 +182,7 @@ impl App {
         switching.abort();
         running.parts.kept.logs.finish(Duration::from_secs(1));
         // To the end: an operator may want to see what the stop waits for.
-        running.parts.operators.doors.close().await;
+        running.parts.operators.close().await;
         tracing::info!("stopped");
         Ok(())
     }

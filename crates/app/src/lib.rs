@@ -12,6 +12,7 @@ mod drain;
 mod error;
 mod ha;
 mod history;
+mod http;
 mod keys;
 mod limits;
 mod logs;

@@ -133,6 +133,8 @@ pub(crate) enum ReferenceOf {
     Tables,
     /// What SHOW STATUS counts.
     Status,
+    /// What /metrics of the HTTP door has.
+    Metrics,
     /// Why sessions are pinned.
     Pins,
 }
@@ -153,8 +155,8 @@ pub(crate) struct DemoArgs {
     /// Run COMMAND with `sh -c` when everything is ready, clean up, and exit with its status.
     ///
     /// Its environment has DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
-    /// DELPHINUS_DATABASE, DELPHINUS_PID, DELPHINUS_ADMIN_PORT (with _USER and _PASSWORD), and DELPHINUS_BACKENDS
-    /// (a JSON list of the servers).
+    /// DELPHINUS_DATABASE, DELPHINUS_PID, DELPHINUS_ADMIN_PORT (with _USER and _PASSWORD), DELPHINUS_HTTP (the address of the
+    /// HTTP door, such as http://127.0.0.1:6480) with DELPHINUS_HTTP_TOKEN, and DELPHINUS_BACKENDS (a JSON list of the servers).
     #[arg(long, value_name = "COMMAND")]
     pub(crate) exec: Option<String>,
     /// A configuration file whose options take the place of the demo's own; it need not be complete.
@@ -189,6 +191,17 @@ pub(crate) struct CtlArgs {
     /// File that holds the password. Without it: $DELPHINUS_ADMIN_PASSWORD, or the configuration's own.
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
+    /// Ask over HTTP instead: http://HOST:PORT, https://HOST:PORT or unix:/PATH, where [http] listens. Needs no configuration file.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["address", "user", "password_file"])]
+    pub(crate) url: Option<String>,
+    /// The token for --url.
+    ///
+    /// Other users of this machine can see it in the list of processes: the variable, or --token-file, hides it.
+    #[arg(long, value_name = "TOKEN", env = "DELPHINUS_HTTP_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// File that holds the token for --url. It is stronger than --token and the variable.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Certificates of authorities, PEM. The admin listener must show a certificate that they have signed. Without it, TLS is used
     /// on this machine only, and the certificate is not checked.
     #[arg(long, value_name = "FILE")]

@@ -15,10 +15,12 @@ use crate::word::{
 };
 
 mod filter;
+mod http;
 mod lease;
 mod limit;
 
 pub use filter::Filter;
+pub use http::{Http, HttpToken, TokenSecret};
 pub use lease::{Lease, Vip};
 pub use limit::Limit;
 
@@ -61,6 +63,8 @@ pub struct Config {
     pub log: Log,
     /// Where operators connect; `None`: nobody can.
     pub admin: Option<Admin>,
+    /// Where programs ask over HTTP; `None`: none can.
+    pub http: Option<Http>,
     /// Every option with the value that it has.
     pub effective: Effective,
 }

@@ -115,6 +115,7 @@ impl Scope {
             "vip.",
             "log.",
             "admin.",
+            "http.",
         ];
         if of_all.iter().any(|head| generic.starts_with(head)) {
             return true;
@@ -212,6 +213,13 @@ fn secrets(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
         })
     });
     found.extend(admins.map(|path| change(path, Effect::Hot)));
+    let tokens = running.http.iter().zip(&read.http).flat_map(|(before, after)| {
+        after.tokens.iter().filter_map(|token| {
+            let known = before.tokens.iter().find(|one| one.name == token.name)?;
+            (known.secret != token.secret).then(|| format!("http.token[{:?}].token", token.name))
+        })
+    });
+    found.extend(tokens.map(|path| change(path, Effect::Hot)));
     found
 }
 
@@ -228,6 +236,7 @@ fn next(running: &Config, read: &Config, scope: &Scope, changes: &[Change]) -> C
     next.sql_log.take_hot(&read.sql_log);
     next.log.take_hot(&read.log);
     next.admin.clone_from(&read.admin);
+    next.http.clone_from(&read.http);
     if scope.has_same_clusters {
         next.listeners.clone_from(&read.listeners);
         next.users.clone_from(&read.users);

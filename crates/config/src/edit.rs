@@ -184,6 +184,7 @@ fn set(document: &mut DocumentMut, path: &str, given: Option<&Given>) -> Result<
         "vip.",
         "cluster.backend.",
         "admin.user.",
+        "http.token.",
     ];
     let is_it = |option: &crate::OptionDoc| {
         option.path.rsplit_once('.').is_some_and(|(section, name)| {

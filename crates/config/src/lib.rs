@@ -30,8 +30,8 @@ pub use access::AdminAccess;
 pub use address::{BackendAddress, ListenAddress, Network};
 pub use clients::Clients;
 pub use config::{
-    Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Filter, Lease, Limit,
-    Listener, Mirror, Monitor, Rule, RuleTable, TableName, TlsIdentity, User, Vip,
+    Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Filter, Http, HttpToken,
+    Lease, Limit, Listener, Mirror, Monitor, Rule, RuleTable, TableName, TlsIdentity, TokenSecret, User, Vip,
 };
 pub use diff::{Change, Effect, Plan};
 pub use edit::{Assigned, Edit, Given, NotEdited, Rows, edit};

@@ -8,9 +8,9 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, LeaseSection,
-    LimitSection, ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, SlowLog, SqlLog,
-    UserSection, VipSection, Written, read,
+    AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, HttpSection,
+    HttpTokenSection, LeaseSection, LimitSection, ListenerSection, Log, MirrorSection, Proxy, RuleSection,
+    Section, SlowLog, SqlLog, UserSection, VipSection, Written, read,
 };
 use crate::validate;
 
@@ -40,6 +40,7 @@ const SECTIONS: &[&str] = &[
     "vip",
     "log",
     "admin",
+    "http",
 ];
 
 /// A file as read: each section that could be.
@@ -62,6 +63,8 @@ pub(crate) struct WrittenFile {
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
+    pub(crate) http: Option<Written<HttpSection>>,
+    pub(crate) http_tokens: Rows<HttpTokenSection>,
 }
 
 /// The tables of one kind that could be read.
@@ -114,6 +117,8 @@ impl WrittenFile {
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
+        list.extend(one("http", self.http.as_ref()));
+        list.extend(each("http.token", &self.http_tokens));
         Effective(list)
     }
 }
@@ -135,11 +140,14 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
     let mut users = rows(root, "user", mistakes);
     listeners.complete &= is_whole("listener");
     users.complete &= is_whole("user");
+    let (http, http_tokens) = read_http(root, mistakes);
     let (admin, mut admin_users) = read_admin(root, mistakes);
     admin_users.complete &= is_whole("admin");
     WrittenFile {
         admin,
         admin_users,
+        http,
+        http_tokens,
         proxy: optional(root, "proxy", mistakes),
         listeners,
         users,
@@ -169,6 +177,18 @@ pub(crate) fn read_admin(
     };
     let users = rows(&table, "user", mistakes);
     (read(&table, mistakes), users)
+}
+
+/// `[http]` and the tokens below it.
+fn read_http(
+    root: &Table<'_>,
+    mistakes: &mut Mistakes<'_>,
+) -> (Option<Written<HttpSection>>, Rows<HttpTokenSection>) {
+    let Some(table) = root.child("http", HttpSection::HEAD, mistakes) else {
+        return (None, Rows { rows: Vec::new(), complete: false });
+    };
+    let tokens = rows(&table, "token", mistakes);
+    (read(&table, mistakes), tokens)
 }
 
 /// Complains about a section that has to be there, unless it is there and is something else.

@@ -83,6 +83,7 @@ mod cache;
 mod cluster;
 mod digests;
 mod filter;
+mod http;
 mod lease;
 mod limit;
 mod listener;
@@ -104,6 +105,7 @@ pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub use digests::Digests;
 pub(crate) use filter::FilterSection;
+pub(crate) use http::{HttpSection, HttpTokenSection};
 pub(crate) use lease::LeaseSection;
 pub(crate) use limit::LimitSection;
 pub(crate) use listener::ListenerSection;
@@ -321,6 +323,8 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<SqlLog>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
+        chapter::<HttpSection>(),
+        chapter::<HttpTokenSection>(),
         chapter::<Log>(),
     ]
 }

@@ -17,6 +17,8 @@ mod cache;
 mod choice;
 mod cluster;
 mod filter;
+mod http;
+mod identity;
 mod lease;
 mod limit;
 mod limits;
@@ -68,6 +70,7 @@ pub(crate) fn validate(
     let vips = check.vips(&file.vips, lease.as_ref());
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
+    let http = file.http.as_ref().map(|written| check.http(written, &file.http_tokens));
     if !are_all {
         return None;
     }
@@ -89,6 +92,7 @@ pub(crate) fn validate(
         sql_log: sql_log?,
         log: log?,
         admin,
+        http,
         effective,
     })
 }

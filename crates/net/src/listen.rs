@@ -44,7 +44,7 @@ enum Bound {
 /// An accepted client on its way to a worker.
 #[derive(Debug)]
 pub struct Peer {
-    socket: Accepted,
+    pub(crate) socket: Accepted,
     /// The client's IP address; `None` on a Unix socket.
     pub ip: Option<IpAddr>,
     /// The address of this host that it has come to; `None` on a Unix socket.
@@ -53,8 +53,9 @@ pub struct Peer {
     pub system_user: Option<u32>,
 }
 
+/// A socket without a runtime.
 #[derive(Debug)]
-enum Accepted {
+pub(crate) enum Accepted {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }

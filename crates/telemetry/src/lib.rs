@@ -4,6 +4,7 @@ mod calendar;
 mod counters;
 mod error_kind;
 mod log;
+mod metrics;
 mod pace;
 
 pub use calendar::{date_time, rfc3339};
@@ -12,4 +13,5 @@ pub use counters::{
 };
 pub use error_kind::{ErrorKind, Retry, Source};
 pub use log::{Error, LogControl, LogFormat, LogSettings, NextLog, start_logging};
+pub use metrics::{Distribution, Exposition, METRICS_TYPE, Metric, MetricKind, Point, Value};
 pub use pace::Pace;

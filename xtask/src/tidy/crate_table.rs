@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 25] = [
+const TABLE: [(&str, &[&str]); 28] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -30,6 +30,8 @@ const TABLE: [(&str, &[&str]); 25] = [
     ("journal", &["memory", "sql", "telemetry"]),
     ("stats", &["memory", "sql", "telemetry", "topology"]),
     ("net", &["kernel", "memory", "wire", "telemetry"]),
+    ("lease", &["topology"]),
+    ("vip", &["kernel", "topology", "lease"]),
     ("route", &["wire", "sql", "state", "topology"]),
     ("pool", &["memory", "wire", "sql", "state", "net", "topology", "journal", "telemetry"]),
     ("view", &["memory", "wire", "sql", "topology", "net"]),
@@ -77,6 +79,7 @@ const TABLE: [(&str, &[&str]); 25] = [
             "telemetry",
         ],
     ),
+    ("http", &["memory", "wire", "net", "clients", "admin", "tables", "telemetry"]),
     (
         "app",
         &[
@@ -99,9 +102,12 @@ const TABLE: [(&str, &[&str]); 25] = [
             "stats",
             "journal",
             "admin",
+            "http",
+            "lease",
+            "vip",
         ],
     ),
-    ("cli", &["app", "admin", "config", "doctor", "sandbox", "telemetry"]),
+    ("cli", &["app", "admin", "http", "config", "doctor", "sandbox", "telemetry"]),
 ];
 
 /// Names every dependency that the table does not have, every crate that is not in it, and where the page differs.

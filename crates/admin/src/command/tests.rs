@@ -31,8 +31,14 @@ pub(crate) fn console() -> Console {
         credential: Credential::Plain(Password::new("s3cret")),
         role: AdminRole::Admin,
     };
+    let token = crate::users::AdminToken {
+        name: "metrics".to_owned(),
+        hash: delphinus_wire::auth::TokenHash::of(&Password::new("0123456789abcdef")),
+        role: AdminRole::Viewer,
+    };
     let settings = crate::console::Settings {
         users: vec![user],
+        tokens: vec![token],
         max_connections: 3,
         connect_timeout: Duration::from_secs(1),
         wait_timeout: Duration::from_secs(1),
@@ -118,6 +124,10 @@ impl Proxy for TwoOptions {
     }
 
     fn set_offline(&self, _: bool) {}
+
+    fn is_ending(&self) -> bool {
+        false
+    }
 
     fn reload<'a>(&'a self, _: &'a str) -> Changing<'a> {
         Box::pin(async { Ok(Self::changes()) })
