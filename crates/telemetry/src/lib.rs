@@ -1,10 +1,11 @@
-//! How the proxy is seen: logs and counters. Nothing here decides anything, and no logic reads it.
+//! How the proxy is seen: logs, counters, and the words for what sessions wait for. Nothing here decides anything, and no logic reads it.
 
 mod calendar;
 mod counters;
 mod error_kind;
 mod log;
 mod pace;
+mod wait;
 
 pub use calendar::{date_time, rfc3339};
 pub use counters::{
@@ -13,3 +14,4 @@ pub use counters::{
 pub use error_kind::{ErrorKind, Retry, Source};
 pub use log::{Error, LogControl, LogFormat, LogSettings, NextLog, start_logging};
 pub use pace::Pace;
+pub use wait::{Wait, WaitCell, Waiting};
