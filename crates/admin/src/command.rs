@@ -1,5 +1,6 @@
 //! The commands: one table, from which they are found, explained, checked against roles, and documented.
 
+pub(crate) mod activity;
 pub(crate) mod backends;
 pub(crate) mod cache;
 pub(crate) mod clusters;
@@ -22,6 +23,7 @@ pub(crate) mod sessions;
 mod set;
 pub(crate) mod settings;
 pub(crate) mod slow_log;
+pub(crate) mod snapshots;
 pub(crate) mod status;
 mod wrong;
 
@@ -237,6 +239,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         "file",
         "The slow log: whether it is written, where, and what has become of its entries.",
         &slow_log::SLOW_LOG,
+    ),
+    look(
+        &["ACTIVITY STATUS", "SHOW ACTIVITY STATUS"],
+        "state",
+        "Whether it is stored what sessions do, and what has become of it. What they did is in the tables activity, activity_minutes and activity_hours.",
+        &activity::STORAGE,
     ),
     look(
         &["SHOW STATUS", "SHOW STATS", "SHOW GLOBAL STATUS"],
@@ -458,6 +466,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         Run::Now(slow_log::stop),
     ),
     operate(&["LOG START"], "", "Writes the slow log again, and opens its file anew.", Run::Now(slow_log::start)),
+    operate(
+        &["SNAPSHOT NOW", "SNAPSHOT"],
+        "",
+        "Keeps what is counted by now, beside the snapshot of each hour. The answer is its number; the tables snapshots, snapshot_counters and \
+         snapshot_statements have them.",
+        Run::Asking(|call| Box::pin(snapshots::take(call))),
+    ),
     operate(
         &["RESET DIGESTS"],
         "",

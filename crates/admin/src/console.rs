@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use delphinus_cache::Cache;
 use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry};
 use delphinus_config::{Edit, Effect};
+use delphinus_history::History;
 use delphinus_journal::Journal;
 use delphinus_memory::Account;
 use delphinus_stats::Statistics;
@@ -59,6 +60,8 @@ pub struct Parts {
     pub statistics: Arc<Statistics>,
     /// The slow log.
     pub slow_log: Arc<Journal>,
+    /// What has been.
+    pub history: Arc<History>,
     /// The proxy as a whole.
     pub proxy: Rc<dyn Proxy>,
 }
@@ -84,6 +87,8 @@ pub trait Proxy {
     fn save<'a>(&'a self, by: &'a str) -> Saving<'a>;
     /// What would change if the file was read again.
     fn plan(&self) -> Result<Vec<ChangedOption>, String>;
+    /// How many digests a snapshot has.
+    fn most_digests_of_snapshot(&self) -> usize;
     /// The changes that are kept, the newest last.
     fn history(&self) -> Vec<ConfigChange>;
 }

@@ -42,6 +42,7 @@ mod cluster;
 mod command;
 mod connection;
 mod console;
+mod functions;
 mod hello;
 mod listen;
 mod prepared;

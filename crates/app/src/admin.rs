@@ -79,6 +79,7 @@ pub(crate) fn console(config: &Config, shown: Shown) -> Rc<Console> {
         memory: kept.memory.clone(),
         statistics: kept.statistics.clone(),
         slow_log: kept.slow_log.clone(),
+        history: kept.history.clone(),
         proxy: Rc::new(Steered { running, service }),
     };
     Rc::new(Console::new(parts, rt::now()))
@@ -144,6 +145,10 @@ impl Proxy for Steered {
 
     fn plan(&self) -> Result<Vec<ChangedOption>, String> {
         self.running.plan()
+    }
+
+    fn most_digests_of_snapshot(&self) -> usize {
+        self.running.config().activity.max_digests_per_snapshot as usize
     }
 
     fn history(&self) -> Vec<ConfigChange> {

@@ -122,6 +122,11 @@ impl Running {
         self.config.borrow().proxy.wait_timeout_s
     }
 
+    /// How sessions are sampled.
+    pub(crate) fn activity(&self) -> delphinus_config::Activity {
+        self.config.borrow().activity.clone()
+    }
+
     /// Every option with the value that it has.
     pub(crate) fn options(&self) -> Vec<(String, String)> {
         self.config.borrow().effective.0.clone()

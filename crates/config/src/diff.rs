@@ -104,7 +104,8 @@ impl Scope {
 
     /// True if an option with this generic path may change, as far as the rest of the file goes.
     fn allows(&self, path: &str, generic: &str) -> bool {
-        let of_all = ["proxy.", "authentication.", "cache.", "digests.", "slow_log.", "log.", "admin."];
+        let of_all =
+            ["proxy.", "authentication.", "cache.", "digests.", "slow_log.", "activity.", "log.", "admin."];
         if of_all.iter().any(|head| generic.starts_with(head)) {
             return true;
         }
@@ -212,6 +213,7 @@ fn next(running: &Config, read: &Config, scope: &Scope, changes: &[Change]) -> C
     next.cache.take_hot(&read.cache);
     next.digests.take_hot(&read.digests);
     next.slow_log.take_hot(&read.slow_log);
+    next.activity.take_hot(&read.activity);
     next.log.take_hot(&read.log);
     next.admin.clone_from(&read.admin);
     if scope.has_same_clusters {

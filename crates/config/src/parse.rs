@@ -8,7 +8,7 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, LimitSection,
+    Activity, AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, LimitSection,
     ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, SlowLog, UserSection, Written, read,
 };
 use crate::validate;
@@ -34,6 +34,7 @@ const SECTIONS: &[&str] = &[
     "cache",
     "digests",
     "slow_log",
+    "activity",
     "log",
     "admin",
 ];
@@ -52,6 +53,7 @@ pub(crate) struct WrittenFile {
     pub(crate) cache: Option<Written<Cache>>,
     pub(crate) digests: Option<Written<Digests>>,
     pub(crate) slow_log: Option<Written<SlowLog>>,
+    pub(crate) activity: Option<Written<Activity>>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -101,6 +103,7 @@ impl WrittenFile {
         list.extend(one("cache", self.cache.as_ref()));
         list.extend(one("digests", self.digests.as_ref()));
         list.extend(one("slow_log", self.slow_log.as_ref()));
+        list.extend(one("activity", self.activity.as_ref()));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -142,6 +145,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         cache: optional(root, "cache", mistakes),
         digests: optional(root, "digests", mistakes),
         slow_log: optional(root, "slow_log", mistakes),
+        activity: optional(root, "activity", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

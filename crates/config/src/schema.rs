@@ -77,6 +77,7 @@ macro_rules! section {
     };
 }
 
+mod activity;
 mod admin;
 mod authentication;
 mod cache;
@@ -95,6 +96,7 @@ mod rule;
 mod slow_log;
 mod user;
 
+pub use activity::Activity;
 pub(crate) use admin::{AdminSection, AdminUserSection};
 pub use authentication::Authentication;
 pub use cache::Cache;
@@ -310,6 +312,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<Cache>(),
         chapter::<Digests>(),
         chapter::<SlowLog>(),
+        chapter::<Activity>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
         chapter::<Log>(),

@@ -79,6 +79,7 @@ pub(crate) fn validate(
         cache: file.cache?.value,
         digests: file.digests?.value,
         slow_log: slow_log?,
+        activity: file.activity?.value,
         log: log?,
         admin,
         effective,

@@ -1,7 +1,6 @@
 //! The thread that stores, its queue, and what is counted of it. Who gives it something never waits.
 
 use std::fmt;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -133,15 +132,7 @@ impl fmt::Debug for History {
 
 impl History {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// There is no thread to be had.
-    pub fn start(
-        account: Account,
-        place: Place,
-        settings: Settings,
-        text_of: TextOf,
-    ) -> io::Result<Arc<Self>> {
+    pub fn start(account: Account, place: Place, settings: Settings, text_of: TextOf) -> Arc<Self> {
         let (sender, receiver) = mpsc::sync_channel(QUEUE);
         let shared = Arc::<Shared>::default();
         let is_on_disk = matches!(place, Place::Dir(_));
@@ -158,8 +149,10 @@ impl History {
         history.want(settings.enabled);
         let serve =
             move || Writer::new(Store::open(place, settings.limits), shared, text_of).serve(&receiver);
-        thread::Builder::new().name("activity-history".to_owned()).spawn(serve)?;
-        Ok(history)
+        if let Err(error) = thread::Builder::new().name("activity-history".to_owned()).spawn(serve) {
+            tracing::error!(%error, "there is no thread for the activity history: samples are dropped, and counted");
+        }
+        history
     }
 
     /// Follows other settings from now on.

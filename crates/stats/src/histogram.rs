@@ -134,9 +134,35 @@ impl Times {
         &self.0
     }
 
+    /// As it is kept: the buckets that have counts, `bucket:count`, with spaces between.
+    pub fn to_text(&self) -> String {
+        let counted = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.map(|(bucket, count)| format!("{bucket}:{count}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Reads that; `None`: it is no such text.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut times = Self::default();
+        for part in text.split_ascii_whitespace() {
+            let (bucket, count) = part.split_once(':')?;
+            let bucket = times.0.get_mut(bucket.parse::<usize>().ok()?)?;
+            *bucket = bucket.checked_add(count.parse().ok()?)?;
+        }
+        Some(times)
+    }
+
+    /// What has come since an earlier state of the same counts; `None`: it is none, they have begun anew.
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        let mut times = self.clone();
+        for (count, before) in times.0.iter_mut().zip(earlier.0.iter()) {
+            *count = count.checked_sub(*before)?;
+        }
+        Some(times)
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// How many of them are shorter than this, in microseconds: exact where a bucket begins there.
@@ -147,10 +173,10 @@ impl Times {
     /// The time, in microseconds, that so many in a thousand do not exceed; `None` where there are none.
     pub fn per_mille(&self, part: u64) -> Option<u64> {
         let count = self.count();
-        let rank = (count * part).div_ceil(1000).clamp(1, count.max(1));
+        let rank = (u128::from(count) * u128::from(part)).div_ceil(1000).clamp(1, u128::from(count.max(1)));
         let mut sum = 0;
         let bucket = self.0.iter().position(|count| {
-            sum += count;
+            sum += u128::from(*count);
             sum >= rank
         })?;
         Some(middle_us(bucket))
@@ -180,6 +206,26 @@ mod tests {
         }
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
         assert!(lower_us(BUCKETS - 1) > 4 * 3600 * 1_000_000);
+    }
+
+    #[test]
+    fn kept_counts_come_back_and_differ() {
+        let (mut earlier, mut later) = (Times::default(), Times::default());
+        for us in [3, 100, 100, 5000] {
+            earlier.add(us);
+            later.add(us);
+        }
+        later.add(1_000_000);
+        assert_eq!(Times::from_text(&later.to_text()), Some(later.clone()));
+        assert_eq!(Times::from_text(""), Some(Times::default()));
+        for wrong in ["x", "1", "1:x", "256:1", "-1:1", "1:18446744073709551615 1:1"] {
+            assert_eq!(Times::from_text(wrong), None, "{wrong}");
+        }
+        let since = later.since(&earlier).unwrap();
+        assert_eq!((since.count(), since.per_mille(500)), (1, Some(middle_us(bucket_of(1_000_000)))));
+        assert_eq!(earlier.since(&later), None);
+        let huge = Times::from_text("5:18446744073709551615 9:18446744073709551615").unwrap();
+        assert!(huge.per_mille(999).is_some());
     }
 
     #[test]

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 25] = shows![
+const SHOWS: [Sample; 26] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -48,6 +48,7 @@ const SHOWS: [Sample; 25] = shows![
     "SHOW CACHE",
     "SHOW DIGESTS",
     "LOG STATUS",
+    "ACTIVITY STATUS",
     "SHOW STATUS",
     "SHOW VERSION",
     "SHOW LISTENERS",
@@ -64,7 +65,7 @@ const SHOWS: [Sample; 25] = shows![
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 29] = [
+const OTHERS: [Sample; 30] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
@@ -174,6 +175,7 @@ const OTHERS: [Sample; 29] = [
     sample("CLEAR CACHE", &["CLEAR CACHE", "PURGE CACHE"], &["CLEAR CACHE x"]),
     sample("LOG STOP", &["LOG STOP"], &["LOG STOP x"]),
     sample("LOG START", &["LOG START"], &["LOG START x"]),
+    sample("SNAPSHOT NOW", &["SNAPSHOT NOW", "SNAPSHOT"], &["SNAPSHOT x", "SNAPSHOT NOW x"]),
     sample("RESET DIGESTS", &["RESET DIGESTS"], &["RESET DIGESTS x"]),
     Sample {
         name: "SET",
