@@ -194,7 +194,7 @@ mod tests {
             let text = format!(
                 "listener = [{{ address = '127.0.0.1:0' }}]\nuser = [{{ name = 'u', password = 'p' }}]\n\
                  [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'\n\
-                 [proxy]\nmemory_limit = {memory}\n[cache]\nmax_bytes = {cache}\nmax_entry_bytes = 1024\n"
+                 [proxy]\nmemory_limit = {memory}\n[activity]\nenabled = false\n[cache]\nmax_bytes = {cache}\nmax_entry_bytes = 1024\n"
             );
             delphinus_config::parse(&text, "a.toml", &Nothing).unwrap()
         };

@@ -106,7 +106,7 @@ impl Database {
             // A transaction that is taken back needs its journal.
             self.connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
         }
-        self.connection.pragma_update(None, "cache_size", -1024)?;
+        self.connection.pragma_update(None, "cache_size", -512)?;
         self.connection.pragma_update(None, "temp_store", "MEMORY")?;
         self.connection.pragma_update(None, "trusted_schema", false)
     }

@@ -83,7 +83,7 @@ const QUEUE: usize = 256;
 /// And so many bytes of them.
 const QUEUE_BYTES: u64 = 4 << 20;
 /// What SQLite takes for the files that are open, about.
-const CACHES: usize = 8 << 20;
+const CACHES: usize = 4 << 20;
 /// So many samples get into the files together.
 const BATCH: usize = 64;
 /// How long nothing is written after a failure.

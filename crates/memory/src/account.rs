@@ -178,6 +178,12 @@ impl Permit {
         self.bytes
     }
 
+    /// A permit of the same account and owner for what cannot be refused any more; see [`Account::reserve`].
+    #[must_use]
+    pub fn reserve_beside(&self, bytes: usize) -> Self {
+        self.account.reserve(self.owner, bytes)
+    }
+
     /// Takes as many more as it needs to be for `bytes`; false, and it is what it was, if there are not as many.
     #[must_use]
     pub fn grow_to(&mut self, bytes: usize) -> bool {
