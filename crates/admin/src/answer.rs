@@ -73,7 +73,7 @@ impl From<Fault> for Refused {
             Fault::Memory => (error_code::ER_OUT_OF_SORTMEMORY, b"HY001"),
             Fault::Value | Fault::Answer => (error_code::ER_TOO_BIG_SELECT, b"42000"),
             Fault::Parameters { .. } => (error_code::ER_WRONG_ARGUMENTS, b"HY000"),
-            Fault::Other(_) => (error_code::ER_UNKNOWN_ERROR, b"HY000"),
+            Fault::Files | Fault::Damaged(_) | Fault::Other(_) => (error_code::ER_UNKNOWN_ERROR, b"HY000"),
         };
         Self { code, state: *state, text: format!("Delphinus: {fault}") }
     }

@@ -1,5 +1,6 @@
 //! The commands: one table, from which they are found, explained, checked against roles, and documented.
 
+pub(crate) mod activity;
 pub(crate) mod backends;
 pub(crate) mod cache;
 pub(crate) mod clusters;
@@ -24,6 +25,7 @@ mod service;
 pub(crate) mod sessions;
 mod set;
 pub(crate) mod settings;
+pub(crate) mod snapshots;
 pub(crate) mod status;
 pub(crate) mod vips;
 mod wrong;

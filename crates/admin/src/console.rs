@@ -11,6 +11,7 @@ use delphinus_cache::Cache;
 use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry};
 use delphinus_config::{Edit, Effect};
 use delphinus_doctor::Finding;
+use delphinus_history::History;
 use delphinus_journal::Logs;
 use delphinus_memory::Account;
 use delphinus_stats::Statistics;
@@ -63,6 +64,8 @@ pub struct Parts {
     pub statistics: Arc<Statistics>,
     /// The logs of statements.
     pub logs: Logs,
+    /// What has been.
+    pub history: Arc<History>,
     /// The proxy as a whole.
     pub proxy: Rc<dyn Proxy>,
 }
@@ -98,6 +101,8 @@ pub trait Proxy {
     fn members(&self) -> Vec<MemberRow>;
     /// Has all of them follow a wish.
     fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_>;
+    /// How many digests a snapshot has.
+    fn most_digests_of_snapshot(&self) -> usize;
     /// The changes that are kept, the newest last.
     fn history(&self) -> Vec<ConfigChange>;
 }

@@ -44,6 +44,7 @@ mod cluster;
 mod command;
 mod connection;
 mod console;
+mod functions;
 mod hello;
 mod listen;
 mod metrics;

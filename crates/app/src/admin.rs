@@ -81,6 +81,7 @@ pub(crate) fn console(config: &Config, shown: Shown) -> Rc<Console> {
         memory: kept.memory.clone(),
         statistics: kept.statistics.clone(),
         logs: kept.logs.clone(),
+        history: kept.history.clone(),
         proxy: Rc::new(Steered { running, service }),
     };
     Rc::new(Console::new(parts, rt::now()))
@@ -168,6 +169,10 @@ impl Proxy for Steered {
 
     fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_> {
         Box::pin(self.running.parts.ha.follow_wish(wish))
+    }
+
+    fn most_digests_of_snapshot(&self) -> usize {
+        self.running.config().activity.max_digests_per_snapshot as usize
     }
 
     fn history(&self) -> Vec<ConfigChange> {

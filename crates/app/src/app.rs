@@ -26,6 +26,7 @@ use crate::keys::login_key;
 use crate::memory::Kept;
 use crate::offline::Service;
 use crate::reload::{ConfigStore, HotParts, OperatorsDoor, Running, follow_hangups};
+use crate::sampling;
 use crate::settings;
 use crate::watch::follow_files;
 use crate::worker::{Seed, ThreadSeed, serve};
@@ -146,6 +147,8 @@ impl App {
         let looked_at = clusters.iter().map(|cluster| (cluster.id, cluster.reader.clone())).collect();
         let telling = rt::spawn_local(running.parts.ha.clone().tell(readers.clone()));
         let ticking = rt::spawn_local(tick(running.clone(), looked_at, users));
+        let named = clusters.iter().map(|cluster| (cluster.id, cluster.name.clone(), cluster.reader.clone()));
+        let sampling = rt::spawn_local(sampling::run(running.clone(), named.collect()));
         let acceptor = Rc::new(acceptor);
         let ways_in = running.parts.doors.shown().into_iter().map(|(_, settings)| settings).collect();
         let choice = running.parts.choice.borrow().clone();
@@ -177,10 +180,12 @@ impl App {
             cluster.following.abort();
         }
         ticking.abort();
+        sampling.abort();
         following.abort();
         watching.abort();
         switching.abort();
         running.parts.kept.logs.finish(Duration::from_secs(1));
+        running.parts.kept.history.finish(Duration::from_secs(1));
         // To the end: an operator may want to see what the stop waits for.
         running.parts.operators.close().await;
         tracing::info!("stopped");

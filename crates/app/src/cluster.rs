@@ -128,7 +128,7 @@ impl RunningCluster {
 
     /// Starts its monitor, which runs until `ends`, and what follows it.
     pub(crate) fn start(self, registry: &Arc<Registry>, mut ends: watch::Receiver<bool>) -> StartedCluster {
-        let Self { monitor, shared, hot, .. } = self;
+        let Self { name, monitor, shared, hot, .. } = self;
         let monitoring = rt::spawn_local(monitor.run(async move {
             // An error means that the sender is gone, which is a stop too.
             let _ = ends.wait_for(|end| *end).await;
@@ -138,7 +138,7 @@ impl RunningCluster {
         let following = rt::spawn_local(follow(registry.clone(), id, reader.clone()));
         rt::spawn_local(limits::follow(reader.clone(), backends.clone()));
         let places = backends.into_iter().map(|(place, _)| place).collect();
-        StartedCluster { id, users, reader, places, monitoring, following }
+        StartedCluster { id, name, users, reader, places, monitoring, following }
     }
 }
 
@@ -206,6 +206,7 @@ fn rights_max_age(cluster: &Cluster) -> Duration {
 /// A cluster that runs.
 pub(crate) struct StartedCluster {
     pub id: ClusterId,
+    pub name: Arc<str>,
     pub users: Arc<Users>,
     pub reader: SnapshotReader,
     places: Vec<Arc<Place>>,

@@ -22,6 +22,7 @@ mod places;
 mod policy;
 mod reload;
 mod routing;
+mod sampling;
 mod settings;
 mod texts;
 mod trust;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use delphinus_cache::{Cache, Limits};
 use delphinus_config::{self as config, Config};
+use delphinus_history::{History, Place};
 use delphinus_journal::Logs;
 use delphinus_memory::{Account, Owner, Permit};
 use delphinus_stats::Statistics;
@@ -19,6 +20,9 @@ const PART: u64 = 4;
 /// The smallest limit that is chosen so.
 const LEAST: u64 = 256 << 20;
 
+/// What is kept of the past where there is no `data_dir`, in bytes.
+const IN_MEMORY: u64 = 8 << 20;
+
 /// What all clusters and workers share of it.
 #[derive(Debug)]
 pub(crate) struct Kept {
@@ -28,6 +32,8 @@ pub(crate) struct Kept {
     pub(crate) statistics: Arc<Statistics>,
     /// The logs of statements.
     pub(crate) logs: Logs,
+    /// What has been.
+    pub(crate) history: Arc<History>,
     /// Answers that are kept.
     pub(crate) cache: Arc<Cache>,
     /// Of the room for these, which is theirs whether it is used or not.
@@ -41,8 +47,9 @@ impl Kept {
         let cache = Arc::new(Cache::new(Limits { max_bytes: 0, max_entry_bytes: 0 }));
         let statistics = Statistics::new(memory.clone(), digests(config));
         let logs = Logs::start(&memory, slow_log(config), sql_log(config));
+        let history = history(config, &memory, &statistics);
         let room = RefCell::new(memory.open(Owner::Cache));
-        let kept = Self { memory, statistics, logs, cache, room };
+        let kept = Self { memory, statistics, logs, history, cache, room };
         // Nothing has taken anything yet.
         let _ = kept.follow(config);
         tracing::debug!(memory_limit = kept.memory.limit(), "memory for what is kept");
@@ -73,6 +80,7 @@ impl Kept {
         self.statistics.follow(digests(config));
         self.logs.slow.follow(slow_log(config));
         self.logs.sql.follow(sql_log(config));
+        self.history.follow(activity(config));
         self.cache.set_limits(Limits { max_bytes, max_entry_bytes });
         self.room.borrow_mut().shrink_to(bytes);
         Ok(())
@@ -83,6 +91,36 @@ impl Kept {
 fn digests(config: &Config) -> delphinus_stats::Limits {
     let config::Digests { enabled, max_bytes, max_length, .. } = config.digests;
     delphinus_stats::Limits { by_digest: enabled, max_bytes, max_text: max_length as usize }
+}
+
+/// What has been, stored in `data_dir` if there is one.
+fn history(config: &Config, memory: &Account, statistics: &Arc<Statistics>) -> Arc<History> {
+    let (place, mut settings) = match &config.proxy.data_dir {
+        Some(dir) => (Place::Dir(dir.join("activity")), activity(config)),
+        None => (Place::memory(), activity(config)),
+    };
+    if matches!(place, Place::Memory(_)) {
+        settings.limits.max_bytes = IN_MEMORY;
+    }
+    let statistics = statistics.clone();
+    let text_of = move |digest| statistics.text(delphinus_sql::Digest(digest));
+    History::start(memory.clone(), place, settings, Box::new(text_of))
+}
+
+/// How much of what sessions do is kept, and for how long.
+fn activity(config: &Config) -> delphinus_history::Settings {
+    let activity = &config.activity;
+    delphinus_history::Settings {
+        enabled: activity.enabled,
+        limits: delphinus_history::Limits {
+            max_bytes: activity.max_bytes,
+            raw_days: activity.keep_samples_days,
+            minute_days: activity.keep_minutes_days,
+            hour_days: activity.keep_hours_days,
+            snapshot_days: activity.keep_snapshots_days,
+            most_groups: activity.max_rows_per_minute as usize,
+        },
+    }
 }
 
 fn limit(config: &Config) -> u64 {
@@ -135,7 +173,7 @@ mod tests {
             let text = format!(
                 "listener = [{{ address = '127.0.0.1:0' }}]\nuser = [{{ name = 'u', password = 'p' }}]\n\
                  [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'\n\
-                 [proxy]\nmemory_limit = {memory}\n[cache]\nmax_bytes = {cache}\nmax_entry_bytes = 1024\n"
+                 [proxy]\nmemory_limit = {memory}\n[activity]\nenabled = false\n[cache]\nmax_bytes = {cache}\nmax_entry_bytes = 1024\n"
             );
             delphinus_config::parse(&text, "a.toml", &Nothing).unwrap()
         };

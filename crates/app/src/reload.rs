@@ -99,6 +99,11 @@ impl OperatorsDoor {
         Ok(Self { doors, http: Doors::open(&http::listeners(config)?)?, console: OnceCell::new() })
     }
 
+    /// The console, once it is there.
+    pub(crate) fn console(&self) -> Option<&Rc<Console>> {
+        self.console.get().map(|(console, _)| console)
+    }
+
     /// The console is there.
     pub(crate) fn set(&self, console: Rc<Console>, config: &Config) {
         let door = HttpDoor::new(console.clone(), http::settings(config));
@@ -158,6 +163,11 @@ impl Running {
     /// A client that sends no command for so long is disconnected.
     pub(crate) fn wait_timeout_s(&self) -> u64 {
         self.config.borrow().proxy.wait_timeout_s
+    }
+
+    /// How sessions are sampled.
+    pub(crate) fn activity(&self) -> delphinus_config::Activity {
+        self.config.borrow().activity.clone()
     }
 
     /// Every option with the value that it has.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::address::{BackendAddress, ListenAddress, Network};
 use crate::clients::Clients;
-use crate::schema::{Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog, SqlLog};
+use crate::schema::{Activity, Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog, SqlLog};
 use crate::secret::Secret;
 use crate::value::{Fingerprint, SocketMode};
 use crate::word::{
@@ -59,6 +59,8 @@ pub struct Config {
     pub vips: Vec<Vip>,
     /// `[sql_log]`
     pub sql_log: SqlLog,
+    /// What sessions did, and what was counted.
+    pub activity: Activity,
     /// What is written about it.
     pub log: Log,
     /// Where operators connect; `None`: nobody can.

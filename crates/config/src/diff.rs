@@ -116,6 +116,7 @@ impl Scope {
             "log.",
             "admin.",
             "http.",
+            "activity.",
         ];
         if of_all.iter().any(|head| generic.starts_with(head)) {
             return true;
@@ -234,6 +235,7 @@ fn next(running: &Config, read: &Config, scope: &Scope, changes: &[Change]) -> C
     next.lease.clone_from(&read.lease);
     next.vips.clone_from(&read.vips);
     next.sql_log.take_hot(&read.sql_log);
+    next.activity.take_hot(&read.activity);
     next.log.take_hot(&read.log);
     next.admin.clone_from(&read.admin);
     next.http.clone_from(&read.http);

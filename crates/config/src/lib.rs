@@ -41,7 +41,7 @@ pub use mistake::Mistake;
 pub use option_doc::{OptionDoc, Reload};
 pub use parse::parse;
 pub use reference::{options, reference};
-pub use schema::{Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog, SqlLog};
+pub use schema::{Activity, Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog, SqlLog};
 pub use secret::Secret;
 pub use value::{Fingerprint, SocketMode};
 pub use word::{

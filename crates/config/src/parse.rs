@@ -8,7 +8,7 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, HttpSection,
+    Activity, AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, HttpSection,
     HttpTokenSection, LeaseSection, LimitSection, ListenerSection, Log, MirrorSection, Proxy, RuleSection,
     Section, SlowLog, SqlLog, UserSection, VipSection, Written, read,
 };
@@ -35,6 +35,7 @@ const SECTIONS: &[&str] = &[
     "cache",
     "digests",
     "slow_log",
+    "activity",
     "sql_log",
     "lease",
     "vip",
@@ -60,6 +61,7 @@ pub(crate) struct WrittenFile {
     pub(crate) lease: Option<Written<LeaseSection>>,
     pub(crate) vips: Rows<VipSection>,
     pub(crate) sql_log: Option<Written<SqlLog>>,
+    pub(crate) activity: Option<Written<Activity>>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
@@ -114,6 +116,7 @@ impl WrittenFile {
         list.extend(one("lease", self.lease.as_ref()));
         list.extend(each("vip", &self.vips));
         list.extend(one("sql_log", self.sql_log.as_ref()));
+        list.extend(one("activity", self.activity.as_ref()));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
@@ -163,6 +166,7 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         lease: optional(root, "lease", mistakes),
         vips: rows(root, "vip", mistakes),
         sql_log: optional(root, "sql_log", mistakes),
+        activity: optional(root, "activity", mistakes),
         log: optional(root, "log", mistakes),
     }
 }

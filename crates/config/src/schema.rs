@@ -77,6 +77,7 @@ macro_rules! section {
     };
 }
 
+mod activity;
 mod admin;
 mod authentication;
 mod cache;
@@ -99,6 +100,7 @@ mod sql_log;
 mod user;
 mod vip;
 
+pub use activity::Activity;
 pub(crate) use admin::{AdminSection, AdminUserSection};
 pub use authentication::Authentication;
 pub use cache::Cache;
@@ -321,6 +323,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<LeaseSection>(),
         chapter::<VipSection>(),
         chapter::<SqlLog>(),
+        chapter::<Activity>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
         chapter::<HttpSection>(),

@@ -90,6 +90,7 @@ pub(crate) fn validate(
         lease: lease?,
         vips,
         sql_log: sql_log?,
+        activity: file.activity?.value,
         log: log?,
         admin,
         http,

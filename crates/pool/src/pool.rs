@@ -9,7 +9,7 @@ use delphinus_journal::Pens;
 use delphinus_memory::Account;
 use delphinus_net::{BackendLogin, LoginError, Place, rt};
 use delphinus_state::SessionState;
-use delphinus_telemetry::ClusterCounters;
+use delphinus_telemetry::{ClusterCounters, Wait, WaitCell};
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
@@ -85,6 +85,8 @@ pub struct Request<'a> {
     pub waits_for_room: bool,
     /// Where the user's password has expired: true for a connection on which it can be changed, for this session alone.
     pub takes_expired: bool,
+    /// Where it is said what is waited for.
+    pub waits: &'a WaitCell,
 }
 
 #[derive(Debug)]
@@ -254,7 +256,10 @@ impl Pool {
         loop {
             let (connection, is_new) = self.find(&request).await?;
             let mut checkout = Checkout::new(connection, self.clone(), request.backend);
-            match checkout.make_ready(request.want, request.memory).await {
+            let waiting = request.waits.begin(Wait::State, rt::now());
+            let ready = checkout.make_ready(request.want, request.memory).await;
+            drop(waiting);
+            match ready {
                 Ok(_) => return Ok(checkout),
                 Err(PoolError::Lost { .. }) if !is_new => {}
                 Err(error @ PoolError::Refused { .. }) => {

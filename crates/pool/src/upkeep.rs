@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_state::SessionState;
+use delphinus_telemetry::WaitCell;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 
@@ -227,6 +228,8 @@ impl Pool {
                     memory: &memory,
                     waits_for_room: false,
                     takes_expired: false,
+                    // No client waits for it.
+                    waits: &WaitCell::new(now),
                 };
                 match this.open(&request, permit).await {
                     Ok(connection) => {

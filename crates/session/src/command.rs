@@ -191,7 +191,9 @@ impl Session {
         let Some(found) = self.statements.look(id) else { return };
         if let Some(sketch) = found.sketch {
             let lex = self.state.lex.options_with(&found.key.state().vars);
-            self.costs.is(|| self.worker.recorder.digest(sketch, |text| digest(found.key.text(), lex, text)));
+            self.costs.is(&self.held.activity, || {
+                self.worker.recorder.digest(sketch, |text| digest(found.key.text(), lex, text))
+            });
         }
     }
 

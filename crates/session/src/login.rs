@@ -264,7 +264,7 @@ impl Seed {
         );
         let account = &worker.memory;
         let (room, share) = (account.open(Owner::Buffers), Share::of(account));
-        let spent = Rc::<Spent>::default();
+        let spent = Rc::new(Spent::new(self.info.clone()));
         let client = Client::new(
             (self.stream, self.buffer, room),
             outcome.connection.capabilities,

@@ -10,8 +10,8 @@ use delphinus_clients::{Arrival, Clusters, Limitable, Obstacle};
 use delphinus_journal::{Entry, Pen, Route};
 use delphinus_net::{NetError, rt};
 use delphinus_sql::{Digest, Flavor, digest};
-use delphinus_stats::{Cost, Place};
-use delphinus_telemetry::{ErrorKind, Source};
+use delphinus_stats::Cost;
+use delphinus_telemetry::{ErrorKind, Source, Wait};
 use delphinus_wire::command::Code;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
@@ -80,12 +80,13 @@ impl Session {
                 Waited::Gone => return Ok(()),
                 Waited::Expired => return self.say_expired().await,
             };
-            self.held.activity.touch(self.worker.registry.clock_s());
+            let code = self.code();
+            self.held.activity.touch(self.worker.registry.clock_s(), code);
             if !self.worker.has_set(&self.settings) {
                 self.follow_settings();
             }
             self.client.error_seq = Some(1);
-            if self.is_counted() {
+            if is_counted(code) {
                 self.costs.begin(&self.client, &self.held.spent);
             }
             let served = match self.take_turn(input) {
@@ -127,18 +128,10 @@ impl Session {
         self.client.next_command(&self.held.activity, limit_s).await
     }
 
-    /// True if the command at the front of the buffer runs a statement.
+    /// The code of the command at the front of the buffer.
     #[inline]
-    fn is_statement(&self) -> bool {
-        let code = self.client.buffer.data().get(HEADER_LEN);
-        [Code::Query, Code::StmtExecute, Code::StmtBulkExecute].iter().any(|one| code == Some(&(*one as u8)))
-    }
-
-    /// True if it does, or fetches more rows of one: what that costs is counted.
-    #[inline]
-    fn is_counted(&self) -> bool {
-        let code = self.client.buffer.data().get(HEADER_LEN);
-        self.is_statement() || code == Some(&(Code::StmtFetch as u8))
+    fn code(&self) -> u8 {
+        self.client.buffer.data().get(HEADER_LEN).copied().unwrap_or_default()
     }
 
     /// Counts what a statement has cost that has ended now.
@@ -202,7 +195,7 @@ impl Session {
     /// Takes what the operator's limits give each statement; not there at once: what is in the way.
     #[inline]
     fn take_turn(&mut self, input: Input) -> Result<(), Obstacle> {
-        if self.steering.limits.is_none() || !self.is_statement() {
+        if self.steering.limits.is_none() || !is_statement(self.code()) {
             return Ok(());
         }
         let digest = self.limited_digest(input);
@@ -212,11 +205,13 @@ impl Session {
 
     /// The same where it has to wait.
     async fn serve_in_turn(&mut self, input: Input, obstacle: Obstacle) -> Outcome {
-        let digest = self.limited_digest(input);
+        // Those who look what it waits for want to know which one it is.
+        let digest = self.digest(input);
+        self.held.activity.has_digest(digest.map_or(0, |digest| digest.0));
         let Some(mut limits) = self.steering.limits.take() else { return self.serve_command(input).await };
         let schema = self.state.want.schema.clone();
         let about = Limitable { schema: schema.as_deref(), ..limitable(&self.state, digest) };
-        let timed = Timed::at(Place::Queue, &self.held.spent);
+        let timed = Timed::by(Wait::Limit, &self.held.spent);
         let waited = wait_for_turn(&mut limits, obstacle, about, &self.seeking()).await;
         drop(timed);
         self.steering.limits = Some(limits);
@@ -229,6 +224,11 @@ impl Session {
     /// The digest of a statement, where a limit is about digests.
     fn limited_digest(&mut self, input: Input) -> Option<Digest> {
         self.steering.limits.as_ref().filter(|limits| limits.needs_digest())?;
+        self.digest(input)
+    }
+
+    /// The digest of a statement that has not begun to run.
+    fn digest(&mut self, input: Input) -> Option<Digest> {
         let payload = self.client.buffer.data().get(HEADER_LEN..input.held)?;
         let lex = self.state.lex.options(&self.state.want.vars);
         let of = |sql: &[u8]| digest(sql, lex, &mut Vec::new());
@@ -330,6 +330,18 @@ impl Session {
             other => Box::pin(self.serve_rare(input, other.into())).await,
         }
     }
+}
+
+/// True for the commands that run a statement.
+#[inline]
+fn is_statement(code: u8) -> bool {
+    [Code::Query, Code::StmtExecute, Code::StmtBulkExecute].iter().any(|one| *one as u8 == code)
+}
+
+/// True for these, and for the one that fetches more rows of a statement: what they cost is counted.
+#[inline]
+fn is_counted(code: u8) -> bool {
+    is_statement(code) || code == Code::StmtFetch as u8
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(crate) struct Row {
     last_s: AtomicU32,
     times: Histogram,
     /// For as long as the row is kept.
-    _permit: Permit,
+    permit: Permit,
 }
 
 /// What a row takes, in bytes, with what the maps and lists need for it.
@@ -65,7 +65,7 @@ impl Row {
             first_s: AtomicU32::new(u32::MAX),
             last_s: AtomicU32::new(0),
             times: Histogram::default(),
-            _permit: permit,
+            permit,
         }
     }
 
@@ -82,7 +82,7 @@ impl Row {
         self.bytes_sent.add(cost.bytes_sent);
         self.rows_sent.add(cost.rows_sent);
         self.rows_affected.add(cost.rows_affected);
-        self.times.add(cost.total_us);
+        self.times.add(cost.total_us, &self.permit);
         if cost.has_failed {
             self.failed.increment();
         }

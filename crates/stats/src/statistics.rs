@@ -95,6 +95,11 @@ impl Statistics {
         lock(&self.texts).clear();
     }
 
+    /// How often counts by digest have begun anew.
+    pub fn resets(&self) -> u32 {
+        self.epoch()
+    }
+
     pub(crate) fn wants_digests(&self) -> bool {
         self.by_digest.load(Ordering::Relaxed)
     }

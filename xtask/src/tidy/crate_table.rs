@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 28] = [
+const TABLE: [(&str, &[&str]); 29] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -28,6 +28,7 @@ const TABLE: [(&str, &[&str]); 28] = [
     ("topology", &["wire"]),
     ("cache", &["wire", "topology"]),
     ("journal", &["memory", "sql", "telemetry"]),
+    ("history", &["memory", "telemetry"]),
     ("stats", &["memory", "sql", "telemetry", "topology"]),
     ("net", &["kernel", "memory", "wire", "telemetry"]),
     ("lease", &["topology"]),
@@ -36,7 +37,7 @@ const TABLE: [(&str, &[&str]); 28] = [
     ("pool", &["memory", "wire", "sql", "state", "net", "topology", "journal", "telemetry"]),
     ("view", &["memory", "wire", "sql", "topology", "net"]),
     ("monitor", &["memory", "wire", "sql", "topology", "net", "view", "telemetry"]),
-    ("clients", &["wire", "sql", "state", "topology", "route", "net", "pool", "view"]),
+    ("clients", &["wire", "sql", "state", "topology", "route", "net", "pool", "view", "telemetry"]),
     (
         "session",
         &[
@@ -75,6 +76,7 @@ const TABLE: [(&str, &[&str]); 28] = [
             "session",
             "stats",
             "journal",
+            "history",
             "tables",
             "telemetry",
         ],
@@ -101,6 +103,7 @@ const TABLE: [(&str, &[&str]); 28] = [
             "session",
             "stats",
             "journal",
+            "history",
             "admin",
             "http",
             "lease",

@@ -96,6 +96,12 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
     look(&["DOCTOR", "SHOW DOCTOR"], "object", "What is wrong with the file and the servers.", &doctor::DOCTOR),
     look(
+        &["ACTIVITY STATUS", "SHOW ACTIVITY STATUS"],
+        "state",
+        "Whether it is stored what sessions do, and what has become of it. What they did is in the tables activity, activity_minutes and activity_hours.",
+        &activity::STORAGE,
+    ),
+    look(
         &["LOG STATUS", "SHOW LOGS"],
         "log",
         "The logs of statements: whether they are written, where, and what has become of their entries.",
@@ -325,6 +331,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         "[slow_log | sql_log]",
         "Writes the slow log, the log of all statements, or both again, and opens their files anew.",
         Run::Now(logs::start),
+    ),
+    operate(
+        &["SNAPSHOT NOW", "SNAPSHOT"],
+        "",
+        "Keeps what is counted by now, beside the snapshot of each hour. The answer is its number; the tables snapshots, snapshot_counters and \
+         snapshot_statements have them.",
+        Run::Asking(|call| Box::pin(snapshots::take(call))),
     ),
     operate(
         &["RESET DIGESTS"],

@@ -8,7 +8,7 @@ use delphinus_clients::{Activity, Attendance, ClientLimits};
 use delphinus_memory::{Account, Owner};
 use delphinus_net::rt;
 use delphinus_pool::Budget;
-use delphinus_tables::{Column, Table};
+use delphinus_tables::{Cell, Column, Table};
 use delphinus_telemetry::{CLUSTER, Sample, series};
 use delphinus_topology::{Backend, ClusterId};
 
@@ -239,6 +239,15 @@ pub(crate) static STATUS: Source = Source {
     role: AdminRole::Viewer,
     rows: Provider::Now(rows),
 };
+
+/// All names with their values.
+pub(super) fn numbers(console: &Console) -> Vec<(String, i64)> {
+    let row = |row: Vec<Cell>| match row.as_slice() {
+        [Cell::Text(name), Cell::Integer(value), ..] => Some((name.clone(), *value)),
+        _ => None,
+    };
+    rows(console).into_iter().filter_map(row).collect()
+}
 
 fn rows(console: &Console) -> Cells {
     let now = Now::of(console);

@@ -58,6 +58,7 @@ pub(crate) fn console() -> Console {
             delphinus_stats::Limits { by_digest: true, max_bytes: 1 << 20, max_text: 1024 },
         ),
         logs: logs(),
+        history: history(),
         proxy: Rc::new(TwoOptions),
     };
     Console::new(parts, rt::now())
@@ -71,6 +72,24 @@ fn logs() -> delphinus_journal::Logs {
         &delphinus_memory::Account::unlimited(),
         slow,
         delphinus_journal::Settings::off(),
+    )
+}
+
+/// A history in memory.
+fn history() -> Arc<delphinus_history::History> {
+    let limits = delphinus_history::Limits {
+        max_bytes: 8 << 20,
+        raw_days: 2,
+        minute_days: 2,
+        hour_days: 2,
+        snapshot_days: 2,
+        most_groups: 10,
+    };
+    delphinus_history::History::start(
+        delphinus_memory::Account::unlimited(),
+        delphinus_history::Place::memory(),
+        delphinus_history::Settings { enabled: true, limits },
+        Box::new(|_| None),
     )
 }
 
@@ -111,6 +130,10 @@ impl Proxy for TwoOptions {
 
     fn client_users(&self) -> Vec<ClientUser> {
         Vec::new()
+    }
+
+    fn most_digests_of_snapshot(&self) -> usize {
+        10
     }
 
     fn options(&self) -> Vec<(String, String)> {

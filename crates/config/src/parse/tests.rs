@@ -304,8 +304,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, digests, slow_log, sql_log, lease, vip, log, admin, http
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, digests, slow_log, log, admin, http
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, digests, slow_log, activity, sql_log, lease, vip, log, admin, http
         "#]],
     );
 }
@@ -583,7 +582,7 @@ fn the_reference_page_is_up_to_date() {
 const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND\
-    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[digests]\nDIGESTS[slow_log]\nSLOWLOG[sql_log]\nSQLLOG[lease]\nstore = 'local'\nLEASE[log]\nLOG\
+    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[digests]\nDIGESTS[slow_log]\nSLOWLOG[activity]\nACTIVITY[sql_log]\nSQLLOG[lease]\nstore = 'local'\nLEASE[log]\nLOG\
     [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR[[vip]]\nname = 'v'\naddresses = ['10.0.0.100']\nVIRTUAL\
     [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR\
     [http]\naddresses = ['127.0.0.1:0']\nDOOR[[http.token]]\nname = 't'\ntoken = '0123456789abcdef'\nBEARER";
@@ -606,6 +605,7 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("lease", "LEASE"),
         ("vip", "VIRTUAL"),
         ("sql_log", "SQLLOG"),
+        ("activity", "ACTIVITY"),
         ("log", "LOG"),
         ("routing", "ROUTING"),
         ("rule", "RULE"),

@@ -248,7 +248,9 @@ impl Session {
         let (statement, key) = (found.statement, found.key.clone());
         if let Some(sketch) = found.sketch {
             let lex = self.state.lex.options_with(&key.state().vars);
-            self.costs.is(|| self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text)));
+            self.costs.is(&self.held.activity, || {
+                self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text))
+            });
         }
         if self.steering.guard.concerns(statement.risks) {
             let text = SqlText::new(key.text(), self.state.lex());
@@ -416,7 +418,9 @@ impl Session {
         let (key, mut statement) = (found.key.clone(), found.statement);
         if let Some(sketch) = found.sketch {
             let lex = self.state.lex.options_with(&key.state().vars);
-            self.costs.is(|| self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text)));
+            self.costs.is(&self.held.activity, || {
+                self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text))
+            });
         }
         let own = found.own.as_ref().map(|own| own.statement.id);
         if self.steering.guard.concerns(statement.risks) {

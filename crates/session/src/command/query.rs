@@ -211,7 +211,7 @@ impl Session {
         }
         let sql = &self.client.buffer.data()[text_at..input.held];
         let (statement, sketch) = classify_and_sketch(sql, lex, recorder.seed());
-        self.costs.is(|| recorder.digest(sketch, |text| digest(sql, lex, text)));
+        self.costs.is(&self.held.activity, || recorder.digest(sketch, |text| digest(sql, lex, text)));
         if input.is_whole() { statement } else { as_unknown(statement) }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_stats::Place;
+use delphinus_telemetry::Wait;
 use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
@@ -71,7 +71,7 @@ impl Seeking<'_> {
             return Err(ProxyError::NoPrimary(Duration::ZERO, first.reason()));
         };
         counters.failover_waits.increment();
-        let _timed = Timed::at(Place::Queue, &self.held.spent);
+        let _timed = Timed::by(Wait::Primary, &self.held.spent);
         let (began, mut last) = (rt::now(), first);
         while began.elapsed() < settings.wait {
             let left = settings.wait.saturating_sub(began.elapsed());
@@ -109,7 +109,7 @@ impl Seeking<'_> {
             )));
         };
         source.counters.pause_waits.increment();
-        let _timed = Timed::at(Place::Queue, &self.held.spent);
+        let _timed = Timed::by(Wait::Pause, &self.held.spent);
         activity.is_paused_now();
         let mut line = self.waits.gate.line_up(&user);
         if self.wait_for(settings.pause, line.may_go()).await?.is_none() {
@@ -132,6 +132,7 @@ impl Seeking<'_> {
         source.counters.failover_waits.increment();
         source.outlook.report_lost(old, "the server has become read-only");
         activity.waits_again();
+        let _timed = Timed::by(Wait::Primary, &self.held.spent);
         let is_there = |snapshot: &Snapshot| {
             snapshot
                 .primary()

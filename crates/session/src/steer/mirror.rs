@@ -18,7 +18,7 @@ use delphinus_pool::{Doing, Epoch, Identity, Keys, Memory, Pool, Request};
 use delphinus_route::{Copies, Mirror, MirrorGroup, Rule};
 use delphinus_sql::{Access, Statement, Uses};
 use delphinus_state::SessionState;
-use delphinus_telemetry::ClusterCounters;
+use delphinus_telemetry::{ClusterCounters, WaitCell};
 use delphinus_wire::response::Status;
 
 use self::asked::{NotAnswered, exchange};
@@ -209,6 +209,8 @@ async fn run(mirrors: &Mirrors, copied: &Copied) -> Result<(), String> {
         memory: &memory,
         waits_for_room: true,
         takes_expired: false,
+        // Nor does a client wait for it.
+        waits: &WaitCell::new(rt::now()),
     };
     let mut checkout = mirrors.pool.checkout(request).await.map_err(|error| error.to_string())?;
     checkout.note(Doing::Sending);

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 28] = shows![
+const SHOWS: [Sample; 29] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -49,6 +49,7 @@ const SHOWS: [Sample; 28] = shows![
     "SHOW DIGESTS",
     "LOG STATUS",
     "DOCTOR",
+    "ACTIVITY STATUS",
     "SHOW STATUS",
     "SHOW VERSION",
     "SHOW LISTENERS",
@@ -186,6 +187,9 @@ const OTHERS: [Sample; 30] = [
         &["LOG STOP x", "LOG STOP slow_log sql_log"],
     ),
     sample("LOG START", &["LOG START", "LOG START slow_log"], &["LOG START x", "LOG START sql_log"]),
+    sample("LOG STOP", &["LOG STOP"], &["LOG STOP x"]),
+    sample("LOG START", &["LOG START"], &["LOG START x"]),
+    sample("SNAPSHOT NOW", &["SNAPSHOT NOW", "SNAPSHOT"], &["SNAPSHOT x", "SNAPSHOT NOW x"]),
     sample("RESET DIGESTS", &["RESET DIGESTS"], &["RESET DIGESTS x"]),
     Sample {
         name: "SET",
