@@ -517,7 +517,7 @@ fn bad_admin() {
     check_mistakes(
         &text,
         &expect![[r#"
-            d.toml:135:2: no [[admin.user]] is set, so no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "admin"
+            d.toml:147:2: no [[admin.user]] is set, so no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "admin"
         "#]],
     );
 }
