@@ -31,6 +31,7 @@ pub mod see;
 pub mod server_suite;
 mod stage;
 pub mod suites;
+pub mod vip;
 
 pub use client::packet::{Packets, Wire};
 pub use client::{Answer, Client, Login, ServerError};

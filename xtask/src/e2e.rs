@@ -26,6 +26,8 @@ const CHANGE: &str = "delphinus-change";
 const SEE: &str = "delphinus-see";
 /// The program that asks the operators' tables.
 const TABLES: &str = "delphinus-crowd";
+/// The program that moves virtual IPs.
+const VIP: &str = "delphinus-vip";
 
 /// Options of `e2e`.
 #[derive(Debug, Args)]
@@ -268,6 +270,9 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
         Some(Part::Tables(tables)) => {
             steps.tests("tables", || run_program(TABLES, &tables_words(tables), &proxy(args.release)?));
         }
+        Some(Part::Vip(vip)) => {
+            steps.tests("virtual IPs", || run_program(VIP, &vip_words(vip), &proxy(args.release)?));
+        }
         Some(Part::Failover(failover)) => {
             // Cuts a member of a group off.
             steps.check("nft", || needs::ensure_program("nft", "nftables"));
@@ -365,6 +370,12 @@ fn see_words(args: &SeeArgs) -> Vec<String> {
     if args.docs {
         words.extend(["--docs".to_owned(), cargo::root().join("docs/see.md").display().to_string()]);
     }
+    words
+}
+
+fn vip_words(args: &VipArgs) -> Vec<String> {
+    let mut words: Vec<String> = args.quick.then(|| "--quick".to_owned()).into_iter().collect();
+    words.extend(args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
     words
 }
 

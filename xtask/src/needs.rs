@@ -9,7 +9,7 @@ use anyhow::Result;
 use delphinus_sandbox::{MySqlPrefix, Terminal, cache_dir, ensure_packages};
 
 /// Programs, and the Debian packages that have them. A program that is there in any other way is good too.
-const PROGRAMS: [(&str, &[&str]); 14] = [
+const PROGRAMS: [(&str, &[&str]); 17] = [
     // libFuzzer is C++.
     ("g++", &["g++"]),
     ("mariadbd", &["mariadb-server-core"]),
@@ -19,6 +19,11 @@ const PROGRAMS: [(&str, &[&str]); 14] = [
     // MariaDB's own test suite and what runs it.
     ("mariadb-test", &["mariadb-test", "mariadb-test-data"]),
     ("sysbench", &["sysbench"]),
+    // Leases, and their tool.
+    ("etcd", &["etcd-server"]),
+    ("etcdctl", &["etcd-client"]),
+    // Cuts machines off.
+    ("nft", &["nftables"]),
     ("go", &["golang-go"]),
     ("npm", &["nodejs", "npm"]),
     ("javac", &["default-jdk-headless"]),

@@ -117,7 +117,10 @@ impl Ha {
                 |snapshot: &Arc<Snapshot>| snapshot.present().any(delphinus_topology::Backend::is_up);
             let server = local.as_deref().and_then(|name| serving(&snapshots, name));
             let proxy = !self.registry.is_offline() && snapshots.iter().any(is_usable);
-            self.health.is(Fitness { proxy, server });
+            // Before the backends have been looked at nothing is known.
+            if snapshots.iter().all(|snapshot| snapshot.settled) {
+                self.health.is(Fitness { proxy, server });
+            }
             rt::sleep(PACE).await;
         }
     }

@@ -22,6 +22,9 @@ const TICK: Duration = Duration::from_millis(200);
 /// What was said of this host's fitness counts no longer than this: the part that says it may hang.
 const STALE: Duration = Duration::from_secs(3);
 
+/// After a start it may take so long until that is known. What the process before this one has left stays meanwhile.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// Folders of keys in the lease store.
 const MEMBERS: &str = "members/";
 const VIPS: &str = "vips/";
@@ -71,17 +74,18 @@ pub struct Settings {
 
 /// What this host is fit for, told by the part that knows.
 #[derive(Debug, Default)]
-pub struct Health(Mutex<(Fitness, BootTime)>);
+pub struct Health(Mutex<Option<(Fitness, BootTime)>>);
 
 impl Health {
     /// Says it. It has to be said again within three seconds.
     pub fn is(&self, fitness: Fitness) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (fitness, boot_now());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((fitness, boot_now()));
     }
 
-    fn now(&self, now: BootTime) -> Fitness {
-        let (fitness, said) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.since(said) < STALE { fitness } else { Fitness::default() }
+    /// None: it has not been said yet.
+    fn now(&self, now: BootTime) -> Option<Fitness> {
+        let (fitness, said) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(if now.since(said) < STALE { fitness } else { Fitness::default() })
     }
 }
 
@@ -200,6 +204,7 @@ struct Work {
     leaving: Vec<Place>,
     /// Since when each member is fit for what it says.
     fit: BTreeMap<Arc<str>, (Fitness, Instant)>,
+    started: Instant,
     stops: bool,
 }
 
@@ -221,6 +226,7 @@ impl Work {
             health,
             sessions,
             fit: BTreeMap::new(),
+            started: Instant::now(),
             stops: false,
         };
         work.seat();
@@ -272,18 +278,29 @@ impl Work {
 
     fn turn(&mut self) {
         let now = boot_now();
-        let fitness = if self.stops { Fitness::default() } else { self.health.now(now) };
-        self.lease.want(&self.own_key(), &fitness.words());
+        let fitness = self.fitness(now);
+        if let Some(fitness) = fitness {
+            self.lease.want(&self.own_key(), &fitness.words());
+        }
         let outlook = self.look(now);
+        if outlook.view.listed.is_none() && !self.stops {
+            // What the process before this one has left in the kernel ends there in time; it may be this one's.
+            return;
+        }
         let ends = outlook.view.ends;
         for place in &mut self.places {
             let name = place.name().clone();
-            let wanted = outlook.wanted.get(&name).filter(|_| !self.stops);
             let key = format!("{VIPS}{name}");
+            let is_ours = outlook.view.held(&key).is_some();
+            let wanted = match fitness {
+                // It cannot be told yet who should have it.
+                None => is_ours.then_some(&self.settings.member),
+                Some(_) => outlook.wanted.get(&name).filter(|_| !self.stops),
+            };
             let standing = Standing {
                 holder: outlook.held.get(&name).map(|holder| &**holder),
                 wanted: wanted.map(|member| &**member),
-                is_ours: outlook.view.held(&key).is_some(),
+                is_ours,
                 is_here: place.is_here(),
             };
             let next = step(&self.settings.member, standing, (outlook.now, ends));
@@ -295,6 +312,15 @@ impl Work {
             act(place, next, (&self.lease, &key, &self.settings.member), &*self.sessions, ends);
         }
         self.leaving.retain(Place::is_here);
+    }
+
+    /// What this host is fit for; none while that cannot be known.
+    fn fitness(&self, now: BootTime) -> Option<Fitness> {
+        if self.stops {
+            return Some(Fitness::default());
+        }
+        let is_early = self.started.elapsed() < GRACE;
+        self.health.now(now).or((!is_early).then(Fitness::default))
     }
 
     fn look(&mut self, now: BootTime) -> Outlook {
