@@ -76,6 +76,9 @@ enum Part {
     /// The operators' tables while ten thousand clients are connected, and asked by a thousand operators at once: time and memory
     /// are bounded, and ordinary clients see no error. Two minutes.
     Tables(TablesArgs),
+    /// Virtual IPs in network namespaces: proxies, and agents on the hosts of MariaDB servers, are killed, hang, are cut off and stop;
+    /// no address is ever in two places. It needs root. Two minutes.
+    Vip(VipArgs),
     /// What operators see of statements: all figures of one run agree, percentiles are those of the client, memory has its bound, no
     /// secret is shown, and what it costs. Of a release build. Twenty minutes.
     See(SeeArgs),
@@ -96,6 +99,17 @@ struct SeeArgs {
     /// Write the table of docs/see.md.
     #[arg(long)]
     docs: bool,
+}
+
+/// Options of `e2e vip`.
+#[derive(Debug, Args)]
+struct VipArgs {
+    /// The part that CI runs.
+    #[arg(long)]
+    quick: bool,
+    /// Only this case; can be repeated.
+    #[arg(long)]
+    only: Vec<String>,
 }
 
 /// Options of `e2e tables`.

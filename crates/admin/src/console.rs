@@ -21,7 +21,7 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 
 use crate::audit::Audit;
 use crate::cluster::{ClusterView, PATIENCE};
-use crate::command::vips::{MemberRow, VipRow, VipWish, Wishing};
+use crate::command::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
 use crate::listen::AtOneWay;
 use crate::select::Desk;
 use crate::users::{AdminToken, AdminUser, AdminUsers};
@@ -99,6 +99,8 @@ pub trait Proxy {
     fn vips(&self) -> Vec<VipRow>;
     /// The processes that share the lease store.
     fn members(&self) -> Vec<MemberRow>;
+    /// Looks whether they can work on this host.
+    fn check_vips(&self) -> VipChecking<'_>;
     /// Has all of them follow a wish.
     fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_>;
     /// How many digests a snapshot has.

@@ -63,7 +63,7 @@ mod worker;
 pub use answer::Refused;
 pub use ask::{AskError, Asked, Place, Question, ask, watch};
 pub use cluster::{ClusterView, Following, PauseDoor};
-pub use command::vips::{MemberRow, VipRow, VipWish, Wishing};
+pub use command::vips::{MemberRow, VipCheckRow, VipChecking, VipRow, VipWish, Wishing};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
     ChangedOption, Changing, ClientUser, ConfigChange, Console, Examining, ListenerRow, Parts, Proxy, Saving,

@@ -41,7 +41,7 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 34] = [
+pub(crate) static SOURCES: [&Source; 35] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -56,6 +56,7 @@ pub(crate) static SOURCES: [&Source; 34] = [
     &limits::LIMITS,
     &vips::VIPS,
     &vips::MEMBERS,
+    &vips::CHECKS,
     &cache::CACHE,
     &digests::DIGESTS,
     &digests::DIGESTS_BY_ORIGIN,

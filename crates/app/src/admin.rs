@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::doctor::faults;
 use delphinus_admin::{
     AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console, Examining,
-    ListenerRow, MemberRow, Parts, Proxy, Saving, Settings, VipRow, VipWish, Wishing,
+    ListenerRow, MemberRow, Parts, Proxy, Saving, Settings, VipCheckRow, VipChecking, VipRow, VipWish,
+    Wishing,
 };
 use delphinus_clients::{Addresses, ListenerSettings, Registry};
 use delphinus_config::{self as config, Config, Edit};
@@ -24,6 +25,7 @@ use crate::http;
 use crate::offline::Service;
 use crate::reload::Running;
 use crate::settings::{credential, default_plugin, login_delays, server_tls, tls_mode};
+use crate::vip_check::{VipFinding, check_vips};
 
 /// The addresses where operators connect; none without `[admin]`.
 pub(crate) fn listeners(config: &Config) -> Result<Vec<Wanted>, Error> {
@@ -165,6 +167,25 @@ impl Proxy for Steered {
 
     fn members(&self) -> Vec<MemberRow> {
         self.running.parts.ha.members()
+    }
+
+    fn check_vips(&self) -> VipChecking<'_> {
+        let config = self.running.config();
+        let held: Vec<String> =
+            self.vips().into_iter().filter_map(|vip| vip.holder.map(|_| vip.name.to_string())).collect();
+        Box::pin(async move {
+            let looked =
+                rt::compute(move || check_vips(&config, |name| held.iter().any(|one| one == name))).await;
+            let row = |VipFinding { vip, address, check, is_ok, result, advice }| VipCheckRow {
+                vip,
+                address,
+                check,
+                is_ok,
+                result,
+                advice,
+            };
+            looked.unwrap_or_default().into_iter().map(row).collect()
+        })
     }
 
     fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_> {

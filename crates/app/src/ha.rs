@@ -163,7 +163,8 @@ fn own_file(folder: &Path, cluster: &str) -> std::path::PathBuf {
     folder.join(format!("lease-{cluster}"))
 }
 
-fn etcd(config: &Config, terms: Terms) -> EtcdSettings {
+/// How its etcd is reached.
+pub(crate) fn etcd(config: &Config, terms: Terms) -> EtcdSettings {
     let by = &config.lease;
     let user = by.user.clone().zip(by.password.as_ref());
     let files = by.tls_cert.clone().zip(by.tls_key.clone());

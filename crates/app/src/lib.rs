@@ -26,6 +26,7 @@ mod sampling;
 mod settings;
 mod texts;
 mod trust;
+mod vip_check;
 mod watch;
 mod worker;
 
@@ -34,3 +35,4 @@ pub use doctor::look_for_faults;
 pub use error::Error;
 pub use reload::{ConfigStore, log_settings};
 pub use trust::{ShownByBackend, shown_by_backends};
+pub use vip_check::{VipFinding, check_vips};

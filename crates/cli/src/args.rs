@@ -52,6 +52,14 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 nothing serious, 1 a mistake in the configuration or a failure, 2 wrong usage, 3 something serious.
     Doctor(DoctorArgs),
+    /// Keep virtual IPs on the host of a server, without a proxy: clients reach the server directly.
+    ///
+    /// The configuration has [lease] with local_backend, the virtual IPs and the cluster; it has no listener. It needs CAP_NET_ADMIN
+    /// and CAP_NET_RAW. See docs/ha.md.
+    Agent(RunArgs),
+    /// Virtual IPs.
+    #[command(subcommand)]
+    Vip(VipCommand),
     /// Explain the configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -100,6 +108,28 @@ pub(crate) struct DoctorArgs {
     /// The configuration file.
     #[arg(short, long, value_name = "FILE", default_value = "delphinus.toml")]
     pub(crate) config: PathBuf,
+    /// Print a list of objects, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum VipCommand {
+    /// Look whether the virtual IPs of a configuration can work on this host: rights, interface, whether the address is free, the lease
+    /// store. Nothing changes.
+    ///
+    /// Exit codes: 0 all is well, 1 a mistake in the configuration, 2 wrong usage, 3 something is to be done first.
+    Check(VipCheckArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct VipCheckArgs {
+    /// The configuration file.
+    #[arg(short, long, value_name = "FILE", default_value = "delphinus.toml")]
+    pub(crate) config: PathBuf,
+    /// The virtual IPs are in use already: do not look whether another host answers for them.
+    #[arg(long)]
+    pub(crate) held: bool,
     /// Print a list of objects, for programs.
     #[arg(long)]
     pub(crate) json: bool,

@@ -14,10 +14,11 @@ mod load;
 mod output;
 mod reference;
 mod run;
+mod vip;
 
 use std::process::ExitCode;
 
-use args::{Args, Command, ConfigCommand};
+use args::{Args, Command, ConfigCommand, VipCommand};
 use clap::Parser;
 
 #[global_allocator]
@@ -26,6 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Agent(args) => run::run_agent(&args),
+        Command::Vip(VipCommand::Check(args)) => vip::check(&args),
         Command::Check(args) => check::check(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Config(ConfigCommand::Reference(args)) => reference::print_reference(&args),

@@ -73,6 +73,10 @@ pub(crate) const COMMANDS: &[Command] = &[
         &limits::LIMITS,
     ),
     look(&["SHOW VIPS", "VIP SHOW"], "name", "The virtual IPs, and where they are.", &vips::VIPS),
+    Command {
+        role: AdminRole::Operator,
+        ..look(&["VIP CHECK"], "vip", "Whether the virtual IPs can work on this host, and what to do if not.", &vips::CHECKS)
+    },
     look(&["SHOW MEMBERS"], "name", "The processes that share the lease store.", &vips::MEMBERS),
     operate(
         &["VIP"],

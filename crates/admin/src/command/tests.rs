@@ -16,7 +16,7 @@ use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
 use super::dispatch::find;
-use super::vips::{MemberRow, VipRow, VipWish, Wishing};
+use super::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
 use super::*;
 use crate::cluster::{ClusterView, PauseDoor};
 use crate::console::{ChangedOption, Changing, ClientUser, ConfigChange, ListenerRow, Parts, Proxy, Saving};
@@ -118,6 +118,10 @@ impl Proxy for TwoOptions {
 
     fn members(&self) -> Vec<MemberRow> {
         Vec::new()
+    }
+
+    fn check_vips(&self) -> VipChecking<'_> {
+        Box::pin(async { Vec::new() })
     }
 
     fn wish_of_vips(&self, _: VipWish) -> Wishing<'_> {

@@ -133,6 +133,58 @@ pub(crate) static MEMBERS: Source = Source {
     }),
 };
 
+/// One check of what virtual IPs need.
+#[derive(Debug, Clone)]
+pub struct VipCheckRow {
+    /// The virtual IP; `lease` for the store.
+    pub vip: String,
+    /// The address, if it is about one.
+    pub address: Option<IpAddr>,
+    /// What was looked at.
+    pub check: &'static str,
+    /// It is as it has to be.
+    pub is_ok: bool,
+    /// What was found.
+    pub result: String,
+    /// What to do if it is not.
+    pub advice: &'static str,
+}
+
+/// What comes of looking.
+pub type VipChecking<'a> = Pin<Box<dyn Future<Output = Vec<VipCheckRow>> + 'a>>;
+
+pub(crate) static CHECKS: Source = Source {
+    table: tables::Table {
+        name: "vip_checks",
+        help: "Whether the virtual IPs can work on this host. To read it takes up to a second for each address.",
+        columns: &[
+            Column::text("vip", "The virtual IP; lease: the store."),
+            Column::text("address", "The address; NULL: it is not about one."),
+            Column::text("check_name", "What was looked at."),
+            Column::integer("ok", "", "1: it is as it has to be."),
+            Column::text("result", "What was found."),
+            Column::text("advice", "What to do; NULL: nothing."),
+        ],
+        over: "",
+    },
+    role: AdminRole::Operator,
+    rows: Provider::Asking(|console, _| {
+        Box::pin(async {
+            let row = |one: VipCheckRow| {
+                vec![
+                    text(one.vip),
+                    one.address.map(text).into(),
+                    text(one.check),
+                    number(u8::from(one.is_ok)),
+                    text(one.result),
+                    (!one.is_ok).then(|| text(one.advice)).into(),
+                ]
+            };
+            Ok(console.parts.proxy.check_vips().await.into_iter().map(row).collect())
+        })
+    }),
+};
+
 /// `VIP MOVE name TO member`, `VIP FREEZE`, `VIP UNFREEZE`, `VIP REBALANCE`.
 pub(super) async fn vip(call: &Call<'_>) -> Result<Answer, Refused> {
     let wish = match call.words {

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 29] = shows![
+const SHOWS: [Sample; 30] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -62,6 +62,7 @@ const SHOWS: [Sample; 29] = shows![
     "SHOW LIMITS",
     "SHOW VIPS",
     "SHOW MEMBERS",
+    "VIP CHECK",
     "SHOW COMMANDS",
     "SHOW VARIABLES",
     "SHOW WARNINGS",
