@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use delphinus_cache::Cache;
-use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry, Told};
+use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry};
 use delphinus_config::{Edit, Effect};
 use delphinus_doctor::Finding;
 use delphinus_history::History;
@@ -237,7 +237,7 @@ impl Console {
     }
 
     /// The statements that sessions run, of those that tell in time.
-    pub(crate) async fn statements(&self, sessions: &[Arc<Activity>]) -> HashMap<ClientConnId, Told> {
+    pub(crate) async fn statements(&self, sessions: &[Arc<Activity>]) -> HashMap<ClientConnId, String> {
         let busy: Vec<_> = sessions.iter().filter(|one| one.place().is_some()).cloned().collect();
         self.parts.registry.ask(&busy, PATIENCE).await
     }

@@ -7,33 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use delphinus_net::rt::{self, Semaphore, mpsc};
-use delphinus_sql::{Digest, LexOptions, digest};
+use delphinus_sql::{LexOptions, digest};
 
 use crate::activity::{Activity, ClientConnId};
 use crate::registry::Registry;
 
-/// The statement that a session runs, as it is told to others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// Without its literals, as far as it is shown to anybody.
-    pub text: String,
-    /// That of the whole.
-    pub digest: Digest,
-}
-
-impl Told {
-    /// Of a statement that is read like this.
-    pub fn of(text: &[u8], lex: LexOptions) -> Self {
-        let mut out = Vec::new();
-        let digest = digest(text, lex, &mut out);
-        let text = String::from_utf8_lossy(&out);
-        let text = text.char_indices().take_while(|(at, _)| *at < SHOWN).map(|(_, one)| one).collect();
-        Self { text, digest }
-    }
-}
-
-/// Which session answers, and what it runs.
-type Answer = (ClientConnId, Option<Told>);
+/// Which session answers, and the statement that runs, without its literals.
+type Answer = (ClientConnId, Option<String>);
 
 /// Where the answers go. One question at a time: who asks second waits.
 #[derive(Debug)]
@@ -57,7 +37,7 @@ impl Inquiry {
 impl Registry {
     /// Asks these sessions for the statements that they run, and waits for their answers no longer than `limit`. Those that have none in
     /// time are left out.
-    pub async fn ask(&self, sessions: &[Arc<Activity>], limit: Duration) -> HashMap<ClientConnId, Told> {
+    pub async fn ask(&self, sessions: &[Arc<Activity>], limit: Duration) -> HashMap<ClientConnId, String> {
         let mut told = HashMap::new();
         if sessions.is_empty() {
             return told;
@@ -81,7 +61,7 @@ impl Registry {
     }
 
     /// A session answers, if anybody asks.
-    pub fn answer(&self, id: ClientConnId, statement: impl FnOnce() -> Option<Told>) {
+    pub fn answer(&self, id: ClientConnId, statement: impl FnOnce() -> Option<String>) {
         let Some(answers) = self.inquiry.answers().clone() else { return };
         // There is room for everybody who was asked; an answer that comes too late interests nobody.
         let _ = answers.try_send((id, statement()));
@@ -92,6 +72,9 @@ impl Registry {
 const SHOWN: usize = 1024;
 
 /// A statement without its literals, as far as it is shown to anybody.
-pub(crate) fn without_literals(text: &[u8], lex: LexOptions) -> String {
-    Told::of(text, lex).text
+pub fn without_literals(text: &[u8], lex: LexOptions) -> String {
+    let mut out = Vec::new();
+    digest(text, lex, &mut out);
+    let text = String::from_utf8_lossy(&out);
+    text.char_indices().take_while(|(at, _)| *at < SHOWN).map(|(_, one)| one).collect()
 }

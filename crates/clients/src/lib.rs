@@ -36,7 +36,7 @@ pub use admission::{Attendance, ClientLimits, Newcomer, Rank, Refusal};
 pub use clusters::{Clusters, Elsewhere};
 pub use defaults::Defaults;
 pub use failed_logins::{FailedLogins, LoginDelays, Visitor};
-pub use inquiry::Told;
+pub use inquiry::without_literals;
 pub use limits::{
     InQueue, Limit, LimitCounts, LimitPer, LimitReached, LimitTerms, Limitable, Limited, Limits, Obstacle,
     ResultCap, Slot, Slots, Turn,

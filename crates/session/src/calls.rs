@@ -1,11 +1,11 @@
 //! What others want of a session while it waits: they ask what it does, or end what it runs.
 
-use delphinus_clients::{Calls, Registry, Told};
+use delphinus_clients::{Calls, Registry};
 
 use crate::hold::Held;
 
 /// Does what others want of the session; `statement` is asked for what it runs. Returns what they want.
-pub(crate) fn attend(held: &Held, registry: &Registry, statement: impl FnOnce() -> Option<Told>) -> Calls {
+pub(crate) fn attend(held: &Held, registry: &Registry, statement: impl FnOnce() -> Option<String>) -> Calls {
     let activity = &held.activity;
     let calls = activity.take_calls();
     if calls.asks() {

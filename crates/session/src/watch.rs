@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
-use delphinus_clients::{Activity, Told};
+use delphinus_clients::{Activity, without_literals};
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, Doing, PoolError};
 use delphinus_topology::BackendId;
@@ -176,19 +176,19 @@ impl Watch<'_> {
     }
 
     /// The statement that runs, if it is still at the front of the buffer.
-    fn statement_on(&self, client: &Client, checkout: &mut Checkout) -> Option<Told> {
-        let told = |text: &[u8]| Told::of(text, self.state.lex.as_read());
+    fn statement_on(&self, client: &Client, checkout: &mut Checkout) -> Option<String> {
+        let shown = |text: &[u8]| without_literals(text, self.state.lex.as_read());
         let payload = client.buffer.data().get(HEADER_LEN..client.kept)?;
         match Command::parse(payload).ok()? {
             Command::Query(_) => {
                 let at = query_text_at(payload, client.capabilities).ok()?;
-                Some(told(payload.get(at..)?))
+                Some(shown(payload.get(at..)?))
             }
-            Command::StmtPrepare(text) => Some(told(text)),
+            Command::StmtPrepare(text) => Some(shown(text)),
             // The id in it is the backend's.
             Command::StmtExecute { id, .. } => {
                 let text = checkout.connection().statements.text_of(BackendStmtId(id.0))?;
-                Some(told(&text))
+                Some(shown(&text))
             }
             _ => None,
         }

@@ -22,7 +22,7 @@ struct Victims {
     older_s: Option<u32>,
 }
 
-pub(super) async fn kill(call: &Call<'_>) -> Result<Answer, Refused> {
+pub(super) fn kill(call: &Call<'_>) -> Result<Answer, Refused> {
     let (ends_session, rest) = match call.words {
         [word, rest @ ..] if word.is("CONNECTION") => (true, rest),
         [word, rest @ ..] if word.is("QUERY") => (false, rest),
@@ -33,7 +33,7 @@ pub(super) async fn kill(call: &Call<'_>) -> Result<Answer, Refused> {
         return kill_session(call, id, ends_session);
     }
     let victims = victims(rest).ok_or_else(|| usage_of("KILL"))?;
-    Ok(kill_all(call, &victims, ends_session).await)
+    Ok(kill_all(call, &victims, ends_session))
 }
 
 /// `USER name HOST host DIGEST hash OLDER seconds`, each of them at most once.
@@ -61,23 +61,19 @@ impl Victims {
     fn has(&self, one: &Activity, now_s: u32) -> bool {
         self.user.as_deref().is_none_or(|user| *one.user() == *user)
             && self.host.as_deref().is_none_or(|host| one.host == host)
+            && self.digest.is_none_or(|digest| one.running_digest() == Some(digest.0))
             && self.older_s.is_none_or(|least| one.since_s(now_s) >= least)
     }
 }
 
 /// Ends all that are meant; how many.
-async fn kill_all(call: &Call<'_>, victims: &Victims, ends_session: bool) -> Answer {
+fn kill_all(call: &Call<'_>, victims: &Victims, ends_session: bool) -> Answer {
     let registry = &call.console.parts.registry;
     let is_meant = |one: &Arc<Activity>| {
         let runs = ends_session || one.place().is_some() || one.is_waiting();
         runs && victims.has(one, registry.clock_s())
     };
-    let mut meant: Vec<_> = registry.list().into_iter().filter(is_meant).collect();
-    if let Some(digest) = victims.digest {
-        // Each is asked, and one that does not answer is left alone.
-        let told = call.console.statements(&meant).await;
-        meant.retain(|one| told.get(&one.id).is_some_and(|told| told.digest == digest));
-    }
+    let meant: Vec<_> = registry.list().into_iter().filter(is_meant).collect();
     for one in &meant {
         one.kill_from_outside(ends_session);
     }

@@ -208,7 +208,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         "Ends a session, or only the statement that it runs, also on the backend. The id is that of SHOW SESSIONS. Or all \
          sessions (statements) of a user, of a host, that run a statement with a digest of SHOW DIGESTS, or that have been in \
          their state for so many seconds; the answer has how many.",
-        Run::Asking(|call| Box::pin(kill::kill(call))),
+        Run::Now(kill::kill),
     ),
     operate(
         &["SET BACKEND"],

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use delphinus_clients::{Activity, Told};
+use delphinus_clients::Activity;
 use delphinus_net::rt;
 use delphinus_state::Pin;
 use delphinus_tables::{Cell, Column, Reads, Table};
@@ -111,7 +111,7 @@ fn waiters(console: &Console) -> Cells {
     registry.list().iter().filter(|one| one.is_waiting()).map(row).collect()
 }
 
-fn session(info: &Activity, statement: Option<Told>, cluster: &ClusterView, now_s: u32) -> Vec<Cell> {
+fn session(info: &Activity, statement: Option<String>, cluster: &ClusterView, now_s: u32) -> Vec<Cell> {
     let place = info.place();
     let hold = info.hold();
     let backend = place.map(|(backend, _)| backend).or(hold.backend);
@@ -132,7 +132,7 @@ fn session(info: &Activity, statement: Option<Told>, cluster: &ClusterView, now_
         place.map(|(_, thread)| number(thread.id)).into(),
         hold.pins.first().map(|pin| pin.reason.label()).into(),
         yes_or_no(hold.is_in_transaction),
-        statement.map(|told| text(told.text)).into(),
+        statement.into(),
         text(&cluster.name),
     ]
 }
