@@ -30,6 +30,8 @@ pub struct ConfigFile {
     pub monitor: Vec<String>,
     /// The primary alone, reached over this Unix socket.
     pub only_primary_at: Option<PathBuf>,
+    /// The proxy's port is a smaller one.
+    pub port_below: Option<u16>,
     /// What the proxy takes for `/etc/hosts`.
     pub hosts: Option<PathBuf>,
     /// A directory below the proxy's that is a disk of its own, and the size of that.

@@ -176,7 +176,7 @@ pub(crate) fn start_proxy(cluster: &Cluster, config: &ConfigFile) -> Result<(Por
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let dir = cluster.dir().join(format!("proxy{number}"));
     fs::create_dir(&dir)?;
-    let lease = PortLease::take()?;
+    let lease = config.port_below.map_or_else(PortLease::take, PortLease::take_below)?;
     let socket = dir.join("sock");
     let file = config.write(cluster, &dir, (lease.port(), &socket))?;
     let mut proxy = match (&config.hosts, config.small_disk) {

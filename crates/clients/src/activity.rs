@@ -190,6 +190,12 @@ impl Activity {
         self.digest.store(digest, Ordering::Relaxed);
     }
 
+    /// The digest of the statement that runs, or waits to run, if it is known.
+    pub fn running_digest(&self) -> Option<u64> {
+        let runs = self.running.load(Ordering::Relaxed) != 0;
+        Some(self.digest.load(Ordering::Relaxed)).filter(|digest| runs && *digest != 0)
+    }
+
     /// Notes why the statement goes where it goes: the number of that reason.
     #[inline]
     pub fn is_routed(&self, reason: u8) {

@@ -8,6 +8,7 @@
 //! | what other commands need | `needs` |
 //! | the way of those to a server and back | `run` |
 //! | what becomes of it if something goes wrong | `rescue` |
+//! | how it waits for a primary, the end of a pause, its turn | `rescue/wait` |
 //! | how connections are taken, kept and given back | `hold` |
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `io/relay` |

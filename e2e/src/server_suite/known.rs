@@ -51,11 +51,12 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         ],
     ),
     by(
-        "`information_schema` has the server's ids of connections, not the clients'",
+        "`information_schema` and `IS_USED_LOCK()` have the server's ids of connections, not the clients'",
         LIMITS,
         &[
             "auto_increment_ranges_innodb",
             "backup_stages",
+            "func_misc",
             "loadxml",
             "public_privileges",
             "sp-threads",
@@ -108,17 +109,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         &["require_secure_transport"],
     ),
     by("a client's character set is obeyed, whatever the server was told", LIMITS, &["bug47671"]),
-    by(
-        "`@@port` is the server's",
-        LIMITS,
-        &[
-            "ctype_cp932_binlog_row",
-            "flush_block_commit_notembedded",
-            "partition_binlog",
-            "sp_trans_log",
-            "stat_tables_rbr",
-        ],
-    ),
     by(
         "a routine's warnings count rows anew where the proxy has asked something",
         LIMITS,

@@ -208,10 +208,10 @@ pub(crate) const COMMANDS: &[Command] = &[
     look(&["SHOW COMMANDS", "HELP"], "command", "This table.", &help::COMMANDS_TABLE),
     operate(
         &["KILL"],
-        "[CONNECTION | QUERY] {id | [USER name] [HOST host] [OLDER seconds]}",
+        "[CONNECTION | QUERY] {id | [USER name] [HOST host] [DIGEST hash] [OLDER seconds]}",
         "Ends a session, or only the statement that it runs, also on the backend. The id is that of SHOW SESSIONS. Or all \
-         sessions (statements) of a user, of a host, or that have been in their state for so many seconds; the answer has how \
-         many.",
+         sessions (statements) of a user, of a host, that run a statement with a digest of SHOW DIGESTS, or that have been in \
+         their state for so many seconds; the answer has how many.",
         Run::Now(kill::kill),
     ),
     operate(
