@@ -54,13 +54,14 @@ fn count(arguments: &[Cell]) -> Result<Cell, String> {
 
 fn percentile(arguments: &[Cell]) -> Result<Cell, String> {
     let [one, percent] = arguments else { return Err("histogram_percentile(histogram, percent)".to_owned()) };
+    let wrong = || "histogram_percentile() wants a percentage from 0 to 100, such as 99 or 99.9".to_owned();
     let percent = match percent {
-        Cell::Integer(percent) => *percent as f64,
+        Cell::Integer(percent) => u8::try_from(*percent).map(f64::from).map_err(|_| wrong())?,
         Cell::Real(percent) => *percent,
         _ => f64::NAN,
     };
     if !(0.0..=100.0).contains(&percent) {
-        return Err("histogram_percentile() wants a percentage from 0 to 100, such as 99 or 99.9".to_owned());
+        return Err(wrong());
     }
     let part = (percent * 10.0).round() as i64;
     let times = histogram("histogram_percentile", one)?;

@@ -69,7 +69,7 @@ impl Store {
     pub fn open(place: Place, limits: Limits) -> Self {
         let mut store = Self { place, limits, open: BTreeMap::new(), last: None, cleaned: BTreeMap::new() };
         for name in store.place.list() {
-            if store.schema_of(&name).is_none() {
+            if schema_of(&name).is_none() {
                 continue;
             }
             if let Err(Trouble { file, why }) = store.with(&name, |_| Ok(())) {
@@ -350,15 +350,6 @@ impl Store {
         (self.limits.max_bytes - beside) / 100 * part
     }
 
-    /// What makes the tables of a file.
-    fn schema_of(&self, name: &str) -> Option<&'static str> {
-        match name {
-            MINUTES | HOURS => Some(ROLLED.schema),
-            SNAPSHOTS => Some(snapshot::SCHEMA),
-            name => day_of(name).map(|_| RAW.schema),
-        }
-    }
-
     /// Does something with a file, which is opened if it is not. One that is damaged is moved aside.
     fn with<T>(
         &mut self,
@@ -375,7 +366,7 @@ impl Store {
             self.open.remove(name);
         }
         if !self.open.contains_key(name) {
-            let schema = self.schema_of(name).unwrap_or_default();
+            let schema = schema_of(name).unwrap_or_default();
             let database = match Database::open(&self.place, name, schema, self.share(name)) {
                 Err(Unusable::Damaged(why)) => {
                     self.move_aside(name, &why);
@@ -423,6 +414,15 @@ impl Store {
         if let Err(error) = self.place.remove(name) {
             tracing::warn!(file = name, %error, "a file of the activity history cannot be removed");
         }
+    }
+}
+
+/// What makes the tables of a file; `None`: it is none of these.
+fn schema_of(name: &str) -> Option<&'static str> {
+    match name {
+        MINUTES | HOURS => Some(ROLLED.schema),
+        SNAPSHOTS => Some(snapshot::SCHEMA),
+        name => day_of(name).map(|_| RAW.schema),
     }
 }
 

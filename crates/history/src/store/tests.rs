@@ -86,6 +86,7 @@ impl Random {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "others may have no text")]
 fn text_of(digest: u64) -> Option<Arc<str>> {
     Some(format!("SELECT {digest}").into())
 }
@@ -300,7 +301,7 @@ fn a_year_stays_under_its_cap() {
                     let mut sample = random.sample(at + second * 20, 25);
                     for row in &mut sample.rows {
                         row.schema = Some(format!("schema{day}_{}", random.below(20)).into());
-                        row.digest = Some((day as u64) << 32 | random.below(40));
+                        row.digest = Some(day.cast_unsigned() << 32 | random.below(40));
                     }
                     sample
                 })
@@ -327,9 +328,9 @@ fn large_snapshot(at: i64) -> Snapshot {
         grouped: Grouped::Digest,
         cluster: Some("main".into()),
         name: None,
-        digest: Some(n + at as u64),
+        digest: Some(n + at.cast_unsigned()),
         text: Some("SELECT something".into()),
-        totals: [n as i64; TOTALS.len()],
+        totals: [n.cast_signed(); TOTALS.len()],
         histogram: "1:2,3:4".repeat(30),
     };
     let counters = (0..100).map(|n| (format!("counter{n}"), n)).collect();
