@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(call("histogram_minus", &[later.clone(), text("10:5 100:1")]), Ok(text("100:5")));
         assert_eq!(call("histogram_minus", &[later.clone(), Cell::Null]), Ok(later.clone()));
         assert_eq!(call("histogram_minus", &[text("1:1"), later.clone()]), Ok(Cell::Null));
-        assert_eq!(call("histogram_count", &[later.clone()]), Ok(Cell::Integer(11)));
+        assert_eq!(call("histogram_count", std::slice::from_ref(&later)), Ok(Cell::Integer(11)));
         let at = |percent: Cell| call("histogram_percentile", &[later.clone(), percent]);
         assert!(at(Cell::Integer(1)).unwrap().to_text() < at(Cell::Real(99.9)).unwrap().to_text());
         for wrong in [at(Cell::Integer(101)), at(Cell::Null), call("histogram_count", &[text("x")])] {
