@@ -162,7 +162,8 @@ fn what_is_kept_outlives_a_kill() {
     }
     client.query("SELECT SLEEP(2)").unwrap();
     let second = number(&mut operator, "SNAPSHOT NOW");
-    assert_eq!(second, first + 1);
+    // One that was due may have come between.
+    assert!(second > first);
     let between = format!(
         "SELECT b.count - a.count, histogram_count(histogram_minus(b.histogram, a.histogram)), \
          histogram_percentile(histogram_minus(b.histogram, a.histogram), 99.9) BETWEEN 1900000 AND 2200000, \

@@ -54,13 +54,14 @@ fn count(arguments: &[Cell]) -> Result<Cell, String> {
 
 fn percentile(arguments: &[Cell]) -> Result<Cell, String> {
     let [one, percent] = arguments else { return Err("histogram_percentile(histogram, percent)".to_owned()) };
+    let wrong = || "histogram_percentile() wants a percentage from 0 to 100, such as 99 or 99.9".to_owned();
     let percent = match percent {
-        Cell::Integer(percent) => *percent as f64,
+        Cell::Integer(percent) => u8::try_from(*percent).map(f64::from).map_err(|_| wrong())?,
         Cell::Real(percent) => *percent,
         _ => f64::NAN,
     };
     if !(0.0..=100.0).contains(&percent) {
-        return Err("histogram_percentile() wants a percentage from 0 to 100, such as 99 or 99.9".to_owned());
+        return Err(wrong());
     }
     let part = (percent * 10.0).round() as i64;
     let times = histogram("histogram_percentile", one)?;
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(call("histogram_minus", &[later.clone(), text("10:5 100:1")]), Ok(text("100:5")));
         assert_eq!(call("histogram_minus", &[later.clone(), Cell::Null]), Ok(later.clone()));
         assert_eq!(call("histogram_minus", &[text("1:1"), later.clone()]), Ok(Cell::Null));
-        assert_eq!(call("histogram_count", &[later.clone()]), Ok(Cell::Integer(11)));
+        assert_eq!(call("histogram_count", std::slice::from_ref(&later)), Ok(Cell::Integer(11)));
         let at = |percent: Cell| call("histogram_percentile", &[later.clone(), percent]);
         assert!(at(Cell::Integer(1)).unwrap().to_text() < at(Cell::Real(99.9)).unwrap().to_text());
         for wrong in [at(Cell::Integer(101)), at(Cell::Null), call("histogram_count", &[text("x")])] {

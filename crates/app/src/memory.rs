@@ -104,7 +104,7 @@ fn history(config: &Config, memory: &Account, statistics: &Arc<Statistics>) -> A
     }
     let statistics = statistics.clone();
     let text_of = move |digest| statistics.text(delphinus_sql::Digest(digest));
-    History::start(memory.clone(), place, settings, Box::new(text_of))
+    History::start(memory, place, settings, Box::new(text_of))
 }
 
 /// How much of what sessions do is kept, and for how long.

@@ -62,13 +62,20 @@ fn unix_s() -> i64 {
 fn sample(registry: &Registry, clusters: &Clusters, most: usize) -> Vec<Row> {
     let (now, clock_s) = (rt::now(), registry.clock_s());
     let sampled = |activity: Arc<Activity>| Some((activity.sample(now, clock_s)?, activity));
-    let mut all: Vec<_> = registry.active().into_iter().filter_map(sampled).collect();
+    let all = registry.active().into_iter().filter_map(sampled).collect();
+    let (longest, others) = split(all, most);
+    let rows = longest.iter().map(|(sampled, activity)| row(sampled, activity, clusters));
+    rows.chain(rest(others.iter().map(|(sampled, _)| sampled))).collect()
+}
+
+/// Those whose commands run longest, so many of them, and all others.
+#[expect(clippy::type_complexity, reason = "two of the same")]
+fn split<T>(mut all: Vec<(Sampled, T)>, most: usize) -> (Vec<(Sampled, T)>, Vec<(Sampled, T)>) {
     if all.len() > most {
         all.select_nth_unstable_by_key(most, |(sampled, _)| std::cmp::Reverse(sampled.in_command_us));
     }
     let others = all.split_off(most.min(all.len()));
-    let rows = all.iter().map(|(sampled, activity)| row(sampled, activity, clusters));
-    rows.chain(rest(others.iter().map(|(sampled, _)| sampled))).collect()
+    (all, others)
 }
 
 /// Rows of the rest, by what sessions do and wait for.
@@ -136,4 +143,46 @@ fn kind(code: u8) -> Option<&'static str> {
         Code::ProcessKill => "process_kill",
         _ => "other",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use delphinus_clients::State;
+    use delphinus_telemetry::Wait;
+
+    use super::*;
+
+    fn sampled(in_command_us: u64) -> Sampled {
+        Sampled {
+            state: if in_command_us.is_multiple_of(2) { State::Waiting } else { State::Running },
+            command: 1,
+            code: 3,
+            wait: in_command_us.is_multiple_of(2).then_some(Wait::Pool),
+            place: None,
+            reason: None,
+            pin: None,
+            digest: 0,
+            in_state_us: 0,
+            in_command_us,
+            transaction_us: None,
+        }
+    }
+
+    #[test]
+    fn the_longest_have_rows_and_the_others_are_in_the_rest() {
+        let all = || (0..100).rev().map(|us| (sampled(us), ())).collect::<Vec<_>>();
+        for most in [0, 1, 10, 99, 100, 1000] {
+            let (longest, others) = split(all(), most);
+            assert_eq!((longest.len(), others.len()), (most.min(100), 100 - most.min(100)));
+            let shortest = longest.iter().map(|(one, ())| one.in_command_us).min().unwrap_or(u64::MAX);
+            assert!(others.iter().all(|(one, ())| one.in_command_us < shortest), "{most}");
+            let rows = rest(others.iter().map(|(one, ())| one));
+            assert!(rows.len() <= 2 && rows.iter().all(|row| row.session.is_none()));
+            assert_eq!(rows.iter().map(|row| row.sessions as usize).sum::<usize>(), others.len());
+        }
+        let rows = rest(all().iter().map(|(one, ())| one));
+        let seen: Vec<_> =
+            rows.iter().map(|row| (row.state, row.wait_class, row.sessions, row.in_command_us)).collect();
+        assert_eq!(seen, [("running", Some("cpu"), 50, 99), ("waiting", Some("pool"), 50, 98)]);
+    }
 }

@@ -93,12 +93,12 @@ const REST: Duration = Duration::from_secs(2);
 pub struct History {
     shared: Arc<Shared>,
     sender: SyncSender<Message>,
-    account: Account,
     is_on_disk: bool,
-    /// While samples are wanted.
-    room: Mutex<Option<Permit>>,
+    /// For the files that are open, and for the queue while samples are wanted.
+    room: Mutex<Permit>,
     wanted: AtomicBool,
-    memory_bytes: u64,
+    /// What the files take in memory, about.
+    bytes_open: usize,
 }
 
 #[derive(Default)]
@@ -132,19 +132,18 @@ impl fmt::Debug for History {
 
 impl History {
     /// Starts the thread.
-    pub fn start(account: Account, place: Place, settings: Settings, text_of: TextOf) -> Arc<Self> {
+    pub fn start(account: &Account, place: Place, settings: Settings, text_of: TextOf) -> Arc<Self> {
         let (sender, receiver) = mpsc::sync_channel(QUEUE);
         let shared = Arc::<Shared>::default();
         let is_on_disk = matches!(place, Place::Dir(_));
-        let memory_bytes = if is_on_disk { 0 } else { settings.limits.max_bytes };
+        let bytes_open = CACHES + if is_on_disk { 0 } else { settings.limits.max_bytes as usize };
         let history = Arc::new(Self {
             shared: shared.clone(),
             sender,
-            account,
             is_on_disk,
-            room: Mutex::default(),
+            room: Mutex::new(account.open(Owner::History)),
             wanted: AtomicBool::new(false),
-            memory_bytes,
+            bytes_open,
         });
         history.want(settings.enabled);
         let serve =
@@ -167,20 +166,18 @@ impl History {
     fn want(&self, enabled: bool) {
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         if !enabled {
-            *room = None;
-        } else if room.is_none() {
-            let bytes = QUEUE_BYTES as usize + CACHES + self.memory_bytes as usize;
-            *room = self.account.take(Owner::History, bytes);
-            if room.is_none() {
-                tracing::warn!("memory_limit leaves no room for the activity history: nothing is sampled");
-            }
+            // What is there can still be read.
+            room.shrink_to(self.bytes_open);
+        } else if !room.grow_to(self.bytes_open + QUEUE_BYTES as usize) {
+            tracing::warn!("memory_limit leaves no room for the activity history: nothing is sampled");
         }
         self.wanted.store(enabled, Ordering::Relaxed);
     }
 
     /// Whether samples are stored.
     pub fn state(&self) -> State {
-        let has_room = self.room.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        let has_room = room >= self.bytes_open + QUEUE_BYTES as usize;
         match (self.wanted.load(Ordering::Relaxed), has_room) {
             (false, _) => State::Off,
             (true, false) => State::NoMemory,
@@ -352,5 +349,87 @@ impl Writer {
         let (files, bytes) = (self.store.files(), self.store.bytes());
         let mut seen = self.shared.seen();
         (seen.files, seen.bytes) = (files, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Row;
+
+    fn settings(enabled: bool) -> Settings {
+        let limits = Limits {
+            max_bytes: 4 << 20,
+            raw_days: 1,
+            minute_days: 1,
+            hour_days: 1,
+            snapshot_days: 1,
+            most_groups: 5,
+        };
+        Settings { enabled, limits }
+    }
+
+    fn sample(at: i64, rows: u32) -> Sample {
+        let row = |session| Row { session: Some(session), sessions: 1, state: "running", ..Row::default() };
+        Sample { at, rows: (0..rows).map(row).collect() }
+    }
+
+    #[test]
+    fn what_is_taken_in_is_stored_and_counted() {
+        let account = Account::new(64 << 20);
+        let history = History::start(&account, Place::memory(), settings(true), Box::new(|_| None));
+        assert_eq!(history.state(), State::InMemory);
+        assert_eq!(account.used_by(Owner::History), QUEUE_BYTES + CACHES as u64 + (4 << 20));
+        for at in 0..100 {
+            history.push(sample(1_800_000_000 + at, 3));
+            history.push(sample(1_800_000_000 + at, 0));
+        }
+        let (sender, stored) = mpsc::channel();
+        history.take(Snapshot::default(), move |number| sender.send(number).unwrap());
+        assert_eq!(stored.recv(), Ok(Ok(1)));
+        history.finish(Duration::from_secs(10));
+        let counts = history.counts();
+        assert_eq!((counts.samples, counts.rows, counts.dropped, counts.failed), (100, 300, 0, 0));
+        assert!(counts.bytes > 0 && counts.error.is_none() && history.files().raw.len() == 1);
+        // Without samples there is no queue; what is there can be read.
+        history.follow(settings(false));
+        assert_eq!(
+            (history.state(), account.used_by(Owner::History)),
+            (State::Off, CACHES as u64 + (4 << 20))
+        );
+        let others = account.take(Owner::Cache, 54 << 20);
+        history.follow(settings(true));
+        assert_eq!((history.state(), history.wants_samples()), (State::NoMemory, false));
+        drop(others);
+        history.follow(settings(true));
+        assert!(history.wants_samples());
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_counted_and_tried_again() {
+        let dir = std::env::temp_dir().join(format!("delphinus-history-none-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::write(&dir, "a file in the place of the directory").unwrap();
+        let history = History::start(
+            &Account::unlimited(),
+            Place::Dir(dir.clone()),
+            settings(true),
+            Box::new(|_| None),
+        );
+        history.push(sample(1_800_000_000, 1));
+        history.finish(Duration::from_secs(10));
+        assert_eq!((history.counts().samples, history.counts().failed), (0, 1));
+        assert!(history.counts().error.is_some());
+        std::fs::remove_file(&dir).unwrap();
+        let began = Instant::now();
+        let mut at = 1_800_000_001;
+        while history.counts().samples == 0 && began.elapsed() < Duration::from_secs(30) {
+            history.push(sample(at, 1));
+            history.finish(Duration::from_secs(10));
+            at += 1;
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(history.counts().samples > 0 && history.counts().error.is_none());
+        let _ = std::fs::remove_dir_all(&dir);
     }
 }

@@ -28,6 +28,8 @@ const PART_OF_TEXTS: u64 = 4;
 pub(crate) struct Known {
     names: HashMap<Box<str>, i64>,
     digests: HashSet<u64>,
+    /// How many names there are.
+    count: Option<i64>,
     /// What the texts take, in bytes.
     text_bytes: Option<u64>,
 }
@@ -49,9 +51,11 @@ impl Database {
             .optional()?;
         let id = match found {
             Some(id) => id,
-            None if name != OTHERS && self.count("names")? >= MOST_NAMES => return self.name(Some(OTHERS)),
+            None if name != OTHERS && self.count()? >= MOST_NAMES => return self.name(Some(OTHERS)),
             None => {
+                let count = self.count()? + 1;
                 self.connection.execute("INSERT INTO names(name) VALUES (?)", [name])?;
+                self.known.count = Some(count);
                 self.connection.last_insert_rowid()
             }
         };
@@ -104,14 +108,19 @@ impl Database {
         Ok(bytes)
     }
 
-    fn count(&self, table: &str) -> Result<i64> {
-        self.connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
+    fn count(&mut self) -> Result<i64> {
+        if let Some(count) = self.known.count {
+            return Ok(count);
+        }
+        let count = self.connection.query_row("SELECT count(*) FROM names", [], |row| row.get(0))?;
+        self.known.count = Some(count);
+        Ok(count)
     }
 
     /// Deletes texts that none of these rows has any more, and names that are in none of these columns, if there are many.
     pub(crate) fn forget_unused(&mut self, rows: &str, columns: &[(&str, &str)]) -> Result<()> {
         let is_full = self.text_bytes()? > self.most_bytes / PART_OF_TEXTS / 2;
-        if !is_full && self.count("names")? < MOST_NAMES / 2 {
+        if !is_full && self.count()? < MOST_NAMES / 2 {
             return Ok(());
         }
         let one = |(table, column): &(&str, &str)| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rusqlite::Result;
+use rusqlite::{ErrorCode, Result};
 
 use crate::database::{Database, Unusable};
 use crate::place::{DAY, Place, day_name, day_of};
@@ -60,14 +60,16 @@ pub struct Store {
     open: BTreeMap<String, Database>,
     /// When the last sample was taken.
     last: Option<i64>,
+    /// When names that no row has any more were last looked for, which reads all rows.
+    cleaned: BTreeMap<&'static str, i64>,
 }
 
 impl Store {
     /// Looks what is there. What cannot be used is moved aside, and the log says so.
     pub fn open(place: Place, limits: Limits) -> Self {
-        let mut store = Self { place, limits, open: BTreeMap::new(), last: None };
+        let mut store = Self { place, limits, open: BTreeMap::new(), last: None, cleaned: BTreeMap::new() };
         for name in store.place.list() {
-            if store.schema_of(&name).is_none() {
+            if schema_of(&name).is_none() {
                 continue;
             }
             if let Err(Trouble { file, why }) = store.with(&name, |_| Ok(())) {
@@ -156,17 +158,27 @@ impl Store {
 
     /// Stores a snapshot; its number.
     pub fn add_snapshot(&mut self, snapshot: &Snapshot) -> std::result::Result<i64, Trouble> {
-        let id = self.with(SNAPSHOTS, |database| snapshot::add(database, snapshot))?;
-        self.trim_snapshots(snapshot.at)?;
-        Ok(id)
+        let share = self.share(SNAPSHOTS);
+        self.with(SNAPSHOTS, |database| {
+            loop {
+                let added = snapshot::add(database, snapshot);
+                let is_full =
+                    |error: &rusqlite::Error| error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+                // The oldest make room, if it is theirs that is full and not the disk.
+                let makes_room = added.as_ref().is_err_and(is_full) && database.used()? > share / 2;
+                if !makes_room || !snapshot::delete_oldest(database, 0, true)? {
+                    return added;
+                }
+            }
+        })
     }
 
     /// Adds up what has ended by now, deletes what is too old or too much. True if there is more to do.
     pub fn upkeep(&mut self, now: i64) -> std::result::Result<bool, Trouble> {
         let days = |days: u32| now - i64::from(days) * DAY;
         let limits = self.limits;
-        let old_minutes = self.trim_rolled(MINUTES, days(limits.minute_days))?;
-        let old_hours = self.trim_rolled(HOURS, days(limits.hour_days))?;
+        let old_minutes = self.trim_rolled(MINUTES, (now, days(limits.minute_days)))?;
+        let old_hours = self.trim_rolled(HOURS, (now, days(limits.hour_days)))?;
         let minutes = self.roll_minutes(now)?;
         let hours = self.roll_hours(now)?;
         for name in self.days() {
@@ -273,13 +285,17 @@ impl Store {
     }
 
     /// Deletes minutes or hours that are too old, and where there are too many. True if there may be more of them.
-    fn trim_rolled(&mut self, name: &str, before: i64) -> std::result::Result<bool, Trouble> {
-        let share = self.share(name);
+    fn trim_rolled(
+        &mut self,
+        name: &'static str,
+        (now, before): (i64, i64),
+    ) -> std::result::Result<bool, Trouble> {
+        let (share, cleans) = (self.share(name), self.is_to_clean(name, now));
         let (deleted, is_full) = self.with(name, |rolled| {
             let mut deleted = rolled.delete_oldest(before, 60)?;
             // What comes next needs room, too.
             for _ in 0..20 {
-                if rolled.used()? <= share - share / 8 {
+                if rolled.used()? <= share - share / 4 {
                     break;
                 }
                 let more = rolled.delete_oldest(i64::MAX, 8)?;
@@ -288,7 +304,7 @@ impl Store {
                     return Ok((deleted, true));
                 }
             }
-            if deleted > 0 {
+            if cleans {
                 rolled.forget_unused("rows", &ROLLED_NAMES)?;
             }
             if rolled.bytes()? > share {
@@ -302,13 +318,26 @@ impl Store {
         Ok(deleted >= 60)
     }
 
+    /// True once an hour, and after a start.
+    fn is_to_clean(&mut self, name: &'static str, now: i64) -> bool {
+        let last = self.cleaned.entry(name).or_insert(i64::MIN);
+        let is_due = now.abs_diff(*last) >= HOUR_S.unsigned_abs();
+        if is_due {
+            *last = now;
+        }
+        is_due
+    }
+
     fn trim_snapshots(&mut self, now: i64) -> std::result::Result<(), Trouble> {
+        let cleans = self.is_to_clean(SNAPSHOTS, now);
         let (share, before) = (self.share(SNAPSHOTS), now - i64::from(self.limits.snapshot_days) * DAY);
         self.with(SNAPSHOTS, |snapshots| {
             while snapshots.used()? > share - share / 8 && snapshot::delete_oldest(snapshots, before, true)? {
             }
             while snapshot::delete_oldest(snapshots, before, false)? {}
-            snapshots.forget_unused("statements", &snapshot::NAMES)?;
+            if cleans {
+                snapshots.forget_unused("statements", &snapshot::NAMES)?;
+            }
             if snapshots.bytes()? > share { snapshots.shrink() } else { Ok(()) }
         })
     }
@@ -319,15 +348,6 @@ impl Store {
             if matches!(self.place, Place::Dir(_)) { BESIDE.min(self.limits.max_bytes / 4) } else { 0 };
         let part = SHARES.iter().find(|(own, _)| *own == name).map_or(SHARES[0].1, |(_, part)| *part);
         (self.limits.max_bytes - beside) / 100 * part
-    }
-
-    /// What makes the tables of a file.
-    fn schema_of(&self, name: &str) -> Option<&'static str> {
-        match name {
-            MINUTES | HOURS => Some(ROLLED.schema),
-            SNAPSHOTS => Some(snapshot::SCHEMA),
-            name => day_of(name).map(|_| RAW.schema),
-        }
     }
 
     /// Does something with a file, which is opened if it is not. One that is damaged is moved aside.
@@ -346,7 +366,7 @@ impl Store {
             self.open.remove(name);
         }
         if !self.open.contains_key(name) {
-            let schema = self.schema_of(name).unwrap_or_default();
+            let schema = schema_of(name).unwrap_or_default();
             let database = match Database::open(&self.place, name, schema, self.share(name)) {
                 Err(Unusable::Damaged(why)) => {
                     self.move_aside(name, &why);
@@ -394,6 +414,15 @@ impl Store {
         if let Err(error) = self.place.remove(name) {
             tracing::warn!(file = name, %error, "a file of the activity history cannot be removed");
         }
+    }
+}
+
+/// What makes the tables of a file; `None`: it is none of these.
+fn schema_of(name: &str) -> Option<&'static str> {
+    match name {
+        MINUTES | HOURS => Some(ROLLED.schema),
+        SNAPSHOTS => Some(snapshot::SCHEMA),
+        name => day_of(name).map(|_| RAW.schema),
     }
 }
 

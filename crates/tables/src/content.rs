@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::table::Table;
 
 /// So many files a statement may read: SQLite attaches no more.
-pub const MAX_FILES: usize = 10;
+pub const MAX_FILES: u8 = 10;
 /// A file that is being written just now is waited for.
 const BUSY: Duration = Duration::from_secs(1);
 
@@ -75,11 +75,11 @@ impl Attached {
         if let Some(at) = self.0.iter().position(|known| known == uri) {
             return Ok(Some(format!("{PREFIX}{at}")));
         }
-        if self.0.len() == MAX_FILES {
+        if self.0.len() == usize::from(MAX_FILES) {
             return Err(Fault::Files);
         }
         if self.0.is_empty() {
-            database.set_limit(Limit::SQLITE_LIMIT_ATTACHED, MAX_FILES as i32)?;
+            database.set_limit(Limit::SQLITE_LIMIT_ATTACHED, MAX_FILES.into())?;
             database.busy_timeout(BUSY)?;
         }
         let name = format!("{PREFIX}{}", self.0.len());

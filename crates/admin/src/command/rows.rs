@@ -1,7 +1,11 @@
 //! The table of all commands.
 
 use super::kind::{ask, change, client, look, look_for_clients, operate};
-use super::*;
+use super::{
+    AdminRole, Answer, Beyond, Command, Rows, Run, activity, audit, backends, cache, clusters, config,
+    describe, digests, doctor, filters, hello, help, kill, limits, logs, memory, pause, pools, route, select,
+    service, sessions, set, settings, snapshots, status, vips,
+};
 
 /// All commands, in the order of the reference.
 pub(crate) const COMMANDS: &[Command] = &[

@@ -86,7 +86,7 @@ fn history() -> Arc<delphinus_history::History> {
         most_groups: 10,
     };
     delphinus_history::History::start(
-        delphinus_memory::Account::unlimited(),
+        &delphinus_memory::Account::unlimited(),
         delphinus_history::Place::memory(),
         delphinus_history::Settings { enabled: true, limits },
         Box::new(|_| None),

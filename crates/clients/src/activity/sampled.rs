@@ -62,22 +62,18 @@ pub struct Sampled {
 impl Sampled {
     /// The class of what it waits for; `None`: its client has sent no command.
     pub fn wait_class(&self) -> Option<&'static str> {
-        match (self.state, self.wait, self.place) {
-            (State::IdleInTransaction, _, _) => None,
-            (_, Some(wait), _) => Some(wait.class()),
-            (_, None, Some(_)) => Some(Wait::BACKEND),
-            (_, None, None) => Some(Wait::CPU),
-        }
+        let of_running = if self.place.is_some() { Wait::BACKEND } else { Wait::CPU };
+        self.runs().then(|| self.wait.map_or(of_running, Wait::class))
     }
 
-    /// What exactly it waits for.
+    /// What exactly it waits for; `None`: that is not known.
     pub fn wait_event(&self) -> Option<&'static str> {
-        match (self.state, self.wait, self.place) {
-            (State::IdleInTransaction, _, _) => None,
-            (_, Some(wait), _) => Some(wait.event()),
-            (_, None, Some(_)) => Some("answer"),
-            (_, None, None) => None,
-        }
+        let of_running = self.place.is_some().then_some("answer");
+        self.wait.map(Wait::event).or(of_running).filter(|_| self.runs())
+    }
+
+    fn runs(&self) -> bool {
+        self.state != State::IdleInTransaction
     }
 }
 

@@ -69,7 +69,7 @@ const SHOWS: [Sample; 30] = shows![
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 30] = [
+const OTHERS: [Sample; 33] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
