@@ -7,6 +7,7 @@ mod cached;
 pub mod change;
 mod client;
 mod config_file;
+mod contract;
 mod counting_relay;
 pub mod crowd;
 mod delay;

@@ -6,6 +6,7 @@
 mod bound;
 mod cost;
 mod ground;
+mod metrics;
 mod page;
 mod percentiles;
 mod secrets;

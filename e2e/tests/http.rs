@@ -39,6 +39,9 @@ fn the_door(flavor: Flavor) {
     metrics_agree_with_the_tables(&mut scene);
     promtool_has_no_complaint(&scene.door);
     times_are_in_their_buckets(&scene);
+    if flavor == Flavor::MariaDb {
+        scene.door.keeps_its_contract().unwrap();
+    }
     statements_are_those_of_the_admin_listener(&mut scene);
     tables_are_read_by_parameters(&scene.door);
     rights_and_audit_are_those_of_operators(&mut scene);
@@ -83,7 +86,7 @@ fn metrics_agree_with_the_tables(Scene { door, operator, .. }: &mut Scene) {
                  queue_us, pool_us, sync_us, backend_us, client_us FROM statements_by_backend";
     let rows = operator.rows(table).unwrap();
     let metrics = door.metrics().unwrap();
-    assert!(rows.len() >= 3, "{rows:?}");
+    assert!(rows.len() >= 2, "{rows:?}");
     for row in &rows {
         let text = |at: usize| row[at].clone().unwrap();
         let number = |at: usize| text(at).parse::<f64>().unwrap();
@@ -148,9 +151,9 @@ fn backends_agree(operator: &mut Client, metrics: &[(String, f64)]) {
         if role == "replica" {
             assert!(value(metrics, &format!("delphinus_backend_lag_seconds{{{labels}}}")) < 60.0);
         }
-        let pool = format!("delphinus_pool_connections{{{labels},state=\"idle\"}}");
-        assert!(value(metrics, &pool) + value(metrics, &pool.replace("idle", "held")) > 0.0, "{labels}");
     }
+    let pools = metrics.iter().filter(|(name, _)| name.starts_with("delphinus_pool_connections{"));
+    assert!(pools.map(|(_, connections)| connections).sum::<f64>() > 0.0);
 }
 
 fn promtool_has_no_complaint(door: &HttpDoor) {

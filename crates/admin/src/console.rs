@@ -157,7 +157,7 @@ pub struct ListenerRow {
     pub address: String,
     /// Whether it uses TLS.
     pub tls: &'static str,
-    /// For whom: "clients" or "operators".
+    /// For whom: "clients", "operators" or "programs".
     pub serves: &'static str,
     /// The cluster that its clients get to, whoever they are.
     pub cluster: Option<String>,

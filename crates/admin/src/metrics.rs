@@ -3,6 +3,7 @@
 //!
 //! All that `SHOW STATUS` has is here, too, with the same names; only times are in seconds, as Prometheus wants them.
 
+mod activity;
 mod backends;
 mod logs;
 mod pools;
@@ -11,6 +12,7 @@ mod reference;
 mod rules;
 mod statements;
 mod status;
+mod vips;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,13 +39,15 @@ pub(crate) struct Measured {
 }
 
 /// Those that `SHOW STATUS` does not have, in the order of the text.
-static OWN: [&[Measured]; 6] = [
+static OWN: [&[Measured]; 8] = [
     &process::METRICS,
     &backends::METRICS,
     &pools::METRICS,
     &statements::METRICS,
     &rules::METRICS,
     &logs::METRICS,
+    &activity::METRICS,
+    &vips::METRICS,
 ];
 
 /// What values are read from, taken once for all of them.

@@ -253,6 +253,11 @@ impl Activity {
         self.noted().pins.first().map(|(pin, _)| pin.reason)
     }
 
+    /// True if a transaction is open.
+    pub fn is_in_transaction(&self) -> bool {
+        self.noted().is_in_transaction
+    }
+
     /// What holds it to its connection.
     pub fn hold(&self) -> Hold {
         let (backend, is_in_transaction, pins) = {

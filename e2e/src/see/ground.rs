@@ -8,6 +8,7 @@ use delphinus_sandbox::Flavor;
 
 use crate::client::Client;
 use crate::config_file::ConfigFile;
+use crate::http_door::HttpDoor;
 use crate::operators::Operators;
 use crate::poll::until;
 use crate::stage::Stage;
@@ -21,6 +22,8 @@ pub struct Ground {
     pub stage: Stage,
     /// Who asks.
     pub operator: Client,
+    /// Where programs ask.
+    pub door: HttpDoor,
     folder: Folder,
 }
 
@@ -40,16 +43,16 @@ impl Ground {
         let folder = std::env::temp_dir().join(format!("delphinus-see-{}-run-{number}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let folder = Folder(folder);
-        let operators = Operators::default();
+        let (operators, door) = (Operators::default(), HttpDoor::new()?);
         let mut config = ConfigFile::with_proxy(proxy);
-        config.sections = vec![[sections(&folder.0), operators.section()].concat()];
+        config.sections = vec![[sections(&folder.0), operators.section(), door.section("")].concat()];
         let stage = Stage::with(flavor, &config)?;
         // The general log of so many statements costs more than all the rest.
         for server in &stage.cluster.servers {
             server.query("SET GLOBAL general_log = OFF")?;
         }
         let operator = operators.connect(&stage.address)?;
-        Ok(Self { stage, operator, folder })
+        Ok(Self { stage, operator, door, folder })
     }
 
     /// A file of its logs.

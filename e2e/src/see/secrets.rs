@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use delphinus_sandbox::Flavor;
 
 use super::{Ground, Row};
+use crate::http_door::bearer;
 
 pub(super) const MEASURES: &[&str] = &["places where one of the planted secrets was found"];
 
@@ -83,6 +84,11 @@ pub(super) fn check(flavor: Flavor) -> Result<Vec<String>> {
     for command in ["SHOW STATUS", "SHOW CONFIG", "CONFIG HISTORY", "SHOW AUDIT", "SHOW SESSIONS", "DOCTOR"] {
         let rows = ground.operator.rows(command).with_context(|| command.to_owned())?;
         note(&mut places, command, &format!("{rows:?}"));
+    }
+    // A token that is none, too: it may have been mistyped in a character only.
+    ground.door.send("GET", "/v1/tables", &[&bearer(SECRET)], "")?;
+    for path in ["/metrics", "/readyz", "/v1/tables", "/v1/openapi.json", "/v1/tables/audit"] {
+        note(&mut places, path, &ground.door.get(path)?.body);
     }
     let proxy = ground.stage.proxy()?;
     note(&mut places, "the log of the proxy", &proxy.log());

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use delphinus_sandbox::{Flavor, ensure_packages};
 use delphinus_testkit::Reply;
 
-use super::{Ground, Row};
+use super::{Ground, Row, metrics};
 use crate::poll::until;
 use crate::programs::run as run_program;
 use crate::stage::Address;
@@ -185,6 +185,7 @@ fn compare(ground: &mut Ground, (statements, errors, fetches): (u64, u64, u64)) 
             same(&format!("{column} of {table}"), ground.sum(column, table)?, digests)?;
         }
     }
+    metrics::agree(ground)?;
     let commands = |ground: &mut Ground, name: &str| {
         ground.number(&format!(
             "SELECT coalesce(sum(value), 0) FROM status WHERE variable_name LIKE 'delphinus_commands_total%\"{name}\"%'"

@@ -125,7 +125,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     look(
         &["SHOW LISTENERS"],
         "name",
-        "The addresses where clients and operators connect.",
+        "The addresses where clients, operators and programs connect.",
         &settings::LISTENERS,
     ),
     look(

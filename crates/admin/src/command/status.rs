@@ -123,7 +123,7 @@ const GAUGES: &[Gauge] = &[
         name: "delphinus_sessions_in_transaction",
         help: "Sessions with an open transaction on a backend.",
         of: Of::Cluster(|now, cluster| {
-            now.sessions_of(cluster).filter(|info| info.hold().is_in_transaction).count() as u64
+            now.sessions_of(cluster).filter(|info| info.is_in_transaction()).count() as u64
         }),
     },
     Gauge {
