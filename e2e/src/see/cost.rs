@@ -16,7 +16,7 @@ use crate::programs::run as run_program;
 pub(super) const MEASURES: &[&str] = &[
     "processor time of a point select, all off, µs",
     "digests",
-    "digests and the slow log by its threshold",
+    "digests, the slow log by its threshold, activity",
     "the slow log with all statements",
     "the log of all statements, of clients",
     "the log of all statements, of both sides",
@@ -34,7 +34,7 @@ const SET: [(&[&str], Option<f64>); 7] = [
     (&["SET digests.enabled = false"], None),
     (&["SET digests.enabled = true"], Some(5.0)),
     (
-        &["SET digests.enabled = true", "SET slow_log.long_query_time_ms = 1000", "LOG START slow_log"],
+        &["SET digests.enabled = true", "SET activity.enabled = true", "LOG START slow_log"],
         Some(5.0),
     ),
     (&["SET digests.enabled = true", "SET slow_log.long_query_time_ms = 0", "LOG START slow_log"], None),
@@ -52,11 +52,12 @@ const SET: [(&[&str], Option<f64>); 7] = [
 ];
 
 /// What is set before each.
-const RESET: [&str; 4] = [
+const RESET: [&str; 5] = [
     "LOG STOP",
     "SET sql_log.format = 'text'",
     "SET sql_log.mode = 'client'",
     "SET slow_log.long_query_time_ms = 1000",
+    "SET activity.enabled = false",
 ];
 
 pub(super) fn run(flavor: Flavor, is_quick: bool) -> Result<Vec<Row>> {
