@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use delphinus_sandbox::{Flavor, ensure_packages};
 
-use super::{Ground, Row};
+use super::{Ground, Row, float};
 use crate::programs::run as run_program;
 
 pub(super) const MEASURES: &[&str] = &[
@@ -33,10 +33,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 const SET: [(&[&str], Option<f64>); 7] = [
     (&["SET digests.enabled = false"], None),
     (&["SET digests.enabled = true"], Some(5.0)),
-    (
-        &["SET digests.enabled = true", "SET activity.enabled = true", "LOG START slow_log"],
-        Some(5.0),
-    ),
+    (&["SET digests.enabled = true", "SET activity.enabled = true", "LOG START slow_log"], Some(5.0)),
     (&["SET digests.enabled = true", "SET slow_log.long_query_time_ms = 0", "LOG START slow_log"], None),
     (&["SET digests.enabled = true", "SET sql_log.mode = 'client'", "LOG START sql_log"], Some(15.0)),
     (&["SET digests.enabled = true", "SET sql_log.mode = 'all'", "LOG START sql_log"], Some(15.0)),
@@ -107,7 +104,8 @@ fn order(round: usize) -> impl Iterator<Item = usize> {
 
 fn rows(flavor: Flavor, micros: &BTreeMap<usize, Vec<f64>>) -> Vec<Row> {
     let all_off = &micros[&0];
-    let one = |(at, (what, (_, most))): (usize, (&&'static str, &(&[&str], Option<f64>)))| {
+    let one = |at: usize| {
+        let (what, most) = (MEASURES[at], SET[at].1);
         let own = &micros[&at];
         if at == 0 {
             let found = format!("{:.1}", median(own.clone()));
@@ -125,13 +123,13 @@ fn rows(flavor: Flavor, micros: &BTreeMap<usize, Vec<f64>>) -> Vec<Row> {
             is_right: most.is_none_or(|most| more <= most),
         }
     };
-    MEASURES.iter().zip(&SET).enumerate().map(one).collect()
+    (0..SET.len()).map(one).collect()
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     let middle = all.len() / 2;
-    if all.len() % 2 == 1 { all[middle] } else { (all[middle - 1] + all[middle]) / 2.0 }
+    if all.len() % 2 == 1 { all[middle] } else { f64::midpoint(all[middle - 1], all[middle]) }
 }
 
 /// Microseconds of the proxy's processor time for each statement.
@@ -146,7 +144,7 @@ fn point_selects(ground: &mut Ground, seconds: u32) -> Result<f64> {
     let line = said.lines().find_map(|line| line.trim().strip_prefix("total:")).context("no total")?;
     let statements: u64 = line.trim().parse().context("no number")?;
     ensure!(statements > 0 && !said.contains("FATAL"), "{said}");
-    Ok(used as f64 / 1000.0 / statements as f64)
+    Ok(float(used) / 1000.0 / float(statements))
 }
 
 fn sysbench(ground: &Ground, options: &[&str]) -> Result<String> {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use delphinus_sandbox::{Flavor, ensure_packages};
 use delphinus_testkit::Reply;
 
-use super::{Ground, Row};
+use super::{Ground, Row, float};
 use crate::poll::until;
 use crate::programs::run as run_program;
 use crate::stage::Address;
@@ -20,6 +20,8 @@ pub(super) const MEASURES: &[&str] =
 
 /// Clients at the same time.
 const CLIENTS: u64 = 4;
+/// Statements that are ended from outside.
+const KILLS: u64 = 8;
 const LIMIT: Duration = Duration::from_mins(10);
 
 /// What clients have counted of their own statements.
@@ -95,7 +97,7 @@ fn work(address: &Address, number: u64, statements: u64, counted: &Counted) -> R
             3 => "SELEC 1".to_owned(),
             4 => "BEGIN".to_owned(),
             5 => format!("UPDATE seen SET note = 'x' WHERE id = {at}"),
-            6 => if at % 2 == 0 { "COMMIT" } else { "ROLLBACK" }.to_owned(),
+            6 => if at.is_multiple_of(2) { "COMMIT" } else { "ROLLBACK" }.to_owned(),
             7 => format!("SET @a = {at}, sql_mode = ''"),
             8 => "SHOW VARIABLES LIKE 'version%'".to_owned(),
             9 => "SELECT CONNECTION_ID()".to_owned(),
@@ -140,14 +142,15 @@ fn note(replies: &[Reply], counted: &Counted) {
 /// is none on MySQL.
 fn killed(ground: &mut Ground) -> Result<(u64, u64)> {
     let mut ended = 0;
-    const KILLS: u64 = 8;
     for number in 0..KILLS {
         let mut client = ground.stage.address.connect()?;
         client.send(3, b"SELECT SLEEP(30), 'killed'")?;
         let runs = "SELECT coalesce(max(id), 0) FROM sessions WHERE state = 'query'";
         until(LIMIT, "the statement to run", || Ok(ground.number(runs)? > 0))?;
         let id = ground.number(runs)?;
-        ground.operator.query(&format!("KILL {}{id}", if number % 2 == 0 { "QUERY " } else { "" }))?;
+        ground
+            .operator
+            .query(&format!("KILL {}{id}", if number.is_multiple_of(2) { "QUERY " } else { "" }))?;
         // It has ended for its client, by an error or by a result that says so.
         ended += u64::from(client.read_answers().is_err());
         until(LIMIT, "it to end", || Ok(ground.number(runs)? == 0))?;
@@ -234,7 +237,7 @@ fn by_pt_query_digest(ground: &Ground) -> Result<u64> {
     ensure!(exact == 1, "more than one line of all");
     let entries = ground.text("slow.log")?.matches("# Time: ").count() as u64;
     // What it rounds away is no difference.
-    let is_same = (told - entries as f64).abs() <= if factor > 1.0 { 5.0 } else { 0.0 };
+    let is_same = (told - float(entries)).abs() <= if factor > 1.0 { 5.0 } else { 0.0 };
     ensure!(is_same, "pt-query-digest counts {number}, and the file has {entries}");
     Ok(entries)
 }
