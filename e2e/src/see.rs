@@ -43,6 +43,12 @@ pub struct Part {
     pub run: fn(Flavor, bool) -> Result<Vec<Row>>,
 }
 
+/// A count as a number to reckon with.
+#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
 /// All parts.
 pub const PARTS: [Part; 5] = [
     Part { name: "sums", measures: sums::MEASURES, run: sums::run },

@@ -1,7 +1,7 @@
 //! What it costs to see: processor time of the proxy for each point select of sysbench, with parts on and off in turn.
 //!
-//! One proxy and one sysbench at a time; parts are switched by operators between rounds, so that each is beside all others in time.
-//! Ratios are medians of the ratios within a round.
+//! One proxy and one sysbench at a time; parts are switched by operators every second, so that what else the machine does meets all of
+//! them alike. Ratios are medians of the ratios within a round.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,18 +10,22 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use delphinus_sandbox::{Flavor, ensure_packages};
 
-use super::{Ground, Row};
+use super::{Ground, Row, float};
 use crate::programs::run as run_program;
 
 pub(super) const MEASURES: &[&str] = &[
     "processor time of a point select, all off, µs",
     "digests",
-    "digests and the slow log by its threshold",
+    "digests, the slow log by its threshold, activity",
     "the slow log with all statements",
     "the log of all statements, of clients",
     "the log of all statements, of both sides",
     "the log of all statements, as JSON",
+    LOST,
 ];
+
+/// Had many been, what was measured would not be what it says.
+const LOST: &str = "entries of these logs that were dropped";
 
 const LIMIT: Duration = Duration::from_mins(5);
 
@@ -29,10 +33,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 const SET: [(&[&str], Option<f64>); 7] = [
     (&["SET digests.enabled = false"], None),
     (&["SET digests.enabled = true"], Some(5.0)),
-    (
-        &["SET digests.enabled = true", "SET slow_log.long_query_time_ms = 1000", "LOG START slow_log"],
-        Some(5.0),
-    ),
+    (&["SET digests.enabled = true", "SET activity.enabled = true", "LOG START slow_log"], Some(5.0)),
     (&["SET digests.enabled = true", "SET slow_log.long_query_time_ms = 0", "LOG START slow_log"], None),
     (&["SET digests.enabled = true", "SET sql_log.mode = 'client'", "LOG START sql_log"], Some(15.0)),
     (&["SET digests.enabled = true", "SET sql_log.mode = 'all'", "LOG START sql_log"], Some(15.0)),
@@ -48,15 +49,16 @@ const SET: [(&[&str], Option<f64>); 7] = [
 ];
 
 /// What is set before each.
-const RESET: [&str; 4] = [
+const RESET: [&str; 5] = [
     "LOG STOP",
     "SET sql_log.format = 'text'",
     "SET sql_log.mode = 'client'",
     "SET slow_log.long_query_time_ms = 1000",
+    "SET activity.enabled = false",
 ];
 
 pub(super) fn run(flavor: Flavor, is_quick: bool) -> Result<Vec<Row>> {
-    let (rounds, seconds) = if is_quick { (3, 3) } else { (9, 5) };
+    let (rounds, seconds) = if is_quick { (7, 1) } else { (31, 1) };
     let mut ground = Ground::start(flavor, &["workers = 1"], |folder| {
         let file = |name: &str| folder.join(name).display().to_string();
         format!(
@@ -82,8 +84,17 @@ pub(super) fn run(flavor: Flavor, is_quick: bool) -> Result<Vec<Row>> {
         }
     }
     let lost = ground.number("SELECT sum(dropped) + sum(failed) FROM logs")?;
-    ensure!(lost == 0, "{lost} entries were lost: what was measured did not write all");
-    Ok(rows(flavor, &micros))
+    let written = ground.number("SELECT sum(written) FROM logs")?;
+    let mut rows = rows(flavor, &micros);
+    rows.push(Row {
+        what: LOST,
+        flavor,
+        found: format!("{lost} of {}", written + lost),
+        bound: "1 %".to_owned(),
+        // Where the machine does much else, the disk may not keep up for a moment.
+        is_right: lost * 100 <= written,
+    });
+    Ok(rows)
 }
 
 /// Each round begins with another one.
@@ -93,7 +104,8 @@ fn order(round: usize) -> impl Iterator<Item = usize> {
 
 fn rows(flavor: Flavor, micros: &BTreeMap<usize, Vec<f64>>) -> Vec<Row> {
     let all_off = &micros[&0];
-    let one = |(at, (what, (_, most))): (usize, (&&'static str, &(&[&str], Option<f64>)))| {
+    let one = |at: usize| {
+        let (what, most) = (MEASURES[at], SET[at].1);
         let own = &micros[&at];
         if at == 0 {
             let found = format!("{:.1}", median(own.clone()));
@@ -111,13 +123,13 @@ fn rows(flavor: Flavor, micros: &BTreeMap<usize, Vec<f64>>) -> Vec<Row> {
             is_right: most.is_none_or(|most| more <= most),
         }
     };
-    MEASURES.iter().zip(&SET).enumerate().map(one).collect()
+    (0..SET.len()).map(one).collect()
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     let middle = all.len() / 2;
-    if all.len() % 2 == 1 { all[middle] } else { (all[middle - 1] + all[middle]) / 2.0 }
+    if all.len() % 2 == 1 { all[middle] } else { f64::midpoint(all[middle - 1], all[middle]) }
 }
 
 /// Microseconds of the proxy's processor time for each statement.
@@ -132,7 +144,7 @@ fn point_selects(ground: &mut Ground, seconds: u32) -> Result<f64> {
     let line = said.lines().find_map(|line| line.trim().strip_prefix("total:")).context("no total")?;
     let statements: u64 = line.trim().parse().context("no number")?;
     ensure!(statements > 0 && !said.contains("FATAL"), "{said}");
-    Ok(used as f64 / 1000.0 / statements as f64)
+    Ok(float(used) / 1000.0 / float(statements))
 }
 
 fn sysbench(ground: &Ground, options: &[&str]) -> Result<String> {
