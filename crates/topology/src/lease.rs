@@ -130,7 +130,7 @@ mod tests {
         let mut tenure = Tenure::new(TERMS);
         tenure.renewed(at(0), Duration::from_secs(3));
         assert_eq!(tenure.ends(), Some(at(1_750)));
-        tenure.renewed(at(0), Duration::from_secs(60));
+        tenure.renewed(at(0), Duration::from_mins(1));
         assert_eq!(tenure.ends(), Some(at(4_750)));
         tenure.renewed(at(1_000), Duration::from_secs(1));
         assert_eq!(tenure.ends(), Some(at(4_750)), "an answer that promises less than an earlier one");

@@ -165,8 +165,8 @@ mod tests {
 
     const NOW: BootTime = BootTime(Duration::from_secs(100));
 
-    fn ends(ms: u64) -> Option<BootTime> {
-        Some(NOW + Duration::from_millis(ms))
+    fn ends(ms: u64) -> BootTime {
+        NOW + Duration::from_millis(ms)
     }
 
     fn standing<'a>(holder: Option<&'a str>, wanted: Option<&'a str>) -> Standing<'a> {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_key_is_claimed_only_where_it_is_free_and_wanted_here() {
-        let next = |holder, wanted| step("me", standing(holder, wanted), (NOW, ends(4_700)));
+        let next = |holder, wanted| step("me", standing(holder, wanted), (NOW, Some(ends(4_700))));
         assert_eq!(next(None, Some("me")), Step::Claim);
         assert_eq!(next(None, Some("you")), Step::Nothing);
         assert_eq!(next(None, None), Step::Nothing);
@@ -188,10 +188,14 @@ mod tests {
     #[test]
     fn without_a_tenure_an_address_goes_at_once() {
         let here = Standing { is_here: true, ..standing(Some("me"), Some("me")) };
-        assert_eq!(step("me", here, (NOW, ends(900))), Step::Drop, "the kernel would keep it for a second");
+        assert_eq!(
+            step("me", here, (NOW, Some(ends(900)))),
+            Step::Drop,
+            "the kernel would keep it for a second"
+        );
         assert_eq!(step("me", here, (NOW, None)), Step::Drop);
         let earlier_life = Standing { is_ours: false, ..here };
-        assert_eq!(step("me", earlier_life, (NOW, ends(4_700))), Step::Drop);
+        assert_eq!(step("me", earlier_life, (NOW, Some(ends(4_700)))), Step::Drop);
         assert_eq!(step("me", standing(None, Some("me")), (NOW, None)), Step::Nothing);
     }
 

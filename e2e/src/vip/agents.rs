@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case<Agents>] = &[
 
 pub(super) struct Agents {
     watches: Vec<Watch>,
-    agents: Vec<Option<Proxy>>,
+    processes: Vec<Option<Proxy>>,
     etcd: EtcdServer,
     cluster: Cluster,
     machines: Machines,
@@ -55,10 +55,10 @@ impl Agents {
         let processes: Vec<u32> = (0..3).map(|at| machines.process(at)).collect();
         let watch = |last: &u8| Watch::begin(IpAddr::V4(virtual_ip(&machines, *last)), processes.clone());
         let watches = VIPS.iter().map(watch).collect();
-        let mut world = Self { watches, agents: Vec::new(), etcd, cluster, machines, folder, primary: 0 };
+        let mut world = Self { watches, processes: Vec::new(), etcd, cluster, machines, folder, primary: 0 };
         for at in 0..3 {
             let agent = world.start_agent(at)?;
-            world.agents.push(Some(agent));
+            world.processes.push(Some(agent));
         }
         Ok(world)
     }
@@ -143,9 +143,9 @@ fn restart(world: &mut Agents) -> Result<Row> {
     let mut session = world.connect(0)?;
     let id = session.value("SELECT CONNECTION_ID()")?;
     let since = Instant::now();
-    world.agents[world.primary] = None;
+    world.processes[world.primary] = None;
     let again = world.start_agent(world.primary)?;
-    world.agents[world.primary] = Some(again);
+    world.processes[world.primary] = Some(again);
     std::thread::sleep(Duration::from_secs(8));
     let gap = world.watches[0].gap_since(since);
     ensure!(gap.is_zero(), "the address was nowhere for {gap:?}");

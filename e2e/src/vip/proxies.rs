@@ -37,7 +37,7 @@ pub(super) const CASES: &[Case<Proxies>] = &[
 pub(super) struct Proxies {
     // Dropped in this order.
     watches: [Watch; 2],
-    proxies: [Option<Proxy>; 2],
+    processes: [Option<Proxy>; 2],
     etcd: EtcdServer,
     cluster: Cluster,
     machines: Machines,
@@ -64,7 +64,7 @@ impl Proxies {
         let v6: IpAddr = "fd77::100".parse()?;
         let watches = [v4, v6].map(|address| Watch::begin(address, processes()));
         let mut world =
-            Self { watches, proxies: [None, None], etcd, cluster, machines, folder, doubles_before: 0 };
+            Self { watches, processes: [None, None], etcd, cluster, machines, folder, doubles_before: 0 };
         world.start_proxy(0)?;
         world.start_proxy(1)?;
         Ok(world)
@@ -95,7 +95,7 @@ impl Proxies {
 
     fn start_proxy(&mut self, at: usize) -> Result<()> {
         let config = self.config(at);
-        self.proxies[at] = Some(start_on(&self.machines, at, self.folder.path(), &config)?);
+        self.processes[at] = Some(start_on(&self.machines, at, self.folder.path(), &config)?);
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Proxies {
     /// Both run, one has the address, and the others know it.
     pub(super) fn settle(&mut self) -> Result<()> {
         for at in 0..2 {
-            if self.proxies[at].is_none() {
+            if self.processes[at].is_none() {
                 self.start_proxy(at)?;
             }
         }
@@ -155,7 +155,7 @@ impl Proxies {
     }
 
     fn kill(&mut self, at: usize) {
-        self.proxies[at] = None;
+        self.processes[at] = None;
     }
 
     /// It has moved away from there, for both families, and a third machine finds it.
@@ -204,7 +204,7 @@ fn stop(world: &mut Proxies) -> Result<Row> {
     busy.query("BEGIN")?;
     busy.query("INSERT INTO app.moved VALUES (1)")?;
     let since = Instant::now();
-    let proxy = world.proxies[holder].as_ref().context("no proxy")?;
+    let proxy = world.processes[holder].as_ref().context("no proxy")?;
     signal(proxy, Signal::TERM)?;
     // Within the time that sessions have: the transaction is not cut.
     std::thread::sleep(Duration::from_millis(700));
@@ -213,7 +213,7 @@ fn stop(world: &mut Proxies) -> Result<Row> {
     let row = world.has_moved_from(holder, since)?;
     let found = world.connect()?.value("SELECT COUNT(*) FROM app.moved")?;
     ensure!(found == "2", "the transaction is not there: {found}");
-    world.proxies[holder] = None;
+    world.processes[holder] = None;
     Ok(Row { note: format!("{}, an open transaction ended first", row.note), ..row })
 }
 
@@ -242,9 +242,9 @@ fn freeze(world: &mut Proxies) -> Result<Row> {
 fn hang(world: &mut Proxies) -> Result<Row> {
     let holder = world.holder()?;
     let since = Instant::now();
-    signal(world.proxies[holder].as_ref().context("no proxy")?, Signal::STOP)?;
+    signal(world.processes[holder].as_ref().context("no proxy")?, Signal::STOP)?;
     let row = world.has_moved_from(holder, since);
-    signal(world.proxies[holder].as_ref().context("no proxy")?, Signal::CONT)?;
+    signal(world.processes[holder].as_ref().context("no proxy")?, Signal::CONT)?;
     std::thread::sleep(Duration::from_secs(2));
     ensure!(world.holder()? != holder, "it has come back");
     row

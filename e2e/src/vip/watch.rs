@@ -110,7 +110,7 @@ fn has(process: u32, address: IpAddr) -> bool {
         }
         IpAddr::V6(address) => {
             let table = fs::read_to_string(format!("/proc/{process}/net/if_inet6")).unwrap_or_default();
-            let own: String = address.octets().iter().map(|byte| format!("{byte:02x}")).collect();
+            let own = format!("{:032x}", address.to_bits());
             table.lines().any(|line| line.starts_with(&own))
         }
     }

@@ -114,12 +114,11 @@ impl Host {
                 self.life.tenure.lost();
                 self.life.lease = None;
             }
-            Answer::Done => {}
             Answer::Listed(keys) if keys != self.life.listed => {
                 self.life.listed = keys;
                 self.life.wanted = None;
             }
-            Answer::Listed(_) => {}
+            Answer::Done | Answer::Listed(_) => {}
         }
     }
 

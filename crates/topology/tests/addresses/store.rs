@@ -54,10 +54,9 @@ impl Store {
                 Answer::Granted(self.last)
             }
             Question::Renew(lease) => {
-                let known = self.leases.get_mut(&lease);
-                let is_known = known.is_some();
-                known.into_iter().for_each(|ends| *ends = now + ttl);
-                Answer::Renewed(is_known)
+                let Some(ends) = self.leases.get_mut(&lease) else { return Answer::Renewed(false) };
+                *ends = now + ttl;
+                Answer::Renewed(true)
             }
             Question::Claim { key, value, lease } => {
                 let before = self.keys.get(&key);

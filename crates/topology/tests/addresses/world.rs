@@ -29,11 +29,6 @@ impl Fault {
         Self::TakesAnEarlierLifeForItsOwn,
         Self::TakesBackWhatItGave,
     ];
-
-    /// What the histories say of it.
-    pub(crate) fn says(self) -> &'static str {
-        "on two hosts"
-    }
 }
 
 /// How much a turn takes, in milliseconds.
