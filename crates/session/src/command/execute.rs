@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use delphinus_net::{NetError, rt};
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::{Access, Effects, Hints, SqlText, Statement, Uses, Why, digest};
+use delphinus_sql::{Access, Effects, Hints, Sketch, SqlText, Statement, Uses, Why, digest};
 use delphinus_state::{PinReason, Shape};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{ExecuteParams, HEADER_LEN, execute_attributes};
@@ -245,17 +245,8 @@ impl Session {
         if let Some(error) = found.late_error.take() {
             return Err(*error);
         }
-        let (statement, key) = (found.statement, found.key.clone());
-        if let Some(sketch) = found.sketch {
-            let lex = self.state.lex.options_with(&key.state().vars);
-            self.costs.is(&self.held.activity, || {
-                self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text))
-            });
-        }
-        if self.steering.guard.concerns(statement.risks) {
-            let text = SqlText::new(key.text(), self.state.lex());
-            self.check_filters((&statement, &text), Occasion::Runs)?;
-        }
+        let (statement, key, sketch) = (found.statement, found.key.clone(), found.sketch);
+        self.admit_execution(&statement, &key, sketch)?;
         if statement.effects.intersects(AT_RISK) {
             self.noted.note_rights(&statement, key.text(), &mut self.state, &self.held.identity.user);
             self.looks_after_noted();
@@ -267,6 +258,27 @@ impl Session {
         self.begin_statement(&statement);
         let params = note_types((input, &self.client), id, &mut self.statements, &self.worker.tokens)?;
         Ok((statement, key, params))
+    }
+
+    /// Finds the digest that an execution counts for; an error if a filter refuses it.
+    #[inline]
+    fn admit_execution(
+        &mut self,
+        statement: &Statement,
+        key: &StatementKey,
+        sketch: Option<Sketch>,
+    ) -> Result<(), ProxyError> {
+        if let Some(sketch) = sketch {
+            let lex = self.state.lex.options_with(&key.state().vars);
+            self.costs.is(&self.held.activity, || {
+                self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text))
+            });
+        }
+        if self.steering.guard.concerns(statement.risks) {
+            let text = SqlText::new(key.text(), self.state.lex());
+            self.check_filters((statement, &text), Occasion::Runs)?;
+        }
+        Ok(())
     }
 
     /// Finds out what is asked about the execution; what was served where it need not run any more.
@@ -415,19 +427,10 @@ impl Session {
         if let Some(error) = found.late_error.take() {
             return self.refuse(input, *error).await;
         }
-        let (key, mut statement) = (found.key.clone(), found.statement);
-        if let Some(sketch) = found.sketch {
-            let lex = self.state.lex.options_with(&key.state().vars);
-            self.costs.is(&self.held.activity, || {
-                self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text))
-            });
-        }
+        let (key, mut statement, sketch) = (found.key.clone(), found.statement, found.sketch);
         let own = found.own.as_ref().map(|own| own.statement.id);
-        if self.steering.guard.concerns(statement.risks) {
-            let text = SqlText::new(key.text(), self.state.lex());
-            if let Err(error) = self.check_filters((&statement, &text), Occasion::Runs) {
-                return self.refuse(input, error).await;
-            }
+        if let Err(error) = self.admit_execution(&statement, &key, sketch) {
+            return self.refuse(input, error).await;
         }
         // Types always come with it, and stay on the backend as nobody's.
         statement.access = Access::Write;
