@@ -3,35 +3,10 @@
 use delphinus_history::Stored;
 use delphinus_tables::{Cell, Column, Table};
 
-use super::status::{Gauge, Of};
 use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
 use crate::users::AdminRole;
-
-/// What has become of samples.
-pub(super) const GAUGES: &[Gauge] = &[
-    Gauge {
-        name: "delphinus_activity_samples_total",
-        help: "Samples of active sessions that were stored.",
-        of: Of::Process(|now| now.console.parts.history.counts().samples),
-    },
-    Gauge {
-        name: "delphinus_activity_samples_dropped_total",
-        help: "Samples that were dropped because the disk was too slow.",
-        of: Of::Process(|now| now.console.parts.history.counts().dropped),
-    },
-    Gauge {
-        name: "delphinus_activity_samples_failed_total",
-        help: "Samples and snapshots that were lost because they could not be written.",
-        of: Of::Process(|now| now.console.parts.history.counts().failed),
-    },
-    Gauge {
-        name: "delphinus_activity_bytes",
-        help: "What the files of the activity history take, bytes.",
-        of: Of::Process(|now| now.console.parts.history.counts().bytes),
-    },
-];
 
 const UNIX: Column = Column::integer("unix_s", "s", "The same, in seconds since 1970.");
 const USER: Column = Column::text("user", "The user.");

@@ -12,7 +12,7 @@ use delphinus_tables::{Cell, Column, Table};
 use delphinus_telemetry::{CLUSTER, Sample, series};
 use delphinus_topology::{Backend, ClusterId};
 
-use super::{activity, cache, memory};
+use super::{cache, memory};
 use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
@@ -159,7 +159,7 @@ const GAUGES: &[Gauge] = &[
 
 /// All gauges, in the order in which they are shown.
 pub(crate) fn gauges() -> impl Iterator<Item = &'static Gauge> {
-    GAUGES.iter().chain(cache::GAUGES).chain(memory::GAUGES).chain(activity::GAUGES)
+    GAUGES.iter().chain(cache::GAUGES).chain(memory::GAUGES)
 }
 
 impl<'a> Now<'a> {

@@ -69,7 +69,7 @@ const SHOWS: [Sample; 30] = shows![
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 33] = [
+const OTHERS: [Sample; 31] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
@@ -188,8 +188,6 @@ const OTHERS: [Sample; 33] = [
         &["LOG STOP x", "LOG STOP slow_log sql_log"],
     ),
     sample("LOG START", &["LOG START", "LOG START slow_log"], &["LOG START x", "LOG START sql_log"]),
-    sample("LOG STOP", &["LOG STOP"], &["LOG STOP x"]),
-    sample("LOG START", &["LOG START"], &["LOG START x"]),
     sample("SNAPSHOT NOW", &["SNAPSHOT NOW", "SNAPSHOT"], &["SNAPSHOT x", "SNAPSHOT NOW x"]),
     sample("RESET DIGESTS", &["RESET DIGESTS"], &["RESET DIGESTS x"]),
     Sample {
