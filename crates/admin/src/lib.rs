@@ -47,6 +47,7 @@ mod listen;
 mod prepared;
 mod select;
 mod source;
+mod switching;
 mod table;
 mod text;
 mod time;
@@ -56,10 +57,11 @@ mod views;
 mod worker;
 
 pub use ask::{AskError, Asked, Place, Question, ask, watch};
-pub use cluster::{ClusterView, Following, PauseDoor};
+pub use cluster::{ClusterView, Following, PauseDoor, followed};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
     ChangedOption, Changing, ClientUser, ConfigChange, Console, ListenerRow, Parts, Proxy, Saving, Settings,
 };
+pub use switching::{CheckRow, MoveLine, MoveRow, Moving, Switching};
 pub use users::{AdminRole, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

@@ -8,7 +8,7 @@ use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
     backends, cache, clusters, digests, filters, help, limits, memory, pause, pools, route, sessions,
-    settings, slow_log, status,
+    settings, slow_log, status, switchover,
 };
 use crate::console::Console;
 use crate::users::AdminRole;
@@ -37,13 +37,14 @@ pub(crate) enum Provider {
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 24] = [
+pub(crate) static SOURCES: [&Source; 25] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
     &sessions::PINS,
     &sessions::WAITERS,
     &pause::PAUSES,
+    &switchover::SWITCHOVERS,
     &pools::POOLS,
     &settings::USERS,
     &settings::LISTENERS,

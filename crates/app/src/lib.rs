@@ -19,6 +19,7 @@ mod policy;
 mod reload;
 mod routing;
 mod settings;
+mod switching;
 mod texts;
 mod trust;
 mod watch;

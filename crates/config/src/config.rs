@@ -14,9 +14,11 @@ use crate::word::{
     ListenerMode, ProxyProtocol, Role, RuleClass, RuleTarget, TopologyKind, UserPlugin,
 };
 
+mod failover;
 mod filter;
 mod limit;
 
+pub use failover::{Account as FailoverAccount, Failover};
 pub use filter::Filter;
 pub use limit::Limit;
 
@@ -213,6 +215,8 @@ pub struct Cluster {
     pub backends: Vec<Backend>,
     /// Where statements go.
     pub routing: Routing,
+    /// How the proxy moves the primary's role itself; `None`: it does not.
+    pub failover: Option<Failover>,
     /// How the backends' health is found out.
     pub monitor: Monitor,
     /// Connections to them.

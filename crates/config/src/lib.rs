@@ -30,8 +30,8 @@ pub use access::AdminAccess;
 pub use address::{BackendAddress, ListenAddress, Network};
 pub use clients::Clients;
 pub use config::{
-    Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Filter, Limit, Listener,
-    Mirror, Monitor, Rule, RuleTable, TableName, TlsIdentity, User,
+    Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Failover,
+    FailoverAccount, Filter, Limit, Listener, Mirror, Monitor, Rule, RuleTable, TableName, TlsIdentity, User,
 };
 pub use diff::{Change, Effect, Plan};
 pub use edit::{Assigned, Edit, Given, NotEdited, Rows, edit};
@@ -47,6 +47,6 @@ pub use value::{Fingerprint, SocketMode};
 pub use word::{
     AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery,
     FilterAction, FilterStatement, Flavor, LagSource, LimitPer, ListenerMode, LogFormat, LogLevel,
-    LostTransactionError, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget, Scheduling, SlowLogFormat,
-    TopologyKind, Unseen, UserAuth, UserPlugin,
+    LostTransactionError, OnLoss, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget, Scheduling,
+    SlowLogFormat, TopologyKind, Unseen, UserAuth, UserPlugin,
 };

@@ -82,6 +82,7 @@ mod authentication;
 mod cache;
 mod cluster;
 mod digests;
+mod failover;
 mod filter;
 mod limit;
 mod listener;
@@ -100,6 +101,7 @@ pub use authentication::Authentication;
 pub use cache::Cache;
 pub(crate) use cluster::{BackendSection, ClusterSection};
 pub use digests::Digests;
+pub(crate) use failover::FailoverSection;
 pub(crate) use filter::FilterSection;
 pub(crate) use limit::LimitSection;
 pub(crate) use listener::ListenerSection;
@@ -300,6 +302,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<Authentication>(),
         chapter::<ClusterSection>(),
         chapter::<BackendSection>(),
+        chapter::<FailoverSection>(),
         chapter::<Routing>(),
         chapter::<RuleSection>(),
         chapter::<FilterSection>(),

@@ -1,16 +1,16 @@
 //! One probe: a query on a connection that is kept from probe to probe. Other things to ask (replication, group
 //! membership) are more files in `probe/`.
 
-mod connection;
+pub(crate) mod connection;
 pub(crate) mod error;
 mod facts;
 mod followers;
-mod group;
+pub(crate) mod group;
 pub(crate) mod heartbeat;
 mod identity;
 mod lag;
 mod position;
-mod query;
+pub(crate) mod query;
 mod replication;
 pub(crate) mod stored_code;
 

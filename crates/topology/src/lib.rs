@@ -13,6 +13,7 @@
 //! | what a probe or real traffic saw | `observation` |
 //! | is anything being written, and who has it | `rest` |
 //! | how late replicas are by the row that a proxy writes, and which one writes it | `heartbeat` |
+//! | how the proxy itself moves the primary's role | `promotion` |
 //! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
 
 mod backend;
@@ -28,6 +29,7 @@ mod identity;
 mod limits;
 mod observation;
 mod origin;
+pub mod promotion;
 mod replication;
 mod rest;
 mod snapshot;

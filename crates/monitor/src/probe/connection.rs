@@ -3,7 +3,7 @@
 
 use delphinus_net::{BackendLogin, Buffer, PacketIo, Stream, log_in};
 use delphinus_wire::Capabilities;
-use delphinus_wire::auth::BackendSecret;
+use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::command::Code;
 use delphinus_wire::compression::Algorithm;
 use delphinus_wire::handshake::ConnectAttributes;
@@ -28,7 +28,7 @@ const COLLATION: u8 = 45;
 
 /// A connection that is logged in.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: Stream,
     buffer: Buffer,
     agreed: Capabilities,
@@ -36,18 +36,27 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Logs in on a new connection.
-    pub(super) async fn log_in(
+    /// Logs in on a new connection, as the monitor's user.
+    pub(crate) async fn log_in(
         stream: Stream,
-        (spec, host): (&BackendSpec, &str),
+        to: (&BackendSpec, &str),
         settings: &Settings,
     ) -> Result<Self, ProbeError> {
-        let reach = spec.place.reach();
-        let (compression, zstd_level) = Algorithm::asked_for(reach.compression);
-        let (user, password) = {
+        let account = {
             let tuning = settings.tuning();
             (tuning.user.clone(), tuning.password.clone())
         };
+        Self::log_in_as(stream, to, account).await
+    }
+
+    /// The same as another one.
+    pub(crate) async fn log_in_as(
+        stream: Stream,
+        (spec, host): (&BackendSpec, &str),
+        (user, password): (String, Password),
+    ) -> Result<Self, ProbeError> {
+        let reach = spec.place.reach();
+        let (compression, zstd_level) = Algorithm::asked_for(reach.compression);
         let login = BackendLogin {
             user,
             secret: BackendSecret::Plain(password),
@@ -70,29 +79,29 @@ impl Connection {
     }
 
     /// What both sides agreed on.
-    pub(super) fn agreed(&self) -> Capabilities {
+    pub(crate) fn agreed(&self) -> Capabilities {
         self.agreed
     }
 
     /// What the backend said it can do.
-    pub(super) fn offered(&self) -> Capabilities {
+    pub(crate) fn offered(&self) -> Capabilities {
         self.offered
     }
 
     /// Starts a command.
-    pub(super) fn packets(&mut self) -> PacketIo<'_> {
+    pub(crate) fn packets(&mut self) -> PacketIo<'_> {
         PacketIo::new(&mut self.stream, &mut self.buffer, 0)
     }
 
     /// Waits until something arrives, or the end: nothing is expected now.
-    pub(super) async fn closed(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         // What was read completely may still look as if there were more. An error is the end, too.
         while self.stream.readable().await.is_ok() && self.stream.is_quiet() {}
     }
 
     /// Says goodbye and waits until the server has closed: what is still unread when a socket is closed makes
     /// the kernel reset the connection, and the server may then never read the goodbye.
-    pub(super) async fn quit(mut self) {
+    pub(crate) async fn quit(mut self) {
         if self.packets().write(&[Code::Quit as u8]).await.is_ok() {
             let mut buffer = Buffer::default();
             let mut is_open = true;

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::error::ProbeError;
 
 /// The values of a row; `None` is NULL.
-pub(super) type Row = Vec<Option<Vec<u8>>>;
+pub(crate) type Row = Vec<Option<Vec<u8>>>;
 
 /// Longest packet that is accepted, in bytes: whoever sends more is not a server that was asked this. Sets of GTIDs with
 /// many sources and gaps are long.
@@ -32,7 +32,7 @@ const MOST_COLUMNS: u64 = 256;
 
 /// Rows and the names of their columns, which differ from version to version; as they came, since few of many are wanted.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(crate) struct Named {
     /// One behind the other, and where each ends.
     names: Vec<u8>,
     ends: Vec<usize>,
@@ -41,7 +41,7 @@ pub(super) struct Named {
 
 impl Named {
     /// Values by the names of their columns.
-    pub(super) fn rows(&self) -> impl Iterator<Item = NamedRow<'_>> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = NamedRow<'_>> {
         self.rows.iter().map(|payload| NamedRow { named: self, payload })
     }
 
@@ -53,14 +53,14 @@ impl Named {
 
 /// One of them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NamedRow<'a> {
+pub(crate) struct NamedRow<'a> {
     named: &'a Named,
     payload: &'a [u8],
 }
 
 impl<'a> NamedRow<'a> {
     /// The text in the first column that `is_it`; `None` if there is none, or it is NULL.
-    pub(super) fn text(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Cow<'a, str>> {
+    pub(crate) fn text(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Cow<'a, str>> {
         let at = self.named.position(is_it)?;
         let mut reader = Reader::new(self.payload);
         for _ in 0..at {
@@ -71,7 +71,7 @@ impl<'a> NamedRow<'a> {
 }
 
 /// Runs `sql`. More rows than `most_rows` are an error.
-pub(super) async fn query(
+pub(crate) async fn query(
     connection: &mut Connection,
     sql: &str,
     most_rows: usize,
@@ -82,7 +82,7 @@ pub(super) async fn query(
 
 /// Sends statements in one piece; each one's answer has to be received. Servers take one after the other from what has
 /// arrived, and a round trip is most of what a probe costs.
-pub(super) async fn send(connection: &mut Connection, statements: &[&str]) -> Result<(), ProbeError> {
+pub(crate) async fn send(connection: &mut Connection, statements: &[&str]) -> Result<(), ProbeError> {
     let mut bytes = Vec::new();
     for sql in statements {
         let mut command = vec![Code::Query as u8];
@@ -94,7 +94,7 @@ pub(super) async fn send(connection: &mut Connection, statements: &[&str]) -> Re
 }
 
 /// The same; shows one row after the other, since there may be many long ones.
-pub(super) async fn query_each(
+pub(crate) async fn query_each(
     connection: &mut Connection,
     sql: &str,
     most_rows: usize,
@@ -111,7 +111,7 @@ pub(super) async fn query_each(
 }
 
 /// The rows of a statement that was sent.
-pub(super) async fn receive(connection: &mut Connection, most_rows: usize) -> Result<Vec<Row>, ProbeError> {
+pub(crate) async fn receive(connection: &mut Connection, most_rows: usize) -> Result<Vec<Row>, ProbeError> {
     let mut rows = Vec::new();
     let see_row = |payload: &[u8], columns: usize| {
         let mut reader = Reader::new(payload);
@@ -124,7 +124,7 @@ pub(super) async fn receive(connection: &mut Connection, most_rows: usize) -> Re
 }
 
 /// The same with the names of the columns.
-pub(super) async fn receive_named(
+pub(crate) async fn receive_named(
     connection: &mut Connection,
     most_rows: usize,
 ) -> Result<Named, ProbeError> {
@@ -143,13 +143,13 @@ pub(super) async fn receive_named(
 }
 
 /// Runs a statement that gives no rows.
-pub(super) async fn execute(connection: &mut Connection, sql: &str) -> Result<(), ProbeError> {
+pub(crate) async fn execute(connection: &mut Connection, sql: &str) -> Result<(), ProbeError> {
     send(connection, &[sql]).await?;
     receive_done(connection).await
 }
 
 /// The end of a statement that was sent and gives no rows.
-pub(super) async fn receive_done(connection: &mut Connection) -> Result<(), ProbeError> {
+pub(crate) async fn receive_done(connection: &mut Connection) -> Result<(), ProbeError> {
     let mut io = connection.packets();
     match read(&mut io).await?.first() {
         Some(&OK) => Ok(()),

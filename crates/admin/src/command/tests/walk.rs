@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 25] = shows![
+const SHOWS: [Sample; 26] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -56,6 +56,7 @@ const SHOWS: [Sample; 25] = shows![
     "SHOW TABLES",
     "SHOW AUDIT",
     "SHOW PAUSES",
+    "SHOW SWITCHOVERS",
     "SHOW FILTERS",
     "SHOW LIMITS",
     "SHOW COMMANDS",
@@ -64,7 +65,7 @@ const SHOWS: [Sample; 25] = shows![
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 29] = [
+const OTHERS: [Sample; 32] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
@@ -124,6 +125,30 @@ const OTHERS: [Sample; 29] = [
             &["RESUME", "RESUME x", "RESUME WAIT 1", "RESUME CLUSTER nothing"],
         )
     },
+    sample(
+        "SWITCHOVER CHECK",
+        &["SWITCHOVER CHECK CLUSTER main"],
+        &[
+            "SWITCHOVER CHECK",
+            "SWITCHOVER CHECK TO nobody",
+            "SWITCHOVER CHECK CLUSTER nothing",
+            "SWITCHOVER CHECK x",
+        ],
+    ),
+    sample(
+        "SWITCHOVER",
+        &["SWITCHOVER CLUSTER main"],
+        &["SWITCHOVER", "SWITCHOVER TO", "SWITCHOVER TO nobody", "SWITCHOVER CLUSTER main TO db1 x"],
+    ),
+    sample(
+        "FAILOVER",
+        &[
+            "FAILOVER CLUSTER main",
+            "FAILOVER CLUSTER main ON_LOSS = proceed",
+            "FAILOVER CLUSTER main onloss=refuse",
+        ],
+        &["FAILOVER", "FAILOVER TO nobody", "FAILOVER CLUSTER main ON_LOSS = perhaps", "FAILOVER x"],
+    ),
     sample(
         "RECONNECT",
         &["RECONNECT", "RECONNECT USER nobody"],
