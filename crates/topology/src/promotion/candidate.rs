@@ -1,7 +1,7 @@
 //! Which replica takes the role. A switchover waits until the candidate has everything, so that a preferred one comes first. Of a lost
 //! primary only what was received is left: whoever has most comes first.
 
-use super::errant::errant;
+use super::errant::errant_of_replica;
 use super::plan::Wanted;
 use super::standing::{Guard, Server, Source, Standing};
 use crate::backend::BackendId;
@@ -52,8 +52,7 @@ pub fn unfit(server: &Server, primary: &Server, servers: &[Server]) -> Option<St
         return Some("it takes writes".to_owned());
     }
     unfit_log(standing).or_else(|| unfit_version(server, standing, servers)).or_else(|| {
-        let own = errant(standing, primary.standing()?)?;
-        // A position that was told before the other one is behind it; only what the server wrote itself counts.
+        let own = errant_of_replica(standing, primary.standing()?)?;
         Some(format!("it has transactions of its own: {}", own.text))
     })
 }

@@ -78,6 +78,14 @@ impl GtidIntervals {
         Self(self.0.iter().filter_map(rest).collect())
     }
 
+    /// Without those of this source; all of it where the text is no uuid.
+    #[must_use]
+    pub fn without_source(&self, uuid: &str) -> Self {
+        let Ok(uuid) = read_uuid(uuid) else { return self.clone() };
+        let others = self.0.iter().filter(|(source, _)| source.uuid != uuid);
+        Self(others.map(|(source, intervals)| (source.clone(), intervals.clone())).collect())
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         for (source, intervals) in &other.0 {
             let own = self.0.entry(source.clone()).or_default();

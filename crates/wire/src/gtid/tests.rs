@@ -111,6 +111,9 @@ fn what_one_log_has_and_another_has_not() {
     let most = u64::MAX;
     let rest = set(&format!("{A}:1-{most}")).without(&set(&format!("{A}:2-{most}")));
     assert_eq!(rest, set(&format!("{A}:1")));
+    let two = set(&format!("{A}:1-3,{A}:t:1,{B}:7"));
+    assert_eq!(two.without_source(&A.to_uppercase()), set(&format!("{B}:7")));
+    assert_eq!(two.without_source("nobody"), two);
     assert!(set(&format!("{A}:t:1-5")).without(&set(&format!("{A}:t:1-9"))).is_empty());
 }
 
