@@ -405,6 +405,13 @@ pub(crate) const COMMANDS: &[Command] = &[
          something that was acknowledged may be lost; proceed: it does. Without it: as cluster.failover.on_loss says.",
         Run::Asking(|call| Box::pin(switchover::fail_over(call))),
     ),
+    change(
+        &["REJOIN"],
+        "backend",
+        "Has a server that was lost, or rebuilt, follow the primary. One with transactions of its own is refused: the error names them, \
+         and says how to keep them and to build the server anew.",
+        Run::Asking(|call| Box::pin(switchover::rejoin(call))),
+    ),
     operate(
         &["RECONNECT"],
         "[BACKEND name | USER name]",

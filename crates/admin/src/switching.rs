@@ -19,6 +19,8 @@ pub trait Switching {
         proceeds: Option<bool>,
         by: &'a str,
     ) -> Moving<'a, MoveRow>;
+    /// A server that was lost, or rebuilt, follows the primary.
+    fn rejoin<'a>(&'a self, name: &str, by: &'a str) -> Moving<'a, MoveRow>;
     /// The last moves, the oldest first.
     fn moves(&self) -> Vec<MoveRow>;
 }

@@ -99,6 +99,10 @@ impl Switching for Door {
         Box::pin(moved(&self.0, Asked::Failover { to, on_loss, by: by.to_owned() }))
     }
 
+    fn rejoin<'a>(&'a self, name: &str, by: &'a str) -> Moving<'a, MoveRow> {
+        Box::pin(moved(&self.0, Asked::Rejoin { name: name.to_owned(), by: by.to_owned() }))
+    }
+
     fn moves(&self) -> Vec<MoveRow> {
         self.0.story().moves().map(row).collect()
     }

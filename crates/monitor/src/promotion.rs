@@ -6,6 +6,7 @@
 //! | what operators ask for, and when a lost primary is noticed | `promotion` |
 //! | one move from its begin to its end | `drive` |
 //! | may this process act, and where is the plan kept | `leave` |
+//! | what operators are told of a server that may not come back | `rejoin` |
 //! | the connection to one server | `hand` |
 //! | what a server is asked | `look` |
 //! | what a step says to a server | `act` |
@@ -17,6 +18,7 @@ mod drive;
 mod hand;
 mod leave;
 mod look;
+mod rejoin;
 mod settings;
 mod story;
 
@@ -84,7 +86,7 @@ impl Promoter {
                 match rt::either(self.requests.recv(), self.driver.watch()).await {
                     Either::First(Some(request)) => request.serve(&mut self.driver).await,
                     Either::First(None) => std::future::pending().await,
-                    Either::Second(()) => self.driver.replace_lost().await,
+                    Either::Second(due) => self.driver.do_by_itself(due).await,
                 }
             }
         };

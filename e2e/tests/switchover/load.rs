@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use delphinus_e2e::{Address, until};
 
+/// Each client of each load writes values of its own.
+static BASE: AtomicU64 = AtomicU64::new(0);
+
 /// Clients that work until they are told to stop.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
@@ -22,13 +25,13 @@ impl Load {
     pub(crate) fn start(address: &Address, sessions: u64) -> Self {
         let (stop, rounds) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let (errors, longest) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Duration>>::default());
-        let client = |number: u64| {
+        let client = |_| {
             let (address, stop, rounds) = (address.clone(), stop.clone(), rounds.clone());
             let (errors, longest) = (errors.clone(), longest.clone());
             thread::spawn(move || {
                 let mut acknowledged = BTreeSet::new();
                 let mut client = address.connect().unwrap();
-                let mut next = number << 32;
+                let mut next = BASE.fetch_add(1, Ordering::Relaxed) << 32;
                 while !stop.load(Ordering::Relaxed) {
                     let begun = Instant::now();
                     let values = [next + 1, next + 2];
@@ -49,7 +52,8 @@ impl Load {
                         Ok(()) => acknowledged.extend(values),
                         Err(error) => {
                             errors.lock().unwrap().push(format!("{error:#}"));
-                            client = address.connect().unwrap();
+                            let Ok(another) = address.connect() else { break };
+                            client = another;
                         }
                     }
                     let mut longest = longest.lock().unwrap();
@@ -72,11 +76,6 @@ impl Load {
             || Ok(self.rounds.load(Ordering::Relaxed) >= aim),
         )
         .unwrap();
-    }
-
-    /// What clients were told so far.
-    pub(crate) fn errors(&self) -> Vec<String> {
-        self.errors.lock().unwrap().clone()
     }
 
     /// Ends them; what was acknowledged. No client has seen an error.

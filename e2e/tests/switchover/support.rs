@@ -70,6 +70,37 @@ impl Scene {
         self.stage.cluster.servers.iter().find(|server| server.name == name).unwrap()
     }
 
+    pub(crate) fn server_mut(&mut self, name: &str) -> &mut Server {
+        self.stage.cluster.servers.iter_mut().find(|server| server.name == name).unwrap()
+    }
+
+    /// A session of an administrator on one of the servers.
+    pub(crate) fn client_of(&self, name: &str) -> Client {
+        let server = self.server(name);
+        let mut address = self.stage.address.clone();
+        (address.socket, address.port) = (server.socket.clone(), server.port);
+        (address.user, address.password) =
+            (self.stage.cluster.admin_user.clone(), self.stage.cluster.admin_password.clone());
+        address.connect().unwrap()
+    }
+
+    pub(crate) fn until_down(&self, name: &str) {
+        let is_down = || Ok(self.operators.backend(&self.stage.address, name)?.state == "down");
+        until(LIMIT, &format!("{name} to be down"), is_down).unwrap();
+    }
+
+    /// Who has the role by the proxy's view; the other, if nobody has.
+    pub(crate) fn primary_or(&self, other: &str) -> String {
+        let rows = self.rows("SELECT name FROM backends WHERE role = 'primary'");
+        rows.first().map_or_else(|| other.to_owned(), |row| row[0].clone())
+    }
+
+    pub(crate) fn primary(&self) -> String {
+        let primary = self.primary_or("");
+        assert!(!primary.is_empty(), "there is no primary");
+        primary
+    }
+
     /// It takes writes and follows nobody; the others are read-only, follow it, and replicate.
     pub(crate) fn assert_primary(&self, name: &str) {
         let primary = self.server(name);
@@ -81,7 +112,12 @@ impl Scene {
         }
         for other in self.stage.cluster.servers.iter().filter(|other| other.name != name) {
             let guard = if is_mariadb { "SELECT @@read_only" } else { "SELECT @@super_read_only" };
-            assert_eq!(other.query(guard).unwrap().trim(), "1", "{}", other.name);
+            until(
+                LIMIT,
+                &format!("{} to be read-only", other.name),
+                || Ok(other.query(guard)?.trim() == "1"),
+            )
+            .unwrap();
             if self.flavor == Flavor::Group {
                 continue;
             }

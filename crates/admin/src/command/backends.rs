@@ -149,6 +149,9 @@ fn state(backend: &Backend, open: u32) -> [Cell; 3] {
             let also = health.or(fault).map(|text| format!("; {text}")).unwrap_or_default();
             [text(word), text(moment(since, now)), text(format!("set OFFLINE by an operator{also}"))]
         }
+        Wish::GivenUp { since } => {
+            [text("maintenance"), text(moment(since, now)), text("it is lost, and another takes its role")]
+        }
         Wish::Online => {
             let since = backend.health.since().map(|since| moment(since, now));
             [text(backend.health.as_str()), since.into(), health.or(fault).into()]

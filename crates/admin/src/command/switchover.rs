@@ -1,4 +1,4 @@
-//! `SWITCHOVER`, `SWITCHOVER CHECK`, `FAILOVER`, and the table `switchovers`.
+//! `SWITCHOVER`, `SWITCHOVER CHECK`, `FAILOVER`, `REJOIN`, and the table `switchovers`.
 
 use delphinus_tables::{Cell, Column, Table as TableOf};
 
@@ -20,13 +20,16 @@ pub(crate) static SWITCHOVERS: Source = Source {
         columns: &[
             Column::text("cluster", "The cluster."),
             Column::integer("number", "", "The move, counted from 1 on."),
-            Column::text("kind", "switchover or failover."),
+            Column::text(
+                "kind",
+                "switchover, failover, rejoin (a server follows the primary again) or reopening (the primary takes writes again).",
+            ),
             Column::text("from_backend", "The backend that had the role."),
             Column::text("to_backend", "The backend that takes it; NULL: it is not chosen yet."),
             Column::text("by", "Who has wanted it; auto_failover: the proxy itself."),
             Column::text(
                 "state",
-                "running, done, undone (the old primary is the primary as before), or failed.",
+                "running, done, undone (the old primary is the primary as before), refused (it has transactions of its own), or failed.",
             ),
             Column::text("reason", "Why it was undone, or has failed."),
             Column::text("began", "When it began, UTC."),
@@ -180,6 +183,12 @@ pub(super) async fn switch_over(call: &Call<'_>) -> Result<Answer, Refused> {
 pub(super) async fn fail_over(call: &Call<'_>) -> Result<Answer, Refused> {
     let Wanted { cluster, to, proceeds } = wanted(call, "FAILOVER", true)?;
     moved(cluster.switching.fail_over(to, proceeds, &call.caller.user).await)
+}
+
+pub(super) async fn rejoin(call: &Call<'_>) -> Result<Answer, Refused> {
+    let [name] = call.words else { return Err(usage_of("REJOIN")) };
+    let cluster = cluster(call.console, None, Some(&name.text))?;
+    moved(cluster.switching.rejoin(&name.text, &call.caller.user).await)
 }
 
 /// The time line.

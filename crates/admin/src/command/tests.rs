@@ -90,6 +90,10 @@ impl Switching for Still {
         Box::pin(async { Ok(moved(by)) })
     }
 
+    fn rejoin<'a>(&'a self, _: &str, by: &'a str) -> Moving<'a, MoveRow> {
+        Box::pin(async { Ok(moved(by)) })
+    }
+
     fn moves(&self) -> Vec<MoveRow> {
         vec![moved("ops")]
     }

@@ -41,10 +41,10 @@ pub(super) use replica::{Manner, manner};
 pub(super) async fn act(open: &mut Open, step: &Step, around: &Around<'_>) -> Result<String, ProbeError> {
     match step {
         // The proxy's own sessions.
-        Step::Hold(_) | Step::Release(_) => Ok(String::new()),
+        Step::Hold(_) | Step::GiveUp(_) | Step::Release(_) => Ok(String::new()),
         Step::EndPredecessor(_) => sessions::end_own(open, &around.settings.account.user).await,
         Step::DisableEvents(_) => events::disable(open).await,
-        Step::EnableEvents(_) => events::enable(open).await,
+        Step::EnableEvents { events, .. } => events::enable(open, events).await,
         Step::Close(_) => guard::close(open, around).await,
         Step::EndSessions(_) => sessions::end_clients(open, around).await,
         Step::StopReceiver(_) => replica::stop_receiver(open).await,
@@ -72,7 +72,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A name as SQL takes it.
-fn named(name: &str) -> String {
+pub(super) fn named(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 

@@ -40,6 +40,13 @@ pub enum Asked {
         /// Who wants it.
         by: String,
     },
+    /// A server that was lost, or rebuilt, follows the primary.
+    Rejoin {
+        /// Its name.
+        name: String,
+        /// Who wants it.
+        by: String,
+    },
 }
 
 /// What came of it.
@@ -92,6 +99,7 @@ impl Request {
             Asked::Failover { to, on_loss, by } => {
                 driver.fail_over(to.as_deref(), on_loss, by).await.map(Outcome::Moved)
             }
+            Asked::Rejoin { name, by } => driver.rejoin(&name, by).await.map(Outcome::Moved),
         };
         // Whoever has gone meanwhile reads the table.
         let _ = self.answer.send(outcome);

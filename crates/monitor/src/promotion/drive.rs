@@ -53,6 +53,14 @@ pub(super) struct Driver {
     watched: Option<BackendId>,
     /// What was said last of a lost primary, so that it is said once.
     told: Option<String>,
+    /// The events that ran on the primary when it was asked last.
+    events: Option<Arc<[Arc<str>]>>,
+    /// Primaries that were replaced, until they follow the new one.
+    replaced: Vec<BackendId>,
+    /// What has been said of servers that may not come back.
+    refused: Vec<(BackendId, Arc<str>)>,
+    /// The primary was lost for a moment: it has started again.
+    was_lost: bool,
     /// The journal as it was kept last.
     kept: Option<String>,
 }
@@ -77,6 +85,10 @@ impl Driver {
             alert: Alert::default(),
             watched: None,
             told: None,
+            events: None,
+            replaced: Vec::new(),
+            refused: Vec::new(),
+            was_lost: false,
             kept: None,
         }
     }
@@ -214,12 +226,17 @@ impl Driver {
         let name = |id: BackendId| servers.iter().find(|one| one.id == id).map(|one| one.name.to_string());
         let from = name(plan.from).unwrap_or_default();
         let number = self.story.borrow_mut().begin(plan.kind.as_str(), from.clone(), by.clone());
-        warn!(number, kind = plan.kind.as_str(), from, by, "the primary's role is moved");
+        warn!(number, kind = plan.kind.as_str(), from, by, "a move begins");
         self.learn_manner().await;
         let ended = self.follow(&mut plan, (&set, began)).await;
         self.keep(None).await;
         self.proof.forget();
         self.detection = Detection::default();
+        self.was_lost = false;
+        if plan.kind == Move::Failover && plan.undoing.is_none() && ended.is_ok() {
+            self.replaced.push(plan.from);
+            self.watched = plan.to;
+        }
         self.end(&plan, ended, number)
     }
 
@@ -313,17 +330,23 @@ impl Driver {
         let mut story = self.story.borrow_mut();
         let Some(told) = story.last() else { return Err("there is no such move".to_owned()) };
         (told.state, told.reason) = match (&ended, &plan.undoing) {
+            (Ok(()), None) if plan.kind == Move::Rejoin && !plan.left_out.is_empty() => {
+                ("refused", Some(super::rejoin::advice(&told.lines)))
+            }
             (Ok(()), None) => ("done", None),
             (Ok(()), Some(why)) => ("undone", Some(why.to_string())),
             (Err(why), _) => ("failed", Some(why.clone())),
         };
         let to = told.to.clone().unwrap_or_default();
         match &told.reason {
-            None => warn!(number, to, "the primary's role was moved"),
-            Some(why) => error!(number, to, state = told.state, why, "the primary's role was not moved"),
+            None => warn!(number, kind = told.kind, to, "the move is done"),
+            Some(why) => {
+                error!(number, kind = told.kind, to, state = told.state, why, "the move is not done")
+            }
         }
         match told.state {
             "done" => Ok(told.clone()),
+            "refused" => Err(told.reason.clone().unwrap_or_default()),
             "undone" => {
                 let why = told.reason.clone().unwrap_or_default();
                 Err(format!(

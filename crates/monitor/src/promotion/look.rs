@@ -8,6 +8,7 @@ use delphinus_topology::{Flavor, Identity, Receiver, ServerFacts};
 use delphinus_wire::error_code;
 use delphinus_wire::gtid::{GtidSet, GtidState};
 
+use super::act::named;
 use super::hand::Open;
 use crate::probe::connection::Connection;
 use crate::probe::error::ProbeError;
@@ -17,6 +18,7 @@ use crate::probe::query::{self, NamedRow, Row};
 /// More than any server has.
 const MOST_SOURCES: usize = 256;
 const MOST_VARIABLES: usize = 256;
+const MOST_EVENTS: usize = 10_000;
 
 /// Which server it is, as far as statements differ by it.
 #[derive(Debug, Clone, Copy)]
@@ -64,14 +66,14 @@ pub(super) async fn look(open: &mut Open) -> Result<(Standing, Reported), ProbeE
     let sources = query::receive_named(connection, MOST_SOURCES).await;
     let semi_variables = query::receive(connection, MOST_VARIABLES).await;
     let semi_status = query::receive(connection, MOST_VARIABLES).await;
-    let events = query::receive(connection, 1).await;
+    let events = query::receive(connection, MOST_EVENTS).await;
     // An answer that is an error is one, too: only after all of them the connection may be used on.
     let rows = rows?;
     let row = rows.first().ok_or(ProbeError::Nonsense("no row"))?;
     let sources = sources?;
     let (own, received): (Vec<_>, Vec<_>) = sources.rows().filter_map(|row| source(row, product)).unzip();
     let semi_sync = semi_sync(&semi_variables?, &semi_status?);
-    let events = events.ok().and_then(|rows| rows.first().map(counted)).unwrap_or_default();
+    let events = events.map(|rows| events_of(&rows)).unwrap_or_default();
     let is_group = product.flavor == Flavor::MySql && text(row, 9) == "ON";
     let group = if is_group { group::read(connection).await?.0 } else { None };
     let mut standing = standing(row, product)?;
@@ -104,12 +106,17 @@ fn variables(product: Product) -> &'static str {
 }
 
 /// Without the right to see them there are none as far as anybody knows; `SWITCHOVER CHECK` says that it is missing.
-const EVENTS: &str = "SELECT COALESCE(SUM(STATUS = 'ENABLED'), 0), \
-     COALESCE(SUM(STATUS IN ('SLAVESIDE_DISABLED', 'REPLICA_SIDE_DISABLED')), 0) FROM information_schema.EVENTS";
+const EVENTS: &str = "SELECT STATUS, EVENT_SCHEMA, EVENT_NAME FROM information_schema.EVENTS WHERE STATUS <> 'DISABLED' \
+     ORDER BY 2, 3 LIMIT 10000";
 
-fn counted(row: &Row) -> Events {
-    let number = |at| text(row, at).parse::<f64>().unwrap_or_default() as u32;
-    Events { enabled: number(0), asleep: number(1) }
+/// Those that run, and those that sleep.
+fn events_of(rows: &[Row]) -> Events {
+    let names = |runs: bool| {
+        let is_it = move |row: &&Row| (text(row, 0) == "ENABLED") == runs;
+        let name = |row: &Row| Arc::from(format!("{}.{}", named(&text(row, 1)), named(&text(row, 2))));
+        rows.iter().filter(is_it).map(name).collect()
+    };
+    Events { enabled: names(true), asleep: names(false) }
 }
 
 fn standing(row: &Row, product: Product) -> Result<Standing, ProbeError> {

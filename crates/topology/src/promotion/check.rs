@@ -202,7 +202,7 @@ fn semi_sync(
 }
 
 fn events(looks: &mut Looks, from: &Server, primary: &Standing) {
-    let count = primary.events.enabled;
+    let count = primary.events.enabled.len();
     looks.add(
         "events",
         Some(from.id),

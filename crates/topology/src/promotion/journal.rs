@@ -57,6 +57,8 @@ impl Plan {
         let kind = match lines.next() {
             Some("switchover") => Move::Switchover,
             Some("failover") => Move::Failover,
+            Some("rejoin") => Move::Rejoin,
+            Some("reopening") => Move::Reopening,
             _ => return Err(bad("it does not begin with a move")),
         };
         let pairs: Vec<_> = lines.filter_map(|line| line.split_once('=')).collect();

@@ -84,7 +84,7 @@ pub fn next(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
         Move::Failover if is_undone => return lose::take_back(plan, servers, now),
         Move::Failover if plan.to.is_none() => lose::lose(plan, servers, now),
         Move::Switchover if !is_undone => give_up::give_up(plan, servers, now),
-        Move::Failover | Move::Switchover => None,
+        _ => None,
     };
     first.unwrap_or_else(|| promote::promote(plan, servers, now))
 }

@@ -17,9 +17,9 @@ impl Plan {
             Step::EndSessions(on) => self.cleared.push(*on),
             // Whoever came in between has to go, too.
             Step::Close(on) => self.cleared.retain(|id| id != on),
-            Step::Hold(_) => self.held = Some(now),
+            Step::Hold(_) | Step::GiveUp(_) => self.held = Some(now),
             Step::Release(_) => self.is_released = true,
-            Step::EnableEvents(_) => self.has_events = true,
+            Step::EnableEvents { .. } => self.has_events = true,
             _ => {}
         }
     }
@@ -40,7 +40,7 @@ impl Plan {
         let text: Arc<str> = format!("{}: {why}", step.name()).into();
         match step {
             Step::EndPredecessor(on) => self.taken_over.push(*on),
-            Step::EnableEvents(_) => self.has_events = true,
+            Step::EnableEvents { .. } => self.has_events = true,
             Step::Release(_) => self.is_released = true,
             Step::Attach { on, .. } | Step::StartReplica(on) if !self.needs(*on) => {
                 self.left_out.push((*on, text));

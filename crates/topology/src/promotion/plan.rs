@@ -18,6 +18,10 @@ pub enum Move {
     Switchover,
     /// The primary is lost.
     Failover,
+    /// There is a primary, and a server that was lost follows it again.
+    Rejoin,
+    /// The primary has started again, and nobody has taken its place: it takes writes again.
+    Reopening,
 }
 
 impl Move {
@@ -26,6 +30,8 @@ impl Move {
         match self {
             Self::Switchover => "switchover",
             Self::Failover => "failover",
+            Self::Rejoin => "rejoin",
+            Self::Reopening => "reopening",
         }
     }
 }
@@ -120,6 +126,8 @@ pub struct Plan {
     pub(super) stuck: Option<Arc<str>>,
     /// The events of the new primary were enabled.
     pub has_events: bool,
+    /// The events that ran on the old primary; `None`: nobody knows.
+    pub events: Option<Arc<[Arc<str>]>>,
     /// Sessions of this proxy go on.
     pub is_released: bool,
     /// Who has the role in the proxy's own view.
@@ -153,9 +161,20 @@ impl Plan {
             failures: Vec::new(),
             stuck: None,
             has_events: false,
+            events: None,
             is_released: false,
             seen_primary: None,
         }
+    }
+
+    /// `from`, which was lost, and whoever follows it, follows the primary `to`.
+    pub fn rejoin(from: BackendId, to: BackendId, limits: Limits) -> Self {
+        Self { to: Some(to), is_opening: true, ..Self::new(Move::Rejoin, from, Wanted::default(), limits) }
+    }
+
+    /// `from` has the role, and nobody takes it.
+    pub fn reopening(from: BackendId, limits: Limits) -> Self {
+        Self { to: Some(from), ..Self::new(Move::Reopening, from, Wanted::default(), limits) }
     }
 
     /// Takes the move back, if that is still possible; false if it is not.
@@ -181,6 +200,23 @@ impl Plan {
         // Of one that is lost it is known from before.
         let of_old = part(from).unwrap_or((self.proof.calm.map(|calm| calm.source), true));
         self.semi_sync = Some([of_old, of_new]);
+    }
+
+    /// Which events run on the new primary, and whether that has to be told to it.
+    pub(super) fn enable_events(&self, aim: &Server) -> Option<Step> {
+        let own = &aim.standing()?.events;
+        // On whoever gave the role up those sleep that ran there.
+        let events = if aim.id == self.from { own.asleep.clone() } else { self.events.clone()? };
+        let is_due = !self.has_events && !own.asleep.is_empty();
+        is_due.then_some(Step::EnableEvents { on: aim.id, events })
+    }
+
+    /// Keeps which events ran on the old primary: those that run there, or those that sleep since this move has begun.
+    pub(super) fn note_events(&mut self, from: &Server) {
+        if let (None, Some(own)) = (&self.events, from.standing()) {
+            let ran = if own.events.enabled.is_empty() { &own.events.asleep } else { &own.events.enabled };
+            self.events = Some(ran.clone());
+        }
     }
 
     /// What each of the two is to do for semi-sync in the end. A cluster without it is left alone.

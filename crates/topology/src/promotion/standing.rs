@@ -160,11 +160,11 @@ pub struct AsSource {
     pub is_lossless: bool,
 }
 
-/// Events of a server's scheduler.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Events of a server's scheduler, as `schema`.`name`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Events {
     /// Those that run.
-    pub enabled: u32,
-    /// Those that run on the primary.
-    pub asleep: u32,
+    pub enabled: Arc<[Arc<str>]>,
+    /// Those that do not, because the server is a replica: also those that are disabled on the primary.
+    pub asleep: Arc<[Arc<str>]>,
 }

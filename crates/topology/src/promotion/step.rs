@@ -1,5 +1,7 @@
 //! What can be done to a server, or to the proxy's own sessions. Each step may be done again without harm.
 
+use std::sync::Arc;
+
 use crate::backend::BackendId;
 use crate::promotion::standing::AsSource;
 
@@ -10,12 +12,19 @@ pub enum Step {
     EndPredecessor(BackendId),
     /// New transactions of this proxy's sessions wait.
     Hold(BackendId),
+    /// The same, and nothing that a lost primary still says is passed on: it may acknowledge by itself after a while.
+    GiveUp(BackendId),
     /// They go on.
     Release(BackendId),
     /// Events of the scheduler do not run there any more.
     DisableEvents(BackendId),
-    /// Those that ran on the primary before run there.
-    EnableEvents(BackendId),
+    /// Those that ran on the primary before run there, and no others.
+    EnableEvents {
+        /// Which one.
+        on: BackendId,
+        /// Which events.
+        events: Arc<[Arc<str>]>,
+    },
     /// Nobody writes there any more, also after a restart.
     Close(BackendId),
     /// Clients' sessions are ended there: read-only does not stop what is prepared (XA COMMIT).
@@ -54,9 +63,10 @@ impl Step {
         match self {
             Self::EndPredecessor(on)
             | Self::Hold(on)
+            | Self::GiveUp(on)
             | Self::Release(on)
             | Self::DisableEvents(on)
-            | Self::EnableEvents(on)
+            | Self::EnableEvents { on, .. }
             | Self::Close(on)
             | Self::EndSessions(on)
             | Self::StopReceiver(on)
@@ -74,9 +84,10 @@ impl Step {
         match self {
             Self::EndPredecessor(_) => "end connections of an earlier actor",
             Self::Hold(_) => "hold new transactions",
+            Self::GiveUp(_) => "give up the primary",
             Self::Release(_) => "release held transactions",
             Self::DisableEvents(_) => "disable events",
-            Self::EnableEvents(_) => "enable events",
+            Self::EnableEvents { .. } => "enable events",
             Self::Close(_) => "set read-only",
             Self::EndSessions(_) => "end client sessions",
             Self::StopReceiver(_) => "stop receiving",

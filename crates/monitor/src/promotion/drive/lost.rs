@@ -1,9 +1,11 @@
 //! A primary that is lost: by an operator's word, or found by the proxy itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use delphinus_net::rt;
-use delphinus_topology::promotion::{Loss, Move, OnLoss, Plan};
+use delphinus_topology::BackendId;
+use delphinus_topology::promotion::{Loss, Move, OnLoss, Plan, Server, errant};
 use tracing::{error, info, warn};
 
 use super::super::story::Told;
@@ -33,20 +35,45 @@ impl Driver {
         if primary.is_open() {
             return Err(format!("{} answers and takes writes: use SWITCHOVER", primary.name));
         }
+        self.alert.clear();
+        // It answers, and is to have the role again.
+        if wanted.to == Some(from) && primary.seen.is_ok() {
+            return self.drive(Plan::reopening(from, set.limits), &servers, (set, by)).await;
+        }
         let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
         plan.proof = self.proof.clone();
+        plan.events.clone_from(&self.events);
         plan.is_group = self.settings.kind == delphinus_topology::Kind::GroupReplication;
-        self.alert.clear();
         self.drive(plan, &servers, (set, by)).await
     }
 
-    /// Watches the primary; ready when it is lost and has to be replaced without an operator's word.
-    pub(in super::super) async fn watch(&mut self) {
+    /// A server that was lost, or rebuilt, follows the primary again.
+    pub(in super::super) async fn rejoin(&mut self, name: &str, by: String) -> Result<Told, String> {
+        let set = self.ready().await?;
+        let from = self.named(name)?;
+        let servers = self.look().await;
+        let snapshot = self.reader.load();
+        let to = snapshot.writer().map_err(|why| format!("there is no primary to follow: {why}"))?.id;
+        if to == from {
+            return Err(format!("{name} is the primary"));
+        }
+        if let Err(why) = &find(&servers, from)?.seen {
+            return Err(format!("{name} does not answer: {why}"));
+        }
+        self.refused.retain(|(id, _)| *id != from);
+        let plan = Plan::rejoin(from, to, set.limits);
+        let told = self.drive(plan, &servers, (set, by)).await?;
+        self.replaced.retain(|id| *id != from);
+        Ok(told)
+    }
+
+    /// Watches the primary; ready when something has to be done without an operator's word.
+    pub(in super::super) async fn watch(&mut self) -> Due {
         loop {
             let pause = match self.ready().await {
                 Ok(set) if self.settings.kind != delphinus_topology::Kind::GroupReplication => {
-                    if self.watch_once(&set).await {
-                        return;
+                    if let Some(due) = self.watch_once(&set).await {
+                        return due;
                     }
                     if set.is_auto { self.settings.interval().min(SLOW) } else { SLOW }
                 }
@@ -56,22 +83,33 @@ impl Driver {
         }
     }
 
-    /// True if it has to be replaced now.
-    async fn watch_once(&mut self, set: &super::PromotionSettings) -> bool {
+    /// What has to be done now.
+    async fn watch_once(&mut self, set: &super::PromotionSettings) -> Option<Due> {
         let primary = self.reader.load().primary().map(|primary| primary.id);
         if primary.is_some() && primary != self.watched {
             self.proof.forget();
             self.detection = Default::default();
             self.watched = primary;
         }
-        let Some(watched) = self.watched else { return false };
+        let watched = self.watched?;
         let at = rt::now();
         let servers = self.look().await;
-        let Ok(server) = find(&servers, watched) else { return false };
+        let server = find(&servers, watched).ok()?;
         self.proof.watch(server, &servers, at);
+        self.was_lost |= server.seen.is_err();
+        if let Some(standing) = server.standing().filter(|_| server.is_open()) {
+            self.events = Some(standing.events.enabled.clone());
+            self.was_lost = false;
+            if let Some(due) = self.due_to_rejoin(server, &servers) {
+                return Some(due);
+            }
+        }
         let loss = self.detection.look(server, &servers, set.patience, rt::now());
         if !set.is_auto {
-            return false;
+            return None;
+        }
+        if self.was_lost && server.seen.is_ok() && !servers.iter().any(Server::is_open) {
+            return self.parts.leave.permit().is_ok().then_some(Due::Reopen(watched));
         }
         let told = match loss {
             Loss::None => None,
@@ -82,7 +120,7 @@ impl Driver {
                     left.as_secs()
                 )),
                 (None, Err(why)) => Some(format!("not replaced by this proxy: {why}")),
-                (None, Ok(_)) => return true,
+                (None, Ok(_)) => return Some(Due::Replace(watched)),
             },
         };
         if told != self.told {
@@ -92,20 +130,83 @@ impl Driver {
             }
             self.told = told;
         }
-        false
+        None
     }
 
-    /// Replaces it.
-    pub(in super::super) async fn replace_lost(&mut self) {
-        let Some(from) = self.watched else { return };
+    /// A primary that this proxy has replaced, or a replica that still looks for it, answers again. What has something of its own is
+    /// refused once, and again when it has something else.
+    fn due_to_rejoin(&self, primary: &Server, servers: &[Server]) -> Option<Due> {
+        self.parts.leave.permit().ok()?;
+        let own = primary.standing()?;
+        let old = self.replaced.iter().filter(|id| **id != primary.id);
+        old.filter_map(|id| servers.iter().find(|server| server.id == *id)).find_map(|old| {
+            let is_back = |server: &&Server| {
+                let Some(standing) = server.standing() else { return false };
+                let is_due = server.id == old.id || server.points_to(old);
+                let found = errant(standing, own).map(|found| Arc::from(found.text));
+                let is_refused = |(id, text): &(BackendId, Arc<str>)| {
+                    *id == server.id && found.as_ref() == Some(text) && !server.is_open()
+                };
+                is_due && !server.points_to(primary) && !self.refused.iter().any(is_refused)
+            };
+            servers.iter().find(is_back).map(|_| Due::Rejoin { from: old.id, to: primary.id })
+        })
+    }
+
+    /// Does what the proxy does without an operator's word.
+    pub(in super::super) async fn do_by_itself(&mut self, due: Due) {
         let Ok(set) = self.ready().await else { return };
         let Ok(wanted) = self.wanted(&set, None) else { return };
-        self.alert.note(rt::now());
         let servers = self.look().await;
-        let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
-        plan.proof = self.proof.clone();
-        if let Err(why) = self.drive(plan, &servers, (set, "auto_failover".to_owned())).await {
-            error!(why, "the lost primary was not replaced");
+        let (plan, by) = match due {
+            Due::Replace(from) => {
+                self.alert.note(rt::now());
+                let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
+                plan.proof = self.proof.clone();
+                plan.events.clone_from(&self.events);
+                (plan, "auto_failover")
+            }
+            Due::Reopen(from) => (Plan::reopening(from, set.limits), "auto_failover"),
+            Due::Rejoin { from, to } => (Plan::rejoin(from, to, set.limits), "return"),
+        };
+        if let Err(why) = self.drive(plan, &servers, (set, by.to_owned())).await {
+            error!(why, "a move by the proxy itself has not come to its end");
+        }
+        if let Due::Rejoin { from, to } = due {
+            self.note_refused(from, to).await;
         }
     }
+
+    /// Whoever was refused is left alone as long as it stays as it is; whoever follows the primary is no old one any more.
+    async fn note_refused(&mut self, from: BackendId, to: BackendId) {
+        let servers = self.look().await;
+        let (Ok(old), Ok(primary)) = (find(&servers, from), find(&servers, to)) else { return };
+        let Some(own) = primary.standing() else { return };
+        for server in &servers {
+            let Some(found) = server.standing().and_then(|standing| errant(standing, own)) else { continue };
+            if (server.id == from || server.points_to(old)) && !server.points_to(primary) {
+                self.refused.retain(|(id, _)| *id != server.id);
+                self.refused.push((server.id, found.text.into()));
+            }
+        }
+        if old.points_to(primary) {
+            self.replaced.retain(|id| *id != from);
+        }
+    }
+}
+
+/// What the proxy does without an operator's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Due {
+    /// A lost primary is replaced.
+    Replace(BackendId),
+    /// One that has started again takes writes again.
+    Reopen(BackendId),
+    /// One that was replaced follows the new one.
+    Rejoin {
+        /// The old one.
+        from: BackendId,
+        /// The new one.
+        to: BackendId,
+    },
 }

@@ -36,8 +36,9 @@ impl Driver {
             }
         };
         if !limit.is_zero() {
-            let (own, others): (Vec<_>, Vec<_>) =
-                steps.iter().partition(|step| matches!(step, Step::Hold(_) | Step::Release(_)));
+            let (own, others): (Vec<_>, Vec<_>) = steps
+                .iter()
+                .partition(|step| matches!(step, Step::Hold(_) | Step::GiveUp(_) | Step::Release(_)));
             for step in own {
                 let begun = rt::now();
                 let done = self.hold(step).await;
@@ -102,6 +103,7 @@ impl Driver {
     async fn hold(&self, step: &Step) -> Result<String, String> {
         let (on, wish) = match step {
             Step::Hold(on) => (*on, Wish::Offline { since: rt::now() }),
+            Step::GiveUp(on) => (*on, Wish::GivenUp { since: rt::now() }),
             step => (step.on(), Wish::Online),
         };
         if !self.reader.wish(on, rt::now(), wish).await {
@@ -121,7 +123,7 @@ impl Driver {
         (after, took): (Duration, Duration),
         outcome: &Result<String, String>,
     ) {
-        let is_own = matches!(step, Step::Hold(_) | Step::Release(_));
+        let is_own = matches!(step, Step::Hold(_) | Step::GiveUp(_) | Step::Release(_));
         let name = servers.iter().find(|server| server.id == step.on() && !is_own);
         let backend = name.map(|server| server.name.to_string()).unwrap_or_default();
         let result = match outcome {

@@ -14,10 +14,13 @@ pub(super) fn elect(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
     let (Some(from), Some(to)) = (find(servers, plan.from), plan.to.and_then(|to| find(servers, to))) else {
         return Next::Stuck("there is no such backend any more".to_owned());
     };
+    if from.standing().is_some() {
+        plan.note_events(from);
+    }
     let aim = if plan.undoing.is_some() { from } else { to };
     let other = if plan.undoing.is_some() { to } else { from };
-    if let Some(standing) = aim.standing().filter(|standing| is_primary(standing)) {
-        return finish(plan, (aim, standing), now);
+    if aim.standing().is_some_and(is_primary) {
+        return finish(plan, aim, now);
     }
     if plan.undoing.is_some() {
         // The group has decided otherwise meanwhile: nobody goes against it.
@@ -44,7 +47,7 @@ pub(super) fn elect(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
     if plan.open_transactions > 0 && !plan.waits_too_long(Waiting::Transactions, now) {
         return Next::Wait(Waiting::Transactions);
     }
-    if standing.events.enabled > 0 {
+    if !standing.events.enabled.is_empty() {
         return Next::Do(vec![Step::DisableEvents(from.id)]);
     }
     Next::Do(vec![Step::Elect(to.id)])
@@ -59,13 +62,13 @@ fn release(plan: &Plan) -> Option<Next> {
     is_held.then(|| Next::Do(vec![Step::Release(plan.from)]))
 }
 
-fn finish(plan: &mut Plan, (aim, standing): (&Server, &Standing), now: Instant) -> Next {
+fn finish(plan: &mut Plan, aim: &Server, now: Instant) -> Next {
     let is_seen = plan.seen_primary == Some(aim.id) || plan.waits_too_long(Waiting::Role, now);
     if is_seen && let Some(next) = release(plan) {
         return next;
     }
-    if standing.events.asleep > 0 && !plan.has_events {
-        return Next::Do(vec![Step::EnableEvents(aim.id)]);
+    if let Some(step) = plan.enable_events(aim) {
+        return Next::Do(vec![step]);
     }
     if is_seen { Next::Done } else { Next::Wait(Waiting::Role) }
 }

@@ -14,6 +14,7 @@ pub(super) fn give_up(plan: &mut Plan, servers: &[Server], now: Instant) -> Opti
         return reopened(plan, servers);
     }
     let from = find(servers, plan.from)?;
+    plan.note_events(from);
     let standing = match &from.seen {
         Ok(standing) => standing,
         Err(_) if !plan.waits_too_long(Waiting::Closed, now) => return Some(Next::Wait(Waiting::Closed)),
@@ -55,7 +56,7 @@ fn close(plan: &mut Plan, servers: &[Server], (from, standing): (&Server, &Stand
     if plan.open_transactions > 0 && !plan.waits_too_long(Waiting::Transactions, now) {
         return Next::Wait(Waiting::Transactions);
     }
-    if standing.events.enabled > 0 {
+    if !standing.events.enabled.is_empty() {
         return Next::Do(vec![Step::DisableEvents(from.id)]);
     }
     Next::Do(vec![Step::Close(from.id)])

@@ -14,6 +14,11 @@ use crate::replication::Receiver;
 /// `None`: a candidate is chosen.
 pub(super) fn lose(plan: &mut Plan, servers: &[Server], now: Instant) -> Option<Next> {
     let from = find(servers, plan.from)?;
+    plan.note_events(from);
+    if plan.held.is_none() {
+        // Before anything is looked at: what it acknowledges from now on reaches no client.
+        return Some(Next::Do(vec![Step::GiveUp(from.id)]));
+    }
     if let Some(steps) = shut(plan, from) {
         return Some(Next::Do(steps));
     }
@@ -63,6 +68,11 @@ fn shut(plan: &mut Plan, from: &Server) -> Option<Vec<Step>> {
 pub(super) fn take_back(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
     let Some(from) = find(servers, plan.from) else { return Next::Done };
     let others = servers.iter().filter(|server| server.id != from.id && !plan.leaves_out(server));
+    let moves_along = |server: &Server| {
+        let to = plan.to.and_then(|to| find(servers, to));
+        server.points_to(from) || to.is_some_and(|to| to.id == server.id || server.points_to(to))
+    };
+    let others = others.filter(|server| moves_along(server));
     let step = |server: &Server| {
         let standing = server.standing()?;
         if !server.points_to(from) {

@@ -147,7 +147,7 @@ fn attach(
     let mut steps = Vec::new();
     for server in servers.iter().filter(|server| server.id != aim.id) {
         let Some(own) = server.standing() else { continue };
-        if plan.leaves_out(server) {
+        if plan.leaves_out(server) || !moves_along(plan, servers, server) {
             continue;
         }
         let Some(step) = follow(server, aim) else { continue };
@@ -162,6 +162,13 @@ fn attach(
         steps.push(step);
     }
     steps
+}
+
+/// Only the two that exchange the role, and whoever follows one of them: others stand elsewhere because somebody wants it so.
+fn moves_along(plan: &Plan, servers: &[Server], server: &Server) -> bool {
+    let is_side = |id| server.id == id;
+    let follows = |id| find(servers, id).is_some_and(|side| server.points_to(side));
+    [Some(plan.from), plan.to].into_iter().flatten().any(|id| is_side(id) || follows(id))
 }
 
 /// With semi-sync the first write would wait, perhaps for ever, for replicas that are not there yet.
@@ -183,7 +190,7 @@ fn gather(
         standing.semi_sync.clients, aim.name
     );
     // Where a primary is lost, one that waits is better than none: its own time-out says for how long.
-    if plan.kind == Move::Failover || plan.undoing.is_some() {
+    if plan.kind != Move::Switchover || plan.undoing.is_some() {
         plan.leave_out(aim, why);
         return None;
     }
@@ -198,9 +205,7 @@ fn finish(plan: &mut Plan, servers: &[Server], (aim, standing): (&Server, &Stand
         return Next::Do(vec![Step::Release(plan.from)]);
     }
     let mut steps = attach(plan, servers, (aim, standing), now);
-    if standing.events.asleep > 0 && !plan.has_events {
-        steps.push(Step::EnableEvents(aim.id));
-    }
+    steps.extend(plan.enable_events(aim));
     if !steps.is_empty() {
         return Next::Do(steps);
     }
