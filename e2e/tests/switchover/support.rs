@@ -143,7 +143,8 @@ impl Scene {
                 let found = server.query("SELECT value FROM app.kept")?;
                 missing = acknowledged.clone();
                 for line in found.lines() {
-                    missing.remove(&line.trim().parse()?);
+                    let value: i64 = line.trim().parse()?;
+                    missing.remove(&value.unsigned_abs());
                 }
                 Ok(missing.is_empty())
             });

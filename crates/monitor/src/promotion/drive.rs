@@ -61,6 +61,8 @@ pub(super) struct Driver {
     refused: Vec<(BackendId, Arc<str>)>,
     /// The primary was lost for a moment: it has started again.
     was_lost: bool,
+    /// When the proxy may try again by itself what has not come to its end.
+    again: Option<Instant>,
     /// The journal as it was kept last.
     kept: Option<String>,
 }
@@ -89,6 +91,7 @@ impl Driver {
             replaced: Vec::new(),
             refused: Vec::new(),
             was_lost: false,
+            again: None,
             kept: None,
         }
     }
@@ -230,9 +233,12 @@ impl Driver {
         self.learn_manner().await;
         let ended = self.follow(&mut plan, (&set, began)).await;
         self.keep(None).await;
-        self.proof.forget();
+        if plan.undoing.is_none() {
+            // Another primary: what was seen of the old one says nothing of it.
+            self.proof.forget();
+            self.was_lost = false;
+        }
         self.detection = Detection::default();
-        self.was_lost = false;
         if plan.kind == Move::Failover && plan.undoing.is_none() && ended.is_ok() {
             self.replaced.push(plan.from);
             self.watched = plan.to;

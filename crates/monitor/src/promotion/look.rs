@@ -60,6 +60,7 @@ pub(super) async fn look(open: &mut Open) -> Result<(Standing, Reported), ProbeE
         "SHOW GLOBAL VARIABLES LIKE 'rpl_semi_sync%'",
         "SHOW GLOBAL STATUS LIKE 'rpl_semi_sync%'",
         EVENTS,
+        if product.is_mariadb() || product.version < 80_022 { "SHOW SLAVE HOSTS" } else { "SHOW REPLICAS" },
     ];
     query::send(connection, &statements).await?;
     let rows = query::receive(connection, 1).await;
@@ -67,6 +68,7 @@ pub(super) async fn look(open: &mut Open) -> Result<(Standing, Reported), ProbeE
     let semi_variables = query::receive(connection, MOST_VARIABLES).await;
     let semi_status = query::receive(connection, MOST_VARIABLES).await;
     let events = query::receive(connection, MOST_EVENTS).await;
+    let followers = query::receive(connection, MOST_SOURCES).await;
     // An answer that is an error is one, too: only after all of them the connection may be used on.
     let rows = rows?;
     let row = rows.first().ok_or(ProbeError::Nonsense("no row"))?;
@@ -81,6 +83,8 @@ pub(super) async fn look(open: &mut Open) -> Result<(Standing, Reported), ProbeE
     received.iter().flatten().for_each(|set| all.merge(set));
     standing.received = Arc::new(all);
     (standing.sources, standing.semi_sync, standing.events, standing.group) = (own, semi_sync, events, group);
+    let numbers = |rows: Vec<Row>| rows.iter().filter_map(|row| text(row, 0).parse().ok()).collect();
+    standing.followers = followers.ok().map(numbers);
     let host = text(row, 10);
     let reported = text(row, 11).parse().ok().filter(|_| !host.is_empty());
     Ok((standing, reported.map(|port| (host.into(), port))))
@@ -153,6 +157,7 @@ fn standing(row: &Row, product: Product) -> Result<Standing, ProbeError> {
         logs_applied: is_on(8),
         events: Events::default(),
         group: None,
+        followers: None,
         missing_rights: Arc::default(),
         starts_read_only: true,
     })

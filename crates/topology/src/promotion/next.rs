@@ -78,6 +78,10 @@ pub fn next(plan: &mut Plan, servers: &[Server], now: Instant) -> Next {
     if plan.is_group {
         return elect::elect(plan, servers, now);
     }
+    if plan.kind == Move::Failover && plan.held.is_none() {
+        // Before anything is looked at: what it acknowledges from now on reaches no client.
+        return Next::Do(vec![Step::GiveUp(plan.from)]);
+    }
     let is_undone = plan.undoing.is_some();
     let first = match plan.kind {
         _ if plan.is_opening => None,

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::standing::{AsSource, SemiSync, Server};
+use super::standing::{AsSource, SemiSync, Server, Source};
 use crate::backend::BackendId;
 use crate::replication::Receiver;
 
@@ -20,8 +20,8 @@ pub struct Calm {
     pub at: Instant,
     /// How it waits.
     pub source: AsSource,
-    /// Replicas that acknowledged then.
-    pub clients: u32,
+    /// Replicas that may have acknowledged then and are no backends.
+    pub strangers: usize,
 }
 
 /// What is known of what was acknowledged.
@@ -31,6 +31,8 @@ pub struct Proof {
     pub calm: Option<Calm>,
     /// The replicas that may have acknowledged.
     pub ackers: Vec<BackendId>,
+    /// The replicas that were seen not to acknowledge.
+    silent: Vec<BackendId>,
     /// Why it cannot be proved, once somebody has tried.
     pub why_not: Option<Arc<str>>,
     /// What the primary said last, and when.
@@ -41,12 +43,20 @@ impl Proof {
     /// Takes in what the primary said at `at`, with the replicas that follow it.
     pub fn watch(&mut self, primary: &Server, servers: &[Server], at: Instant) {
         let Some(now) = primary.standing().map(|standing| &standing.semi_sync) else { return };
-        let acknowledges = |server: &&Server| {
-            server.standing().is_some_and(|own| own.semi_sync.acknowledges) && server.points_to(primary)
-        };
-        for acker in servers.iter().filter(acknowledges) {
-            if !self.ackers.contains(&acker.id) {
-                self.ackers.push(acker.id);
+        for server in servers.iter().filter(|server| server.id != primary.id) {
+            let Some(own) = server.standing() else { continue };
+            let acknowledges = own.semi_sync.acknowledges && server.points_to(primary);
+            let (list, other) = if acknowledges {
+                (&mut self.ackers, &mut self.silent)
+            } else {
+                (&mut self.silent, &mut self.ackers)
+            };
+            // Whoever has acknowledged once may have something that nobody else has.
+            if acknowledges {
+                other.retain(|id| *id != server.id);
+            }
+            if !list.contains(&server.id) {
+                list.push(server.id);
             }
         }
         let before = self.last.replace((at, now.clone()));
@@ -62,15 +72,37 @@ impl Proof {
             same_run.filter(|(_, before)| now.acknowledged > before.acknowledged).map(|(then, _)| then)
         };
         match since {
-            Some(at) => self.calm = Some(Calm { at, source, clients: now.clients }),
+            Some(at) => self.calm = Some(Calm { at, source, strangers: strangers(primary, servers) }),
             None if before_fell(self.calm, source) => self.calm = None,
             None => {}
         }
     }
 
+    /// One that has not been asked since may acknowledge, too.
+    fn may_acknowledge(&self, from: &Server, server: &Server) -> bool {
+        server.id != from.id && (self.ackers.contains(&server.id) || !self.silent.contains(&server.id))
+    }
+
+    fn all(&self, calm: Calm, from: &Server, servers: &[Server]) -> usize {
+        servers.iter().filter(|server| self.may_acknowledge(from, server)).count() + calm.strangers
+    }
+
     /// The primary is another one.
     pub fn forget(&mut self) {
         *self = Self::default();
+    }
+}
+
+/// Who replicates from it and is not known. Where it does not tell who does, they are as many as acknowledge beside those that are known:
+/// servers count a connection that was lost for a while.
+fn strangers(primary: &Server, servers: &[Server]) -> usize {
+    let Some(own) = primary.standing() else { return 0 };
+    let known = |number: &u32| {
+        servers.iter().filter_map(Server::standing).any(|standing| standing.identity.number == *number)
+    };
+    match &own.followers {
+        Some(followers) => followers.iter().filter(|number| !known(number)).count(),
+        None => (own.semi_sync.clients as usize).saturating_sub(servers.len() - 1),
     }
 }
 
@@ -101,16 +133,48 @@ pub fn prove(proof: &Proof, from: &Server, servers: &[Server], now: Instant) -> 
     let is_stopped = |server: &&Server| {
         let sources = server.standing().map(|standing| standing.sources.as_slice()).unwrap_or_default();
         // One that follows nobody acknowledges nothing either, but it may have lost what it had received.
-        proof.ackers.contains(&server.id)
+        proof.may_acknowledge(from, server)
             && sources.iter().any(|source| source.is(from) && matches!(source.receiver, Receiver::Stopped(_)))
     };
     let stopped = servers.iter().filter(is_stopped).count();
-    let all = proof.ackers.len().max(calm.clients as usize);
-    let needed = (all + 1).saturating_sub(calm.source.count as usize).max(1);
+    let all = proof.all(calm, from, servers);
+    let needed = needed(all, calm);
     if stopped < needed {
         return Err(format!(
             "{stopped} of the {all} replicas that may have acknowledged can be asked, and {needed} are needed"
         ));
     }
     Ok(())
+}
+
+fn needed(all: usize, calm: Calm) -> usize {
+    (all + 1).saturating_sub(calm.source.count as usize).max(1)
+}
+
+/// Whether so many still get nothing from `from` that it cannot have anything acknowledged: one that was stopped and has started again
+/// goes on by itself.
+///
+/// # Errors
+/// How many do.
+pub(super) fn is_still_shut(
+    proof: &Proof,
+    (from, to): (&Server, &Server),
+    servers: &[Server],
+) -> Result<(), String> {
+    let Some(calm) = proof.calm else { return Ok(()) };
+    let is_shut = |server: &&Server| {
+        let sources = server.standing().map(|standing| standing.sources.as_slice());
+        let gets = |sources: &[Source]| {
+            sources.iter().any(|source| source.is(from) && !matches!(source.receiver, Receiver::Stopped(_)))
+        };
+        proof.may_acknowledge(from, server)
+            && sources.is_some_and(|sources| !gets(sources))
+            && (server.id == to.id || server.points_to(to) || server.points_to(from))
+    };
+    let shut = servers.iter().filter(is_shut).count();
+    let all = proof.all(calm, from, servers);
+    if shut >= needed(all, calm) {
+        return Ok(());
+    }
+    Err(format!("{shut} of the {all} replicas that may acknowledge to {} can be asked", from.name))
 }

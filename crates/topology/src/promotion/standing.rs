@@ -78,6 +78,8 @@ pub struct Standing {
     pub events: Events,
     /// Its group, if it is in one.
     pub group: Option<Arc<GroupView>>,
+    /// The `server_id` of those that replicate from it; `None`: it does not tell.
+    pub followers: Option<Arc<[u32]>>,
     /// Rights that the account of the failover wants there.
     pub missing_rights: Arc<[&'static str]>,
     /// After a restart it takes no writes: `read_only` is in its option file, or persisted.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use delphinus_topology::BackendId;
 use delphinus_topology::promotion::{
-    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Server as Seen, Step, Wanted, errant, next,
+    Detection, Limits, Loss, Move, Next, OnLoss, Plan, Proof, Server as Seen, Standing, Step, Wanted, errant,
+    next,
 };
 
 use crate::fault::Fault;
@@ -32,6 +33,8 @@ pub(crate) struct Actor {
     detection: Detection,
     watched: BackendId,
     was_lost: bool,
+    /// Replaced, and not seen to have given up: what the proxies know together.
+    deposed: Vec<BackendId>,
     rests_until: u64,
 }
 
@@ -52,6 +55,7 @@ impl Actor {
             detection: Detection::default(),
             watched: BackendId(0),
             was_lost: false,
+            deposed: Vec::new(),
             rests_until: 0,
         }
     }
@@ -71,7 +75,13 @@ impl Actor {
             let own = &world.servers[number];
             let answer = if own.is_up && own.is_reached {
                 let (clients, received) = (world.clients(number), world.received(number));
-                Ok(world.servers[number].standing(number, clients, received, world.fetches(number)))
+                let followers: Vec<u32> = (0..count)
+                    .filter(|other| world.servers[*other].source == Some(number) && world.fetches(*other))
+                    .map(|other| other as u32 + 1)
+                    .collect();
+                let standing =
+                    world.servers[number].standing(number, clients, received, world.fetches(number));
+                Ok(Standing { followers: Some(followers.into()), ..standing })
             } else {
                 Err(Arc::from("no answer"))
             };
@@ -137,6 +147,9 @@ impl Actor {
 
     fn end(&mut self) {
         let Some(plan) = self.plan.take() else { return };
+        if plan.kind == Move::Failover && plan.is_opening {
+            self.deposed.push(plan.from);
+        }
         if plan.is_opening
             && let Some(to) = plan.to
         {
@@ -216,8 +229,23 @@ impl Actor {
         }
     }
 
+    /// An operator takes a primary for lost that the proxy cannot reach, whatever its replicas say.
+    pub(crate) fn fail_over(&mut self, world: &mut World) {
+        let own = &world.servers[usize::from(self.watched.0)];
+        if self.plan.is_some() || self.rests_until > world.now || own.is_up && own.is_reached {
+            return;
+        }
+        let mut plan = Plan::new(Move::Failover, self.watched, Self::wanted(world), limits());
+        plan.proof = self.proof.clone();
+        self.plan = Some(plan);
+    }
+
     fn watch(&mut self, world: &mut World, servers: &[Seen], at: Instant) {
-        let open: Vec<_> = servers.iter().filter(|server| server.is_open()).map(|server| server.id).collect();
+        let is_closed =
+            |id: &BackendId| servers.iter().any(|one| one.id == *id && one.seen.is_ok() && !one.is_open());
+        self.deposed.retain(|id| !is_closed(id));
+        let counts = |server: &&Seen| server.is_open() && !self.deposed.contains(&server.id);
+        let open: Vec<_> = servers.iter().filter(counts).map(|server| server.id).collect();
         if let [one] = open[..]
             && one != self.watched
         {
@@ -246,7 +274,7 @@ impl Actor {
                 format!(
                     "s{} is lost: {:?}",
                     self.watched.0,
-                    plan.proof.calm.map(|calm| (calm.at - self.start, calm.source, calm.clients))
+                    plan.proof.calm.map(|calm| (calm.at - self.start, calm.source))
                 )
             });
             self.plan = Some(plan);
@@ -259,7 +287,8 @@ impl Actor {
         let Some(known) = primary.standing() else { return };
         let is_back = |server: &&Seen| {
             let Some(own) = server.standing() else { return false };
-            server.id != primary.id && !server.points_to(primary) && errant(own, known).is_none()
+            let may = errant(own, known).is_none() || server.is_open();
+            server.id != primary.id && !server.points_to(primary) && may
         };
         if let Some(old) = servers.iter().find(is_back) {
             self.plan = Some(Plan::rejoin(old.id, primary.id, limits()));

@@ -36,7 +36,7 @@ impl Fault {
 
     pub(crate) fn style(self) -> Style {
         match self {
-            Self::SessionsStay | Self::NobodyCatchesUp | Self::OpeningIsForgotten => Style::Async,
+            Self::SessionsStay | Self::OpeningIsForgotten => Style::Async,
             _ => Style::SemiSync,
         }
     }
@@ -44,7 +44,8 @@ impl Fault {
     pub(crate) fn says(self) -> &'static [&'static str] {
         match self {
             Self::ReceiversGoOn | Self::LossIsNoMatter | Self::AnswersPass => &["was lost", "two writers"],
-            Self::SessionsStay | Self::NobodyCatchesUp => &["was lost"],
+            Self::NobodyCatchesUp => &["was lost"],
+            Self::SessionsStay => &["two writers", "lost"],
             Self::PredecessorsStay | Self::OpeningIsForgotten | Self::StartsOpen => {
                 &["two writers", "was lost", "servers take writes"]
             }

@@ -68,6 +68,7 @@ fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
         39..48 => {
             world.cuts.pop();
         }
+        48..56 => actor.fail_over(world),
         _ => {}
     }
 }

@@ -61,7 +61,7 @@ fn moves_under_asynchronous_replication_hold() {
 fn planted_faults_are_found() {
     for fault in Fault::ALL {
         let mut failures =
-            (0..4_000).filter_map(|seed| history::play(fault.style(), seed, Some(*fault)).err());
+            (0..20_000).filter_map(|seed| history::play(fault.style(), seed, Some(*fault)).err());
         let found = failures.find(|what| fault.says().iter().any(|text| what.contains(text)));
         assert!(found.is_some(), "{fault:?} was not found");
     }

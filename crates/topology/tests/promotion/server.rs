@@ -104,6 +104,7 @@ impl Server {
             logs_applied: true,
             events: Events::default(),
             group: None,
+            followers: None,
             missing_rights: Arc::default(),
             starts_read_only: true,
         }

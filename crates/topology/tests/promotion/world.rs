@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) fault: Option<Fault>,
     pub(crate) wrong: Option<String>,
     pub(crate) is_calm: bool,
+    /// Clients that no proxy keeps away: nothing is lost as long as no primary falls back.
+    has_direct_clients: bool,
     /// One history alone is told step by step.
     is_told: bool,
 }
@@ -80,6 +82,7 @@ impl World {
             fault,
             wrong: None,
             is_calm: false,
+            has_direct_clients: style == Style::SemiSync && timeout > Duration::from_secs(30),
             is_told: std::env::var("DELPHINUS_SIM_SEED").is_ok()
                 && std::env::var("DELPHINUS_SIM_HISTORIES").is_err(),
         }
@@ -137,10 +140,10 @@ impl World {
     fn write(&mut self, number: usize) {
         let own = &self.servers[number];
         // Read-only does not stop who has something prepared.
-        let may = if own.is_open && !own.is_given_up {
+        let may = if own.is_open && (!own.is_given_up || self.has_direct_clients) {
             self.rng.percent(12)
         } else {
-            own.prepared && self.rng.percent(10)
+            own.prepared && self.rng.percent(5)
         };
         if !may || self.is_calm && self.rng.percent(80) {
             return;
@@ -149,7 +152,7 @@ impl World {
         let set = GtidSet::parse(&format!("{}:{}", uuid(number), self.numbers[number])).unwrap();
         self.transactions.push(set);
         let tx = self.transactions.len() - 1;
-        let begins_prepared = self.rng.percent(20);
+        let begins_prepared = self.rng.percent(50);
         let now = self.now;
         let own = &mut self.servers[number];
         own.prepared = own.is_open && begins_prepared;
@@ -167,7 +170,7 @@ impl World {
         own.execute(tx, &set);
         own.acknowledged += 1;
         let term = own.term;
-        if own.is_given_up {
+        if own.is_given_up && !self.has_direct_clients {
             return;
         }
         self.acknowledged.push(tx);
@@ -288,10 +291,9 @@ impl World {
         let own = &mut self.servers[on];
         match step {
             Step::Close(_) => {
-                // A commit that waits holds a lock.
-                if !own.pending.is_empty() {
-                    return false;
-                }
+                // A commit that waits holds a lock. Its session is ended, so that nobody is told that it is done.
+                let pending = std::mem::take(&mut own.pending);
+                pending.iter().for_each(|one| own.execute(one.tx, &self.transactions[one.tx]));
                 own.is_open = false;
                 own.is_given_up = false;
             }

@@ -14,6 +14,9 @@ use super::{Driver, find};
 /// Between two looks where nothing is done by itself: semi-sync is watched all the same, for a failover by an operator.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// So long the proxy waits after a move that has not come to its end.
+const AGAIN: Duration = Duration::from_secs(10);
+
 impl Driver {
     /// The primary is lost, by an operator's word.
     pub(in super::super) async fn fail_over(
@@ -105,7 +108,7 @@ impl Driver {
             }
         }
         let loss = self.detection.look(server, &servers, set.patience, rt::now());
-        if !set.is_auto {
+        if !set.is_auto || self.again.is_some_and(|again| rt::now() < again) {
             return None;
         }
         if self.was_lost && server.seen.is_ok() && !servers.iter().any(Server::is_open) {
@@ -160,7 +163,6 @@ impl Driver {
         let servers = self.look().await;
         let (plan, by) = match due {
             Due::Replace(from) => {
-                self.alert.note(rt::now());
                 let mut plan = Plan::new(Move::Failover, from, wanted, set.limits);
                 plan.proof = self.proof.clone();
                 plan.events.clone_from(&self.events);
@@ -171,6 +173,9 @@ impl Driver {
         };
         if let Err(why) = self.drive(plan, &servers, (set, by.to_owned())).await {
             error!(why, "a move by the proxy itself has not come to its end");
+            self.again = Some(rt::now() + AGAIN);
+        } else if matches!(due, Due::Replace(_)) {
+            self.alert.note(rt::now());
         }
         if let Due::Rejoin { from, to } = due {
             self.note_refused(from, to).await;

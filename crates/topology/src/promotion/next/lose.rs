@@ -15,18 +15,10 @@ use crate::replication::Receiver;
 pub(super) fn lose(plan: &mut Plan, servers: &[Server], now: Instant) -> Option<Next> {
     let from = find(servers, plan.from)?;
     plan.note_events(from);
-    if plan.held.is_none() {
-        // Before anything is looked at: what it acknowledges from now on reaches no client.
-        return Some(Next::Do(vec![Step::GiveUp(from.id)]));
-    }
     if let Some(steps) = shut(plan, from) {
         return Some(Next::Do(steps));
     }
-    let gets = |server: &&Server| {
-        let sources = server.standing().map(|standing| standing.sources.as_slice()).unwrap_or_default();
-        sources.iter().any(|source| source.is(from) && !matches!(source.receiver, Receiver::Stopped(_)))
-    };
-    let receiving: Vec<_> = servers.iter().filter(gets).map(|server| Step::StopReceiver(server.id)).collect();
+    let receiving = receiving(servers, from);
     if !receiving.is_empty() {
         return Some(Next::Do(receiving));
     }
@@ -91,4 +83,13 @@ pub(super) fn take_back(plan: &mut Plan, servers: &[Server], now: Instant) -> Ne
         Some(_) if !plan.is_released => Next::Do(vec![Step::Release(from.id)]),
         _ => Next::Done,
     }
+}
+
+/// Stops whoever gets anything from it.
+pub(super) fn receiving(servers: &[Server], from: &Server) -> Vec<Step> {
+    let gets = |server: &&Server| {
+        let sources = server.standing().map(|standing| standing.sources.as_slice()).unwrap_or_default();
+        sources.iter().any(|source| source.is(from) && !matches!(source.receiver, Receiver::Stopped(_)))
+    };
+    servers.iter().filter(gets).map(|server| Step::StopReceiver(server.id)).collect()
 }

@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use delphinus_wire::gtid::GtidSet;
 
+use super::lose::receiving;
 use super::{Next, Waiting, find, undo};
 use crate::promotion::errant::errant;
-use crate::promotion::plan::{Move, Plan};
+use crate::promotion::plan::{Move, OnLoss, Plan};
+use crate::promotion::proof::is_still_shut;
 use crate::promotion::standing::{Guard, Server, Standing};
 use crate::promotion::step::Step;
 use crate::replication::Receiver;
@@ -29,6 +31,9 @@ pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next
     if standing.guard == Guard::Open {
         return finish(plan, servers, (aim, standing), now);
     }
+    if let Some(next) = still_lost(plan, servers, (aim, standing), now) {
+        return next;
+    }
     let ready = catch_up(plan, servers, (aim, standing), now)
         .or_else(|| arrange(plan, servers, (aim, standing), now))
         .or_else(|| gather(plan, servers, (aim, standing), now));
@@ -38,6 +43,35 @@ pub(super) fn promote(plan: &mut Plan, servers: &[Server], now: Instant) -> Next
     // From here on it may take writes, whatever the answer says.
     plan.is_opening |= plan.undoing.is_none();
     Next::Do(vec![Step::Open(aim.id)])
+}
+
+/// A replica that has started again follows the lost primary again, and acknowledges to it. What it has got then is looked at anew.
+fn still_lost(
+    plan: &mut Plan,
+    servers: &[Server],
+    (aim, standing): (&Server, &Standing),
+    now: Instant,
+) -> Option<Next> {
+    if plan.kind != Move::Failover || plan.is_opening || plan.frozen.is_some() {
+        return None;
+    }
+    let from = find(servers, plan.from)?;
+    let receiving = receiving(servers, from);
+    if !receiving.is_empty() {
+        return Some(Next::Do(receiving));
+    }
+    if plan.wanted.on_loss == OnLoss::Proceed {
+        return None;
+    }
+    let has_more = |server: &&Server| {
+        server.points_to(from)
+            && server.standing().is_some_and(|own| !standing.received.contains(&own.received))
+    };
+    let why = match servers.iter().find(has_more) {
+        Some(other) => Some(format!("{} has received more than {}", other.name, aim.name)),
+        None => is_still_shut(&plan.proof, (from, aim), servers).err(),
+    };
+    why.map(|why| undo(plan, servers, now, format!("something acknowledged may be lost: {why}")))
 }
 
 /// Nobody else takes writes, and nobody's session is left there.
