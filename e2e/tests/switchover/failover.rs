@@ -90,7 +90,10 @@ fn rebuild(scene: &Scene, old: &str, primary: &str) {
         ("SET GLOBAL read_only = 0", "SET GLOBAL super_read_only = 1")
     };
     let reset = if is_mariadb {
-        format!("RESET MASTER; SET GLOBAL gtid_slave_pos = '{}'", at.trim())
+        format!(
+            "SET GLOBAL rpl_semi_sync_master_enabled = 0; RESET MASTER; SET GLOBAL gtid_slave_pos = '{}'",
+            at.trim()
+        )
     } else {
         format!("RESET BINARY LOGS AND GTIDS; SET GLOBAL gtid_purged = '{}'", at.trim())
     };

@@ -3,17 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use delphinus_e2e::{Client, ConfigFile, Operators, ServerError, Stage, until};
+use delphinus_e2e::{
+    Client, ConfigFile, Operators, ServerError, Stage, failover_account, failover_section, until,
+};
 use delphinus_sandbox::{Flavor, Server};
 
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
-
-/// The rights that docs/switchover.md names.
-const MYSQL_RIGHTS: &str = "GRANT RELOAD, PROCESS, EVENT, REPLICATION CLIENT, REPLICATION SLAVE, SYSTEM_VARIABLES_ADMIN, \
-     PERSIST_RO_VARIABLES_ADMIN, CONNECTION_ADMIN, REPLICATION_SLAVE_ADMIN, GROUP_REPLICATION_ADMIN, SET_ANY_DEFINER ON *.* TO \
-     failover@'%'; GRANT SELECT ON performance_schema.* TO failover@'%'";
-const MARIADB_RIGHTS: &str = "GRANT RELOAD, PROCESS, EVENT, SLAVE MONITOR, REPLICATION SLAVE, READ_ONLY ADMIN, CONNECTION ADMIN, \
-     REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, BINLOG ADMIN, BINLOG MONITOR, SET USER ON *.* TO failover@'%'";
 
 pub(crate) struct Scene {
     pub(crate) stage: Stage,
@@ -25,11 +20,7 @@ impl Scene {
     /// A primary and two replicas; `more`: lines of `[cluster.failover]`.
     pub(crate) fn start(flavor: Flavor, more: &[&str]) -> Self {
         let operators = Operators::default();
-        let failover = format!(
-            "[cluster.failover]\nuser = \"failover\"\npassword = \"failover'pw\"\nreplication_user = \"repl\"\n\
-             replication_password = \"replpw\"\n{}",
-            more.join("\n")
-        );
+        let failover = failover_section(more);
         let is_group = flavor == Flavor::Group;
         let config = ConfigFile {
             topology: Some(if is_group { "group_replication" } else { "read_only" }),
@@ -39,14 +30,8 @@ impl Scene {
         let cnf: &[&str] = &["general_log=OFF"];
         let stage = Stage::with_servers(flavor, cnf, &config).unwrap();
         let scene = Self { stage, operators, flavor };
-        let rights = if flavor == Flavor::MariaDb { MARIADB_RIGHTS } else { MYSQL_RIGHTS };
-        let primary = &scene.stage.cluster.servers[0];
-        primary
-            .query(&format!(
-                "CREATE USER failover@'%' IDENTIFIED BY 'failover\\'pw'; {rights}; \
-                 CREATE TABLE app.kept (value BIGINT PRIMARY KEY)"
-            ))
-            .unwrap();
+        let sql = format!("{}; CREATE TABLE app.kept (value BIGINT PRIMARY KEY)", failover_account(flavor));
+        scene.stage.cluster.servers[0].query(&sql).unwrap();
         scene.stage.wait_for_replicas("SELECT COUNT(*) FROM app.kept").unwrap();
         scene
     }

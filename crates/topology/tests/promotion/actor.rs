@@ -117,9 +117,6 @@ impl Actor {
         let Some(plan) = &mut self.plan else { return };
         plan.open_transactions = world.rng.below(3) / 2;
         plan.seen_primary = plan.aim();
-        if world.fault == Some(Fault::NobodyCatchesUp) {
-            plan.frozen = plan.frozen.take().map(|_| Arc::default());
-        }
         match next(plan, &servers, now) {
             Next::Do(steps) => {
                 self.journal = Some(plan.journal(&servers));

@@ -14,8 +14,6 @@ pub(crate) enum Fault {
     PredecessorsStay,
     /// An actor takes a move back after the new primary was told to take writes.
     OpeningIsForgotten,
-    /// The new primary is not waited for until it has everything.
-    NobodyCatchesUp,
     /// A primary that starts again takes writes.
     StartsOpen,
     /// Proxies pass on what a lost primary says.
@@ -29,7 +27,6 @@ impl Fault {
         Self::SessionsStay,
         Self::PredecessorsStay,
         Self::OpeningIsForgotten,
-        Self::NobodyCatchesUp,
         Self::StartsOpen,
         Self::AnswersPass,
     ];
@@ -44,7 +41,6 @@ impl Fault {
     pub(crate) fn says(self) -> &'static [&'static str] {
         match self {
             Self::ReceiversGoOn | Self::LossIsNoMatter | Self::AnswersPass => &["was lost", "two writers"],
-            Self::NobodyCatchesUp => &["was lost"],
             Self::SessionsStay => &["two writers", "lost"],
             Self::PredecessorsStay | Self::OpeningIsForgotten | Self::StartsOpen => {
                 &["two writers", "was lost", "servers take writes"]

@@ -297,7 +297,12 @@ impl World {
                 own.is_open = false;
                 own.is_given_up = false;
             }
-            Step::EndSessions(_) => own.prepared &= fault == Some(Fault::SessionsStay),
+            Step::EndSessions(_) if fault == Some(Fault::SessionsStay) => {}
+            Step::EndSessions(_) => {
+                own.prepared = false;
+                let pending = std::mem::take(&mut own.pending);
+                pending.iter().for_each(|one| own.execute(one.tx, &self.transactions[one.tx]));
+            }
             Step::StopReceiver(_) if fault == Some(Fault::ReceiversGoOn) => own.says_stopped = true,
             Step::StopReceiver(_) => own.receives = false,
             Step::StartReplica(_) => (own.receives, own.applies, own.says_stopped) = (true, true, false),

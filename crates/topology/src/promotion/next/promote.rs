@@ -56,6 +56,11 @@ fn still_lost(
         return None;
     }
     let from = find(servers, plan.from)?;
+    if let Some(own) = from.standing().filter(|own| own.guard == Guard::Closed) {
+        // It has come back, and nobody's session is left there: what it has is known, and is fetched.
+        plan.frozen = Some(own.executed.clone());
+        return None;
+    }
     let receiving = receiving(servers, from);
     if !receiving.is_empty() {
         return Some(Next::Do(receiving));
