@@ -13,6 +13,7 @@ mod refused;
 #[path = "switchover/support.rs"]
 mod support;
 
+use delphinus_e2e::failover_account;
 use delphinus_sandbox::Flavor;
 
 use load::Load;
@@ -42,6 +43,7 @@ fn whole(flavor: Flavor) {
     events_are_there(&scene);
     roles_move(&scene);
     prepared_transactions_stay_where_they_are(&scene);
+    docs_say_what_works(&scene);
     refused::moves_that_cannot_be_made_change_nothing(&scene);
     refused::what_has_transactions_of_its_own_is_refused(&scene);
     refused::a_move_that_fails_is_undone(&scene);
@@ -90,6 +92,33 @@ fn events_run_on(scene: &Scene, name: &str) {
         assert_eq!(runs, server.name == name, "{}: {found}", server.name);
         assert!(!found.contains(&format!("rests {user}@% ENABLED")), "{}: {found}", server.name);
     }
+}
+
+/// The commands of docs/switchover.md are taken, and its account is the one that these tests have.
+fn docs_say_what_works(scene: &Scene) {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/switchover.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let accounts = [Flavor::MySql, Flavor::MariaDb].map(failover_account).join("; ");
+    let names =
+        |line: &str| line.replace("db1", "primary").replace("db2", "replica1").replace("db3", "replica2");
+    let mut commands = 0;
+    for line in blocks.flat_map(str::lines) {
+        let line = names(line.trim_end_matches(';'));
+        commands += 1;
+        match line.split(' ').next().unwrap_or_default() {
+            "GRANT" => assert!(accounts.contains(&line), "{line}"),
+            "FAILOVER" => assert!(scene.refused(&line).message.contains("use SWITCHOVER"), "{line}"),
+            "REJOIN" => {
+                scene.rows("SWITCHOVER TO replica2");
+                scene.rows(&line);
+                scene.rows("SWITCHOVER TO primary");
+            }
+            _ => drop(scene.rows(&line)),
+        }
+    }
+    assert!(commands > 10, "{commands} commands were found");
+    scene.assert_primary("primary");
 }
 
 /// Read-only does not keep a server from committing what was prepared: the session that could do so is gone.

@@ -333,21 +333,8 @@ pub(crate) const COMMANDS: &[Command] = &[
             &audit::AUDIT,
         )
     },
-    look(
-        &["SHOW SWITCHOVERS"],
-        "cluster",
-        "Moves of the primary's role by this proxy, with their time lines.",
-        &switchover::SWITCHOVERS,
-    ),
-    Command {
-        role: AdminRole::Operator,
-        ..ask(
-            &["SWITCHOVER CHECK"],
-            "[CLUSTER name] [TO backend]",
-            "What would go wrong with SWITCHOVER, and what to do about it. Nothing changes.",
-            Run::Asking(|call| Box::pin(switchover::check(call))),
-        )
-    },
+    switchover::SHOW,
+    switchover::CHECK,
     look(&["SHOW COMMANDS", "HELP"], "command", "This table.", &help::COMMANDS_TABLE),
     operate(
         &["KILL"],
@@ -390,28 +377,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         "Ends the pause that PAUSE with the same words has begun; without words: all. Statements go on in the order in which they came.",
         Run::Asking(|call| Box::pin(pause::resume(call))),
     ),
-    change(
-        &["SWITCHOVER"],
-        "[CLUSTER name] [TO backend]",
-        "Moves the primary's role to another backend, or to whoever fits best. New transactions wait meanwhile; open ones have \
-         cluster.failover.transaction_wait_ms, then they get error 1213. The old primary becomes a replica. If a step fails, all is \
-         undone as long as the new primary takes no writes. The answer is the time line.",
-        Run::Asking(|call| Box::pin(switchover::switch_over(call))),
-    ),
-    change(
-        &["FAILOVER"],
-        "[CLUSTER name] [TO backend] [ON_LOSS = {refuse | proceed}]",
-        "Gives the role of a primary that is lost to the replica that has received most. refuse: it promotes nobody where \
-         something that was acknowledged may be lost; proceed: it does. Without it: as cluster.failover.on_loss says.",
-        Run::Asking(|call| Box::pin(switchover::fail_over(call))),
-    ),
-    change(
-        &["REJOIN"],
-        "backend",
-        "Has a server that was lost, or rebuilt, follow the primary. One with transactions of its own is refused: the error names them, \
-         and says how to keep them and to build the server anew.",
-        Run::Asking(|call| Box::pin(switchover::rejoin(call))),
-    ),
+    switchover::SWITCHOVER,
+    switchover::FAILOVER,
+    switchover::REJOIN,
     operate(
         &["RECONNECT"],
         "[BACKEND name | USER name]",

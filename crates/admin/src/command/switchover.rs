@@ -2,7 +2,8 @@
 
 use delphinus_tables::{Cell, Column, Table as TableOf};
 
-use super::{Call, usage_of};
+use super::kind::{ask, change, look};
+use super::{Call, Command, Run, usage_of};
 use crate::answer::{Answer, Refused};
 use crate::cluster::ClusterView;
 use crate::console::Console;
@@ -48,6 +49,48 @@ pub(crate) static SWITCHOVERS: Source = Source {
     role: AdminRole::Viewer,
     rows: Provider::Now(rows),
 };
+
+pub(super) const SHOW: Command = look(
+    &["SHOW SWITCHOVERS"],
+    "cluster",
+    "Moves of the primary's role by this proxy, with their time lines.",
+    &SWITCHOVERS,
+);
+
+pub(super) const CHECK: Command = Command {
+    role: AdminRole::Operator,
+    ..ask(
+        &["SWITCHOVER CHECK"],
+        "[CLUSTER name] [TO backend]",
+        "What would go wrong with SWITCHOVER, and what to do about it. Nothing changes.",
+        Run::Asking(|call| Box::pin(check(call))),
+    )
+};
+
+pub(super) const SWITCHOVER: Command = change(
+    &["SWITCHOVER"],
+    "[CLUSTER name] [TO backend]",
+    "Moves the primary's role to another backend, or to whoever fits best. New transactions wait meanwhile; open ones have \
+     cluster.failover.transaction_wait_ms, then they get error 1213. The old primary becomes a replica. If a step fails, all is \
+     undone as long as the new primary takes no writes. The answer is the time line.",
+    Run::Asking(|call| Box::pin(switch_over(call))),
+);
+
+pub(super) const FAILOVER: Command = change(
+    &["FAILOVER"],
+    "[CLUSTER name] [TO backend] [ON_LOSS = {refuse | proceed}]",
+    "Gives the role of a primary that is lost to the replica that has received most. refuse: it promotes nobody where \
+     something that was acknowledged may be lost; proceed: it does. Without it: as cluster.failover.on_loss says.",
+    Run::Asking(|call| Box::pin(fail_over(call))),
+);
+
+pub(super) const REJOIN: Command = change(
+    &["REJOIN"],
+    "backend",
+    "Has a server that was lost, or rebuilt, follow the primary. One with transactions of its own is refused: the error names them, \
+     and says how to keep them and to build the server anew.",
+    Run::Asking(|call| Box::pin(rejoin(call))),
+);
 
 fn rows(console: &Console) -> Cells {
     let of_cluster = |cluster: &ClusterView| {

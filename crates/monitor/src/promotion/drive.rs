@@ -243,7 +243,7 @@ impl Driver {
             self.replaced.push(plan.from);
             self.watched = plan.to;
         }
-        self.end(&plan, ended, number)
+        self.end(&plan, &ended, number)
     }
 
     async fn follow(
@@ -332,10 +332,10 @@ impl Driver {
     }
 
     /// Writes the end of the time line.
-    fn end(&self, plan: &Plan, ended: Result<(), String>, number: u64) -> Result<Told, String> {
+    fn end(&self, plan: &Plan, ended: &Result<(), String>, number: u64) -> Result<Told, String> {
         let mut story = self.story.borrow_mut();
         let Some(told) = story.last() else { return Err("there is no such move".to_owned()) };
-        (told.state, told.reason) = match (&ended, &plan.undoing) {
+        (told.state, told.reason) = match (ended, &plan.undoing) {
             (Ok(()), None) if plan.kind == Move::Rejoin && !plan.left_out.is_empty() => {
                 ("refused", Some(super::rejoin::advice(&told.lines)))
             }
@@ -347,7 +347,7 @@ impl Driver {
         match &told.reason {
             None => warn!(number, kind = told.kind, to, "the move is done"),
             Some(why) => {
-                error!(number, kind = told.kind, to, state = told.state, why, "the move is not done")
+                error!(number, kind = told.kind, to, state = told.state, why, "the move is not done");
             }
         }
         match told.state {

@@ -189,10 +189,7 @@ fn source(row: NamedRow<'_>, product: Product) -> Option<(Source, Option<GtidSet
         _ => Receiver::Connecting,
     };
     let received = any(&["Retrieved_Gtid_Set", "Gtid_IO_Pos"]);
-    let by_gtid = match &*any(&["Auto_Position", "Using_Gtid"]) {
-        "1" | "Slave_Pos" | "Current_Pos" => true,
-        _ => false,
-    };
+    let by_gtid = matches!(&*any(&["Auto_Position", "Using_Gtid"]), "1" | "Slave_Pos" | "Current_Pos");
     let applies = ends("_SQL_Running") == "Yes";
     let lag = row.text(|name| name.starts_with(b"Seconds_Behind_"));
     let own = Source {

@@ -98,7 +98,7 @@ impl Story {
         if let Some(before) = last.lines.last_mut()
             && (&before.backend, &before.step, &before.result) == (&line.backend, &line.step, &line.result)
         {
-            before.took = line.after + line.took - before.after.min(line.after);
+            before.took = (line.after + line.took).saturating_sub(before.after);
             return;
         }
         if last.lines.len() < LINES {

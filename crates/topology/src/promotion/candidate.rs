@@ -176,3 +176,6 @@ pub(super) fn stands(server: &Server) -> Option<String> {
         (Receiver::Running, None) => None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -106,3 +106,47 @@ fn read(text: &str) -> Option<Part> {
     };
     Some((source, acknowledges == "1"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(id: u16) -> Server {
+        let name: Arc<str> = format!("db{id}").into();
+        Server { id: BackendId(id), name: name.clone(), host: name, port: 3306, seen: Err("".into()) }
+    }
+
+    #[test]
+    fn another_actor_reads_what_one_has_written() {
+        let servers = [server(0), server(1), server(2)];
+        let wanted = Wanted { to: Some(BackendId(2)), on_loss: OnLoss::Proceed, ..Wanted::default() };
+        let mut plan = Plan::new(Move::Switchover, BackendId(0), wanted, Limits::default());
+        plan.is_opening = true;
+        plan.frozen = Some(Arc::new(GtidSet::parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5").unwrap()));
+        let source = AsSource { count: 2, timeout: Duration::from_secs(9), is_lossless: true };
+        plan.semi_sync = Some([(Some(source), false), (None, true)]);
+        plan.undoing = Some("two\nlines".into());
+        let text = plan.journal(&servers);
+        let read = Plan::of_journal(&text, &servers, Limits::default()).unwrap();
+        assert_eq!((read.kind, read.from, read.to), (plan.kind, plan.from, plan.to));
+        assert_eq!((read.is_opening, &read.frozen, read.semi_sync), (true, &plan.frozen, plan.semi_sync));
+        assert_eq!(read.undoing.as_deref(), Some("two lines"));
+        assert_eq!(read.journal(&servers), text);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let servers = [server(0)];
+        for (text, why) in [
+            ("", "it does not begin with a move"),
+            ("failover\n", "it names no primary"),
+            ("failover\nfrom=db7\n", "there is no backend 'db7'"),
+            ("failover\nfrom=db0\nto=db7\n", "there is no backend 'db7'"),
+            ("failover\nfrom=db0\nfrozen=x\n", "its GTIDs make no sense"),
+            ("failover\nfrom=db0\nsemi_sync=1 2/1,/0\n", "its semi-sync makes no sense"),
+        ] {
+            let error = Plan::of_journal(text, &servers, Limits::default()).err();
+            assert_eq!(error, Some(BadJournal(why.to_owned())), "{text}");
+        }
+    }
+}

@@ -11,7 +11,7 @@ use crate::backend::BackendId;
 impl Plan {
     /// It was done, as far as the server says.
     pub fn done(&mut self, step: &Step, now: Instant) {
-        self.failures.retain(|(failed, ..)| failed != step);
+        self.failures.retain(|(failed, _)| failed != step);
         match step {
             Step::EndPredecessor(on) => self.taken_over.push(*on),
             Step::EndSessions(on) => self.cleared.push(*on),
@@ -26,17 +26,15 @@ impl Plan {
 
     /// It was not done, or nobody knows.
     pub fn failed(&mut self, step: &Step, why: &str, now: Instant) {
-        let since = match self.failures.iter().find(|(failed, ..)| failed == step) {
-            Some((_, since, _)) => *since,
-            None => {
-                self.failures.push((step.clone(), now, why.into()));
-                now
-            }
-        };
+        let known = self.failures.iter().find(|(failed, _)| failed == step).map(|(_, since)| *since);
+        let since = known.unwrap_or_else(|| {
+            self.failures.push((step.clone(), now));
+            now
+        });
         if now.saturating_duration_since(since) < self.limits.others {
             return;
         }
-        self.failures.retain(|(failed, ..)| failed != step);
+        self.failures.retain(|(failed, _)| failed != step);
         let text: Arc<str> = format!("{}: {why}", step.name()).into();
         match step {
             Step::EndPredecessor(on) => self.taken_over.push(*on),

@@ -85,6 +85,7 @@ impl Default for Limits {
 
 /// A move of the primary's role that is under way. What is not in the journal is of this actor alone: another one does it again.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a move, each looked at by itself")]
 pub struct Plan {
     /// Why the role moves.
     pub kind: Move,
@@ -120,8 +121,8 @@ pub struct Plan {
     pub left_out: Vec<(BackendId, Arc<str>)>,
     /// What is waited for, and since when.
     pub(super) waiting: Option<(Waiting, Instant)>,
-    /// Steps that have failed, since when, and what was said.
-    pub(super) failures: Vec<(Step, Instant, Arc<str>)>,
+    /// Steps that have failed, and since when.
+    pub(super) failures: Vec<(Step, Instant)>,
     /// Why nothing more can be done.
     pub(super) stuck: Option<Arc<str>>,
     /// The events of the new primary were enabled.

@@ -10,7 +10,7 @@ use delphinus_topology::promotion::{
 };
 
 use crate::fault::Fault;
-use crate::world::World;
+use crate::world::{TICK, World};
 
 /// A statement on its way.
 #[derive(Debug, Clone)]
@@ -105,6 +105,10 @@ impl Actor {
         }
         if !world.is_calm && world.rng.percent(1) {
             self.die(world);
+            return;
+        }
+        // With nothing to do it looks now and then.
+        if self.plan.is_none() && !world.now.is_multiple_of(3 * TICK) {
             return;
         }
         let at = self.now(world);
@@ -211,6 +215,10 @@ impl Actor {
     fn wanted(world: &World) -> Wanted {
         let is_careless = world.fault == Some(Fault::LossIsNoMatter);
         Wanted { on_loss: if is_careless { OnLoss::Proceed } else { OnLoss::Refuse }, ..Wanted::default() }
+    }
+
+    pub(crate) fn watched(&self) -> usize {
+        usize::from(self.watched.0)
     }
 
     /// An operator wants another one.

@@ -8,7 +8,7 @@ use crate::world::{Style, World};
 const TROUBLE: usize = 200;
 const CALM: usize = 900;
 /// So many without a move are the end.
-const REST: usize = 60;
+const REST: usize = 80;
 
 /// What went wrong.
 pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), String> {
@@ -45,15 +45,16 @@ pub(crate) fn play(style: Style, seed: u64, fault: Option<Fault>) -> Result<(), 
 
 fn trouble(style: Style, world: &mut World, actor: &mut Actor) {
     let count = world.servers.len();
+    if world.fault == Some(Fault::ReceiversGoOn) && world.rng.percent(1) {
+        // What it leads to takes an operator who does not look whether the primary lives.
+        world.servers[actor.watched()].is_reached = false;
+        actor.fail_over(world);
+    }
     let number = world.rng.below(count);
     match world.rng.below(400) {
         0..8 => actor.switch(world),
         8..11 => world.crash(number),
-        11..24 => {
-            if !world.servers[number].is_up {
-                world.restart(number);
-            }
-        }
+        11..24 if !world.servers[number].is_up => world.restart(number),
         // Where nobody waits for acknowledgements only a move that is planned is safe.
         24..27 if style == Style::SemiSync => {
             world.tell(|| format!("s{number} is not reached"));

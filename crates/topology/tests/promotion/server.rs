@@ -19,6 +19,7 @@ pub(crate) struct Pending {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a server")]
 pub(crate) struct Server {
     pub(crate) is_up: bool,
     pub(crate) is_reached: bool,

@@ -18,6 +18,7 @@ pub(crate) enum Style {
 /// Milliseconds of one step of the world.
 pub(crate) const TICK: u64 = 20;
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) now: u64,
@@ -44,7 +45,8 @@ impl World {
         let mut rng = Rng::new(seed.wrapping_mul(31).wrapping_add(7));
         let count = 2 + rng.below(3);
         let timeout = Duration::from_millis([400, 2_000, 60_000][rng.below(3)]);
-        let waits = AsSource { count: 1 + (count > 3 && rng.percent(30)) as u32, timeout, is_lossless: true };
+        let waits =
+            AsSource { count: 1 + u32::from(count > 3 && rng.percent(30)), timeout, is_lossless: true };
         let server = |number: usize| Server {
             is_up: true,
             is_reached: true,
@@ -90,7 +92,7 @@ impl World {
 
     pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
         if self.is_told {
-            println!("{:>6} {}", self.now, what());
+            eprintln!("{:>6} {}", self.now, what());
         }
     }
 
@@ -246,7 +248,9 @@ impl World {
             self.tell(|| format!("s{number} falls back"));
             self.servers[number].falls += 1;
             let all = std::mem::take(&mut self.servers[number].pending);
-            all.into_iter().for_each(|one| self.acknowledge(number, one.tx));
+            for one in all {
+                self.acknowledge(number, one.tx);
+            }
         } else if !own.is_on && self.clients(number) >= waits.count && self.rng.percent(10) {
             self.servers[number].is_on = true;
         }
@@ -267,7 +271,9 @@ impl World {
         own.prepared = false;
         // What was in its log is committed; what it had received it fetches again.
         let pending = std::mem::take(&mut own.pending);
-        pending.iter().for_each(|one| own.execute(one.tx, &transactions[one.tx]));
+        for one in &pending {
+            own.execute(one.tx, &transactions[one.tx]);
+        }
         own.relay.clear();
         (own.receives, own.applies) = (true, true);
         self.transactions = transactions;
@@ -293,7 +299,9 @@ impl World {
             Step::Close(_) => {
                 // A commit that waits holds a lock. Its session is ended, so that nobody is told that it is done.
                 let pending = std::mem::take(&mut own.pending);
-                pending.iter().for_each(|one| own.execute(one.tx, &self.transactions[one.tx]));
+                for one in &pending {
+                    own.execute(one.tx, &self.transactions[one.tx]);
+                }
                 own.is_open = false;
                 own.is_given_up = false;
             }
@@ -301,7 +309,9 @@ impl World {
             Step::EndSessions(_) => {
                 own.prepared = false;
                 let pending = std::mem::take(&mut own.pending);
-                pending.iter().for_each(|one| own.execute(one.tx, &self.transactions[one.tx]));
+                for one in &pending {
+                    own.execute(one.tx, &self.transactions[one.tx]);
+                }
             }
             Step::StopReceiver(_) if fault == Some(Fault::ReceiversGoOn) => own.says_stopped = true,
             Step::StopReceiver(_) => own.receives = false,
@@ -313,7 +323,9 @@ impl World {
                 if source.is_none() {
                     // Who waits is told that it is done.
                     let all = std::mem::take(&mut own.pending);
-                    all.into_iter().for_each(|one| self.acknowledge(on, one.tx));
+                    for one in all {
+                        self.acknowledge(on, one.tx);
+                    }
                 }
             }
             Step::Attach { to, .. } => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use delphinus_net::rt;
 use delphinus_topology::BackendId;
-use delphinus_topology::promotion::{Loss, Move, OnLoss, Plan, Server, errant};
+use delphinus_topology::promotion::{Detection, Loss, Move, OnLoss, Plan, Server, errant};
 use tracing::{error, info, warn};
 
 use super::super::story::Told;
@@ -91,7 +91,7 @@ impl Driver {
         let primary = self.reader.load().primary().map(|primary| primary.id);
         if primary.is_some() && primary != self.watched {
             self.proof.forget();
-            self.detection = Default::default();
+            self.detection = Detection::default();
             self.watched = primary;
         }
         let watched = self.watched?;
@@ -127,9 +127,10 @@ impl Driver {
             },
         };
         if told != self.told {
-            match &told {
-                Some(why) => warn!(backend = &*server.name, why, "the primary does not answer"),
-                None => info!(backend = &*server.name, "the primary answers"),
+            if let Some(why) = &told {
+                warn!(backend = &*server.name, why, "the primary does not answer");
+            } else {
+                info!(backend = &*server.name, "the primary answers");
             }
             self.told = told;
         }
