@@ -49,10 +49,19 @@ fn rounds(scene: &Scene, ground: &Ground, count: usize) -> Result<(Vec<Period>, 
         periods.push(Period { from_us, to_us: begun_us, server: scene.cluster.servers[now].server_id });
         now = (now + 1) % scene.cluster.servers.len();
         let to = &scene.cluster.servers[now].name;
-        scene.operator()?.rows(&format!("SWITCHOVER TO {to}"))?;
+        let line = scene.operator()?.rows(&format!("SWITCHOVER TO {to}"))?;
         let done_us = ground.now_us();
         until(LIMIT, "a write", || Ok(ground.is_acknowledged_after(done_us)))?;
-        took.push(Duration::from_micros(ground.now_us() - begun_us));
+        let whole = Duration::from_micros(ground.now_us() - begun_us);
+        if took.iter().all(|known| *known < whole) {
+            // Where the longest one so far has spent its time.
+            eprintln!("{whole:?}");
+            for row in line {
+                let row: Vec<_> = row.iter().map(|cell| cell.as_deref().unwrap_or("-")).collect();
+                eprintln!("  {}", row.join("  "));
+            }
+        }
+        took.push(whole);
         from_us = done_us;
     }
     std::thread::sleep(CALM);
