@@ -30,8 +30,12 @@ pub struct ConfigFile {
     pub monitor: Vec<String>,
     /// The primary alone, reached over this Unix socket.
     pub only_primary_at: Option<PathBuf>,
+    /// The proxy's port is a smaller one.
+    pub port_below: Option<u16>,
     /// What the proxy takes for `/etc/hosts`.
     pub hosts: Option<PathBuf>,
+    /// A directory below the proxy's that is a disk of its own, and the size of that.
+    pub small_disk: Option<(&'static str, &'static str)>,
     /// How many of the servers are listed, if not all.
     pub seeds: Option<usize>,
     /// Where single backends are reached, in the order of the servers, if not where they are.

@@ -102,8 +102,15 @@ pub fn run_python(program: &str, address: &Address, environment: &[(&str, String
 }
 
 fn python(program: &str, arguments: &[&str]) -> Result<Command> {
-    let requirements = source("python/requirements.txt");
-    let venv = folder("python", std::slice::from_ref(&requirements), |dir| {
+    let venv = venv("python", &source("python/requirements.txt"))?;
+    let mut command = Command::new(venv.join("bin/python"));
+    command.arg(source("python").join(program)).args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
+}
+
+/// A folder of Python packages, which is made once for the same requirements.
+pub(crate) fn venv(name: &str, requirements: &Path) -> Result<PathBuf> {
+    folder(name, &[requirements.to_owned()], |dir| {
         let has_venv = is_installed("python3")
             && run(Command::new("python3").args(["-c", "import ensurepip, venv"]), INSTALL_LIMIT)?
                 .status
@@ -113,11 +120,8 @@ fn python(program: &str, arguments: &[&str]) -> Result<Command> {
         }
         install(Command::new("python3").args(["-m", "venv"]).arg(dir))?;
         let pip = ["-m", "pip", "install", "--quiet", "--only-binary=:all:", "--requirement"];
-        install(Command::new(dir.join("bin/python")).args(pip).arg(&requirements))
-    })?;
-    let mut command = Command::new(venv.join("bin/python"));
-    command.arg(source("python").join(program)).args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
-    Ok(command)
+        install(Command::new(dir.join("bin/python")).args(pip).arg(requirements))
+    })
 }
 
 fn go() -> Result<Command> {

@@ -77,6 +77,35 @@ impl Machines {
         self.all.iter().map(one).collect()
     }
 
+    /// A machine's address.
+    pub(crate) fn address(&self, index: usize) -> Ipv4Addr {
+        self.all[index].address
+    }
+
+    /// A process in whose network a machine is, for `/proc`.
+    pub(crate) fn process(&self, index: usize) -> u32 {
+        self.all[index].holder.id()
+    }
+
+    /// What a program on a machine is started with.
+    pub(crate) fn enter(&self, index: usize) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.all[index].holder.id()));
+        command
+    }
+
+    /// Gives all machines, and this process, addresses of IPv6, too: they end as those of IPv4 do.
+    pub(crate) fn add_ipv6(&self) -> Result<()> {
+        command(&format!("ip -6 addr add fd77::254/64 dev {} nodad", self.bridge))?;
+        for (index, one) in self.all.iter().enumerate() {
+            let mut ip = self.enter(index);
+            let own = format!("fd77::{}/64", one.address.octets()[3]);
+            ip.args(["ip", "-6", "addr", "add", &own, "dev", "eth0", "nodad"]);
+            run(&mut ip, LIMIT)?.success()?;
+        }
+        Ok(())
+    }
+
     /// Drops every packet that comes to this machine from outside or leaves it. Nobody is told.
     pub(crate) fn cut_off(&self, index: usize) -> Result<()> {
         let drop = |hook: &str, device: &str| {

@@ -42,6 +42,16 @@ impl Proxy {
         Self::start_program(PathBuf::from("unshare"), arguments, config.with_extension("log"))
     }
 
+    /// The same in a mount namespace of its own, where `dir` is a disk of this size.
+    pub(crate) fn start_with_disk(config: &Path, dir: &Path, size: &str) -> Result<Self> {
+        let script = "mkdir -p \"$0\" && mount -t tmpfs -o \"size=$1,mode=0700\" tmpfs \"$0\" && exec \"$2\" run --config \"$3\"";
+        let texts = [dir.display().to_string(), size.to_owned()];
+        let paths = [proxy_binary()?, config.to_owned()].map(|path| path.display().to_string());
+        let arguments = ["--mount", "sh", "-c", script].into_iter().map(str::to_owned);
+        let arguments = arguments.chain(texts).chain(paths).collect();
+        Self::start_program(PathBuf::from("unshare"), arguments, config.with_extension("log"))
+    }
+
     /// Starts any program whose output is its log.
     pub(crate) fn start_program(program: PathBuf, arguments: Vec<String>, log: PathBuf) -> Result<Self> {
         File::create(&log)?;
@@ -50,13 +60,14 @@ impl Proxy {
     }
 
     /// SIGKILL, and the same program again at once, which goes on in the same log.
-    pub(crate) fn kill_and_start_again(&mut self) -> Result<()> {
+    pub fn kill_and_start_again(&mut self) -> Result<()> {
         self.kill();
         (self.child, self.watchdog) = spawn(&self.program, &self.arguments, &self.log)?;
         Ok(())
     }
 
-    fn kill(&mut self) {
+    /// SIGKILL.
+    pub fn kill(&mut self) {
         // The watchdog first: the proxy's number may belong to another process once it is gone.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();

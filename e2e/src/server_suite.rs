@@ -21,7 +21,7 @@ use anyhow::{Result, bail, ensure};
 
 pub use catalogue::PACKAGES;
 pub use gate::{Came, Outcome};
-pub use known::Known;
+pub use known::Difference;
 pub use page::{record, summary};
 
 use crate::server_suite::catalogue::Catalogue;

@@ -176,12 +176,13 @@ pub(crate) fn start_proxy(cluster: &Cluster, config: &ConfigFile) -> Result<(Por
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let dir = cluster.dir().join(format!("proxy{number}"));
     fs::create_dir(&dir)?;
-    let lease = PortLease::take()?;
+    let lease = config.port_below.map_or_else(PortLease::take, PortLease::take_below)?;
     let socket = dir.join("sock");
     let file = config.write(cluster, &dir, (lease.port(), &socket))?;
-    let mut proxy = match &config.hosts {
-        Some(hosts) => Proxy::start_with_hosts(&file, hosts)?,
-        None => Proxy::start(&file)?,
+    let mut proxy = match (&config.hosts, config.small_disk) {
+        (Some(hosts), _) => Proxy::start_with_hosts(&file, hosts)?,
+        (None, Some((name, size))) => Proxy::start_with_disk(&file, &dir.join(name), size)?,
+        (None, None) => Proxy::start(&file)?,
     };
     let address = address_of(cluster, lease.port(), socket);
     wait_until_ready(&mut proxy, &address, &file)?;

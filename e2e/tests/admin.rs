@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use delphinus_e2e::{Client, Login, ServerError, eventually, proxy_binary, run, run_python, until};
+use delphinus_e2e::{Client, Login, ServerError, Stage, eventually, proxy_binary, run, run_python, until};
 use delphinus_sandbox::{Flavor, ensure_packages};
 use support::{Admin, BOTH, LIMIT, WHO, admin_stage};
 
@@ -124,6 +124,54 @@ fn kill_ends_a_statement_or_its_session() {
             Ok(other.value("SELECT COUNT(*) FROM app.killed FOR UPDATE")? == "0")
         })
         .unwrap();
+        what_runs_with_a_digest_is_ended(&stage, &mut operator);
+    }
+}
+
+/// How many statements sleep on all servers.
+fn sleeping(stage: &Stage) -> anyhow::Result<usize> {
+    let count = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'";
+    let servers = stage.cluster.servers.iter();
+    servers.map(|server| Ok(server.query(count)?.trim().parse::<usize>()?)).sum()
+}
+
+/// As text and prepared; what is not quite the same runs on.
+fn what_runs_with_a_digest_is_ended(stage: &Stage, operator: &mut Client) {
+    let asleep = |seconds: u32| format!("SELECT SLEEP({seconds}), 'hidden' FROM app.answered_by LIMIT 1");
+    stage.address.connect().unwrap().query(&asleep(0)).unwrap();
+    let digest = operator
+        .value("SELECT digest FROM digests WHERE digest_text = 'SELECT SLEEP(?), ? FROM app.answered_by LIMIT ?'")
+        .unwrap();
+    let [mut text, mut prepared, mut other] = [(); 3].map(|()| stage.address.connect().unwrap());
+    let id = other.connection_id;
+    let ended = std::thread::scope(|scope| {
+        let victims = [
+            scope.spawn(|| text.query(&asleep(100)).map(drop)),
+            scope.spawn(|| prepared.prepare(&asleep(101)).and_then(|id| prepared.execute(id)).map(drop)),
+        ];
+        let runs_on = scope.spawn(|| other.query("SELECT SLEEP(102) FROM app.answered_by LIMIT 1").map(drop));
+        let running =
+            "SELECT COUNT(*) FROM sessions WHERE state = 'query' AND statement LIKE 'SELECT SLEEP%'";
+        // What prepares one is over soon; on the servers they sleep when they run.
+        until(LIMIT, "all three to run", || Ok(sleeping(stage)? == 3)).unwrap();
+        assert_eq!(operator.value(&format!("KILL QUERY DIGEST {digest}")).unwrap(), "2");
+        let began = Instant::now();
+        let ended = victims.map(|victim| victim.join().unwrap());
+        assert!(began.elapsed() < Duration::from_secs(30));
+        assert_eq!(operator.value(running).unwrap(), "1");
+        assert_eq!(operator.value(&format!("KILL DIGEST {digest}")).unwrap(), "0");
+        operator.query(&format!("KILL QUERY {id}")).unwrap();
+        let _ = runs_on.join().unwrap();
+        ended
+    });
+    for outcome in ended {
+        // A killed SLEEP is an error, or an answer that came too early, as on a server.
+        if let Err(error) = outcome {
+            assert_eq!(error.downcast_ref::<ServerError>().unwrap().code, 1317);
+        }
+    }
+    for client in [&mut text, &mut prepared] {
+        assert_eq!(client.value("SELECT 1").unwrap(), "1", "the session lives");
     }
 }
 

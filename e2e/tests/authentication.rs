@@ -86,9 +86,15 @@ fn denied(user: &str, given: &str) -> String {
 fn the_primary_says_who_may_log_in() {
     for flavor in [Flavor::MariaDb, Flavor::MySql] {
         let mut stage = stage(flavor);
-        for (user, password) in
-            [("bob", "right"), ("eve", ""), ("limited", "lpw"), ("many", "mpw"), ("carl", "cpw")]
-        {
+        for (user, password) in [
+            ("bob", "right"),
+            ("eve", ""),
+            ("limited", "lpw"),
+            ("many", "mpw"),
+            ("carl", "cpw"),
+            ("dora", "dpw"),
+            ("fred", "fpw"),
+        ] {
             create(&stage, user, password);
         }
         right_wrong_unknown_empty(&stage);
@@ -99,6 +105,7 @@ fn the_primary_says_who_may_log_in() {
         expired::the_password_can_be_changed(&stage, "many", "mpw", expired::Known::ToPrimary);
         expired::the_password_can_be_changed(&stage, "app2", "app2pw", expired::Known::InFile);
         expired::programs_change_it(&stage, "many");
+        expired::another_user_on_the_same_connection(&stage, ("dora", "dpw"), ("fred", "fpw"));
         drivers_log_in(&stage);
         command_line::programs_log_in(&stage);
         what_was_verified_outlives_the_primary(&mut stage);

@@ -170,7 +170,7 @@ fn check_xtask(line: &str) -> Result<()> {
 
 #[test]
 fn commands_of_readme_and_docs_work() {
-    ensure_packages(&["mariadb-client"]).unwrap();
+    ensure_packages(&["mariadb-client", "curl", "prometheus"]).unwrap();
     let temporary = TemporaryFolder::new("demo");
     let mut tasks = Vec::new();
     let documents = [vec![root().join("README.md")], documents_in(&root().join("docs"))].concat();

@@ -150,6 +150,14 @@ fn kill_in_all_forms(stage: &Stage, flavor: Flavor, killer: &mut Client) {
     killer.run("EXECUTE k").unwrap();
     ended(victim, "in SQL");
     killer.run("DEALLOCATE PREPARE k").unwrap();
+    for value in ["{}", "'{}'", "(SELECT CAST({} AS UNSIGNED))"] {
+        let victim = send_sleep(stage);
+        killer
+            .run(format!("SET @id = {}", value.replace("{}", &victim.connection_id().to_string())))
+            .unwrap();
+        killer.run("KILL QUERY @id").unwrap();
+        ended(victim, "by a user variable");
+    }
     if flavor == Flavor::MariaDb {
         let victim = send_sleep(stage);
         killer.run(format!("EXECUTE IMMEDIATE 'KILL QUERY {}'", victim.connection_id())).unwrap();
@@ -164,7 +172,13 @@ fn kill_in_all_forms(stage: &Stage, flavor: Flavor, killer: &mut Client) {
         assert!(killer.ping().is_err());
         *killer = stage.address.login().connect().unwrap();
     }
-    for sql in ["KILL 1 + 1", "DO 1; KILL 5", "CREATE PROCEDURE app.k(n INT) KILL n"] {
+    for sql in [
+        "KILL 1 + 1",
+        "KILL @no_such",
+        "KILL @id + 1",
+        "DO 1; KILL 5",
+        "CREATE PROCEDURE app.k(n INT) KILL n",
+    ] {
         assert_eq!(killer.query(sql).unwrap()[0].failure().unwrap().code, 1235, "{sql}");
     }
     assert!(killer.query("KILL @@pseudo_thread_id").map_or(true, |told| told[0].failure().is_some()));

@@ -234,11 +234,9 @@ impl Drop for Folder {
 
 /// Waits until all entries that were taken in are written.
 fn written(operator: &mut Client, wanted: u64) {
-    until(
-        LIMIT,
-        "the slow log is written",
-        || Ok(number(operator, "SELECT written FROM slow_log") == wanted),
-    )
+    until(LIMIT, "the slow log is written", || {
+        Ok(number(operator, "SELECT written FROM logs WHERE log = 'slow_log'") == wanted)
+    })
     .unwrap();
 }
 
@@ -298,7 +296,7 @@ fn the_slow_log_is_steered_while_it_runs() {
     let (stage, operators) = stage(Flavor::MariaDb, "");
     let mut operator = operators.connect(&stage.address).unwrap();
     let mut client = stage.address.connect().unwrap();
-    assert_eq!(operator.value("SELECT state FROM slow_log").unwrap(), "off");
+    assert_eq!(operator.value("SELECT state FROM logs WHERE log = 'slow_log'").unwrap(), "off");
     operator.error("LOG START").unwrap();
     for set in [
         format!("SET slow_log.file = '{}'", folder.file().display()),
@@ -330,6 +328,9 @@ fn the_slow_log_is_steered_while_it_runs() {
     // A disk that is full harms no client.
     operator.query("SET slow_log.file = '/dev/full'").unwrap();
     client.execute(id).unwrap();
-    until(LIMIT, "it is lost", || Ok(number(&mut operator, "SELECT failed FROM slow_log") == 1)).unwrap();
-    assert_eq!(operator.rows("LOG STATUS").unwrap().len(), 1);
+    until(LIMIT, "it is lost", || {
+        Ok(number(&mut operator, "SELECT failed FROM logs WHERE log = 'slow_log'") == 1)
+    })
+    .unwrap();
+    assert_eq!(operator.rows("LOG STATUS").unwrap().len(), 2);
 }

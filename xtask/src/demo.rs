@@ -19,8 +19,8 @@ pub(crate) struct DemoArgs {
     /// Run COMMAND with `sh -c` when everything is ready, clean up, and exit with its status.
     ///
     /// It sees DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
-    /// DELPHINUS_DATABASE, DELPHINUS_PID, DELPHINUS_ADMIN_PORT (with _USER and _PASSWORD), and DELPHINUS_BACKENDS
-    /// (a JSON list of the servers).
+    /// DELPHINUS_DATABASE, DELPHINUS_PID, DELPHINUS_ADMIN_PORT (with _USER and _PASSWORD), DELPHINUS_HTTP (the address of the
+    /// HTTP door, such as http://127.0.0.1:6480) with DELPHINUS_HTTP_TOKEN, and DELPHINUS_BACKENDS (a JSON list of the servers).
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
     /// A partial configuration file that is laid over the demo's own.

@@ -24,11 +24,12 @@ struct Page {
 }
 
 /// The product prints them: linked in here, all of it would be built before any other command of xtask can run.
-const PAGES: [Page; 5] = [
+const PAGES: [Page; 6] = [
     Page { path: "docs/reference/options.md", name: "options" },
     Page { path: "docs/reference/commands.md", name: "commands" },
     Page { path: "docs/reference/tables.md", name: "tables" },
     Page { path: "docs/reference/status.md", name: "status" },
+    Page { path: "docs/reference/metrics.md", name: "metrics" },
     Page { path: "docs/reference/pins.md", name: "pins" },
 ];
 

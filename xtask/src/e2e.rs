@@ -22,8 +22,12 @@ const FAILOVER: &str = "delphinus-failover";
 const HOSTILE: &str = "delphinus-hostile";
 /// The program that changes what runs.
 const CHANGE: &str = "delphinus-change";
+/// The program that compares what operators see.
+const SEE: &str = "delphinus-see";
 /// The program that asks the operators' tables.
 const TABLES: &str = "delphinus-crowd";
+/// The program that moves virtual IPs.
+const VIP: &str = "delphinus-vip";
 
 /// The program that moves the primary's role.
 const HA: &str = "delphinus-ha";
@@ -73,11 +77,45 @@ enum Part {
     /// proxies. Errors are counted by the clients, and there may be none. About twenty minutes.
     Change(ChangeArgs),
     /// The proxy moves the primary's role itself, and replaces primaries that are killed, while clients and sysbench work: errors, what
-    /// is lost, and how long writes wait. An hour; eight minutes with `--quick`.
+    /// is lost, and how long writes wait. An hour and a half; ten minutes with `--quick`.
     Ha(HaArgs),
     /// The operators' tables while ten thousand clients are connected, and asked by a thousand operators at once: time and memory
     /// are bounded, and ordinary clients see no error. Two minutes.
     Tables(TablesArgs),
+    /// Virtual IPs in network namespaces: proxies, and agents on the hosts of MariaDB servers, are killed, hang, are cut off and stop;
+    /// no address is ever in two places. It needs root. Two minutes.
+    Vip(VipArgs),
+    /// What operators see of statements: all figures of one run agree, percentiles are those of the client, memory has its bound, no
+    /// secret is shown, and what it costs. Of a release build. Twenty minutes.
+    See(SeeArgs),
+}
+
+/// Options of `e2e see`.
+#[derive(Debug, Args)]
+struct SeeArgs {
+    /// Fewer statements and rounds: five minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Only this part; can be repeated. A wrong name lists them.
+    #[arg(long)]
+    only: Vec<String>,
+    /// Only these servers.
+    #[arg(long, value_parser = ["mariadb", "mysql"])]
+    flavor: Option<String>,
+    /// Write the table of docs/see.md.
+    #[arg(long)]
+    docs: bool,
+}
+
+/// Options of `e2e vip`.
+#[derive(Debug, Args)]
+struct VipArgs {
+    /// The part that CI runs.
+    #[arg(long)]
+    quick: bool,
+    /// Only this case; can be repeated.
+    #[arg(long)]
+    only: Vec<String>,
 }
 
 /// Options of `e2e ha`.
@@ -265,11 +303,18 @@ pub(crate) fn run(args: &E2eArgs) -> Result<ExitCode> {
         Some(Part::Change(change)) => {
             steps.tests("changes", || run_program(CHANGE, &change_words(change), &proxy(args.release)?));
         }
+        Some(Part::See(see)) => {
+            // What a debug build costs says nothing.
+            steps.tests("what is seen", || run_program(SEE, &see_words(see), &proxy(true)?));
+        }
         Some(Part::Ha(ha)) => {
             steps.tests("moves of the role", || run_program(HA, &ha_words(ha), &proxy(args.release)?));
         }
         Some(Part::Tables(tables)) => {
             steps.tests("tables", || run_program(TABLES, &tables_words(tables), &proxy(args.release)?));
+        }
+        Some(Part::Vip(vip)) => {
+            steps.tests("virtual IPs", || run_program(VIP, &vip_words(vip), &proxy(args.release)?));
         }
         Some(Part::Failover(failover)) => {
             // Cuts a member of a group off.
@@ -358,6 +403,22 @@ fn change_words(args: &ChangeArgs) -> Vec<String> {
     if args.docs {
         words.extend(["--docs".to_owned(), cargo::root().join("docs/admin.md").display().to_string()]);
     }
+    words
+}
+
+fn see_words(args: &SeeArgs) -> Vec<String> {
+    let mut words: Vec<String> = args.quick.then(|| "--quick".to_owned()).into_iter().collect();
+    words.extend(args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
+    words.extend(args.flavor.iter().flat_map(|flavor| ["--flavor".to_owned(), flavor.clone()]));
+    if args.docs {
+        words.extend(["--docs".to_owned(), cargo::root().join("docs/see.md").display().to_string()]);
+    }
+    words
+}
+
+fn vip_words(args: &VipArgs) -> Vec<String> {
+    let mut words: Vec<String> = args.quick.then(|| "--quick".to_owned()).into_iter().collect();
+    words.extend(args.only.iter().flat_map(|name| ["--only".to_owned(), name.clone()]));
     words
 }
 

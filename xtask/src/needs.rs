@@ -9,7 +9,7 @@ use anyhow::Result;
 use delphinus_sandbox::{MySqlPrefix, Terminal, cache_dir, ensure_packages};
 
 /// Programs, and the Debian packages that have them. A program that is there in any other way is good too.
-const PROGRAMS: [(&str, &[&str]); 12] = [
+const PROGRAMS: [(&str, &[&str]); 17] = [
     // libFuzzer is C++.
     ("g++", &["g++"]),
     ("mariadbd", &["mariadb-server-core"]),
@@ -19,12 +19,20 @@ const PROGRAMS: [(&str, &[&str]); 12] = [
     // MariaDB's own test suite and what runs it.
     ("mariadb-test", &["mariadb-test", "mariadb-test-data"]),
     ("sysbench", &["sysbench"]),
+    // Leases, and their tool.
+    ("etcd", &["etcd-server"]),
+    ("etcdctl", &["etcd-client"]),
+    // Cuts machines off.
+    ("nft", &["nftables"]),
     ("go", &["golang-go"]),
     ("npm", &["nodejs", "npm"]),
     ("javac", &["default-jdk-headless"]),
     ("mvn", &["maven"]),
     ("python3", &["python3", "python3-venv"]),
     ("pt-query-digest", &["percona-toolkit"]),
+    // What checks metrics, and the configuration that reads them; no server of it is started.
+    ("promtool", &["prometheus"]),
+    ("curl", &["curl"]),
 ];
 
 /// Installs what is missing.

@@ -10,6 +10,7 @@ use delphinus_net::rt::{self, Notify};
 use delphinus_net::{Address, Place, Reach};
 use delphinus_pool::{BackendLimits, Budget, Identity, Keys, Memory, Pool, Request, Settings};
 use delphinus_state::SessionState;
+use delphinus_telemetry::WaitCell;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{BackendSecret, Password};
@@ -43,7 +44,9 @@ async fn take_and_put_back() -> Result<()> {
     let identity = pool.identity(Identity::new("app".to_owned(), Capabilities::default(), &keys));
     let memory = Rc::new(Memory::default());
     let want = SessionState::default();
+    let waits = WaitCell::new(std::time::Instant::now());
     let request = Request {
+        waits: &waits,
         backend: BACKEND,
         identity: &identity,
         rights: keys.epoch(),

@@ -19,7 +19,7 @@ use delphinus_clients::{
     Arrival, BackendAuth, ClientLimits, Clusters, LimitPer, LimitTerms, Limits, ListenerMode,
     ListenerSettings, LoginDelays, Rank, Registry, User, Users,
 };
-use delphinus_journal::{self as journal, Journal};
+use delphinus_journal::{self as journal, Logs, Pens};
 use delphinus_memory::Account;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_net::{Address, ListenAddress, Listener, Place, Reach};
@@ -62,6 +62,10 @@ enum Set {
     Nothing,
     /// Ten filters.
     Filters,
+    /// A log of all statements: those of clients.
+    SqlLog,
+    /// A log of all statements: those of clients, and what backends are asked.
+    SqlLogAll,
     /// Ten limits: five on statements in a second, five on statements at the same time.
     Limits,
 }
@@ -83,6 +87,9 @@ pub(crate) fn cases() -> Vec<Case> {
         case("settled-prepared", Protocol::Prepared, false),
         with("settled-text-filters", Protocol::Text, false, Set::Filters),
         with("settled-prepared-filters", Protocol::Prepared, false, Set::Filters),
+        with("settled-text-sql-log", Protocol::Text, false, Set::SqlLog),
+        with("settled-prepared-sql-log", Protocol::Prepared, false, Set::SqlLog),
+        with("settled-text-sql-log-all", Protocol::Text, false, Set::SqlLogAll),
         with("settled-text-limits", Protocol::Text, false, Set::Limits),
         case("settled-trx-text", Protocol::Text, true),
         case("settled-trx-prepared", Protocol::Prepared, true),
@@ -238,24 +245,26 @@ fn worker(
             delphinus_stats::Limits { by_digest: true, max_bytes: 1 << 24, max_text: 1024 },
         )
         .recorder(ClusterId(0)),
-        slow_log: slow_log(),
+        logs: pens(set),
     })
 }
 
-/// A slow log that is off.
-fn slow_log() -> Arc<Journal> {
-    let settings = journal::Settings {
-        path: None,
-        format: journal::Format::MySql,
-        least_us: 1_000_000,
-        one_of: 1,
-        users: Vec::new(),
-        digests: Vec::new(),
-        shows_literals: false,
-        syncs: false,
-        rotation: journal::Rotation { max_bytes: 0, after: Duration::ZERO, keep: 1 },
+/// The logs, which are off unless it is they that are measured.
+fn pens(set: Set) -> Rc<Pens> {
+    let off = journal::Settings::off();
+    let to = |sides| journal::Settings {
+        path: Some("/dev/null".into()),
+        format: journal::Format::Text,
+        sides,
+        ..off.clone()
     };
-    Journal::start(Account::unlimited(), settings)
+    let sql = match set {
+        Set::SqlLog => to(journal::Sides::Client),
+        Set::SqlLogAll => to(journal::Sides::All),
+        Set::Nothing | Set::Filters | Set::Limits => off.clone(),
+    };
+    let logs = Logs::start(&Account::unlimited(), off.clone(), sql);
+    Rc::new(logs.pens())
 }
 
 fn routing(set: Set) -> Routing {
@@ -285,7 +294,7 @@ fn routing(set: Set) -> Routing {
         (format!("limit {at}").into(), terms)
     };
     match set {
-        Set::Nothing => Routing::default(),
+        Set::Nothing | Set::SqlLog | Set::SqlLogAll => Routing::default(),
         Set::Filters => {
             Routing { filters: Arc::new(Filters::new((0..10).map(filter).collect())), ..Routing::default() }
         }

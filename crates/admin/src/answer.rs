@@ -17,10 +17,13 @@ pub(crate) enum Answer {
 
 /// Why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) code: u16,
-    pub(crate) state: [u8; 5],
-    pub(crate) text: String,
+pub struct Refused {
+    /// The number of the error, one of `wire::error_code`.
+    pub code: u16,
+    /// SQLSTATE.
+    pub state: [u8; 5],
+    /// What is wrong, and what to do.
+    pub text: String,
 }
 
 impl Refused {
@@ -70,7 +73,7 @@ impl From<Fault> for Refused {
             Fault::Memory => (error_code::ER_OUT_OF_SORTMEMORY, b"HY001"),
             Fault::Value | Fault::Answer => (error_code::ER_TOO_BIG_SELECT, b"42000"),
             Fault::Parameters { .. } => (error_code::ER_WRONG_ARGUMENTS, b"HY000"),
-            Fault::Other(_) => (error_code::ER_UNKNOWN_ERROR, b"HY000"),
+            Fault::Files | Fault::Damaged(_) | Fault::Other(_) => (error_code::ER_UNKNOWN_ERROR, b"HY000"),
         };
         Self { code, state: *state, text: format!("Delphinus: {fault}") }
     }

@@ -173,7 +173,7 @@ fn cut(mut text: String, most: usize) -> String {
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let own = name.rsplit('.').next().unwrap_or_default();
-    ["pas", "pw", "hash", "secret", "auth"].iter().any(|part| own.contains(part))
+    ["pas", "pw", "hash", "secret", "auth", "token"].iter().any(|part| own.contains(part))
 }
 
 /// The statement, with what is assigned to secrets hidden: all up to the next comma outside of quotes. What stands behind such a

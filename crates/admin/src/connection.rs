@@ -49,7 +49,7 @@ const OFFERED: Capabilities = Capabilities(
 /// utf8mb4_general_ci.
 const COLLATION: u8 = 45;
 /// The largest command, in bytes.
-const MAX_COMMAND: usize = 64 * 1024;
+pub(crate) const MAX_COMMAND: usize = 64 * 1024;
 /// How long a command that has begun, or an answer that nobody takes, may last.
 const NET_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -169,7 +169,7 @@ fn put_ok_with(out: &mut Vec<u8>, seq: u8, status: Status, capabilities: Capabil
 }
 
 /// The statements of a text; one without any is one, which is answered as such. SQLite and the commands know no backslashes.
-fn statements(text: &str) -> Vec<&str> {
+pub(crate) fn statements(text: &str) -> Vec<&str> {
     let lex = LexOptions { backslash: Backslash::Literal, ..LexOptions::default() };
     let all: Vec<_> = split(text.as_bytes(), lex).filter_map(|range| text.get(range)).collect();
     if all.len() < 2 { vec![text] } else { all }

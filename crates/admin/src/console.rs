@@ -10,7 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 use delphinus_cache::Cache;
 use delphinus_clients::{Activity, ClientConnId, FailedLogins, LoginDelays, Registry};
 use delphinus_config::{Edit, Effect};
-use delphinus_journal::Journal;
+use delphinus_doctor::Finding;
+use delphinus_history::History;
+use delphinus_journal::Logs;
 use delphinus_memory::Account;
 use delphinus_stats::Statistics;
 use delphinus_telemetry::CounterSet;
@@ -19,14 +21,17 @@ use delphinus_wire::auth::{Plugin, RsaKey};
 
 use crate::audit::Audit;
 use crate::cluster::{ClusterView, PATIENCE};
+use crate::command::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
 use crate::listen::AtOneWay;
 use crate::select::Desk;
-use crate::users::{AdminUser, AdminUsers};
+use crate::users::{AdminToken, AdminUser, AdminUsers};
 
 /// What is set of the operators' side, by now.
 pub struct Settings {
     /// Operators.
     pub users: Vec<AdminUser>,
+    /// Programs that log in with a token.
+    pub tokens: Vec<AdminToken>,
     /// Connections of operators at the same time, by TCP, and by Unix sockets.
     pub max_connections: u32,
     /// A login must be finished in this time.
@@ -57,8 +62,10 @@ pub struct Parts {
     pub memory: Account,
     /// What statements cost.
     pub statistics: Arc<Statistics>,
-    /// The slow log.
-    pub slow_log: Arc<Journal>,
+    /// The logs of statements.
+    pub logs: Logs,
+    /// What has been.
+    pub history: Arc<History>,
     /// The proxy as a whole.
     pub proxy: Rc<dyn Proxy>,
 }
@@ -71,8 +78,12 @@ pub trait Proxy {
     fn client_users(&self) -> Vec<ClientUser>;
     /// Every option with the value that it has, secrets hidden.
     fn options(&self) -> Vec<(String, String)>;
+    /// What is wrong with what runs, and with its servers.
+    fn faults(&self) -> Examining<'_>;
     /// Takes the proxy out of service, or back.
     fn set_offline(&self, is_offline: bool);
+    /// True if sessions end between transactions: it is out of service, or about to stop.
+    fn is_ending(&self) -> bool;
     /// Reads the file again, applies what takes effect while the proxy runs, and tells all that differs. An error, which
     /// says what is wrong with the file, changes nothing.
     fn reload<'a>(&'a self, by: &'a str) -> Changing<'a>;
@@ -84,6 +95,16 @@ pub trait Proxy {
     fn save<'a>(&'a self, by: &'a str) -> Saving<'a>;
     /// What would change if the file was read again.
     fn plan(&self) -> Result<Vec<ChangedOption>, String>;
+    /// The virtual IPs.
+    fn vips(&self) -> Vec<VipRow>;
+    /// The processes that share the lease store.
+    fn members(&self) -> Vec<MemberRow>;
+    /// Looks whether they can work on this host.
+    fn check_vips(&self) -> VipChecking<'_>;
+    /// Has all of them follow a wish.
+    fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_>;
+    /// How many digests a snapshot has.
+    fn most_digests_of_snapshot(&self) -> usize;
     /// The changes that are kept, the newest last.
     fn history(&self) -> Vec<ConfigChange>;
 }
@@ -107,6 +128,8 @@ pub struct ConfigChange {
     pub is_saved: bool,
 }
 
+/// What is found to be wrong.
+pub type Examining<'a> = Pin<Box<dyn Future<Output = Vec<Finding>> + 'a>>;
 /// What becomes of a change.
 pub type Changing<'a> = Pin<Box<dyn Future<Output = Result<Vec<ChangedOption>, String>> + 'a>>;
 /// What becomes of the file when it is written.
@@ -134,7 +157,7 @@ pub struct ListenerRow {
     pub address: String,
     /// Whether it uses TLS.
     pub tls: &'static str,
-    /// For whom: "clients" or "operators".
+    /// For whom: "clients", "operators" or "programs".
     pub serves: &'static str,
     /// The cluster that its clients get to, whoever they are.
     pub cluster: Option<String>,
@@ -193,7 +216,10 @@ impl Console {
     pub fn new(mut parts: Parts, now: Instant) -> Self {
         let settings = &mut parts.settings;
         let times = Cell::new(Times::of(settings));
-        let users = RefCell::new(AdminUsers::new(std::mem::take(&mut settings.users)));
+        let users = RefCell::new(AdminUsers::new(
+            std::mem::take(&mut settings.users),
+            std::mem::take(&mut settings.tokens),
+        ));
         let failed_logins = FailedLogins::new(settings.login_delays);
         let audit = Audit::new(&parts.memory);
         let (places, desk) = (Default::default(), Desk::default());
@@ -205,7 +231,7 @@ impl Console {
     pub fn follow(&self, settings: Settings) {
         self.times.set(Times::of(&settings));
         self.failed_logins.follow(settings.login_delays);
-        self.users.replace(AdminUsers::new(settings.users));
+        self.users.replace(AdminUsers::new(settings.users, settings.tokens));
     }
 
     pub(crate) fn times(&self) -> Times {

@@ -13,8 +13,10 @@
 //! | prepared statements | `prepared` |
 //! | who may log in | `users` |
 //! | what operators have done | `audit` |
+//! | what is measured | `metrics`, one list |
 //! | a connection from accept to end | `listen`, `connection` |
 //! | what commands know of the proxy | `console`, `cluster` |
+//! | programs that do not speak MySQL's protocol: login, answers with types, readiness | `programs` |
 //! | what workers are asked | `worker` |
 //! | the client of `delphinus ctl` | `ask` |
 //!
@@ -42,9 +44,12 @@ mod cluster;
 mod command;
 mod connection;
 mod console;
+mod functions;
 mod hello;
 mod listen;
+mod metrics;
 mod prepared;
+mod programs;
 mod select;
 mod source;
 mod switching;
@@ -56,12 +61,17 @@ mod users;
 mod views;
 mod worker;
 
+pub use answer::Refused;
 pub use ask::{AskError, Asked, Place, Question, ask, watch};
 pub use cluster::{ClusterView, Following, PauseDoor, followed};
+pub use command::vips::{MemberRow, VipCheckRow, VipChecking, VipRow, VipWish, Wishing};
 pub use command::{pins_reference, reference, status_reference, tables_reference};
 pub use console::{
-    ChangedOption, Changing, ClientUser, ConfigChange, Console, ListenerRow, Parts, Proxy, Saving, Settings,
+    ChangedOption, Changing, ClientUser, ConfigChange, Console, Examining, ListenerRow, Parts, Proxy, Saving,
+    Settings,
 };
+pub use metrics::reference as metrics_reference;
+pub use programs::{ClusterReadiness, Login, Program, Readiness, TableInfo, Told, tables};
 pub use switching::{CheckRow, MoveLine, MoveRow, Moving, Switching};
-pub use users::{AdminRole, AdminUser};
+pub use users::{AdminRole, AdminToken, AdminUser};
 pub use worker::{Questions, WorkerLine, answer_questions, worker_line};

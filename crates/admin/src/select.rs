@@ -124,7 +124,7 @@ async fn read(
     for table in query.needs() {
         let source = source_of(table);
         source.allow(caller.role)?;
-        tables.push((table, source.fill(console, Some(query.reads())).await?));
+        tables.push((table, source.content(console, query.reads()).await?));
     }
     let parameters = parameters.to_vec();
     let answer = console.desk.run(move || query.run(tables, &parameters)).await??;

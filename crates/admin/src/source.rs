@@ -2,15 +2,17 @@
 
 use std::pin::Pin;
 
-use delphinus_tables::{Catalog, Cell, Reads, Table};
+use delphinus_history::Stored;
+use delphinus_tables::{Catalog, Cell, Content, Reads, Table};
 
 use crate::answer::Refused;
 use crate::audit;
 use crate::command::{
-    backends, cache, clusters, digests, filters, help, limits, memory, pause, pools, route, sessions,
-    settings, slow_log, status, switchover,
+    activity, backends, cache, clusters, digests, doctor, filters, help, limits, logs, memory, pause, pools,
+    route, sessions, settings, snapshots, status, switchover, vips,
 };
 use crate::console::Console;
+use crate::functions::FUNCTIONS;
 use crate::users::AdminRole;
 use crate::views;
 
@@ -34,10 +36,12 @@ pub(crate) enum Provider {
     Now(fn(&Console) -> Cells),
     /// By asking others. What a statement reads is given, so that nobody is asked for what it does not; `None`: all is read.
     Asking(for<'a> fn(&'a Console, Option<&'a Reads>) -> Filling<'a>),
+    /// They lie in files, and are read there by the statement itself: there may be many.
+    Stored(Stored),
 }
 
 /// All tables that have rows of their own, in the order of the reference.
-pub(crate) static SOURCES: [&Source; 25] = [
+pub(crate) static SOURCES: [&Source; 36] = [
     &clusters::CLUSTERS,
     &backends::BACKENDS,
     &sessions::SESSIONS,
@@ -51,14 +55,25 @@ pub(crate) static SOURCES: [&Source; 25] = [
     &route::RULES,
     &filters::FILTERS,
     &limits::LIMITS,
+    &vips::VIPS,
+    &vips::MEMBERS,
+    &vips::CHECKS,
     &cache::CACHE,
     &digests::DIGESTS,
     &digests::DIGESTS_BY_ORIGIN,
     &digests::STATEMENTS_BY_BACKEND,
     &digests::STATEMENTS_BY_USER,
-    &slow_log::SLOW_LOG,
+    &logs::LOGS,
+    &activity::ACTIVITY,
+    &activity::MINUTES,
+    &activity::HOURS,
+    &activity::STORAGE,
+    &snapshots::SNAPSHOTS,
+    &snapshots::COUNTERS,
+    &snapshots::STATEMENTS,
     &status::STATUS,
     &memory::MEMORY,
+    &doctor::DOCTOR,
     &settings::CONFIG,
     &settings::VERSION,
     &help::COMMANDS_TABLE,
@@ -67,7 +82,7 @@ pub(crate) static SOURCES: [&Source; 25] = [
 
 /// All tables and views.
 pub(crate) fn catalog() -> Catalog {
-    Catalog::new(SOURCES.iter().map(|source| &source.table).chain(&views::VIEWS))
+    Catalog::new(SOURCES.iter().map(|source| &source.table).chain(&views::VIEWS)).with(&FUNCTIONS)
 }
 
 impl Source {
@@ -87,6 +102,18 @@ impl Source {
         match self.rows {
             Provider::Now(rows) => Ok(rows(console)),
             Provider::Asking(rows) => rows(console, reads).await,
+            Provider::Stored(_) => Err(Refused::because("read this table by SELECT")),
+        }
+    }
+
+    /// What the table has for a statement.
+    pub(crate) async fn content(&self, console: &Console, reads: &Reads) -> Result<Content, Refused> {
+        match self.rows {
+            Provider::Stored(stored) => {
+                let uris = stored.files(&console.parts.history.files()).to_vec();
+                Ok(Content::Files { uris, select: stored.select() })
+            }
+            _ => self.fill(console, Some(reads)).await.map(Content::Rows),
         }
     }
 }

@@ -71,6 +71,11 @@ impl Table {
         self.rows.len()
     }
 
+    /// Its columns with their types, and its rows.
+    pub(crate) fn into_parts(self) -> (Vec<(String, Kind)>, Vec<Vec<Cell>>) {
+        (self.columns.into_iter().map(|head| (head.name, head.kind)).collect(), self.rows)
+    }
+
     /// As it is sent.
     pub(crate) fn into_result(self) -> TextResult {
         let (columns, rows) = (self.columns, self.rows);

@@ -1,6 +1,6 @@
 //! Who may log in here: operators, who are no users of the backends.
 
-use delphinus_wire::auth::Credential;
+use delphinus_wire::auth::{Credential, Password, TokenHash};
 use delphinus_wire::handshake::server::{Decoys, UserRecord};
 
 /// What an operator may do.
@@ -40,19 +40,31 @@ pub struct AdminUser {
     pub role: AdminRole,
 }
 
+/// A program that logs in with a token.
+#[derive(Debug, Clone)]
+pub struct AdminToken {
+    /// What it is called.
+    pub name: String,
+    /// What the token is compared with.
+    pub hash: TokenHash,
+    /// What it may do.
+    pub role: AdminRole,
+}
+
 /// All operators.
 #[derive(Debug)]
 pub(crate) struct AdminUsers {
     list: Vec<AdminUser>,
+    tokens: Vec<AdminToken>,
     decoys: Decoys,
 }
 
 impl AdminUsers {
-    pub(crate) fn new(users: Vec<AdminUser>) -> Self {
+    pub(crate) fn new(users: Vec<AdminUser>, tokens: Vec<AdminToken>) -> Self {
         let records: Vec<_> =
             users.iter().map(|user| (user.name.as_str(), UserRecord::new(user.credential.clone()))).collect();
         let decoys = Decoys::new(records.iter().map(|(name, record)| (*name, record)));
-        Self { list: users, decoys }
+        Self { list: users, tokens, decoys }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &AdminUser> {
@@ -65,6 +77,12 @@ impl AdminUsers {
             return UserRecord::new(user.credential.clone());
         }
         self.decoys.record(name)
+    }
+
+    /// Whose token this is. It takes as long whether one of them fits or none.
+    pub(crate) fn token(&self, given: &Password) -> Option<&AdminToken> {
+        let given = TokenHash::of(given);
+        self.tokens.iter().fold(None, |found, token| if token.hash == given { Some(token) } else { found })
     }
 
     /// What a user may do; `None`: there is none of this name.

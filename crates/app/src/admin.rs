@@ -4,9 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::doctor::faults;
 use delphinus_admin::{
-    AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console,
-    ListenerRow, Parts, Proxy, Saving, Settings,
+    AdminRole, AdminUser, ChangedOption, Changing, ClientUser, ClusterView, ConfigChange, Console, Examining,
+    ListenerRow, MemberRow, Parts, Proxy, Saving, Settings, VipCheckRow, VipChecking, VipRow, VipWish,
+    Wishing,
 };
 use delphinus_clients::{Addresses, ListenerSettings, Registry};
 use delphinus_config::{self as config, Config, Edit};
@@ -19,9 +21,11 @@ use delphinus_wire::handshake::TlsMode;
 
 use crate::doors::{Doors, Wanted};
 use crate::error::Error;
+use crate::http;
 use crate::offline::Service;
 use crate::reload::Running;
 use crate::settings::{credential, default_plugin, login_delays, server_tls, tls_mode};
+use crate::vip_check::{VipFinding, check_vips};
 
 /// The addresses where operators connect; none without `[admin]`.
 pub(crate) fn listeners(config: &Config) -> Result<Vec<Wanted>, Error> {
@@ -78,7 +82,8 @@ pub(crate) fn console(config: &Config, shown: Shown) -> Rc<Console> {
         cache: Some(kept.cache.clone()),
         memory: kept.memory.clone(),
         statistics: kept.statistics.clone(),
-        slow_log: kept.slow_log.clone(),
+        logs: kept.logs.clone(),
+        history: kept.history.clone(),
         proxy: Rc::new(Steered { running, service }),
     };
     Rc::new(Console::new(parts, rt::now()))
@@ -89,6 +94,7 @@ pub(crate) fn console_settings(config: &Config) -> Settings {
     let admin = config.admin.as_ref();
     Settings {
         users: admin.map(|admin| admin.users.iter().map(operator).collect()).unwrap_or_default(),
+        tokens: http::tokens(config),
         max_connections: admin.map_or(0, |admin| admin.max_connections),
         connect_timeout: Duration::from_millis(config.proxy.connect_timeout_ms),
         wait_timeout: Duration::from_secs(config.proxy.wait_timeout_s),
@@ -110,7 +116,8 @@ impl Proxy for Steered {
         let of = |doors: &Doors, serves| -> Vec<_> {
             doors.shown().iter().map(|one| listener(&config, one, serves)).collect()
         };
-        [of(&parts.doors, "clients"), of(&parts.operators.doors, "operators")].concat()
+        let of_operators = of(&parts.operators.doors, "operators");
+        [of(&parts.doors, "clients"), of_operators, of(&parts.operators.http, "programs")].concat()
     }
 
     fn client_users(&self) -> Vec<ClientUser> {
@@ -122,8 +129,16 @@ impl Proxy for Steered {
         self.running.options()
     }
 
+    fn faults(&self) -> Examining<'_> {
+        Box::pin(faults(Rc::new(self.running.config())))
+    }
+
     fn set_offline(&self, is_offline: bool) {
         self.service.set_offline(is_offline);
+    }
+
+    fn is_ending(&self) -> bool {
+        *self.service.ending().borrow()
     }
 
     fn reload<'a>(&'a self, by: &'a str) -> Changing<'a> {
@@ -144,6 +159,41 @@ impl Proxy for Steered {
 
     fn plan(&self) -> Result<Vec<ChangedOption>, String> {
         self.running.plan()
+    }
+
+    fn vips(&self) -> Vec<VipRow> {
+        self.running.parts.ha.rows()
+    }
+
+    fn members(&self) -> Vec<MemberRow> {
+        self.running.parts.ha.members()
+    }
+
+    fn check_vips(&self) -> VipChecking<'_> {
+        let config = self.running.config();
+        let held: Vec<String> =
+            self.vips().into_iter().filter_map(|vip| vip.holder.map(|_| vip.name.to_string())).collect();
+        Box::pin(async move {
+            let looked =
+                rt::compute(move || check_vips(&config, |name| held.iter().any(|one| one == name))).await;
+            let row = |VipFinding { vip, address, check, is_ok, result, advice }| VipCheckRow {
+                vip,
+                address,
+                check,
+                is_ok,
+                result,
+                advice,
+            };
+            looked.unwrap_or_default().into_iter().map(row).collect()
+        })
+    }
+
+    fn wish_of_vips(&self, wish: VipWish) -> Wishing<'_> {
+        Box::pin(self.running.parts.ha.follow_wish(wish))
+    }
+
+    fn most_digests_of_snapshot(&self) -> usize {
+        self.running.config().activity.max_digests_per_snapshot as usize
     }
 
     fn history(&self) -> Vec<ConfigChange> {
@@ -170,14 +220,14 @@ fn listener(
 }
 
 fn operator(user: &config::AdminUser) -> AdminUser {
-    AdminUser {
-        name: user.name.clone(),
-        credential: credential(&user.credential),
-        role: match user.role {
-            config::AdminRole::Viewer => AdminRole::Viewer,
-            config::AdminRole::Operator => AdminRole::Operator,
-            config::AdminRole::Admin => AdminRole::Admin,
-        },
+    AdminUser { name: user.name.clone(), credential: credential(&user.credential), role: role(user.role) }
+}
+
+pub(crate) fn role(role: config::AdminRole) -> AdminRole {
+    match role {
+        config::AdminRole::Viewer => AdminRole::Viewer,
+        config::AdminRole::Operator => AdminRole::Operator,
+        config::AdminRole::Admin => AdminRole::Admin,
     }
 }
 

@@ -21,10 +21,12 @@ use crate::cluster::{ClusterSeed, RunningCluster, StartedCluster, announce, dist
 use crate::doors::Doors;
 use crate::drain::drain;
 use crate::error::Error;
+use crate::ha::Ha;
 use crate::keys::login_key;
 use crate::memory::Kept;
 use crate::offline::Service;
 use crate::reload::{ConfigStore, HotParts, OperatorsDoor, Running, follow_hangups};
+use crate::sampling;
 use crate::settings;
 use crate::watch::follow_files;
 use crate::worker::{Seed, ThreadSeed, serve};
@@ -91,6 +93,7 @@ impl App {
                 counters: of_thread(at),
                 rsa_key: rsa_key.clone(),
                 stopping: stop.clone(),
+                logs: kept.logs.clone(),
             };
             let (choice, deadline) = (choice.clone(), come.clone());
             let seed = Seed { clusters, choice, thread, arrivals, sessions, deadline };
@@ -99,8 +102,16 @@ impl App {
         }
         let service = Service::new(registry.clone(), stopping);
         let hot = clusters.iter().map(|cluster| cluster.hot.clone()).collect();
-        let parts =
-            HotParts { clusters: hot, doors, operators, registry: registry.clone(), choice: choosing, kept };
+        let ha = Ha::start(config, &registry)?;
+        let parts = HotParts {
+            clusters: hot,
+            doors,
+            operators,
+            registry: registry.clone(),
+            choice: choosing,
+            kept,
+            ha,
+        };
         let running = Running::new(config, store, parts);
         let view = |(index, cluster): (usize, &mut RunningCluster)| {
             let shown = running.clone();
@@ -116,8 +127,7 @@ impl App {
             running: running.clone(),
             service: service.clone(),
         };
-        // Nothing else sets it.
-        let _ = running.parts.operators.console.set(admin::console(config, shown));
+        running.parts.operators.set(admin::console(config, shown), config);
         Ok(Self { clusters, acceptor, threads, service, deadline, running })
     }
 
@@ -135,7 +145,10 @@ impl App {
         let readers: Vec<_> = clusters.iter().map(|cluster| cluster.reader.clone()).collect();
         let users = clusters.iter().map(|cluster| cluster.users.clone()).collect();
         let looked_at = clusters.iter().map(|cluster| (cluster.id, cluster.reader.clone())).collect();
+        let telling = rt::spawn_local(running.parts.ha.clone().tell(readers.clone()));
         let ticking = rt::spawn_local(tick(running.clone(), looked_at, users));
+        let named = clusters.iter().map(|cluster| (cluster.id, cluster.name.clone(), cluster.reader.clone()));
+        let sampling = rt::spawn_local(sampling::run(running.clone(), named.collect()));
         let acceptor = Rc::new(acceptor);
         let ways_in = running.parts.doors.shown().into_iter().map(|(_, settings)| settings).collect();
         let choice = running.parts.choice.borrow().clone();
@@ -147,6 +160,9 @@ impl App {
         rt::spawn_local(announce(clusters.iter().map(StartedCluster::wanted).collect()));
         rt::stop_signal().await?;
         tracing::info!("stopping: no new clients, running commands finish");
+        telling.abort();
+        // First, so that other hosts have the addresses while sessions here come to their ends.
+        running.parts.ha.stop().await;
         running.parts.doors.close().await;
         drop(acceptor);
         let limit = Duration::from_millis(running.config().proxy.shutdown_timeout_ms);
@@ -164,12 +180,14 @@ impl App {
             cluster.following.abort();
         }
         ticking.abort();
+        sampling.abort();
         following.abort();
         watching.abort();
         switching.abort();
-        running.parts.kept.slow_log.finish(Duration::from_secs(1));
+        running.parts.kept.logs.finish(Duration::from_secs(1));
+        running.parts.kept.history.finish(Duration::from_secs(1));
         // To the end: an operator may want to see what the stop waits for.
-        running.parts.operators.doors.close().await;
+        running.parts.operators.close().await;
         tracing::info!("stopped");
         Ok(())
     }

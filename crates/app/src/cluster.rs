@@ -8,7 +8,6 @@ use delphinus_admin::{ClusterView, PauseDoor, Questions, WorkerLine, worker_line
 use delphinus_cache::Cache;
 use delphinus_clients::{Registry, Users};
 use delphinus_config::{Cluster, Config};
-use delphinus_journal::Journal;
 use delphinus_memory::Account;
 use delphinus_monitor::{Local, Monitor, Promoter, PromotionParts, PromotionSettings, Tuning};
 use delphinus_net::Place;
@@ -50,7 +49,6 @@ pub(crate) struct SharedCluster {
     pub cache: Arc<Cache>,
     pub memory: Account,
     pub statistics: Arc<Statistics>,
-    pub slow_log: Arc<Journal>,
 }
 
 /// What one thread gets of a cluster.
@@ -89,7 +87,6 @@ impl RunningCluster {
             cache: kept.cache.clone(),
             memory: kept.memory.clone(),
             statistics: kept.statistics.clone(),
-            slow_log: kept.slow_log.clone(),
         };
         let (lines, questions): (Vec<_>, Vec<_>) = bells.iter().map(|_| worker_line()).unzip();
         let seed =
@@ -167,7 +164,7 @@ impl RunningCluster {
 
     /// Starts its monitor, which runs until `ends`, and what follows it.
     pub(crate) fn start(self, registry: &Arc<Registry>, mut ends: watch::Receiver<bool>) -> StartedCluster {
-        let Self { monitor, shared, hot, promoter, .. } = self;
+        let Self { name, monitor, shared, hot, promoter, .. } = self;
         let mut ended = ends.clone();
         if let Some(promoter) = promoter {
             rt::spawn_local(promoter.run(async move {
@@ -183,7 +180,7 @@ impl RunningCluster {
         let following = rt::spawn_local(follow(registry.clone(), id, reader.clone()));
         rt::spawn_local(limits::follow(reader.clone(), backends.clone()));
         let places = backends.into_iter().map(|(place, _)| place).collect();
-        StartedCluster { id, users, reader, places, monitoring, following }
+        StartedCluster { id, name, users, reader, places, monitoring, following }
     }
 }
 
@@ -253,6 +250,7 @@ fn rights_max_age(cluster: &Cluster) -> Duration {
 /// A cluster that runs.
 pub(crate) struct StartedCluster {
     pub id: ClusterId,
+    pub name: Arc<str>,
     pub users: Arc<Users>,
     pub reader: SnapshotReader,
     places: Vec<Arc<Place>>,

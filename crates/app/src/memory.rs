@@ -4,19 +4,24 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use delphinus_cache::{Cache, Limits};
-use delphinus_config::{self as config, Config, SlowLogFormat};
-use delphinus_journal::{self as journal, Journal};
+use delphinus_config::{self as config, Config};
+use delphinus_history::{History, Place};
+use delphinus_journal::Logs;
 use delphinus_memory::{Account, Owner, Permit};
 use delphinus_stats::Statistics;
+
+use crate::logs::{slow_log, sql_log};
 
 /// The part of the machine's memory, or the cgroup's, that is the limit if none is set.
 const PART: u64 = 4;
 
 /// The smallest limit that is chosen so.
 const LEAST: u64 = 256 << 20;
+
+/// What is kept of the past where there is no `data_dir`, in bytes.
+const IN_MEMORY: u64 = 8 << 20;
 
 /// What all clusters and workers share of it.
 #[derive(Debug)]
@@ -25,8 +30,10 @@ pub(crate) struct Kept {
     pub(crate) memory: Account,
     /// What statements cost.
     pub(crate) statistics: Arc<Statistics>,
-    /// The slow log.
-    pub(crate) slow_log: Arc<Journal>,
+    /// The logs of statements.
+    pub(crate) logs: Logs,
+    /// What has been.
+    pub(crate) history: Arc<History>,
     /// Answers that are kept.
     pub(crate) cache: Arc<Cache>,
     /// Of the room for these, which is theirs whether it is used or not.
@@ -39,9 +46,10 @@ impl Kept {
         let memory = Account::new(limit(config));
         let cache = Arc::new(Cache::new(Limits { max_bytes: 0, max_entry_bytes: 0 }));
         let statistics = Statistics::new(memory.clone(), digests(config));
-        let slow_log = Journal::start(memory.clone(), slow_log(config));
+        let logs = Logs::start(&memory, slow_log(config), sql_log(config));
+        let history = history(config, &memory, &statistics);
         let room = RefCell::new(memory.open(Owner::Cache));
-        let kept = Self { memory, statistics, slow_log, cache, room };
+        let kept = Self { memory, statistics, logs, history, cache, room };
         // Nothing has taken anything yet.
         let _ = kept.follow(config);
         tracing::debug!(memory_limit = kept.memory.limit(), "memory for what is kept");
@@ -70,7 +78,9 @@ impl Kept {
             ));
         }
         self.statistics.follow(digests(config));
-        self.slow_log.follow(slow_log(config));
+        self.logs.slow.follow(slow_log(config));
+        self.logs.sql.follow(sql_log(config));
+        self.history.follow(activity(config));
         self.cache.set_limits(Limits { max_bytes, max_entry_bytes });
         self.room.borrow_mut().shrink_to(bytes);
         Ok(())
@@ -83,25 +93,32 @@ fn digests(config: &Config) -> delphinus_stats::Limits {
     delphinus_stats::Limits { by_digest: enabled, max_bytes, max_text: max_length as usize }
 }
 
-/// The slow log.
-fn slow_log(config: &Config) -> journal::Settings {
-    let log = &config.slow_log;
-    journal::Settings {
-        path: log.file.clone(),
-        format: match log.format {
-            SlowLogFormat::Mysql => journal::Format::MySql,
-            SlowLogFormat::Json => journal::Format::Json,
-        },
-        least_us: log.long_query_time_ms * 1000,
-        one_of: log.rate_limit,
-        users: log.user.clone(),
-        digests: log.digest.iter().filter_map(|digest| u64::from_str_radix(digest, 16).ok()).collect(),
-        shows_literals: log.literals,
-        syncs: log.fsync,
-        rotation: journal::Rotation {
-            max_bytes: log.max_file_bytes,
-            after: Duration::from_secs(log.max_file_age_s),
-            keep: log.keep_files,
+/// What has been, stored in `data_dir` if there is one.
+fn history(config: &Config, memory: &Account, statistics: &Arc<Statistics>) -> Arc<History> {
+    let (place, mut settings) = match &config.proxy.data_dir {
+        Some(dir) => (Place::Dir(dir.join("activity")), activity(config)),
+        None => (Place::memory(), activity(config)),
+    };
+    if matches!(place, Place::Memory(_)) {
+        settings.limits.max_bytes = IN_MEMORY;
+    }
+    let statistics = statistics.clone();
+    let text_of = move |digest| statistics.text(delphinus_sql::Digest(digest));
+    History::start(memory, place, settings, Box::new(text_of))
+}
+
+/// How much of what sessions do is kept, and for how long.
+fn activity(config: &Config) -> delphinus_history::Settings {
+    let activity = &config.activity;
+    delphinus_history::Settings {
+        enabled: activity.enabled,
+        limits: delphinus_history::Limits {
+            max_bytes: activity.max_bytes,
+            raw_days: activity.keep_samples_days,
+            minute_days: activity.keep_minutes_days,
+            hour_days: activity.keep_hours_days,
+            snapshot_days: activity.keep_snapshots_days,
+            most_groups: activity.max_rows_per_minute as usize,
         },
     }
 }
@@ -156,7 +173,7 @@ mod tests {
             let text = format!(
                 "listener = [{{ address = '127.0.0.1:0' }}]\nuser = [{{ name = 'u', password = 'p' }}]\n\
                  [[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\n[monitor]\nuser = 'm'\npassword = 'p'\n\
-                 [proxy]\nmemory_limit = {memory}\n[cache]\nmax_bytes = {cache}\nmax_entry_bytes = 1024\n"
+                 [proxy]\nmemory_limit = {memory}\n[activity]\nenabled = false\n[cache]\nmax_bytes = {cache}\nmax_entry_bytes = 1024\n"
             );
             delphinus_config::parse(&text, "a.toml", &Nothing).unwrap()
         };

@@ -16,6 +16,7 @@ use std::time::Duration;
 use delphinus_admin::{ChangedOption, ConfigChange, Console};
 use delphinus_clients::Registry;
 use delphinus_config::{Change, Config, Edit, Effect, LogFormat, LogLevel, Plan};
+use delphinus_http::HttpDoor;
 use delphinus_net::rt::{self, Semaphore, Signals, watch};
 use delphinus_route::ClusterChoice;
 use delphinus_telemetry::{LogControl, LogSettings};
@@ -23,9 +24,11 @@ use delphinus_telemetry::{LogControl, LogSettings};
 use crate::admin;
 use crate::choice::choice;
 use crate::cluster::HotCluster;
-use crate::doors::Doors;
+use crate::doors::{Doors, NextDoors};
 use crate::error::Error;
+use crate::ha::Ha;
 use crate::history::History;
+use crate::http;
 use crate::memory::Kept;
 use crate::settings;
 use crate::texts::Texts;
@@ -73,32 +76,72 @@ pub(crate) struct HotParts {
     /// To the workers.
     pub choice: watch::Sender<Arc<ClusterChoice>>,
     pub kept: Kept,
+    pub ha: Rc<Ha>,
 }
 
-/// Where operators connect, and what lets them in, which itself knows what runs: it comes when that is there.
+/// Where operators and programs connect, and what lets them in, which itself knows what runs: it comes when that is there.
 pub(crate) struct OperatorsDoor {
     pub doors: Rc<Doors>,
-    pub console: OnceCell<Rc<Console>>,
+    /// Of programs.
+    pub http: Rc<Doors>,
+    console: OnceCell<(Rc<Console>, Rc<HttpDoor>)>,
+}
+
+/// Other listeners of operators and programs than now.
+struct NextOperators {
+    operators: NextDoors,
+    programs: NextDoors,
 }
 
 impl OperatorsDoor {
     pub(crate) fn open(config: &Config) -> Result<Self, Error> {
-        Ok(Self { doors: Doors::open(&admin::listeners(config)?)?, console: OnceCell::new() })
+        let doors = Doors::open(&admin::listeners(config)?)?;
+        Ok(Self { doors, http: Doors::open(&http::listeners(config)?)?, console: OnceCell::new() })
     }
 
-    /// Lets operators in.
+    /// The console, once it is there.
+    pub(crate) fn console(&self) -> Option<&Rc<Console>> {
+        self.console.get().map(|(console, _)| console)
+    }
+
+    /// The console is there.
+    pub(crate) fn set(&self, console: Rc<Console>, config: &Config) {
+        let door = HttpDoor::new(console.clone(), http::settings(config));
+        // Nothing else sets it.
+        let _ = self.console.set((console, door));
+    }
+
+    /// Lets operators and programs in.
     pub(crate) fn begin(&self) {
-        if let Some(console) = self.console.get().cloned() {
+        if let Some((console, door)) = self.console.get().cloned() {
             self.doors.begin(Rc::new(move |listener, settings| {
                 rt::spawn_local(console.clone().accept(listener, settings))
+            }));
+            self.http.begin(Rc::new(move |listener, settings| {
+                rt::spawn_local(door.clone().accept(listener, settings))
             }));
         }
     }
 
-    fn follow(&self, next: &Config) {
-        if let Some(console) = self.console.get() {
+    /// Binds what is new. Nothing has changed if that fails.
+    fn prepare(&self, next: &Config) -> Result<NextOperators, Error> {
+        let operators = self.doors.prepare(&admin::listeners(next)?)?;
+        Ok(NextOperators { operators, programs: self.http.prepare(&http::listeners(next)?)? })
+    }
+
+    async fn follow(&self, next: &Config, NextOperators { operators, programs }: NextOperators) {
+        if let Some((console, door)) = self.console.get() {
             console.follow(admin::console_settings(next));
+            door.follow(http::settings(next));
         }
+        self.doors.follow(operators).await;
+        self.http.follow(programs).await;
+    }
+
+    /// Lets nobody in any more.
+    pub(crate) async fn close(&self) {
+        self.doors.close().await;
+        self.http.close().await;
     }
 }
 
@@ -120,6 +163,11 @@ impl Running {
     /// A client that sends no command for so long is disconnected.
     pub(crate) fn wait_timeout_s(&self) -> u64 {
         self.config.borrow().proxy.wait_timeout_s
+    }
+
+    /// How sessions are sampled.
+    pub(crate) fn activity(&self) -> delphinus_config::Activity {
+        self.config.borrow().activity.clone()
     }
 
     /// Every option with the value that it has.
@@ -256,12 +304,16 @@ impl Running {
         let clusters: Result<Vec<_>, _> =
             parts.clusters.iter().map(|cluster| cluster.prepare(next)).collect();
         let clusters = clusters.map_err(text)?;
-        let of_operators = admin::listeners(next).map_err(text)?;
         let doors = parts.doors.prepare(&listeners).map_err(text)?;
-        let operators = parts.operators.doors.prepare(&of_operators).map_err(text)?;
+        let operators = parts.operators.prepare(next).map_err(text)?;
         parts.kept.follow(next).inspect_err(|error| {
             tracing::error!(error, "the configuration cannot be followed: nothing has changed");
         })?;
+        parts
+            .ha
+            .follow(next)
+            .await
+            .map_err(|error| format!("{error}; virtual IPs are released, nothing else has changed"))?;
         // From here on nothing fails.
         parts.registry.follow(
             settings::client_limits(next),
@@ -274,8 +326,7 @@ impl Running {
             late = late.and(cluster.follow(next, prepared, &parts.kept).await);
         }
         parts.doors.follow(doors).await;
-        parts.operators.follow(next);
-        parts.operators.doors.follow(operators).await;
+        parts.operators.follow(next, operators).await;
         late.map_err(str::to_owned)
     }
 }

@@ -254,7 +254,7 @@ fn one_user(user: &config::User) -> User {
 }
 
 /// From where clients may come.
-fn addresses(allow: &[config::Clients], deny: &[config::Clients]) -> Addresses {
+pub(crate) fn addresses(allow: &[config::Clients], deny: &[config::Clients]) -> Addresses {
     let one = |clients: &config::Clients| match clients {
         config::Clients::All => Origins::All,
         config::Clients::Unix => Origins::Unix,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use delphinus_admin::answer_questions;
 use delphinus_clients::{Arrival, Clusters, Registry};
+use delphinus_journal::{Logs, Pens};
 use delphinus_net::BufferPool;
 use delphinus_net::rt::{self, Notify, mpsc, watch};
 use delphinus_pool::Pool;
@@ -35,14 +36,15 @@ pub(crate) struct ThreadSeed {
     pub counters: ThreadCounters,
     pub rsa_key: Option<Arc<RsaKey>>,
     pub stopping: watch::Receiver<bool>,
+    pub logs: Logs,
 }
 
 /// Serves clients until the acceptor is gone and the last session has ended, or the deadline has come.
 pub(crate) async fn serve(seed: Seed) {
     let Seed { mut arrivals, sessions, mut deadline, clusters: seeds, choice, thread } = seed;
     tracing::debug!(in_batches = rt::sends_in_batches(), "worker is ready");
-    let buffers = spare_buffers();
-    let started = seeds.into_iter().map(|cluster| start(cluster, &thread, &buffers));
+    let (buffers, logs) = (spare_buffers(), Rc::new(thread.logs.pens()));
+    let started = seeds.into_iter().map(|cluster| start(cluster, &thread, (&buffers, &logs)));
     let (workers, beside): (Vec<_>, Vec<_>) = started.unzip();
     let pools: Vec<_> = workers.iter().map(|worker| worker.pool.clone()).collect();
     let clusters = Clusters::new(choice.borrow().clone(), workers);
@@ -77,10 +79,10 @@ pub(crate) async fn serve(seed: Seed) {
 fn start(
     seed: ClusterSeed,
     thread: &ThreadSeed,
-    buffers: &BufferPool,
+    (buffers, logs): (&BufferPool, &Rc<Pens>),
 ) -> (Rc<Worker>, [rt::JoinHandle<()>; 4]) {
     let ClusterSeed { shared, policy, bell, questions } = seed;
-    let SharedCluster { id, backends, users, reader, waiting, cache, memory, statistics, slow_log } = shared;
+    let SharedCluster { id, backends, users, reader, waiting, cache, memory, statistics } = shared;
     let current = policy.current();
     let counters = thread.counters.clusters[id.index()].clone();
     let pool = Pool::new(current.pool.clone(), backends, bell, counters.clone());
@@ -102,7 +104,7 @@ fn start(
         cache: Some(cache),
         memory,
         recorder: statistics.recorder(id),
-        slow_log,
+        logs: logs.clone(),
     });
     let beside = [
         rt::spawn_local(tended.tend()),

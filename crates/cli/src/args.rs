@@ -24,6 +24,7 @@ const FIRST_STEPS: &str = "First steps:
   delphinus demo                               a real cluster with the proxy in front of it
   delphinus config example > delphinus.toml    a configuration to start from
   delphinus check delphinus.toml               every mistake in it
+  delphinus doctor --config delphinus.toml     what is wrong with its servers
   delphinus run --config delphinus.toml        the proxy
   delphinus ctl 'SHOW BACKENDS'                a look into the running proxy
   delphinus ctl --watch 2 'SHOW SESSIONS'      the same every two seconds
@@ -44,6 +45,21 @@ pub(crate) enum Command {
     /// reads password files and variables, and looks at certificates. It connects to no server, unless `--fingerprints` is there.
     /// For a file without mistakes it prints "ok" and exits with 0.
     Check(CheckArgs),
+    /// Look for what is wrong with a configuration and its servers, and say what mends it.
+    ///
+    /// It connects to every backend as the monitor's user, and as each user whose password the file has. It changes nothing. The
+    /// proxy need not run; in one that runs, 'DOCTOR' on the admin listener does the same.
+    ///
+    /// Exit codes: 0 nothing serious, 1 a mistake in the configuration or a failure, 2 wrong usage, 3 something serious.
+    Doctor(DoctorArgs),
+    /// Keep virtual IPs on the host of a server, without a proxy: clients reach the server directly.
+    ///
+    /// The configuration has [lease] with local_backend, the virtual IPs and the cluster; it has no listener. It needs CAP_NET_ADMIN
+    /// and CAP_NET_RAW. See docs/ha.md.
+    Agent(RunArgs),
+    /// Virtual IPs.
+    #[command(subcommand)]
+    Vip(VipCommand),
     /// Explain the configuration file.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -87,6 +103,38 @@ pub(crate) struct CheckArgs {
     pub(crate) fingerprints: bool,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// The configuration file.
+    #[arg(short, long, value_name = "FILE", default_value = "delphinus.toml")]
+    pub(crate) config: PathBuf,
+    /// Print a list of objects, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum VipCommand {
+    /// Look whether the virtual IPs of a configuration can work on this host: rights, interface, whether the address is free, the lease
+    /// store. Nothing changes.
+    ///
+    /// Exit codes: 0 all is well, 1 a mistake in the configuration, 2 wrong usage, 3 something is to be done first.
+    Check(VipCheckArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct VipCheckArgs {
+    /// The configuration file.
+    #[arg(short, long, value_name = "FILE", default_value = "delphinus.toml")]
+    pub(crate) config: PathBuf,
+    /// The virtual IPs are in use already: do not look whether another host answers for them.
+    #[arg(long)]
+    pub(crate) held: bool,
+    /// Print a list of objects, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Print every option with its values, unit, default, and whether a change needs a restart.
@@ -115,6 +163,8 @@ pub(crate) enum ReferenceOf {
     Tables,
     /// What SHOW STATUS counts.
     Status,
+    /// What /metrics of the HTTP door has.
+    Metrics,
     /// Why sessions are pinned.
     Pins,
 }
@@ -135,8 +185,8 @@ pub(crate) struct DemoArgs {
     /// Run COMMAND with `sh -c` when everything is ready, clean up, and exit with its status.
     ///
     /// Its environment has DELPHINUS_HOST, DELPHINUS_PORT, DELPHINUS_SOCKET, DELPHINUS_USER, DELPHINUS_PASSWORD,
-    /// DELPHINUS_DATABASE, DELPHINUS_PID, DELPHINUS_ADMIN_PORT (with _USER and _PASSWORD), and DELPHINUS_BACKENDS
-    /// (a JSON list of the servers).
+    /// DELPHINUS_DATABASE, DELPHINUS_PID, DELPHINUS_ADMIN_PORT (with _USER and _PASSWORD), DELPHINUS_HTTP (the address of the
+    /// HTTP door, such as http://127.0.0.1:6480) with DELPHINUS_HTTP_TOKEN, and DELPHINUS_BACKENDS (a JSON list of the servers).
     #[arg(long, value_name = "COMMAND")]
     pub(crate) exec: Option<String>,
     /// A configuration file whose options take the place of the demo's own; it need not be complete.
@@ -171,6 +221,17 @@ pub(crate) struct CtlArgs {
     /// File that holds the password. Without it: $DELPHINUS_ADMIN_PASSWORD, or the configuration's own.
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
+    /// Ask over HTTP instead: http://HOST:PORT, https://HOST:PORT or unix:/PATH, where [http] listens. Needs no configuration file.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["address", "user", "password_file"])]
+    pub(crate) url: Option<String>,
+    /// The token for --url.
+    ///
+    /// Other users of this machine can see it in the list of processes: the variable, or --token-file, hides it.
+    #[arg(long, value_name = "TOKEN", env = "DELPHINUS_HTTP_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// File that holds the token for --url. It is stronger than --token and the variable.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Certificates of authorities, PEM. The admin listener must show a certificate that they have signed. Without it, TLS is used
     /// on this machine only, and the certificate is not checked.
     #[arg(long, value_name = "FILE")]

@@ -1,19 +1,23 @@
-//! `delphinus ctl`: a command for the admin listener of a running proxy, once or again and again; its answer: `ctl/answer.rs`.
+//! `delphinus ctl`: a command for the admin listener of a running proxy, once or again and again; its answer: `ctl/answer.rs`; the
+//! same over HTTP: `ctl/http.rs`.
 //!
 //! It has to work when the proxy needs mending: the configuration file may have mistakes, and only what it says of operators counts.
 
 mod answer;
+mod http;
 
 use std::cell::Cell;
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use delphinus_admin::{AskError, Asked, Place, Question, ask, watch};
 use delphinus_config::{AdminAccess, AdminRole, AdminUser, Credential, ListenAddress};
+use delphinus_http::Inquiry;
 
 use crate::args::CtlArgs;
 use crate::load::{NOT_HERE, admin_access};
@@ -27,13 +31,48 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 pub(crate) fn ctl(args: &CtlArgs) -> anyhow::Result<ExitCode> {
     let (command, look) = command(args);
-    let question = question(args, command.clone())?;
+    let way = match &args.url {
+        Some(url) => Way::Http(http::inquiry(args, url, command.clone())?),
+        None => Way::Admin(question(args, command.clone())?),
+    };
     let limit = args.timeout.map(Duration::from_secs);
     match args.watch {
-        Some(seconds) => watch_on(&question, &command, (limit, seconds), look)?,
-        None => print(&look.text(&ask(&question, limit)?)?)?,
+        Some(seconds) => watch_on(&way, &command, (limit, seconds), look)?,
+        None => print(&look.text(&way.ask(limit)?)?)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How the proxy is asked.
+enum Way {
+    /// The admin listener.
+    Admin(Question),
+    /// The HTTP door.
+    Http(Inquiry),
+}
+
+impl Way {
+    fn ask(&self, limit: Option<Duration>) -> anyhow::Result<Asked> {
+        Ok(match self {
+            Self::Admin(question) => ask(question, limit)?,
+            Self::Http(inquiry) => delphinus_http::ask(inquiry, limit)?,
+        })
+    }
+
+    /// Again and again. True if the connection was lost, for this reason.
+    fn watch(
+        &self,
+        limit: Option<Duration>,
+        pause: Duration,
+        told: impl FnMut(Asked) -> ControlFlow<()>,
+    ) -> Result<(), (bool, anyhow::Error)> {
+        match self {
+            Self::Admin(question) => watch(question, limit, pause, told)
+                .map_err(|error| (matches!(error, AskError::Net(_)), error.into())),
+            Self::Http(inquiry) => delphinus_http::watch(inquiry, limit, pause, told)
+                .map_err(|error| (error.is_about_the_way(), error.into())),
+        }
+    }
 }
 
 /// The command without its end, and how its answer is to look.
@@ -55,7 +94,7 @@ fn command(args: &CtlArgs) -> (String, Look) {
 
 /// Until Ctrl-C, an error, or the end of who reads. A connection that is lost is made again.
 fn watch_on(
-    question: &Question,
+    way: &Way,
     command: &str,
     (limit, seconds): (Option<Duration>, u64),
     look: Look,
@@ -79,13 +118,13 @@ fn watch_on(
         }
     };
     loop {
-        match watch(question, limit, pause, told) {
+        match way.watch(limit, pause, told) {
             Ok(()) => return failed.take().map_or(Ok(()), Err),
-            Err(error @ AskError::Net(_)) if !is_first.get() => {
+            Err((true, error)) if !is_first.get() => {
                 eprintln!("delphinus: {error}; it is tried again");
             }
             // It never had an answer, or never will have another.
-            Err(error) => return Err(error.into()),
+            Err((_, error)) => return Err(error),
         }
         std::thread::sleep(pause);
     }
@@ -108,9 +147,14 @@ fn question(args: &CtlArgs, command: String) -> anyhow::Result<Question> {
 
 fn given_password(args: &CtlArgs) -> anyhow::Result<Option<String>> {
     let Some(path) = &args.password_file else { return Ok(std::env::var(VARIABLE).ok()) };
+    Ok(Some(line_of(path)?))
+}
+
+/// What a file holds, without the line end that editors add.
+fn line_of(path: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(Some(line.strip_suffix('\r').unwrap_or(line).to_owned()))
+    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
 /// The user, with the password where the configuration has it.

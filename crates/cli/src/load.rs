@@ -49,7 +49,8 @@ impl Environment for Watching {
 type Loaded = Result<Config, Vec<Mistake>>;
 
 /// The options that are secrets in the file itself.
-const SECRETS: [&str; 4] = ["password", "password_hash", "secondary_password", "secondary_password_hash"];
+const SECRETS: [&str; 6] =
+    ["password", "password_hash", "secondary_password", "secondary_password_hash", "token", "token_hash"];
 
 /// The configuration in a file or all mistakes in it, and what everybody on this machine can read of its secrets.
 pub(crate) fn load_and_look(file: &Path) -> anyhow::Result<(Loaded, Vec<String>)> {

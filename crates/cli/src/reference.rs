@@ -13,6 +13,9 @@ pub(crate) fn print_reference(args: &ReferenceArgs) -> anyhow::Result<ExitCode> 
         (ReferenceFormat::Markdown, ReferenceOf::Options) => print(&reference())?,
         (ReferenceFormat::Markdown, ReferenceOf::Commands) => print(&delphinus_admin::reference())?,
         (ReferenceFormat::Markdown, ReferenceOf::Status) => print(&delphinus_admin::status_reference())?,
+        (ReferenceFormat::Markdown, ReferenceOf::Metrics) => {
+            print(&delphinus_admin::metrics_reference(&delphinus_http::METRICS))?;
+        }
         (ReferenceFormat::Markdown, ReferenceOf::Tables) => print(&delphinus_admin::tables_reference())?,
         (ReferenceFormat::Markdown, ReferenceOf::Pins) => print(&delphinus_admin::pins_reference())?,
         (ReferenceFormat::Json, ReferenceOf::Options) => {

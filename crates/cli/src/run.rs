@@ -11,6 +11,22 @@ use delphinus_telemetry::start_logging;
 use crate::args::RunArgs;
 use crate::load::{print_mistakes, read_text, replace, text_of};
 
+/// The same without listeners, on the host of a backend.
+pub(crate) fn run_agent(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    if let (Ok(config), _) = read_text(&text_of(&args.config)?, &args.config) {
+        let file = args.config.display();
+        anyhow::ensure!(
+            config.lease.local_backend.is_some(),
+            "{file}: an agent goes by the server on its host: set local_backend in [lease]"
+        );
+        anyhow::ensure!(
+            config.listeners.is_empty(),
+            "{file}: an agent serves no clients: remove [[listener]], or use `delphinus run`"
+        );
+    }
+    run(args)
+}
+
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let text = text_of(&args.config)?;
     let (loaded, named) = read_text(&text, &args.config);

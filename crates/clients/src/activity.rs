@@ -1,18 +1,26 @@
 //! What a session does at this moment, as anybody may see it, and how others reach it. Owns the cells that the session writes: on the
-//! path of a query one store each where it begins, runs and ends, and nothing for the rest unless that changes.
+//! path of a query a few plain stores where it begins, runs and ends, and nothing for the rest unless that changes.
 
+mod sampled;
+
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
+use arc_swap::{ArcSwap, ArcSwapOption};
 use delphinus_net::rt::Bell;
 use delphinus_pool::Thread;
 use delphinus_sql::LexOptions;
 use delphinus_state::{Pin, PinReason, Pins};
+use delphinus_telemetry::WaitCell;
 use delphinus_topology::{BackendId, ClusterId};
 
 use crate::admission::{Newcomer, Rank};
 use crate::failed_logins::Visitor;
 use crate::inquiry::without_literals;
+
+pub use sampled::{Sampled, State};
 
 /// A client connection's id: what the client sees as its connection id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,7 +45,7 @@ pub struct Activity {
     /// Its id.
     pub id: ClientConnId,
     /// Its user, and what that may do; changes with COM_CHANGE_USER.
-    user: Mutex<(Arc<str>, Rank)>,
+    user: ArcSwap<(Arc<str>, Rank)>,
     /// The client's host.
     pub host: String,
     /// By which it is counted.
@@ -45,7 +53,7 @@ pub struct Activity {
     /// Whose backends it uses; changes with COM_CHANGE_USER.
     cluster: AtomicU16,
     /// The schema that it is in; changes rarely.
-    schema: Mutex<Option<Arc<str>>>,
+    schema: ArcSwapOption<Arc<str>>,
     /// What holds it to its connection.
     hold: Mutex<Noted>,
     /// Where its statement runs: backend in the high half, thread id there in the low half; 0 is nowhere, `WAITING` not
@@ -53,9 +61,25 @@ pub struct Activity {
     running: AtomicU64,
     /// When it last began a command, by the registry's clock.
     active_s: AtomicU32,
+    /// The command that runs, or ran last: its number in the high half; below, why it is routed as it is (`Reason::number` plus
+    /// one), then its code.
+    command: AtomicU64,
+    /// The digest of the statement that runs, or ran last; 0: it has none, or none is known yet.
+    digest: AtomicU64,
+    /// When the statement that ran last has begun and ended, as `waits` counts.
+    began_us: AtomicU64,
+    ended_us: AtomicU64,
+    /// The same as `hold`, for who takes no lock: the bits below, then the number of the oldest pin's reason plus one.
+    held: AtomicU32,
+    /// When its transaction was begun, as `waits` counts.
+    transaction_us: AtomicU64,
+    /// What it waits for.
+    pub waits: WaitCell,
     /// What others want of it: the bits below.
     signals: AtomicU8,
     bell: Bell,
+    /// The address of this host that its client has connected to.
+    local: OnceLock<IpAddr>,
 }
 
 /// What holds a session to its connection, as others may see it.
@@ -82,12 +106,17 @@ const WAITING: u64 = 1;
 /// The same, and it waits because operators have paused its cluster or user.
 const PAUSED: u64 = 2;
 
+/// A transaction is open.
+const IN_TRANSACTION: u32 = 1 << 8;
+
 /// The session has to end.
 const KILLED: u8 = 1;
 /// What it runs on a backend has to end.
 const KILL_QUERY: u8 = 2;
 /// It shall tell what only it knows: see `inquiry`.
 const TELL: u8 = 4;
+/// It has to end between transactions.
+const LEAVE: u8 = 8;
 
 /// What somebody wanted of a session that has heard it now.
 #[derive(Debug, Clone, Copy)]
@@ -113,29 +142,71 @@ impl Activity {
         let Entry { id, host, visitor, cluster } = entry;
         Self {
             id,
-            user: Mutex::new((newcomer.user, newcomer.rank)),
+            user: ArcSwap::from_pointee((newcomer.user, newcomer.rank)),
             host,
             visitor,
             cluster: AtomicU16::new(cluster.0),
-            schema: Mutex::default(),
+            schema: ArcSwapOption::empty(),
             hold: Mutex::default(),
             running: AtomicU64::new(0),
             active_s: AtomicU32::new(now_s),
+            command: AtomicU64::new(0),
+            digest: AtomicU64::new(0),
+            began_us: AtomicU64::new(0),
+            ended_us: AtomicU64::new(0),
+            held: AtomicU32::new(0),
+            transaction_us: AtomicU64::new(0),
+            waits: WaitCell::new(delphinus_net::rt::now()),
             signals: AtomicU8::new(0),
             bell: Bell::default(),
+            local: OnceLock::new(),
         }
     }
 
-    /// Its user and rank, to be changed.
-    pub(crate) fn user_and_rank(&self) -> MutexGuard<'_, (Arc<str>, Rank)> {
-        self.user.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Notes that it has another user. Only its own thread does.
+    pub(crate) fn is_now(&self, user: Arc<str>, rank: Rank) {
+        self.user.store(Arc::new((user, rank)));
     }
 
-    /// Notes that a command begins.
+    /// Notes that a command with this code begins.
     #[inline]
-    pub fn touch(&self, clock_s: u32) {
+    pub fn touch(&self, clock_s: u32, code: u8) {
         self.active_s.store(clock_s, Ordering::Relaxed);
+        let number = (self.command.load(Ordering::Relaxed) >> 32).wrapping_add(1);
+        self.command.store(number << 32 | u64::from(code), Ordering::Relaxed);
+        self.digest.store(0, Ordering::Relaxed);
         self.running.store(WAITING, Ordering::Relaxed);
+    }
+
+    /// Notes that this command is a statement, which begins now.
+    #[inline]
+    pub fn begins(&self, now: Instant) {
+        self.began_us.store(self.waits.us(now), Ordering::Relaxed);
+    }
+
+    /// Notes the digest of the statement.
+    #[inline]
+    pub fn has_digest(&self, digest: u64) {
+        self.digest.store(digest, Ordering::Relaxed);
+    }
+
+    /// The digest of the statement that runs, or waits to run, if it is known.
+    pub fn running_digest(&self) -> Option<u64> {
+        let runs = self.running.load(Ordering::Relaxed) != 0;
+        Some(self.digest.load(Ordering::Relaxed)).filter(|digest| runs && *digest != 0)
+    }
+
+    /// Notes why the statement goes where it goes: the number of that reason.
+    #[inline]
+    pub fn is_routed(&self, reason: u8) {
+        let command = self.command.load(Ordering::Relaxed) & !0xff00;
+        self.command.store(command | (u64::from(reason) + 1) << 8, Ordering::Relaxed);
+    }
+
+    /// Notes that the statement has ended, so many microseconds after it had begun.
+    #[inline]
+    pub fn ends(&self, took_us: u64) {
+        self.ended_us.store(self.began_us.load(Ordering::Relaxed).wrapping_add(took_us), Ordering::Relaxed);
     }
 
     /// Makes the session look whether it has to end.
@@ -145,12 +216,12 @@ impl Activity {
 
     /// Its user.
     pub fn user(&self) -> Arc<str> {
-        self.user_and_rank().0.clone()
+        self.user.load().0.clone()
     }
 
     /// What its user may do.
     pub fn rank(&self) -> Rank {
-        self.user_and_rank().1
+        self.user.load().1
     }
 
     /// The cluster whose backends it uses.
@@ -165,12 +236,12 @@ impl Activity {
 
     /// The schema that it is in.
     pub fn schema(&self) -> Option<Arc<str>> {
-        self.schema.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.schema.load().as_deref().cloned()
     }
 
     /// Notes that it is in another schema.
     pub fn enters(&self, schema: Option<&str>) {
-        *self.schema.lock().unwrap_or_else(PoisonError::into_inner) = schema.map(Arc::from);
+        self.schema.store(schema.map(|schema| Arc::new(Arc::from(schema))));
     }
 
     fn noted(&self) -> MutexGuard<'_, Noted> {
@@ -180,6 +251,11 @@ impl Activity {
     /// The oldest of the reasons why it keeps its connection.
     pub fn pin(&self) -> Option<PinReason> {
         self.noted().pins.first().map(|(pin, _)| pin.reason)
+    }
+
+    /// True if a transaction is open.
+    pub fn is_in_transaction(&self) -> bool {
+        self.noted().is_in_transaction
     }
 
     /// What holds it to its connection.
@@ -197,6 +273,7 @@ impl Activity {
 
     /// Notes what holds it, to which backend, and how the statements of the pins that are new are read.
     pub fn is_held(&self, backend: Option<BackendId>, is_in_transaction: bool, pins: &Pins, lex: LexOptions) {
+        self.note_held(is_in_transaction, pins.iter().next().map(|pin| pin.reason));
         let mut noted = self.noted();
         (noted.backend, noted.is_in_transaction) = (backend, is_in_transaction);
         // New ones stand behind those that stay.
@@ -204,6 +281,16 @@ impl Activity {
         noted.pins.retain(|(known, _)| pins.iter().any(|pin| is_same(known, pin)));
         let known = noted.pins.len();
         noted.pins.extend(pins.iter().skip(known).map(|pin| (pin.clone(), lex)));
+    }
+
+    /// The same for who takes no lock.
+    fn note_held(&self, is_in_transaction: bool, pin: Option<PinReason>) {
+        let before = self.held.load(Ordering::Relaxed);
+        if is_in_transaction && before & IN_TRANSACTION == 0 {
+            self.transaction_us.store(self.waits.us(delphinus_net::rt::now()), Ordering::Relaxed);
+        }
+        let transaction = if is_in_transaction { IN_TRANSACTION } else { 0 };
+        self.held.store(transaction | pin.map_or(0, |pin| pin as u32 + 1), Ordering::Relaxed);
     }
 
     /// Seconds since it last began a command.
@@ -270,6 +357,30 @@ impl Activity {
         self.signal(if ends_session { KILLED | KILL_QUERY } else { KILL_QUERY });
     }
 
+    /// Notes the address of this host that its client has connected to.
+    pub fn has_come_to(&self, local: Option<IpAddr>) {
+        if let Some(local) = local {
+            // It never moves.
+            let _ = self.local.set(local);
+        }
+    }
+
+    /// The address of this host that its client has connected to; none on a Unix socket.
+    pub fn local(&self) -> Option<IpAddr> {
+        self.local.get().copied()
+    }
+
+    /// Ends the session as soon as it is in no statement and no transaction.
+    pub fn leave(&self) {
+        self.signal(LEAVE);
+    }
+
+    /// True if it has to end then.
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        self.signals.load(Ordering::Relaxed) & LEAVE != 0
+    }
+
     /// Makes the session tell what it knows.
     pub(crate) fn ask(&self) {
         self.signal(TELL);
@@ -283,7 +394,7 @@ impl Activity {
     /// What others want of the session, taken note of.
     #[inline]
     pub fn take_calls(&self) -> Calls {
-        Calls(self.signals.fetch_and(KILLED, Ordering::Relaxed))
+        Calls(self.signals.fetch_and(KILLED | LEAVE, Ordering::Relaxed))
     }
 
     /// Waits until somebody wants something of this session.
@@ -318,7 +429,7 @@ mod tests {
         assert_eq!(activity.place(), Some((BackendId(0), thread)));
         activity.runs_nowhere();
         assert_eq!((activity.place(), activity.is_waiting()), (None, false));
-        activity.touch(1);
+        activity.touch(1, 3);
         assert_eq!((activity.place(), activity.is_waiting()), (None, true));
         activity.runs_on(BackendId(0), thread);
         activity.waits_again();

@@ -30,7 +30,7 @@ mod prove;
 mod registry;
 mod users;
 
-pub use activity::{Activity, Calls, ClientConnId, Entry, Hold};
+pub use activity::{Activity, Calls, ClientConnId, Entry, Hold, Sampled, State};
 pub use addresses::{Addresses, Origins};
 pub use admission::{Attendance, ClientLimits, Newcomer, Rank, Refusal};
 pub use clusters::{Clusters, Elsewhere};

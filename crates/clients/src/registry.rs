@@ -190,9 +190,8 @@ impl Registry {
 
     /// Changes a session's user, unless a limit has been reached.
     pub fn change_user(&self, activity: &Activity, newcomer: Newcomer) -> Result<(), Refusal> {
-        let mut now = activity.user_and_rank();
-        self.admission.change((&now.0, now.1), &newcomer)?;
-        *now = (newcomer.user, newcomer.rank);
+        self.admission.change((&activity.user(), activity.rank()), &newcomer)?;
+        activity.is_now(newcomer.user, newcomer.rank);
         Ok(())
     }
 
@@ -207,6 +206,11 @@ impl Registry {
     /// The session with this id.
     pub fn find(&self, id: ClientConnId) -> Option<Arc<Activity>> {
         self.sessions().get(&id).cloned()
+    }
+
+    /// The sessions that run a command, or have a transaction open.
+    pub fn active(&self) -> Vec<Arc<Activity>> {
+        self.sessions().values().filter(|activity| activity.is_active()).cloned().collect()
     }
 
     /// All sessions, by id.

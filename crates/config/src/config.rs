@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::address::{BackendAddress, ListenAddress, Network};
 use crate::clients::Clients;
-use crate::schema::{Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog};
+use crate::schema::{Activity, Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog, SqlLog};
 use crate::secret::Secret;
 use crate::value::{Fingerprint, SocketMode};
 use crate::word::{
@@ -16,10 +16,14 @@ use crate::word::{
 
 mod failover;
 mod filter;
+mod http;
+mod lease;
 mod limit;
 
 pub use failover::{Account as FailoverAccount, Failover};
 pub use filter::Filter;
+pub use http::{Http, HttpToken, TokenSecret};
+pub use lease::{Lease, Vip};
 pub use limit::Limit;
 
 /// A valid configuration. All paths are usable from any working directory if the name of the file
@@ -29,9 +33,9 @@ pub use limit::Limit;
 pub struct Config {
     /// The process as a whole.
     pub proxy: Proxy,
-    /// Where clients connect; at least one.
+    /// Where clients connect; at least one, unless this process is an agent.
     pub listeners: Vec<Listener>,
-    /// Who may log in; at least one, unless the primary says who may.
+    /// Who may log in; at least one, unless the primary says who may or this process is an agent.
     pub users: Vec<User>,
     /// How they prove who they are.
     pub authentication: Authentication,
@@ -51,10 +55,20 @@ pub struct Config {
     pub digests: Digests,
     /// Statements that take long, in a file.
     pub slow_log: SlowLog,
+    /// Where processes agree who has what.
+    pub lease: Lease,
+    /// Virtual IPs.
+    pub vips: Vec<Vip>,
+    /// `[sql_log]`
+    pub sql_log: SqlLog,
+    /// What sessions did, and what was counted.
+    pub activity: Activity,
     /// What is written about it.
     pub log: Log,
     /// Where operators connect; `None`: nobody can.
     pub admin: Option<Admin>,
+    /// Where programs ask over HTTP; `None`: none can.
+    pub http: Option<Http>,
     /// Every option with the value that it has.
     pub effective: Effective,
 }

@@ -104,7 +104,20 @@ impl Scope {
 
     /// True if an option with this generic path may change, as far as the rest of the file goes.
     fn allows(&self, path: &str, generic: &str) -> bool {
-        let of_all = ["proxy.", "authentication.", "cache.", "digests.", "slow_log.", "log.", "admin."];
+        let of_all = [
+            "proxy.",
+            "authentication.",
+            "cache.",
+            "digests.",
+            "slow_log.",
+            "sql_log.",
+            "lease.",
+            "vip.",
+            "log.",
+            "admin.",
+            "http.",
+            "activity.",
+        ];
         if of_all.iter().any(|head| generic.starts_with(head)) {
             return true;
         }
@@ -215,6 +228,13 @@ fn secrets(running: &Config, read: &Config, scope: &Scope) -> Vec<Change> {
         })
     });
     found.extend(admins.map(|path| change(path, Effect::Hot)));
+    let tokens = running.http.iter().zip(&read.http).flat_map(|(before, after)| {
+        after.tokens.iter().filter_map(|token| {
+            let known = before.tokens.iter().find(|one| one.name == token.name)?;
+            (known.secret != token.secret).then(|| format!("http.token[{:?}].token", token.name))
+        })
+    });
+    found.extend(tokens.map(|path| change(path, Effect::Hot)));
     found
 }
 
@@ -226,8 +246,13 @@ fn next(running: &Config, read: &Config, scope: &Scope, changes: &[Change]) -> C
     next.cache.take_hot(&read.cache);
     next.digests.take_hot(&read.digests);
     next.slow_log.take_hot(&read.slow_log);
+    next.lease.clone_from(&read.lease);
+    next.vips.clone_from(&read.vips);
+    next.sql_log.take_hot(&read.sql_log);
+    next.activity.take_hot(&read.activity);
     next.log.take_hot(&read.log);
     next.admin.clone_from(&read.admin);
+    next.http.clone_from(&read.http);
     if scope.has_same_clusters {
         next.listeners.clone_from(&read.listeners);
         next.users.clone_from(&read.users);

@@ -174,8 +174,18 @@ fn missing(rows: Rows, name: &str) -> NotEdited {
 
 /// An option of a section that is there once.
 fn set(document: &mut DocumentMut, path: &str, given: Option<&Given>) -> Result<(), NotEdited> {
-    let listed =
-        ["listener.", "user.", "rule.", "filter.", "limit.", "mirror.", "cluster.backend.", "admin.user."];
+    let listed = [
+        "listener.",
+        "user.",
+        "rule.",
+        "filter.",
+        "limit.",
+        "mirror.",
+        "vip.",
+        "cluster.backend.",
+        "admin.user.",
+        "http.token.",
+    ];
     let is_it = |option: &crate::OptionDoc| {
         option.path.rsplit_once('.').is_some_and(|(section, name)| {
             let own = path.strip_prefix(section).and_then(|rest| rest.strip_prefix('.'));

@@ -31,7 +31,8 @@ pub use address::{BackendAddress, ListenAddress, Network};
 pub use clients::Clients;
 pub use config::{
     Admin, AdminUser, Backend, BackendTrust, Cluster, Config, Credential, Effective, Failover,
-    FailoverAccount, Filter, Limit, Listener, Mirror, Monitor, Rule, RuleTable, TableName, TlsIdentity, User,
+    FailoverAccount, Filter, Http, HttpToken, Lease, Limit, Listener, Mirror, Monitor, Rule, RuleTable,
+    TableName, TlsIdentity, TokenSecret, User, Vip,
 };
 pub use diff::{Change, Effect, Plan};
 pub use edit::{Assigned, Edit, Given, NotEdited, Rows, edit};
@@ -41,12 +42,13 @@ pub use mistake::Mistake;
 pub use option_doc::{OptionDoc, Reload};
 pub use parse::parse;
 pub use reference::{options, reference};
-pub use schema::{Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog};
+pub use schema::{Activity, Authentication, Cache, Digests, Log, Pool, Proxy, Routing, SlowLog, SqlLog};
 pub use secret::Secret;
 pub use value::{Fingerprint, SocketMode};
 pub use word::{
     AdminRole, AuthPlugin, AuthSource, BackendTls, ClientTls, Compression, Consistency, Discovery,
-    FilterAction, FilterStatement, Flavor, LagSource, LimitPer, ListenerMode, LogFormat, LogLevel,
-    LostTransactionError, OnLoss, ProxyProtocol, ReadBalance, Role, RuleClass, RuleTarget, Scheduling,
-    SlowLogFormat, TopologyKind, Unseen, UserAuth, UserPlugin,
+    FilterAction, FilterStatement, Flavor, KillOnMove, LagSource, LeaseStore, LimitPer, ListenerMode,
+    LogFormat, LogLevel, LostTransactionError, OnLoss, ProxyProtocol, ReadBalance, Role, RuleClass,
+    RuleTarget, Scheduling, SlowLogFormat, SqlLogFlush, SqlLogFormat, SqlLogMode, TopologyKind, Unseen,
+    UserAuth, UserPlugin, VipFloating, VipRole,
 };

@@ -8,8 +8,9 @@ use crate::document::Table;
 use crate::environment::Environment;
 use crate::mistake::{Mistake, Mistakes};
 use crate::schema::{
-    AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, LimitSection,
-    ListenerSection, Log, MirrorSection, Proxy, RuleSection, Section, SlowLog, UserSection, Written, read,
+    Activity, AdminSection, AdminUserSection, Authentication, Cache, Digests, FilterSection, HttpSection,
+    HttpTokenSection, LeaseSection, LimitSection, ListenerSection, Log, MirrorSection, Proxy, RuleSection,
+    Section, SlowLog, SqlLog, UserSection, VipSection, Written, read,
 };
 use crate::validate;
 
@@ -34,8 +35,13 @@ const SECTIONS: &[&str] = &[
     "cache",
     "digests",
     "slow_log",
+    "activity",
+    "sql_log",
+    "lease",
+    "vip",
     "log",
     "admin",
+    "http",
 ];
 
 /// A file as read: each section that could be.
@@ -52,9 +58,15 @@ pub(crate) struct WrittenFile {
     pub(crate) cache: Option<Written<Cache>>,
     pub(crate) digests: Option<Written<Digests>>,
     pub(crate) slow_log: Option<Written<SlowLog>>,
+    pub(crate) lease: Option<Written<LeaseSection>>,
+    pub(crate) vips: Rows<VipSection>,
+    pub(crate) sql_log: Option<Written<SqlLog>>,
+    pub(crate) activity: Option<Written<Activity>>,
     pub(crate) log: Option<Written<Log>>,
     pub(crate) admin: Option<Written<AdminSection>>,
     pub(crate) admin_users: Rows<AdminUserSection>,
+    pub(crate) http: Option<Written<HttpSection>>,
+    pub(crate) http_tokens: Rows<HttpTokenSection>,
 }
 
 /// The tables of one kind that could be read.
@@ -101,9 +113,15 @@ impl WrittenFile {
         list.extend(one("cache", self.cache.as_ref()));
         list.extend(one("digests", self.digests.as_ref()));
         list.extend(one("slow_log", self.slow_log.as_ref()));
+        list.extend(one("lease", self.lease.as_ref()));
+        list.extend(each("vip", &self.vips));
+        list.extend(one("sql_log", self.sql_log.as_ref()));
+        list.extend(one("activity", self.activity.as_ref()));
         list.extend(one("log", self.log.as_ref()));
         list.extend(one("admin", self.admin.as_ref()));
         list.extend(each("admin.user", &self.admin_users));
+        list.extend(one("http", self.http.as_ref()));
+        list.extend(each("http.token", &self.http_tokens));
         Effective(list)
     }
 }
@@ -125,11 +143,14 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
     let mut users = rows(root, "user", mistakes);
     listeners.complete &= is_whole("listener");
     users.complete &= is_whole("user");
+    let (http, http_tokens) = read_http(root, mistakes);
     let (admin, mut admin_users) = read_admin(root, mistakes);
     admin_users.complete &= is_whole("admin");
     WrittenFile {
         admin,
         admin_users,
+        http,
+        http_tokens,
         proxy: optional(root, "proxy", mistakes),
         listeners,
         users,
@@ -142,6 +163,10 @@ fn read_file(root: &Table<'_>, is_toml: bool, mistakes: &mut Mistakes<'_>) -> Wr
         cache: optional(root, "cache", mistakes),
         digests: optional(root, "digests", mistakes),
         slow_log: optional(root, "slow_log", mistakes),
+        lease: optional(root, "lease", mistakes),
+        vips: rows(root, "vip", mistakes),
+        sql_log: optional(root, "sql_log", mistakes),
+        activity: optional(root, "activity", mistakes),
         log: optional(root, "log", mistakes),
     }
 }
@@ -156,6 +181,18 @@ pub(crate) fn read_admin(
     };
     let users = rows(&table, "user", mistakes);
     (read(&table, mistakes), users)
+}
+
+/// `[http]` and the tokens below it.
+fn read_http(
+    root: &Table<'_>,
+    mistakes: &mut Mistakes<'_>,
+) -> (Option<Written<HttpSection>>, Rows<HttpTokenSection>) {
+    let Some(table) = root.child("http", HttpSection::HEAD, mistakes) else {
+        return (None, Rows { rows: Vec::new(), complete: false });
+    };
+    let tokens = rows(&table, "token", mistakes);
+    (read(&table, mistakes), tokens)
 }
 
 /// Complains about a section that has to be there, unless it is there and is something else.

@@ -77,6 +77,7 @@ macro_rules! section {
     };
 }
 
+mod activity;
 mod admin;
 mod authentication;
 mod cache;
@@ -84,6 +85,8 @@ mod cluster;
 mod digests;
 mod failover;
 mod filter;
+mod http;
+mod lease;
 mod limit;
 mod listener;
 mod log;
@@ -94,8 +97,11 @@ mod proxy;
 mod routing;
 mod rule;
 mod slow_log;
+mod sql_log;
 mod user;
+mod vip;
 
+pub use activity::Activity;
 pub(crate) use admin::{AdminSection, AdminUserSection};
 pub use authentication::Authentication;
 pub use cache::Cache;
@@ -103,6 +109,8 @@ pub(crate) use cluster::{BackendSection, ClusterSection};
 pub use digests::Digests;
 pub(crate) use failover::FailoverSection;
 pub(crate) use filter::FilterSection;
+pub(crate) use http::{HttpSection, HttpTokenSection};
+pub(crate) use lease::LeaseSection;
 pub(crate) use limit::LimitSection;
 pub(crate) use listener::ListenerSection;
 pub use log::Log;
@@ -113,7 +121,9 @@ pub use proxy::Proxy;
 pub use routing::Routing;
 pub(crate) use rule::RuleSection;
 pub use slow_log::SlowLog;
+pub use sql_log::SqlLog;
 pub(crate) use user::UserSection;
+pub(crate) use vip::VipSection;
 
 /// A table of the file with fixed keys.
 pub(crate) trait Section: Sized {
@@ -313,8 +323,14 @@ pub(crate) fn chapters() -> Vec<Chapter> {
         chapter::<Cache>(),
         chapter::<Digests>(),
         chapter::<SlowLog>(),
+        chapter::<LeaseSection>(),
+        chapter::<VipSection>(),
+        chapter::<SqlLog>(),
+        chapter::<Activity>(),
         chapter::<AdminSection>(),
         chapter::<AdminUserSection>(),
+        chapter::<HttpSection>(),
+        chapter::<HttpTokenSection>(),
         chapter::<Log>(),
     ]
 }

@@ -7,7 +7,7 @@ use crate::config::{AdminUser, Config};
 use crate::environment::Environment;
 use crate::mistake::{Mistakes, Span};
 use crate::parse::{Rows, WrittenFile};
-use crate::schema::{AdminUserSection, Log, Proxy, SlowLog, Written};
+use crate::schema::{AdminUserSection, Log, Proxy, SlowLog, SqlLog, Written};
 use crate::secret::Secret;
 use crate::word::AuthSource;
 
@@ -18,6 +18,9 @@ mod choice;
 mod cluster;
 mod failover;
 mod filter;
+mod http;
+mod identity;
+mod lease;
 mod limit;
 mod limits;
 mod listener;
@@ -50,8 +53,9 @@ pub(crate) fn validate(
     let asks_backend = authentication.as_ref().is_some_and(|one| one.auth == AuthSource::Backend);
     check.refuse_sockets_where_asked(&file.users, &file.clusters, asks_backend);
     let names = check.choices(&file);
-    let listeners = check.listeners(file.listeners, &names);
-    let users = check.users(&file.users, &names, asks_backend);
+    let is_agent = file.lease.as_ref().is_some_and(|lease| lease.value.local_backend.is_some());
+    let listeners = check.listeners(file.listeners, &names, is_agent);
+    let users = check.users(&file.users, &names, asks_backend || is_agent);
     check.backends(&file.clusters);
     let count = file.clusters.list.len();
     let clusters: Vec<_> = file.clusters.list.into_iter().filter_map(|one| check.cluster(one)).collect();
@@ -61,9 +65,13 @@ pub(crate) fn validate(
     let rules = if are_all { check.rules(file.rules, &listeners, (&clusters, &mirrors)) } else { Vec::new() };
     let filters = check.filters(file.filters, &clusters);
     let slow_log = file.slow_log.map(|log| check.slow_log(log));
+    let sql_log = file.sql_log.map(|log| check.sql_log(log));
     let limits = check.limits(file.limits, &clusters);
+    let lease = if are_all { file.lease.map(|written| check.lease(&written, &clusters)) } else { None };
+    let vips = check.vips(&file.vips, lease.as_ref());
     let log = file.log.map(|log| check.log(log));
     let admin = file.admin.as_ref().map(|written| check.admin(written, &file.admin_users));
+    let http = file.http.as_ref().map(|written| check.http(written, &file.http_tokens));
     if !are_all {
         return None;
     }
@@ -80,8 +88,13 @@ pub(crate) fn validate(
         cache: file.cache?.value,
         digests: file.digests?.value,
         slow_log: slow_log?,
+        lease: lease?,
+        vips,
+        sql_log: sql_log?,
+        activity: file.activity?.value,
         log: log?,
         admin,
+        http,
         effective,
     })
 }
@@ -125,6 +138,15 @@ impl Check<'_, '_> {
     }
 
     fn slow_log(&mut self, written: Written<SlowLog>) -> SlowLog {
+        for digest in &written.value.digest {
+            self.digest(&written, digest);
+        }
+        let mut log = written.value;
+        log.file = log.file.map(|path| self.resolve(&path));
+        log
+    }
+
+    fn sql_log(&mut self, written: Written<SqlLog>) -> SqlLog {
         for digest in &written.value.digest {
             self.digest(&written, digest);
         }

@@ -1,5 +1,6 @@
 //! The kinds of values that an option can have: how each is read from TOML, how it is described.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -201,6 +202,22 @@ impl Value for ListenAddress {
         read_parsed(raw)
     }
     fn shown(&self) -> String {
+        format!("\"{self}\"")
+    }
+}
+
+impl Value for IpAddr {
+    fn kind() -> String {
+        "an IP address in quotes".to_owned()
+    }
+    fn read(raw: &DeValue<'_>) -> Result<Self, Wrong> {
+        let text = raw.as_str().ok_or_else(|| wrong_type(raw))?;
+        text.parse().map_err(|_| Wrong {
+            what: format!("= {text:?} is not an IP address"),
+            instead: Some("write it as \"10.0.0.100\" or \"fd00::100\"".to_owned()),
+        })
+    }
+    fn literal(&self) -> String {
         format!("\"{self}\"")
     }
 }

@@ -58,12 +58,69 @@ words! {
         /// It promotes whoever has received most.
         Proceed = "proceed",
     }
+    /// In which store processes agree who has what.
+    LeaseStore {
+        /// An etcd cluster.
+        Etcd = "etcd",
+        /// This process decides alone.
+        Local = "local",
+    }
+    /// Where a virtual IP has to be.
+    VipRole {
+        /// Where a proxy can serve a query.
+        Proxy = "proxy",
+        /// On the host of the primary.
+        Primary = "primary",
+        /// On the host of a replica.
+        Replica = "replica",
+    }
+    /// Where a replica's virtual IP goes if its replica is lost.
+    VipFloating {
+        /// To the primary.
+        ToPrimary = "to_primary" | "TO_PRIMARY",
+        /// To another replica.
+        ToAnotherReplica = "to_another_replica" | "TO_ANOTHER_SECONDARY",
+    }
+    /// What happens to the sessions on a virtual IP that moves.
+    KillOnMove {
+        /// Nothing.
+        None = "none",
+        /// They end between transactions; the rest is cut.
+        Transactions = "transactions",
+        /// They are cut at once.
+        All = "all",
+    }
     /// How entries of the slow log are written.
     SlowLogFormat {
         /// As MySQL writes its slow log.
         Mysql = "mysql",
         /// One JSON object for each line.
         Json = "json",
+    }
+    /// Which statements the log of all statements has.
+    SqlLogMode {
+        /// Those of clients.
+        Client = "client",
+        /// What backends are asked.
+        Backend = "backend",
+        /// Both.
+        All = "all",
+    }
+    /// How entries of the log of all statements are written.
+    SqlLogFormat {
+        /// A line of `key=value`.
+        Text = "text",
+        /// One JSON object for each line.
+        Json = "json",
+    }
+    /// How lines come into the log of all statements.
+    SqlLogFlush {
+        /// What has come meanwhile, at once.
+        Batch = "batch",
+        /// Each by itself.
+        Line = "line",
+        /// Each by itself, and on the disk before the next.
+        Fsync = "fsync",
     }
     /// Whether clients may, must or cannot use TLS.
     ClientTls {

@@ -24,11 +24,13 @@ pub enum Owner {
     Digests,
     /// Statements that wait to be written into a log.
     Logs,
+    /// The activity history: what waits to be stored, and what its files need while they are open.
+    History,
 }
 
 impl Owner {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Buffers,
         Self::Unpacked,
         Self::Sessions,
@@ -38,6 +40,7 @@ impl Owner {
         Self::Audit,
         Self::Digests,
         Self::Logs,
+        Self::History,
     ];
 
     /// The word shown to operators.
@@ -52,6 +55,7 @@ impl Owner {
             Self::Audit => "audit",
             Self::Digests => "digests",
             Self::Logs => "logs",
+            Self::History => "history",
         }
     }
 }
@@ -172,6 +176,12 @@ impl Permit {
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// A permit of the same account and owner for what cannot be refused any more; see [`Account::reserve`].
+    #[must_use]
+    pub fn reserve_beside(&self, bytes: usize) -> Self {
+        self.account.reserve(self.owner, bytes)
     }
 
     /// Takes as many more as it needs to be for `bytes`; false, and it is what it was, if there are not as many.

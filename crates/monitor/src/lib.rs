@@ -10,6 +10,7 @@
 //! | where the names of backends lead | `names` |
 //! | when all are looked at out of turn | `alarm` |
 //! | the row by which the lag is told, and who writes it | `heartbeat` |
+//! | questions out of turn | `inquiry` |
 //! | what routines, triggers and views do to sessions that run them | `stored_code` |
 //! | how the proxy moves the primary's role itself | `promotion` |
 //!
@@ -18,6 +19,7 @@
 mod act;
 mod alarm;
 mod heartbeat;
+mod inquiry;
 mod monitor;
 mod names;
 mod orders;
@@ -27,6 +29,7 @@ mod settings;
 mod stored_code;
 mod watch;
 
+pub use inquiry::Inquiry;
 pub use monitor::Monitor;
 pub use promotion::{
     Account, Asked, Holding, Leave, LeaveTold, Line, Local, Outcome, Parts as PromotionParts, Permit,

@@ -3,6 +3,7 @@
 //! reads and writes hand the buffer over and get it back.
 
 mod buffer;
+mod byte_stream;
 mod compression;
 mod dial;
 mod error;
@@ -20,6 +21,7 @@ mod stream;
 pub mod tls;
 
 pub use buffer::{Buffer, BufferPool};
+pub use byte_stream::{ByteStream, is_local};
 pub use dial::{Address, Announce, dial, dial_at};
 pub use error::{NetError, retry_after_refusal};
 pub use handshake::{

@@ -44,15 +44,18 @@ enum Bound {
 /// An accepted client on its way to a worker.
 #[derive(Debug)]
 pub struct Peer {
-    socket: Accepted,
+    pub(crate) socket: Accepted,
     /// The client's IP address; `None` on a Unix socket.
     pub ip: Option<IpAddr>,
+    /// The address of this host that it has come to; `None` on a Unix socket.
+    pub local: Option<IpAddr>,
     /// The id of the system user at the other end of a Unix socket.
     pub system_user: Option<u32>,
 }
 
+/// A socket without a runtime.
 #[derive(Debug)]
-enum Accepted {
+pub(crate) enum Accepted {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
@@ -96,12 +99,13 @@ impl Listener {
             Bound::Tcp(listener) => {
                 let (socket, address) = listener.accept().await?;
                 let ip = Some(address.ip().to_canonical());
-                Peer { socket: Accepted::Tcp(socket.into_std()?), ip, system_user: None }
+                let local = socket.local_addr().ok().map(|address| address.ip().to_canonical());
+                Peer { socket: Accepted::Tcp(socket.into_std()?), ip, local, system_user: None }
             }
             Bound::Unix(listener) => {
                 let (socket, _) = listener.accept().await?;
                 let system_user = socket.peer_cred().ok().map(|peer| peer.uid());
-                Peer { socket: Accepted::Unix(socket.into_std()?), ip: None, system_user }
+                Peer { socket: Accepted::Unix(socket.into_std()?), ip: None, local: None, system_user }
             }
         })
     }

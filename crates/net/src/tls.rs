@@ -102,6 +102,11 @@ impl ServerTls {
         Ok((made.cert.pem(), made.signing_key.serialize_pem()))
     }
 
+    /// For libraries that make the layer themselves.
+    pub(crate) fn config(&self) -> Arc<rustls::ServerConfig> {
+        self.0.clone()
+    }
+
     /// The layer for one new client.
     pub fn layer(&self) -> Result<TlsLayer, NetError> {
         let session = rustls::ServerConnection::new(self.0.clone()).map_err(tls_error)?;
@@ -133,10 +138,19 @@ impl ClientTls {
 
     /// The layer for one connection to `host`.
     pub fn layer(&self, host: &str) -> Result<TlsLayer, NetError> {
+        let (config, name) = self.config_for(host)?;
+        let session = rustls::ClientConnection::new(config, name).map_err(tls_error)?;
+        Ok(TlsLayer::new(session.into()))
+    }
+
+    /// For libraries that make the layer themselves.
+    pub(crate) fn config_for(
+        &self,
+        host: &str,
+    ) -> Result<(Arc<rustls::ClientConfig>, ServerName<'static>), NetError> {
         let name = ServerName::try_from(host.to_owned())
             .or_else(|_| ServerName::try_from("localhost".to_owned()))
             .map_err(tls_error)?;
-        let session = rustls::ClientConnection::new(self.config.clone(), name).map_err(tls_error)?;
-        Ok(TlsLayer::new(session.into()))
+        Ok((self.config.clone(), name))
     }
 }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use delphinus_journal::Origin;
 use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::{NetError, PacketIo, Passed, rt};
 use delphinus_state::Changed;
@@ -11,6 +12,7 @@ use delphinus_wire::command::{BackendStmtId, Code};
 use delphinus_wire::response::{self, Column, EofPacket, ErrPacket, OkPacket, PrepareOk, Status, TextResult};
 use delphinus_wire::{Capabilities, Malformed, Reader, error_code};
 
+use crate::asked::{Question, number_of};
 use crate::connection::Connection;
 use crate::error::PoolError;
 
@@ -170,22 +172,57 @@ impl<'a> Bounded<'a> {
 pub(crate) async fn query(connection: &mut Connection, sql: &str) -> Result<Answer, AskError> {
     let seen = connection.seen;
     let answer = run(connection, sql).await;
-    if answer.as_ref().is_ok_and(|answer| leaves_list(answer, sql, connection.capabilities)) {
-        connection.seen.keep_list(seen);
+    if let Ok(answer) = &answer {
+        match list_after(answer, sql, is_mariadb(connection)) {
+            List::Kept => connection.seen.keep_list(seen),
+            List::Emptied => connection.lists_warnings = false,
+            List::Own => {}
+        }
     }
     answer
 }
 
-/// True if this question of the proxy's own has left the list of warnings as it was. Source: what 10.11 and 9.7 were seen to do.
-/// MariaDB keeps the list through statements without tables, if they have no warnings of their own.
-fn leaves_list(answer: &Answer, sql: &str, capabilities: Capabilities) -> bool {
-    let is_mariadb = !capabilities.contains(Capabilities::LONG_PASSWORD);
-    let has_tables = || sql.replace(" FROM DUAL ", " ").contains(" FROM ");
-    sql.starts_with(SHOW_WARNINGS)
-        || is_mariadb
-            && answer.warnings == 0
-            && (sql.starts_with("SELECT ") || sql.starts_with("SET "))
-            && !has_tables()
+/// What a question of the proxy's own has done to the list of warnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    Kept,
+    Emptied,
+    /// It has those of the question.
+    Own,
+}
+
+/// What `sql` has done to it. Source: what 10.11 and 9.7 were seen to do. MariaDB keeps the list through statements without tables, if
+/// they have no warnings of their own.
+fn list_after(answer: &Answer, sql: &str, is_mariadb: bool) -> List {
+    let has_tables =
+        || sql.replace(" FROM DUAL ", " ").contains(" FROM ") || sql.starts_with("SHOW SESSION STATUS ");
+    if sql.starts_with(SHOW_WARNINGS) {
+        List::Kept
+    } else if answer.warnings > 0 {
+        List::Own
+    } else if !is_mariadb || has_tables() {
+        List::Emptied
+    } else if sql.starts_with("SELECT ") || sql.starts_with("SET ") {
+        List::Kept
+    } else {
+        List::Own
+    }
+}
+
+/// Runs a command that is no statement, such as COM_PING: both servers keep all that the statement before has left, but ROW_COUNT().
+pub(crate) async fn aside(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
+    let seen = connection.seen;
+    let answer = command(connection, payload).await;
+    if answer.is_ok() {
+        connection.seen = seen;
+        connection.seen.lose_count();
+    }
+    answer
+}
+
+/// MariaDB took the place of a flag that all clients of MySQL set.
+fn is_mariadb(connection: &Connection) -> bool {
+    !connection.capabilities.contains(Capabilities::LONG_PASSWORD)
 }
 
 async fn run(connection: &mut Connection, sql: &str) -> Result<Answer, AskError> {
@@ -212,6 +249,15 @@ pub(crate) async fn command(connection: &mut Connection, payload: &[u8]) -> Resu
 }
 
 async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
+    let began = connection.begin_question();
+    let answer = exchange_unlogged(connection, payload).await;
+    if let Some(began) = began {
+        connection.log_asked(payload, began, &answer);
+    }
+    answer
+}
+
+async fn exchange_unlogged(connection: &mut Connection, payload: &[u8]) -> Result<Answer, AskError> {
     let capabilities = connection.capabilities;
     let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
     io.write(payload).await?;
@@ -239,13 +285,25 @@ async fn exchange(connection: &mut Connection, payload: &[u8]) -> Result<Answer,
 
 /// Prepares a statement and passes over its definitions.
 pub(crate) async fn prepare(connection: &mut Connection, text: &[u8]) -> Result<BackendStmtId, AskError> {
-    let has_eof = !connection.capabilities.contains(Capabilities::DEPRECATE_EOF);
-    let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
-    connection.seen.lose_list();
     let mut payload = Vec::with_capacity(text.len() + 1);
     payload.push(Code::StmtPrepare as u8);
     payload.extend_from_slice(text);
-    io.write(&payload).await?;
+    let began = connection.begin_question();
+    let prepared = prepare_unlogged(connection, &payload).await;
+    if let Some(began) = began {
+        let error = prepared.as_ref().map_or_else(number_of, |_| 0);
+        let payload = &payload;
+        let origin = Origin::Proxy;
+        connection.log_question(Question { origin, payload, text: None, began, error, rows: 0 });
+    }
+    prepared
+}
+
+async fn prepare_unlogged(connection: &mut Connection, payload: &[u8]) -> Result<BackendStmtId, AskError> {
+    let has_eof = !connection.capabilities.contains(Capabilities::DEPRECATE_EOF);
+    let mut io = PacketIo::new(&mut connection.stream, &mut connection.buffer, 0);
+    connection.seen.lose_list();
+    io.write(payload).await?;
     let mut io = Bounded::new(io, &connection.account);
     let first = io.read().await?;
     if first.first() == Some(&response::ERR) {

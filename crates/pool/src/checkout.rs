@@ -10,7 +10,7 @@ use delphinus_wire::command::{BackendStmtId, Code, put_stmt_command};
 use delphinus_wire::header;
 use delphinus_wire::response::{Status, TextResult};
 
-use crate::ask::{command, prepare, query};
+use crate::ask::{aside, prepare, query};
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::idle::Seat;
@@ -171,6 +171,11 @@ impl Checkout {
         Ok(())
     }
 
+    /// The same before a statement that may leave the list as it is, or not: an older one would be taken for the session's.
+    pub async fn forget_old_warnings(&mut self) -> Result<(), PoolError> {
+        if self.connection().lists_old() { self.forget_warnings().await } else { Ok(()) }
+    }
+
     /// Prepares `text` in the state that the connection is in.
     pub async fn prepare(&mut self, text: &[u8]) -> Result<BackendStmtId, PoolError> {
         let backend = self.pool.place(self.backend).name();
@@ -191,18 +196,11 @@ impl Checkout {
         written.map_err(|error| PoolError::Lost { backend, error: error.into() })
     }
 
-    /// Asks for the status flags and for changes not reported yet.
+    /// Asks for the status flags and for changes not reported yet. What the client's last statement left behind stays there.
     pub async fn ping(&mut self) -> Result<(Status, Vec<Changed>), PoolError> {
         let backend = self.pool.place(self.backend).name();
-        let connection = self.connection();
-        let answer = async {
-            save(connection).await?;
-            command(connection, &[Code::Ping as u8]).await
-        };
-        answer
-            .await
-            .map(|answer| (answer.status, answer.changes))
-            .map_err(|error| error.into_pool_error(backend))
+        let answer = aside(self.connection(), &[Code::Ping as u8]).await;
+        answer.map(|answer| (answer.status, answer.changes)).map_err(|error| error.into_pool_error(backend))
     }
 
     /// Gives the connection back, held for its session; the session finds it again in the seat, if there is

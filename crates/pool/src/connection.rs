@@ -15,6 +15,7 @@ use delphinus_wire::handshake::ConnectAttributes;
 use delphinus_wire::handshake::client::ClientLink;
 use delphinus_wire::response::Status;
 
+use crate::asked::AskedLog;
 use crate::budget::{Budget, Claim, Permit};
 use crate::census::Member;
 use crate::expired::Standing;
@@ -223,6 +224,8 @@ pub struct Connection {
     pub(crate) idle_limit: Option<Duration>,
     /// By which it is counted: see `census`.
     pub(crate) member: Rc<Member>,
+    /// Where it is written what the proxy asks on it.
+    pub(crate) log: Option<AskedLog>,
     pub(crate) permit: Permit,
 }
 
@@ -290,6 +293,11 @@ impl Connection {
     #[inline]
     pub fn may_list(&self) -> bool {
         self.lists_warnings || !self.memory.has_no_warnings()
+    }
+
+    /// True if the server may list warnings though its owner has none.
+    pub(crate) fn lists_old(&self) -> bool {
+        self.lists_warnings && self.memory.has_no_warnings() && !self.memory.has_list(self.seen)
     }
 
     /// True if it knows what nobody else does of its owner's last statements.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use delphinus_net::rt;
+use delphinus_telemetry::Wait;
 use delphinus_wire::error_code;
 
 use crate::budget::{Claim, Full, Permit};
@@ -117,8 +118,16 @@ impl Pool {
         let pool = &self.backends[request.backend.index()];
         let id = BackendConnId(self.next_id.get());
         self.next_id.set(id.0 + 1);
+        let _noted = request.waits.begin(Wait::Connect, rt::now());
         let who = (request.identity, request.takes_expired);
-        let opened = open((request.backend, &pool.place), who, id, permit, &self.settings()).await;
+        let opened = open(
+            (request.backend, &pool.place),
+            who,
+            id,
+            permit,
+            (&self.settings(), self.asked_log(request.backend)),
+        )
+        .await;
         match &opened {
             Ok(_) => self.counters.backend_connects_ok.increment(),
             Err(_) => self.counters.backend_connects_failed.increment(),

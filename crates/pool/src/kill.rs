@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use delphinus_journal::Origin;
 use delphinus_net::{Buffer, NetError, PacketIo, Place, rt};
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
@@ -11,6 +12,7 @@ use delphinus_wire::command::Code;
 use delphinus_wire::error_code;
 use delphinus_wire::response::{self, ErrPacket};
 
+use crate::asked::{AskedLog, Question};
 use crate::budget::Permit;
 use crate::checkout::Doing;
 use crate::connection::{Connection, Identity, Thread};
@@ -112,7 +114,8 @@ impl Pool {
         let settings = self.settings();
         let limit = Duration::from_millis(settings.connect_timeout_ms);
         let timed_out = || unreachable(place, NetError::TimedOut(settings.connect_timeout_ms));
-        let killed = kill((backend, place, what), identity, &settings, thread);
+        let log = self.asked_log(backend);
+        let killed = kill((backend, place, what), identity, (&settings, log), thread);
         rt::timeout(limit, killed).await.unwrap_or_else(|| Err(timed_out()))
     }
 }
@@ -131,22 +134,31 @@ fn unreachable(place: &Place, error: NetError) -> PoolError {
 async fn kill(
     (backend, place, what): (BackendId, &Place, What),
     identity: &Identity,
-    settings: &Settings,
+    (settings, log): (&Settings, Option<AskedLog>),
     thread: impl Fn() -> Option<Thread>,
 ) -> Result<(), PoolError> {
     let broken = |error: NetError| unreachable(place, error);
     let moves = place.moves() as u16;
     // Of no shape: without attributes in front of a text.
     let shape = Capabilities::default();
-    let mut stream = log_in_with_keys((backend, place), identity, shape, settings).await?.stream;
+    let logged_in = log_in_with_keys((backend, place), identity, shape, settings).await?;
+    let (mut stream, own_id) = (logged_in.stream, logged_in.thread_id);
     let mut buffer = Buffer::default();
     let mut io = PacketIo::new(&mut stream, &mut buffer, 0);
     // At another server the number is somebody else's.
     let answer = match thread().filter(|thread| thread.moves == moves) {
         Some(thread) => {
             let command = format!("{}KILL {} {}", char::from(Code::Query as u8), what.as_str(), thread.id);
+            let began = log.as_ref().and_then(AskedLog::begin);
             io.write(command.as_bytes()).await.map_err(broken)?;
-            Some(io.read(MAX_ANSWER).await.map_err(broken)?.payload)
+            let answer = io.read(MAX_ANSWER).await.map_err(broken)?.payload;
+            if let (Some(log), Some(began)) = (log, began) {
+                let error = ErrPacket::parse(&answer).map_or(0, |refusal| refusal.code);
+                let (origin, payload) = (Origin::Proxy, command.as_bytes());
+                let question = Question { origin, payload, text: None, began, error, rows: 0 };
+                log.write_beside(question, (&identity.user, own_id));
+            }
+            Some(answer)
         }
         None => None,
     };

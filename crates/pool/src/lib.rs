@@ -16,6 +16,7 @@
 //! closed is replaced before anything is sent on it.
 
 mod ask;
+mod asked;
 mod budget;
 mod census;
 mod checkout;
@@ -38,6 +39,7 @@ mod statements;
 mod upkeep;
 mod waiters;
 
+pub use asked::{AskedLog, Question};
 pub use budget::{BackendLimits, Budget, Claim, Full, Permit, left_to_others};
 pub use census::{BackendCensus, Census, Retiring};
 pub use checkout::{Checkout, Doing};

@@ -1,11 +1,6 @@
-//! What a session's last statement left behind on the connection it ran on: insert id, counted rows, warnings.
-//! It stays there as long as nobody else uses the connection; before that, it is saved here.
-//!
-//! ## Whose it is
-//!
-//! LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT() and warnings stay on the connection as long as nobody else uses it; before
-//! somebody else does, they are saved into the session's `Memory` (`pool/src/memory.rs`) and restored or answered from
-//! there.
+//! What a session's last statement left behind on the connection it ran on: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(), warnings.
+//! They stay there as long as nobody else uses the connection. Before somebody else does, they are saved here, and are restored or
+//! answered from here.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,6 +14,8 @@ use delphinus_wire::response::TextResult;
 /// that has the same number knows the thing as it is.
 #[derive(Debug, Default)]
 pub struct Memory {
+    /// The session's id; 0: it is no session's.
+    session: u32,
     /// Counts the session's statements: a connection that has the same number ran the last one.
     statement_seq: Cell<u64>,
     /// Counts the changes of LAST_INSERT_ID().
@@ -153,7 +150,7 @@ impl Seen {
         self.list = before.list;
     }
 
-    /// That one has left ROW_COUNT() as it was before, when the session's may have been another one.
+    /// That ROW_COUNT() may be another one than the session's.
     pub(crate) fn lose_count(&mut self) {
         self.count = UNKNOWN;
     }
@@ -278,8 +275,13 @@ impl Memory {
     }
 
     /// The memory of a session with this share.
-    pub fn of(share: &Share) -> Rc<Self> {
-        Rc::new(Self { share: Some(share.clone()), ..Self::default() })
+    pub fn of(share: &Share, session: u32) -> Rc<Self> {
+        Rc::new(Self { share: Some(share.clone()), session, ..Self::default() })
+    }
+
+    /// The session's id; 0: it is no session's.
+    pub(crate) fn session(&self) -> u32 {
+        self.session
     }
 
     /// What a server has listed, if there is room for it.

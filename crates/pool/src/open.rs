@@ -11,6 +11,7 @@ use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::compression::Algorithm;
 
 use crate::ask::{AskError, query};
+use crate::asked::AskedLog;
 use crate::budget::Permit;
 use crate::census::Member;
 use crate::connection::{BackendConnId, Connection, Identity, SHAPE};
@@ -53,7 +54,7 @@ pub(crate) async fn open(
     (identity, takes_expired): (&Rc<Identity>, bool),
     id: BackendConnId,
     permit: Permit,
-    settings: &Settings,
+    (settings, log): (&Settings, Option<AskedLog>),
 ) -> Result<Box<Connection>, PoolError> {
     // Before the address is looked up: one that moves meanwhile makes it an old connection.
     let moves = place.moves();
@@ -103,6 +104,7 @@ pub(crate) async fn open(
         retire_at: now + settings.lifetime(id),
         idle_limit: permit.budget().idle_limit(identity.shape.contains(Capabilities::INTERACTIVE)),
         member: Rc::new(Member::of(identity, rights)),
+        log,
         permit,
     });
     if !matches!(standing, Standing::Full) {

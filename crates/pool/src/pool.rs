@@ -1,19 +1,21 @@
 //! The pool of one worker.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delphinus_journal::Pens;
 use delphinus_memory::Account;
 use delphinus_net::{BackendLogin, LoginError, Place, rt};
 use delphinus_state::SessionState;
-use delphinus_telemetry::ClusterCounters;
+use delphinus_telemetry::{ClusterCounters, Wait, WaitCell};
 use delphinus_topology::BackendId;
 use delphinus_wire::auth::BackendSecret;
 use delphinus_wire::command::Code;
 use delphinus_wire::response::ErrPacket;
 
+use crate::asked::AskedLog;
 use crate::budget::{Budget, Claim, Permit};
 use crate::census::Members;
 use crate::checkout::Checkout;
@@ -83,6 +85,8 @@ pub struct Request<'a> {
     pub waits_for_room: bool,
     /// Where the user's password has expired: true for a connection on which it can be changed, for this session alone.
     pub takes_expired: bool,
+    /// Where it is said what is waited for.
+    pub waits: &'a WaitCell,
 }
 
 #[derive(Debug)]
@@ -119,6 +123,8 @@ pub struct Pool {
     pub(crate) bell: Arc<rt::Notify>,
     closed: rt::Notify,
     pub(crate) counters: Arc<ClusterCounters>,
+    /// Where it is written what backends are asked.
+    pens: OnceCell<Rc<Pens>>,
 }
 
 impl Pool {
@@ -158,7 +164,25 @@ impl Pool {
             bell,
             closed: rt::Notify::new(),
             counters,
+            pens: OnceCell::new(),
         })
+    }
+
+    /// What the proxy asks backends is written there, for connections that are opened from now on.
+    pub fn log_to(&self, pens: Rc<Pens>) {
+        // Its worker says so once.
+        let _ = self.pens.set(pens);
+    }
+
+    /// Where it is written what a connection to this backend is asked.
+    pub fn asked_log(&self, backend: BackendId) -> Option<AskedLog> {
+        let pens = self.pens.get()?.clone();
+        Some(AskedLog::new(pens, self.backends[backend.index()].place.name()))
+    }
+
+    /// The thread's ends of the logs.
+    pub(crate) fn pens(&self) -> Option<&Rc<Pens>> {
+        self.pens.get()
     }
 
     /// The identity for this user, shape and client; sessions of the same one share connections. What no backend is
@@ -232,7 +256,10 @@ impl Pool {
         loop {
             let (connection, is_new) = self.find(&request).await?;
             let mut checkout = Checkout::new(connection, self.clone(), request.backend);
-            match checkout.make_ready(request.want, request.memory).await {
+            let waiting = request.waits.begin(Wait::State, rt::now());
+            let ready = checkout.make_ready(request.want, request.memory).await;
+            drop(waiting);
+            match ready {
                 Ok(_) => return Ok(checkout),
                 Err(PoolError::Lost { .. }) if !is_new => {}
                 Err(error @ PoolError::Refused { .. }) => {

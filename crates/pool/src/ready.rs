@@ -3,11 +3,14 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use delphinus_net::{Place, change_user, rt};
+use delphinus_journal::Origin;
+use delphinus_net::{LoginError, Place, change_user, rt};
 use delphinus_state::{FixUp, SessionState, diff};
 use delphinus_wire::command::Code;
+use delphinus_wire::error_code;
 
-use crate::ask::{Answer, AskError, SHOW_WARNINGS, command, query};
+use crate::ask::{Answer, AskError, SHOW_WARNINGS, aside, query};
+use crate::asked::Question;
 use crate::connection::Connection;
 use crate::error::PoolError;
 use crate::expired::{Standing, set_up};
@@ -184,13 +187,13 @@ async fn run(
         }
         FixUp::SetOption(on) => {
             let payload = [Code::SetOption as u8, u8::from(!on), 0];
-            command(connection, &payload).await.map_err(|error| failed(place, error))?;
+            aside(connection, &payload).await.map_err(|error| failed(place, error))?;
             connection.have.multi_statements = on;
         }
         FixUp::InitDb(schema) => {
             let mut payload = vec![Code::InitDb as u8];
             payload.extend_from_slice(schema.as_bytes());
-            command(connection, &payload).await.map_err(|error| failed(place, error))?;
+            aside(connection, &payload).await.map_err(|error| failed(place, error))?;
             connection.have.schema = Some(schema);
         }
         FixUp::Set(sql) => {
@@ -209,7 +212,18 @@ async fn change_user_again(connection: &mut Connection, place: &Place) -> Result
     let keys = identity.keys().ok_or_else(lost)?;
     let (key, secret) = keys.first_for(connection.backend).ok_or_else(lost)?;
     let login = crate::pool::change_user_request(place, &identity, secret);
+    let began = connection.begin_question();
     let changed = change_user(&mut connection.stream, &mut connection.buffer, connection.link, &login).await;
+    if let Some(began) = began {
+        let payload = &[Code::ChangeUser as u8];
+        let error = match &changed {
+            Ok(_) => 0,
+            Err(LoginError::Refused(refusal)) => refusal.code,
+            Err(_) => error_code::CR_SERVER_LOST,
+        };
+        let origin = Origin::Proxy;
+        connection.log_question(Question { origin, payload, text: None, began, error, rows: 0 });
+    }
     match changed.map_err(|error| crate::pool::change_user_failed(place, error)) {
         Ok(link) => connection.link = link,
         // The backend has closed the connection. The password was changed: a new one may do better with another key.
@@ -241,6 +255,7 @@ pub(crate) async fn save(connection: &mut Connection) -> Result<(), AskError> {
             let most =
                 vars.get("max_error_count").and_then(|most| std::str::from_utf8(most).ok()?.parse().ok());
             let counts = ListCounts::of(&answer.result, most);
+            connection.lists_warnings &= counts != Some(ListCounts::default());
             connection.memory.save_list(seen, (answer.result, counts), charset);
             if is_unclear {
                 // What the session has may be what another connection had before.
@@ -300,9 +315,7 @@ pub(crate) async fn set(connection: &mut Connection, sql: &str) -> Result<(), As
 
 /// Makes the server forget the warnings of the statement before, as every statement with a table does.
 pub(crate) async fn empty_list(connection: &mut Connection) -> Result<(), AskError> {
-    query(connection, "SELECT 1 FROM (SELECT 1) AS t LIMIT 1").await?;
-    connection.lists_warnings = false;
-    Ok(())
+    query(connection, "SELECT 1 FROM (SELECT 1) AS t LIMIT 1").await.map(drop)
 }
 
 pub(crate) async fn bounded<F: Future<Output = Result<(), AskError>>>(

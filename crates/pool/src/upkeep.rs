@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use delphinus_net::rt;
 use delphinus_state::SessionState;
+use delphinus_telemetry::WaitCell;
 use delphinus_topology::BackendId;
 use delphinus_wire::Capabilities;
 
@@ -101,6 +102,9 @@ impl Pool {
         loop {
             rt::timeout(Duration::from_secs(1), self.bell.notified()).await;
             let now = rt::now();
+            if let Some(pens) = self.pens() {
+                pens.rest();
+            }
             for (pool, backend) in self.backends.iter().zip((0..).map(BackendId)) {
                 for connection in pool.take_left_behind() {
                     self.close_later(connection);
@@ -224,6 +228,8 @@ impl Pool {
                     memory: &memory,
                     waits_for_room: false,
                     takes_expired: false,
+                    // No client waits for it.
+                    waits: &WaitCell::new(now),
                 };
                 match this.open(&request, permit).await {
                     Ok(connection) => {

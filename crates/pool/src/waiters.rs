@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use delphinus_net::rt::{self, oneshot};
+use delphinus_telemetry::Wait;
 use delphinus_topology::BackendId;
 
 use crate::budget::{Budget, Claim, Full, Permit};
@@ -171,8 +172,9 @@ impl Pool {
         let mut turn = pool.waiters.borrow_mut().push(request.identity, request.rights);
         let waiting = Waiting::begin(pool, request.claim(pool), full);
         let began = rt::now();
+        let noted = request.waits.begin(Wait::Pool, began);
         let mut granted = rt::timeout(limit, &mut turn).await;
-        drop(waiting);
+        drop((noted, waiting));
         self.counters.pool_waits.increment();
         self.counters.pool_wait_us.add(began.elapsed().as_micros() as u64);
         if granted.is_none() {

@@ -85,23 +85,47 @@ impl Reason {
         }
     }
 
-    /// A short word for metrics, of which there are few.
+    /// Short words for metrics and activity, of which there are few.
+    pub const KINDS: [&'static str; 14] = [
+        "pinned",
+        "transaction",
+        "autocommit_off",
+        "write",
+        "read",
+        "no_replica",
+        "consistency",
+        "hint",
+        "rule",
+        "primary_preferred",
+        "read_primary_percentage",
+        "read_only_transaction",
+        "without_primary",
+        "listener",
+    ];
+
+    /// One of these.
     pub fn kind(self) -> &'static str {
+        Self::KINDS[usize::from(self.number())]
+    }
+
+    /// Its place among them.
+    #[inline]
+    pub fn number(self) -> u8 {
         match self {
-            Self::Pinned(_) => "pinned",
-            Self::InTransaction => "transaction",
-            Self::AutocommitOff => "autocommit_off",
-            Self::Write(_) => "write",
-            Self::Read => "read",
-            Self::NoReplica => "no_replica",
-            Self::Consistency => "consistency",
-            Self::Hint => "hint",
-            Self::Rule => "rule",
-            Self::PrimaryPreferred => "primary_preferred",
-            Self::ReadShare => "read_primary_percentage",
-            Self::ReadOnlyTransaction => "read_only_transaction",
-            Self::WithoutPrimary => "without_primary",
-            Self::Listener => "listener",
+            Self::Pinned(_) => 0,
+            Self::InTransaction => 1,
+            Self::AutocommitOff => 2,
+            Self::Write(_) => 3,
+            Self::Read => 4,
+            Self::NoReplica => 5,
+            Self::Consistency => 6,
+            Self::Hint => 7,
+            Self::Rule => 8,
+            Self::PrimaryPreferred => 9,
+            Self::ReadShare => 10,
+            Self::ReadOnlyTransaction => 11,
+            Self::WithoutPrimary => 12,
+            Self::Listener => 13,
         }
     }
 }

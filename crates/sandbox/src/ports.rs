@@ -26,15 +26,21 @@ pub struct PortLease {
 impl PortLease {
     /// Finds a port that nobody claims and nobody listens on.
     pub fn take() -> Result<Self> {
-        let start = random() % u64::from(COUNT);
-        for step in 0..u64::from(COUNT) {
+        Self::take_below(FIRST + COUNT)
+    }
+
+    /// The same with a smaller number than this.
+    pub fn take_below(limit: u16) -> Result<Self> {
+        let count = limit.saturating_sub(FIRST).min(COUNT);
+        let start = random() % u64::from(count.max(1));
+        for step in 0..u64::from(count) {
             let port =
-                FIRST + u16::try_from((start + step) % u64::from(COUNT)).expect("invariant: below COUNT");
+                FIRST + u16::try_from((start + step) % u64::from(count)).expect("invariant: below COUNT");
             if let Some(lease) = Self::claim(port)? {
                 return Ok(lease);
             }
         }
-        bail!("no free port between {FIRST} and {}", FIRST + COUNT - 1)
+        bail!("no free port between {FIRST} and {limit}")
     }
 
     /// The port's number.

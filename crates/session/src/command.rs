@@ -21,7 +21,7 @@ use std::rc::Rc;
 
 use delphinus_net::NetError;
 use delphinus_pool::{Checkout, StatementKey};
-use delphinus_sql::{Kill, KillScope, KillTarget, SqlText, Statement};
+use delphinus_sql::{Kill, KillScope, KillTarget, SqlText, Statement, digest};
 use delphinus_telemetry::{ClusterCounters, Counter};
 use delphinus_wire::command::ClientStmtId;
 use delphinus_wire::{Command, HEADER_LEN};
@@ -144,7 +144,10 @@ impl Session {
             }
             Rare::StmtReset(id) => self.stmt_reset(input, id).await,
             Rare::LongData(id) => self.long_data(input, id).await,
-            Rare::Fetch(id) => self.carry_to_own(input, id, &fetch::FETCH).await,
+            Rare::Fetch(id) => {
+                self.count_fetch(id);
+                self.carry_to_own(input, id, &fetch::FETCH).await
+            }
             Rare::BulkExecute(id) => self.bulk_execute(input, id).await,
             Rare::ChangeUser => self.change_user(input).await,
             Rare::ResetConnection => self.reset_connection(input).await,
@@ -180,6 +183,18 @@ impl Session {
             return self.refuse(input, error.into()).await;
         }
         self.pass_on(input, Simple::init_db(name)).await
+    }
+
+    /// What follows is counted with the statement whose rows are fetched.
+    fn count_fetch(&mut self, id: ClientStmtId) {
+        self.costs.fetches(id);
+        let Some(found) = self.statements.look(id) else { return };
+        if let Some(sketch) = found.sketch {
+            let lex = self.state.lex.options_with(&found.key.state().vars);
+            self.costs.is(&self.held.activity, || {
+                self.worker.recorder.digest(sketch, |text| digest(found.key.text(), lex, text))
+            });
+        }
     }
 
     /// Takes in what is about to run, and may change rights.

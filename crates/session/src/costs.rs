@@ -5,12 +5,16 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use delphinus_clients::Activity;
 use delphinus_net::rt;
+use delphinus_pool::Checkout;
 use delphinus_sql::Digest;
 use delphinus_state::Response;
 use delphinus_stats::{Cost, Place, Recorder, WhoNo};
+use delphinus_telemetry::{Wait, WaitCell};
 use delphinus_topology::BackendId;
 use delphinus_wire::command::ClientStmtId;
 
@@ -27,8 +31,14 @@ pub(crate) struct Costs {
     rows_affected: u64,
     /// The number of the server's error; 0: none.
     error: u16,
+    /// The id that the backend shows for the connection.
+    connection: u32,
     /// It was prepared.
     prepared: Option<ClientStmtId>,
+    /// More rows of a statement that was counted are fetched.
+    fetches: bool,
+    /// Backends get another text than the client has sent.
+    is_rewritten: bool,
     /// What the client's end had counted when it began.
     received: u64,
     sent: u64,
@@ -42,19 +52,24 @@ impl Costs {
     pub(crate) fn begin(&mut self, client: &Client, spent: &Spent) {
         // What commands before it have spent, that were no statements.
         spent.is_any.set(false);
-        self.began = Some(rt::now());
+        let now = rt::now();
+        spent.activity.begins(now);
+        self.began = Some(now);
         self.digest = None;
         self.backend = None;
         (self.rows_sent, self.rows_affected, self.error) = (0, 0, 0);
         self.prepared = None;
+        (self.fetches, self.is_rewritten) = (false, false);
         (self.received, self.sent) = (client.taken(), client.given());
     }
 
     /// It has this digest. Where another text has been put in its place, its client's own counts.
     #[inline]
-    pub(crate) fn is(&mut self, digest: impl FnOnce() -> Digest) {
+    pub(crate) fn is(&mut self, activity: &Activity, digest: impl FnOnce() -> Digest) {
         if self.digest.is_none() {
-            self.digest = Some(digest());
+            let digest = digest();
+            activity.has_digest(digest.0);
+            self.digest = Some(digest);
         }
     }
 
@@ -62,6 +77,36 @@ impl Costs {
     #[inline]
     pub(crate) fn executes(&mut self, id: ClientStmtId) {
         self.prepared = Some(id);
+    }
+
+    /// It is no execution of this statement: it fetches more rows of the last one.
+    pub(crate) fn fetches(&mut self, id: ClientStmtId) {
+        (self.prepared, self.fetches) = (Some(id), true);
+    }
+
+    /// True if it fetches more rows of a statement.
+    pub(crate) fn is_fetch(&self) -> bool {
+        self.fetches
+    }
+
+    /// Backends get another text than the client has sent.
+    pub(crate) fn rewrites(&mut self) {
+        self.is_rewritten = true;
+    }
+
+    /// True if backends got another text than the client has sent.
+    pub(crate) fn is_rewritten(&self) -> bool {
+        self.is_rewritten
+    }
+
+    /// True if a statement runs; false for other commands.
+    pub(crate) fn is_running(&self) -> bool {
+        self.began.is_some()
+    }
+
+    /// When the statement that runs began.
+    pub(crate) fn began(&self) -> Option<Instant> {
+        self.began
     }
 
     /// The digest, if it has one that is known.
@@ -72,6 +117,11 @@ impl Costs {
     /// The backend that has answered.
     pub(crate) fn backend(&self) -> Option<BackendId> {
         self.backend
+    }
+
+    /// The id that the backend shows for the connection on which it has answered.
+    pub(crate) fn connection(&self) -> u32 {
+        self.connection
     }
 
     /// The number of the server's error; 0: none.
@@ -86,8 +136,9 @@ impl Costs {
 
     /// A backend has answered.
     #[inline]
-    pub(crate) fn answered(&mut self, backend: BackendId, response: &Response) {
-        self.backend = Some(backend);
+    pub(crate) fn answered(&mut self, checkout: &mut Checkout, response: &Response) {
+        self.backend = Some(checkout.backend());
+        self.connection = checkout.connection().thread_id;
         self.rows_sent = response.rows_of_all();
         self.rows_affected = response.affected_of_all();
         self.error = response.error.unwrap_or(0);
@@ -107,6 +158,7 @@ impl Costs {
     #[inline]
     pub(crate) fn end(&mut self, client: &Client, spent: &Spent, has_failed: bool) -> Option<Cost> {
         let total_us = self.began.take()?.elapsed().as_micros() as u64;
+        spent.activity.ends(total_us);
         let mut at_us = spent.take();
         if self.backend.is_some() {
             let elsewhere: u32 = at_us.iter().sum();
@@ -131,6 +183,9 @@ impl Costs {
             Some((schema, who)) if is_same(schema.as_ref(), whose.schema) => *who,
             _ => self.find_who(recorder, whose),
         };
+        if self.fetches {
+            return recorder.record_more(self.digest, (who, self.backend), cost, now_s);
+        }
         recorder.record(self.digest, (who, self.backend), cost, now_s);
     }
 
@@ -159,14 +214,25 @@ fn is_same(one: Option<&Rc<str>>, other: Option<&Rc<str>>) -> bool {
     }
 }
 
-/// What the statement that runs has spent elsewhere than on its backend.
-#[derive(Debug, Default)]
+/// What the statement that runs has spent elsewhere than on its backend, and, for others to see, what it waits for now.
+#[derive(Debug)]
 pub(crate) struct Spent {
     us: Cell<[u32; Place::ALL.len()]>,
     is_any: Cell<bool>,
+    activity: Arc<Activity>,
 }
 
 impl Spent {
+    /// Nothing yet, of the session that shows itself there.
+    pub(crate) fn new(activity: Arc<Activity>) -> Self {
+        Self { us: Cell::default(), is_any: Cell::new(false), activity }
+    }
+
+    /// Where it is said what is waited for.
+    pub(crate) fn waits(&self) -> &WaitCell {
+        &self.activity.waits
+    }
+
     /// Adds so much time there.
     pub(crate) fn add(&self, place: Place, us: u32) {
         let mut all = if self.is_any.replace(true) { self.us.get() } else { Default::default() };
@@ -176,7 +242,7 @@ impl Spent {
 
     /// Adds what it took since then to get a connection, of which `synced_us` are about the session's state.
     pub(crate) fn add_checkout(&self, began: Instant, synced_us: u32) {
-        self.add(Place::Pool, micros(began).saturating_sub(synced_us));
+        self.add(Place::Pool, micros(began.elapsed()).saturating_sub(synced_us));
         self.add(Place::Sync, synced_us);
     }
 
@@ -191,22 +257,37 @@ pub(crate) struct Timed {
     spent: Rc<Spent>,
     place: Place,
     began: Instant,
+    /// What was waited for before.
+    before: u64,
 }
 
 impl Timed {
-    /// What follows is spent there.
-    pub(crate) fn at(place: Place, spent: &Rc<Spent>) -> Self {
-        Self { spent: spent.clone(), place, began: rt::now() }
+    /// What follows waits for this.
+    pub(crate) fn by(wait: Wait, spent: &Rc<Spent>) -> Self {
+        let began = rt::now();
+        let before = spent.waits().enter(wait, began);
+        Self { spent: spent.clone(), place: place_of(wait), began, before }
     }
 }
 
 impl Drop for Timed {
     fn drop(&mut self) {
-        self.spent.add(self.place, micros(self.began));
+        let now = rt::now();
+        self.spent.waits().leave(self.before, now);
+        self.spent.add(self.place, micros(now.saturating_duration_since(self.began)));
     }
 }
 
-/// The time since then.
-fn micros(began: Instant) -> u32 {
-    u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX)
+/// Where the time counts that is waited for this.
+fn place_of(wait: Wait) -> Place {
+    match wait {
+        Wait::Limit | Wait::Pause | Wait::Primary | Wait::Replica | Wait::Flight => Place::Queue,
+        Wait::Pool | Wait::Connect => Place::Pool,
+        Wait::State | Wait::Prepare | Wait::Question => Place::Sync,
+        Wait::Send | Wait::Receive => Place::Client,
+    }
+}
+
+fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }

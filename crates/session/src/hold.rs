@@ -17,6 +17,7 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, Epoch, Identity, Keys, Memory, PoolError, Request};
 use delphinus_state::{PinReason, Response, SessionState};
 use delphinus_stats::Place;
+use delphinus_telemetry::Wait;
 use delphinus_topology::{Backend, BackendId};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
@@ -132,7 +133,9 @@ impl Held {
                 return Ok(self.runs_on(checkout));
             }
             state.keep_defaults(self.source.users.defaults(), self.rights);
+            let waiting = self.activity.waits.begin(Wait::State, rt::now());
             let made_ready = checkout.make_ready(&state.want, &self.memory).await;
+            drop(waiting);
             self.spent.add(Place::Sync, checkout.take_synced_us());
             match made_ready {
                 Ok(_) => return self.stays_where_expired(checkout, state),
@@ -168,8 +171,9 @@ impl Held {
         let (identity, memory) = (&self.identity, &self.memory);
         let takes_expired = self.takes_expired && self.is_primary(backend);
         let rights = self.rights;
+        let (want, waits) = (&want, &self.activity.waits);
         let request =
-            Request { backend, identity, rights, want: &want, memory, waits_for_room, takes_expired };
+            Request { backend, identity, rights, want, memory, waits_for_room, takes_expired, waits };
         // Off the usual path: boxed, so that an idle session does not carry its room.
         let began = rt::now();
         let mut found = Box::pin(self.source.pool.checkout(request)).await;

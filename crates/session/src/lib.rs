@@ -8,6 +8,7 @@
 //! | what other commands need | `needs` |
 //! | the way of those to a server and back | `run` |
 //! | what becomes of it if something goes wrong | `rescue` |
+//! | how it waits for a primary, the end of a pause, its turn | `rescue/wait` |
 //! | how connections are taken, kept and given back | `hold` |
 //! | where is COM_x | `command/x` |
 //! | how bytes go to a backend and back | `io/relay` |
@@ -20,7 +21,7 @@
 //! | EXPLAIN ROUTE, and traces in the log | `explain`, `steer/trace` |
 //! | copies of reads for mirrors | `steer/mirror` |
 //! | what a statement changed | `settle` |
-//! | what a statement costs | `costs`; the slow log: `slow_log` |
+//! | what a statement costs | `costs`; what of it is logged: `logged` |
 //! | whether it has changed accounts or rights | `follow/rights` |
 //! | what can go wrong | `proxy_error` |
 //! | which error does a client see | `client_error` |
@@ -37,6 +38,7 @@ mod follow;
 mod fresh;
 mod hold;
 mod io;
+mod logged;
 mod login;
 mod needs;
 mod ordinary;
@@ -50,7 +52,6 @@ mod serve;
 mod served;
 mod session;
 mod settle;
-mod slow_log;
 mod stand;
 mod state;
 mod statements;

@@ -56,13 +56,16 @@ pub(crate) async fn enter(
 ) -> Option<Box<Session>> {
     let worker = clusters.first(&listener).clone();
     let origin = Origin { host: peer.host(), ip: peer.ip, system_user: peer.system_user };
-    let host = origin.host.clone();
+    let (host, local) = (origin.host.clone(), peer.local);
     let stream = peer.into_stream().ok()?;
     let limit = Duration::from_millis(worker.settings().connect_timeout_ms);
     let login = Box::pin(log_in(clusters, stream, listener, (origin, connected)));
     match rt::either(rt::timeout(limit, login), connected.evicted()).await {
         // Boxed, so that a client that has not logged in does not carry the room of one that has.
-        Either::First(Some(Ok(session))) => return Some(Box::new(session)),
+        Either::First(Some(Ok(session))) => {
+            session.held.activity.has_come_to(local);
+            return Some(Box::new(session));
+        }
         Either::First(Some(Err(error))) => note_failure(&worker, &host, &error),
         Either::First(None) => note_failure(&worker, &host, &NetError::TimedOut(limit.as_millis() as u64)),
         Either::Second(()) => {
@@ -261,7 +264,7 @@ impl Seed {
         );
         let account = &worker.memory;
         let (room, share) = (account.open(Owner::Buffers), Share::of(account));
-        let spent = Rc::<Spent>::default();
+        let spent = Rc::new(Spent::new(self.info.clone()));
         let client = Client::new(
             (self.stream, self.buffer, room),
             outcome.connection.capabilities,
@@ -279,7 +282,7 @@ impl Seed {
             identity,
             rights: keys.epoch(),
             keys,
-            memory: Memory::of(&share),
+            memory: Memory::of(&share, id.0),
             last_backend: None,
             broke_on: None,
             takes_expired,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use delphinus_pool::{Checkout, Means, PoolError, StatementKey};
 use delphinus_sql::Statement;
-use delphinus_stats::Place;
+use delphinus_telemetry::Wait;
 use delphinus_wire::command::BackendStmtId;
 
 use crate::client_error::ProxyError;
@@ -36,7 +36,7 @@ impl Watch<'_> {
         checkout: &mut Checkout,
         mut bringing: Bringing,
     ) -> Result<(), ProxyError> {
-        let _timed = Timed::at(Place::Sync, &self.held.spent);
+        let _timed = Timed::by(Wait::State, &self.held.spent);
         while let Some(step) = bringing.next(self.state, checkout)? {
             // The client is told nothing of its warnings.
             let run = async |checkout: &mut Checkout| {
@@ -73,7 +73,7 @@ impl Watch<'_> {
         checkout: &mut Checkout,
         key: &Rc<StatementKey>,
     ) -> Result<BackendStmtId, ProxyError> {
-        let _timed = Timed::at(Place::Sync, &self.held.spent);
+        let _timed = Timed::by(Wait::Prepare, &self.held.spent);
         let (want, memory) = (self.state.want.clone(), self.held.memory.clone());
         let means = if self.state.pins.is_empty() { Means::All } else { Means::Settings };
         let prepare = async |checkout: &mut Checkout| {

@@ -2,13 +2,15 @@
 //! All ways of a statement come here.
 //!
 //! Owns: the carrying out of a verdict. What has happened is read in `trouble`, and which verdict it is, is decided in `route`; how a
-//! primary is waited for, and a transaction begun on it anew, is in `failover`, what is told of a lost connection in `loss`.
+//! primary is waited for, and a transaction begun on it anew, is in `failover`, what a waiting statement looks after in `wait`, what is
+//! told of a lost connection in `loss`.
 
 mod failover;
 mod gate;
 mod loss;
 mod on_replica;
 mod trouble;
+mod wait;
 
 use delphinus_net::NetError;
 use delphinus_pool::Checkout;
@@ -21,18 +23,20 @@ use delphinus_wire::response::Status;
 use crate::client_error::ProxyError;
 use crate::hold::Held;
 use crate::io::{Cut, Input, Relayed};
+use crate::logged::log_try;
 use crate::served::Served;
 use crate::session::Session;
 use crate::state::Wanted;
 
-pub use failover::WaitingRoom;
-pub(crate) use failover::{Seeking, Waits};
+pub(crate) use failover::Seeking;
 pub(crate) use gate::Gate;
 pub use gate::Pauses;
 pub(crate) use loss::{Stakes, lost, lost_after_refusal, take_bound, told_of_loss};
 pub(crate) use on_replica::{leave_replica, roll_back_on_replica};
 pub(crate) use trouble::is_usual;
 use trouble::{harm, situation, suspicion, trouble};
+pub use wait::WaitingRoom;
+pub(crate) use wait::Waits;
 
 /// How often a command was tried, and the backends that it is not tried on any more.
 #[derive(Debug, Default)]
@@ -84,7 +88,7 @@ impl Session {
     /// What becomes of a command whose answer is not a usual one, or that has none.
     pub(crate) async fn rescue_command(
         &mut self,
-        checkout: Checkout,
+        mut checkout: Checkout,
         forwarded: Result<Relayed, Cut>,
         sent: Sent<'_>,
     ) -> Result<Rescued, NetError> {
@@ -100,6 +104,9 @@ impl Session {
                 rescue(trouble, situation(self.stand(), sent, harm, suspicion))
             }
         };
+        if !matches!((&verdict, &forwarded), (Verdict::Tell | Verdict::Lost(_), Ok(_))) {
+            log_try(&self.client, &self.statements, (checkout.connection(), &self.costs, &forwarded));
+        }
         match forwarded {
             Err(Cut::Client(error)) => Err(error),
             Err(Cut::Backend { error, is_in_step, .. }) => {

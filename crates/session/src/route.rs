@@ -4,7 +4,7 @@ use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
 use delphinus_route::{Plan, Question, READ_ATTEMPTS, Reason, Target};
 use delphinus_sql::{Class, Effects, Statement};
-use delphinus_stats::Place;
+use delphinus_telemetry::Wait;
 use delphinus_topology::BackendId;
 use delphinus_wire::response::Status;
 
@@ -42,6 +42,7 @@ impl Session {
         }
         loop {
             let plan = tries.planned.take().unwrap_or_else(|| self.stand().plan(statement, &tries.avoid));
+            self.held.activity.is_routed(plan.reason.number());
             let found = match self.checkout_at_once(plan.target) {
                 Some(checkout) => return Ok(checkout),
                 None => self.checkout_planned(plan, &tries.avoid).await,
@@ -163,7 +164,7 @@ impl Session {
         let patience = Patience { limit, flavor: self.state.flavor() };
         let (outlook, counters) = (&self.worker.outlook, &self.worker.counters);
         // An error sends the read elsewhere.
-        let timed = Timed::at(Place::Queue, &self.held.spent);
+        let timed = Timed::by(Wait::Replica, &self.held.spent);
         let has_caught_up =
             Box::pin(self.causality.catch_up(&mut checkout, patience, outlook, counters)).await?;
         drop(timed);
@@ -201,7 +202,7 @@ impl Session {
             Box::pin(self.seeking().wait_while_paused()).await?;
         }
         let last = match take_bound(&mut self.held, &mut self.state) {
-            Ok(bound) => self.held.connection_of_last_statement(bound, &self.state),
+            Ok(bound) => self.held.connection_of_last_statement(bound, &self.state, statement),
             Err(error) => {
                 self.held.bound = Some(self.begin_after_loss(error).await?);
                 None

@@ -10,6 +10,7 @@ use delphinus_wire::response::Status;
 
 use crate::client_error::ProxyError;
 use crate::io::{Cut, Heard, Input, Relayed};
+use crate::logged::log_command;
 use crate::ordinary::Unsent;
 use crate::rescue::{Rescued, Sent, Tries, is_usual, take_bound};
 use crate::served::Served;
@@ -113,6 +114,7 @@ impl Session {
             // The cursor is gone, whatever else there was.
             Err(Cut::Backend { error, .. }) => return Ok(self.stakes().after_loss(&error)),
         };
+        self.costs.answered(&mut checkout, &response);
         if let Some(found) = self.statements.find(id) {
             (about.done)(found, &response);
         }
@@ -224,10 +226,14 @@ impl Session {
         self.causality.count_write(&self.worker.outlook.progress, self.steering.on_replica);
         let deadline = if self.steering.is_asked { self.begin_extras(checkout) } else { None };
         let began = self.worker.outlook.needs_latency().then(rt::now);
+        let question = if self.costs.is_running() { None } else { checkout.connection().begin_question() };
         let (client, mut watch) = self.watch();
         let relayed = client.exchange(checkout, (input, shape), &mut watch).await?;
         if let Some(began) = began {
             self.worker.outlook.took(checkout.backend(), began);
+        }
+        if !self.costs.is_running() {
+            log_command(&self.client, checkout, (question, &relayed.response));
         }
         if self.steering.is_asked {
             // Boxed: few statements have anything to end.

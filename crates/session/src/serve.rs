@@ -4,29 +4,32 @@
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use delphinus_clients::{Arrival, Clusters, Limitable, Obstacle};
-use delphinus_journal::Entry;
+use delphinus_journal::{Entry, Pen, Route};
 use delphinus_net::{NetError, rt};
 use delphinus_sql::{Digest, Flavor, digest};
-use delphinus_stats::{Cost, Place};
-use delphinus_telemetry::{ErrorKind, Source};
+use delphinus_stats::Cost;
+use delphinus_telemetry::{ErrorKind, Source, Wait};
 use delphinus_wire::command::Code;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Command, HEADER_LEN, error_code, query_text_at};
 
 use crate::answer;
 use crate::calls::attend;
-use crate::client_error::ProxyError;
+use crate::client_error::{ClientError, ProxyError};
 use crate::costs::{Timed, Whose};
 use crate::io::{Input, Waited};
+use crate::logged::{Texts, entry_of, write};
 use crate::login::enter;
 use crate::served::{Outcome, Served};
 use crate::session::Session;
-use crate::slow_log::{logged_text, sent_text};
 use crate::steer::{limitable, wait_for_turn};
 use crate::worker::Worker;
+
+/// How long the end of a connection may take.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Session {
     /// Serves a client from its first byte to its last.
@@ -51,8 +54,7 @@ impl Session {
             tracing::debug!(session.id = self.held.activity.id.0, kind = kind.label(), %error, "client lost");
         }
         self.leave();
-        let _ =
-            delphinus_net::rt::timeout(std::time::Duration::from_secs(1), self.client.stream.finish()).await;
+        let _ = rt::timeout(FAREWELL, self.client.stream.finish()).await;
     }
 
     async fn serve_commands(&mut self) -> Result<(), NetError> {
@@ -78,12 +80,13 @@ impl Session {
                 Waited::Gone => return Ok(()),
                 Waited::Expired => return self.say_expired().await,
             };
-            self.held.activity.touch(self.worker.registry.clock_s());
+            let code = self.code();
+            self.held.activity.touch(self.worker.registry.clock_s(), code);
             if !self.worker.has_set(&self.settings) {
                 self.follow_settings();
             }
             self.client.error_seq = Some(1);
-            if self.is_statement() {
+            if is_counted(code) {
                 self.costs.begin(&self.client, &self.held.spent);
             }
             let served = match self.take_turn(input) {
@@ -125,11 +128,10 @@ impl Session {
         self.client.next_command(&self.held.activity, limit_s).await
     }
 
-    /// True if the command at the front of the buffer runs a statement.
+    /// The code of the command at the front of the buffer.
     #[inline]
-    fn is_statement(&self) -> bool {
-        let code = self.client.buffer.data().get(HEADER_LEN);
-        [Code::Query, Code::StmtExecute, Code::StmtBulkExecute].iter().any(|one| code == Some(&(*one as u8)))
+    fn code(&self) -> u8 {
+        self.client.buffer.data().get(HEADER_LEN).copied().unwrap_or_default()
     }
 
     /// Counts what a statement has cost that has ended now.
@@ -139,62 +141,61 @@ impl Session {
         let Some(cost) = self.costs.end(&self.client, &self.held.spent, has_failed) else { return };
         let whose = Whose { user: &self.held.identity.user, schema: self.state.want.schema.as_ref() };
         self.costs.count(&self.worker.recorder, &cost, self.worker.registry.clock_s(), whose);
-        if self.worker.slow_log.may_want(cost.total_us) {
-            self.log_slow(&cost, served);
+        let logs = &self.worker.logs;
+        if logs.may_want(cost.total_us) {
+            for pen in [&logs.slow, &logs.sql].into_iter().filter(|pen| pen.may_want(cost.total_us)) {
+                self.log_statement(pen, &cost, served);
+            }
         }
     }
 
-    /// Gives the slow log the statement that has ended, if it is one for it.
+    /// Gives a log the statement that has ended, if it is one for it.
     #[cold]
-    fn log_slow(&self, cost: &Cost, served: &Outcome) {
-        let user = &*self.held.identity.user;
-        let known = self.costs.digest();
-        let Some(settings) = self.worker.slow_log.wants(user, known.map(|digest| digest.0)) else { return };
+    fn log_statement(&self, pen: &Pen, cost: &Cost, served: &Outcome) {
+        let (user, backend) = (&*self.held.identity.user, self.costs.backend());
+        let Some(settings) = pen.wants(user, self.costs.digest().map(|digest| digest.0)) else { return };
+        let Some(side) = settings.sides.side(backend.is_some()) else { return };
         let error = match served {
-            Ok(Served::Error(error) | Served::Fatal(error)) => crate::ClientError::from(error).code(),
+            Ok(Served::Error(error) | Served::Fatal(error)) => ClientError::from(error).code(),
             _ => self.costs.error(),
         };
-        let was_killed =
-            served.is_err() || self.held.activity.is_killed() || error == error_code::ER_QUERY_INTERRUPTED;
-        let backend = self.costs.backend();
-        let name = backend.and_then(|backend| {
-            self.worker.outlook.with_snapshot(|snapshot, _| Some(snapshot.backend(backend)?.name.clone()))
-        });
-        let sent = sent_text(&self.client, &self.statements, &self.costs);
-        self.worker.slow_log.push(Entry {
-            ended: SystemTime::now(),
-            took_us: cost.total_us,
-            at_us: Place::ALL.map(|place| (place.as_str(), cost.at(place))),
-            user: user.into(),
-            host: self.held.activity.host.clone(),
+        let entry = Entry {
+            side,
+            user,
+            host: &self.held.activity.host,
             session: self.held.activity.id.0,
-            schema: self.state.want.schema.as_deref().map(str::to_owned),
+            schema: self.state.want.schema.as_deref(),
             error,
-            was_killed,
-            rows_sent: cost.rows_sent,
-            rows_affected: cost.rows_affected,
-            bytes_received: cost.bytes_received,
-            bytes_sent: cost.bytes_sent,
+            was_killed: served.is_err()
+                || self.held.activity.is_killed()
+                || error == error_code::ER_QUERY_INTERRUPTED,
             route: match backend {
-                None => "proxy",
-                Some(_) if self.steering.on_replica => "replica",
-                Some(_) => "primary",
+                None => Route::Proxy,
+                Some(_) if self.steering.on_replica => Route::Replica,
+                Some(_) => Route::Primary,
             },
-            backend: name,
-            digest: known.map(|digest| digest.0),
-            text: logged_text(
-                settings.shows_literals,
-                sent,
-                (&self.costs, &self.worker.recorder),
-                self.state.lex.as_read(),
-            ),
-        });
+            ..entry_of(cost, &self.costs)
+        };
+        let text = Texts {
+            client: &self.client,
+            statements: &self.statements,
+            recorder: &self.worker.recorder,
+            lex: self.state.lex.as_read(),
+        };
+        let write = |entry: &Entry<'_>| write(pen, entry, (&self.costs, &text), &settings);
+        match backend {
+            None => write(&entry),
+            Some(backend) => self.worker.outlook.with_snapshot(|snapshot, _| {
+                let backend = snapshot.backend(backend).map(|backend| &*backend.name);
+                write(&Entry { backend, ..entry });
+            }),
+        }
     }
 
     /// Takes what the operator's limits give each statement; not there at once: what is in the way.
     #[inline]
     fn take_turn(&mut self, input: Input) -> Result<(), Obstacle> {
-        if self.steering.limits.is_none() || !self.is_statement() {
+        if self.steering.limits.is_none() || !is_statement(self.code()) {
             return Ok(());
         }
         let digest = self.limited_digest(input);
@@ -204,11 +205,13 @@ impl Session {
 
     /// The same where it has to wait.
     async fn serve_in_turn(&mut self, input: Input, obstacle: Obstacle) -> Outcome {
-        let digest = self.limited_digest(input);
+        // Those who look what it waits for want to know which one it is.
+        let digest = self.digest(input);
+        self.held.activity.has_digest(digest.map_or(0, |digest| digest.0));
         let Some(mut limits) = self.steering.limits.take() else { return self.serve_command(input).await };
         let schema = self.state.want.schema.clone();
         let about = Limitable { schema: schema.as_deref(), ..limitable(&self.state, digest) };
-        let timed = Timed::at(Place::Queue, &self.held.spent);
+        let timed = Timed::by(Wait::Limit, &self.held.spent);
         let waited = wait_for_turn(&mut limits, obstacle, about, &self.seeking()).await;
         drop(timed);
         self.steering.limits = Some(limits);
@@ -221,6 +224,11 @@ impl Session {
     /// The digest of a statement, where a limit is about digests.
     fn limited_digest(&mut self, input: Input) -> Option<Digest> {
         self.steering.limits.as_ref().filter(|limits| limits.needs_digest())?;
+        self.digest(input)
+    }
+
+    /// The digest of a statement that has not begun to run.
+    fn digest(&mut self, input: Input) -> Option<Digest> {
         let payload = self.client.buffer.data().get(HEADER_LEN..input.held)?;
         let lex = self.state.lex.options(&self.state.want.vars);
         let of = |sql: &[u8]| digest(sql, lex, &mut Vec::new());
@@ -250,20 +258,24 @@ impl Session {
         Ok(ends)
     }
 
-    /// A killed session ends at once; when the proxy stops, as soon as no transaction is open.
+    /// A killed session ends at once; when the proxy stops, or the address that it has come to moves, as soon as no transaction is
+    /// open.
     fn must_end(&self) -> bool {
         self.held.activity.is_killed()
-            || self.worker.waits.is_stopping() && !self.state.status.contains(Status::IN_TRANS)
+            || (self.worker.waits.is_stopping() || self.held.activity.is_leaving())
+                && !self.state.status.contains(Status::IN_TRANS)
     }
 
     async fn say_goodbye(&mut self) -> Result<(), NetError> {
-        let error = if self.held.activity.is_killed() {
-            answer::killed(self.state.flavor())
-        } else {
-            ProxyError::Shutdown
-        };
+        let is_killed = self.held.activity.is_killed();
+        let error = if is_killed { answer::killed(self.state.flavor()) } else { ProxyError::Shutdown };
+        self.say_unasked(&error).await
+    }
+
+    /// An error that answers no command: the session ends with it.
+    async fn say_unasked(&mut self, error: &ProxyError) -> Result<(), NetError> {
         let mut out = Vec::new();
-        crate::ClientError::from(&error).put(&mut out, 0, self.client.capabilities);
+        ClientError::from(error).put(&mut out, 0, self.client.capabilities);
         self.client.write_bytes(&out).await
     }
 
@@ -290,9 +302,7 @@ impl Session {
             None if flavor != Flavor::MySql => return Ok(()),
             None => ProxyError::Expired,
         };
-        let mut out = Vec::new();
-        crate::ClientError::from(&error).put(&mut out, 0, self.client.capabilities);
-        self.client.write_bytes(&out).await
+        self.say_unasked(&error).await
     }
 
     #[inline]
@@ -320,6 +330,18 @@ impl Session {
             other => Box::pin(self.serve_rare(input, other.into())).await,
         }
     }
+}
+
+/// True for the commands that run a statement.
+#[inline]
+fn is_statement(code: u8) -> bool {
+    [Code::Query, Code::StmtExecute, Code::StmtBulkExecute].iter().any(|one| *one as u8 == code)
+}
+
+/// True for these, and for the one that fetches more rows of a statement: what they cost is counted.
+#[inline]
+fn is_counted(code: u8) -> bool {
+    is_statement(code) || code == Code::StmtFetch as u8
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl Session {
         self.statements.clear();
         self.state.sql.clear();
         self.held.leave_seats();
-        self.held.memory = Memory::of(&self.state.share);
+        self.held.memory = Memory::of(&self.state.share, self.held.activity.id.0);
         // Servers keep this one: it belongs to the protocol, not to the session's variables.
         let multi_statements = self.state.want.multi_statements;
         self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };

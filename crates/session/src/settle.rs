@@ -5,8 +5,8 @@ use delphinus_net::{Buffer, NetError};
 use delphinus_pool::{Checkout, LeftBehind, PoolError};
 use delphinus_sql::{Class, Effects, SqlText, Statement};
 use delphinus_state::Response;
-use delphinus_stats::Place;
 use delphinus_telemetry::ClusterCounters;
+use delphinus_telemetry::Wait;
 use delphinus_wire::HEADER_LEN;
 
 use crate::answer::{list_left, rows_left};
@@ -36,7 +36,7 @@ impl Session {
     pub(crate) fn settle_at_once(&mut self, mut checkout: Checkout, ran: Ran<'_>) -> Option<Checkout> {
         let Ran { statement, response, .. } = ran;
         self.held.last_backend = Some(checkout.backend());
-        self.costs.answered(checkout.backend(), response);
+        self.costs.answered(&mut checkout, response);
         let done = Done { backend: checkout.backend(), statement, response };
         self.causality.follow(done, self.steering.consistency(), &self.worker.outlook);
         if let Some(status) = response.status {
@@ -76,7 +76,7 @@ impl Session {
         if ran.response.takes_no_writes() {
             self.worker.outlook.report_read_only(checkout.backend());
         }
-        let _timed = Timed::at(Place::Sync, &self.held.spent);
+        let _timed = Timed::by(Wait::Question, &self.held.spent);
         let before = self.state.want.schema.clone();
         let around = Around {
             stored_code: &self.worker.stored_code,

@@ -163,11 +163,6 @@ impl Steering {
         }
     }
 
-    /// The same, and by whom.
-    pub(crate) fn asked_place(&self) -> Option<&Asked> {
-        self.wish.as_ref()
-    }
-
     /// Where the command is wanted.
     #[inline]
     pub(crate) fn wish(&self) -> Option<Wish<'_>> {
@@ -175,5 +170,10 @@ impl Steering {
             Asked::Hint(place) => Wish::Hint(place.as_place()),
             Asked::Rule(place) => Wish::Rule(place.as_place()),
         })
+    }
+
+    /// The same, and by whom.
+    pub(crate) fn asked_place(&self) -> Option<&Asked> {
+        self.wish.as_ref()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use delphinus_cache::{Cache, Flights};
 use delphinus_clients::{Limits, ListenerMode, ListenerSettings, Prover, Registry, Users};
-use delphinus_journal::Journal;
+use delphinus_journal::Pens;
 use delphinus_memory::Account;
 use delphinus_net::{BufferPool, rt};
 use delphinus_pool::Pool;
@@ -142,8 +142,8 @@ pub struct Worker {
     pub(crate) tokens: Tokens,
     /// Counts what statements cost.
     pub(crate) recorder: Recorder,
-    /// The slow log.
-    pub(crate) slow_log: Arc<Journal>,
+    /// The thread's ends of the logs of statements.
+    pub(crate) logs: Rc<Pens>,
     first_states: RefCell<Vec<SessionState>>,
 }
 
@@ -179,8 +179,8 @@ pub struct Parts {
     pub memory: Account,
     /// Counts what statements cost.
     pub recorder: Recorder,
-    /// The slow log.
-    pub slow_log: Arc<Journal>,
+    /// The thread's ends of the logs of statements.
+    pub logs: Rc<Pens>,
 }
 
 /// Bytes of a buffer: most commands and results fit.
@@ -226,6 +226,7 @@ impl Worker {
             counters: parts.counters.clone(),
             failover: Cell::new(parts.settings.failover),
         });
+        parts.pool.log_to(parts.logs.clone());
         let (room, stopping) = (parts.waiting, parts.stopping);
         let (registry, kills_abandoned) = (parts.registry.clone(), Cell::new(parts.settings.kills_abandoned));
         let waits = Waits { room, registry, stopping, kills_abandoned, gate: Gate::default() };
@@ -249,7 +250,7 @@ impl Worker {
             answers,
             tokens: Tokens::default(),
             recorder: parts.recorder,
-            slow_log: parts.slow_log,
+            logs: parts.logs,
             first_states: RefCell::default(),
         })
     }

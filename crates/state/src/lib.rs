@@ -18,6 +18,7 @@
 
 mod diff;
 mod learn;
+mod lex;
 mod pin;
 mod session;
 mod sql_statements;
@@ -27,6 +28,7 @@ mod vars;
 
 pub use diff::{FixUp, diff};
 pub use learn::{Executed, Learnt, fixes, learn};
+pub use lex::lex_with;
 pub use pin::{Pin, PinReason, Pins};
 pub use session::SessionState;
 pub use sql_statements::{SqlStatement, SqlStatements, text_of};

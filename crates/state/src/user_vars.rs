@@ -92,6 +92,13 @@ impl UserValue {
         text.bytes().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()).then_some(text)
     }
 
+    /// The value, if it is a whole number that is not negative, or the digits of one.
+    pub fn integer(&self) -> Option<u64> {
+        let of_unsigned = self.0.strip_prefix("CAST(").and_then(|rest| rest.strip_suffix(" AS UNSIGNED)"));
+        let digits = of_unsigned.map(str::to_owned).or_else(|| self.ascii());
+        digits.as_deref().unwrap_or(&self.0).parse().ok()
+    }
+
     /// The values of a row that answers `read_back_sql`, in its order; `None` if the row is not one.
     pub fn from_row(columns: &[Column], row: &[Option<Vec<u8>>]) -> Option<Vec<Self>> {
         if columns.len() != row.len() || !row.len().is_multiple_of(COLUMNS_EACH) {
@@ -206,6 +213,23 @@ mod tests {
             "_latin1 X'61' COLLATE latin1_bin"
         );
         assert_eq!(sql(252, [Some("a"), Some("binary"), Some("binary"), Some("61")]), "_binary X'61'");
+    }
+
+    #[test]
+    fn whole_numbers_are_known_as_such() {
+        for (kind, flags, text, digits, integer) in [
+            (8, 0, "7", "37", Some(7)),
+            (8, 32, "7", "37", Some(7)),
+            (253, 0, "7", "37", Some(7)),
+            (8, 0, "-7", "2D37", None),
+            (246, 0, "7.5", "372E35", None),
+            (5, 0, "7", "37", None),
+            (253, 0, "x", "78", None),
+        ] {
+            let found = value(kind, flags, [Some(text), Some("latin1"), Some("latin1_bin"), Some(digits)]);
+            assert_eq!(found.expect("a row")[0].integer(), integer, "{kind} {text}");
+        }
+        assert_eq!(value(8, 32, [None; 4]).expect("a row")[0].integer(), None);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
+use delphinus_memory::Permit;
+
 /// Times up to here have a bucket each.
 const EXACT: u64 = 8;
 /// Buckets for each doubling.
@@ -67,7 +69,14 @@ fn middle_us(bucket: usize) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Histogram {
     low: [AtomicU16; BUCKETS],
-    high: OnceLock<Box<[AtomicU32; BUCKETS]>>,
+    high: OnceLock<Box<High>>,
+}
+
+/// What is too large for 16 bits.
+#[derive(Debug)]
+struct High {
+    counts: [AtomicU32; BUCKETS],
+    _permit: Permit,
 }
 
 impl Default for Histogram {
@@ -77,21 +86,26 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a time. Only the thread that it belongs to may call it.
+    /// Counts a time. Only the thread that it belongs to may call it. `room` is that of the row.
     #[inline]
-    pub(crate) fn add(&self, us: u64) {
+    pub(crate) fn add(&self, us: u64, room: &Permit) {
         let bucket = bucket_of(us);
         let count = self.low[bucket].load(Ordering::Relaxed);
         if count == u16::MAX {
-            self.carry(bucket);
+            self.carry(bucket, room);
         } else {
             self.low[bucket].store(count + 1, Ordering::Relaxed);
         }
     }
 
     #[cold]
-    fn carry(&self, bucket: usize) {
-        let high = self.high.get_or_init(|| Box::new([const { AtomicU32::new(0) }; BUCKETS]));
+    fn carry(&self, bucket: usize, room: &Permit) {
+        // It is not refused: the statement has run, and what was counted before must not be lost.
+        let more = || {
+            let counts = [const { AtomicU32::new(0) }; BUCKETS];
+            Box::new(High { counts, _permit: room.reserve_beside(size_of::<High>()) })
+        };
+        let high = &self.high.get_or_init(more).counts;
         high[bucket].fetch_add(1, Ordering::Relaxed);
         self.low[bucket].store(0, Ordering::Release);
     }
@@ -100,7 +114,7 @@ impl Histogram {
     pub(crate) fn add_to(&self, times: &mut Times) {
         for (bucket, sum) in times.0.iter_mut().enumerate() {
             let low = self.low[bucket].load(Ordering::Acquire);
-            let high = self.high.get().map_or(0, |high| high[bucket].load(Ordering::Relaxed));
+            let high = self.high.get().map_or(0, |high| high.counts[bucket].load(Ordering::Relaxed));
             *sum += u64::from(high) << 16 | u64::from(low);
         }
     }
@@ -134,9 +148,35 @@ impl Times {
         &self.0
     }
 
+    /// As it is kept: the buckets that have counts, `bucket:count`, with spaces between.
+    pub fn to_text(&self) -> String {
+        let counted = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted.map(|(bucket, count)| format!("{bucket}:{count}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Reads that; `None`: it is no such text.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut times = Self::default();
+        for part in text.split_ascii_whitespace() {
+            let (bucket, count) = part.split_once(':')?;
+            let bucket = times.0.get_mut(bucket.parse::<usize>().ok()?)?;
+            *bucket = bucket.checked_add(count.parse().ok()?)?;
+        }
+        Some(times)
+    }
+
+    /// What has come since an earlier state of the same counts; `None`: it is none, they have begun anew.
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        let mut times = self.clone();
+        for (count, before) in times.0.iter_mut().zip(earlier.0.iter()) {
+            *count = count.checked_sub(*before)?;
+        }
+        Some(times)
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// How many of them are shorter than this, in microseconds: exact where a bucket begins there.
@@ -147,10 +187,10 @@ impl Times {
     /// The time, in microseconds, that so many in a thousand do not exceed; `None` where there are none.
     pub fn per_mille(&self, part: u64) -> Option<u64> {
         let count = self.count();
-        let rank = (count * part).div_ceil(1000).clamp(1, count.max(1));
+        let rank = (u128::from(count) * u128::from(part)).div_ceil(1000).clamp(1, u128::from(count.max(1)));
         let mut sum = 0;
         let bucket = self.0.iter().position(|count| {
-            sum += count;
+            sum += u128::from(*count);
             sum >= rank
         })?;
         Some(middle_us(bucket))
@@ -159,6 +199,8 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
+    use delphinus_memory::{Account, Owner};
+
     use super::*;
 
     #[test]
@@ -183,14 +225,38 @@ mod tests {
     }
 
     #[test]
+    fn kept_counts_come_back_and_differ() {
+        let (mut earlier, mut later) = (Times::default(), Times::default());
+        for us in [3, 100, 100, 5000] {
+            earlier.add(us);
+            later.add(us);
+        }
+        later.add(1_000_000);
+        assert_eq!(Times::from_text(&later.to_text()), Some(later.clone()));
+        assert_eq!(Times::from_text(""), Some(Times::default()));
+        for wrong in ["x", "1", "1:x", "256:1", "-1:1", "1:18446744073709551615 1:1"] {
+            assert_eq!(Times::from_text(wrong), None, "{wrong}");
+        }
+        let since = later.since(&earlier).unwrap();
+        assert_eq!((since.count(), since.per_mille(500)), (1, Some(middle_us(bucket_of(1_000_000)))));
+        assert_eq!(earlier.since(&later), None);
+        let huge = Times::from_text("5:18446744073709551615 9:18446744073709551615").unwrap();
+        assert!(huge.per_mille(999).is_some());
+    }
+
+    #[test]
     fn nothing_is_lost_above_16_bits() {
         let histogram = Histogram::default();
+        let account = Account::unlimited();
+        let room = account.take(Owner::Digests, 512).unwrap();
         for _ in 0..200_000 {
-            histogram.add(100);
+            histogram.add(100, &room);
         }
         for _ in 0..1000 {
-            histogram.add(10_000);
+            histogram.add(10_000, &room);
         }
+        // What that has taken more is in the account, as long as it is there.
+        assert_eq!(account.used_by(Owner::Digests), 512 + size_of::<High>() as u64);
         let mut times = Times::default();
         histogram.add_to(&mut times);
         histogram.add_to(&mut times);
@@ -199,5 +265,7 @@ mod tests {
         assert_eq!(times.per_mille(500), Some(middle_us(bucket_of(100))));
         assert_eq!(times.per_mille(999), Some(middle_us(bucket_of(10_000))));
         assert_eq!(Times::default().per_mille(500), None);
+        drop(histogram);
+        assert_eq!(account.used_by(Owner::Digests), 512);
     }
 }

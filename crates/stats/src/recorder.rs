@@ -98,9 +98,9 @@ impl Recorder {
         digest
     }
 
-    /// The text of a digest, if it is kept.
+    /// The text of a digest, if it is kept and nobody else is at the texts just now.
     pub fn text(&self, digest: Digest) -> Option<Arc<str>> {
-        self.shared.text(digest)
+        self.shared.text_at_once(digest)
     }
 
     /// The number of this user in this schema.
@@ -127,6 +127,22 @@ impl Recorder {
             Some(row) => row.add(cost, now_s),
             None => self.row(&mut known, key).add(cost, now_s),
         }
+    }
+
+    /// Adds what a statement that was counted costs beyond that, as the rows that are fetched from its cursor.
+    #[cold]
+    pub fn record_more(
+        &self,
+        digest: Option<Digest>,
+        (who, backend): (WhoNo, Option<BackendId>),
+        cost: &Cost,
+        now_s: u32,
+    ) {
+        let mut known = self.known.borrow_mut();
+        self.follow_resets(&mut known);
+        let key = Key { digest: digest.unwrap_or(REST), who, backend };
+        let row = known.rows.get(&key).cloned().unwrap_or_else(|| self.row(&mut known, key));
+        row.add_more(cost, now_s);
     }
 
     /// The row for what has none yet.

@@ -42,7 +42,7 @@ pub(crate) struct Row {
     last_s: AtomicU32,
     times: Histogram,
     /// For as long as the row is kept.
-    _permit: Permit,
+    permit: Permit,
 }
 
 /// What a row takes, in bytes, with what the maps and lists need for it.
@@ -65,7 +65,7 @@ impl Row {
             first_s: AtomicU32::new(u32::MAX),
             last_s: AtomicU32::new(0),
             times: Histogram::default(),
-            _permit: permit,
+            permit,
         }
     }
 
@@ -82,7 +82,7 @@ impl Row {
         self.bytes_sent.add(cost.bytes_sent);
         self.rows_sent.add(cost.rows_sent);
         self.rows_affected.add(cost.rows_affected);
-        self.times.add(cost.total_us);
+        self.times.add(cost.total_us, &self.permit);
         if cost.has_failed {
             self.failed.increment();
         }
@@ -97,6 +97,18 @@ impl Row {
         if cost.total_us > self.max_us.load(Ordering::Relaxed) {
             self.max_us.store(cost.total_us, Ordering::Relaxed);
         }
+        self.last_s.store(now_s, Ordering::Relaxed);
+    }
+
+    /// Adds what a statement that was counted has cost beyond that: it is no other one.
+    pub(crate) fn add_more(&self, cost: &Cost, now_s: u32) {
+        self.total_us.add(cost.total_us);
+        for (sum, us) in self.at_us.iter().zip(cost.at_us) {
+            sum.add(us.into());
+        }
+        self.bytes_received.add(cost.bytes_received);
+        self.bytes_sent.add(cost.bytes_sent);
+        self.rows_sent.add(cost.rows_sent);
         self.last_s.store(now_s, Ordering::Relaxed);
     }
 

@@ -95,6 +95,11 @@ impl Statistics {
         lock(&self.texts).clear();
     }
 
+    /// How often counts by digest have begun anew.
+    pub fn resets(&self) -> u32 {
+        self.epoch()
+    }
+
     pub(crate) fn wants_digests(&self) -> bool {
         self.by_digest.load(Ordering::Relaxed)
     }
@@ -151,6 +156,16 @@ impl Statistics {
     /// The text of a digest, if it is kept.
     pub fn text(&self, digest: Digest) -> Option<Arc<str>> {
         lock(&self.texts).get(&digest).map(|text| text.text.clone())
+    }
+
+    /// The same for a worker, which waits for nobody: `None` if others are at the texts just now, too.
+    pub(crate) fn text_at_once(&self, digest: Digest) -> Option<Arc<str>> {
+        let texts = match self.texts.try_lock() {
+            Ok(texts) => texts,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        texts.get(&digest).map(|text| text.text.clone())
     }
 
     /// The number for those of a cluster that have none of their own.

@@ -35,7 +35,8 @@ impl Sum {
         row.add_to(&mut self.totals, &mut self.times);
     }
 
-    fn merge(&mut self, other: &Self) {
+    /// Adds another one.
+    pub fn merge(&mut self, other: &Self) {
         self.totals.merge(&other.totals);
         self.times.merge(&other.times);
     }

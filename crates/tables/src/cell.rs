@@ -33,7 +33,7 @@ impl Cell {
     }
 
     /// What it takes in memory, about.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.as_text().map_or(0, str::len)
     }
 }

@@ -4,6 +4,7 @@ use rusqlite::ErrorCode;
 use thiserror::Error;
 
 use crate::bounds::{MAX_ANSWER_BYTES, MAX_ANSWER_ROWS, MAX_BYTES, MAX_VALUE_BYTES, TIME_LIMIT};
+use crate::content::MAX_FILES;
 
 /// Why a statement has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -32,6 +33,16 @@ pub enum Fault {
     /// Its answer is too large.
     #[error("the answer has more than {MAX_ANSWER_ROWS} rows, or {} MiB; add WHERE or LIMIT", MAX_ANSWER_BYTES >> 20)]
     Answer,
+    /// It reads too many files.
+    #[error(
+        "the statement reads more than {MAX_FILES} files of the history, which is the limit; read fewer of its tables at once"
+    )]
+    Files,
+    /// A file is damaged.
+    #[error(
+        "a file of the history is damaged: {0}; it is moved aside when it is written, or at the next start"
+    )]
+    Damaged(String),
     /// It has another number of parameters than were given.
     #[error("the statement has {wanted} parameters, and {given} were given")]
     Parameters {
@@ -58,6 +69,7 @@ impl From<rusqlite::Error> for Fault {
             ErrorCode::OperationInterrupted => Self::Time,
             ErrorCode::OutOfMemory => Self::Memory,
             ErrorCode::TooBig => Self::Value,
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::Damaged(text),
             _ => Self::of_text(text),
         }
     }

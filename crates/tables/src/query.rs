@@ -8,6 +8,7 @@ use rusqlite::{Connection, Row, Statement, params_from_iter};
 
 use crate::bounds::{self, MAX_ANSWER_BYTES, MAX_ANSWER_ROWS, MAX_VALUE_BYTES, TIME_LIMIT};
 use crate::cell::Cell;
+use crate::content::{Attached, Content};
 use crate::fault::Fault;
 use crate::table::{Catalog, Kind, Table};
 
@@ -58,6 +59,9 @@ impl Query {
         for table in catalog.iter() {
             database.execute_batch(&table.create())?;
         }
+        for function in catalog.functions() {
+            function.register(&database)?;
+        }
         let noted = bounds::only_reads(&mut database, catalog)?;
         bounds::within(&mut database, limit)?;
         let (parameters, columns) = {
@@ -89,10 +93,10 @@ impl Query {
         &self.columns
     }
 
-    /// Its answer over these rows. Blocks: for a thread that may.
+    /// Its answer over what these tables have. Blocks: for a thread that may.
     pub fn run(
         mut self,
-        tables: Vec<(&'static Table, Vec<Vec<Cell>>)>,
+        tables: Vec<(&'static Table, Content)>,
         parameters: &[Cell],
     ) -> Result<Answer, Fault> {
         if parameters.len() != self.parameters {
@@ -100,8 +104,12 @@ impl Query {
         }
         bounds::within(&mut self.database, self.limit)?;
         bounds::everything(&mut self.database)?;
-        for (table, rows) in tables {
-            fill(&self.database, table, rows)?;
+        let mut attached = Attached::default();
+        for (table, content) in tables {
+            match content {
+                Content::Rows(rows) => fill(&self.database, table, rows)?,
+                Content::Files { uris, select } => attached.put(&self.database, table, (&uris, select))?,
+            }
         }
         bounds::only_reads(&mut self.database, &self.catalog)?;
         let mut statement = one_statement(&self.database, &self.text)?;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::function::Function;
 use crate::table::{Catalog, Column};
 
 /// The sections of the page, one a table.
@@ -20,6 +21,12 @@ pub fn reference(catalog: &Catalog) -> String {
                     help.replace('|', "\\|")
                 );
             }
+        }
+    }
+    if !catalog.functions().is_empty() {
+        page += "\n## Functions\n\nBeside those of SQLite.\n\n| function | what |\n|---|---|\n";
+        for Function { usage, help, .. } in catalog.functions() {
+            let _ = writeln!(page, "| `{usage}` | {} |", help.replace('|', "\\|"));
         }
     }
     page

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::function::Function;
+
 /// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -126,14 +128,25 @@ impl Table {
     }
 }
 
-/// All tables; views stand behind what they are over.
+/// All tables; views stand behind what they are over. And functions.
 #[derive(Debug, Clone, Default)]
-pub struct Catalog(Vec<&'static Table>);
+pub struct Catalog(Vec<&'static Table>, &'static [Function]);
 
 impl Catalog {
     /// Of these tables.
     pub fn new(tables: impl IntoIterator<Item = &'static Table>) -> Self {
-        Self(tables.into_iter().collect())
+        Self(tables.into_iter().collect(), &[])
+    }
+
+    /// The same with these functions.
+    #[must_use]
+    pub fn with(self, functions: &'static [Function]) -> Self {
+        Self(self.0, functions)
+    }
+
+    /// The functions.
+    pub fn functions(&self) -> &'static [Function] {
+        self.1
     }
 
     /// All of them.

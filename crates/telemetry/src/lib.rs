@@ -1,10 +1,12 @@
-//! How the proxy is seen: logs and counters. Nothing here decides anything, and no logic reads it.
+//! How the proxy is seen: logs, counters, and the words for what sessions wait for. Nothing here decides anything, and no logic reads it.
 
 mod calendar;
 mod counters;
 mod error_kind;
 mod log;
+mod metrics;
 mod pace;
+mod wait;
 
 pub use calendar::{date_time, rfc3339};
 pub use counters::{
@@ -12,4 +14,6 @@ pub use counters::{
 };
 pub use error_kind::{ErrorKind, Retry, Source};
 pub use log::{Error, LogControl, LogFormat, LogSettings, NextLog, start_logging};
+pub use metrics::{Distribution, Exposition, METRICS_TYPE, Metric, MetricKind, Point, Value};
 pub use pace::Pace;
+pub use wait::{Wait, WaitCell, Waiting};

@@ -14,6 +14,8 @@
 //! | is anything being written, and who has it | `rest` |
 //! | how late replicas are by the row that a proxy writes, and which one writes it | `heartbeat` |
 //! | how the proxy itself moves the primary's role | `promotion` |
+//! | for how long may a lease be relied on | `lease` |
+//! | which member should have a virtual IP, and the next step | `vip` |
 //! | what follows from it | `decide`, one file in `decide/` for each kind of topology |
 
 mod backend;
@@ -26,6 +28,7 @@ mod group;
 mod health;
 mod heartbeat;
 mod identity;
+mod lease;
 mod limits;
 mod observation;
 mod origin;
@@ -33,6 +36,7 @@ pub mod promotion;
 mod replication;
 mod rest;
 mod snapshot;
+mod vip;
 
 pub use backend::{Backend, BackendId, Fault, LagSource, Role, Wish};
 pub use cluster_id::ClusterId;
@@ -44,9 +48,13 @@ pub use group::{GroupMember, GroupView, MemberState};
 pub use health::Health;
 pub use heartbeat::{Beat, Beats, Heartbeat, Turn, Watch};
 pub use identity::Identity;
+pub use lease::{BootTime, Tenure, Terms, may_stay};
 pub use limits::ServerLimits;
 pub use observation::{Answer, Observation, ProbeOutcome, Traffic};
 pub use origin::{Found, Origin};
 pub use replication::{Following, Receiver, Replication};
 pub use rest::Rest;
 pub use snapshot::{Member, Snapshot};
+pub use vip::{
+    Assigning, Fitness, Floating, Holders, Peer, Serving, Standing, Step, Vip, VipRole, assign, step,
+};

@@ -21,12 +21,14 @@ pub mod native;
 mod rsa;
 mod secret;
 mod sha256_crypt;
+mod token;
 
 pub(crate) use credential::verify_fast;
 pub use credential::{BackendSecret, Credential};
 pub use fingerprint::Fingerprint;
 pub use rsa::{RsaError, RsaKey, encrypt_password};
 pub use secret::{Password, Secret};
+pub use token::TokenHash;
 
 /// Bytes of the nonce (the "scramble" of the MySQL manual) that every answer is made with.
 pub const NONCE_LEN: usize = 20;

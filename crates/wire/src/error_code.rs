@@ -157,6 +157,8 @@ pub const ER_UNKNOWN_LOCALE: u16 = 1649;
 pub const ER_DATA_OUT_OF_RANGE: u16 = 1690;
 /// The account has no password, or another way to log in.
 pub const ER_ACCESS_DENIED_NO_PASSWORD_ERROR: u16 = 1698;
+/// The connection broke. Clients' libraries say so; no server sends it.
+pub const CR_SERVER_LOST: u16 = 2013;
 /// The transaction is READ ONLY.
 pub const ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION: u16 = 1792;
 /// The password has expired: statements are refused.

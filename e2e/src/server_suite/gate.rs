@@ -146,7 +146,7 @@ impl Field<'_> {
         let mut outcome = Outcome::new(self.protocol);
         let mut failed = Vec::new();
         for (name, run) in straight {
-            let is_known = known::known(name, self.protocol).is_some();
+            let is_known = known::is_known(name);
             let passes = proxied.get(name).is_some_and(Trial::has_passed);
             let came = match (run.verdict, passes) {
                 (Verdict::Skipped, _) => Came::Skipped,

@@ -283,6 +283,8 @@ impl Ground {
                 unix_listener: self.listener(),
                 // Tests make users of their own.
                 sections: vec!["[authentication]\nauth = \"backend\"\n".to_owned()],
+                // Some tests subtract the port that they connect to from `@@port`, without a sign.
+                port_below: Some(self.cluster.servers[0].port),
                 ..ConfigFile::default()
             };
             let (port, proxy, address) = start_proxy(&self.cluster, &config)?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::server_suite::Protocol;
 use crate::server_suite::gate::{Came, Outcome};
-use crate::server_suite::known::{KNOWN, MOST};
+use crate::server_suite::known::{DIFFERENCES, MOST};
 
 const INTRODUCTION: &str = "\
 # MariaDB's own test suite
@@ -26,7 +26,7 @@ tests make users and log in as them. The variants are those of the suite: statem
 A test that passes straight has to pass through Delphinus; one that does not is run once more, both ways. It *differs* if the
 same comes of it, and is *unsteady* if not. Each test finds the server as it was at first, with the options that the test
 asks for: where a test has changed something, or wants other options, the server begins anew. What differs on purpose is
-listed below with its reason, at most 25 tests.
+listed below with its reason, at most 25 differences.
 
 Some tests keep three or more sessions busy at the same time, with locks, transactions or temporary tables. They
 need more connections than the gate's pool has, and get Delphinus' error 1203. They count as *crowded* if they pass
@@ -185,14 +185,13 @@ fn document(records: &Records) -> String {
 }
 
 fn on_purpose() -> String {
-    let mut text = format!("\n## What differs on purpose\n\n{} of at most {MOST} tests.\n", KNOWN.len());
-    if !KNOWN.is_empty() {
-        text.push_str("\n| test | variant | what, and why | page |\n|---|---|---|---|\n");
-    }
-    for one in KNOWN {
-        let variant = one.only.map_or("both", |only| only.word());
-        let _ =
-            writeln!(text, "| {} | {variant} | {} | [{}]({}) |", one.test, one.reason, one.page, one.page);
+    let mut text = format!(
+        "\n## What differs on purpose\n\n{} differences of at most {MOST}.\n\n\
+         | what, and why | page | tests that show it |\n|---|---|---|\n",
+        DIFFERENCES.len()
+    );
+    for one in DIFFERENCES {
+        let _ = writeln!(text, "| {} | [{}]({}) | {} |", one.what, one.page, one.page, one.tests.join(", "));
     }
     text
 }

@@ -37,6 +37,13 @@ fn log_in(
 fn expire(stage: &Stage, user: &str, password: &str) {
     on_primary(stage, &format!("ALTER USER {user}@'%' IDENTIFIED BY '{password}'"));
     on_primary(stage, &format!("ALTER USER {user}@'%' PASSWORD EXPIRE"));
+    // A read there would find the password in order. MariaDB keeps accounts in JSON, with the time of the change.
+    let account = if stage.cluster.flavor.is_mysql() {
+        format!("SELECT authentication_string, password_expired FROM mysql.user WHERE user = '{user}'")
+    } else {
+        format!("SELECT Priv FROM mysql.global_priv WHERE User = '{user}'")
+    };
+    stage.wait_for_replicas(&account).unwrap();
     // For the proxy, which does not see the change.
     super::log_in(&stage.address, "admin", "adminpw").unwrap().query("FLUSH PRIVILEGES").unwrap();
 }
@@ -181,4 +188,63 @@ pub(super) fn programs_change_it(stage: &Stage, user: &str) {
     let told = say("old", &can, &format!("{change}; SELECT CONCAT('goes', ' on')"));
     assert!(told.contains("goes on"), "{told}");
     assert!(say("new", &[], "SELECT CURRENT_USER()").contains(user));
+}
+
+/// COM_CHANGE_USER to a user whose password has expired, and back, as on a server itself.
+pub(super) fn another_user_on_the_same_connection(
+    stage: &Stage,
+    (first, own): (&str, &str),
+    (user, password): (&str, &str),
+) {
+    let is_mysql = stage.cluster.flavor.is_mysql();
+    for disconnects in [true, false] {
+        if !is_mysql {
+            on_primary(stage, &format!("SET GLOBAL disconnect_on_expired_password = {disconnects}"));
+        }
+        for (capabilities, schema) in [(CAN_CHANGE, ""), (CAN_CHANGE, "app"), (0, "app")] {
+            let told = [stage.primary_address(), stage.address.clone()].map(|address| {
+                expire(stage, user, password);
+                let login = |name: &str, password: &str, schema: &str| {
+                    let mut login = Login::new(&address);
+                    if !is_mysql && address.port != stage.address.port {
+                        // By the socket, the server would take everybody for its user without a name at localhost.
+                        login = login.over_tcp(&address);
+                    }
+                    (login.user, login.password) = (name.to_owned(), password.to_owned());
+                    (login.database, login.more_capabilities) = (schema.to_owned(), capabilities);
+                    login
+                };
+                let mut client = Client::connect(&login(first, own, "app")).unwrap();
+                client.query("SET @before = 1").unwrap();
+                let mut told = vec![said(client.change_user(&login(user, "wrong", schema)))];
+                if is_mysql {
+                    // It has closed the connection.
+                    client = Client::connect(&login(first, own, "app")).unwrap();
+                }
+                told.push(said(client.change_user(&login(user, password, schema))));
+                // Where the first user goes on, it has no right to this.
+                let changes = changes(stage, user, password);
+                let change = changes.last().unwrap();
+                for sql in
+                    ["SELECT 1", "SELECT CURRENT_USER()", change, "SELECT CURRENT_USER()", "SELECT @before"]
+                {
+                    told.push(format!("{sql}: {}", said(client.query(sql))));
+                }
+                told.push(said(client.change_user(&login(first, own, "app"))));
+                told.push(said(client.query("SELECT CURRENT_USER(), DATABASE()")));
+                told
+            });
+            assert_eq!(told[0], told[1], "{} {disconnects} {capabilities} {schema}", stage.cluster.flavor);
+        }
+    }
+}
+
+/// The answer, or the number of the error.
+fn said<T: std::fmt::Debug>(answer: anyhow::Result<T>) -> String {
+    match answer {
+        Ok(answer) => format!("{answer:?}"),
+        Err(error) => {
+            error.downcast_ref::<ServerError>().map_or("closed".to_owned(), |error| error.code.to_string())
+        }
+    }
 }

@@ -25,6 +25,36 @@ const SCRIPTS: &[&[&str]] = &[
     ],
     &["SELEC 1", "GET DIAGNOSTICS @a = NUMBER", "SELECT @a"],
     &["SELEC 1", "SHOW WARNINGS", "GET DIAGNOSTICS CONDITION 1 @a = MYSQL_ERRNO", "SELECT @a"],
+    // The proxy asks how the transaction stands behind these.
+    &["CALL fails()", "GET DIAGNOSTICS CONDITION 1 @a = MYSQL_ERRNO, @b = MESSAGE_TEXT", "SELECT @a, @b"],
+    &["CALL fails()", "SHOW WARNINGS", "CALL fails()", "GET DIAGNOSTICS @a = NUMBER", "SELECT @a > 0"],
+    &["CALL fails()", "GET DIAGNOSTICS CONDITION (1) @a = MYSQL_ERRNO", "SHOW ERRORS"],
+    &["BEGIN", "CALL fails()", "SELECT ROW_COUNT()", "SHOW COUNT(*) ERRORS"],
+    &["INSERT INTO numbers VALUES (1)", "GET DIAGNOSTICS @a = ROW_COUNT", "SELECT @a"],
+    // None of these has warnings, and the proxy asks behind each of them.
+    &["DROP PROCEDURE IF EXISTS no_such", "CALL deletes(0)", "CALL deletes(0)", "SHOW WARNINGS"],
+    // What the proxy asks must not be traced.
+    &[
+        "SET optimizer_trace = 'enabled=on'",
+        "SELECT a FROM numbers WHERE a = 50",
+        "SET @a = (SELECT query FROM information_schema.optimizer_trace LIMIT 1)",
+        "SELECT @a",
+        "SELECT doubled(a) FROM numbers WHERE a = 91",
+        "SELECT query INTO @b FROM information_schema.optimizer_trace LIMIT 1",
+        "SELECT @b",
+    ],
+    // The server refuses what the proxy asks.
+    &["SET sql_big_selects = 0, max_join_size = 1", "CALL deletes(0)", "CALL deletes(0)", "SHOW WARNINGS"],
+    &["SET sql_big_selects = 0, max_join_size = 1", "CALL deletes(0)", "SELECT doubled(1)", "SHOW WARNINGS"],
+    // Of MariaDB. The proxy asks before them, too.
+    &[
+        "EXECUTE IMMEDIATE EXISTS (SELECT a FROM numbers)",
+        "GET DIAGNOSTICS CONDITION 1 @a = MYSQL_ERRNO",
+        "SELECT @a",
+    ],
+    &["EXECUTE IMMEDIATE CONCAT('SELECT ', '1/0')", "SET @a = 1", "SHOW WARNINGS"],
+    &["EXECUTE IMMEDIATE 'SELECT 1/0'", "DO 1", "SHOW WARNINGS"],
+    &["EXECUTE IMMEDIATE 'SELECT 1/0'", "SELECT a FROM numbers LIMIT 1", "SHOW WARNINGS"],
     // The proxy asks for the variables behind what is counted here.
     &[
         "CREATE TABLE IF NOT EXISTS numbers SELECT doubled(1) AS a",
@@ -108,6 +138,8 @@ const NEEDED: &[&str] = &[
     "CREATE FUNCTION doubled(x INT) RETURNS INT NO SQL BEGIN SET @last = x; RETURN 2 * x; END",
     "DROP PROCEDURE IF EXISTS deletes",
     "CREATE PROCEDURE deletes(x INT) BEGIN DELETE FROM numbers WHERE a < x; END",
+    "DROP PROCEDURE IF EXISTS fails",
+    "CREATE PROCEDURE fails() SIGNAL SQLSTATE '77777' SET MYSQL_ERRNO = 1000, MESSAGE_TEXT = 'abc'",
 ];
 
 pub(crate) fn scripts_answer_the_same(

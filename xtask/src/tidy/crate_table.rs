@@ -13,7 +13,7 @@ const HEAD: &str = "| crate | may use |";
 const ON_TOP: [&str; 3] = ["delphinus-e2e", "delphinus-bench", "delphinus-bench-micro"];
 
 /// Each crate, and the crates it may use. In the order of the levels: nothing may use what stands below it.
-const TABLE: [(&str, &[&str]); 24] = [
+const TABLE: [(&str, &[&str]); 29] = [
     ("kernel", &[]),
     ("wire", &[]),
     ("sql", &[]),
@@ -23,17 +23,21 @@ const TABLE: [(&str, &[&str]); 24] = [
     ("tables", &[]),
     ("memory", &[]),
     ("testkit", &["wire"]),
+    ("doctor", &["config"]),
     ("state", &["wire", "sql"]),
     ("topology", &["wire"]),
     ("cache", &["wire", "topology"]),
-    ("journal", &["memory", "telemetry"]),
+    ("journal", &["memory", "sql", "telemetry"]),
+    ("history", &["memory", "telemetry"]),
     ("stats", &["memory", "sql", "telemetry", "topology"]),
     ("net", &["kernel", "memory", "wire", "telemetry"]),
+    ("lease", &["topology"]),
+    ("vip", &["kernel", "topology", "lease"]),
     ("route", &["wire", "sql", "state", "topology"]),
-    ("pool", &["memory", "wire", "state", "net", "topology", "telemetry"]),
+    ("pool", &["memory", "wire", "sql", "state", "net", "topology", "journal", "telemetry"]),
     ("view", &["memory", "wire", "sql", "topology", "net"]),
     ("monitor", &["memory", "wire", "sql", "topology", "net", "view", "telemetry"]),
-    ("clients", &["wire", "sql", "state", "topology", "route", "net", "pool", "view"]),
+    ("clients", &["wire", "sql", "state", "topology", "route", "net", "pool", "view", "telemetry"]),
     (
         "session",
         &[
@@ -57,6 +61,7 @@ const TABLE: [(&str, &[&str]); 24] = [
         "admin",
         &[
             "config",
+            "doctor",
             "memory",
             "wire",
             "sql",
@@ -71,10 +76,12 @@ const TABLE: [(&str, &[&str]); 24] = [
             "session",
             "stats",
             "journal",
+            "history",
             "tables",
             "telemetry",
         ],
     ),
+    ("http", &["memory", "wire", "net", "clients", "admin", "tables", "telemetry"]),
     (
         "app",
         &[
@@ -82,6 +89,7 @@ const TABLE: [(&str, &[&str]); 24] = [
             "wire",
             "sql",
             "config",
+            "doctor",
             "telemetry",
             "state",
             "topology",
@@ -95,10 +103,14 @@ const TABLE: [(&str, &[&str]); 24] = [
             "session",
             "stats",
             "journal",
+            "history",
             "admin",
+            "http",
+            "lease",
+            "vip",
         ],
     ),
-    ("cli", &["app", "admin", "config", "sandbox", "telemetry"]),
+    ("cli", &["app", "admin", "http", "config", "doctor", "sandbox", "telemetry"]),
 ];
 
 /// Names every dependency that the table does not have, every crate that is not in it, and where the page differs.

@@ -3,7 +3,7 @@
 use super::scan::has_path;
 use super::{Project, Violation};
 
-const PURE: [&str; 8] = ["memory", "wire", "sql", "state", "topology", "cache", "route", "config"];
+const PURE: [&str; 9] = ["memory", "wire", "sql", "state", "topology", "cache", "route", "config", "doctor"];
 
 /// External crates that do nothing but compute. Whoever needs another adds it here, knowing that.
 const COMPUTING: [&str; 17] = [

@@ -145,7 +145,7 @@ fn state(backend: &Backend, open: u32) -> [Cell; 3] {
     let fault = backend.fault.as_ref().map(|fault| format!("{}: {}", fault.kind(), fault.text()));
     match backend.wish {
         Wish::Offline { since } => {
-            let word = if open > 0 { "draining" } else { "maintenance" };
+            let word = state_word(backend, open);
             let also = health.or(fault).map(|text| format!("; {text}")).unwrap_or_default();
             [text(word), text(moment(since, now)), text(format!("set OFFLINE by an operator{also}"))]
         }
@@ -154,8 +154,17 @@ fn state(backend: &Backend, open: u32) -> [Cell; 3] {
         }
         Wish::Online => {
             let since = backend.health.since().map(|since| moment(since, now));
-            [text(backend.health.as_str()), since.into(), health.or(fault).into()]
+            [text(state_word(backend, open)), since.into(), health.or(fault).into()]
         }
+    }
+}
+
+/// The word for its state.
+pub(crate) fn state_word(backend: &Backend, open: u32) -> &'static str {
+    match backend.wish {
+        Wish::Offline { .. } if open > 0 => "draining",
+        Wish::Offline { .. } | Wish::GivenUp { .. } => "maintenance",
+        Wish::Online => backend.health.as_str(),
     }
 }
 

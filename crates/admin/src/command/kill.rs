@@ -1,8 +1,9 @@
-//! `KILL`: one session or statement by its id, or all of a user, a host, or an age.
+//! `KILL`: one session or statement by its id, or all of a user, a host, a digest, or an age.
 
 use std::sync::Arc;
 
 use delphinus_clients::{Activity, ClientConnId};
+use delphinus_sql::Digest;
 use delphinus_wire::error_code;
 
 use super::{Call, usage_of};
@@ -15,6 +16,8 @@ use crate::text::Word;
 struct Victims {
     user: Option<String>,
     host: Option<String>,
+    /// They run a statement with this digest.
+    digest: Option<Digest>,
     /// In the same state for so many seconds.
     older_s: Option<u32>,
 }
@@ -33,7 +36,7 @@ pub(super) fn kill(call: &Call<'_>) -> Result<Answer, Refused> {
     Ok(kill_all(call, &victims, ends_session))
 }
 
-/// `USER name HOST host OLDER seconds`, each of them at most once.
+/// `USER name HOST host DIGEST hash OLDER seconds`, each of them at most once.
 fn victims(words: &[Word]) -> Option<Victims> {
     let mut found = Victims::default();
     let mut rest = words;
@@ -42,6 +45,8 @@ fn victims(words: &[Word]) -> Option<Victims> {
             found.user = Some(value.text.clone());
         } else if word.is("HOST") && found.host.is_none() {
             found.host = Some(value.text.clone());
+        } else if word.is("DIGEST") && found.digest.is_none() {
+            found.digest = Some(Digest(u64::from_str_radix(value.text.trim_start_matches("0x"), 16).ok()?));
         } else if word.is("OLDER") && found.older_s.is_none() {
             found.older_s = Some(value.text.parse().ok()?);
         } else {
@@ -56,6 +61,7 @@ impl Victims {
     fn has(&self, one: &Activity, now_s: u32) -> bool {
         self.user.as_deref().is_none_or(|user| *one.user() == *user)
             && self.host.as_deref().is_none_or(|host| one.host == host)
+            && self.digest.is_none_or(|digest| one.running_digest() == Some(digest.0))
             && self.older_s.is_none_or(|least| one.since_s(now_s) >= least)
     }
 }
@@ -100,13 +106,29 @@ mod tests {
     use crate::text::words;
 
     #[test]
-    fn sessions_are_meant_by_user_host_and_age() {
+    fn sessions_are_meant_by_user_host_digest_and_age() {
         let read = |text: &str| victims(&words(text));
-        let all = Victims { user: Some("a b".into()), host: Some("10.0.0.7".into()), older_s: Some(60) };
-        assert_eq!(read("USER 'a b' HOST 10.0.0.7 OLDER 60"), Some(all));
+        let all = Victims {
+            user: Some("a b".into()),
+            host: Some("10.0.0.7".into()),
+            digest: Some(Digest(0xa1)),
+            older_s: Some(60),
+        };
+        assert_eq!(read("USER 'a b' HOST 10.0.0.7 DIGEST 00000000000000A1 OLDER 60"), Some(all));
+        let by_digest = Victims { digest: Some(Digest(u64::MAX)), ..Victims::default() };
+        assert_eq!(read("digest '0xffffffffffffffff'"), Some(by_digest));
         let old = Victims { older_s: Some(0), ..Victims::default() };
         assert_eq!(read("older 0"), Some(old));
-        for wrong in ["", "USER", "USER a b", "OLDER x", "USER a USER b", "WHERE 1"] {
+        for wrong in [
+            "",
+            "USER",
+            "USER a b",
+            "OLDER x",
+            "DIGEST x",
+            "DIGEST 1ffffffffffffffff",
+            "USER a USER b",
+            "WHERE 1",
+        ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

@@ -40,12 +40,12 @@ fn version(console: &Console) -> Cells {
 pub(crate) static LISTENERS: Source = Source {
     table: tables::Table {
         name: "listeners",
-        help: "The addresses where clients and operators connect.",
+        help: "The addresses where clients, operators and programs connect.",
         columns: &[
             Column::text("name", "Its name."),
             Column::text("address", "Address and port, or the path of a socket."),
             Column::text("tls", "disabled, optional or required."),
-            Column::text("serves", "clients or operators."),
+            Column::text("serves", "clients, operators or programs."),
             Column::text("cluster", "The cluster that its clients get to, whoever they are."),
         ],
         over: "",

@@ -8,11 +8,11 @@ use delphinus_clients::{Activity, Attendance, ClientLimits};
 use delphinus_memory::{Account, Owner};
 use delphinus_net::rt;
 use delphinus_pool::Budget;
-use delphinus_tables::{Column, Table};
+use delphinus_tables::{Cell, Column, Table};
 use delphinus_telemetry::{CLUSTER, Sample, series};
 use delphinus_topology::{Backend, ClusterId};
 
-use super::{cache, memory};
+use super::{activity, cache, memory};
 use crate::console::Console;
 use crate::source::{Cells, Provider, Source};
 use crate::table::{number, text};
@@ -28,15 +28,15 @@ const BACKEND: &str = "backend";
 const OWNER: &str = "owner";
 
 /// A number that is so at the moment.
-pub(super) struct Gauge {
-    pub(super) name: &'static str,
+pub(crate) struct Gauge {
+    pub(crate) name: &'static str,
     /// What it is, with its unit.
-    pub(super) help: &'static str,
+    pub(crate) help: &'static str,
     pub(super) of: Of,
 }
 
 /// What a gauge is about.
-pub(super) enum Of {
+pub(crate) enum Of {
     Process(fn(&Now<'_>) -> u64),
     Cluster(fn(&Now<'_>, ClusterId) -> u64),
     Backend(fn(&Backend, &Budget) -> u64),
@@ -44,7 +44,7 @@ pub(super) enum Of {
 }
 
 /// What gauges are read from.
-pub(super) struct Now<'a> {
+pub(crate) struct Now<'a> {
     pub(super) console: &'a Console,
     sessions: Vec<Arc<Activity>>,
     limits: ClientLimits,
@@ -120,6 +120,27 @@ const GAUGES: &[Gauge] = &[
         }),
     },
     Gauge {
+        name: "delphinus_sessions_in_transaction",
+        help: "Sessions with an open transaction on a backend.",
+        of: Of::Cluster(|now, cluster| {
+            now.sessions_of(cluster).filter(|info| info.is_in_transaction()).count() as u64
+        }),
+    },
+    Gauge {
+        name: "delphinus_sessions_running",
+        help: "Sessions that run something on a backend.",
+        of: Of::Cluster(|now, cluster| {
+            now.sessions_of(cluster).filter(|info| info.place().is_some()).count() as u64
+        }),
+    },
+    Gauge {
+        name: "delphinus_sessions_waiting",
+        help: "Sessions whose command has no backend connection yet.",
+        of: Of::Cluster(|now, cluster| {
+            now.sessions_of(cluster).filter(|info| info.is_waiting()).count() as u64
+        }),
+    },
+    Gauge {
         name: "delphinus_backend_up",
         help: "1: the backend answers, as SHOW BACKENDS says; 0: it is down, or nothing is known of it yet.",
         of: Of::Backend(|backend, _| backend.is_up().into()),
@@ -137,12 +158,12 @@ const GAUGES: &[Gauge] = &[
 ];
 
 /// All gauges, in the order in which they are shown.
-fn gauges() -> impl Iterator<Item = &'static Gauge> {
-    GAUGES.iter().chain(cache::GAUGES).chain(memory::GAUGES)
+pub(crate) fn gauges() -> impl Iterator<Item = &'static Gauge> {
+    GAUGES.iter().chain(cache::GAUGES).chain(memory::GAUGES).chain(activity::GAUGES)
 }
 
 impl<'a> Now<'a> {
-    pub(super) fn of(console: &'a Console) -> Self {
+    pub(crate) fn of(console: &'a Console) -> Self {
         let registry = &console.parts.registry;
         Self {
             console,
@@ -160,16 +181,33 @@ impl<'a> Now<'a> {
 impl Gauge {
     /// Its series with their values.
     pub(super) fn read(&self, now: &Now<'_>) -> Vec<(String, u64)> {
+        let name = |values: &[Arc<str>]| {
+            series(self.name, self.labels().iter().copied().zip(values.iter().map(|value| &**value)))
+        };
+        self.values(now).into_iter().map(|(labels, value)| (name(&labels), value)).collect()
+    }
+
+    /// The names of its labels.
+    pub(crate) fn labels(&self) -> &'static [&'static str] {
+        match self.of {
+            Of::Process(_) => &[],
+            Of::Cluster(_) => &[CLUSTER],
+            Of::Backend(_) => &[CLUSTER, BACKEND],
+            Of::Owner(_) => &[OWNER],
+        }
+    }
+
+    /// Its values, each with those of its labels.
+    pub(crate) fn values(&self, now: &Now<'_>) -> Vec<(Vec<Arc<str>>, u64)> {
         let clusters = now.console.clusters();
         match self.of {
-            Of::Process(read) => vec![(self.name.to_owned(), read(now))],
-            Of::Cluster(read) => clusters
-                .map(|(id, cluster)| (series(self.name, [(CLUSTER, &*cluster.name)]), read(now, id)))
-                .collect(),
+            Of::Process(read) => vec![(Vec::new(), read(now))],
+            Of::Cluster(read) => {
+                clusters.map(|(id, cluster)| (vec![cluster.name.clone()], read(now, id))).collect()
+            }
             Of::Owner(read) => {
-                let one = |owner: Owner| {
-                    (series(self.name, [(OWNER, owner.as_str())]), read(&now.console.parts.memory, owner))
-                };
+                let memory = &now.console.parts.memory;
+                let one = |owner: Owner| (vec![Arc::from(owner.as_str())], read(memory, owner));
                 Owner::ALL.map(one).to_vec()
             }
             Of::Backend(read) => {
@@ -177,8 +215,8 @@ impl Gauge {
                 for (_, cluster) in clusters {
                     for backend in cluster.reader.load().present() {
                         let Some((_, budget)) = cluster.backends.get(backend.id.index()) else { continue };
-                        let labels = [(CLUSTER, &*cluster.name), (BACKEND, &*backend.name)];
-                        all.push((series(self.name, labels), read(backend, budget)));
+                        let labels = vec![cluster.name.clone(), backend.name.clone()];
+                        all.push((labels, read(backend, budget)));
                     }
                 }
                 all
@@ -201,6 +239,15 @@ pub(crate) static STATUS: Source = Source {
     role: AdminRole::Viewer,
     rows: Provider::Now(rows),
 };
+
+/// All names with their values.
+pub(super) fn numbers(console: &Console) -> Vec<(String, i64)> {
+    let row = |row: Vec<Cell>| match row.as_slice() {
+        [Cell::Text(name), Cell::Integer(value), ..] => Some((name.clone(), *value)),
+        _ => None,
+    };
+    rows(console).into_iter().filter_map(row).collect()
+}
 
 fn rows(console: &Console) -> Cells {
     let now = Now::of(console);

@@ -16,6 +16,7 @@ use delphinus_telemetry::CounterSet;
 use delphinus_wire::auth::{Credential, Password, Plugin};
 
 use super::dispatch::find;
+use super::vips::{MemberRow, VipChecking, VipRow, VipWish, Wishing};
 use super::*;
 use crate::cluster::{ClusterView, PauseDoor};
 use crate::console::{ChangedOption, Changing, ClientUser, ConfigChange, ListenerRow, Parts, Proxy, Saving};
@@ -31,8 +32,14 @@ pub(crate) fn console() -> Console {
         credential: Credential::Plain(Password::new("s3cret")),
         role: AdminRole::Admin,
     };
+    let token = crate::users::AdminToken {
+        name: "metrics".to_owned(),
+        hash: delphinus_wire::auth::TokenHash::of(&Password::new("0123456789abcdef")),
+        role: AdminRole::Viewer,
+    };
     let settings = crate::console::Settings {
         users: vec![user],
+        tokens: vec![token],
         max_connections: 3,
         connect_timeout: Duration::from_secs(1),
         wait_timeout: Duration::from_secs(1),
@@ -51,27 +58,40 @@ pub(crate) fn console() -> Console {
             delphinus_memory::Account::unlimited(),
             delphinus_stats::Limits { by_digest: true, max_bytes: 1 << 20, max_text: 1024 },
         ),
-        slow_log: slow_log(),
+        logs: logs(),
+        history: history(),
         proxy: Rc::new(TwoOptions),
     };
     Console::new(parts, rt::now())
 }
 
-/// A slow log that nobody reads.
-fn slow_log() -> Arc<delphinus_journal::Journal> {
-    let rotation = delphinus_journal::Rotation { max_bytes: 0, after: Duration::ZERO, keep: 1 };
-    let settings = delphinus_journal::Settings {
-        path: Some("/dev/null".into()),
-        format: delphinus_journal::Format::Json,
-        least_us: 0,
-        one_of: 1,
-        users: Vec::new(),
-        digests: Vec::new(),
-        shows_literals: false,
-        syncs: false,
-        rotation,
+/// Logs that nobody reads.
+fn logs() -> delphinus_journal::Logs {
+    let slow =
+        delphinus_journal::Settings { path: Some("/dev/null".into()), ..delphinus_journal::Settings::off() };
+    delphinus_journal::Logs::start(
+        &delphinus_memory::Account::unlimited(),
+        slow,
+        delphinus_journal::Settings::off(),
+    )
+}
+
+/// A history in memory.
+fn history() -> Arc<delphinus_history::History> {
+    let limits = delphinus_history::Limits {
+        max_bytes: 8 << 20,
+        raw_days: 2,
+        minute_days: 2,
+        hour_days: 2,
+        snapshot_days: 2,
+        most_groups: 10,
     };
-    delphinus_journal::Journal::start(delphinus_memory::Account::unlimited(), settings)
+    delphinus_history::History::start(
+        &delphinus_memory::Account::unlimited(),
+        delphinus_history::Place::memory(),
+        delphinus_history::Settings { enabled: true, limits },
+        Box::new(|_| None),
+    )
 }
 
 /// A cluster whose role moves at a word.
@@ -139,6 +159,22 @@ impl TwoOptions {
 }
 
 impl Proxy for TwoOptions {
+    fn vips(&self) -> Vec<VipRow> {
+        Vec::new()
+    }
+
+    fn members(&self) -> Vec<MemberRow> {
+        Vec::new()
+    }
+
+    fn check_vips(&self) -> VipChecking<'_> {
+        Box::pin(async { Vec::new() })
+    }
+
+    fn wish_of_vips(&self, _: VipWish) -> Wishing<'_> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn listeners(&self) -> Vec<ListenerRow> {
         Vec::new()
     }
@@ -147,13 +183,25 @@ impl Proxy for TwoOptions {
         Vec::new()
     }
 
+    fn most_digests_of_snapshot(&self) -> usize {
+        10
+    }
+
     fn options(&self) -> Vec<(String, String)> {
         [("pool.hold_ms", "250"), ("log.level", "info")]
             .map(|(option, value)| (option.to_owned(), value.to_owned()))
             .to_vec()
     }
 
+    fn faults(&self) -> crate::Examining<'_> {
+        Box::pin(async { Vec::new() })
+    }
+
     fn set_offline(&self, _: bool) {}
+
+    fn is_ending(&self) -> bool {
+        false
+    }
 
     fn reload<'a>(&'a self, _: &'a str) -> Changing<'a> {
         Box::pin(async { Ok(Self::changes()) })

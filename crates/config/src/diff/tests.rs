@@ -176,3 +176,17 @@ fn no_change_shows_a_secret() {
     assert_eq!(next.users, after.users);
     assert_eq!(next.clusters[0].monitor.password, after.clusters[0].monitor.password);
 }
+
+#[test]
+fn the_door_for_programs_changes_while_the_proxy_runs() {
+    let with_token = |token: &str| {
+        one(&format!(
+            "[http]\naddresses = [\"127.0.0.1:1\"]\n[[http.token]]\nname = \"t\"\ntoken = \"{token}\"\n"
+        ))
+    };
+    let (before, after) = (with_token("0123456789abcdef"), with_token("fedcba9876543210"));
+    assert_eq!(said(&before, &after), ["http.token[\"t\"].token (hidden) (hidden) hot"]);
+    assert_eq!(before.plan(&after).next.http, after.http);
+    let changes = said(&one(""), &before);
+    assert!(!changes.is_empty() && changes.iter().all(|change| change.ends_with(" hot")), "{changes:?}");
+}

@@ -1,5 +1,7 @@
 //! Whole files against the configuration or the mistakes that they have to give.
 
+mod http;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -32,6 +34,7 @@ fn world() -> World {
             ("MONITOR_PASSWORD", "m"),
             ("ADMIN_PASSWORD", "a"),
             ("EMPTY", ""),
+            ("HTTP_TOKEN", "token-of-the-variable"),
         ]
         .into(),
         files: [
@@ -301,7 +304,7 @@ fn wrong_values() {
             d.toml:48:1: weight is a number with a fraction; write a whole number from 0 to 1000
             d.toml:50:2: unknown key "monitr"; write "monitor"
             d.toml:54:1: max_connections is a list; write a whole number from 1 to 100000
-            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, digests, slow_log, log, admin
+            d.toml:56:2: unknown key "zzz"; remove it; known here: proxy, listener, user, authentication, cluster, routing, rule, filter, limit, mirror, monitor, pool, cache, digests, slow_log, activity, sql_log, lease, vip, log, admin, http
         "#]],
     );
 }
@@ -530,7 +533,7 @@ fn bad_admin() {
     check_mistakes(
         &text,
         &expect![[r#"
-            d.toml:135:2: no [[admin.user]] is set, so no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "admin"
+            d.toml:147:2: no [[admin.user]] is set, so no operator could log in; write [[admin.user]] and below it name = "...", password_file = "..." and role = "admin"
         "#]],
     );
 }
@@ -538,7 +541,8 @@ fn bad_admin() {
 #[test]
 fn every_option_is_shown_and_no_secret_is() {
     let text = include_str!("../../tests/data/good.toml").to_owned()
-        + "[admin]\naddresses = ['[::1]:1', 'unix:/a']\n[[admin.user]]\nname = 'ops'\npassword = 'admin-secret'\n";
+        + "[admin]\naddresses = ['[::1]:1', 'unix:/a']\n[[admin.user]]\nname = 'ops'\npassword = 'admin-secret'\n\
+           [http]\naddresses = ['unix:/b']\n[[http.token]]\nname = 't'\ntoken = 'http-secret-012345'\n";
     let shown = parse_text(&text).unwrap().effective.0;
     let value = |path: &str| shown.iter().find(|(name, _)| name == path).map(|(_, value)| value.as_str());
     assert_eq!(value("proxy.workers"), Some("4"));
@@ -550,7 +554,16 @@ fn every_option_is_shown_and_no_secret_is() {
     assert_eq!(value("admin.user[1].password"), Some("(hidden)"));
     assert_eq!(value("admin.addresses"), Some("[\"[::1]:1\", \"unix:/a\"]"));
     let all: String = shown.iter().map(|(_, value)| value.as_str()).collect();
-    for secret in ["secret\"", "app-secret", "monitor-secret", "admin-secret", "2470C0C0", "$A$005"] {
+    for secret in [
+        "secret\"",
+        "app-secret",
+        "monitor-secret",
+        "admin-secret",
+        "lease-secret",
+        "http-secret",
+        "2470C0C0",
+        "$A$005",
+    ] {
         assert!(!all.contains(secret), "{secret}");
     }
     // Each option of the reference is there, for each section that is written.
@@ -585,9 +598,10 @@ fn the_reference_page_is_up_to_date() {
 const MINIMAL: &str = "listener = [{ address = '127.0.0.1:0'LISTENER }]\n\
     user = [{ name = 'u', password = 'p'USER }]\n\
     [proxy]\nPROXY[cluster]\nCLUSTER[[cluster.backend]]\naddress = 'db:3306'\nrole = 'primary'\nBACKEND[cluster.failover]\nFAILOVER\
-    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[digests]\nDIGESTS[slow_log]\nSLOWLOG[log]\nLOG\
-    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR\
-    [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR";
+    [monitor]\nuser = 'm'\npassword = 'p'\nMONITOR[authentication]\nAUTHENTICATION[pool]\nPOOL[cache]\nCACHE[digests]\nDIGESTS[slow_log]\nSLOWLOG[activity]\nACTIVITY[sql_log]\nSQLLOG[lease]\nstore = 'local'\nLEASE[log]\nLOG\
+    [routing]\nROUTING[[rule]]\nreject = 'x'\nRULE[[filter]]\nstatement = ['ddl']\nFILTER[[limit]]\nLIMIT[[mirror]]\ngroup = 'm'\naddress = 'db9:3306'\nMIRROR[[vip]]\nname = 'v'\naddresses = ['10.0.0.100']\nVIRTUAL\
+    [admin]\naddresses = ['127.0.0.1:0']\nCONSOLE[[admin.user]]\nname = 'o'\npassword = 'p'\nOPERATOR\
+    [http]\naddresses = ['127.0.0.1:0']\nDOOR[[http.token]]\nname = 't'\ntoken = '0123456789abcdef'\nBEARER";
 
 /// The minimal file with further options in their sections.
 fn minimal(options: &[(&OptionDoc, String)]) -> String {
@@ -605,6 +619,10 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("cache", "CACHE"),
         ("digests", "DIGESTS"),
         ("slow_log", "SLOWLOG"),
+        ("lease", "LEASE"),
+        ("vip", "VIRTUAL"),
+        ("sql_log", "SQLLOG"),
+        ("activity", "ACTIVITY"),
         ("log", "LOG"),
         ("routing", "ROUTING"),
         ("rule", "RULE"),
@@ -613,6 +631,8 @@ fn minimal(options: &[(&OptionDoc, String)]) -> String {
         ("mirror", "MIRROR"),
         ("admin", "CONSOLE"),
         ("admin.user", "OPERATOR"),
+        ("http", "DOOR"),
+        ("http.token", "BEARER"),
     ];
     for (section, mark) in sections {
         let in_one_line = matches!(section, "listener" | "user");
@@ -653,10 +673,12 @@ fn ends_of_ranges_are_accepted_and_no_more() {
         ("user.connection_admin", "true"),
         ("cache.max_bytes", "1099511627776"),
         ("limit.statements_per_second", "5"),
+        ("lease.ttl_s", "3600"),
     ];
     let needs = |option: &str, other: &str| match option {
         "proxy.reserved_connections" | "pool.reserved_connections" => true,
         "proxy.max_user_connections" | "proxy.max_connections_per_address" => other.starts_with("proxy"),
+        "lease.margin_ms" => other.starts_with("lease"),
         "limit.burst" => other.starts_with("limit"),
         "cache.max_entry_bytes" => other.starts_with("cache"),
         "user.min_backend_connections" => other.starts_with("pool"),

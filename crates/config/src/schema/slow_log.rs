@@ -15,14 +15,14 @@ section! {
         format: SlowLogFormat = is(SlowLogFormat::Mysql), "", Hot;
         /// Statements that take at least so long are written. 0: all are.
         long_query_time_ms: u64 = is(1_000), "ms", Hot, in 0..=86_400_000;
-        /// One of so many of these is written.
+        /// One of so many of these is written, counted by each worker.
         rate_limit: u64 = is(1), "statements", Hot, in 1..=1_000_000_000;
         /// Condition: the client's user is one of these.
         user: Vec<String> = is(vec![]), "", Hot, aka "username";
         /// Condition: the digest of the statement is one of these, 16 hexadecimal digits.
         digest: Vec<String> = is(vec![]), "", Hot;
-        /// Texts are written with their literals, which may be secrets. If not, each literal is a `?`. Values of prepared statements are
-        /// never written.
+        /// Texts are written with their literals, which may be secrets. If not, each literal is a `?`. Statements that may tell a password,
+        /// as CREATE USER, never have them. Values of prepared statements are never written.
         literals: bool = is(false), "", Hot;
         /// What is written is on the disk before more is written. Statements do not wait for that.
         fsync: bool = is(false), "", Hot;

@@ -3,7 +3,7 @@
 use super::Check;
 use super::password::{Source, Sources, read_hash};
 use crate::address::ListenAddress;
-use crate::config::{Admin, AdminUser, Credential, TlsIdentity};
+use crate::config::{Admin, AdminUser, Credential};
 use crate::parse::Rows;
 use crate::schema::{AdminSection, AdminUserSection, Written};
 use crate::value::SocketMode;
@@ -28,7 +28,7 @@ impl Check<'_, '_> {
             addresses: written.addresses.clone(),
             socket_mode: written.socket_mode.unwrap_or(SOCKET_MODE_DEFAULT),
             tls: written.tls,
-            tls_identity: self.admin_identity(row),
+            tls_identity: self.identity(row, (&written.tls_cert, &written.tls_key)),
             max_connections: written.max_connections,
             users: users.rows.iter().filter_map(|row| self.admin_user(row)).collect(),
         }
@@ -62,25 +62,6 @@ impl Check<'_, '_> {
         if written.socket_mode.is_some() && !has_socket {
             let what = "socket_mode means nothing without a Unix socket among the addresses";
             self.mistakes.push(row.at("socket_mode"), what, "remove it, or add \"unix:/path\" to addresses");
-        }
-    }
-
-    fn admin_identity(&mut self, row: &Written<AdminSection>) -> Option<TlsIdentity> {
-        let written = &row.value;
-        match (&written.tls_cert, &written.tls_key) {
-            (Some(cert), Some(key)) => Some(TlsIdentity {
-                cert: self.pem_file("tls_cert", cert, row.at("tls_cert")),
-                key: self.pem_file("tls_key", key, row.at("tls_key")),
-            }),
-            (Some(_), None) => {
-                self.mistakes.push(row.at("tls_cert"), "tls_cert without tls_key", "write tls_key, too");
-                None
-            }
-            (None, Some(_)) => {
-                self.mistakes.push(row.at("tls_key"), "tls_key without tls_cert", "write tls_cert, too");
-                None
-            }
-            (None, None) => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Check;
 use super::choice::Names;
 use crate::address::{ListenAddress, Network};
-use crate::config::{Listener, TlsIdentity};
+use crate::config::Listener;
 use crate::parse::Rows;
 use crate::schema::{ListenerSection, Written};
 use crate::value::SocketMode;
@@ -13,8 +13,13 @@ use crate::word::{ClientTls, Compression};
 const SOCKET_MODE_DEFAULT: SocketMode = SocketMode(0o777);
 
 impl Check<'_, '_> {
-    pub(super) fn listeners(&mut self, listeners: Rows<ListenerSection>, names: &Names) -> Vec<Listener> {
-        if listeners.rows.is_empty() && listeners.complete {
+    pub(super) fn listeners(
+        &mut self,
+        listeners: Rows<ListenerSection>,
+        names: &Names,
+        is_agent: bool,
+    ) -> Vec<Listener> {
+        if !is_agent && listeners.rows.is_empty() && listeners.complete {
             self.mistakes.push(
                 &(0..0),
                 "no [[listener]] is set, so no client could connect",
@@ -42,7 +47,7 @@ impl Check<'_, '_> {
             name: name_of(written),
             address: written.address.clone(),
             tls,
-            tls_identity: self.identity(row),
+            tls_identity: self.identity(row, (&written.tls_cert, &written.tls_key)),
             tls_ca: written.tls_ca.as_ref().map(|path| self.pem_file("tls_ca", path, row.at("tls_ca"))),
             compression_algorithms: self.compression_algorithms(row),
             proxy_protocol_networks: self.proxy_protocol_networks(row, is_unix),
@@ -86,24 +91,6 @@ impl Check<'_, '_> {
         for (name, _) in files.iter().filter(|(_, path)| path.is_some()) {
             let what = format!("{name} is set, but tls is \"disabled\"{why}");
             self.mistakes.push(row.at(name), what, format!("remove {name}, or write tls = \"optional\""));
-        }
-    }
-
-    fn identity(&mut self, row: &Written<ListenerSection>) -> Option<TlsIdentity> {
-        match (&row.value.tls_cert, &row.value.tls_key) {
-            (Some(cert), Some(key)) => Some(TlsIdentity {
-                cert: self.pem_file("tls_cert", cert, row.at("tls_cert")),
-                key: self.pem_file("tls_key", key, row.at("tls_key")),
-            }),
-            (Some(_), None) => {
-                self.mistakes.push(row.at("tls_cert"), "tls_cert without tls_key", "write tls_key, too");
-                None
-            }
-            (None, Some(_)) => {
-                self.mistakes.push(row.at("tls_key"), "tls_key without tls_cert", "write tls_cert, too");
-                None
-            }
-            (None, None) => None,
         }
     }
 }

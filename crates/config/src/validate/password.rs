@@ -100,7 +100,7 @@ impl Check<'_, '_> {
         read.map_err(|problem| self.mistakes.push(row.at(&option), problem.what, problem.instead)).ok()
     }
 
-    fn variable(&self, name: &str) -> Result<Secret, Problem> {
+    pub(super) fn variable(&self, name: &str) -> Result<Secret, Problem> {
         match self.environment.variable(name) {
             Some(value) if !value.is_empty() => Ok(Secret::new(value)),
             Some(_) => Err(Problem {
@@ -115,6 +115,14 @@ impl Check<'_, '_> {
     }
 
     fn password_file(&self, path: &Path) -> Result<Secret, Problem> {
+        self.line_of_file(path).map_err(|problem| Problem {
+            what: format!("password_file {problem}"),
+            instead: "write the path of a file that holds the password and nothing else",
+        })
+    }
+
+    /// The one line of a file; an error begins with its path.
+    pub(super) fn line_of_file(&self, path: &Path) -> Result<Secret, String> {
         let path = self.resolve(path);
         let problem = match self.environment.read_file(&path).map(Secret::new) {
             Ok(text) => match without_line_end(text.expose()) {
@@ -124,10 +132,7 @@ impl Check<'_, '_> {
             },
             Err(error) => format!("cannot be read: {error}"),
         };
-        Err(Problem {
-            what: format!("password_file {} {problem}", path.display()),
-            instead: "write the path of a file that holds the password and nothing else",
-        })
+        Err(format!("{} {problem}", path.display()))
     }
 }
 

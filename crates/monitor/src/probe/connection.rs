@@ -1,7 +1,7 @@
 //! The monitor's own connection to a backend: logged in without a schema, and with no capability that a probe
 //! does not need.
 
-use delphinus_net::{BackendLogin, Buffer, PacketIo, Stream, log_in};
+use delphinus_net::{BackendLogin, Buffer, PacketIo, Place, Stream, log_in};
 use delphinus_wire::Capabilities;
 use delphinus_wire::auth::{BackendSecret, Password};
 use delphinus_wire::command::Code;
@@ -39,23 +39,23 @@ impl Connection {
     /// Logs in on a new connection, as the monitor's user.
     pub(crate) async fn log_in(
         stream: Stream,
-        to: (&BackendSpec, &str),
+        (spec, host): (&BackendSpec, &str),
         settings: &Settings,
     ) -> Result<Self, ProbeError> {
-        let account = {
+        let who = {
             let tuning = settings.tuning();
             (tuning.user.clone(), tuning.password.clone())
         };
-        Self::log_in_as(stream, to, account).await
+        Self::log_in_as(stream, (&spec.place, host), who).await
     }
 
-    /// The same as another one.
+    /// The same as this user, with this password.
     pub(crate) async fn log_in_as(
         stream: Stream,
-        (spec, host): (&BackendSpec, &str),
+        (place, host): (&Place, &str),
         (user, password): (String, Password),
     ) -> Result<Self, ProbeError> {
-        let reach = spec.place.reach();
+        let reach = place.reach();
         let (compression, zstd_level) = Algorithm::asked_for(reach.compression);
         let login = BackendLogin {
             user,

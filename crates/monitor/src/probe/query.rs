@@ -59,6 +59,18 @@ pub(crate) struct NamedRow<'a> {
 }
 
 impl<'a> NamedRow<'a> {
+    /// All that are not NULL, by the names of their columns in small letters.
+    pub(crate) fn cells(self) -> impl Iterator<Item = (String, String)> + 'a {
+        let named = self.named;
+        let starts = std::iter::once(0).chain(named.ends.iter().copied());
+        let mut reader = Reader::new(self.payload);
+        starts.zip(&named.ends).filter_map(move |(start, end)| {
+            let value = reader.text_value().ok()??;
+            let name = String::from_utf8_lossy(&named.names[start..*end]).to_ascii_lowercase();
+            Some((name, String::from_utf8_lossy(value).into_owned()))
+        })
+    }
+
     /// The text in the first column that `is_it`; `None` if there is none, or it is NULL.
     pub(crate) fn text(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Cow<'a, str>> {
         let at = self.named.position(is_it)?;

@@ -93,7 +93,7 @@ impl Hand {
         let spot = spec.place.spot();
         let stream = delphinus_net::dial_at(&spot, announce, self.settings.timeout()).await?;
         let account = (self.account.user.clone(), self.account.password.clone());
-        let mut connection = Connection::log_in_as(stream, (spec, spot.host()), account).await?;
+        let mut connection = Connection::log_in_as(stream, (&spec.place, spot.host()), account).await?;
         let product = look::product(&mut connection).await?;
         // What servers may have set otherwise: an open transaction would keep its snapshot, and locks are not waited for.
         query::execute(&mut connection, "SET SESSION autocommit = 1, lock_wait_timeout = 1, sql_mode = ''")

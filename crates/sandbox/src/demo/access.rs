@@ -16,6 +16,8 @@ pub(super) struct Access {
     pub(super) socket: Option<PathBuf>,
     /// Of the admin listener; `None` if the user's configuration has none on a port.
     pub(super) admin_port: Option<u16>,
+    /// Of the HTTP door: its address and a token; `None` if the user's configuration has none on a port, or no token in it.
+    pub(super) http: Option<(String, String)>,
     pub(super) user: String,
     pub(super) password: String,
     pub(super) database: String,
@@ -33,12 +35,13 @@ impl Access {
         let (user, password) = first_user(&settings.table)
             .unwrap_or_else(|| (cluster.app_user.clone(), cluster.app_password.clone()));
         let (config, log) = (settings.path.clone(), settings.log.clone());
-        let admin_port = admin_port(&settings.table);
+        let (admin_port, http) = (admin_port(&settings.table), http(&settings.table));
         Ok(Self {
             host,
             port,
             socket,
             admin_port,
+            http,
             user,
             password,
             database: cluster.database.clone(),
@@ -62,6 +65,16 @@ fn addresses(table: &Table) -> Vec<&str> {
 fn admin_port(table: &Table) -> Option<u16> {
     let addresses = table.get("admin")?.get("addresses")?.as_array()?;
     addresses.iter().filter_map(Value::as_str).find_map(|address| Some(tcp_address(address)?.1))
+}
+
+fn http(table: &Table) -> Option<(String, String)> {
+    let http = table.get("http")?.as_table()?;
+    let addresses = http.get("addresses")?.as_array()?;
+    let (host, port) = addresses.iter().filter_map(Value::as_str).find_map(tcp_address)?;
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let scheme = if http.get("tls").and_then(Value::as_str) == Some("required") { "https" } else { "http" };
+    let token = entries(http, "token").find_map(|token| token.get("token")?.as_str())?;
+    Some((format!("{scheme}://{host}:{port}"), token.to_owned()))
 }
 
 /// A listener on all addresses is reached over loopback.
@@ -98,6 +111,9 @@ mod tests {
     fn the_first_user_with_a_password_in_the_file_is_the_one() {
         let admin: Table = "[admin]\naddresses = ['unix:/a', '127.0.0.1:7']".parse().unwrap();
         assert_eq!((admin_port(&admin), admin_port(&Table::new())), (Some(7), None));
+        let door = "[http]\naddresses = ['unix:/a', '[::]:7']\n[[http.token]]\ntoken = 't'";
+        let expected = Some(("http://[::1]:7".to_owned(), "t".to_owned()));
+        assert_eq!((http(&door.parse().unwrap()), http(&Table::new())), (expected, None));
         let table: Table = "[[user]]\nname = 'a'\npassword = 'b'\n[[user]]\nname = 'c'".parse().unwrap();
         assert_eq!(first_user(&table), Some(("a".to_owned(), "b".to_owned())));
         let hidden: Table = "[[user]]\nname = 'a'\npassword_env = 'B'".parse().unwrap();

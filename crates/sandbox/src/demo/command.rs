@@ -44,6 +44,10 @@ pub(super) fn environment(
         variables.push(("DELPHINUS_ADMIN_USER", OPERATOR.into()));
         variables.push(("DELPHINUS_ADMIN_PASSWORD", cluster.app_password.clone().into()));
     }
+    if let Some((url, token)) = &access.http {
+        variables.push(("DELPHINUS_HTTP", url.into()));
+        variables.push(("DELPHINUS_HTTP_TOKEN", token.into()));
+    }
     variables
 }
 

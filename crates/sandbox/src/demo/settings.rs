@@ -1,6 +1,8 @@
 //! The proxy's configuration file for the demo, and the user's own lines over it.
 
+use std::fmt::Write;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -20,7 +22,7 @@ pub(super) struct Settings {
     /// Where the proxy writes its log.
     pub(super) log: PathBuf,
     /// Keep the listeners' ports for the proxy.
-    _ports: [PortLease; 2],
+    _ports: [PortLease; 3],
 }
 
 /// The demo's operator.
@@ -29,9 +31,9 @@ pub(super) const OPERATOR: &str = "operator";
 impl Settings {
     /// Writes the demo's configuration with the overlay laid over it.
     pub(super) fn write(cluster: &Cluster, overlay: Option<Table>) -> Result<Self> {
-        let ports = [PortLease::take()?, PortLease::take()?];
+        let ports = [PortLease::take()?, PortLease::take()?, PortLease::take()?];
         let topology = topology(cluster.flavor, overlay.as_ref());
-        let mut table = own(cluster, topology, [ports[0].port(), ports[1].port()])?;
+        let mut table = own(cluster, topology, ports.each_ref().map(PortLease::port))?;
         if let Some(overlay) = overlay {
             lay_over(&mut table, overlay);
         }
@@ -58,7 +60,7 @@ fn topology(flavor: Flavor, overlay: Option<&Table>) -> &str {
     wanted.unwrap_or(own)
 }
 
-fn own(cluster: &Cluster, topology: &str, [port, admin_port]: [u16; 2]) -> Result<Table> {
+fn own(cluster: &Cluster, topology: &str, [port, admin_port, http_port]: [u16; 3]) -> Result<Table> {
     let dir = cluster.dir().display();
     let backend = |server: &Server| {
         let address = format!("{}:{}", server.host, server.port);
@@ -84,9 +86,26 @@ fn own(cluster: &Cluster, topology: &str, [port, admin_port]: [u16; 2]) -> Resul
             // As secret as the application's, which is in the same file.
             "user": [{ "name": OPERATOR, "password": cluster.app_password, "role": "admin" }],
         },
+        "http": {
+            "addresses": [format!("127.0.0.1:{http_port}")],
+            "token": [{ "name": "demo", "token": random_token()?, "role": "admin" }],
+        },
         "monitor": { "user": cluster.monitor_user, "password": cluster.monitor_password },
     });
     Table::try_from(settings).context("cannot write the configuration as TOML")
+}
+
+/// 64 hexadecimal digits.
+fn random_token() -> Result<String> {
+    let mut bytes = [0; 32];
+    fs::File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut bytes))
+        .context("/dev/urandom")?;
+    let mut token = String::new();
+    for byte in bytes {
+        write!(token, "{byte:02x}")?;
+    }
+    Ok(token)
 }
 
 /// Tables are merged, at every depth; everything else is replaced, arrays as a whole.

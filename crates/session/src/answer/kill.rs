@@ -26,7 +26,7 @@ pub(crate) enum Killed {
 }
 
 impl Sessions<'_> {
-    /// Ends sessions, or what they run; `value`: that of the parameter. A user may end its own ones, one with
+    /// Ends sessions, or what they run; `value`: that of the parameter or the variable. A user may end its own ones, one with
     /// `connection_admin` all.
     pub(crate) fn kill(&self, kill: &Kill, value: Option<u64>) -> Result<Killed, ProxyError> {
         let scope = kill.scope;
@@ -35,7 +35,7 @@ impl Sessions<'_> {
             KillTarget::Own => self.kill_one(u64::from(self.own.id.0), scope),
             KillTarget::User(name, host) => self.kill_user(name, host.as_deref(), scope),
             KillTarget::OwnUser => self.kill_user(&self.own.user(), None, scope),
-            KillTarget::Parameter => {
+            KillTarget::Parameter | KillTarget::Variable(_) => {
                 value.ok_or(ProxyError::KillOfExpression).and_then(|id| self.kill_one(id, scope))
             }
             KillTarget::QueryId => Err(ProxyError::KillOfExpression),

@@ -74,7 +74,7 @@ pub(super) fn of(error: &ProxyError) -> Words {
         E::NoSuchThread(id) => servers(format!("Unknown thread id: {id}")),
         E::NotOwner(id) => servers(format!("You are not owner of thread {id}")),
         E::KillOfExpression => own(
-            "KILL must stand alone and take a number, CONNECTION_ID() or USER: the servers number their connections differently, so \
+            "KILL must stand alone and take a number, a user variable, CONNECTION_ID() or USER: the servers number their connections differently, so \
              that the proxy sends them no KILL",
         ),
         E::Killed | E::ClientGone => servers("Query execution was interrupted"),

@@ -191,7 +191,7 @@ impl Session {
         std::mem::swap(&mut self.held.rights, &mut rights);
         std::mem::swap(&mut self.held.identity, &mut identity);
         self.held.seats = Seats::default();
-        self.held.memory = Memory::of(&self.state.share);
+        self.held.memory = Memory::of(&self.state.share, self.held.activity.id.0);
         let multi_statements = self.state.want.multi_statements;
         self.state.want = SessionState { multi_statements, ..self.state.initial.clone() };
         self.reset_steering();

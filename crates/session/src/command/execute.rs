@@ -13,6 +13,7 @@ use super::bulk_execute::Bulk;
 use super::kill;
 use super::params::{bind, note_types, own_of};
 use super::prepare::{is_about_insert_id, is_about_last_statement};
+use super::query::leave_no_old_list;
 use crate::answer::{Form, can_ask_anywhere, known_from, shows_counters, splice};
 use crate::client_error::ProxyError;
 use crate::follow::{AT_RISK, MAY_CHANGE_CODE};
@@ -83,6 +84,9 @@ impl Job for Execution {
     ) -> Result<Input, ProxyError> {
         if !self.tells && is_about_insert_id(&self.statement) {
             session.held.restore_insert_id(checkout).await?;
+        }
+        if !self.tells {
+            leave_no_old_list(checkout, &self.statement).await?;
         }
         let bound = self.bind(session, checkout, input).await?;
         if bound.held != input.held {
@@ -244,7 +248,9 @@ impl Session {
         let (statement, key) = (found.statement, found.key.clone());
         if let Some(sketch) = found.sketch {
             let lex = self.state.lex.options_with(&key.state().vars);
-            self.costs.is(|| self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text)));
+            self.costs.is(&self.held.activity, || {
+                self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text))
+            });
         }
         if self.steering.guard.concerns(statement.risks) {
             let text = SqlText::new(key.text(), self.state.lex());
@@ -412,7 +418,9 @@ impl Session {
         let (key, mut statement) = (found.key.clone(), found.statement);
         if let Some(sketch) = found.sketch {
             let lex = self.state.lex.options_with(&key.state().vars);
-            self.costs.is(|| self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text)));
+            self.costs.is(&self.held.activity, || {
+                self.worker.recorder.digest(sketch, |text| digest(key.text(), lex, text))
+            });
         }
         let own = found.own.as_ref().map(|own| own.statement.id);
         if self.steering.guard.concerns(statement.risks) {

@@ -20,7 +20,7 @@ pub(super) async fn end(
     held: &Held,
     state: &Wanted,
 ) -> Result<u64, Served> {
-    match sessions.kill(kill, value) {
+    match sessions.kill(kill, value.or_else(|| value_of_variable(kill, state))) {
         Ok(Killed::Done(count)) => Ok(count),
         Ok(Killed::OnBackend(victim, backend, thread)) => {
             // It may have ended meanwhile, and its connection may run somebody else's statement.
@@ -31,6 +31,12 @@ pub(super) async fn end(
         Ok(Killed::Own) => Err(Served::Fatal(killed(state.flavor()))),
         Err(error) => Err(Served::Error(error)),
     }
+}
+
+/// The value of the user variable that a `KILL` names, where it is an integer.
+fn value_of_variable(kill: &Kill, state: &Wanted) -> Option<u64> {
+    let KillTarget::Variable(name) = &kill.target else { return None };
+    state.want.user_vars.get(name.as_str())?.integer()
 }
 
 /// What an execution of a prepared `KILL` is aimed at, and the value of its parameter; `None` if that is the server's to do.

@@ -14,7 +14,7 @@ use delphinus_state::{PinReason, Shape, bytes_of_vars};
 use delphinus_wire::command::{BackendStmtId, ClientStmtId, Code};
 use delphinus_wire::{HEADER_LEN, MAX_PAYLOAD};
 
-use super::query::as_unknown;
+use super::query::{as_unknown, leave_no_old_list};
 use crate::answer::{ABOUT_LAST, Known, check_spelled_kill, kill_named_by, list_left, splice};
 use crate::client_error::{ProxyError, Steered};
 use crate::follow::uncover;
@@ -65,7 +65,13 @@ impl Job for Preparation {
         Shape::Prepared(self.id.0)
     }
 
-    async fn ready(&mut self, _: &mut Session, _: &mut Checkout, input: Input) -> Result<Input, ProxyError> {
+    async fn ready(
+        &mut self,
+        _: &mut Session,
+        checkout: &mut Checkout,
+        input: Input,
+    ) -> Result<Input, ProxyError> {
+        leave_no_old_list(checkout, &self.statement).await?;
         Ok(input)
     }
 }
@@ -222,10 +228,16 @@ impl Session {
         self.held.last_backend = Some(checkout.backend());
         let left = LeftBehind { rows: RowsLeft::Kept, list, sets_insert_id: false };
         checkout.connection().remember_prepared(&response, left);
-        let settled = match assigns {
-            _ if is_large => self.state.ask_hidden_user_vars(&mut checkout, ran).await,
-            true => self.state.ask_prepared_user_vars(&mut checkout, read).await,
-            false => Ok(()),
+        let settled = if (is_large || assigns) && self.state.pins.are_recorded() {
+            // The question would be recorded, too.
+            self.state.leave_unasked(&text);
+            Ok(())
+        } else if is_large {
+            self.state.ask_hidden_user_vars(&mut checkout, ran).await
+        } else if assigns {
+            self.state.ask_prepared_user_vars(&mut checkout, read).await
+        } else {
+            Ok(())
         };
         let settled = self.state.unless_refused(settled, &text).map(|_| ());
         self.held.keep_or_give_back(checkout, &mut self.state);

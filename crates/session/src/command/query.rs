@@ -63,8 +63,21 @@ impl Job for Text<'_> {
         if may_make_ids_unseen(self.statement) {
             Box::pin(session.held.restore_insert_id(checkout)).await?;
         }
+        leave_no_old_list(checkout, self.statement).await?;
         Ok(input)
     }
+}
+
+/// Sees to it that the list of warnings which `statement` leaves, if it has none of its own, is the session's.
+#[inline]
+pub(super) async fn leave_no_old_list(
+    checkout: &mut Checkout,
+    statement: &Statement,
+) -> Result<(), ProxyError> {
+    if statement.effects.intersects(Effects::OPAQUE) {
+        Box::pin(checkout.forget_old_warnings()).await?;
+    }
+    Ok(())
 }
 
 impl Session {
@@ -156,6 +169,7 @@ impl Session {
             return self.refuse(input, ProxyError::PacketTooLarge).await;
         }
         self.noted = Noted::default();
+        self.costs.rewrites();
         let payload = [&self.client.buffer.data()[HEADER_LEN..text_at], text].concat();
         let input = self.client.replace_command(input, &payload);
         self.query(input).await
@@ -197,7 +211,7 @@ impl Session {
         }
         let sql = &self.client.buffer.data()[text_at..input.held];
         let (statement, sketch) = classify_and_sketch(sql, lex, recorder.seed());
-        self.costs.is(|| recorder.digest(sketch, |text| digest(sql, lex, text)));
+        self.costs.is(&self.held.activity, || recorder.digest(sketch, |text| digest(sql, lex, text)));
         if input.is_whole() { statement } else { as_unknown(statement) }
     }
 

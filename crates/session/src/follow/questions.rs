@@ -112,7 +112,7 @@ impl Wanted {
     }
 
     /// What a statement has made of the session stays on the connection, and with it the session.
-    fn leave_unasked(&mut self, sql: &[u8]) {
+    pub(crate) fn leave_unasked(&mut self, sql: &[u8]) {
         self.pins.add(PinReason::UnknownState, rt::now(), sql);
         // What they were before must not be taken for what they are.
         self.want.user_vars = Rc::default();

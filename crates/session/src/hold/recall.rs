@@ -3,8 +3,8 @@
 //! Owns: who can tell it. That is the connection that the statement before ran on, as long as it is the session's, else the
 //! session's memory, once its connections have told it what they know.
 
-use delphinus_pool::{Checkout, PoolError};
-use delphinus_sql::{Statement, Uses};
+use delphinus_pool::{Checkout, Connection, PoolError};
+use delphinus_sql::{Class, Statement, Uses};
 
 use super::Held;
 use crate::state::Wanted;
@@ -40,15 +40,22 @@ impl Held {
         checkout.restore_insert_id(&memory).await
     }
 
-    /// Where the last statement ran, if what it left behind is still there; `bound` is the connection that the session is pinned to.
+    /// Where the last statement ran, if what it left behind is still there: for GET DIAGNOSTICS, which is about nothing else, its list
+    /// of warnings is enough. `bound` is the connection that the session is pinned to.
     pub(crate) fn connection_of_last_statement(
         &mut self,
         bound: Option<Checkout>,
         state: &Wanted,
+        statement: &Statement,
     ) -> Option<Checkout> {
         let memory = self.memory.clone();
+        let is_about_list = statement.class == Class::Diagnostics;
+        let remembers = |connection: &Connection| {
+            connection.remembers(&memory)
+                || is_about_list && connection.is_owned_by(&memory) && connection.tells_list()
+        };
         if let Some(mut checkout) = bound {
-            if checkout.connection().remembers(&memory) {
+            if remembers(checkout.connection()) {
                 return Some(checkout);
             }
             self.bound = Some(checkout);
@@ -56,7 +63,7 @@ impl Held {
         }
         let backend = self.last_backend?;
         let mut checkout = self.retake(backend)?;
-        if checkout.connection().remembers(&memory) && checkout.is_ready(&state.want, &memory) {
+        if remembers(checkout.connection()) && checkout.is_ready(&state.want, &memory) {
             return Some(self.runs_on(checkout));
         }
         self.seats.put(backend, checkout.give_back());

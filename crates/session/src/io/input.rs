@@ -7,7 +7,7 @@ use std::time::Duration;
 use delphinus_clients::Activity;
 use delphinus_net::rt::{self, Either};
 use delphinus_net::{Buffer, NetError};
-use delphinus_stats::Place;
+use delphinus_telemetry::Wait;
 use delphinus_wire::{Frame, HEADER_LEN, header, parse_header};
 
 use super::Client;
@@ -124,9 +124,13 @@ impl Client {
 
     /// Reads more of a command that has begun.
     pub(crate) async fn read_in_time(&mut self) -> Result<usize, NetError> {
-        let seconds = self.equipment.net_timeout_s;
+        let (seconds, spent) = (self.equipment.net_timeout_s, self.spent.clone());
         // Boxed, as writes are below: few commands come in pieces, and every session would carry the room.
-        let read = Box::pin(rt::timeout(Duration::from_secs(seconds), self.read_rest())).await;
+        let read = Box::pin(async {
+            let _waiting = spent.waits().begin(Wait::Receive, rt::now());
+            rt::timeout(Duration::from_secs(seconds), self.read_rest()).await
+        })
+        .await;
         match read.ok_or(NetError::TimedOut(seconds * 1000))?? {
             0 => Err(NetError::Closed),
             n => Ok(n),
@@ -266,7 +270,7 @@ impl Client {
     }
 
     async fn write_long(&mut self, buffer: Buffer, n: usize) -> Result<Buffer, NetError> {
-        let _timed = Timed::at(Place::Client, &self.spent);
+        let _timed = Timed::by(Wait::Send, &self.spent);
         let seconds = self.equipment.net_timeout_s;
         let write = rt::timeout(Duration::from_secs(seconds), self.stream.write(buffer, 0..n));
         let (result, buffer) = write.await.ok_or(NetError::TimedOut(seconds * 1000))?;
@@ -278,7 +282,10 @@ impl Client {
     pub(crate) async fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), NetError> {
         self.count_sent(bytes.len());
         let seconds = self.equipment.net_timeout_s;
-        let write = Box::pin(rt::timeout(Duration::from_secs(seconds), self.stream.write_bytes(bytes)));
+        let write = Box::pin(async {
+            let _waiting = self.spent.waits().begin(Wait::Send, rt::now());
+            rt::timeout(Duration::from_secs(seconds), self.stream.write_bytes(bytes)).await
+        });
         write.await.ok_or(NetError::TimedOut(seconds * 1000))??;
         Ok(())
     }

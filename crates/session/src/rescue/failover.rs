@@ -1,81 +1,28 @@
 //! Waiting for a primary: for statements that were not sent because there is none, and for those that it has refused because it
 //! takes no writes any more. And for operators who have statements wait (`PAUSE`).
 //!
-//! Owns: which statements wait, how many, and for how long, and how a transaction is begun anew on a primary. What becomes of a statement under which something goes wrong is
-//! decided in `delphinus_route::rescue`.
+//! Owns: which statements wait for that, and for how long, and how a transaction is begun anew on a primary. How a statement waits is in
+//! `wait`; what becomes of one under which something goes wrong is decided in `delphinus_route::rescue`.
 
-use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use delphinus_clients::Registry;
-use delphinus_net::rt::{self, Either};
+use delphinus_net::rt;
 use delphinus_pool::{Checkout, PoolError};
-use delphinus_stats::Place;
+use delphinus_telemetry::Wait;
 use delphinus_topology::{BackendId, Snapshot};
 use delphinus_wire::error_code;
 use delphinus_wire::response::Status;
 
-use super::gate::Gate;
 use super::loss::lost;
-use crate::answer::killed;
-use crate::calls::attend;
+use super::wait::Waits;
 use crate::client_error::{ClientError, ProxyError};
 use crate::costs::Timed;
 use crate::hold::{Held, is_about_schema};
 use crate::io::{Client, Relayed};
 use crate::state::{Opening, Wanted};
 
-/// The statements of one cluster that wait for its primary, over all workers.
-#[derive(Debug, Clone, Default)]
-pub struct WaitingRoom(Arc<AtomicU32>);
-
-/// A place in it.
-#[derive(Debug)]
-struct WaitPlace(WaitingRoom);
-
-impl WaitingRoom {
-    /// A place, if less than `limit` are taken.
-    fn enter(&self, limit: u32) -> Option<WaitPlace> {
-        let add = |n| (n < limit).then_some(n + 1);
-        let entered = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, add);
-        entered.ok().map(|_| WaitPlace(self.clone()))
-    }
-}
-
-impl Drop for WaitPlace {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// What the sessions of one worker wait by.
-pub(crate) struct Waits {
-    pub room: WaitingRoom,
-    /// Others reach a session that waits by it.
-    pub registry: Arc<Registry>,
-    /// True when the proxy stops.
-    pub stopping: rt::watch::Receiver<bool>,
-    /// A server is not waited for, and what runs there is ended, where the client has gone.
-    pub kills_abandoned: Cell<bool>,
-    /// Where statements wait that operators have paused.
-    pub gate: Gate,
-}
-
-impl Waits {
-    /// True when the proxy stops.
-    #[inline]
-    pub(crate) fn is_stopping(&self) -> bool {
-        // Asked before every command: to look at the value takes a lock that all workers share.
-        self.stopping.has_changed().unwrap_or(true) && *self.stopping.borrow()
-    }
-}
-
 /// How often a primary that is said to be there is tried while statements wait for it.
 const RETRY: Duration = Duration::from_millis(100);
-/// How often a paused statement looks whether its client is still there.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// A session that needs the primary, and waits where there is none.
 pub(crate) struct Seeking<'a> {
@@ -124,11 +71,11 @@ impl Seeking<'_> {
             return Err(ProxyError::NoPrimary(Duration::ZERO, first.reason()));
         };
         counters.failover_waits.increment();
-        let _timed = Timed::at(Place::Queue, &self.held.spent);
+        let _timed = Timed::by(Wait::Primary, &self.held.spent);
         let (began, mut last) = (rt::now(), first);
         while began.elapsed() < settings.wait {
             let left = settings.wait.saturating_sub(began.elapsed());
-            self.pause(RETRY.min(left), |_| false).await?;
+            self.look(RETRY.min(left), |_| false).await?;
             match self.checkout(true).await {
                 Err(error) if is_missing(&error) => last = error,
                 result => return result,
@@ -138,30 +85,12 @@ impl Seeking<'_> {
         Err(ProxyError::NoPrimary(began.elapsed(), last.reason()))
     }
 
-    /// Waits for the next look at the cluster, or until `is_there`; an error if nobody waits for the answer any more.
-    async fn pause(&self, limit: Duration, is_there: impl Fn(&Snapshot) -> bool) -> Result<(), ProxyError> {
-        let (outlook, activity) = (&self.held.source.outlook, &self.held.activity);
+    /// Waits for the next look at the cluster, or until `is_there`, but not for longer than a try takes.
+    async fn look(&self, limit: Duration, is_there: impl Fn(&Snapshot) -> bool) -> Result<(), ProxyError> {
+        let outlook = &self.held.source.outlook;
         let generation = outlook.with_snapshot(|snapshot, _| snapshot.generation);
         let news = outlook.news(|snapshot| is_there(snapshot) || snapshot.generation != generation);
-        let woken = rt::either(rt::timeout(limit, news), activity.disturbed()).await;
-        self.still_waits(matches!(woken, Either::Second(())))
-    }
-
-    /// An error if the statement is not to wait any longer; does what others want of the session, if it `is_disturbed`.
-    pub(crate) fn still_waits(&self, is_disturbed: bool) -> Result<(), ProxyError> {
-        if is_disturbed && attend(self.held, &self.waits.registry, || None).kills_query() {
-            return Err(ProxyError::Killed);
-        }
-        if self.held.activity.is_killed() {
-            return Err(killed(self.state.flavor()));
-        }
-        if self.waits.is_stopping() {
-            return Err(ProxyError::Shutdown);
-        }
-        if self.client.stream.is_gone() {
-            return Err(ProxyError::ClientGone);
-        }
-        Ok(())
+        self.wait_for(limit, news).await.map(drop)
     }
 
     /// Waits while operators have paused the session's cluster or user. What the session has begun on a connection goes on there: a
@@ -180,24 +109,15 @@ impl Seeking<'_> {
             )));
         };
         source.counters.pause_waits.increment();
-        let _timed = Timed::at(Place::Queue, &self.held.spent);
+        let _timed = Timed::by(Wait::Pause, &self.held.spent);
         activity.is_paused_now();
-        let (began, mut line) = (rt::now(), self.waits.gate.line_up(&user));
-        loop {
-            let left = settings.pause.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                source.counters.pause_timeouts.increment();
-                return Err(paused(&format!(
-                    "it was not resumed in pause_timeout_ms = {}",
-                    settings.pause.as_millis()
-                )));
-            }
-            let go = rt::timeout(LOOK.min(left), line.may_go());
-            match rt::either(go, activity.disturbed()).await {
-                Either::First(Some(())) => break,
-                Either::First(None) => self.still_waits(false)?,
-                Either::Second(()) => self.still_waits(true)?,
-            }
+        let mut line = self.waits.gate.line_up(&user);
+        if self.wait_for(settings.pause, line.may_go()).await?.is_none() {
+            source.counters.pause_timeouts.increment();
+            return Err(paused(&format!(
+                "it was not resumed in pause_timeout_ms = {}",
+                settings.pause.as_millis()
+            )));
         }
         activity.waits_again();
         Ok(())
@@ -212,6 +132,7 @@ impl Seeking<'_> {
         source.counters.failover_waits.increment();
         source.outlook.report_lost(old, "the server has become read-only");
         activity.waits_again();
+        let _timed = Timed::by(Wait::Primary, &self.held.spent);
         let is_there = |snapshot: &Snapshot| {
             snapshot
                 .primary()
@@ -221,7 +142,7 @@ impl Seeking<'_> {
             if source.outlook.with_snapshot(|snapshot, _| is_there(snapshot)) {
                 return Ok(true);
             }
-            self.pause(RETRY, is_there).await?;
+            self.look(RETRY, is_there).await?;
             // It may have been set back: nothing but another try can tell.
             if refused.elapsed() >= RETRY * 5 && source.outlook.primary() == Some(old) {
                 return Ok(true);

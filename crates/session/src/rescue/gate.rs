@@ -1,6 +1,6 @@
 //! The gate: operators have statements wait (`PAUSE`), until they let them go on (`RESUME`).
 //!
-//! Owns: whose statements wait, and the line in which they do. What a waiting statement looks after is in `failover`.
+//! Owns: whose statements wait, and the line in which they do. What a waiting statement looks after is in `wait`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use delphinus_sql::{Backslash, Flavor, LexOptions, Quotes, TextCharset};
-use delphinus_state::Vars;
+use delphinus_sql::{Flavor, LexOptions};
+use delphinus_state::{Vars, lex_with};
 
 /// How this session's texts are read; follows its variables.
 #[derive(Debug)]
@@ -61,15 +61,7 @@ impl Lex {
     }
 
     fn read(&mut self, vars: &Vars) {
-        let mode = vars.get("sql_mode").map(|mode| String::from_utf8_lossy(mode).to_ascii_uppercase());
-        let has =
-            |word: &str| mode.as_deref().is_some_and(|mode| mode.split(',').any(|one| one.trim() == word));
         self.limits_rows = vars.contains_key("sql_select_limit");
-        let ansi = has("ANSI_QUOTES") || has("ANSI");
-        self.options.ansi_quotes = if ansi { Quotes::Ansi } else { Quotes::Standard };
-        let literal = has("NO_BACKSLASH_ESCAPES");
-        self.options.backslash = if literal { Backslash::Literal } else { Backslash::Escapes };
-        let charset = vars.get("character_set_client").map(|name| String::from_utf8_lossy(name));
-        self.options.charset = TextCharset::from_name(charset.as_deref().unwrap_or("utf8mb4"));
+        self.options = lex_with(self.options, vars);
     }
 }

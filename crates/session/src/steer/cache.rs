@@ -29,8 +29,7 @@ use delphinus_net::rt::{self, Notify};
 use delphinus_route::RulePlace;
 use delphinus_sql::{CacheWish, Consistency, Statement};
 use delphinus_state::SessionState;
-use delphinus_stats::Place;
-use delphinus_telemetry::ClusterCounters;
+use delphinus_telemetry::{ClusterCounters, Wait};
 use delphinus_topology::ClusterId;
 use delphinus_wire::response::Status;
 use delphinus_wire::{Capabilities, ExecuteParams};
@@ -126,7 +125,7 @@ impl Answers {
             Takeoff::Alone => None,
             Takeoff::Wait(landed) => {
                 self.counters.cache_waits.increment();
-                let _timed = Timed::at(Place::Queue, spent);
+                let _timed = Timed::by(Wait::Flight, spent);
                 rt::timeout(LONGEST_WAIT, landed.notified()).await;
                 if let Some(answer) = self.look_up(&key, ttl, &may_be_given) {
                     return Consulted::Knows(answer);

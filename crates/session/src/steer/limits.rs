@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use delphinus_clients::{Limit, LimitReached, Limitable, Limited, Obstacle, Turn};
-use delphinus_net::rt::{self, Either};
+use delphinus_net::rt;
 use delphinus_route::Question;
 use delphinus_sql::{Digest, digest};
 use delphinus_wire::response::Status;
@@ -38,32 +38,6 @@ pub(crate) async fn wait_for_turn(
         }
     }
 }
-
-impl Seeking<'_> {
-    /// Waits for `event` for so long; an error if the statement is not to wait any longer.
-    async fn wait_for<T>(
-        &self,
-        patience: Duration,
-        event: impl Future<Output = T>,
-    ) -> Result<Option<T>, ProxyError> {
-        let (began, mut event) = (rt::now(), std::pin::pin!(event));
-        loop {
-            let left = patience.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let limited = rt::timeout(left.min(LOOK), event.as_mut());
-            match rt::either(limited, self.held.activity.disturbed()).await {
-                Either::First(Some(value)) => return Ok(Some(value)),
-                Either::First(None) => self.still_waits(false)?,
-                Either::Second(()) => self.still_waits(true)?,
-            }
-        }
-    }
-}
-
-/// How often a statement that waits looks whether its client is still there.
-const LOOK: Duration = Duration::from_secs(1);
 
 impl Steering {
     /// Limits say how large its result may be and, where no hint and no rule does, how long it may run.

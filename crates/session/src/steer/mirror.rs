@@ -10,13 +10,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use delphinus_journal::Origin;
 use delphinus_memory::{Account, Owner, Permit};
 use delphinus_net::{BufferPool, rt};
+use delphinus_pool::Question;
 use delphinus_pool::{Doing, Epoch, Identity, Keys, Memory, Pool, Request};
 use delphinus_route::{Copies, Mirror, MirrorGroup, Rule};
 use delphinus_sql::{Access, Statement, Uses};
 use delphinus_state::SessionState;
-use delphinus_telemetry::ClusterCounters;
+use delphinus_telemetry::{ClusterCounters, WaitCell};
 use delphinus_wire::response::Status;
 
 use self::asked::{NotAnswered, exchange};
@@ -207,6 +209,8 @@ async fn run(mirrors: &Mirrors, copied: &Copied) -> Result<(), String> {
         memory: &memory,
         waits_for_room: true,
         takes_expired: false,
+        // Nor does a client wait for it.
+        waits: &WaitCell::new(rt::now()),
     };
     let mut checkout = mirrors.pool.checkout(request).await.map_err(|error| error.to_string())?;
     checkout.note(Doing::Sending);
@@ -219,8 +223,14 @@ async fn run(mirrors: &Mirrors, copied: &Copied) -> Result<(), String> {
         Err(NotAnswered::Broken(why)) => return Err(why),
     };
     checkout.note(Doing::Running);
+    let began = checkout.connection().begin_question();
     let response =
         exchange(&mirrors.buffers, &mut checkout, &command).await.map_err(|error| error.to_string())?;
+    if let Some(began) = began {
+        let (error, rows) = (response.error.unwrap_or(0), response.rows);
+        let (origin, payload, text) = (Origin::Mirror, &*command, copied.asked.executed_text());
+        checkout.connection().log_question(Question { origin, payload, text, began, error, rows });
+    }
     checkout.note(Doing::Nothing);
     if response.changes.is_empty() && response.status.is_none_or(|status| !status.contains(Status::IN_TRANS))
     {

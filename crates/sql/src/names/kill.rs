@@ -24,6 +24,8 @@ pub enum KillTarget {
     Own,
     /// The value of the only parameter.
     Parameter,
+    /// The value of this user variable.
+    Variable(String),
     /// MariaDB's `KILL USER`: all connections of a user, and of this host, if one is named.
     User(String, Option<String>),
     /// MariaDB's `KILL USER CURRENT_USER`.
@@ -61,7 +63,7 @@ pub fn kill_target(sql: &[u8], options: LexOptions) -> Option<Kill> {
         cursor.bump();
         KillTarget::QueryId
     } else {
-        connection(&mut cursor)?
+        connection(&mut cursor, sql)?
     };
     if cursor.here.is(TokenKind::Semicolon) {
         cursor.bump();
@@ -73,8 +75,8 @@ fn is(cursor: &Cursor<'_>, word: &[u8]) -> bool {
     cursor.text(cursor.here).eq_ignore_ascii_case(word)
 }
 
-/// A number, or an expression that is nothing but the own one.
-fn connection(cursor: &mut Cursor<'_>) -> Option<KillTarget> {
+/// A number, what has one as its value, or an expression that is nothing but the own one.
+fn connection(cursor: &mut Cursor<'_>, sql: &[u8]) -> Option<KillTarget> {
     let here = cursor.bump();
     match here.kind {
         TokenKind::Number => {
@@ -82,6 +84,9 @@ fn connection(cursor: &mut Cursor<'_>) -> Option<KillTarget> {
             Some(KillTarget::Connection(digits.parse().ok()?))
         }
         TokenKind::Parameter => Some(KillTarget::Parameter),
+        TokenKind::UserVariable => {
+            Some(KillTarget::Variable(user_variable_name(here, sql, cursor.options())))
+        }
         TokenKind::SystemVariable => {
             if is(cursor, b"session") || is(cursor, b"local") {
                 cursor.bump();

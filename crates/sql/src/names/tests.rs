@@ -122,7 +122,8 @@ fn kill_has_a_target_only_where_it_is_a_number() {
     for other in [
         "KILL",
         "KILL 5 + 1",
-        "KILL @a",
+        "KILL @a + 1",
+        "KILL @a := 5",
         "KILL 5; KILL 6",
         "KILL 1e3",
         "KILL 99999999999999999999",
@@ -136,6 +137,8 @@ fn kill_has_a_target_only_where_it_is_a_number() {
         ("KILL @@pseudo_thread_id", KillTarget::Own),
         ("KILL @@session.pseudo_thread_id;", KillTarget::Own),
         ("KILL ?", KillTarget::Parameter),
+        ("KILL QUERY @A", KillTarget::Variable("a".to_owned())),
+        ("KILL @`a b`;", KillTarget::Variable("a b".to_owned())),
         ("KILL SOFT CONNECTION USER 'u'", user("u", None)),
         ("KILL USER u@'h'", user("u", Some("h"))),
         ("KILL USER u@'%'", user("u", None)),

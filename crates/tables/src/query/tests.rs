@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::*;
+use crate::function::Function;
 use crate::table::Column;
 
 static CLIENTS: Table = Table {
@@ -34,8 +35,128 @@ static BOTH: Table = Table {
     over: "clients c JOIN servers s ON s.number = c.id",
 };
 
+static KEPT: Table = Table {
+    name: "kept",
+    help: "What lies in files.",
+    columns: &[
+        Column::text("at", "When."),
+        Column::integer("value", "", "How much."),
+        Column::text("name", "Of what."),
+    ],
+    over: "",
+};
+const KEPT_SELECT: &str =
+    "SELECT r.at, r.value, (SELECT name FROM {db}.names WHERE id = r.name) FROM {db}.rows r";
+
+static FUNCTIONS: [Function; 1] = [Function {
+    name: "doubled",
+    usage: "doubled(x)",
+    arguments: 1,
+    help: "Twice x.",
+    run: |arguments| match arguments {
+        [Cell::Integer(value)] => Ok(Cell::Integer(2 * value)),
+        _ => Err("doubled() wants a whole number".to_owned()),
+    },
+}];
+
 fn catalog() -> Catalog {
-    Catalog::new([&CLIENTS, &SERVERS, &BOTH])
+    Catalog::new([&CLIENTS, &SERVERS, &BOTH, &KEPT]).with(&FUNCTIONS)
+}
+
+/// Files with rows, gone with it.
+struct KeptFiles(std::path::PathBuf, Vec<String>);
+
+impl KeptFiles {
+    fn new(name: &str, files: i64, rows: i64) -> Self {
+        let dir = std::env::temp_dir().join(format!("delphinus-tables-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = |n: i64| {
+            let path = dir.join(format!("{n}.sqlite"));
+            let connection = Connection::open(&path).unwrap();
+            connection
+                .execute_batch(&format!(
+                    "CREATE TABLE names(id INTEGER PRIMARY KEY, name TEXT); INSERT INTO names VALUES (1, 'one'), (2, 'two'); \
+                     CREATE TABLE rows(at TEXT, value INTEGER, name INTEGER); CREATE INDEX by_at ON rows(at); \
+                     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {rows} - 1) \
+                     INSERT INTO rows SELECT printf('2026-01-%02d %06d', {n}, i), i, 1 + i % 2 FROM n"
+                ))
+                .unwrap();
+            format!("file:{}?mode=ro", path.display())
+        };
+        let uris = (1..=files).map(file).collect();
+        Self(dir, uris)
+    }
+
+    fn ask(&self, text: &str) -> Result<Vec<String>, Fault> {
+        let query = Query::plan(&catalog(), text)?;
+        let content = |table: &'static Table| match table.name {
+            "kept" => Content::Files { uris: self.1.clone(), select: KEPT_SELECT },
+            _ => rows(table, 3).into(),
+        };
+        let tables = query.needs().into_iter().map(|table| (table, content(table))).collect();
+        let answer = query.run(tables, &[])?;
+        let line = |row: &Vec<Cell>| row.iter().filter_map(Cell::to_text).collect::<Vec<_>>().join(" ");
+        Ok(answer.rows.iter().map(line).collect())
+    }
+}
+
+impl Drop for KeptFiles {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn tables_in_files_are_read_where_they_are() {
+    let files = KeptFiles::new("files", 3, 1000);
+    let ask = |text: &str| files.ask(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    assert_eq!(ask("SELECT count(*), sum(value) FROM kept"), ["3000 1498500"]);
+    assert_eq!(
+        ask("SELECT name, count(*) FROM kept WHERE at >= '2026-01-03' GROUP BY name"),
+        ["one 500", "two 500"]
+    );
+    assert_eq!(
+        ask(
+            "SELECT k.name, c.user FROM kept k JOIN clients c ON c.id = k.value WHERE k.at < '2026-01-02' AND c.id = 2"
+        ),
+        ["one user2"]
+    );
+    assert_eq!(ask("SELECT doubled(value) FROM kept ORDER BY value DESC LIMIT 1"), ["1998"]);
+    assert_eq!(ask("WITH kept2 AS (SELECT * FROM kept) SELECT count(*) FROM kept2"), ["3000"]);
+    for text in [
+        "SELECT * FROM file_0.rows",
+        "SELECT * FROM file_0.names",
+        "WITH kept AS (SELECT name AS at FROM file_0.names) SELECT * FROM kept",
+        "SELECT * FROM names",
+        "ATTACH '/etc/passwd' AS x",
+        "SELECT doubled('x') FROM kept",
+    ] {
+        assert!(files.ask(text).is_err(), "{text}");
+    }
+    // One that has gone is left out; one that is none is told.
+    std::fs::remove_file(files.0.join("2.sqlite")).unwrap();
+    assert_eq!(ask("SELECT count(*) FROM kept"), ["2000"]);
+    std::fs::write(files.0.join("1.sqlite"), "x".repeat(9000)).unwrap();
+    assert!(matches!(files.ask("SELECT count(*) FROM kept"), Err(Fault::Damaged(_))));
+    assert!(matches!(KeptFiles::new("many", 11, 1).ask("SELECT count(*) FROM kept"), Err(Fault::Files)));
+    assert_eq!(KeptFiles::new("none", 0, 0).ask("SELECT count(*) FROM kept").unwrap(), ["0"]);
+}
+
+/// What is stored may be large: a condition on time reads no more than it has to, and what reads all ends in its time.
+#[test]
+fn a_condition_on_time_reads_no_more_than_it_has_to() {
+    let files = KeptFiles::new("large", 3, 300_000);
+    let started = Instant::now();
+    let few = files.ask("SELECT name, count(*), max(value) FROM kept WHERE at BETWEEN '2026-01-02 000100' AND '2026-01-02 000199' GROUP BY name");
+    assert_eq!(few.unwrap(), ["one 50 198", "two 50 199"]);
+    let quick = started.elapsed();
+    let started = Instant::now();
+    files.ask("SELECT name, count(*), max(value) FROM kept GROUP BY name").unwrap();
+    assert!(quick * 5 < started.elapsed(), "{quick:?} with a condition, {:?} without", started.elapsed());
+    let started = Instant::now();
+    assert_eq!(files.ask("SELECT count(*) FROM kept a JOIN kept b ON a.value < b.value"), Err(Fault::Time));
+    assert!(started.elapsed() < 5 * TIME_LIMIT);
 }
 
 fn rows(table: &Table, count: i64) -> Vec<Vec<Cell>> {
@@ -48,7 +169,7 @@ fn rows(table: &Table, count: i64) -> Vec<Vec<Cell>> {
 
 fn answer_of(text: &str, parameters: &[Cell], count: i64) -> Result<Answer, Fault> {
     let query = Query::plan(&catalog(), text)?;
-    let tables = query.needs().into_iter().map(|table| (table, rows(table, count))).collect();
+    let tables = query.needs().into_iter().map(|table| (table, rows(table, count).into())).collect();
     query.run(tables, parameters)
 }
 
@@ -175,7 +296,7 @@ fn hostile_statements_end_within_their_bounds() {
         let limit = if expected == Fault::Time { Duration::from_secs(1) } else { Duration::from_mins(5) };
         let started = Instant::now();
         let query = Query::plan_within(&catalog(), &text, limit).unwrap();
-        let tables = query.needs().into_iter().map(|table| (table, rows(table, 10_000))).collect();
+        let tables = query.needs().into_iter().map(|table| (table, rows(table, 10_000).into())).collect();
         assert_eq!(query.run(tables, &[]), Err(expected), "{text}");
         assert!(started.elapsed() < 10 * limit, "{text}: {:?}", started.elapsed());
     }
@@ -202,6 +323,6 @@ fn texts_that_are_hard_to_read_are_refused() {
 fn long_texts_are_cut_and_do_not_hide_their_table() {
     let query = Query::plan(&catalog(), "SELECT user FROM clients").unwrap();
     let long = vec![vec![Cell::Integer(1), Cell::from("ä".repeat(MAX_VALUE_BYTES))]];
-    let answer = query.run(vec![(&CLIENTS, long)], &[]).unwrap();
+    let answer = query.run(vec![(&CLIENTS, long.into())], &[]).unwrap();
     assert_eq!(answer.rows[0][0].as_text().unwrap().len(), MAX_VALUE_BYTES / 4);
 }

@@ -2,13 +2,11 @@
 
 use std::fmt::Write;
 
+use delphinus_memory::Owner;
 use delphinus_state::PinReason;
 use delphinus_telemetry::{CLUSTER, CounterSet, Sample};
 
-use super::{BACKEND, Of, gauges};
-
-/// The label and its values.
-const OWNERS: &str = "owner (buffers, unpacked, sessions, mirrors, stored_code, cache, audit)";
+use super::{OWNER, Of, gauges};
 
 const HEAD: &str = "# Numbers of SHOW STATUS
 
@@ -24,12 +22,8 @@ pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     page += "\n## What is so at the moment\n\n| name | labels | |\n|---|---|---|\n";
     for gauge in gauges() {
-        let labels: &[&str] = match gauge.of {
-            Of::Process(_) => &[],
-            Of::Cluster(_) => &[CLUSTER],
-            Of::Backend(_) => &[CLUSTER, BACKEND],
-            Of::Owner(_) => &[OWNERS],
-        };
+        let owners = format!("{OWNER} ({})", Owner::ALL.map(Owner::as_str).join(", "));
+        let labels = if matches!(gauge.of, Of::Owner(_)) { &[owners.as_str()][..] } else { gauge.labels() };
         row(&mut page, gauge.name, labels, gauge.help);
     }
     page += "\n## What is counted since the start\n\n| name | labels | |\n|---|---|---|\n";

@@ -36,7 +36,7 @@ macro_rules! shows {
     )),+] };
 }
 
-const SHOWS: [Sample; 26] = shows![
+const SHOWS: [Sample; 31] = shows![
     "SHOW BACKENDS",
     "SHOW CLUSTERS",
     "SHOW SESSIONS",
@@ -48,6 +48,8 @@ const SHOWS: [Sample; 26] = shows![
     "SHOW CACHE",
     "SHOW DIGESTS",
     "LOG STATUS",
+    "DOCTOR",
+    "ACTIVITY STATUS",
     "SHOW STATUS",
     "SHOW VERSION",
     "SHOW LISTENERS",
@@ -59,13 +61,16 @@ const SHOWS: [Sample; 26] = shows![
     "SHOW SWITCHOVERS",
     "SHOW FILTERS",
     "SHOW LIMITS",
+    "SHOW VIPS",
+    "SHOW MEMBERS",
+    "VIP CHECK",
     "SHOW COMMANDS",
     "SHOW VARIABLES",
     "SHOW WARNINGS",
     "SHOW DATABASES"
 ];
 
-const OTHERS: [Sample; 33] = [
+const OTHERS: [Sample; 37] = [
     sample(
         "SELECT",
         &["SELECT 1", "SELECT name FROM users", "WITH x AS (SELECT 1) SELECT * FROM x"],
@@ -85,6 +90,11 @@ const OTHERS: [Sample; 33] = [
         "EXPLAIN ROUTE",
         &["EXPLAIN ROUTE SELECT 1"],
         &["EXPLAIN ROUTE", "EXPLAIN ROUTE IN CLUSTER nothing SELECT 1"],
+    ),
+    sample(
+        "VIP",
+        &["VIP FREEZE", "VIP UNFREEZE", "VIP REBALANCE"],
+        &["VIP", "VIP FREEZE x", "VIP MOVE write", "VIP MOVE write TO nobody"],
     ),
     sample("CONFIG PLAN", &["CONFIG PLAN"], &["CONFIG PLAN x"]),
     sample("CONFIG DIFF", &["CONFIG DIFF"], &["CONFIG DIFF x"]),
@@ -199,8 +209,15 @@ const OTHERS: [Sample; 33] = [
     ),
     sample("CONFIG SAVE", &["CONFIG SAVE"], &["CONFIG SAVE x"]),
     sample("CLEAR CACHE", &["CLEAR CACHE", "PURGE CACHE"], &["CLEAR CACHE x"]),
+    sample(
+        "LOG STOP",
+        &["LOG STOP", "LOG STOP sql_log", "LOG STOP slow"],
+        &["LOG STOP x", "LOG STOP slow_log sql_log"],
+    ),
+    sample("LOG START", &["LOG START", "LOG START slow_log"], &["LOG START x", "LOG START sql_log"]),
     sample("LOG STOP", &["LOG STOP"], &["LOG STOP x"]),
     sample("LOG START", &["LOG START"], &["LOG START x"]),
+    sample("SNAPSHOT NOW", &["SNAPSHOT NOW", "SNAPSHOT"], &["SNAPSHOT x", "SNAPSHOT NOW x"]),
     sample("RESET DIGESTS", &["RESET DIGESTS"], &["RESET DIGESTS x"]),
     Sample {
         name: "SET",

@@ -75,6 +75,14 @@ impl Asked {
         Some(Self::Execution(Execution { statement: found.key.clone(), payload, capabilities }))
     }
 
+    /// The text that is executed, where it is no text itself.
+    pub(super) fn executed_text(&self) -> Option<&[u8]> {
+        match self {
+            Self::Text(_) => None,
+            Self::Execution(execution) => Some(execution.statement.text()),
+        }
+    }
+
     /// So much it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {

@@ -162,7 +162,8 @@ impl Refusal {
         Self::new(error.code, error.state, told.unwrap_or_else(|| text.into_owned()), reason)
     }
 
-    pub(super) fn access_denied(user: &str, host: &str, has_password: bool, reason: &'static str) -> Self {
+    /// The password is not the user's, or there is no such user.
+    pub fn access_denied(user: &str, host: &str, has_password: bool, reason: &'static str) -> Self {
         let given = if has_password { "YES" } else { "NO" };
         let text = format!("Access denied for user '{user}'@'{host}' (using password: {given})");
         Self::new(error_code::ER_ACCESS_DENIED_ERROR, *b"28000", text, reason)

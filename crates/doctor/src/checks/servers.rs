@@ -1,0 +1,92 @@
+//! What each server has to have: that it answers, lets users in, reports what changes, and has a clock that is right.
+
+use crate::{Answer, Facts, Finding, Server, Severity};
+
+/// A clock that is off by more than this is.
+const SKEW_MS: u64 = 1000;
+
+/// By which sessions are followed from statement to statement.
+const TRACKERS: [&str; 3] =
+    ["session_track_schema", "session_track_system_variables", "session_track_state_change"];
+
+pub(super) fn check(facts: &Facts<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for server in &facts.servers {
+        match &server.answer {
+            Err(error) => found.push(unreachable(facts, server, error)),
+            Ok(answer) => {
+                found.extend(tracking(facts, server, answer));
+                found.extend(clock(facts, server, answer));
+            }
+        }
+        found.extend(refused(facts, server));
+    }
+    found
+}
+
+fn unreachable(facts: &Facts<'_>, server: &Server, error: &str) -> Finding {
+    let user = &facts.cluster(server).monitor.user;
+    let is_login = error.starts_with("error 10") || error.starts_with("error 11");
+    Finding {
+        severity: Severity::Serious,
+        check: "backend_unreachable",
+        object: facts.name(server),
+        found: format!("the monitor's user {user} gets no answer: {error}"),
+        why: "the proxy takes the server for down, and sends it nothing",
+        fix: if is_login {
+            format!(
+                "on the server: CREATE USER '{user}'@'%' IDENTIFIED BY '..', or correct [monitor] user and password"
+            )
+        } else {
+            "start the server, let the proxy's host through to it, or correct address of [[cluster.backend]]"
+                .to_owned()
+        },
+    }
+}
+
+fn refused<'a>(facts: &'a Facts<'_>, server: &'a Server) -> impl Iterator<Item = Finding> + 'a {
+    server.users.iter().filter_map(|login| {
+        let why = login.refused.as_ref()?;
+        let user = &login.user;
+        Some(Finding {
+            severity: Severity::Serious,
+            check: "user_refused",
+            object: format!("user {user}, {}", facts.name(server)),
+            found: format!("the server does not let {user} in: {why}"),
+            why: "the proxy logs in to servers as its clients: their statements fail where the server refuses that",
+            fix: format!("on the server: ALTER USER '{user}'@'%' IDENTIFIED BY '..' (or CREATE USER), with the password of [[user]] \"{user}\""),
+        })
+    })
+}
+
+fn tracking(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Option<Finding> {
+    let missing: Vec<_> = TRACKERS.iter().filter(|name| !answer.variables.contains_key(**name)).collect();
+    let first = missing.first()?;
+    Some(Finding {
+        severity: Severity::Serious,
+        check: "session_tracking",
+        object: facts.name(server),
+        found: format!(
+            "the server has no {first}: it does not report what statements change of their session"
+        ),
+        why: "state of sessions would be lost when they share connections: the proxy cannot use such a server",
+        fix: "MySQL from 5.7, MariaDB from 10.3 on: upgrade the server".to_owned(),
+    })
+}
+
+fn clock(facts: &Facts<'_>, server: &Server, answer: &Answer) -> Option<Finding> {
+    let off_ms = answer.clock_ahead_ms.unsigned_abs();
+    (off_ms > SKEW_MS + answer.clock_known_to_ms).then(|| Finding {
+        severity: Severity::Warning,
+        check: "clock_skew",
+        object: facts.name(server),
+        found: format!(
+            "its clock is {}.{:03} s {} the proxy's",
+            off_ms / 1000,
+            off_ms % 1000,
+            if answer.clock_ahead_ms > 0 { "ahead of" } else { "behind" }
+        ),
+        why: "lag by performance_schema is wrong by as much, and times in logs of both cannot be compared",
+        fix: "run chrony or systemd-timesyncd on both machines".to_owned(),
+    })
+}

@@ -1,0 +1,328 @@
+//! Facts of a healthy cluster, and each thing that is wrong planted in them: it is found, and nothing else is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use delphinus_config::{Config, Environment};
+
+use crate::{Answer, Channel, Facts, Finding, Machine, Replication, Server, Severity, UserLogin, examine};
+
+struct Nothing;
+
+impl Environment for Nothing {
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn read_file(&self, _: &Path) -> std::io::Result<String> {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+}
+
+/// A primary and two replicas on this machine, with these lines behind.
+fn config(address: &str, backend: &str, sections: &str) -> Config {
+    let server = |name: &str, port: u16, role: &str| {
+        format!(
+            "[[cluster.backend]]\nname = '{name}'\naddress = '{address}:{port}'\nrole = '{role}'\n{backend}\n"
+        )
+    };
+    let text = format!(
+        "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n\
+         [monitor]\nuser = 'monitor'\npassword = 'p'\n{}{}{}{sections}",
+        server("db1", 3306, "primary"),
+        server("db2", 3307, "replica"),
+        server("db3", 3308, "replica"),
+    );
+    delphinus_config::parse(&text, "a.toml", &Nothing)
+        .unwrap_or_else(|mistakes| panic!("{mistakes:#?}\n{text}"))
+}
+
+fn server(backend: usize) -> Server {
+    let is_replica = backend > 0;
+    let variables = [
+        ("version", "8.4.5".to_owned()),
+        ("server_uuid", format!("uuid-{backend}")),
+        ("server_id", (backend + 1).to_string()),
+        ("read_only", if is_replica { "ON" } else { "OFF" }.to_owned()),
+        ("log_bin", "ON".to_owned()),
+        ("wait_timeout", "28800".to_owned()),
+        ("max_connections", "500".to_owned()),
+        ("max_user_connections", "0".to_owned()),
+        ("sql_mode", "STRICT_TRANS_TABLES,NO_ZERO_DATE".to_owned()),
+        ("collation_server", "utf8mb4_0900_ai_ci".to_owned()),
+        ("time_zone", "SYSTEM".to_owned()),
+        ("system_time_zone", "UTC".to_owned()),
+        ("lower_case_table_names", "0".to_owned()),
+        ("transaction_isolation", "REPEATABLE-READ".to_owned()),
+        ("max_allowed_packet", "67108864".to_owned()),
+        ("session_track_schema", "ON".to_owned()),
+        ("session_track_system_variables", "*".to_owned()),
+        ("session_track_state_change", "OFF".to_owned()),
+        ("rpl_semi_sync_source_enabled", "OFF".to_owned()),
+        ("rpl_semi_sync_replica_enabled", "OFF".to_owned()),
+        ("rpl_semi_sync_source_timeout", "10000".to_owned()),
+        ("rpl_semi_sync_source_wait_no_replica", "ON".to_owned()),
+    ];
+    let channel = Channel { receives: true, applies: true, ..Channel::default() };
+    let answer = Answer {
+        variables: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+        status: BTreeMap::from([("rpl_semi_sync_source_status".to_owned(), "ON".to_owned())]),
+        replication: Replication::From(if is_replica { vec![channel] } else { Vec::new() }),
+        schemas: Some(vec!["app".to_owned(), "mysql".to_owned()]),
+        grants: vec!["GRANT REPLICATION CLIENT, SHOW_ROUTINE ON *.* TO `monitor`@`%`".to_owned()],
+        ..Answer::default()
+    };
+    let users = vec![UserLogin { user: "app".to_owned(), refused: None }];
+    Server { cluster: 0, backend, answer: Ok(answer), users }
+}
+
+fn found_in(config: &Config, plant: impl FnOnce(&mut Facts<'_>)) -> Vec<Finding> {
+    let mut facts =
+        Facts { config, machine: Machine { files: Some(1 << 20) }, servers: (0..3).map(server).collect() };
+    plant(&mut facts);
+    examine(&facts)
+}
+
+/// What was found, as `check object`.
+fn names(found: &[Finding]) -> Vec<String> {
+    for finding in found {
+        assert!(
+            !finding.fix.is_empty() && !finding.found.is_empty() && !finding.why.is_empty(),
+            "{finding:?}"
+        );
+    }
+    found.iter().map(|finding| format!("{} {}", finding.check, finding.object)).collect()
+}
+
+fn answer<'f>(facts: &'f mut Facts<'_>, backend: usize) -> &'f mut Answer {
+    facts.servers[backend].answer.as_mut().unwrap()
+}
+
+fn set(facts: &mut Facts<'_>, backend: usize, name: &str, value: &str) {
+    answer(facts, backend).variables.insert(name.to_owned(), value.to_owned());
+}
+
+#[test]
+fn a_healthy_cluster_gives_no_finding() {
+    assert_eq!(found_in(&config("127.0.0.1", "", ""), |_| {}), []);
+}
+
+/// What is changed on servers, and what is found.
+type Planted = (fn(&mut Facts<'_>), &'static [&'static str]);
+
+const ON_SERVERS: &[Planted] = &[
+    (
+        |facts| facts.servers[1].answer = Err("error 1045: Access denied".to_owned()),
+        &["backend_unreachable backend db2"],
+    ),
+    (
+        |facts| facts.servers[2].users[0].refused = Some("error 1045: Access denied".to_owned()),
+        &["user_refused user app, backend db3"],
+    ),
+    (
+        |facts| {
+            answer(facts, 1).variables.remove("session_track_schema");
+        },
+        &["session_tracking backend db2"],
+    ),
+    (|facts| answer(facts, 1).clock_ahead_ms = -2500, &["clock_skew backend db2"]),
+    // Not known well enough.
+    (
+        |facts| {
+            answer(facts, 1).clock_ahead_ms = 2500;
+            answer(facts, 1).clock_known_to_ms = 2000;
+        },
+        &[],
+    ),
+    (
+        |facts| answer(facts, 1).replication = Replication::From(Vec::new()),
+        &["replica_without_source backend db2"],
+    ),
+    (
+        |facts| {
+            let stopped =
+                Channel { receives: true, error: "error 1062: Duplicate".to_owned(), ..Channel::default() };
+            answer(facts, 1).replication = Replication::From(vec![stopped]);
+        },
+        &["replication_stopped backend db2"],
+    ),
+    (
+        |facts| {
+            let late = Channel { receives: true, applies: true, delay_s: 3600, ..Channel::default() };
+            answer(facts, 1).replication = Replication::From(vec![late]);
+        },
+        &["replica_delayed backend db2"],
+    ),
+    (|facts| set(facts, 2, "read_only", "OFF"), &["replica_not_read_only backend db3"]),
+    (|facts| set(facts, 0, "log_bin", "OFF"), &["binary_log_off backend db1"]),
+    (
+        |facts| {
+            set(facts, 0, "rpl_semi_sync_source_enabled", "ON");
+            set(facts, 1, "rpl_semi_sync_replica_enabled", "ON");
+        },
+        &["replica_without_semi_sync backend db3"],
+    ),
+    (
+        |facts| {
+            set(facts, 0, "rpl_semi_sync_source_enabled", "ON");
+            set(facts, 1, "rpl_semi_sync_replica_enabled", "ON");
+            set(facts, 2, "rpl_semi_sync_replica_enabled", "ON");
+            set(facts, 0, "rpl_semi_sync_source_timeout", "1000");
+            set(facts, 0, "rpl_semi_sync_source_wait_no_replica", "OFF");
+            answer(facts, 0).status.insert("rpl_semi_sync_source_status".to_owned(), "OFF".to_owned());
+        },
+        &[
+            "semi_sync_fell_back backend db1",
+            "semi_sync_timeout backend db1",
+            "semi_sync_wait_no_replica backend db1",
+        ],
+    ),
+    (
+        |facts| answer(facts, 1).replication = Replication::Unseen("error 1227".to_owned()),
+        &["monitor_grants backend db2"],
+    ),
+    (
+        |facts| answer(facts, 0).grants = vec!["GRANT REPLICATION CLIENT ON *.* TO `monitor`@`%`".to_owned()],
+        &["monitor_grants backend db1"],
+    ),
+    (|facts| facts.machine.files = Some(1024), &["file_limit process"]),
+    (|facts| set(facts, 1, "max_connections", "50"), &["pool_above_max_connections backend db2"]),
+    (|facts| set(facts, 1, "wait_timeout", "60"), &["wait_timeout backend db2"]),
+    (|facts| set(facts, 1, "max_user_connections", "10"), &["max_user_connections backend db2"]),
+    (|facts| set(facts, 1, "sql_mode", "ANSI"), &["sql_mode_differs cluster main"]),
+    // The order of modes means nothing.
+    (|facts| set(facts, 1, "sql_mode", "NO_ZERO_DATE,STRICT_TRANS_TABLES"), &[]),
+    (|facts| set(facts, 1, "collation_server", "latin1_bin"), &["collation_differs cluster main"]),
+    (|facts| set(facts, 1, "time_zone", "+02:00"), &["time_zone_differs cluster main"]),
+    (|facts| set(facts, 1, "system_time_zone", "CEST"), &["system_time_zone_differs cluster main"]),
+    (|facts| set(facts, 1, "lower_case_table_names", "1"), &["lower_case_table_names_differs cluster main"]),
+    (|facts| set(facts, 1, "transaction_isolation", "READ-COMMITTED"), &["isolation_differs cluster main"]),
+    (|facts| set(facts, 1, "max_allowed_packet", "1024"), &["max_allowed_packet_differs cluster main"]),
+    (|facts| set(facts, 1, "version", "8.0.36"), &["versions_differ cluster main"]),
+    (|facts| set(facts, 2, "server_uuid", "uuid-1"), &["same_server backends db2, db3"]),
+    (|facts| set(facts, 2, "server_id", "2"), &["server_id backends db2, db3"]),
+];
+
+#[test]
+fn what_is_wrong_on_servers_is_found() {
+    let config = config("127.0.0.1", "", "");
+    for (number, (plant, expected)) in ON_SERVERS.iter().enumerate() {
+        assert_eq!(names(&found_in(&config, plant)), *expected, "number {number}");
+    }
+}
+
+/// What is written in the file, and what is found.
+const IN_FILES: &[(&str, &[&str])] = &[
+    (
+        "[[rule]]\nname = 'all'\ntarget = 'primary'\n[[rule]]\nname = 'late'\ntarget = 'primary'\nuser = ['app']\n",
+        &["rule_shadowed rule \"late\""],
+    ),
+    // It only counts: what stands behind it matches, too.
+    (
+        "[[rule]]\nname = 'all'\nlog_only = true\n[[rule]]\nname = 'late'\ntarget = 'primary'\nuser = ['app']\n",
+        &[],
+    ),
+    (
+        "[[rule]]\nname = 'net'\ntarget = 'primary'\nclient = ['10.0.0.0/8']\nclass = ['read', 'write']\n\
+         [[rule]]\nname = 'host'\ntarget = 'primary'\nclient = ['10.1.2.3']\nclass = ['select']\n\
+         [[rule]]\nname = 'other'\ntarget = 'primary'\nclient = ['192.168.0.1']\n",
+        &["rule_shadowed rule \"host\""],
+    ),
+    (
+        "[[rule]]\nname = 'one'\ntarget = 'primary'\nmatch_digest = '^SELECT'\n[[rule]]\nname = 'two'\ntarget = 'primary'\nmatch_digest = '^INSERT'\n",
+        &[],
+    ),
+    (
+        "[[rule]]\nname = 'r'\ntarget = 'primary'\nuser = ['app', 'ghost']\n[[limit]]\nname = 'l'\nuser = ['ghost']\nconcurrency = 1\n",
+        &["user_unknown rule \"r\"", "user_unknown limit \"l\""],
+    ),
+    (
+        "[[rule]]\nname = 'r'\ntarget = 'primary'\nschema = ['App', 'missing']\n",
+        &["schema_missing rule \"r\""],
+    ),
+    (
+        "[[user]]\nname = 'two'\npassword = 'p'\ndefault_schema = 'missing'\n",
+        &["schema_missing user \"two\""],
+    ),
+    (
+        "[pool]\nmax_connections = 600\n",
+        &[
+            "pool_above_max_connections backend db1",
+            "pool_above_max_connections backend db2",
+            "pool_above_max_connections backend db3",
+        ],
+    ),
+    (
+        "[[listener]]\naddress = '0.0.0.0:4001'\ntls = 'disabled'\n",
+        &["listener_tls_off listener 0.0.0.0:4001"],
+    ),
+    (
+        "[[listener]]\naddress = '0.0.0.0:4001'\n[[user]]\nname = 'open'\npassword = ''\n",
+        &["empty_password user open"],
+    ),
+    (
+        "[[listener]]\naddress = '0.0.0.0:4001'\n[[user]]\nname = 'open'\npassword = ''\nallow = ['unix', '127.0.0.1']\n",
+        &[],
+    ),
+];
+
+#[test]
+fn what_is_wrong_in_the_file_is_found() {
+    for (sections, expected) in IN_FILES {
+        let found = found_in(&config("127.0.0.1", "", sections), |_| {});
+        assert_eq!(names(&found), *expected, "{sections}");
+    }
+}
+
+#[test]
+fn monitors_are_looked_at_as_they_are_set() {
+    let monitor = with_monitor;
+    let heartbeat = monitor("lag_source = 'heartbeat'\n");
+    assert_eq!(names(&found_in(&heartbeat, |_| {})), ["monitor_grants backend db1"]);
+    let granted = |facts: &mut Facts<'_>| {
+        let grant = "GRANT SELECT, INSERT, UPDATE ON `delphinus`.* TO `monitor`@`%`".to_owned();
+        answer(facts, 0).grants.push(grant);
+        answer(facts, 0).has_heartbeat = Some(false);
+    };
+    assert_eq!(names(&found_in(&heartbeat, granted)), ["heartbeat_table backend db1"]);
+    let fence = monitor("fence = true\n");
+    assert_eq!(names(&found_in(&fence, |_| {})).len(), 3);
+    let fine = monitor("lag_down_ms = 500\nlag_recover_ms = 100\n");
+    assert_eq!(names(&found_in(&fine, |_| {})), ["lag_without_heartbeat cluster main"]);
+}
+
+/// The same file with these lines in [monitor].
+fn with_monitor(lines: &str) -> Config {
+    let text = format!(
+        "[[listener]]\naddress = '127.0.0.1:4000'\n[[user]]\nname = 'app'\npassword = 'p'\n\
+         [monitor]\nuser = 'monitor'\npassword = 'p'\n{lines}\
+         [[cluster.backend]]\nname = 'db1'\naddress = '127.0.0.1:3306'\nrole = 'primary'\n\
+         [[cluster.backend]]\nname = 'db2'\naddress = '127.0.0.1:3307'\nrole = 'replica'\n\
+         [[cluster.backend]]\nname = 'db3'\naddress = '127.0.0.1:3308'\nrole = 'replica'\n"
+    );
+    delphinus_config::parse(&text, "a.toml", &Nothing)
+        .unwrap_or_else(|mistakes| panic!("{mistakes:#?}\n{text}"))
+}
+
+#[test]
+fn servers_elsewhere_want_tls() {
+    let found = found_in(&config("10.0.0.1", "tls = 'disabled'", ""), |_| {});
+    assert_eq!(names(&found), ["db1", "db2", "db3"].map(|name| format!("backend_tls_off backend {name}")));
+    let found =
+        found_in(&config("10.0.0.1", "tls = 'required'\ntrust_server_certificate = true", ""), |_| {});
+    assert!(
+        found.iter().all(|one| one.severity == Severity::Note && one.check == "backend_tls_unchecked"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn the_worst_comes_first() {
+    let found = found_in(&config("127.0.0.1", "", ""), |facts| {
+        set(facts, 1, "max_allowed_packet", "1024");
+        set(facts, 1, "wait_timeout", "60");
+        facts.servers[2].answer = Err("refused".to_owned());
+    });
+    let severities: Vec<_> = found.iter().map(|finding| finding.severity).collect();
+    assert_eq!(severities, [Severity::Serious, Severity::Warning, Severity::Note]);
+}

@@ -1,0 +1,167 @@
+//! What is known before anything is judged.
+
+use std::collections::BTreeMap;
+
+use delphinus_config::{Backend, BackendAddress, Cluster, Config, Role, TopologyKind};
+
+/// Everything that is known.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// Where the proxy runs.
+    pub machine: Machine,
+    /// The servers of all clusters, in the order of the file.
+    pub servers: Vec<Server>,
+}
+
+/// Where the proxy runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// Most open files, if there is a limit: the hard one, to which the proxy raises its own.
+    pub files: Option<u64>,
+}
+
+/// One backend.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// The place of its cluster in the file.
+    pub cluster: usize,
+    /// The place of the backend in its cluster.
+    pub backend: usize,
+    /// What it has said to the monitor's user, or why it has not.
+    pub answer: Result<Answer, String>,
+    /// How users fared who were tried.
+    pub users: Vec<UserLogin>,
+}
+
+/// A login that was tried.
+#[derive(Debug, Clone)]
+pub struct UserLogin {
+    /// Who.
+    pub user: String,
+    /// Why it was refused; `None`: it was not.
+    pub refused: Option<String>,
+}
+
+/// What a server has said.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// Its global variables, by their names in small letters.
+    pub variables: BTreeMap<String, String>,
+    /// Those of its counters that were asked for.
+    pub status: BTreeMap<String, String>,
+    /// How far its clock is ahead of the proxy's, in milliseconds.
+    pub clock_ahead_ms: i64,
+    /// How well that is known: half of what the question took.
+    pub clock_known_to_ms: u64,
+    /// What it replicates from.
+    pub replication: Replication,
+    /// Its schemas, in small letters; `None`: the monitor's user may not see all of them.
+    pub schemas: Option<Vec<String>>,
+    /// What the monitor's user was granted, as the server says it.
+    pub grants: Vec<String>,
+    /// Why the members of its group cannot be read, where the topology needs them.
+    pub group_unseen: Option<String>,
+    /// The heartbeat's table is there; `None`: there is no heartbeat, or it cannot be seen.
+    pub has_heartbeat: Option<bool>,
+}
+
+/// What a server replicates from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Replication {
+    /// It was not asked.
+    #[default]
+    NotAsked,
+    /// The monitor's user may not see it.
+    Unseen(String),
+    /// So many sources; none: it is no replica.
+    From(Vec<Channel>),
+}
+
+/// One source of a replica.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Channel {
+    /// Its name; empty: the default one.
+    pub name: String,
+    /// Changes come in.
+    pub receives: bool,
+    /// They are applied.
+    pub applies: bool,
+    /// How long it waits on purpose, in seconds.
+    pub delay_s: u64,
+    /// The last error.
+    pub error: String,
+}
+
+impl Facts<'_> {
+    pub(crate) fn cluster(&self, server: &Server) -> &Cluster {
+        &self.config.clusters[server.cluster]
+    }
+
+    pub(crate) fn backend(&self, server: &Server) -> &Backend {
+        &self.cluster(server).backends[server.backend]
+    }
+
+    /// `backend db1`, with its cluster where there are several.
+    pub(crate) fn name(&self, server: &Server) -> String {
+        let name = &self.backend(server).name;
+        match self.config.clusters.len() {
+            1 => format!("backend {name}"),
+            _ => format!("backend {name} of {}", self.cluster(server).name),
+        }
+    }
+
+    /// The servers that have answered, with what they said.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (&Server, &Answer)> {
+        self.servers.iter().filter_map(|server| Some((server, server.answer.as_ref().ok()?)))
+    }
+
+    /// Those of one cluster.
+    pub(crate) fn answers_of(&self, cluster: usize) -> Vec<(&Server, &Answer)> {
+        self.answers().filter(|(server, _)| server.cluster == cluster).collect()
+    }
+
+    /// True if it is no replica, by the file or by what it says.
+    pub(crate) fn is_primary(&self, server: &Server, answer: &Answer) -> bool {
+        match self.cluster(server).topology {
+            TopologyKind::Static => self.backend(server).role == Some(Role::Primary),
+            TopologyKind::ReadOnly | TopologyKind::GroupReplication => !answer.is_on("read_only"),
+        }
+    }
+}
+
+impl Answer {
+    /// The value of a variable; of the first of these names that it has.
+    pub(crate) fn variable(&self, names: &[&str]) -> Option<&str> {
+        names.iter().find_map(|name| self.variables.get(*name)).map(String::as_str)
+    }
+
+    pub(crate) fn number(&self, names: &[&str]) -> Option<u64> {
+        self.variable(names)?.parse().ok()
+    }
+
+    /// True for a variable that is on.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.variables.get(name).is_some_and(|value| is_on(value))
+    }
+
+    pub(crate) fn is_mariadb(&self) -> bool {
+        self.variable(&["version"]).is_some_and(|version| version.to_lowercase().contains("mariadb"))
+    }
+}
+
+/// `ON`, `1`, and what MariaDB has beside them for `read_only`.
+pub(crate) fn is_on(value: &str) -> bool {
+    !matches!(value.to_ascii_uppercase().as_str(), "OFF" | "0" | "NO" | "")
+}
+
+/// True if a server may be on another machine.
+pub(crate) fn is_remote(address: &BackendAddress) -> bool {
+    match address {
+        BackendAddress::Unix(_) => false,
+        BackendAddress::Tcp { host, .. } => {
+            host != "localhost" && !host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What of a statement's text may be written.
+//!
+//! Owns: that literals are masked, and that a text that may tell a password never has them.
+
+use delphinus_sql::{Digest, LexOptions, digest};
+use memchr::memchr2_iter;
+
+/// Words of statements that may tell a password: CREATE USER, SET PASSWORD, CHANGE MASTER TO and their kin. A column of such a name is
+/// none, but no worse off.
+const TELLING: [&[u8]; 2] = [b"PASSWORD", b"IDENTIFIED"];
+
+/// True if the text may tell a password.
+fn may_tell_secret(sql: &[u8]) -> bool {
+    TELLING.iter().any(|word| {
+        memchr2_iter(word[0], word[0].to_ascii_lowercase(), sql)
+            .any(|at| sql.get(at..at + word.len()).is_some_and(|there| there.eq_ignore_ascii_case(word)))
+    })
+}
+
+/// Puts the text into `out`, which is emptied: with a `?` in the place of each literal, unless they are wanted and tell no password.
+/// Returns its digest where that was made on the way.
+pub(crate) fn put_text(
+    sql: &[u8],
+    lex: LexOptions,
+    shows_literals: bool,
+    out: &mut Vec<u8>,
+) -> Option<Digest> {
+    out.clear();
+    if shows_literals && !may_tell_secret(sql) {
+        out.extend_from_slice(sql);
+        return None;
+    }
+    Some(digest(sql, lex, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_may_tell_a_password_never_has_its_literals() {
+        let shown = |sql: &str| {
+            let mut out = Vec::new();
+            put_text(sql.as_bytes(), LexOptions::default(), true, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        for sql in [
+            "CREATE USER u IDENTIFIED BY 'hunter2'",
+            "create user u identified with caching_sha2_password by 'hunter2'",
+            "ALTER USER u IDENTIFIED BY 'hunter2' REPLACE 'hunter2'",
+            "SET PASSWORD = 'hunter2'",
+            "SET PASSWORD FOR u = PASSWORD('hunter2')",
+            "GRANT ALL ON *.* TO u IDENTIFIED BY 'hunter2'",
+            "CHANGE MASTER TO MASTER_USER='r', MASTER_PASSWORD='hunter2'",
+            "CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD = \"hunter2\"",
+            "START SLAVE USER = 'r' PASSWORD = 'hunter2'",
+            "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (PASSWORD 'hunter2')",
+            "UPDATE users SET pAsSwOrD = 'hunter2'",
+        ] {
+            assert!(!shown(sql).contains("hunter2"), "{}", shown(sql));
+        }
+        assert_eq!(shown("SELECT 'passwor', 'd'"), "SELECT 'passwor', 'd'");
+    }
+
+    #[test]
+    fn literals_are_masked_unless_they_are_wanted() {
+        let mut out = b"before".to_vec();
+        let lex = LexOptions::default();
+        assert!(put_text(b"SELECT 'x', 1 FROM t", lex, false, &mut out).is_some());
+        assert_eq!(out, b"SELECT ?, ... FROM t".to_vec());
+        assert_eq!(put_text(b"SELECT 'x'", lex, true, &mut out), None);
+        assert_eq!(out, b"SELECT 'x'");
+    }
+}

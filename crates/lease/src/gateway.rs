@@ -1,0 +1,218 @@
+//! HTTP to etcd's JSON gateway: several endpoints, TLS, a user's token. Source: <https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/>
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use ureq::Agent;
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, TlsProvider, parse_pem};
+use zeroize::Zeroizing;
+
+use crate::store::StoreError;
+
+/// An answer is a list of a few short keys; one that is longer is not etcd's.
+const LONGEST_ANSWER: u64 = 4 * 1024 * 1024;
+
+/// A certificate that this process shows, and its key: PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The chain.
+    pub cert: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+}
+
+/// How the store is reached.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Access {
+    /// `http://host:2379` or `https://host:2379`, one for each member of the store.
+    pub endpoints: Vec<String>,
+    /// User and password, where the store asks for them.
+    pub user: Option<(String, Zeroizing<String>)>,
+    /// Authorities that the store's certificates come from: a PEM file.
+    pub ca: Option<PathBuf>,
+    /// What this process shows.
+    pub certificate: Option<ClientCertificate>,
+    /// How long one question may take.
+    pub patience: Duration,
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let user = self.user.as_ref().map(|(name, _)| name);
+        f.debug_struct("Access")
+            .field("endpoints", &self.endpoints)
+            .field("user", &user)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The way to the store.
+#[derive(Clone)]
+pub(crate) struct Gateway {
+    access: Access,
+    agent: Agent,
+    /// The endpoint that has answered last.
+    at: usize,
+    token: Option<Zeroizing<String>>,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("access", &self.access).field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+/// Why an endpoint gave no answer.
+enum Failed {
+    /// Another may.
+    Unreachable(String),
+    /// The token is too old, or of another member.
+    Unauthenticated(String),
+    /// It said no.
+    Refused(String),
+}
+
+impl Gateway {
+    /// Reads the certificates.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn new(access: Access) -> Result<Self, String> {
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .tls_config(tls(&access)?)
+            .build()
+            .into();
+        Ok(Self { access, agent, at: 0, token: None })
+    }
+
+    /// Asks one endpoint after the other, within the patience for all of them together.
+    pub(crate) fn post(&mut self, path: &str, body: &Value) -> Result<Value, StoreError> {
+        let each = self.access.patience / u32::try_from(self.access.endpoints.len().clamp(1, 3)).unwrap_or(1);
+        let mut last = String::from("no endpoint is configured");
+        for _ in 0..self.access.endpoints.len() {
+            match self.ask(path, body, each) {
+                Ok(answer) => return Ok(answer),
+                Err(Failed::Refused(why)) => return Err(StoreError::Refused(why)),
+                Err(Failed::Unreachable(why) | Failed::Unauthenticated(why)) => last = why,
+            }
+            self.at = (self.at + 1) % self.access.endpoints.len();
+        }
+        Err(StoreError::Unreachable(last))
+    }
+
+    /// Opens an answer that has no end.
+    pub(crate) fn stream(&mut self, path: &str, body: &Value) -> Option<ureq::BodyReader<'static>> {
+        let quiet = Duration::from_secs(20);
+        let request = self.request(path).config().timeout_connect(Some(self.access.patience));
+        let request = request.timeout_recv_response(Some(quiet)).timeout_per_read(Some(quiet)).build();
+        let answer = request.send(body.to_string()).ok().filter(|answer| answer.status() == 200);
+        if answer.is_none() {
+            self.token = None;
+            self.at = (self.at + 1) % self.access.endpoints.len().max(1);
+        }
+        Some(answer?.into_body().into_reader())
+    }
+
+    fn ask(&mut self, path: &str, body: &Value, limit: Duration) -> Result<Value, Failed> {
+        self.log_in(limit)?;
+        match self.send(path, body, limit) {
+            Err(Failed::Unauthenticated(_)) if self.access.user.is_some() => {
+                self.token = None;
+                self.log_in(limit)?;
+                self.send(path, body, limit)
+            }
+            other => other,
+        }
+    }
+
+    fn log_in(&mut self, limit: Duration) -> Result<(), Failed> {
+        let Some((name, password)) = &self.access.user else { return Ok(()) };
+        if self.token.is_some() {
+            return Ok(());
+        }
+        let who = json!({"name": name, "password": password.as_str()});
+        let answer = self.send("/v3/auth/authenticate", &who, limit)?;
+        let token = answer["token"].as_str().unwrap_or_default().to_owned();
+        self.token = Some(Zeroizing::new(token));
+        Ok(())
+    }
+
+    fn request(&self, path: &str) -> ureq::RequestBuilder<ureq::typestate::WithBody> {
+        let endpoint = self.access.endpoints.get(self.at).map_or("", |one| one.trim_end_matches('/'));
+        let request = self.agent.post(format!("{endpoint}{path}")).content_type("application/json");
+        match &self.token {
+            Some(token) => request.header("Authorization", token.as_str()),
+            None => request,
+        }
+    }
+
+    fn send(&self, path: &str, body: &Value, limit: Duration) -> Result<Value, Failed> {
+        let endpoint = self.access.endpoints.get(self.at).map_or("", String::as_str);
+        let unreachable = |error: ureq::Error| Failed::Unreachable(format!("{endpoint}: {error}"));
+        let request = self.request(path).config().timeout_global(Some(limit)).build();
+        let mut answer = request.send(body.to_string()).map_err(unreachable)?;
+        let status = answer.status().as_u16();
+        let text =
+            answer.body_mut().with_config().limit(LONGEST_ANSWER).read_to_string().map_err(unreachable)?;
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        if status == 200 && value.get("error").is_none() {
+            return Ok(value);
+        }
+        let said = value["message"].as_str().or(value["error"].as_str()).unwrap_or("").to_owned();
+        let why = format!("{endpoint}: HTTP {status} {said}");
+        // gRPC's codes: 16 is Unauthenticated; 5 NotFound, 3 InvalidArgument and 7 PermissionDenied are refusals; the rest,
+        // such as 14 Unavailable, may be better at another member.
+        Err(match value["code"].as_u64() {
+            Some(16) => Failed::Unauthenticated(why),
+            Some(3 | 5 | 7 | 9) => Failed::Refused(why),
+            _ if status == 401 => Failed::Unauthenticated(why),
+            _ => Failed::Unreachable(why),
+        })
+    }
+}
+
+fn tls(access: &Access) -> Result<TlsConfig, String> {
+    let roots = match &access.ca {
+        Some(path) => certificates(path)?,
+        None => Vec::new(),
+    };
+    let own = match &access.certificate {
+        Some(own) => Some(ClientCert::new_with_certs(&certificates(&own.cert)?, key(&own.key)?)),
+        None => None,
+    };
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .root_certs(RootCerts::new_with_certs(&roots))
+        .client_cert(own)
+        .build())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, String> {
+    let pem = read(path)?;
+    let mut found = Vec::new();
+    for item in parse_pem(&pem) {
+        match item {
+            Ok(PemItem::Certificate(one)) => found.push(one),
+            Ok(_) => {}
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        }
+    }
+    if found.is_empty() {
+        return Err(format!("{}: no certificate in the file", path.display()));
+    }
+    Ok(found)
+}
+
+fn key(path: &Path) -> Result<PrivateKey<'static>, String> {
+    PrivateKey::from_pem(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))
+}

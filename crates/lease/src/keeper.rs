@@ -1,0 +1,373 @@
+//! The thread that talks to the store: renews the lease, claims the keys that are wanted, gives back those that are not, lists all. It asks
+//! one question after the other, so that what it has listed is never older than what it has done.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use delphinus_topology::{BootTime, Tenure, Terms};
+
+use crate::clock::boot_now;
+use crate::own_file::OwnFile;
+use crate::store::{Entry, Store, StoreError};
+use crate::view::View;
+
+/// How the lease is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// TTL and margin.
+    pub terms: Terms,
+    /// Where the lease's number is kept, so that a process that starts again in time goes on with it.
+    pub own_file: Option<PathBuf>,
+}
+
+/// Between two lists, if the store tells of no change.
+const LIST_PACE: Duration = Duration::from_secs(1);
+/// After a mistake.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Called with what has become of a change of a key that stays.
+pub type Answered = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// The lease of this process. Dropping it ends it: all keys are free at once.
+#[derive(Debug)]
+pub struct Lease {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    view: Arc<View>,
+    /// Grows with each change of the view.
+    generation: u64,
+    wants: BTreeMap<String, String>,
+    given_back: BTreeMap<String, u64>,
+    /// Changes of keys that stay: key, value (none deletes it), and who hears of it.
+    changes: VecDeque<(String, Option<String>, Answered)>,
+    /// Something is to be done at once.
+    bell: bool,
+    stops: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("view", &self.view).field("wants", &self.wants).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease {
+    /// Starts the thread. It goes on trying where the store does not answer.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or another process has it.
+    pub fn start(settings: &Settings, store: Box<dyn Store>) -> io::Result<Self> {
+        let own = settings.own_file.as_deref().map(OwnFile::open).transpose()?;
+        let shared = Arc::new(Shared::default());
+        let keeper = Keeper {
+            shared: shared.clone(),
+            terms: settings.terms,
+            tenure: Tenure::new(settings.terms),
+            lease: 0,
+            left_by_earlier: None,
+            store,
+            own,
+            next_renewal: Instant::now(),
+            next_list: Instant::now(),
+        };
+        let thread = thread::Builder::new().name("lease".into()).spawn(move || keeper.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// How the store looked last.
+    pub fn view(&self) -> Arc<View> {
+        self.shared.state().view.clone()
+    }
+
+    /// Waits until the view is another than at `generation`, at most so long. Returns its generation.
+    pub fn wait(&self, generation: u64, limit: Duration) -> u64 {
+        let is_same = |state: &mut State| state.generation == generation && !state.stops;
+        let waited = self.shared.changed.wait_timeout_while(self.shared.state(), limit, is_same);
+        waited.unwrap_or_else(PoisonError::into_inner).0.generation
+    }
+
+    /// Holds a key as soon as it is free, until `give_up`. Another value is written into it while it is held.
+    pub fn want(&self, key: &str, value: &str) {
+        let mut state = self.shared.state();
+        if state.wants.get(key).is_none_or(|before| before != value) {
+            state.wants.insert(key.to_owned(), value.to_owned());
+            self.ring(&mut state);
+        }
+    }
+
+    /// Gives a key back, or does not want it any more. From now on the view does not show it as held.
+    pub fn give_up(&self, key: &str) {
+        let mut state = self.shared.state();
+        let was_wanted = state.wants.remove(key).is_some();
+        if let Some(held) = state.view.held(key) {
+            state.given_back.insert(key.to_owned(), held.epoch);
+            let mut view = (*state.view).clone();
+            view.given_back.clone_from(&state.given_back);
+            state.view = Arc::new(view);
+            state.generation += 1;
+        } else if !was_wanted {
+            return;
+        }
+        self.ring(&mut state);
+    }
+
+    /// Writes a key that stays, or deletes it.
+    pub fn put(&self, key: &str, value: Option<&str>, answered: Answered) {
+        /// Operators' commands: more at a time than this are not waited for.
+        const MOST: usize = 64;
+        let mut state = self.shared.state();
+        if state.changes.len() >= MOST {
+            drop(state);
+            return answered(Err(StoreError::Unreachable("too many changes wait for it".into())));
+        }
+        state.changes.push_back((key.to_owned(), value.map(str::to_owned), answered));
+        self.ring(&mut state);
+    }
+
+    fn ring(&self, state: &mut State) {
+        state.bell = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.shared.state().stops = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It ends within the patience for one question.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Keeper {
+    shared: Arc<Shared>,
+    terms: Terms,
+    tenure: Tenure,
+    lease: u64,
+    left_by_earlier: Option<u64>,
+    store: Box<dyn Store>,
+    own: Option<OwnFile>,
+    next_renewal: Instant,
+    next_list: Instant,
+}
+
+impl Keeper {
+    fn run(mut self) {
+        let shared = Arc::downgrade(&self.shared);
+        self.store.watch(Box::new(move || {
+            let Some(shared) = shared.upgrade() else { return false };
+            shared.state().bell = true;
+            shared.changed.notify_all();
+            true
+        }));
+        self.left_by_earlier = self.own.as_mut().and_then(OwnFile::read);
+        while self.wait() {
+            let done = self.turn();
+            if let Err(error) = done {
+                self.complain(&error);
+                self.next_list = Instant::now() + PAUSE;
+            }
+        }
+        self.end();
+    }
+
+    /// Waits for something to do; false at the end.
+    fn wait(&self) -> bool {
+        let until = self.next_renewal.min(self.next_list);
+        let limit = until.saturating_duration_since(Instant::now());
+        let is_idle = |state: &mut State| !state.bell && !state.stops;
+        let waited = self.shared.changed.wait_timeout_while(self.shared.state(), limit, is_idle);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.bell = false;
+        !state.stops
+    }
+
+    fn turn(&mut self) -> Result<(), StoreError> {
+        if Instant::now() >= self.next_renewal {
+            // An error leaves the next one to the pause, not to the pace: the tenure is short.
+            self.next_renewal = Instant::now() + PAUSE;
+            self.renew()?;
+            self.next_renewal = Instant::now() + self.terms.pace();
+        }
+        self.change_what_stays()?;
+        self.list()?;
+        if self.give_back()? | self.claim()? {
+            self.list()?;
+        }
+        self.next_list = Instant::now() + LIST_PACE;
+        Ok(())
+    }
+
+    fn renew(&mut self) -> Result<(), StoreError> {
+        let sent = boot_now();
+        if self.lease == 0
+            && let Some(earlier) = self.left_by_earlier
+        {
+            let is_alive = self.store.renew(earlier)?;
+            self.left_by_earlier = None;
+            if let Some(ttl) = is_alive {
+                tracing::info!("the lease of the process before this one is taken over");
+                self.begin(earlier, sent, ttl);
+                return Ok(());
+            }
+        }
+        if self.lease == 0 {
+            let granted = self.store.grant(self.terms.ttl)?;
+            self.begin(granted.lease, sent, granted.ttl);
+            return Ok(());
+        }
+        if let Some(ttl) = self.store.renew(self.lease)? {
+            self.tenure.renewed(sent, ttl);
+        } else {
+            tracing::warn!("the lease store has forgotten this process: all of its keys are free");
+            self.lease = 0;
+            self.tenure.lost();
+            self.next_renewal = Instant::now();
+            self.shared.state().given_back.clear();
+        }
+        self.publish(None);
+        Ok(())
+    }
+
+    fn begin(&mut self, lease: u64, sent: BootTime, ttl: Duration) {
+        self.lease = lease;
+        self.tenure.renewed(sent, ttl);
+        if let Some(Err(error)) = self.own.as_mut().map(|own| own.write(lease)) {
+            tracing::warn!(%error, "cannot keep the number of the lease: a restart after a crash will wait for one TTL");
+        }
+        self.publish(None);
+    }
+
+    fn change_what_stays(&mut self) -> Result<(), StoreError> {
+        // Taken one by one: what is left after a mistake is tried in the next turn.
+        while let Some((key, value, answered)) = { self.shared.state().changes.pop_front() } {
+            let done = match &value {
+                Some(value) => self.store.put(&key, value),
+                None => self.store.delete(&key),
+            };
+            answered(done.clone());
+            done?;
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self) -> Result<bool, StoreError> {
+        let (view, given_back) = {
+            let state = self.shared.state();
+            (state.view.clone(), state.given_back.clone())
+        };
+        let mut has_changed = false;
+        for (key, epoch) in given_back {
+            if view.entries.get(&key).is_some_and(|entry| entry.epoch == epoch) {
+                self.store.release(&key, epoch)?;
+                has_changed = true;
+            }
+        }
+        Ok(has_changed)
+    }
+
+    fn claim(&mut self) -> Result<bool, StoreError> {
+        let (view, wants) = {
+            let state = self.shared.state();
+            (state.view.clone(), state.wants.clone())
+        };
+        let mut has_changed = false;
+        if self.lease == 0 {
+            return Ok(false);
+        }
+        for (key, value) in wants {
+            let is_open = match view.entries.get(&key) {
+                None => true,
+                Some(entry) => view.held(&key).is_some() && entry.value != value,
+            };
+            if is_open {
+                self.store.claim(&key, &value, self.lease)?;
+                has_changed = true;
+            }
+        }
+        Ok(has_changed)
+    }
+
+    fn list(&mut self) -> Result<(), StoreError> {
+        let asked = boot_now();
+        let entries = self.store.list()?;
+        self.publish(Some((asked, entries)));
+        Ok(())
+    }
+
+    fn publish(&self, listed: Option<(BootTime, Vec<Entry>)>) {
+        let mut state = self.shared.state();
+        let before = state.view.clone();
+        let mut view = (*before).clone();
+        view.lease = self.lease;
+        view.ends = self.tenure.ends();
+        if let Some((asked, entries)) = listed {
+            view.entries = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+            view.listed = Some(asked);
+            view.trouble = None;
+            if before.trouble.is_some() {
+                tracing::info!("the lease store answers again");
+            }
+            // What is gone, or was taken anew, need not be remembered.
+            state
+                .given_back
+                .retain(|key, epoch| view.entries.get(key).is_some_and(|entry| entry.epoch == *epoch));
+        }
+        view.given_back.clone_from(&state.given_back);
+        state.view = Arc::new(view);
+        state.generation += 1;
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    fn complain(&self, error: &StoreError) {
+        let mut state = self.shared.state();
+        if state.view.trouble.is_none() {
+            tracing::warn!(%error, "trouble with the lease store");
+        }
+        let mut view = (*state.view).clone();
+        view.trouble = Some(error.to_string());
+        state.view = Arc::new(view);
+        state.generation += 1;
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    fn end(&mut self) {
+        for (_, _, answered) in std::mem::take(&mut self.shared.state().changes) {
+            answered(Err(StoreError::Unreachable("this process stops".into())));
+        }
+        if self.lease != 0
+            && let Err(error) = self.store.end(self.lease)
+        {
+            tracing::warn!(%error, "the lease is not given back: others wait until it ends");
+            return;
+        }
+        if let Some(own) = &mut self.own {
+            // A number that is left only costs the next process one question.
+            let _ = own.write(0);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Keys that this process holds in a store that others see, for as long as it lives. Knows the stores and the clock; what the keys
+//! mean is the callers' affair.
+//!
+//! | question | file |
+//! |---|---|
+//! | what a store can do | `store` |
+//! | etcd | `etcd`, its HTTP in `gateway`, its news in `etcd/watch` |
+//! | no store: one process alone | `local` |
+//! | the thread that renews, claims and gives back | `keeper` |
+//! | what it has found, for others to read | `view` |
+//! | the same lease for a process that starts again in time | `own_file` |
+//! | the clock | `clock` |
+
+mod clock;
+mod etcd;
+mod gateway;
+mod keeper;
+mod local;
+mod own_file;
+mod store;
+mod view;
+
+pub use clock::boot_now;
+pub use etcd::{Etcd, EtcdSettings};
+pub use gateway::{Access, ClientCertificate};
+pub use keeper::{Answered, Lease, Settings};
+pub use local::Local;
+pub use store::{Claimed, Entry, Granted, Store, StoreError};
+pub use view::{Held, View};

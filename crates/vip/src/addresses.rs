@@ -1,0 +1,196 @@
+//! Addresses and interfaces in the kernel. A virtual IP is added with a lifetime, and the kernel removes it by itself when nobody
+//! refreshes it: that holds when this process hangs or is dead.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_route::address::{
+    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope, CacheInfo,
+};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use crate::netlink::{list, tell};
+
+/// A network interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its hardware address, if it has one of six bytes.
+    pub mac: Option<[u8; 6]>,
+    /// It is up.
+    pub is_up: bool,
+    /// It is the loopback interface.
+    pub is_loopback: bool,
+    /// Its addresses, with the length of the network's prefix.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+/// All interfaces of this host, or of this network namespace.
+pub fn interfaces() -> io::Result<Vec<Interface>> {
+    let mut found: Vec<Interface> = Vec::new();
+    list(NETLINK_ROUTE, RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
+        if let RouteNetlinkMessage::NewLink(link) = message {
+            found.push(interface(&link));
+        }
+    })?;
+    list(NETLINK_ROUTE, RouteNetlinkMessage::GetAddress(AddressMessage::default()), |message| {
+        if let RouteNetlinkMessage::NewAddress(address) = message
+            && let Some(ip) = ip_of(&address)
+            && let Some(one) = found.iter_mut().find(|one| one.index == address.header.index)
+        {
+            one.addresses.push((ip, address.header.prefix_len));
+        }
+    })?;
+    Ok(found)
+}
+
+fn interface(link: &LinkMessage) -> Interface {
+    let mut name = String::new();
+    let mut mac = None;
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(found) => name.clone_from(found),
+            LinkAttribute::Address(bytes) => mac = <[u8; 6]>::try_from(bytes.as_slice()).ok(),
+            _ => {}
+        }
+    }
+    Interface {
+        index: link.header.index,
+        name,
+        mac,
+        is_up: link.header.flags.contains(LinkFlags::Up),
+        is_loopback: link.header.flags.contains(LinkFlags::Loopback),
+        addresses: Vec::new(),
+    }
+}
+
+fn ip_of(message: &AddressMessage) -> Option<IpAddr> {
+    let find = |wanted: fn(&AddressAttribute) -> Option<IpAddr>| message.attributes.iter().find_map(wanted);
+    // On a point-to-point link `Address` is the other end.
+    find(|one| if let AddressAttribute::Local(ip) = one { Some(*ip) } else { None })
+        .or_else(|| find(|one| if let AddressAttribute::Address(ip) = one { Some(*ip) } else { None }))
+}
+
+/// The interface with that name, or the one whose network the address belongs to.
+pub(crate) fn choose<'a>(
+    all: &'a [Interface],
+    address: IpAddr,
+    name: Option<&str>,
+) -> Result<&'a Interface, String> {
+    if let Some(name) = name {
+        return all
+            .iter()
+            .find(|one| one.name == name)
+            .ok_or_else(|| format!("there is no interface {name}"));
+    }
+    let is_near = |(ip, prefix): &(IpAddr, u8)| *prefix < full(*ip) && is_in(address, (*ip, *prefix));
+    all.iter().find(|one| one.is_up && one.addresses.iter().any(is_near)).ok_or_else(|| {
+        format!(
+            "no interface that is up has an address in the network of {address}: name one with `interface`"
+        )
+    })
+}
+
+fn full(ip: IpAddr) -> u8 {
+    if ip.is_ipv4() { 32 } else { 128 }
+}
+
+fn is_in(address: IpAddr, (network, prefix): (IpAddr, u8)) -> bool {
+    match (address, network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => {
+            let shift = 32 - u32::from(prefix.min(32));
+            (address.to_bits() ^ network.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) => {
+            let shift = 128 - u32::from(prefix.min(128));
+            (address.to_bits() ^ network.to_bits()).checked_shr(shift).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
+}
+
+/// Adds an address, or gives one that is there another lifetime. Whole seconds count.
+///
+/// It is deprecated from the start, so that the host's own connections, such as replication, do not leave from it. IPv6 does not look
+/// for duplicates: that would cost more than a second, and the lease has settled it.
+pub(crate) fn keep(address: IpAddr, interface: u32, lifetime: Duration) -> io::Result<()> {
+    let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX - 1);
+    let mut message = message(address, interface);
+    let mut times = CacheInfo::default();
+    times.ifa_valid = seconds;
+    times.ifa_preferred = 0;
+    message.attributes.push(AddressAttribute::CacheInfo(times));
+    let mut flags = AddressFlags::Noprefixroute;
+    if address.is_ipv6() {
+        flags |= AddressFlags::Nodad;
+    }
+    message.attributes.push(AddressAttribute::Flags(flags));
+    tell(NETLINK_ROUTE, RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
+}
+
+/// Removes an address; none is removed if it is not there.
+pub(crate) fn remove(address: IpAddr, interface: u32) -> io::Result<()> {
+    let gone = tell(NETLINK_ROUTE, RouteNetlinkMessage::DelAddress(message(address, interface)), 0);
+    match gone {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::ADDRNOTAVAIL.raw_os_error()) => Ok(()),
+        other => other,
+    }
+}
+
+fn message(address: IpAddr, interface: u32) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    message.header.prefix_len = full(address);
+    message.header.flags = AddressHeaderFlags::empty();
+    message.header.scope = AddressScope::Universe;
+    message.header.index = interface;
+    message.attributes.push(AddressAttribute::Address(address));
+    message.attributes.push(AddressAttribute::Local(address));
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_interface_is_found_by_its_network() {
+        let one = |name: &str, addresses: &[(&str, u8)]| Interface {
+            index: 1,
+            name: name.into(),
+            mac: None,
+            is_up: true,
+            is_loopback: false,
+            addresses: addresses.iter().map(|(text, prefix)| (ip(text), *prefix)).collect(),
+        };
+        let all = [
+            one("eth0", &[("10.0.0.7", 24), ("fd00::7", 64)]),
+            one("eth1", &[("10.0.1.7", 24), ("10.0.2.9", 32)]),
+        ];
+        let name = |address, wanted| choose(&all, ip(address), wanted).map(|one| one.name.as_str());
+        assert_eq!(name("10.0.0.100", None), Ok("eth0"));
+        assert_eq!(name("10.0.1.100", None), Ok("eth1"));
+        assert_eq!(name("fd00::100", None), Ok("eth0"));
+        assert!(name("10.0.2.9", None).is_err(), "another virtual IP says nothing of a network");
+        assert_eq!(name("10.0.2.9", Some("eth1")), Ok("eth1"));
+        assert!(name("10.0.2.9", Some("eth7")).is_err());
+    }
+
+    #[test]
+    fn loopback_is_listed() {
+        let all = interfaces().unwrap();
+        let lo = all.iter().find(|one| one.is_loopback).unwrap();
+        assert_eq!(lo.name, "lo");
+    }
+}

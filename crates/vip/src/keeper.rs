@@ -1,0 +1,409 @@
+//! The thread that adds, refreshes and removes this host's virtual IPs. It looks several times a second at the lease, at what this host is
+//! fit for and at its peers, asks `delphinus_topology` what follows, and does that.
+
+mod place;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use delphinus_lease::{Lease, View, boot_now};
+use delphinus_topology::{Assigning, BootTime, Fitness, Holders, Peer, Standing, Step, Vip, assign, step};
+
+use crate::addresses;
+use place::Place;
+
+/// Between two looks, if nothing has changed.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What was said of this host's fitness counts no longer than this: the part that says it may hang.
+const STALE: Duration = Duration::from_secs(3);
+
+/// After a start it may take so long until that is known. What the process before this one has left stays meanwhile.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Folders of keys in the lease store.
+const MEMBERS: &str = "members/";
+const VIPS: &str = "vips/";
+/// Below it, the member that an operator wants to have each virtual IP.
+pub const PREFERRED: &str = "preferred/";
+/// It is there: operators want no moves.
+pub const FROZEN: &str = "frozen";
+
+/// What happens to the sessions on an address that moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillOnMove {
+    /// Nothing: their clients hang until their keepalive notices, unless the address comes back.
+    None,
+    /// They end between transactions, within a bound; then the rest is cut.
+    Transactions,
+    /// They are cut at once.
+    All,
+}
+
+/// A virtual IP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// Its name and its role.
+    pub vip: Vip,
+    /// One address or several that move together.
+    pub addresses: Vec<IpAddr>,
+    /// The interface; without it the one whose network the address belongs to.
+    pub interface: Option<String>,
+    /// What happens to the sessions when it moves.
+    pub kill_on_move: KillOnMove,
+    /// How long sessions may take to end between transactions.
+    pub drain: Duration,
+}
+
+/// How the virtual IPs are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// This member's name; unique among those that share the store.
+    pub member: Arc<str>,
+    /// All virtual IPs of the cluster; every member has the same.
+    pub vips: Vec<Spec>,
+    /// How many replicas there are when none is lost.
+    pub usual_replicas: usize,
+    /// A virtual IP is taken from a member that can have it only for one that has been fit for so long.
+    pub rebalance_after: Duration,
+}
+
+/// What this host is fit for, told by the part that knows.
+#[derive(Debug, Default)]
+pub struct Health(Mutex<Option<(Fitness, BootTime)>>);
+
+impl Health {
+    /// Says it. It has to be said again within three seconds.
+    pub fn is(&self, fitness: Fitness) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((fitness, boot_now()));
+    }
+
+    /// None: it has not been said yet.
+    fn now(&self, now: BootTime) -> Option<Fitness> {
+        let (fitness, said) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(if now.since(said) < STALE { fitness } else { Fitness::default() })
+    }
+}
+
+/// Whoever knows the sessions on an address.
+pub trait Sessions: Send {
+    /// Asks those that can end by themselves to do so, and returns those that may be cut now: they are in no statement and no
+    /// transaction. Called several times while an address is about to go.
+    fn leave(&self, address: IpAddr, clients: &[SocketAddr]) -> Vec<SocketAddr>;
+}
+
+/// Where a virtual IP is on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// It is not on this host.
+    Elsewhere,
+    /// It is on this host.
+    Here,
+    /// It is on this host and about to go.
+    Leaving,
+    /// It should be here, and the kernel refuses.
+    Failed,
+}
+
+/// A virtual IP, for tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where it has to be.
+    pub role: &'static str,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The member that has its key.
+    pub holder: Option<String>,
+    /// The member that should have it.
+    pub wanted: Option<String>,
+    /// How it stands on this host.
+    pub condition: Condition,
+    /// Since when that holds.
+    pub since: Duration,
+    /// How long this host may keep it without another word of the store.
+    pub left: Duration,
+    /// Grows each time that it is taken.
+    pub epoch: Option<u64>,
+    /// What went wrong last.
+    pub error: Option<String>,
+}
+
+/// The thread. Dropping it releases all addresses in order, within their bounds.
+#[derive(Debug)]
+pub struct Keeper {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    shown: Vec<Shown>,
+    next: Option<Settings>,
+    stops: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keeper {
+    /// Starts the thread.
+    pub fn start(
+        settings: Settings,
+        lease: Arc<Lease>,
+        health: Arc<Health>,
+        sessions: Box<dyn Sessions>,
+    ) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let work = Work::new(settings, lease, health, sessions);
+        let told = shared.clone();
+        let thread = thread::Builder::new().name("vip".into()).spawn(move || work.run(&told))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// How all of them stand.
+    pub fn shown(&self) -> Vec<Shown> {
+        self.shared.state().shown.clone()
+    }
+
+    /// Goes by other settings from now on. An address that is not in them any more is released.
+    pub fn follow(&self, settings: Settings) {
+        self.shared.state().next = Some(settings);
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.shared.state().stops = true;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    settings: Settings,
+    lease: Arc<Lease>,
+    health: Arc<Health>,
+    sessions: Box<dyn Sessions>,
+    places: Vec<Place>,
+    /// Those that are not in the settings any more.
+    leaving: Vec<Place>,
+    /// Since when each member is fit for what it says.
+    fit: BTreeMap<Arc<str>, (Fitness, Instant)>,
+    started: Instant,
+    stops: bool,
+}
+
+/// What is to be done with all of them, from one view.
+struct Outlook {
+    view: Arc<View>,
+    now: BootTime,
+    held: Holders,
+    wanted: Holders,
+}
+
+impl Work {
+    fn new(settings: Settings, lease: Arc<Lease>, health: Arc<Health>, sessions: Box<dyn Sessions>) -> Self {
+        let mut work = Self {
+            places: Vec::new(),
+            leaving: Vec::new(),
+            settings,
+            lease,
+            health,
+            sessions,
+            fit: BTreeMap::new(),
+            started: Instant::now(),
+            stops: false,
+        };
+        work.seat();
+        work
+    }
+
+    fn run(mut self, shared: &Shared) {
+        let mut generation = 0;
+        loop {
+            self.take_orders(shared);
+            self.turn();
+            shared.state().shown = self.shown();
+            if self.stops && self.places.iter().chain(&self.leaving).all(|place| !place.is_here()) {
+                break;
+            }
+            generation = self.lease.wait(generation, TICK);
+        }
+        self.lease.give_up(&self.own_key());
+    }
+
+    fn take_orders(&mut self, shared: &Shared) {
+        let mut state = shared.state();
+        self.stops = state.stops;
+        let next = state.next.take();
+        drop(state);
+        if let Some(next) = next {
+            self.settings = next;
+            self.seat();
+        }
+    }
+
+    /// A place for each virtual IP of the settings; those that are there stay.
+    fn seat(&mut self) {
+        let interfaces = addresses::interfaces().unwrap_or_default();
+        let mut before = std::mem::take(&mut self.places);
+        for spec in &self.settings.vips {
+            let at = before.iter().position(|place| place.is_of(spec));
+            self.places.push(match at {
+                Some(at) => before.swap_remove(at).with(spec.clone()),
+                None => Place::new(spec.clone(), &interfaces),
+            });
+        }
+        self.leaving.extend(before);
+    }
+
+    fn own_key(&self) -> String {
+        format!("{MEMBERS}{}", self.settings.member)
+    }
+
+    fn turn(&mut self) {
+        let now = boot_now();
+        let fitness = self.fitness(now);
+        if let Some(fitness) = fitness {
+            self.lease.want(&self.own_key(), &fitness.words());
+        }
+        let outlook = self.look(now);
+        if outlook.view.listed.is_none() && !self.stops {
+            // What the process before this one has left in the kernel ends there in time; it may be this one's.
+            return;
+        }
+        let ends = outlook.view.ends;
+        for place in &mut self.places {
+            let name = place.name().clone();
+            let key = format!("{VIPS}{name}");
+            let is_ours = outlook.view.held(&key).is_some();
+            let wanted = match fitness {
+                // It cannot be told yet who should have it.
+                None => is_ours.then_some(&self.settings.member),
+                Some(_) => outlook.wanted.get(&name).filter(|_| !self.stops),
+            };
+            let standing = Standing {
+                holder: outlook.held.get(&name).map(|holder| &**holder),
+                wanted: wanted.map(|member| &**member),
+                is_ours,
+                is_here: place.is_here(),
+            };
+            let next = step(&self.settings.member, standing, (outlook.now, ends));
+            act(place, next, (&self.lease, &key, &self.settings.member), &*self.sessions, ends);
+        }
+        for place in &mut self.leaving {
+            let key = format!("{VIPS}{}", place.name());
+            let next = if outlook.view.held(&key).is_some() { Step::Release } else { Step::Drop };
+            act(place, next, (&self.lease, &key, &self.settings.member), &*self.sessions, ends);
+        }
+        self.leaving.retain(Place::is_here);
+    }
+
+    /// What this host is fit for; none while that cannot be known.
+    fn fitness(&self, now: BootTime) -> Option<Fitness> {
+        if self.stops {
+            return Some(Fitness::default());
+        }
+        let is_early = self.started.elapsed() < GRACE;
+        self.health.now(now).or((!is_early).then(Fitness::default))
+    }
+
+    fn look(&mut self, now: BootTime) -> Outlook {
+        let view = self.lease.view();
+        let peers = self.peers(&view);
+        let pairs = |folder| view.below(folder).map(|(key, entry)| (key.into(), entry.value.as_str().into()));
+        let held: Holders = pairs(VIPS).collect();
+        let preferred: Holders = pairs(PREFERRED).collect();
+        let vips: Vec<Vip> = self.settings.vips.iter().map(|spec| spec.vip.clone()).collect();
+        let facts = Assigning {
+            vips: &vips,
+            peers: &peers,
+            held: &held,
+            preferred: &preferred,
+            is_frozen: view.entries.contains_key(FROZEN),
+            usual_replicas: self.settings.usual_replicas,
+        };
+        let wanted = assign(&facts);
+        Outlook { view, now, held, wanted }
+    }
+
+    fn peers(&mut self, view: &View) -> Vec<Peer> {
+        let now = Instant::now();
+        let mut fit = BTreeMap::new();
+        let mut peers = Vec::new();
+        for (name, entry) in view.below(MEMBERS) {
+            let (name, fitness): (Arc<str>, _) = (name.into(), Fitness::parse(&entry.value));
+            let before = self.fit.get(&name).filter(|(before, _)| *before == fitness);
+            let since = before.map_or(now, |(_, since)| *since);
+            let is_steady = now.duration_since(since) >= self.settings.rebalance_after;
+            fit.insert(name.clone(), (fitness, since));
+            peers.push(Peer { name, fitness, is_steady });
+        }
+        self.fit = fit;
+        peers
+    }
+
+    fn shown(&mut self) -> Vec<Shown> {
+        let outlook = self.look(boot_now());
+        let left = outlook.view.left(outlook.now);
+        let one = |place: &Place| {
+            let name = place.name();
+            let entry = outlook.view.entries.get(&format!("{VIPS}{name}"));
+            Shown {
+                name: name.clone(),
+                role: place.spec().vip.role.as_str(),
+                addresses: place.spec().addresses.clone(),
+                holder: outlook.held.get(name).map(ToString::to_string),
+                wanted: outlook.wanted.get(name).map(ToString::to_string),
+                condition: place.condition(),
+                since: place.since(),
+                left: if place.is_here() { left } else { Duration::ZERO },
+                epoch: entry.map(|entry| entry.epoch),
+                error: place.error().map(str::to_owned),
+            }
+        };
+        self.places.iter().chain(&self.leaving).map(one).collect()
+    }
+}
+
+fn act(
+    place: &mut Place,
+    next: Step,
+    (lease, key, member): (&Lease, &str, &str),
+    sessions: &dyn Sessions,
+    ends: Option<BootTime>,
+) {
+    match next {
+        Step::Nothing => {
+            place.is_elsewhere();
+            lease.give_up(key);
+        }
+        Step::Claim => lease.want(key, member),
+        Step::Keep(left) => place.keep(left),
+        Step::Release => {
+            let left = ends.map_or(Duration::ZERO, |ends| ends.since(boot_now()));
+            if place.leave(left, sessions) {
+                lease.give_up(key);
+            }
+        }
+        Step::Drop => {
+            place.drop_at_once();
+            lease.give_up(key);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The TCP connections on an address, found and ended by the kernel's `sock_diag`: both ends are told at once (the other one by a RST), while
+//! connections on the host's own address stay. Source: <https://man7.org/linux/man-pages/man7/sock_diag.7.html>
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
+use netlink_packet_sock_diag::{SockDiagDestroy, SockDiagMessage};
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+
+use crate::netlink::{list, tell};
+
+/// A connection whose local end is on the address.
+#[derive(Debug, Clone)]
+pub(crate) struct Connection {
+    family: u8,
+    id: SocketId,
+}
+
+impl Connection {
+    /// The client.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        SocketAddr::new(self.id.destination_address.to_canonical(), self.id.destination_port)
+    }
+}
+
+/// All connections on an address, but for those that only wait for their end.
+pub(crate) fn on(address: IpAddr) -> io::Result<Vec<Connection>> {
+    let mut found = Vec::new();
+    // A socket that listens on [::] takes IPv4 clients as mapped addresses.
+    for family in [AF_INET, AF_INET6] {
+        let socket_id = if family == AF_INET { SocketId::new_v4() } else { SocketId::new_v6() };
+        let states = StateFlags::all() - StateFlags::LISTEN - StateFlags::TIME_WAIT - StateFlags::CLOSE;
+        let request = InetRequest {
+            family,
+            protocol: IPPROTO_TCP,
+            extensions: ExtensionFlags::empty(),
+            states,
+            socket_id,
+        };
+        list(NETLINK_SOCK_DIAG, SockDiagMessage::InetRequest(request), |message| {
+            if let SockDiagMessage::InetResponse(one) = message
+                && one.header.socket_id.source_address.to_canonical() == address
+            {
+                found.push(Connection { family, id: one.header.socket_id });
+            }
+        })?;
+    }
+    Ok(found)
+}
+
+/// Ends a connection; one that has ended by itself is fine.
+pub(crate) fn destroy(connection: &Connection) -> io::Result<()> {
+    let request = InetRequest {
+        family: connection.family,
+        protocol: IPPROTO_TCP,
+        extensions: ExtensionFlags::empty(),
+        states: StateFlags::all(),
+        socket_id: connection.id.clone(),
+    };
+    let gone = tell(NETLINK_SOCK_DIAG, SockDiagDestroy::new(SockDiagMessage::InetRequest(request)), 0);
+    match gone {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,64 @@
+//! Virtual IPs in network namespaces: which machine has an address is read from the kernels, while processes are killed, hang, are cut off
+//! and stop in order. `cargo xtask e2e vip`.
+
+mod agents;
+mod proxies;
+mod watch;
+mod world;
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+/// How one case went.
+#[derive(Debug)]
+pub struct Row {
+    /// What was done.
+    pub case: &'static str,
+    /// How long the address was nowhere.
+    pub gap: Duration,
+    /// What else is worth saying.
+    pub note: String,
+}
+
+/// A case: what is done to a world, in its order.
+struct Case<W> {
+    name: &'static str,
+    /// It is done in the short run, too.
+    is_short: bool,
+    run: fn(&mut W) -> Result<Row>,
+}
+
+/// Everything, or the short part. The process has to be in a network of its own.
+pub fn run(is_short: bool, only: &[String], mut say: impl FnMut(&str)) -> Result<(u32, u32)> {
+    crate::machines::ensure_own_network()?;
+    let wants = |name: &str, short: bool| {
+        if only.is_empty() { short || !is_short } else { only.iter().any(|one| one == name) }
+    };
+    let (mut passed, mut failed) = (0, 0);
+    let mut done = |name: &str, row: Result<Row>| match row {
+        Ok(row) => {
+            passed += 1;
+            say(&format!("{name}: nowhere for {} ms; {}", row.gap.as_millis(), row.note));
+        }
+        Err(error) => {
+            failed += 1;
+            say(&format!("{name}: FAILED: {error:#}"));
+        }
+    };
+    if proxies::CASES.iter().any(|case| wants(case.name, case.is_short)) {
+        let mut world = proxies::Proxies::start()?;
+        for case in proxies::CASES.iter().filter(|case| wants(case.name, case.is_short)) {
+            let row = world.settle().and_then(|()| (case.run)(&mut world));
+            done(case.name, row.and_then(|row| world.was_never_double().map(|()| row)));
+        }
+    }
+    if agents::CASES.iter().any(|case| wants(case.name, case.is_short)) {
+        let mut world = agents::Agents::start()?;
+        for case in agents::CASES.iter().filter(|case| wants(case.name, case.is_short)) {
+            let row = (case.run)(&mut world);
+            done(case.name, row.and_then(|row| world.was_never_double().map(|()| row)));
+        }
+    }
+    Ok((passed, failed))
+}

@@ -1,0 +1,205 @@
+//! Agents on the hosts of a primary and two replicas: clients reach the servers directly, by a virtual IP for writes and two for reads.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
+
+use super::watch::Watch;
+use super::world::{EtcdServer, Folder, LIMIT, start_on, virtual_ip};
+use super::{Case, Row};
+use crate::client::{Client, Login};
+use crate::machines::Machines;
+use crate::poll::until;
+use crate::proxy::Proxy;
+use crate::roles::{demote, follow, promote};
+use crate::stage::Address;
+
+const ETCD: usize = 3;
+/// The last numbers of the virtual IPs: writes, and two for reads.
+const VIPS: [u8; 3] = [100, 101, 102];
+
+pub(super) const CASES: &[Case<Agents>] = &[
+    Case { name: "agents: each where it belongs", is_short: true, run: placed },
+    Case { name: "agents: kill -9 of an agent, started again in time", is_short: true, run: restart },
+    Case { name: "agents: the write VIP follows the primary", is_short: true, run: switched },
+    Case { name: "agents: a replica dies", is_short: false, run: replica_dies },
+];
+
+pub(super) struct Agents {
+    watches: Vec<Watch>,
+    agents: Vec<Option<Proxy>>,
+    etcd: EtcdServer,
+    cluster: Cluster,
+    machines: Machines,
+    folder: Folder,
+    primary: usize,
+}
+
+impl Agents {
+    pub(super) fn start() -> Result<Self> {
+        let machines = Machines::make(4)?;
+        let etcd = EtcdServer::start(&machines, ETCD)?;
+        let mut for_servers = machines.for_servers();
+        for_servers.truncate(3);
+        let spec = ClusterSpec {
+            flavor: Flavor::MariaDb,
+            machines: for_servers,
+            // Virtual IPs come and go; a server that listens on one address only would not answer there.
+            extra_cnf: vec!["bind_address=0.0.0.0".to_owned()],
+            ..ClusterSpec::default()
+        };
+        let cluster = Cluster::start(&spec, &Silent)?;
+        let folder = Folder::new("agents")?;
+        let processes: Vec<u32> = (0..3).map(|at| machines.process(at)).collect();
+        let watch = |last: &u8| Watch::begin(IpAddr::V4(virtual_ip(&machines, *last)), processes.clone());
+        let watches = VIPS.iter().map(watch).collect();
+        let mut world = Self { watches, agents: Vec::new(), etcd, cluster, machines, folder, primary: 0 };
+        for at in 0..3 {
+            let agent = world.start_agent(at)?;
+            world.agents.push(Some(agent));
+        }
+        Ok(world)
+    }
+
+    fn start_agent(&self, at: usize) -> Result<Proxy> {
+        let cluster = &self.cluster;
+        let backend = |(at, server): (usize, &delphinus_sandbox::Server)| {
+            format!(
+                "[[cluster.backend]]\nname = \"db{at}\"\naddress = \"{}:{}\"\ntrust_server_certificate = true\n",
+                server.host, server.port
+            )
+        };
+        let backends: String = cluster.servers.iter().enumerate().map(backend).collect();
+        let vip = |last: u8, role: &str| {
+            let address = virtual_ip(&self.machines, last);
+            format!(
+                "[[vip]]\nname = \"v{last}\"\naddresses = [\"{address}\"]\nrole = \"{role}\"\ndrain_timeout_ms = 500\n"
+            )
+        };
+        let config = format!(
+            "[proxy]\ndata_dir = \"{}/m{at}\"\n[cluster]\ntopology = \"read_only\"\n{backends}\
+             [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
+             [lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nlocal_backend = \"db{at}\"\nrebalance_after_ms = 500\n\
+             {}{}{}",
+            self.folder.path().display(),
+            cluster.monitor_user,
+            cluster.monitor_password,
+            self.etcd.endpoint,
+            vip(VIPS[0], "primary"),
+            vip(VIPS[1], "replica"),
+            vip(VIPS[2], "replica"),
+        );
+        start_on(&self.machines, at, self.folder.path(), &config)
+    }
+
+    pub(super) fn was_never_double(&self) -> Result<()> {
+        ensure!(
+            self.watches.iter().all(|watch| watch.doubles() == 0),
+            "two machines had an address at the same time"
+        );
+        Ok(())
+    }
+
+    /// A session with the server, by a virtual IP.
+    fn connect(&self, vip: usize) -> Result<Client> {
+        let address = Address {
+            host: virtual_ip(&self.machines, VIPS[vip]).to_string(),
+            port: self.cluster.servers[self.watches[vip].holder().context("nobody has it")?].port,
+            socket: std::path::PathBuf::new(),
+            user: self.cluster.app_user.clone(),
+            password: self.cluster.app_password.clone(),
+            database: self.cluster.database.clone(),
+        };
+        Client::connect(&Login::new(&address).over_tcp(&address))
+    }
+
+    /// The write VIP is on the primary's host, and those for reads are on the others, one each.
+    fn is_placed(&self) -> bool {
+        let holders: Vec<_> = self.watches.iter().map(Watch::holder).collect();
+        let [write, one, other] = holders[..] else { return false };
+        write == Some(self.primary)
+            && one != other
+            && [one, other].iter().all(|reads| reads.is_some_and(|at| at != self.primary))
+    }
+}
+
+fn placed(world: &mut Agents) -> Result<Row> {
+    let since = Instant::now();
+    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    ensure!(world.connect(0)?.value("SELECT @@read_only")? == "0", "the write VIP leads to a replica");
+    for reads in [1, 2] {
+        ensure!(world.connect(reads)?.value("SELECT @@read_only")? == "1", "a read VIP leads to the primary");
+    }
+    Ok(Row {
+        case: "",
+        gap: Duration::ZERO,
+        note: format!("{} ms after the start", since.elapsed().as_millis()),
+    })
+}
+
+fn restart(world: &mut Agents) -> Result<Row> {
+    let mut session = world.connect(0)?;
+    let id = session.value("SELECT CONNECTION_ID()")?;
+    let since = Instant::now();
+    world.agents[world.primary] = None;
+    let again = world.start_agent(world.primary)?;
+    world.agents[world.primary] = Some(again);
+    std::thread::sleep(Duration::from_secs(8));
+    let gap = world.watches[0].gap_since(since);
+    ensure!(gap.is_zero(), "the address was nowhere for {gap:?}");
+    ensure!(session.value("SELECT CONNECTION_ID()")? == id, "the session is another one");
+    Ok(Row { case: "", gap, note: "the session went on".to_owned() })
+}
+
+fn switched(world: &mut Agents) -> Result<Row> {
+    let (old, new) = (world.primary, (world.primary + 1) % 3);
+    let servers = &world.cluster.servers;
+    let since = Instant::now();
+    demote(&servers[old])?;
+    let position = servers[old].query("SELECT @@global.gtid_binlog_pos")?;
+    let caught_up = format!("SELECT MASTER_GTID_WAIT('{}', 20)", position.trim());
+    servers[new].query(&caught_up)?;
+    promote(&servers[new])?;
+    for at in (0..3).filter(|at| *at != new) {
+        follow(&servers[at], &servers[new])?;
+    }
+    world.primary = new;
+    until(LIMIT, "all virtual IPs in their new places", || Ok(world.is_placed()))?;
+    let gap = world.watches[0].gap_since(since);
+    let mut session = world.connect(0)?;
+    session
+        .query("CREATE TABLE IF NOT EXISTS app.switched (id INT PRIMARY KEY)")
+        .context("a write by the write VIP")?;
+    Ok(Row {
+        case: "",
+        gap,
+        note: format!(
+            "all placed {} ms after the old primary was set read-only",
+            since.elapsed().as_millis()
+        ),
+    })
+}
+
+/// With `to_primary`, the other replica gets no more than it had.
+fn replica_dies(world: &mut Agents) -> Result<Row> {
+    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    // The first server has been the primary, and would come back as one that takes writes.
+    let is_lost = |vip: &usize| world.watches[*vip].holder().is_some_and(|at| at != 0);
+    let vip = [1, 2].into_iter().find(is_lost).context("nobody has it")?;
+    let lost = world.watches[vip].holder().context("nobody has it")?;
+    let since = Instant::now();
+    world.cluster.servers[lost].kill9();
+    until(LIMIT, "the read VIP on the primary's host", || {
+        Ok(world.watches[vip].holder() == Some(world.primary))
+    })?;
+    let row = Row {
+        case: "",
+        gap: world.watches[vip].gap_since(since),
+        note: "it went to the primary, and back".into(),
+    };
+    world.cluster.servers[lost].start_again()?;
+    until(LIMIT, "all virtual IPs in their places", || Ok(world.is_placed()))?;
+    Ok(row)
+}

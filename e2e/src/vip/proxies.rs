@@ -1,0 +1,284 @@
+//! Two proxies that share a virtual IP, for IPv4 and IPv6; etcd and the database have machines of their own.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use delphinus_sandbox::{Cluster, ClusterSpec, Flavor, Silent};
+use rustix::process::Signal;
+
+use super::watch::Watch;
+use super::world::{EtcdServer, Folder, LIMIT, is_reached, signal, start_on, virtual_ip};
+use super::{Case, Row};
+use crate::client::{Client, Login};
+use crate::machines::Machines;
+use crate::poll::until;
+use crate::proxy::Proxy;
+use crate::stage::Address;
+
+const PORT: u16 = 6446;
+const ADMIN: u16 = 6447;
+/// Machines: two with proxies, etcd's, the database's.
+const ETCD: usize = 2;
+const DATABASE: usize = 3;
+
+pub(super) const CASES: &[Case<Proxies>] = &[
+    Case { name: "kill -9", is_short: true, run: kill },
+    Case { name: "kill -9 and started again in time", is_short: true, run: restart },
+    Case { name: "planned stop", is_short: true, run: stop },
+    Case { name: "VIP MOVE", is_short: true, run: move_it },
+    Case { name: "VIP FREEZE", is_short: false, run: freeze },
+    Case { name: "SIGSTOP", is_short: false, run: hang },
+    Case { name: "machine cut off", is_short: false, run: cut_off },
+    Case { name: "etcd hangs", is_short: false, run: store_hangs },
+    Case { name: "proxy cannot serve a query", is_short: false, run: unfit },
+];
+
+pub(super) struct Proxies {
+    // Dropped in this order.
+    watches: [Watch; 2],
+    proxies: [Option<Proxy>; 2],
+    etcd: EtcdServer,
+    cluster: Cluster,
+    machines: Machines,
+    folder: Folder,
+    doubles_before: u32,
+}
+
+impl Proxies {
+    pub(super) fn start() -> Result<Self> {
+        let machines = Machines::make(4)?;
+        machines.add_ipv6()?;
+        let etcd = EtcdServer::start(&machines, ETCD)?;
+        let mut for_servers = machines.for_servers();
+        let spec = ClusterSpec {
+            flavor: Flavor::MariaDb,
+            replicas: 0,
+            machines: vec![for_servers.remove(DATABASE)],
+            ..ClusterSpec::default()
+        };
+        let cluster = Cluster::start(&spec, &Silent)?;
+        let folder = Folder::new("vip")?;
+        let processes = || vec![machines.process(0), machines.process(1)];
+        let v4 = IpAddr::V4(virtual_ip(&machines, 100));
+        let v6: IpAddr = "fd77::100".parse()?;
+        let watches = [v4, v6].map(|address| Watch::begin(address, processes()));
+        let mut world =
+            Self { watches, proxies: [None, None], etcd, cluster, machines, folder, doubles_before: 0 };
+        world.start_proxy(0)?;
+        world.start_proxy(1)?;
+        Ok(world)
+    }
+
+    fn config(&self, at: usize) -> String {
+        let (cluster, server) = (&self.cluster, &self.cluster.servers[0]);
+        format!(
+            "[proxy]\ndata_dir = \"{}/m{at}\"\nworkers = 1\n[[listener]]\naddress = \"[::]:{PORT}\"\n\
+             [[user]]\nname = \"{}\"\npassword = \"{}\"\n[cluster]\n[[cluster.backend]]\nname = \"db\"\n\
+             address = \"{}:{}\"\nrole = \"primary\"\ntrust_server_certificate = true\n\
+             [monitor]\nuser = \"{}\"\npassword = \"{}\"\ninterval_ms = 200\n\
+             [admin]\naddresses = [\"{}:{ADMIN}\"]\ntls = \"required\"\n[[admin.user]]\nname = \"ops\"\npassword = \"operator-pw\"\nrole = \"admin\"\n\
+             [lease]\nstore = \"etcd\"\nendpoints = [\"{}\"]\nmember = \"m{at}\"\nrebalance_after_ms = 500\n\
+             [[vip]]\nname = \"apps\"\naddresses = [\"{}\", \"fd77::100\"]\n",
+            self.folder.path().display(),
+            cluster.app_user,
+            cluster.app_password,
+            server.host,
+            server.port,
+            cluster.monitor_user,
+            cluster.monitor_password,
+            self.machines.address(at),
+            self.etcd.endpoint,
+            virtual_ip(&self.machines, 100),
+        )
+    }
+
+    fn start_proxy(&mut self, at: usize) -> Result<()> {
+        let config = self.config(at);
+        self.proxies[at] = Some(start_on(&self.machines, at, self.folder.path(), &config)?);
+        Ok(())
+    }
+
+    fn holder(&self) -> Result<usize> {
+        self.watches[0].holder().context("nobody has the address")
+    }
+
+    /// Both run, one has the address, and the others know it.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        for at in 0..2 {
+            if self.proxies[at].is_none() {
+                self.start_proxy(at)?;
+            }
+        }
+        until(LIMIT, "a holder that serves", || {
+            let (v4, v6) = (self.watches[0].holder(), self.watches[1].holder());
+            Ok(v4.is_some() && v4 == v6 && self.connect().is_ok())
+        })?;
+        // The other one has to be known, or nobody would take it over.
+        until(LIMIT, "two members", || {
+            let holder = self.holder()?;
+            let text = self.ask(holder, "SELECT COUNT(*) FROM members WHERE fitness <> ''")?;
+            Ok(text.trim() == "2")
+        })
+    }
+
+    pub(super) fn was_never_double(&mut self) -> Result<()> {
+        let doubles = self.watches.iter().map(Watch::doubles).sum();
+        let before = std::mem::replace(&mut self.doubles_before, doubles);
+        ensure!(doubles == before, "two machines had the address at the same time");
+        Ok(())
+    }
+
+    fn address(&self) -> Address {
+        Address {
+            host: virtual_ip(&self.machines, 100).to_string(),
+            port: PORT,
+            socket: std::path::PathBuf::new(),
+            user: self.cluster.app_user.clone(),
+            password: self.cluster.app_password.clone(),
+            database: self.cluster.database.clone(),
+        }
+    }
+
+    /// A session through the virtual IP.
+    fn connect(&self) -> Result<Client> {
+        Client::connect(&Login::new(&self.address()).over_tcp(&self.address()))
+    }
+
+    /// Asks a proxy's operators' side with an ordinary client.
+    fn ask(&self, at: usize, statement: &str) -> Result<String> {
+        let mut command = self.machines.enter(at);
+        let host = self.machines.address(at).to_string();
+        command.args(["mariadb", "--no-defaults", "--ssl", "-h", &host, "-P", &ADMIN.to_string(), "-uops"]);
+        command.args(["-poperator-pw", "-N", "-B", "-e", statement]);
+        crate::programs::run(&mut command, LIMIT)?.success()
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.proxies[at] = None;
+    }
+
+    /// It has moved away from there, for both families, and a third machine finds it.
+    fn has_moved_from(&self, from: usize, since: Instant) -> Result<Row> {
+        until(LIMIT, "the address on the other machine", || {
+            let now = self.watches.iter().map(Watch::holder);
+            Ok(now.into_iter().all(|holder| holder.is_some_and(|holder| holder != from)))
+        })?;
+        let gap = self.watches[0].gap_since(since);
+        for address in [IpAddr::V4(virtual_ip(&self.machines, 100)), "fd77::100".parse()?] {
+            is_reached(&self.machines, ETCD, address, PORT)?;
+        }
+        self.connect()?.query("SELECT 1")?;
+        Ok(Row { case: "", gap, note: format!("on m{}", self.holder()?) })
+    }
+}
+
+fn kill(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    world.kill(holder);
+    let row = world.has_moved_from(holder, since)?;
+    let took = since.elapsed();
+    ensure!(took < Duration::from_secs(20), "it took {took:?}");
+    Ok(Row { note: format!("{}, {} ms after the kill", row.note, took.as_millis()), ..row })
+}
+
+fn restart(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    world.kill(holder);
+    world.start_proxy(holder)?;
+    // Longer than the lease.
+    std::thread::sleep(Duration::from_secs(8));
+    ensure!(world.holder()? == holder, "the address has moved");
+    let gap = world.watches[0].gap_since(since);
+    ensure!(gap.is_zero(), "the address was nowhere for {gap:?}");
+    Ok(Row { case: "", gap, note: "it stayed".to_owned() })
+}
+
+fn stop(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let mut busy = world.connect()?;
+    busy.query("CREATE TABLE IF NOT EXISTS app.moved (id INT PRIMARY KEY)")?;
+    busy.query("DELETE FROM app.moved")?;
+    busy.query("BEGIN")?;
+    busy.query("INSERT INTO app.moved VALUES (1)")?;
+    let since = Instant::now();
+    let proxy = world.proxies[holder].as_ref().context("no proxy")?;
+    signal(proxy, Signal::TERM)?;
+    // Within the time that sessions have: the transaction is not cut.
+    std::thread::sleep(Duration::from_millis(700));
+    busy.query("INSERT INTO app.moved VALUES (2)").context("a statement in an open transaction")?;
+    busy.query("COMMIT").context("the end of an open transaction")?;
+    let row = world.has_moved_from(holder, since)?;
+    let found = world.connect()?.value("SELECT COUNT(*) FROM app.moved")?;
+    ensure!(found == "2", "the transaction is not there: {found}");
+    world.proxies[holder] = None;
+    Ok(Row { note: format!("{}, an open transaction ended first", row.note), ..row })
+}
+
+fn move_it(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let other = 1 - holder;
+    let since = Instant::now();
+    world.ask(holder, &format!("VIP MOVE apps TO m{other}"))?;
+    let row = world.has_moved_from(holder, since)?;
+    world.ask(other, "VIP REBALANCE")?;
+    Ok(row)
+}
+
+fn freeze(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    world.ask(holder, "VIP FREEZE")?;
+    let since = Instant::now();
+    world.kill(holder);
+    // Longer than the lease: it is free by then, and nobody takes it.
+    std::thread::sleep(Duration::from_secs(10));
+    ensure!(world.watches[0].holder().is_none(), "somebody has taken it");
+    world.ask(1 - holder, "VIP UNFREEZE")?;
+    world.has_moved_from(holder, since)
+}
+
+fn hang(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    signal(world.proxies[holder].as_ref().context("no proxy")?, Signal::STOP)?;
+    let row = world.has_moved_from(holder, since);
+    signal(world.proxies[holder].as_ref().context("no proxy")?, Signal::CONT)?;
+    std::thread::sleep(Duration::from_secs(2));
+    ensure!(world.holder()? != holder, "it has come back");
+    row
+}
+
+fn cut_off(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    world.machines.cut_off(holder)?;
+    let row = world.has_moved_from(holder, since);
+    world.machines.join(holder)?;
+    row
+}
+
+fn store_hangs(world: &mut Proxies) -> Result<Row> {
+    let since = Instant::now();
+    world.etcd.signal(Signal::STOP)?;
+    let gone = until(LIMIT, "the address nowhere", || Ok(world.watches[0].holder().is_none()));
+    world.etcd.signal(Signal::CONT)?;
+    gone?;
+    until(LIMIT, "a holder again", || Ok(world.watches[0].holder().is_some()))?;
+    Ok(Row {
+        case: "",
+        gap: world.watches[0].gap_since(since),
+        note: "nowhere while it hung, back after".into(),
+    })
+}
+
+/// The database is there for one of them only: a proxy that cannot serve a query must not have the address.
+fn unfit(world: &mut Proxies) -> Result<Row> {
+    let holder = world.holder()?;
+    let since = Instant::now();
+    world.ask(holder, "SET PROXY OFFLINE")?;
+    let row = world.has_moved_from(holder, since);
+    world.ask(holder, "SET PROXY ONLINE")?;
+    row
+}
